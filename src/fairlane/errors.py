@@ -1,0 +1,38 @@
+"""The one error root and the exit codes."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of every command."""
+
+    OK = 0
+    USER_ERROR = 1
+    USAGE = 2
+    RUN_FAILED = 3
+    NOT_DECIDED = 4
+    INTERRUPTED = 130
+
+
+class FairlaneError(Exception):
+    """What went wrong, where, and what to do about it; the command line prints it as one message.
+
+    ``where`` is a file, ``file:line`` or a path in the study; ``hint`` is the next thing to try.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", where: str = "", code: Exit = Exit.USER_ERROR) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.where = where
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" if self.where else self.message
+
+
+class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
+    """The run itself failed (a guest died, a disk is full); what was measured is kept."""
+
+    def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
+        super().__init__(message, hint=hint, where=where, code=Exit.RUN_FAILED)

@@ -1,0 +1,79 @@
+"""Where virtual machines come from: two small contracts, Platform and Guest."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from fairlane.errors import FairlaneError
+from fairlane.records import Block
+from fairlane.study.base import PlatformSpec
+from fairlane.study.spec import Study
+
+Notify = Callable[[str], None]
+"""Tells the user what is going on: one short line."""
+
+
+@dataclass(frozen=True)
+class RawTrial:
+    """What one trial left behind: file name -> content. ``status`` holds the exit code of the workload as text."""
+
+    lane: str
+    outputs: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a platform built, read back from the machines."""
+
+    description: Mapping[str, Any]
+    """``{"lanes": {NAME: {...}}, "platform": {...}}``."""
+    fingerprint: Mapping[str, Any]
+    """Versions and hashes that decide whether two runs may be compared."""
+
+
+class Guest(ABC):
+    """A machine that runs a script and gives back the folders it leaves."""
+
+    @abstractmethod
+    def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:
+        """Run ``script``; yield (name, files) for each result it sends, as it comes. Raises RunFailed."""
+
+
+class Platform(ABC):
+    """A platform for one study; used as ``async with``. ``PLUGIN`` of each file or folder here is such a class."""
+
+    Spec: ClassVar[type[PlatformSpec]]
+    modelled: bool = False
+    """Figures come from a virtual clock."""
+    emulated: bool = False
+    """Guests run without hardware virtualization."""
+    repeats_exactly: bool = False
+    """The same block gives the same bytes: a resumed run replays an interrupted block and compares."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+
+    def problems(self) -> list[FairlaneError]:
+        """What is missing on this machine, found before anything is created; empty: ready."""
+        return []
+
+    @abstractmethod
+    async def open(self, notify: Notify) -> Opened:
+        """Build the lanes and read them back. Raises RunFailed."""
+
+    @abstractmethod
+    def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+        """Carry out one block, lane by lane in its order; yield each trial as it completes. Raises RunFailed."""
+
+    async def close(self) -> None:
+        """Undo everything ``open`` did. Called also after a failure or Ctrl-C; never raises."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

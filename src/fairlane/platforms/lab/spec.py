@@ -1,0 +1,57 @@
+"""The lab's part of a study file."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from fairlane.study.base import PlatformSpec, Strict
+from fairlane.study.units import Bitrate, Duration, Size
+
+
+class Medium(Strict):
+    """The modelled medium (null_blk): every I/O completes after ``latency``."""
+
+    latency: Duration = 80_000
+    """Completion time of one I/O."""
+    size: Size = 16 * 1024**3
+    """Capacity."""
+    memory_backed: bool = False
+    """Keep what is written (needs guest memory of that size); otherwise writes are discarded and reads give zeros."""
+
+
+class Link(Strict):
+    """The modelled link between initiator and target (netem on loopback)."""
+
+    delay: Duration = 10_000
+    """One-way delay."""
+    rate: Bitrate = 25_000_000_000
+    """Rate."""
+    mtu: int = Field(default=9000, ge=576, le=65536)
+    """MTU in bytes."""
+
+
+class LabSpec(PlatformSpec):
+    """Lab VMs on this machine, with the real Linux storage stacks."""
+
+    kind: Literal["lab"]
+    """Small Debian VMs under QEMU, built once and cached."""
+    clock: Literal["virtual"] = "virtual"
+    """virtual: time is instructions executed (1 ns each), bit-exact on any machine; ratios, not absolutes."""
+    memory: Size = 768 * 1024**2
+    """Guest memory."""
+    medium: Medium = Medium()
+    """The medium that every lane exports."""
+    link: Link = Link()
+    """The link."""
+    preempt: Literal["none", "voluntary", "full"] = "none"
+    """Guest kernel's preemption model; see docs on the nvme-tcp stall for why the default is none."""
+    settle: Duration = 100_000_000
+    """Idle time between two trials of a block; costs no wall time under the virtual clock."""
+
+    transports = ("local", "iscsi", "nvme_tcp")
+
+    def wall_seconds(self, guest_seconds: float) -> float:
+        return 1.0 + 7.0 * guest_seconds
+
+    def workers(self, jobs: int) -> int:
+        return jobs

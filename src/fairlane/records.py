@@ -1,0 +1,174 @@
+"""The data that flows from the journal to the report: frozen, plain, and free of effects.
+
+Units, everywhere: time in nanoseconds, sizes in bytes, rates per second, ratios as plain factors (1.12 = 12 % more).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Histogram = Mapping[int, int]
+"""Latency bins as fio's json+ gives them: midpoint in ns -> count of I/Os."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a workload, compared across lanes. ``params`` is what the workload needs to run it."""
+
+    workload: str
+    """Name of the workload in the study."""
+    kind: str
+    """Plugin that runs it: fio, ..."""
+    name: str
+    """Readable and unique in its workload: ``4k randread qd16``."""
+    params: Mapping[str, Any] = field(hash=False, compare=False)
+
+    @property
+    def key(self) -> str:
+        """Unique in the study, good in a file name: ``main.4k-randread-qd16``."""
+        return f"{self.workload}.{self.name.replace(' ', '-')}"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One pass over all lanes of a cell: the unit of statistics."""
+
+    cell: Cell
+    index: int
+    """0, 1, 2, ... within the cell."""
+    order: tuple[str, ...]
+    """Names of the lanes in the order in which they run."""
+    seed: int
+    """Seed of the LBA streams: the same for all lanes of the block, fresh in every block."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.cell.key}.b{self.index:03d}"
+
+    def trial_id(self, lane: str) -> str:
+        """Name of one trial, and of its raw files: ``main.4k-randread-qd16.b003.iscsi``."""
+        return f"{self.key}.{lane}"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one source (a workload, a probe) reads out of a trial; see ``Observation`` for the meaning of the fields."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    histograms: Mapping[str, Histogram] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The parsed figures of one trial. ``failed`` is empty, or says why the trial has no figures."""
+
+    cell: str
+    """``Cell.key``."""
+    block: int
+    lane: str
+    position: int
+    """Place in the block's order, from 0."""
+    failed: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Name in the metric registry -> value in that metric's unit."""
+    histograms: Mapping[str, Histogram] = field(default_factory=dict)
+    """``"read.lat"``, ``"write.clat"``, ...: all jobs of the trial merged."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """Anything else a check or a reader wants (drops, retransmits, fio's version): plain JSON."""
+
+    @property
+    def trial(self) -> str:
+        return f"{self.cell}.b{self.block:03d}.{self.lane}"
+
+
+Severity = Literal["info", "warning", "critical"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check says about a run. A ``critical`` finding takes the headline away from the cells it names."""
+
+    check: str
+    severity: Severity
+    message: str
+    """The sentence a reader needs."""
+    cells: tuple[str, ...] = ()
+    lanes: tuple[str, ...] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+Word = Literal["faster", "slower", "different-but-small", "tie", "inconclusive", "refused"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Lane against baseline in one cell and metric. Ratios are lane / baseline of the metric itself (not "better")."""
+
+    workload: str
+    cell: str
+    """``Cell.name`` within the workload (readable); ``key`` is unique in the study."""
+    key: str
+    """``Cell.key``."""
+    lane: str
+    baseline: str
+    metric: str
+    primary: bool
+    """Primary metric of its workload: Holm-adjusted, may be a headline. Others are exploratory."""
+    verdict: Word
+    ratio: float | None
+    low: float | None
+    """Lower end of the adjusted interval of ``ratio`` (95 % unless the study says otherwise)."""
+    high: float | None
+    tie_low: float | None
+    """The narrower interval of the tie test (90 %)."""
+    tie_high: float | None
+    margin: float
+    """Smallest relative difference that matters: 0.05 = 5 %."""
+    level: float
+    """Two-sided error rate of [low, high] after adjustment: 0.05 / ... ; 1 - level is the coverage of this interval."""
+    blocks: int
+    """Blocks that count: both trials succeeded."""
+    voided: int
+    """Blocks lost to a failed trial."""
+    lane_value: float | None
+    """The lane's own figure: geometric mean over blocks, or percentile of the merged histogram."""
+    baseline_value: float | None
+    headline: bool
+    """May stand in a summary: primary, decided, and no critical finding on the cell."""
+    more_blocks: int | None = None
+    """For ``inconclusive``: further blocks that would reach the margin at the spread seen."""
+    notes: tuple[str, ...] = ()
+    """Footnotes: robustness, carry-over, autocorrelation, refusal."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A run as everything to the right of the journal sees it: the argument of checks, verdicts and reports."""
+
+    name: str
+    """Name of the run directory, for titles."""
+    study: Any
+    """``fairlane.study.spec.Study``; not typed here because records know nothing of the study."""
+    study_text: str
+    """The YAML as the user wrote it."""
+    seed: int
+    blocks: tuple[Block, ...]
+    """The schedule as carried out so far and still planned."""
+    observations: tuple[Observation, ...]
+    """Sorted by cell, block, lane."""
+    description: Mapping[str, Any]
+    """How the lanes were built, as read back from the machines: ``{"lanes": {NAME: {...}}, "platform": {...}}``."""
+    fingerprint: Mapping[str, Any]
+    """Versions of fairlane, QEMU, kernel, fio; CPU; hashes of image and state."""
+    events: tuple[Mapping[str, Any], ...] = ()
+    """Other journal lines: starts, resumes, failed blocks, looks."""
+    modelled: bool = False
+    """Virtual clock: figures are modelled."""
+    emulated: bool = False
+    """Wall clock without hardware virtualization."""
+    complete: bool = True
+
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells in the order of the study."""
+        return tuple(dict.fromkeys(b.cell for b in self.blocks))

@@ -1,0 +1,78 @@
+"""What the parts of a study file have in common; plugins derive their own part from these.
+
+A transport's file defines a ``LaneSpec``, a workload's a ``WorkloadSpec``, a platform's a ``PlatformSpec``; ``spec.py``
+joins them into one discriminated union per kind, so that a new plugin needs no edit here.
+"""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fairlane.records import Cell
+from fairlane.study.units import Share
+
+
+class Strict(BaseModel):
+    """Unknown keys are errors, values are frozen once read, every field's docstring lands in the JSON Schema."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class LaneSpec(Strict):
+    """A lane. Derived classes add ``transport: Literal[...]`` and the transport's parameters."""
+
+    transport: str
+    """How the volume reaches the guest."""
+    label: str = ""
+    """Name in reports; the lane's key if empty."""
+
+
+class WorkloadSpec(Strict):
+    """A workload. Derived classes add ``kind: Literal[...]`` and say which cells they make."""
+
+    kind: str
+    """What is run."""
+    primary: str = "iops"
+    """The one metric that may be headlined (Holm over all primaries of the study); the rest is exploratory."""
+
+    @abstractmethod
+    def cells(self, name: str) -> tuple[Cell, ...]:
+        """The cells of this workload, whose name in the study is ``name``, in a stable order."""
+
+    @abstractmethod
+    def trial_seconds(self, cell: Cell) -> float:
+        """Time under load of one trial of ``cell``, ramp included, in the guest's seconds."""
+
+
+class PlatformSpec(Strict):
+    """A platform. Derived classes add ``kind: Literal[...]``."""
+
+    kind: str
+    """Where the virtual machines come from."""
+    transports: ClassVar[tuple[str, ...]] = ()
+    """Transports this platform can build; empty: any."""
+
+    def wall_seconds(self, guest_seconds: float) -> float:
+        """Expected wall time of one trial with ``guest_seconds`` under load, on one worker."""
+        return guest_seconds
+
+    def workers(self, jobs: int) -> int:
+        """How many blocks this platform may run at one moment, if ``jobs`` are asked for; 1 unless proven harmless."""
+        return min(jobs, 1)
+
+
+class Design(Strict):
+    """How the trial is randomised, when it is looked at, and what difference matters."""
+
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    """Everything random comes from this one number."""
+    looks: tuple[int, ...] = (6, 10, 15, 20)
+    """Blocks per cell at which the verdicts are looked at (O'Brien-Fleming). One number: a fixed number of blocks."""
+    alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    """Two-sided error rate over all looks and all primaries."""
+    margins: dict[str, Share] = {}
+    """Per metric: the smallest difference that matters. Defaults: 5 % for throughput, 10 % for latency."""
+
+
+

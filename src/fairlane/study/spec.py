@@ -1,0 +1,65 @@
+"""The study file's model: one pydantic model, made of the parts that the plugins bring."""
+
+from typing import Annotated, Any, Self
+
+from pydantic import Field, GetCoreSchemaHandler, StringConstraints, model_validator
+from pydantic_core import core_schema
+
+from fairlane import registry
+from fairlane.records import Cell
+from fairlane.study.base import Design, LaneSpec, PlatformSpec, Strict, WorkloadSpec
+
+
+class OneOf:
+    """Annotation: a value of any plugin's ``Spec`` in ``package``, told apart by the key ``tag``."""
+
+    def __init__(self, package: str, tag: str) -> None:
+        self.package = package
+        self.tag = tag
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        choices = {name: handler.generate_schema(plugin.Spec) for name, plugin in registry.every(self.package)}
+        return core_schema.tagged_union_schema(choices, discriminator=self.tag)
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
+"""Lower-case letters, digits and dashes, at most 31: it becomes part of file, device and target names."""
+
+
+class Study(Strict):
+    """What a user asks: which lanes, under which workloads, with which design."""
+
+    name: Name
+    """Short name: the run directory is called after it."""
+    question: str = ""
+    """The question in the reader's words; the report opens with it."""
+    platform: Annotated[PlatformSpec, OneOf("platforms", "kind")]
+    """Where the virtual machines come from."""
+    baseline: Name
+    """The lane that the others are compared with."""
+    lanes: dict[Name, Annotated[LaneSpec, OneOf("lanes", "transport")]] = Field(min_length=2)
+    """The storage paths under test."""
+    workloads: dict[Name, Annotated[WorkloadSpec, OneOf("workloads", "kind")]] = Field(min_length=1)
+    """What is run on each lane."""
+    design: Design = Design()
+    """Randomisation, looks, margins."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.baseline not in self.lanes:
+            raise ValueError(f"baseline: {self.baseline!r} is not a lane (lanes: {', '.join(self.lanes)})")
+        looks = self.design.looks
+        if not looks or looks[0] < 2 or any(b <= a for a, b in zip(looks, looks[1:], strict=False)):  # noqa: PLR2004
+            raise ValueError("design.looks: expected rising numbers of blocks, the first at least 2, such as [6, 10, 15, 20]")
+        able = type(self.platform).transports
+        for name, lane in self.lanes.items():
+            if able and lane.transport not in able:
+                raise ValueError(
+                    f"lanes.{name}.transport: platform {self.platform.kind!r} cannot build {lane.transport!r} "
+                    f"(it can: {', '.join(able)})"
+                )
+        return self
+
+    def cells(self) -> tuple[Cell, ...]:
+        """All cells, in the order of the study file."""
+        return tuple(cell for name, workload in self.workloads.items() for cell in workload.cells(name))
