@@ -4,12 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from fairlane.errors import FairlaneError
 from fairlane.records import Block
 from fairlane.study.base import PlatformSpec
-from fairlane.study.spec import Study
+
+if TYPE_CHECKING:  # the study model is made of the platforms' specs: importing it here would be a circle
+    from fairlane.study.spec import Study
 
 Notify = Callable[[str], None]
 """Tells the user what is going on: one short line."""
@@ -52,7 +54,7 @@ class Platform(ABC):
     repeats_exactly: bool = False
     """The same block gives the same bytes: a resumed run replays an interrupted block and compares."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: "Study") -> None:
         self.study = study
 
     def problems(self) -> list[FairlaneError]:

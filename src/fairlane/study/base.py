@@ -73,6 +73,3 @@ class Design(Strict):
     """Two-sided error rate over all looks and all primaries."""
     margins: dict[str, Share] = {}
     """Per metric: the smallest difference that matters. Defaults: 5 % for throughput, 10 % for latency."""
-
-
-

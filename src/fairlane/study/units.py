@@ -10,7 +10,16 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-zµ%]*)\s*")
 
-_DURATION = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
+_DURATION = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
 _SIZE = {"b": 1} | {
     name: 1024**power for power, letter in enumerate("kmgt", start=1) for name in (letter, f"{letter}b", f"{letter}ib")
 }
@@ -111,7 +120,11 @@ Bitrate = Annotated[
 Share = Annotated[
     float,
     BeforeValidator(parse_share),
-    WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*%\s*$"}, {"type": "number", "maximum": 1}],
-                    "description": "a share: 5% or 0.05"}),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*%\s*$"}, {"type": "number", "maximum": 1}],
+            "description": "a share: 5% or 0.05",
+        }
+    ),
 ]
 """A plain factor: 0.05 = 5 %."""

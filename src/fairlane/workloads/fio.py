@@ -1,14 +1,13 @@
 """fio: a matrix of access patterns, block sizes and depths."""
 
 from collections.abc import Mapping
-from itertools import product
 from typing import Literal
 
 from pydantic import Field
 
 from fairlane.records import Cell, Figures
 from fairlane.study.base import WorkloadSpec
-from fairlane.study.units import Duration, Size, format_size
+from fairlane.study.units import Duration, Size
 from fairlane.workloads.base import Workload
 
 Pattern = Literal["read", "write", "randread", "randwrite", "rw", "randrw"]
