@@ -1,0 +1,77 @@
+"""The house form of a click command: help with examples, help if nothing is asked, the nearest name for a wrong one.
+
+@click.command(cls=Command, examples=\"\"\"
+    fairlane run demo
+    fairlane run study.yaml --out runs/tuesday --jobs 2
+\"\"\")
+def command() -> None:
+    \"\"\"First line: the short help. Then what a reader needs.\"\"\"
+"""
+
+import inspect
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+import click
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The entry of ``known`` that the user probably meant by ``word``; empty if none is near."""
+    by_lower = {name.lower(): name for name in known}
+    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.55)
+    return by_lower[found[0]] if found else ""
+
+
+class Command(click.Command):
+    """A command whose help ends with examples, printed line by line as written."""
+
+    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+        kwargs["context_settings"] = _SETTINGS | (kwargs.get("context_settings") or {})
+        super().__init__(*args, **kwargs)
+        self.examples = inspect.cleandoc(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _format_examples(self.examples, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+class Group(click.Group):
+    """A command with subcommands: prints its help, successfully, when none is named."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+        kwargs["context_settings"] = _SETTINGS | (kwargs.get("context_settings") or {})
+        super().__init__(*args, **kwargs)
+        self.examples = inspect.cleandoc(examples)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        word = args[0]
+        if word not in known and not ctx.resilient_parsing and not word.startswith("-"):
+            near = nearest(word, known)
+            advice = f"did you mean {near!r}?" if near else f"commands: {', '.join(known)}"
+            raise click.UsageError(f"no such command {word!r}; {advice}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _format_examples(self.examples, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+def _format_examples(examples: str, formatter: click.HelpFormatter) -> None:
+    if examples:
+        with formatter.section("Examples"):
+            for line in examples.splitlines():
+                formatter.write(f"{'':{formatter.current_indent}}{line}".rstrip() + "\n")

@@ -1,0 +1,86 @@
+"""The ``fairlane`` program: finds the commands, and turns what went wrong into one message and an exit code."""
+
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from fairlane import __version__
+from fairlane.cli._click import Group
+from fairlane.errors import Exit, FairlaneError
+
+
+class Commands(Group):
+    """Every public module of ``fairlane.cli`` is one command, imported when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        folder = importlib.import_module("fairlane.cli").__path__
+        names = (m.name for m in pkgutil.iter_modules(folder) if m.name != "main" and not m.name.startswith("_"))
+        return sorted(name.replace("_", "-") for name in names)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = importlib.import_module(f"fairlane.cli.{cmd_name.replace('-', '_')}").command
+        command.name = cmd_name
+        return command
+
+
+@click.group(
+    cls=Commands,
+    examples="""
+        fairlane doctor                      what can this machine do?
+        fairlane init demo -o study.yaml     a commented study to start from
+        fairlane study check study.yaml      is it valid, and how long will it take?
+        fairlane run study.yaml              carry it out
+        fairlane report runs/demo            the answer, as a page that opens offline
+    """,
+)
+@click.version_option(__version__, "-V", "--version", prog_name="fairlane", message="%(prog)s %(version)s")
+def main() -> None:
+    """Decides, with evidence, which storage path your virtual machines should use.
+
+    Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 wrong input, 2 wrong usage,
+    3 the run failed, 4 not decided, 130 interrupted.
+    """
+
+
+def run(args: Sequence[str]) -> int:
+    """Carry out one command line; returns its exit code. A command sets it by returning it or with ``ctx.exit``."""
+    try:
+        result: Any = main.main(args=list(args), prog_name="fairlane", standalone_mode=False)
+        sys.stdout.flush()
+    except FairlaneError as error:
+        _complain(str(error), error.hint)
+        return error.code
+    except click.ClickException as error:  # wrong usage: click's own form, with the usage line
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _complain("interrupted")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:  # the reader has seen enough: `fairlane schema | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the exit's own flush is quiet too
+        return Exit.USER_ERROR
+    except OSError as error:
+        if not error.filename:
+            raise
+        _complain(f"{error.filename}: {error.strerror}")
+        return Exit.USER_ERROR
+    return result if isinstance(result, int) else Exit.OK
+
+
+def _complain(message: str, hint: str = "") -> None:
+    colour = False if os.environ.get("NO_COLOR") else None  # None: click decides by the terminal
+    click.echo(click.style("Error: ", fg="red", bold=True) + message, err=True, color=colour)
+    if hint:
+        click.echo(click.style("Hint: ", fg="cyan", bold=True) + hint, err=True, color=colour)
+
+
+def entry() -> NoReturn:
+    """What the console script calls."""
+    sys.exit(run(sys.argv[1:]))
