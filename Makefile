@@ -1,0 +1,42 @@
+# Everything here works on a machine that has nothing but make, git and a package manager: see scripts/setup.sh.
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint check clean setup
+
+# ARGS goes to the program: make demo ARGS="--jobs 1", make test ARGS="-k schedule". OUT is where a demo's run goes.
+ARGS ?=
+OUT ?=
+BIN := .venv/bin
+SCRIPTS := scripts/*.sh .ci/run
+
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+
+demo: ## install what is missing, then run the first trial: local, iSCSI and NVMe/TCP in the lab
+	@sh scripts/setup.sh demo
+	@$(BIN)/fairlane run demo $(if $(OUT),--out "$(OUT)") $(ARGS)
+
+test: ## install what is missing, then all linters and all tests
+	@sh scripts/setup.sh test
+	@$(MAKE) --no-print-directory check
+	@$(BIN)/pytest $(ARGS)
+
+lint: ## install what is missing, then the linters alone
+	@sh scripts/setup.sh test
+	@$(MAKE) --no-print-directory check
+
+check:
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	shellcheck $(SCRIPTS)
+
+setup: ## only install what is missing
+	@sh scripts/setup.sh test
+
+clean: ## remove what was made here, except runs; the lab's images: fairlane lab clean
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .grimp_cache dist site
+	find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} +

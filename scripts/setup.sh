@@ -1,0 +1,177 @@
+#!/bin/sh
+# Installs what is missing on this machine: distribution packages, uv, and the Python environment in .venv.
+#
+#   scripts/setup.sh demo     what `make demo` needs
+#   scripts/setup.sh test     that, and what `make test` needs
+#
+# When everything is there it installs nothing, asks nothing and takes a tenth of a second. Root is used for
+# distribution packages only. If the machine has no uv, one is put into $FAIRLANE_CACHE (default ~/.cache/fairlane).
+set -eu
+
+# What is looked for (a command, or a file), the package that brings it on Debian and Ubuntu, the one on Fedora, and
+# who needs it: everybody, only a user who is not root, or only the tests.
+NEEDS='
+qemu-system-x86_64  qemu-system-x86  qemu-system-x86-core  all
+mmdebstrap          mmdebstrap       mmdebstrap            all
+/usr/share/keyrings/debian-archive-keyring.gpg  debian-archive-keyring  debian-keyring  all
+zstd                zstd             zstd                  all
+cpio                cpio             cpio                  all
+xz                  xz-utils         xz                    all
+setpriv             util-linux       util-linux            all
+python3             python3          python3               all
+newuidmap           uidmap           shadow-utils          user
+make                make             make                  test
+fio                 fio              fio                   test
+shellcheck          shellcheck       ShellCheck            test
+'
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() { # MESSAGE [HINT]
+    say "Error: $1"
+    [ $# -lt 2 ] || say "Hint: $2"
+    exit 1
+}
+
+present() { # COMMAND or /FILE
+    case $1 in
+        /*) [ -e "$1" ] ;;
+        *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
+family() { # debian, fedora, or what the machine calls itself
+    # shellcheck source=/dev/null
+    (
+        ID=unknown ID_LIKE=
+        [ ! -r "$OS_RELEASE" ] || . "$OS_RELEASE"
+        case " $ID $ID_LIKE " in
+            *" debian "* | *" ubuntu "*) echo debian ;;
+            *" fedora "*) echo fedora ;;
+            *) echo "$ID" ;;
+        esac
+    )
+}
+
+find_uv() { # sets $uv; asking for the version tells a working uv from a version manager's empty shim
+    for uv in uv "$CACHE/uv/bin/uv"; do
+        ! "$uv" --version >/dev/null 2>&1 || return 0
+    done
+    return 1
+}
+
+missing() { # prints the packages that this machine lacks, one a line
+    printf '%s' "$NEEDS" | while read -r what debian fedora who; do
+        case $who in
+            "") continue ;;
+            user) [ "$(id -u)" -ne 0 ] || continue ;;
+            test) [ "$WANT" = test ] || continue ;;
+        esac
+        present "$what" && continue
+        case $FAMILY in
+            debian) echo "$debian" ;;
+            fedora) echo "$fedora" ;;
+            *) echo "$what" ;;
+        esac
+    done
+    find_uv && return
+    case $FAMILY in
+        debian) python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv ;;
+        fedora) echo uv ;;
+    esac
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+apt() {
+    as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 \
+        apt-get -q -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 "$@" </dev/null >&2
+}
+
+install_packages() { # PACKAGE...; mirrors flake and lists go stale, so the whole of it is tried three times
+    for pause in 5 15 0; do
+        case $FAMILY in
+            debian)
+                # An unreachable list of somebody else's must not stop us: the install says what is really missing.
+                apt update || say "apt-get update failed; trying with the lists that are here"
+                ! apt install -y --no-install-recommends "$@" || return 0
+                ;;
+            fedora)
+                ! as_root dnf install -y --setopt=install_weak_deps=False "$@" </dev/null >&2 || return 0
+                ;;
+        esac
+        [ "$pause" -eq 0 ] || say "That failed; once more in $pause s"
+        sleep "$pause"
+    done
+    return 1
+}
+
+ensure_packages() { # makes sure that every distribution package is there
+    lack=$(missing | tr '\n' ' ')
+    [ -n "$lack" ] || return 0
+    case $FAMILY in
+        debian) by_hand="apt-get update && apt-get install --no-install-recommends $lack" ;;
+        fedora) by_hand="dnf install --setopt=install_weak_deps=False $lack" ;;
+        *) die "this machine ($FAMILY) lacks: $lack" \
+            "Fairlane knows the packages of Debian, Ubuntu and Fedora; install these with your own tools, then try again" ;;
+    esac
+    if [ "$(id -u)" -ne 0 ]; then
+        present sudo || die "these packages are missing, and there is no sudo: $lack" "as root: $by_hand"
+        sudo -n true 2>/dev/null || [ -t 0 ] ||
+            die "these packages are missing, and sudo would ask for a password: $lack" "sudo sh -c '$by_hand'"
+    fi
+    say "Installing: $lack"
+    # shellcheck disable=SC2086 # one word per package
+    install_packages $lack || die "could not install: $lack" "the reason is above; by hand, as root: $by_hand"
+    lack=$(missing | tr '\n' ' ')
+    [ -z "$lack" ] || die "still missing after the installation: $lack"
+}
+
+ensure_uv() { # makes sure that there is a uv; sets $uv
+    ! find_uv || return 0
+    say "Installing uv into $CACHE/uv"
+    mkdir -p "$CACHE" || die "cannot create $CACHE" "set FAIRLANE_CACHE to a folder that you may write to"
+    if python3 -m venv --clear "$CACHE/uv" >&2 && "$CACHE/uv/bin/python" -m pip install -q uv >&2; then
+        ! find_uv || return 0
+    fi
+    die "could not install uv" "the reason is above; any other way of installing uv will do"
+}
+
+ensure_environment() { # brings .venv in line with uv.lock
+    [ -w . ] || die "$PWD is not writable for $(id -un)" "the Python environment goes into .venv there: clone as this user"
+    if [ "$WANT" = demo ]; then
+        set -- --no-dev --inexact # without the developers' tools, but leave them if they are there
+    fi
+    for pause in 5 15 0; do
+        ! "$uv" sync --frozen --quiet "$@" || return 0
+        "$uv" python find --quiet '>=3.11' >/dev/null 2>&1 ||
+            die "Fairlane needs Python 3.11 or newer; the newest here is $(python3 --version 2>&1)" \
+                "install one beside it: from your distribution (python3.11, python3.12), or with: $uv python install 3.12"
+        [ "$pause" -eq 0 ] || say "That failed; once more in $pause s"
+        sleep "$pause"
+    done
+    die "could not make the Python environment in .venv" "the reason is above"
+}
+
+WANT=${1:-}
+case $WANT in
+    demo | test) ;;
+    *) die "what for? scripts/setup.sh demo | test" ;;
+esac
+cd -P -- "$(dirname -- "$0")/.." >/dev/null
+if [ -z "${HOME:-}" ]; then
+    HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
+    export HOME
+fi
+CACHE=${FAIRLANE_CACHE:-$HOME/.cache/fairlane}
+OS_RELEASE=${OS_RELEASE:-/etc/os-release}
+FAMILY=$(family)
+unset VIRTUAL_ENV                    # somebody's active environment is not ours
+export UV_PROJECT_ENVIRONMENT=.venv  # and this is where the Makefile looks
+export UV_PYTHON_DOWNLOADS=manual    # never fetch a Python unasked
+
+ensure_packages
+ensure_uv
+ensure_environment
