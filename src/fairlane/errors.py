@@ -1,5 +1,7 @@
 """The one error root and the exit codes."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from enum import IntEnum
 
 
@@ -36,3 +38,10 @@ class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
 
     def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
         super().__init__(message, hint=hint, where=where, code=Exit.RUN_FAILED)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The entry of ``known`` that was probably meant by ``word``; empty if none is near. For hints."""
+    by_lower = {name.lower(): name for name in known}
+    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.55)
+    return by_lower[found[0]] if found else ""

@@ -9,20 +9,13 @@ def command() -> None:
 """
 
 import inspect
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 import click
 
+from fairlane.errors import nearest
+
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The entry of ``known`` that the user probably meant by ``word``; empty if none is near."""
-    by_lower = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.55)
-    return by_lower[found[0]] if found else ""
 
 
 class Command(click.Command):

@@ -5,10 +5,12 @@ joins them into one discriminated union per kind, so that a new plugin needs no 
 """
 
 from abc import abstractmethod
-from typing import ClassVar
+from itertools import pairwise
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, field_validator
 
+from fairlane.metrics import METRICS
 from fairlane.records import Cell
 from fairlane.study.units import Share
 
@@ -17,6 +19,16 @@ class Strict(BaseModel):
     """Unknown keys are errors, values are frozen once read, every field's docstring lands in the JSON Schema."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+def _known_metric(name: str) -> str:
+    if name not in METRICS:
+        raise ValueError(f"{name!r} is not a metric (metrics: {', '.join(METRICS)})")
+    return name
+
+
+MetricName = Annotated[str, AfterValidator(_known_metric), WithJsonSchema({"type": "string", "enum": list(METRICS)})]
+"""Name in the metric registry."""
 
 
 class LaneSpec(Strict):
@@ -33,7 +45,7 @@ class WorkloadSpec(Strict):
 
     kind: str
     """What is run."""
-    primary: str = "iops"
+    primary: MetricName = "iops"
     """The one metric that may be headlined (Holm over all primaries of the study); the rest is exploratory."""
 
     @abstractmethod
@@ -71,5 +83,12 @@ class Design(Strict):
     """Blocks per cell at which the verdicts are looked at (O'Brien-Fleming). One number: a fixed number of blocks."""
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
     """Two-sided error rate over all looks and all primaries."""
-    margins: dict[str, Share] = {}
+    margins: dict[MetricName, Share] = {}
     """Per metric: the smallest difference that matters. Defaults: 5 % for throughput, 10 % for latency."""
+
+    @field_validator("looks")
+    @classmethod
+    def _rising(cls, looks: tuple[int, ...]) -> tuple[int, ...]:
+        if not looks or looks[0] < 2 or any(b <= a for a, b in pairwise(looks)):
+            raise ValueError("expected rising numbers of blocks, the first at least 2, such as [6, 10, 15, 20]")
+        return looks

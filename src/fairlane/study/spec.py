@@ -48,11 +48,6 @@ class Study(Strict):
     def _consistent(self) -> Self:
         if self.baseline not in self.lanes:
             raise ValueError(f"baseline: {self.baseline!r} is not a lane (lanes: {', '.join(self.lanes)})")
-        looks = self.design.looks
-        if not looks or looks[0] < 2 or any(b <= a for a, b in zip(looks, looks[1:], strict=False)):
-            raise ValueError(
-                "design.looks: expected rising numbers of blocks, the first at least 2, such as [6, 10, 15, 20]"
-            )
         able = type(self.platform).transports
         for name, lane in self.lanes.items():
             if able and lane.transport not in able:

@@ -1,0 +1,103 @@
+"""From a file, or the name of a preset, to a checked study; everything that is wrong is told at once, with its line."""
+
+import json
+from functools import cache
+from importlib import resources
+from pathlib import Path as File
+
+from pydantic import ValidationError
+
+from fairlane.errors import FairlaneError, nearest
+from fairlane.study import yaml_tree
+from fairlane.study.explain import explain
+from fairlane.study.spec import Study
+from fairlane.study.yaml_tree import Problem
+
+MAX_PROBLEMS = 10
+"""More are counted but not printed: the first ones are enough to start with."""
+
+
+@cache
+def presets() -> dict[str, str]:
+    """The studies that come with Fairlane: name -> YAML text, sorted by name."""
+    folder = resources.files("fairlane.study") / "presets"
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".yaml")), key=lambda f: f.name)
+    return {f.name.removesuffix(".yaml"): f.read_text("utf-8") for f in files}
+
+
+def load_study(ref: str) -> tuple[Study, str]:
+    """The study ``ref`` and its text. ``ref`` is a preset's name or a YAML file; ``./demo`` is always a file.
+
+    Raises FairlaneError for a file that cannot be read and for anything wrong in it.
+    """
+    if ref in presets():
+        text, where = presets()[ref], f"preset {ref}"
+    else:
+        text, where = _read(ref), ref
+    return parse_study(text, where), text
+
+
+def parse_study(text: str, where: str) -> Study:
+    """The study written in ``text``. Raises one FairlaneError that names ``where``, the lines, and all problems."""
+    tree = yaml_tree.read(text)
+    problems = list(tree.problems)
+    study = None
+    if tree.data is not None:
+        try:
+            # As JSON, because strict validation of JSON takes a list for a tuple, but neither true for 1 nor "4" for 4.
+            study = Study.model_validate_json(json.dumps(tree.data), strict=True)
+        except ValidationError as error:
+            problems += explain(error, tree)
+    elif not problems:
+        problems.append(Problem(0, (), "the file is empty", "fairlane init writes a commented study"))
+    if study is None or problems:
+        raise _error(problems, where)
+    return study
+
+
+def _read(ref: str) -> str:
+    path = File(ref)
+    try:
+        content = path.read_bytes() if path.stat().st_size <= yaml_tree.MAX_BYTES else b"\0" * (yaml_tree.MAX_BYTES + 1)
+        return content.decode("utf-8-sig")
+    except FileNotFoundError:
+        near = nearest(ref, presets())
+        meant = f"did you mean the preset {near!r}? " if near else ""
+        listed = f"presets: {', '.join(presets())}; fairlane init writes one to a file"
+        raise FairlaneError("neither a file nor a preset", where=ref, hint=meant + listed) from None
+    except IsADirectoryError:
+        raise FairlaneError("a directory; expected a study file", where=ref, hint=_yaml_in(path)) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise FairlaneError("not UTF-8 text", where=f"{ref}:{line}", hint="save the file as UTF-8") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the name
+        raise FairlaneError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=repr(ref)) from None
+
+
+def _yaml_in(folder: File) -> str:
+    files = sorted(p.name for p in folder.glob("*.y*ml"))[:5]
+    return f"it holds {', '.join(files)}" if files else ""
+
+
+def _error(problems: list[Problem], where: str) -> FairlaneError:
+    problems = sorted(problems, key=lambda p: p.line)
+    if len(problems) == 1:
+        only = problems[0]
+        return FairlaneError(_sentence(only), where=_place(where, only.line), hint=only.hint)
+    lines = [f"{len(problems)} problems"]
+    for problem in problems[:MAX_PROBLEMS]:
+        hint = f" ({problem.hint})" if problem.hint else ""
+        lines.append(f"  {_place(where, problem.line)}: {_sentence(problem)}{hint}")
+    if len(problems) > MAX_PROBLEMS:
+        lines.append(f"  and {len(problems) - MAX_PROBLEMS} more")
+    return FairlaneError("\n".join(lines), where=where)
+
+
+def _place(where: str, line: int) -> str:
+    return f"{where}:{line}" if line else where
+
+
+def _sentence(problem: Problem) -> str:
+    path = ".".join(str(step) for step in problem.path)
+    text = f"{path}: {problem.message}" if path else problem.message
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)  # keys come from outside: no escape codes

@@ -1,0 +1,94 @@
+"""The order in which everything runs: balanced, randomised, and a pure function of the study and one seed.
+
+Lanes are ordered in *replicates*. Two lanes: the pair AB, BA. An even number k of lanes: the k rows of a Williams square, in
+which every lane stands once in every place and follows every other lane once (Williams, Aust. J. Sci. Res. A 2, 1949).
+An odd number: two such squares, one the mirror of the other; each is complete before the next begins, so that every k blocks
+are balanced for place and every 2k blocks for carry-over. Within each replicate the rows and the lanes' names are shuffled.
+
+Random numbers come from SHA-256 in counter mode and an own Fisher-Yates shuffle: Python does not promise that ``random``
+gives the same sequence in every version, and a schedule must be reproducible for as long as a run directory is kept.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from typing import TypeVar
+
+from fairlane.records import Block, Cell
+from fairlane.study.spec import Study
+
+T = TypeVar("T")
+
+
+def schedule(study: Study, blocks: int, start: int = 0, seed: int | None = None) -> tuple[Block, ...]:
+    """The rounds ``start`` to ``blocks`` - 1; every round holds one block of every cell, in random order.
+
+    A longer schedule has the shorter one as its prefix. ``seed`` (default: the study's) decides everything; the order of
+    lanes and cells in the study file does not matter. No rounds left: empty.
+    """
+    seed = study.design.seed if seed is None else seed
+    cells = sorted(study.cells(), key=lambda cell: cell.key)
+    lanes = tuple(sorted(study.lanes))
+    return tuple(
+        Block(cell, index, lane_order(lanes, seed, cell.key, index), lba_seed(seed, cell, index))
+        for index in range(start, blocks)
+        for cell in Stream(seed, "round", index).shuffled(cells)
+    )
+
+
+def lba_seed(seed: int, cell: Cell, block: int) -> int:
+    """Seed of the block's addresses: 1 .. 2**31 - 1, which every load generator takes (fio's ``randseed`` takes 64 bits)."""
+    return 1 + Stream(seed, "lba", cell.key, block).below(2**31 - 1)
+
+
+def lane_order(lanes: tuple[str, ...], seed: int, cell: str, block: int) -> tuple[str, ...]:
+    """The order of ``lanes`` in block number ``block`` of the cell with key ``cell``."""
+    size = len(design_rows(len(lanes)))
+    replicate, row = divmod(block, size)
+    return _replicate(lanes, seed, cell, replicate)[row]
+
+
+@cache
+def _replicate(lanes: tuple[str, ...], seed: int, cell: str, replicate: int) -> tuple[tuple[str, ...], ...]:
+    k = len(lanes)
+    rows = design_rows(k)
+    labels = Stream(seed, "labels", cell, replicate).shuffled(lanes)
+    squares = [rows[i : i + k] for i in range(0, len(rows), k)]
+    squares = Stream(seed, "squares", cell, replicate).shuffled(squares)
+    shuffled = (Stream(seed, "rows", cell, replicate, n).shuffled(square) for n, square in enumerate(squares))
+    return tuple(tuple(labels[i] for i in row) for square in shuffled for row in square)
+
+
+@cache
+def design_rows(k: int) -> tuple[tuple[int, ...], ...]:
+    """The rows of one replicate for ``k`` >= 1 treatments, as indices: k rows, or 2k for odd k > 1 (square, mirror)."""
+    first = [0]
+    for step in range(1, k):  # 0, 1, k-1, 2, k-2, ...: all differences between neighbours are different
+        first.append((first[-1] + (step if step % 2 else -step)) % k)
+    square = tuple(tuple((i + shift) % k for i in first) for shift in range(k))
+    return square + tuple(row[::-1] for row in square) if k % 2 and k > 1 else square
+
+
+class Stream:
+    """Uniform whole numbers from SHA-256 in counter mode, keyed by what they are for."""
+
+    def __init__(self, *purpose: int | str) -> None:
+        self._key = "\0".join(str(part) for part in purpose).encode()
+        self._count = 0
+
+    def below(self, limit: int) -> int:
+        """A number from 0 to ``limit`` - 1, exactly uniform; ``limit`` up to 2**64."""
+        while True:
+            digest = hashlib.sha256(self._key + b"\0%d" % self._count).digest()
+            self._count += 1
+            number = int.from_bytes(digest[:8], "big")
+            if number < 2**64 - 2**64 % limit:  # otherwise the lowest numbers would come a little more often
+                return number % limit
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        """A random permutation (Fisher and Yates; Durstenfeld, CACM 7, 1964)."""
+        result = list(items)
+        for last in range(len(result) - 1, 0, -1):
+            chosen = self.below(last + 1)
+            result[last], result[chosen] = result[chosen], result[last]
+        return result

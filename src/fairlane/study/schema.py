@@ -1,0 +1,61 @@
+"""The JSON Schema of a study file, and the walk through it that error messages and the reference need."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import SchemaSerializer, core_schema
+
+from fairlane.study.spec import Study
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _Generator(GenerateJsonSchema):
+    """Defaults as a user writes them (``80us``, not 80000); no titles that only repeat the key."""
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        result = super().default_schema(schema)
+        if isinstance(result.get("default"), int | float | list) and "default" in schema:
+            result["default"] = SchemaSerializer(schema["schema"]).to_python(schema["default"], mode="json")
+        return result
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+
+@cache
+def json_schema() -> Mapping[str, Any]:
+    """JSON Schema, draft 2020-12, of a study file, with every installed transport, workload and platform."""
+    schema = Study.model_json_schema(schema_generator=_Generator)
+    return {"$schema": DIALECT, **schema, "title": "Fairlane study"}
+
+
+def resolve(schema: Mapping[str, Any], value: Any = None) -> Mapping[str, Any]:
+    """Follow references, take the alternative that is not null, and of a tagged union the one that ``value`` names."""
+    while True:
+        if "$ref" in schema:
+            target = json_schema()["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+            schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}}
+        elif "anyOf" in schema:
+            first = next(s for s in schema["anyOf"] if s.get("type") != "null")
+            schema = {**first, **{k: v for k, v in schema.items() if k != "anyOf"}}
+        elif "discriminator" in schema and isinstance(value, Mapping):
+            tagged = schema["discriminator"]
+            target = tagged["mapping"].get(value.get(tagged["propertyName"]))
+            if target is None:
+                return schema
+            schema = {"$ref": target}
+        else:
+            return schema
+
+
+def step_into(schema: Mapping[str, Any], step: str | int) -> Mapping[str, Any]:
+    """The schema of a key or item of ``schema``, not yet resolved; empty if there is none."""
+    if isinstance(step, int):
+        return schema.get("items") or {}
+    known = schema.get("properties", {}).get(step)
+    patterns = list(schema.get("patternProperties", {}).values())
+    other = schema.get("additionalProperties")
+    return known or (patterns[0] if patterns else other if isinstance(other, Mapping) else {})
