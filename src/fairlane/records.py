@@ -26,7 +26,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Unique in the study, good in a file name: ``main.4k-randread-qd16``."""
-        return f"{self.workload}.{self.name.replace(' ', '-')}"
+        return f"{self.workload}.{self.name.replace(' ', '-').replace('/', '-')}"
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class Figures:
     metrics: Mapping[str, float] = field(default_factory=dict)
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     context: Mapping[str, Any] = field(default_factory=dict)
+    ios: float = 0
+    """Workloads: I/Os completed from the tool's start to its end, ramp included (estimated from the measured rate)."""
 
 
 @dataclass(frozen=True)
