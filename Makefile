@@ -39,4 +39,4 @@ setup: ## only install what is missing
 
 clean: ## remove what was made here, except runs; the lab's images: fairlane lab clean
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .grimp_cache dist site
-	find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -path ./runs -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
