@@ -165,7 +165,7 @@ if [ -z "${HOME:-}" ]; then
     HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
     export HOME
 fi
-CACHE=${FAIRLANE_CACHE:-$HOME/.cache/fairlane}
+CACHE=${FAIRLANE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fairlane}
 OS_RELEASE=${OS_RELEASE:-/etc/os-release}
 FAMILY=$(family)
 unset VIRTUAL_ENV                    # somebody's active environment is not ours

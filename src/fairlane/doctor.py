@@ -1,0 +1,264 @@
+"""What this machine can do: one function per line of ``fairlane doctor``, each found out by trying where that is cheap.
+
+``missing`` means that the platform asked for cannot run; ``warn`` means that it can, and something else cannot.
+"""
+
+import json
+import os
+import platform as machine
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fairlane import __version__, registry
+from fairlane.errors import FairlaneError
+from fairlane.platforms.lab import kvm
+from fairlane.platforms.lab.image import Image, cache_dir, cached_image
+from fairlane.platforms.lab.spec import LabSpec
+
+State = Literal["ok", "warn", "missing"]
+
+MIB, GIB = 2**20, 2**30
+BUILD_SPACE = 2 * GIB
+"""Free space in the cache while the image is built: the root tree, its archive, and a saved state."""
+STATE_SPACE = 512 * MIB
+"""Free space in the cache with an image there: a saved state or two."""
+RUN_SPACE = 200 * MIB
+"""Free space where runs are written."""
+QEMU_OVERHEAD = 256 * MIB
+"""What a QEMU needs beside its guest's memory: translated code and devices."""
+OLDEST_QEMU = (6, 0)
+"""``-action`` appeared in 6.0; the lab needs it to stop a guest at an exact instruction."""
+KVM_SECONDS = 10
+"""Under KVM the lab's kernel needs one or two seconds to its init, and six without."""
+KEYRINGS = tuple(Path("/usr/share/keyrings/debian-archive-keyring").with_suffix(s) for s in (".gpg", ".pgp"))
+MODULES = ("nvme_tcp", "nvmet_tcp", "target_core_mod", "iscsi_tcp", "null_blk")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that was looked at."""
+
+    name: str
+    state: State
+    found: str
+    fix: str = ""
+
+
+def examine(platform: str) -> tuple[Line, ...]:
+    """Everything ``platform`` needs or profits from. Raises FairlaneError for an unknown platform."""
+    if platform not in registry.names("platforms"):
+        raise FairlaneError(f"no platform named {platform!r}", hint=f"known: {', '.join(registry.names('platforms'))}")
+    lines = [python(), processor(), disk("disk for runs", Path.cwd(), RUN_SPACE)]
+    if platform == "lab":
+        image, cache = cached_image(), cache_dir()
+        lines += [
+            qemu(),
+            memory(_cores()),
+            disk("disk for images", cache, BUILD_SPACE if image is None else STATE_SPACE),
+            images(cache, image),
+            builder(image),
+            keyring(image),
+            namespaces(image),
+            *(tool(name, package) for name, package in (("zstd", "zstd"), ("cpio", "cpio"), ("setpriv", "util-linux"))),
+            kvm_boots(image),
+            modules(),
+        ]
+    return (*lines, tool("fio", "fio", needed=False, use="only workloads that run on this machine itself need it"))
+
+
+def able(lines: Iterable[Line]) -> bool:
+    """Whether the platform that was examined can run."""
+    return all(line.state != "missing" for line in lines)
+
+
+def python() -> Line:
+    """Fairlane itself and the Python below it."""
+    return Line("fairlane", "ok", f"{__version__} on Python {machine.python_version()}")
+
+
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> Line:
+    """Cores that this process may use, and their model."""
+    models = re.findall(r"^model name\s*: (.*)$", _read(cpuinfo), re.MULTILINE)
+    found = f"{_cores()} x {models[0] if models else machine.processor() or 'unknown model'} ({machine.machine()})"
+    if machine.machine() != "x86_64":
+        return Line("processor", "warn", found, "the lab's guests are x86_64; nothing else has been tried as a host")
+    return Line("processor", "ok", found)
+
+
+def memory(jobs: int, meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> Line:
+    """Memory for ``jobs`` guests at once, against what is free and what a container's limit leaves."""
+    free = int(re.findall(r"^MemAvailable:\s*(\d+) kB", _read(meminfo), re.MULTILINE)[0]) * 1024
+    limit, used = _read(cgroup / "memory.max").strip(), _read(cgroup / "memory.current").strip()
+    if limit.isdigit() and used.isdigit():
+        free = min(free, max(0, int(limit) - int(used)))
+    guest = LabSpec.model_fields["memory"].default + QEMU_OVERHEAD
+    room = free // guest
+    found = f"{_size(free)} free; {jobs} guests at once take {_size(jobs * guest)}"
+    if room < 1:
+        return Line("memory", "missing", found, "free some, or set platform.memory lower in the study")
+    if room < jobs:
+        return Line("memory", "warn", found, f"run with --jobs {room}; the result is the same, only later")
+    return Line("memory", "ok", found)
+
+
+def disk(name: str, folder: Path, need: int) -> Line:
+    """Whether ``need`` bytes can be written below ``folder``, which need not exist yet."""
+    while not folder.exists():
+        folder = folder.parent
+    if not os.access(folder, os.W_OK):
+        fix = "choose another with --out" if name == "disk for runs" else "set FAIRLANE_CACHE to another folder"
+        return Line(name, "missing", f"{folder} is not writable for this user", fix)
+    free = shutil.disk_usage(folder).free
+    found = f"{_size(free)} free in {folder}"
+    return Line(name, "ok", found) if free >= need else Line(name, "missing", found, f"free at least {_size(need)}")
+
+
+def qemu() -> Line:
+    """QEMU with the instruction counter: started without a machine, asked for its version, and told to quit."""
+    program = "qemu-system-x86_64"
+    if not shutil.which(program):
+        return Line("QEMU", "missing", f"no {program}", _install("qemu-system-x86", "qemu-system-x86-core"))
+    counter = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
+    words = "".join(json.dumps({"execute": word}) + "\n" for word in ("qmp_capabilities", "quit"))
+    bare = ("-M", "none", "-nodefaults", "-display", "none", "-S", "-qmp", "stdio")
+    code, out, err = _try(program, *bare, *counter, given=words)
+    try:
+        version = json.loads(out.splitlines()[0])["QMP"]["version"]["qemu"]
+        number = (version["major"], version["minor"], version["micro"])
+    except (IndexError, KeyError, TypeError, ValueError):
+        reason = err.strip().splitlines() or [f"exit code {code}"]
+        fix = "the lab needs QEMU's own emulation (TCG), which this build lacks: install your distribution's full QEMU"
+        return Line("QEMU", "missing", f"does not start with the instruction counter: {reason[-1]}", fix)
+    found = ".".join(map(str, number))
+    if number[:2] < OLDEST_QEMU:
+        return Line("QEMU", "missing", found, f"the lab needs {'.'.join(map(str, OLDEST_QEMU))} or newer")
+    return Line("QEMU", "ok", f"{found}, emulation (TCG) and instruction counter work")
+
+
+def images(cache: Path, image: Image | None) -> Line:
+    """What is cached, kind by kind, with sizes on disk."""
+    kinds = sorted(p for p in cache.iterdir() if p.is_dir()) if cache.is_dir() else []
+    counts = [f"{sum(1 for e in p.iterdir() if e.suffix != '.lock')} in {p.name} ({_size(_usage(p))})" for p in kinds]
+    found = f"{cache}: {', '.join(counts) or 'nothing yet'}"
+    if image is None:
+        return Line("cache", "ok", f"{found}; no image for this version: the first run builds one")
+    return Line("cache", "ok", found)
+
+
+def builder(image: Image | None) -> Line:
+    """mmdebstrap, which builds the image: not needed while one is cached."""
+    return _for_building(tool("mmdebstrap", "mmdebstrap"), image)
+
+
+def keyring(image: Image | None, places: Iterable[Path] = KEYRINGS) -> Line:
+    """The keys that Debian's packages are checked with."""
+    for place in places:
+        if place.exists():
+            return Line("Debian keys", "ok", str(place))
+    fix = _install("debian-archive-keyring", "debian-keyring")
+    return _for_building(Line("Debian keys", "missing", "no debian-archive-keyring", fix), image)
+
+
+def namespaces(image: Image | None) -> Line:
+    """What building as an ordinary user takes (user namespaces, subordinate ids), by asking mmdebstrap to make one."""
+    if os.geteuid() == 0:
+        return Line("user namespaces", "ok", "not needed: this is root")
+    code, _, err = _try("mmdebstrap", "--unshare-helper", "true")
+    if code == 0:
+        return Line("user namespaces", "ok", "images can be built without root")
+    reason = (err.strip().splitlines() or [f"exit code {code}"])[-1]
+    fix = f"{_install('uidmap', 'shadow-utils')}, and a range in /etc/subuid and /etc/subgid; or build as root"
+    return _for_building(Line("user namespaces", "missing", reason, fix), image)
+
+
+def tool(name: str, package: str, *, needed: bool = True, use: str = "") -> Line:
+    """A program of which any version will do."""
+    if not shutil.which(name):
+        fix = _install(package, package) + (f" ({use})" if use else "")
+        return Line(name, "missing" if needed else "warn", "not found", fix)
+    code, out, err = _try(name, "--version")
+    version = re.search(r"\d+(\.\d+)+", out)
+    if code or not version:
+        reason = (err.strip().splitlines() or [f"exit code {code}"])[-1]
+        return Line(name, "missing" if needed else "warn", f"does not run: {reason}", _install(package, package))
+    return Line(name, "ok", version[0])
+
+
+def kvm_boots(image: Image | None, device: Path = Path("/dev/kvm")) -> Line:
+    """KVM, by booting. Never ``missing``: the virtual clock does without it, and so can the rest, slowly."""
+    without = "nothing, for the virtual clock; other guests are emulated, and marked so"
+    if not device.exists():
+        return Line("KVM", "warn", f"no {device}", without)
+    if not kvm.usable(device):
+        return Line("KVM", "warn", f"{device} may not be opened by this user", "add the user to the group kvm")
+    if image is None:
+        return Line("KVM", "warn", "not probed: that takes a lab image to boot", "fairlane lab build")
+    if not kvm.boots(image, KVM_SECONDS):
+        return Line("KVM", "warn", f"{device} opens, and the lab's kernel does not boot with it", without)
+    return Line("KVM", "ok", "boots the lab's kernel")
+
+
+def modules(root: Path = Path("/")) -> Line:
+    """Storage modules of this machine's own kernel: to know, not to need; the lab uses its guest's."""
+    tree = root / "lib/modules" / machine.release()
+    known = set(re.findall(r"/([^/]+)\.ko", _read(tree / "modules.dep") + _read(tree / "modules.builtin")))
+    known = {name.replace("-", "_") for name in known}
+    loaded = [m for m in MODULES if (root / "sys/module" / m).exists()]
+    there = [m for m in MODULES if m in known and m not in loaded]
+    absent = [m for m in MODULES if m not in loaded and m not in there]
+    groups = (("loaded", loaded), ("can be loaded", there), ("absent", absent))
+    found = "; ".join(f"{word}: {', '.join(names)}" for word, names in groups if names)
+    return Line("host modules", "ok", f"{found} (the lab uses its guest's)")
+
+
+def _for_building(line: Line, image: Image | None) -> Line:
+    """``line`` as it stands, or as a warning if an image is cached and nothing has to be built."""
+    if line.state == "ok" or image is None:
+        return line
+    return Line(line.name, "warn", f"{line.found}; needed only to build another image", line.fix)
+
+
+def _install(debian: str, fedora: str) -> str:
+    if shutil.which("dnf"):  # asked first: Fedora has an apt-get too, mmdebstrap brings it
+        return f"dnf install {fedora}"
+    return f"apt-get install {debian}" if shutil.which("apt-get") else f"install {debian}"
+
+
+def _try(*command: str, given: str = "", seconds: float = 20) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr; a program that does not start, or does not end, counts as failed."""
+    try:
+        done = subprocess.run(
+            command, input=given, capture_output=True, encoding="utf-8", errors="replace", timeout=seconds, check=False
+        )
+    except OSError as error:
+        return 127, "", str(error.strerror)
+    except subprocess.TimeoutExpired:
+        return 124, "", f"no answer within {seconds:.0f} s"
+    return done.returncode, done.stdout, done.stderr
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _read(path: Path) -> str:
+    """The file's text; empty if it cannot be read: /proc, /sys and /lib/modules differ from machine to machine."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _usage(path: Path) -> int:
+    """Bytes that ``path`` takes on disk, all below it included."""
+    files = [path, *path.rglob("*")] if path.is_dir() else [path]
+    return sum(f.lstat().st_blocks * 512 for f in files if f.is_symlink() or f.exists())
+
+
+def _size(count: int) -> str:
+    return f"{count / GIB:.1f} GiB" if count >= GIB else f"{count / MIB:.0f} MiB"

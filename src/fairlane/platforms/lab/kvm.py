@@ -1,0 +1,56 @@
+"""Does KVM run here? Found out by booting: /dev/kvm may open, and even create a vCPU, and yet never boot a kernel."""
+
+import os
+import select
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairlane.platforms.lab.image import Image
+
+READY = b"FAIRLANE-READY"
+"""What the guest's init prints first thing."""
+
+_QEMU = (
+    # QEMU goes when we go, even after kill -9
+    *("setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-M", "q35", "-nodefaults", "-accel", "kvm"),
+    *("-cpu", "host", "-m", "512", "-nic", "none", "-display", "none", "-serial", "stdio", "-no-reboot"),
+)
+
+
+def usable(device: Path = Path("/dev/kvm")) -> bool:
+    """Whether this user may open the device at all; what ``boots`` needs, and far from enough."""
+    return os.access(device, os.R_OK | os.W_OK)
+
+
+def boots(image: "Image", seconds: float = 20) -> bool:
+    """Whether the lab's kernel gets to its init under KVM within ``seconds``; no QEMU is left behind."""
+    boot = ("-kernel", str(image.kernel), "-initrd", str(image.initrd))
+    probe = ("-append", "console=ttyS0 quiet panic=-1 fairlane.probe=1")
+    try:
+        qemu = subprocess.Popen(
+            [*_QEMU, *boot, *probe], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except OSError:
+        return False
+    with qemu:  # waits for its end, also after an exception
+        try:
+            return _says(qemu, READY, time.monotonic() + seconds)
+        finally:
+            qemu.kill()
+
+
+def _says(process: "subprocess.Popen[bytes]", word: bytes, deadline: float) -> bool:
+    """Whether ``word`` appears in the process's output before it ends and before the deadline."""
+    assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
+    seen = b""
+    while (left := deadline - time.monotonic()) > 0 and select.select([process.stdout], [], [], left)[0]:
+        chunk = os.read(process.stdout.fileno(), 65536)
+        seen = seen[-len(word) :] + chunk
+        if word in seen:
+            return True
+        if not chunk:
+            return False
+    return False
