@@ -90,7 +90,7 @@ def _missing(path: Path, _: Mapping[str, Any], tree: Tree) -> Problem:
 def _no_tag(path: Path, context: Mapping[str, Any], tree: Tree) -> Problem:
     tag = context["discriminator"].strip("'")
     known = _tags(path, tree)
-    return Problem(tree.line(path), path, f"the key {tag!r} is missing", f"one of: {', '.join(known)}")
+    return Problem(tree.line(path), path, f"the key {tag!r} is missing", f"{tag} is one of: {', '.join(known)}")
 
 
 def _wrong_tag(path: Path, context: Mapping[str, Any], tree: Tree) -> Problem:
@@ -140,6 +140,9 @@ _SPECIAL: dict[str, Callable[[Path, Mapping[str, Any], Tree], Problem]] = {
 def _wrong_kind(path: Path, expected: str, tree: Tree) -> Problem:
     found = tree.at(path)
     if found is None:
+        least = _schema(path, tree).get("minProperties")
+        if least:
+            return _too_few(path, {"min_length": least}, tree)
         return Problem(tree.line(path), path, f"expected {expected}, found nothing", _about(path, tree))
     hint = f"write [{found}]" if expected == "a list" and isinstance(found, str | int | float) else _about(path, tree)
     return Problem(tree.line(path), path, f"expected {expected}, found {_show(found)}", hint)
@@ -153,10 +156,8 @@ def _from_validator(path: Path, message: str, tree: Tree) -> Problem:
         if colon and named in tree.lines:
             path, message = named, rest
             break
-    if not message.startswith(("expected", "the unit")) or not isinstance(tree.at(path), str | int | float):
-        found = ""
-    else:
-        found = f", found {_show(tree.at(path))}"
+    told = "found" in message or " is not " in message or not isinstance(tree.at(path), str | int | float | list)
+    found = "" if told else f", found {_show(tree.at(path))}"
     match = _CHOICES.search(message)
     near = nearest(match[1], match[2].split(", ")) if match else ""
     return Problem(tree.line(path), path, message + found, f"did you mean {near!r}?" if near else "")
@@ -192,5 +193,5 @@ def _show(value: Any) -> str:
         return "nothing"
     if isinstance(value, dict):
         return f"keys ({', '.join(map(str, value))})"[:60]
-    text = json.dumps(value, ensure_ascii=True)
+    text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -25,6 +25,15 @@ def presets() -> dict[str, str]:
     return {f.name.removesuffix(".yaml"): f.read_text("utf-8") for f in files}
 
 
+def preset_text(name: str) -> str:
+    """The preset's YAML. Raises FairlaneError for an unknown name."""
+    if name not in presets():
+        near = nearest(name, presets())
+        hint = f"did you mean {near!r}?" if near else f"presets: {', '.join(presets())}"
+        raise FairlaneError(f"no preset named {name!r}", hint=hint)
+    return presets()[name]
+
+
 def load_study(ref: str) -> tuple[Study, str]:
     """The study ``ref`` and its text. ``ref`` is a preset's name or a YAML file; ``./demo`` is always a file.
 
@@ -58,7 +67,10 @@ def parse_study(text: str, where: str) -> Study:
 def _read(ref: str) -> str:
     path = File(ref)
     try:
-        content = path.read_bytes() if path.stat().st_size <= yaml_tree.MAX_BYTES else b"\0" * (yaml_tree.MAX_BYTES + 1)
+        with path.open("rb") as file:
+            content = file.read(yaml_tree.MAX_BYTES + 1)
+        if len(content) > yaml_tree.MAX_BYTES:
+            raise FairlaneError(f"larger than {yaml_tree.MAX_BYTES // 1024} KiB: not a study", where=ref)
         return content.decode("utf-8-sig")
     except FileNotFoundError:
         near = nearest(ref, presets())
@@ -83,10 +95,10 @@ def _error(problems: list[Problem], where: str) -> FairlaneError:
     problems = sorted(problems, key=lambda p: p.line)
     if len(problems) == 1:
         only = problems[0]
-        return FairlaneError(_sentence(only), where=_place(where, only.line), hint=only.hint)
+        return FairlaneError(_sentence(only), where=_place(where, only.line), hint=_printable(only.hint))
     lines = [f"{len(problems)} problems"]
     for problem in problems[:MAX_PROBLEMS]:
-        hint = f" ({problem.hint})" if problem.hint else ""
+        hint = f" ({_printable(problem.hint)})" if problem.hint else ""
         lines.append(f"  {_place(where, problem.line)}: {_sentence(problem)}{hint}")
     if len(problems) > MAX_PROBLEMS:
         lines.append(f"  and {len(problems) - MAX_PROBLEMS} more")
@@ -99,5 +111,9 @@ def _place(where: str, line: int) -> str:
 
 def _sentence(problem: Problem) -> str:
     path = ".".join(str(step) for step in problem.path)
-    text = f"{path}: {problem.message}" if path else problem.message
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)  # keys come from outside: no escape codes
+    return _printable(f"{path}: {problem.message}" if path else problem.message)
+
+
+def _printable(text: str) -> str:
+    """Keys and values come from outside: no escape codes reach the terminal."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

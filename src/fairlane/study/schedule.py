@@ -1,30 +1,33 @@
 """The order in which everything runs: balanced, randomised, and a pure function of the study and one seed.
 
-Lanes are ordered in *replicates*. Two lanes: the pair AB, BA. An even number k of lanes: the k rows of a Williams square, in
-which every lane stands once in every place and follows every other lane once (Williams, Aust. J. Sci. Res. A 2, 1949).
-An odd number: two such squares, one the mirror of the other; each is complete before the next begins, so that every k blocks
-are balanced for place and every 2k blocks for carry-over. Within each replicate the rows and the lanes' names are shuffled.
+Lanes are ordered in *replicates*. Two lanes: the pair AB, BA. An even number k of lanes: the k rows of a Williams
+square, in which every lane stands once in every place and follows every other lane once (Williams, Aust. J. Sci. Res.
+A 2, 1949). An odd number: two such squares, one the mirror of the other; each is complete before the next begins, so
+that every k blocks are balanced for place and every 2k blocks for carry-over. Within a replicate the rows and the
+lanes' names are shuffled.
 
-Random numbers come from SHA-256 in counter mode and an own Fisher-Yates shuffle: Python does not promise that ``random``
-gives the same sequence in every version, and a schedule must be reproducible for as long as a run directory is kept.
+Random numbers come from SHA-256 in counter mode and an own Fisher-Yates shuffle: Python does not promise that
+``random`` gives the same sequence in every version, and a schedule must stay reproducible as long as a run is kept.
 """
 
 import hashlib
 from collections.abc import Sequence
 from functools import cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fairlane.records import Block, Cell
-from fairlane.study.spec import Study
+
+if TYPE_CHECKING:  # the model joins all plugins; a schedule needs none of them
+    from fairlane.study.spec import Study
 
 T = TypeVar("T")
 
 
-def schedule(study: Study, blocks: int, start: int = 0, seed: int | None = None) -> tuple[Block, ...]:
+def schedule(study: "Study", blocks: int, start: int = 0, seed: int | None = None) -> tuple[Block, ...]:
     """The rounds ``start`` to ``blocks`` - 1; every round holds one block of every cell, in random order.
 
-    A longer schedule has the shorter one as its prefix. ``seed`` (default: the study's) decides everything; the order of
-    lanes and cells in the study file does not matter. No rounds left: empty.
+    A longer schedule has the shorter one as its prefix. ``seed`` (default: the study's) decides everything; the order
+    of lanes and cells in the study file does not matter. No rounds left: empty.
     """
     seed = study.design.seed if seed is None else seed
     cells = sorted(study.cells(), key=lambda cell: cell.key)
@@ -37,7 +40,7 @@ def schedule(study: Study, blocks: int, start: int = 0, seed: int | None = None)
 
 
 def lba_seed(seed: int, cell: Cell, block: int) -> int:
-    """Seed of the block's addresses: 1 .. 2**31 - 1, which every load generator takes (fio's ``randseed`` takes 64 bits)."""
+    """Seed of the block's addresses: 1 .. 2**31 - 1, which any load generator takes (fio's ``randseed``: 64 bits)."""
     return 1 + Stream(seed, "lba", cell.key, block).below(2**31 - 1)
 
 

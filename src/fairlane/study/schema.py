@@ -13,13 +13,17 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Generator(GenerateJsonSchema):
-    """Defaults as a user writes them (``80us``, not 80000); no titles that only repeat the key."""
+    """Defaults as a user writes them (``80us``, not 80000); keys that fit no pattern are wrong; no needless titles."""
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         result = super().default_schema(schema)
         if isinstance(result.get("default"), int | float | list) and "default" in schema:
             result["default"] = SchemaSerializer(schema["schema"]).to_python(schema["default"], mode="json")
         return result
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        result = super().dict_schema(schema)
+        return {**result, "additionalProperties": False} if "patternProperties" in result else result
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Self
 
-from pydantic import Field, GetCoreSchemaHandler, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, StringConstraints, model_validator
 from pydantic_core import core_schema
 
 from fairlane import registry
@@ -28,6 +28,9 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
 
 class Study(Strict):
     """What a user asks: which lanes, under which workloads, with which design."""
+
+    # Joined on first use: importing this module imports no plugin, so that a plugin may import this module.
+    model_config = ConfigDict(defer_build=True)
 
     name: Name
     """Short name: the run directory is called after it."""

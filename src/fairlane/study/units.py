@@ -90,7 +90,8 @@ def format_bitrate(rate: int) -> str:
 
 
 def _schema(pattern: str, description: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "pattern": pattern, "description": description})
+    # $comment keeps the kind of quantity where a field's own description takes the place of this one
+    return WithJsonSchema({"type": "string", "pattern": pattern, "description": description, "$comment": description})
 
 
 Duration = Annotated[
@@ -124,6 +125,7 @@ Share = Annotated[
         {
             "anyOf": [{"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*%\s*$"}, {"type": "number", "maximum": 1}],
             "description": "a share: 5% or 0.05",
+            "$comment": "a share: 5% or 0.05",
         }
     ),
 ]

@@ -1,6 +1,6 @@
 """Read YAML into plain data that remembers its lines, and refuse what a study file has no use for.
 
-Scalars follow YAML 1.2's core schema, as editors do: ``no``, ``on``, ``1:30`` and ``2026-01-01`` are text, ``010`` is 10.
+Scalars follow YAML 1.2's core schema, as editors do: ``no``, ``on``, ``1:30``, ``2026-01-01`` are text, ``010`` is 10.
 Refused, each with its line: duplicate keys, tabs in the indentation, several documents, tags, merge keys, keys that are
 not text, and files whose size, depth or aliases (a "billion laughs") are out of all proportion.
 """

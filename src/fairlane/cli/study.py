@@ -1,0 +1,111 @@
+"""``fairlane study``: look at a study before it runs."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlane.cli._click import Group
+from fairlane.cli._output import Format, format_option, print_json, print_rows
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
+
+
+@click.group(cls=Group, examples="fairlane study check study.yaml")
+def command() -> None:
+    """Check a study and print its plan."""
+
+
+@command.command(
+    examples="""
+        fairlane study check study.yaml
+        fairlane study check demo --jobs 4              a preset
+        fairlane study check study.yaml --format json
+    """
+)
+@click.argument("study", metavar="FILE")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Blocks that run at one moment, where harmless.  [default: CPUs]"
+)
+@format_option
+def check(study: str, jobs: int | None, output: Format) -> None:
+    """Check a study and print its plan, without running anything.
+
+    FILE is a study file or the name of a preset. Everything wrong is told at once, with its line; the exit code is
+    then 1. The plan: lanes, cells, and how many blocks, trials and how much time each planned look at the verdicts
+    takes. A study may end at an earlier look, when all its cells are decided.
+    """
+    from fairlane.study.load import load_study
+
+    model, _ = load_study(study)
+    report = describe(model, jobs or len(os.sched_getaffinity(0)))
+    if output == "json":
+        print_json(report)
+    else:
+        _print(report, output)
+
+
+def describe(study: "Study", jobs: int) -> dict[str, Any]:
+    """The plan as plain data; times in seconds."""
+    from fairlane.study.plan import plan
+
+    planned = plan(study, jobs)
+    return {
+        "study": study.name,
+        "question": study.question,
+        "platform": study.platform.kind,
+        "baseline": study.baseline,
+        "seed": study.design.seed,
+        "jobs": planned.workers,
+        "lanes": [
+            {
+                "lane": name,
+                "transport": lane.transport,
+                "parameters": lane.model_dump(mode="json", exclude={"transport"}),
+            }
+            for name, lane in study.lanes.items()
+        ],
+        "cells": [
+            {"workload": c.cell.workload, "cell": c.cell.name, "key": c.cell.key, "trial_seconds": c.trial_seconds}
+            for c in planned.cells
+        ],
+        "looks": [
+            {"blocks": n.blocks, "trials": n.trials, "load_seconds": n.load_seconds, "wall_seconds": n.wall_seconds}
+            for n in planned.looks
+        ],
+    }
+
+
+def _print(report: dict[str, Any], output: Format) -> None:
+    from fairlane.study.plan import about
+
+    facts = [("study", report["study"]), ("question", report["question"]), ("platform", report["platform"])]
+    facts += [("baseline", report["baseline"]), ("seed", report["seed"]), ("jobs", report["jobs"])]
+    for key, value in facts:
+        click.echo(f"- **{key}**: {value}" if output == "md" else f"{key:9} {value}")
+    lanes = [
+        {
+            "lane": lane["lane"] + (" (baseline)" if lane["lane"] == report["baseline"] else ""),
+            "transport": lane["transport"],
+            "parameters": [f"{k}={v}" for k, v in lane["parameters"].items() if v != ""],
+        }
+        for lane in report["lanes"]
+    ]
+    cells = [{k: c[k] for k in ("workload", "cell")} | {"a trial": about(c["trial_seconds"])} for c in report["cells"]]
+    looks = [
+        {
+            "blocks": look["blocks"],
+            "trials": look["trials"],
+            "under load": about(look["load_seconds"]),
+            "expected": about(look["wall_seconds"]),
+        }
+        for look in report["looks"]
+    ]
+    for title, rows in (
+        (f"{len(lanes)} lanes", lanes),
+        (f"{len(cells)} cells", cells),
+        ("Looks at the verdicts (expected: wall time without setting up)", looks),
+    ):
+        click.echo()
+        print_rows(rows, output, title=title)

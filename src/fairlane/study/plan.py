@@ -1,0 +1,65 @@
+"""What a study will do, before it does anything: the cells, and blocks, trials and time for every look. Pure."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairlane.records import Cell
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """One cell and the time under load of one of its trials, in the guest's seconds."""
+
+    cell: Cell
+    trial_seconds: float
+
+
+@dataclass(frozen=True)
+class PlannedLook:
+    """What has been done by one look at the verdicts, if no cell is decided before."""
+
+    blocks: int
+    """Blocks per cell."""
+    trials: int
+    """Trials of all cells and lanes."""
+    load_seconds: float
+    """Time under load, in the guest's seconds."""
+    wall_seconds: float
+    """Expected wall time with the given number of jobs, without setting up."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of a study for a number of jobs; ``workers`` is how many of them the platform allows."""
+
+    cells: tuple[PlannedCell, ...]
+    looks: tuple[PlannedLook, ...]
+    workers: int
+
+
+def plan(study: "Study", jobs: int) -> Plan:
+    """The plan of ``study`` with up to ``jobs`` blocks at one moment (at least 1)."""
+    workers = max(1, study.platform.workers(jobs))
+    cells = tuple(PlannedCell(c, study.workloads[c.workload].trial_seconds(c)) for c in study.cells())
+    lanes = len(study.lanes)
+    load = lanes * sum(c.trial_seconds for c in cells)
+    walls = [lanes * study.platform.wall_seconds(c.trial_seconds) for c in cells]  # one block of each cell
+    looks = tuple(
+        PlannedLook(n, n * lanes * len(cells), n * load, max(n * sum(walls) / workers, max(walls, default=0.0)))
+        for n in study.design.looks
+    )
+    return Plan(cells, looks, workers)
+
+
+def about(seconds: float) -> str:
+    """A duration as one says it: ``45 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
