@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairlane.cli._click import Group
-from fairlane.cli._output import Format, format_option, print_json, print_rows
+from fairlane.cli._output import Format, format_option, print_json, print_rows, text
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -88,7 +88,7 @@ def _print(report: dict[str, Any], output: Format) -> None:
         {
             "lane": lane["lane"] + (" (baseline)" if lane["lane"] == report["baseline"] else ""),
             "transport": lane["transport"],
-            "parameters": [f"{k}={v}" for k, v in lane["parameters"].items() if v != ""],
+            "parameters": [f"{k}={text(v)}" for k, v in lane["parameters"].items() if v != ""],
         }
         for lane in report["lanes"]
     ]
@@ -103,9 +103,9 @@ def _print(report: dict[str, Any], output: Format) -> None:
         for look in report["looks"]
     ]
     for title, rows in (
-        (f"{len(lanes)} lanes", lanes),
-        (f"{len(cells)} cells", cells),
-        ("Looks at the verdicts (expected: wall time without setting up)", looks),
+        ("Lanes", lanes),
+        ("Cells", cells),
+        ("Looks at the verdicts; expected: wall time without setting up", looks),
     ):
         click.echo()
         print_rows(rows, output, title=title)

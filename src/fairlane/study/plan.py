@@ -55,9 +55,9 @@ def plan(study: "Study", jobs: int) -> Plan:
 
 
 def about(seconds: float) -> str:
-    """A duration as one says it: ``45 s``, ``12 min``, ``3.5 h``."""
+    """A duration as one says it: ``0.25 s``, ``45 s``, ``12 min``, ``3.5 h``."""
     if seconds < 10:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.2g} s"
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:

@@ -70,7 +70,7 @@ def format_duration(ns: int) -> str:
     for unit in ("h", "m", "s", "ms", "us"):
         if ns and ns % _DURATION[unit] == 0:
             return f"{ns // _DURATION[unit]}{unit}"
-    return f"{ns}ns"
+    return f"{ns}ns" if ns else "0s"
 
 
 def format_size(size: int) -> str:
