@@ -1,11 +1,54 @@
-"""A platform without machines: deterministic figures with chosen true effects and noise, for unit tests and docs."""
+"""A platform without machines: deterministic figures with chosen true effects and noise, for unit tests and docs.
 
+Each trial is a queue of depth iodepth x numjobs in front of a device: IOPS = depth / latency (Little's law), so that
+figures hang together as real ones do. A lane's ``speed`` is its true ratio of IOPS; noise comes from SHA-256 of study
+seed, block seed, lane and position, and is the same on every machine and in every version.
+"""
+
+import asyncio
+import math
 from collections.abc import AsyncIterator
+from fnmatch import fnmatchcase
+from statistics import NormalDist
 from typing import Literal
 
+from pydantic import Field
+
+from fairlane import __version__
+from fairlane.errors import FairlaneError, RunFailed
+from fairlane.platforms._fio_text import Latency, Side, report
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
-from fairlane.records import Block
-from fairlane.study.base import PlatformSpec
+from fairlane.records import Block, Cell
+from fairlane.study.base import PlatformSpec, Strict
+from fairlane.study.schedule import Stream
+from fairlane.study.units import Duration, Share
+
+_SERVICE_NS = 4_000
+"""Time of the device for one more I/O in its queue, beside the bytes."""
+_BYTES_PER_NS = 3.0
+_SUBMISSION = 0.05
+"""Share of the latency that is submission."""
+
+
+class Effect(Strict):
+    """What is truly different about a lane."""
+
+    speed: float = Field(default=1.0, gt=0)
+    """True ratio of IOPS (and, inverted, of latency) to a lane without effect."""
+    cells: dict[str, float] = Field(default_factory=dict)
+    """Speed in cells whose name matches a pattern, in place of ``speed``: {"64k *": 1.5}. The first match counts."""
+    tail: float = Field(default=1.0, gt=0)
+    """True ratio of the slowest I/Os' latency; they are 2 % of all."""
+
+
+class Noise(Strict):
+    """How trials differ that should not."""
+
+    sd: Share = 0.02
+    """Standard deviation of ln(IOPS) of a trial."""
+    model: Literal["normal", "t3", "stalls", "drift", "correlated"] = "normal"
+    """t3: heavy tails. stalls: 8 % of the trials ten sd slower. drift: a slow wave of five sd over the blocks, the same
+    for all lanes. correlated: lag-1 correlation 0.5 between the blocks of a lane."""
 
 
 class FakeSpec(PlatformSpec):
@@ -13,6 +56,21 @@ class FakeSpec(PlatformSpec):
 
     kind: Literal["fake"]
     """Invented figures, for tests and documentation."""
+    effects: dict[str, Effect] = Field(default_factory=dict)
+    """True effects by lane; a lane that is not named has none."""
+    noise: Noise = Noise()
+    """Noise of the trials."""
+    failures: Share = 0.0
+    """Share of trials whose fio fails."""
+    deaths: Share = 0.0
+    """Share of blocks whose guest dies after the first trial, each time the block is run."""
+    latency: Duration = 80_000
+    """Latency of one small I/O on the idle device."""
+    pace: Duration = 0
+    """Wall time that a trial is made to take."""
+
+    def wall_seconds(self, guest_seconds: float) -> float:  # noqa: ARG002
+        return 0.005 + self.pace / 1e9
 
     def workers(self, jobs: int) -> int:
         return jobs
@@ -20,12 +78,113 @@ class FakeSpec(PlatformSpec):
 
 class Fake(Platform):
     Spec = FakeSpec
+    repeats_exactly = True
+
+    @property
+    def spec(self) -> FakeSpec:
+        """This platform's part of the study."""
+        spec = self.study.platform
+        assert isinstance(spec, FakeSpec)  # noqa: S101 - the study's kind chose this class
+        return spec
+
+    def problems(self) -> list[FairlaneError]:
+        lanes = ", ".join(self.study.lanes)
+        unknown = [name for name in self.spec.effects if name not in self.study.lanes]
+        other = [name for name, workload in self.study.workloads.items() if workload.kind != "fio"]
+        return [
+            FairlaneError(f"platform.effects: {name!r} is not a lane", hint=f"lanes: {lanes}") for name in unknown
+        ] + [FairlaneError(f"workloads.{name}: the fake platform invents fio figures only") for name in other]
 
     async def open(self, notify: Notify) -> Opened:
-        raise NotImplementedError
+        notify("no machines: figures are invented")
+        lanes = {
+            name: {"transport": lane.transport, "device": f"fake:{name}"} for name, lane in self.study.lanes.items()
+        }
+        return Opened(
+            description={"lanes": lanes, "platform": {"kind": "fake", "figures": "invented"}},
+            fingerprint={"fairlane": __version__, "platform": "fake"},
+        )
 
-    def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
-        raise NotImplementedError
+    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+        for done, lane in enumerate(block.order):
+            await asyncio.sleep(self.spec.pace / 1e9)
+            if done == 1 and self._share(block, "death") < self.spec.deaths:
+                raise RunFailed(f"the guest died in block {block.key}", hint="set platform.deaths to 0")
+            yield RawTrial(lane, self._outputs(block, lane))
+
+    def _outputs(self, block: Block, lane: str) -> dict[str, bytes]:
+        text = self._fio(block, lane)
+        if self._share(block, lane, "failure") < self.spec.failures:
+            return {
+                "status": b"1\n",
+                "fio.err": b"fio: io_u error on file /dev/fake: Input/output error\n",
+                "fio.json": text[: len(text) // 3],
+            }
+        return {"status": b"0\n", "fio.err": b"", "fio.json": text}
+
+    def _fio(self, block: Block, lane: str) -> bytes:
+        cell, effect = block.cell, self.spec.effects.get(lane, Effect())
+        params = cell.params
+        depth = params["iodepth"] * params["numjobs"]
+        speed = _speed(effect, cell) * math.exp(self._noise(block, lane))
+        service = _SERVICE_NS + params["bs"] / _BYTES_PER_NS
+        mean = (self.spec.latency + depth * service) / speed * _mean_factor(effect.tail)
+        iops = depth / mean * 1e9
+        if params["rate_iops"] is not None and iops > (asked := params["rate_iops"] * params["numjobs"]):
+            iops, mean = asked, (self.spec.latency + service) / speed * _mean_factor(effect.tail)
+        runtime_ms = params["runtime"] // 10**6
+        per_job = iops / params["numjobs"] * runtime_ms / 1000
+        mix = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}.get(
+            params["rw"], (params["rwmixread"] or 0) / 100
+        )
+        ios = {"read": round(per_job * mix), "write": round(per_job) - round(per_job * mix)}
+        sides = {
+            way: Side(
+                count,
+                Latency(mean * _SUBMISSION),
+                Latency(mean * (1 - _SUBMISSION), effect.tail),
+                Latency(mean, effect.tail),
+            )
+            for way, count in ios.items()
+        }
+        return report(cell, sides, runtime_ms, usr_cpu=5.0, sys_cpu=20.0)
+
+    def _noise(self, block: Block, lane: str) -> float:
+        noise = self.spec.noise
+        position = block.order.index(lane)
+        purpose = (block.seed, lane, position)
+        z = self._normal(*purpose)
+        if noise.model == "t3":  # normal / sqrt(chi2_3 / 3), scaled to variance 1
+            chi2 = sum(self._normal(*purpose, "chi", n) ** 2 for n in range(3))
+            z /= math.sqrt(chi2 / 3) * math.sqrt(3)
+        elif noise.model == "stalls" and self._share(block, lane, "stall") < 0.08:
+            z -= 10
+        elif noise.model == "drift":
+            z += 5 * math.sin(2 * math.pi * (block.index + position / len(block.order)) / 17)
+        elif noise.model == "correlated":  # a moving sum with the weights of an AR(1) process
+            steps = (self._normal(block.cell.key, lane, block.index - n) * 0.5**n for n in range(20))
+            z = sum(steps) * math.sqrt(1 - 0.5**2)
+        return noise.sd * z
+
+    def _uniform(self, *purpose: int | str) -> float:
+        return (Stream("fake", self.study.design.seed, *purpose).below(2**53) + 0.5) / 2**53
+
+    def _normal(self, *purpose: int | str) -> float:
+        return NormalDist().inv_cdf(self._uniform(*purpose))
+
+    def _share(self, block: Block, *purpose: int | str) -> float:
+        """Uniform between 0 and 1; less than p with probability p."""
+        return self._uniform(block.cell.key, block.seed, *purpose)
+
+
+def _speed(effect: Effect, cell: Cell) -> float:
+    return next((speed for pattern, speed in effect.cells.items() if fnmatchcase(cell.name, pattern)), effect.speed)
+
+
+def _mean_factor(tail: float) -> float:
+    """By how much slow I/Os that are ``tail`` times slower raise the mean of all."""
+    slow = Latency.SLOW * Latency.SLOWER
+    return (1 - Latency.SLOW + slow * tail) / (1 - Latency.SLOW + slow)
 
 
 PLUGIN = Fake

@@ -1,16 +1,21 @@
 """fio: a matrix of access patterns, block sizes and depths."""
 
 from collections.abc import Mapping
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from fairlane.errors import FairlaneError
 from fairlane.records import Cell, Figures
 from fairlane.study.base import WorkloadSpec
-from fairlane.study.units import Duration, Size
+from fairlane.study.units import Duration, Size, format_size
+from fairlane.workloads._fio_output import figures
 from fairlane.workloads.base import Workload
 
 Pattern = Literal["read", "write", "randread", "randwrite", "rw", "randrw"]
+
+_MIXES = ("rw", "randrw")
 
 
 class FioSpec(WorkloadSpec):
@@ -41,21 +46,171 @@ class FioSpec(WorkloadSpec):
     prefill: bool = True
     """Write the whole part once before the first trial. Without it reads may be served as zeros, unmeasured."""
 
+    @model_validator(mode="after")
+    def _runnable(self) -> Self:
+        _within("bs", self.bs, 512, 2**31, multiple=512)
+        _within("iodepth", self.iodepth, 1, 65536)
+        _within("numjobs", self.numjobs, 1, 100)
+        _within("rwmixread", self.rwmixread, 0, 100)
+        # fio counts run time in ms: 500us would be no time at all, and time_based without time runs for ever
+        if self.runtime < 10**6 or self.runtime % 10**6:
+            raise ValueError("runtime: expected whole milliseconds, at least 1ms")
+        if self.ramp % 10**6:
+            raise ValueError("ramp: expected whole milliseconds")
+        if self.engine == "psync" and (deep := [d for d in self.iodepth if d != 1]):
+            raise ValueError(f"iodepth: psync has one I/O in flight, so iodepth must be 1 (found {deep[0]})")
+        if self.size is not None and self.size < max(self.bs) * max(self.numjobs):
+            raise ValueError(f"size: {format_size(self.size)} has no room for one block of every job")
+        if self.rate_iops and any(rw in _MIXES for rw in self.rw):
+            for mix in self.rwmixread:
+                reads = round(self.rate_iops * mix / 100)
+                if abs(reads / self.rate_iops - mix / 100) > 0.005:
+                    raise ValueError(
+                        f"rate_iops: {self.rate_iops} cannot be split {mix}/{100 - mix} into whole I/Os per second"
+                    )
+        return self
+
     def cells(self, name: str) -> tuple[Cell, ...]:
-        raise NotImplementedError
+        points = [
+            {"rw": rw, "bs": bs, "iodepth": depth, "numjobs": jobs, "rwmixread": mix}
+            for rw in self.rw
+            for mix in (self.rwmixread if rw in _MIXES else (None,))
+            for bs in self.bs
+            for depth in self.iodepth
+            for jobs in self.numjobs
+        ]
+        common = {
+            "rate_iops": self.rate_iops,
+            "engine": self.engine,
+            "runtime": self.runtime,
+            "ramp": self.ramp,
+            "size": self.size,
+            "prefill": self.prefill,
+        }
+        cells = (Cell(name, "fio", _name(point), point | common) for point in points)
+        return tuple(dict.fromkeys(cells))  # a value listed twice is one cell
 
     def trial_seconds(self, cell: Cell) -> float:  # noqa: ARG002
         return (self.ramp + self.runtime) / 1e9
 
 
+def _within(key: str, values: tuple[int, ...], least: int, most: int, *, multiple: int = 1) -> None:
+    for value in values:
+        if not least <= value <= most or value % multiple:
+            of = f", a multiple of {multiple}" if multiple > 1 else ""
+            raise ValueError(f"{key}: expected {least} to {most}{of}, found {value}")
+
+
+def _name(point: Mapping[str, Any]) -> str:
+    """``4k randread qd16``, ``8k randrw 70/30 qd8 x4``."""
+    mix, jobs = point["rwmixread"], point["numjobs"]
+    pattern = point["rw"] if mix is None else f"{point['rw']} {mix}/{100 - mix}"
+    return f"{format_size(point['bs'])} {pattern} qd{point['iodepth']}" + (f" x{jobs}" if jobs != 1 else "")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Where on the device the jobs of a cell work: fio's ``size`` and, for disjoint regions, ``offset_increment``."""
+
+    size: str
+    increment: str = ""
+
+
+def _part(params: Mapping[str, Any]) -> _Part:
+    """Sequential jobs on the same blocks would feed each other from a cache: each gets a region of its own."""
+    size, jobs, bs = params["size"], params["numjobs"], params["bs"]
+    if jobs == 1 or params["rw"] in ("randread", "randwrite", "randrw"):
+        return _Part("100%" if size is None else str(size))
+    share = f"{100 // jobs}%" if size is None else str(size // jobs // bs * bs)
+    return _Part(share, share)
+
+
+def _filename(device: str) -> str:
+    """``device`` as fio's job file takes it. Raises FairlaneError for a name that a job file cannot carry.
+
+    fio splits names at ``:``, which by-path names have; it cuts lines at ``;`` and ``#`` and expands ``$``.
+    """
+    if not device.startswith("/") or device != device.strip() or not device.isprintable() or set(device) & set(";#$\\"):
+        raise FairlaneError(
+            f"fio cannot be given the device name {device!r}",
+            hint="use an absolute path without ; # $ or backslash, such as /dev/disk/by-id/...",
+        )
+    return device.replace(":", "\\:")
+
+
+def _run(options: Mapping[str, Any], job: str, out: str) -> str:
+    """Shell that writes ``JOB.fio`` and runs it; nothing in the quoted heredoc is expanded by the shell."""
+    lines = "\n".join(f"{key}={value}" for key, value in options.items())
+    return (
+        f"cat > {job}.fio <<'END-OF-JOB'\n[{job}]\n{lines}\nEND-OF-JOB\n"
+        f"fio --output-format=json+ --output={out}.json {job}.fio 2>{out}.err\n"
+    )
+
+
 class Fio(Workload):
+    """Outputs: ``job.fio`` (what was run), ``fio.json`` (json+), ``fio.err`` (its complaints)."""
+
     Spec = FioSpec
+    packages = ("fio",)
+    programs = ("fio",)
+    packages = ("fio",)
+    programs = ("fio",)
 
     def script(self, cell: Cell, device: str, seed: int) -> str:
-        raise NotImplementedError
+        params = cell.params
+        part = _part(params)
+        options: dict[str, Any] = {
+            "filename": _filename(device),
+            "ioengine": params["engine"],
+            "direct": 1,
+            "rw": params["rw"],
+            "bs": params["bs"],
+            "iodepth": params["iodepth"],
+            "numjobs": params["numjobs"],
+            "size": part.size,
+            "time_based": 1,
+            "runtime": f"{params['runtime'] // 10**6}ms",
+            "ramp_time": f"{params['ramp'] // 10**6}ms",
+            # fio 3.33 ignores randseed for the offsets unless randrepeat is 0 (axboe/fio issue 1502), and its
+            # generator takes the low 32 bits of seed * job number, so that 0 would give all jobs the same stream.
+            "randrepeat": 0,
+            "randseed": 1 + seed % (2**32 - 1),
+            "norandommap": 1,  # a map would make late I/Os of a long trial hunt for blocks not yet hit
+            "refill_buffers": 1,
+            "lat_percentiles": 1,
+            "clat_percentiles": 1,
+            "slat_percentiles": 1,
+        }
+        if part.increment:
+            options["offset_increment"] = part.increment
+        rate, mix = params["rate_iops"], params["rwmixread"]
+        if mix is not None:
+            options["rwmixread"] = mix
+        if rate is not None:
+            reads = round(rate * (50 if mix is None else mix) / 100)
+            # one number would cap each direction by itself: 70/30 would become 50/50 (STATISTICS.md)
+            options["rate_iops"] = f"{rate},{rate}" if mix is None else f"{reads},{rate - reads}"
+        return _run(options, "job", "fio")
+
+    def prepare(self, cell: Cell, device: str) -> str:
+        params = cell.params
+        if not params["prefill"]:
+            return ""
+        options = {
+            "filename": _filename(device),
+            "ioengine": params["engine"],
+            "direct": 1,
+            "rw": "write",
+            "bs": 2**20 if params["size"] is None or params["size"] % 2**20 == 0 else params["bs"],
+            "iodepth": 1 if params["engine"] == "psync" else 16,
+            "size": "100%" if params["size"] is None else params["size"],
+            "refill_buffers": 1,
+        }
+        return _run(options, "prefill", "prefill")
 
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
-        raise NotImplementedError
+        params = cell.params
+        return figures(outputs.get("fio.json"), (params["ramp"] + params["runtime"]) / params["runtime"])
 
 
 PLUGIN = Fio()

@@ -1,0 +1,201 @@
+"""Text in the exact shape of fio 3.33's ``json+``, made from a chosen latency distribution instead of from a device.
+
+So the fake platform exercises the whole chain that real output goes through: raw file, parser, histograms, verdicts.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
+from typing import Any
+
+from fairlane.records import Cell
+
+_GROUPS, _BUCKETS = 29, 64
+"""fio's stat.h: FIO_IO_U_PLAT_GROUP_NR groups of 2^FIO_IO_U_PLAT_BITS buckets."""
+_PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
+"""fio's default percentile_list."""
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Latency of I/Os in ns: log-normal, and a share of slow ones that is log-normal around a multiple."""
+
+    mean: float
+    """Of all I/Os."""
+    tail: float = 1.0
+    """Factor on the slow ones alone."""
+
+    SIGMA = 0.2
+    SLOW = 0.02
+    """Share of slow I/Os."""
+    SLOWER = 4.0
+    """Their mean in multiples of the fast ones' mean."""
+
+    def share_below(self, ns: float) -> float:
+        """Distribution function."""
+        if ns <= 0:
+            return 0.0
+        fast = self.mean / (1 - self.SLOW + self.SLOW * self.SLOWER * self.tail)
+        return (1 - self.SLOW) * self._below(ns, fast) + self.SLOW * self._below(ns, fast * self.SLOWER * self.tail)
+
+    def _below(self, ns: float, mean: float) -> float:
+        # the mean of a log-normal is exp(mu + sigma^2 / 2)
+        return _NORMAL.cdf((math.log(ns / mean) + self.SIGMA**2 / 2) / self.SIGMA)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One direction of one job."""
+
+    ios: int
+    submission: Latency
+    completion: Latency
+    total: Latency
+
+
+@cache
+def edges() -> tuple[tuple[int, float], ...]:
+    """fio's bins: (midpoint as it prints it, upper edge) in ns, rising (plat_idx_to_val in fio's stat.c)."""
+    bins: list[tuple[int, float]] = [(i, i + 1.0) for i in range(2 * _BUCKETS)]
+    for group in range(2, _GROUPS):
+        width = 1 << (group - 1)
+        base = width * _BUCKETS
+        bins += [(int(base + (k + 0.5) * width), base + (k + 1.0) * width) for k in range(_BUCKETS)]
+    return tuple(bins)
+
+
+def bins(latency: Latency, ios: int) -> dict[int, int]:
+    """``ios`` I/Os in fio's bins, as near to the distribution as whole numbers allow."""
+    found: dict[int, int] = {}
+    before = 0
+    for midpoint, edge in edges():
+        if edge < latency.mean / 10:
+            continue  # so far below the mean the share is nothing
+        upto = round(ios * latency.share_below(edge))
+        if upto > before:
+            found[midpoint] = upto - before
+            before = upto
+        if before >= ios:
+            break
+    return found
+
+
+def report(cell: Cell, sides: Mapping[str, Side], runtime_ms: int, usr_cpu: float, sys_cpu: float) -> bytes:
+    """The file that fio writes for ``cell``. ``sides``: ``read`` and ``write`` of one job; all jobs are alike."""
+    job = {
+        "jobname": "job",
+        "groupid": 0,
+        "error": 0,
+        "eta": 2147483647,
+        "elapsed": runtime_ms // 1000 + 1,
+        "job options": {"rw": cell.params["rw"], "bs": str(cell.params["bs"])},
+        **{way: _side(sides[way], cell.params["bs"], runtime_ms) for way in ("read", "write")},
+        "trim": _side(_IDLE, 0, runtime_ms),
+        "sync": {"total_ios": 0, "lat_ns": _latency(_IDLE.total, 0)},
+        "job_runtime": runtime_ms,
+        "usr_cpu": usr_cpu,
+        "sys_cpu": sys_cpu,
+        "ctx": sum(side.ios for side in sides.values()),
+        "majf": 0,
+        "minf": 37,
+        **_levels(cell.params["iodepth"]),
+        "latency_depth": cell.params["iodepth"],
+        "latency_target": 0,
+        "latency_percentile": 100.0,
+        "latency_window": 0,
+    }
+    whole = {
+        "fio version": "fio-3.33",
+        "timestamp": 0,
+        "timestamp_ms": 0,
+        "time": "Thu Jan  1 00:00:00 1970",
+        "jobs": [job] * cell.params["numjobs"],
+        "disk_util": [],
+    }
+    return (_text(whole, 0) + "\n").encode()
+
+
+_IDLE = Side(0, Latency(0), Latency(0), Latency(0))
+
+
+def _side(side: Side, bs: int, runtime_ms: int) -> dict[str, Any]:
+    size = side.ios * bs
+    seconds = runtime_ms / 1000
+    return {
+        "io_bytes": size,
+        "io_kbytes": size >> 10,
+        "bw_bytes": int(size / seconds),
+        "bw": int(size / seconds / 1024),
+        "iops": side.ios / seconds,
+        "runtime": runtime_ms if side.ios else 0,
+        "total_ios": side.ios,
+        "short_ios": 0,
+        "drop_ios": 0,
+        "slat_ns": _latency(side.submission, side.ios),
+        "clat_ns": _latency(side.completion, side.ios),
+        "lat_ns": _latency(side.total, side.ios),
+        **dict.fromkeys(("bw_min", "bw_max"), 0),
+        **dict.fromkeys(("bw_agg", "bw_mean", "bw_dev"), 0.0),
+        **dict.fromkeys(("bw_samples", "iops_min", "iops_max"), 0),
+        **dict.fromkeys(("iops_mean", "iops_stddev"), 0.0),
+        "iops_samples": 0,
+    }
+
+
+def _latency(latency: Latency, ios: int) -> dict[str, Any]:
+    if not ios:
+        return {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}
+    found = bins(latency, ios)
+    spread = sum(n * (ns - latency.mean) ** 2 for ns, n in found.items()) / ios
+    return {
+        "min": min(found),
+        "max": max(found),
+        "mean": latency.mean,
+        "stddev": math.sqrt(spread),
+        "N": ios,
+        "percentile": _percentiles(found, ios),
+        "bins": {str(ns): n for ns, n in found.items()},
+    }
+
+
+def _percentiles(found: Mapping[int, int], ios: int) -> dict[str, int]:
+    out, seen = {}, 0
+    wanted = list(_PERCENTILES)
+    for ns, n in found.items():
+        seen += n
+        while wanted and seen >= math.ceil(wanted[0] / 100 * ios):
+            out[f"{wanted.pop(0):.6f}"] = ns
+    return out
+
+
+def _levels(depth: int) -> dict[str, Any]:
+    """How full fio's queue was: always full."""
+    steps = ("1", "2", "4", "8", "16", "32", ">=64")
+    full = min(depth.bit_length() - 1, len(steps) - 1)
+    handed = ("0", "4", "8", "16", "32", "64", ">=64")
+    batches = {name: 100.0 if name == "4" else 0.0 for name in handed}
+    fine = ("2", "4", "10", "20", "50", "100", "250", "500", "750", "1000")
+    return {
+        "iodepth_level": {name: 100.0 if i == full else 0.0 for i, name in enumerate(steps)},
+        "iodepth_submit": batches,
+        "iodepth_complete": batches,
+        "latency_ns": dict.fromkeys(fine, 0.0),
+        "latency_us": dict.fromkeys(fine, 0.0),
+        "latency_ms": dict.fromkeys((*fine, "2000", ">=2000"), 0.0),
+    }
+
+
+def _text(value: Any, depth: int) -> str:
+    """JSON as fio prints it: two spaces, a space before the colon, six decimals."""
+    pad, end = "  " * (depth + 1), "  " * depth
+    if isinstance(value, dict) and value:
+        inner = (f'{pad}"{key}" : {_text(item, depth + 1)}' for key, item in value.items())
+        return "{\n" + ",\n".join(inner) + f"\n{end}}}"
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(pad + _text(item, depth + 1) for item in value) + f"\n{end}]"
+    if isinstance(value, float):
+        return f"{value:.6f}"
+    return f'"{value}"' if isinstance(value, str) else {dict: "{\n}", list: "[\n]"}.get(type(value), str(value))

@@ -1,0 +1,276 @@
+"""Carrying a plan out: blocks on workers, each trial on disk before the next, look by look, until all is decided.
+
+Resuming is the same path: a run that was never begun is one that has nothing done yet.
+"""
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fairlane.errors import Exit, FairlaneError, RunFailed
+from fairlane.platforms.base import Platform, RawTrial
+from fairlane.records import Block, Observation
+from fairlane.stats.judge import open_cells
+from fairlane.trial import raw
+from fairlane.trial.files import storing, write_atomic
+from fairlane.trial.journal import Journal
+from fairlane.trial.load import done, in_order
+from fairlane.trial.observe import observe
+from fairlane.trial.plan import Plan
+from fairlane.trial.watch import Watch
+
+_IN_A_ROW = 3
+"""So many blocks failing one after the other: the platform is broken, going on would only waste time."""
+
+
+def carry_out(folder: Path, plan: Plan, platform: Platform, watch: Watch, jobs: int) -> None:
+    """Does what is not done yet of the run in ``folder``, up to its end, on at most ``jobs`` workers.
+
+    The platform is always closed. Raises RunFailed if blocks are missing at a look, FairlaneError if another process is
+    at work on the run, and FairlaneError with ``Exit.INTERRUPTED`` after SIGINT or SIGTERM. What is done stays done.
+    """
+    with Journal(folder) as journal:
+        runner = Runner(journal, plan, platform, watch, jobs)
+        if not runner.finished:
+            asyncio.run(_until_told(runner, folder, watch))
+
+
+async def _until_told(runner: "Runner", folder: Path, watch: Watch) -> None:
+    """Runs ``runner``; a signal cancels it once. Further ones are heard but wait: tearing down must come to its end."""
+    loop, work = asyncio.get_running_loop(), asyncio.ensure_future(runner.run())
+    told: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        if told:
+            watch.note("still tidying up; a moment")
+        else:
+            watch.note("stopping; what is done is kept")
+            work.cancel()
+        told.append(number)
+
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # under nohup a lost terminal is no reason to stop
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        await work
+    except (asyncio.CancelledError, FairlaneError):
+        if not told:
+            raise
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+    if told and not runner.finished:
+        raise FairlaneError("interrupted", hint=f"continue with: {resume_command(folder)}", code=Exit.INTERRUPTED)
+
+
+def resume_command(folder: Path) -> str:
+    """What the user types to go on."""
+    return f"fairlane run --resume {folder}"
+
+
+class Runner:
+    """The state of one run while it is carried out."""
+
+    def __init__(self, journal: Journal, plan: Plan, platform: Platform, watch: Watch, jobs: int) -> None:
+        self.journal = journal
+        self.folder = journal.folder
+        self.plan = plan
+        self.platform = platform
+        self.watch = watch
+        self.workers = max(1, plan.study.platform.workers(jobs))
+        state = done(self.folder, plan, journal.events)
+        self.files: dict[str, tuple[str, str]] = dict(state.files)
+        self.seen: dict[str, Observation] = dict(state.observations)
+        self.opened = list(state.opened)
+        self.ended = state.ended
+        self.failures: list[str] = []
+        self._in_a_row = 0
+        for trial in state.damaged:
+            watch.note(f"{trial}: its raw file is damaged; the trial is run again")
+
+    @property
+    def finished(self) -> bool:
+        """The end is journaled and every trial that led there is whole."""
+        return self.ended and not self._missing(self.plan.due(self.opened))
+
+    def _missing(self, blocks: tuple[Block, ...]) -> list[Block]:
+        return [b for b in blocks if any(b.trial_id(lane) not in self.seen for lane in b.order)]
+
+    async def run(self) -> None:
+        """Open the platform, carry out what is due look by look, close the platform."""
+        try:
+            await self._open()
+            while True:
+                due = self.plan.due(self.opened)
+                self.watch.due(due, frozenset(self.seen), self.workers)
+                await self._carry_out(self._missing(due))
+                if missing := self._missing(due):
+                    raise RunFailed(
+                        f"{len(missing)} of {len(due)} blocks are missing ({missing[0].key}: {self._why()})",
+                        hint=f"nothing else is lost; try them again: {resume_command(self.folder)}",
+                    )
+                if not self._undecided():
+                    break
+                self._look()
+            if not self.ended:
+                self.journal.append("end")
+                self.ended = True
+        finally:
+            await _uninterrupted(self.platform.close())
+
+    async def _open(self) -> None:
+        opened = await self.platform.open(self.watch.note)
+        fingerprint = json.loads(json.dumps(opened.fingerprint))  # as it will be read back: tuples are lists
+        path = self.folder / "fingerprint.json"
+        before = json.loads(path.read_bytes()) if path.exists() else None
+        if before is None:
+            for name, value in (("description.json", opened.description), ("fingerprint.json", fingerprint)):
+                with storing(self.folder / name):
+                    write_atomic(self.folder / name, json.dumps(value, indent=2, sort_keys=True).encode() + b"\n")
+        changed = _changes(before, fingerprint) if before is not None else {}
+        for key, (old, new) in changed.items():
+            self.watch.note(f"{key} was {old} when the run began and is {new} now: figures may differ")
+        first = not any(event["type"] == "start" for event in self.journal.events)
+        self.journal.append(
+            "start" if first else "resume",
+            fingerprint=fingerprint,
+            modelled=self.platform.modelled,
+            emulated=self.platform.emulated,
+            workers=self.workers,
+            **({"changed": {key: list(pair) for key, pair in changed.items()}} if changed else {}),
+            **({"torn": True} if self.journal.torn else {}),
+        )
+
+    def _undecided(self) -> bool:
+        """Whether a look is still to be taken: there is one left, and the one before it left cells open."""
+        return len(self.opened) < len(self.plan.looks) and (not self.opened or bool(self.opened[-1]))
+
+    def _look(self) -> None:
+        """Takes the next look. Its outcome is journaled: a resumed run does not decide again."""
+        number = len(self.opened)
+        last = number == len(self.plan.looks) - 1
+        opened = frozenset() if last else open_cells(self.plan.study, in_order(self.seen.values()), number)
+        self.journal.append("look", look=number, blocks=self.plan.looks[number], open=sorted(opened))
+        self.opened.append(opened)
+        self.watch.look(number, opened, len({b.cell.key for b in self.plan.blocks}))
+
+    async def _carry_out(self, blocks: list[Block]) -> None:
+        """Runs ``blocks`` on the workers. Raises RunFailed for a broken platform or a full disk."""
+        waiting = iter(blocks)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self.workers, len(blocks))):
+                    group.create_task(self._work(waiting))
+        except* FairlaneError as failed:
+            raise _first(failed) from None
+
+    async def _work(self, waiting: Iterator[Block]) -> None:
+        for block in waiting:
+            await self._block(block)
+
+    async def _block(self, block: Block) -> None:
+        """One block, whole where the platform repeats exactly, otherwise the lanes that are missing."""
+        wanted = tuple(lane for lane in block.order if block.trial_id(lane) not in self.seen)
+        ordered = block if self.platform.repeats_exactly else replace(block, order=wanted)
+        left = list(ordered.order)
+        begun = time.monotonic()
+        trials = self.platform.run_block(ordered)
+        try:
+            while True:
+                try:
+                    trial = await anext(trials, None)
+                    if trial and trial.lane not in left:
+                        raise RunFailed(f"the platform gave an unasked-for trial of lane {trial.lane!r}")
+                    if not trial and left:
+                        raise RunFailed(f"the platform gave no trial of lane {left[0]!r}")
+                except RunFailed as error:
+                    self._failed(block, error)
+                    return
+                if not trial:
+                    break
+                left.remove(trial.lane)
+                self._keep(block, trial, time.monotonic() - begun)
+                begun = time.monotonic()
+        finally:
+            if isinstance(trials, AsyncGenerator):  # its own clean-up is not left to the garbage collector
+                await trials.aclose()
+        self._in_a_row = 0
+
+    def _keep(self, block: Block, trial: RawTrial, seconds: float) -> None:
+        """First the raw file, then its line: a line never speaks of what is not there."""
+        name = block.trial_id(trial.lane)
+        if name in self.files:
+            self._compare(block, trial)
+            return
+        file, sha256 = raw.store(self.folder, name, trial.outputs)
+        position = block.order.index(trial.lane)
+        self.journal.append(
+            "trial",
+            cell=block.cell.key,
+            block=block.index,
+            lane=trial.lane,
+            position=position,
+            raw=file,
+            sha256=sha256,
+            seconds=round(seconds, 3),
+        )
+        self.files[name] = file, sha256
+        self.seen[name] = observe(block, trial.lane, trial.outputs)
+        self.watch.trial(block, self.seen[name], seconds)
+
+    def _compare(self, block: Block, trial: RawTrial) -> None:
+        """A trial done before the interruption, run again: on an exact platform it must give the same bytes."""
+        before = raw.fetch(self.folder, *self.files[block.trial_id(trial.lane)])
+        names = before.keys() | trial.outputs.keys()
+        differing = sorted(name for name in names if before.get(name) != trial.outputs.get(name))
+        if differing:
+            where = {"cell": block.cell.key, "block": block.index, "lane": trial.lane}
+            self.journal.append("mismatch", **where, files=differing)
+            self.watch.note(f"{block.trial_id(trial.lane)} did not repeat exactly ({', '.join(differing)} differ)")
+
+    def _failed(self, block: Block, error: RunFailed) -> None:
+        self.journal.append("block-failed", cell=block.cell.key, block=block.index, reason=str(error))
+        self.failures.append(str(error))
+        self.watch.failed(block, str(error))
+        self._in_a_row += 1
+        if self._in_a_row >= _IN_A_ROW:
+            raise RunFailed(
+                f"{_IN_A_ROW} blocks in a row failed; the last one: {error}",
+                hint=error.hint or f"what is done is kept; continue with: {resume_command(self.folder)}",
+            )
+
+    def _why(self) -> str:
+        return self.failures[-1] if self.failures else "reason unknown"
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Keys whose values differ: (before, after)."""
+    keys = sorted(before.keys() | after.keys())
+    return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
+
+
+def _first(group: BaseExceptionGroup[FairlaneError]) -> FairlaneError:
+    """The first error of a (nested) group."""
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+async def _uninterrupted(closing: Coroutine[Any, Any, None]) -> None:
+    """Awaits ``closing`` to its end also when cancelled meanwhile, and passes the cancellation on after it."""
+    task = asyncio.ensure_future(closing)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled:
+        raise cancelled
