@@ -64,14 +64,21 @@ def run(args: Sequence[str]) -> int:
         _complain("interrupted")
         return Exit.INTERRUPTED
     except BrokenPipeError:  # the reader has seen enough: `fairlane schema | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the exit's own flush is quiet too
+        _close_stdout()
         return Exit.USER_ERROR
     except OSError as error:
-        if not error.filename:
+        if os.environ.get("FAIRLANE_TRACEBACK"):
             raise
-        _complain(f"{error.filename}: {error.strerror}")
+        if not error.filename:  # most likely the result could not be written
+            _close_stdout()
+        _complain(f"{error.filename or 'input or output failed'}: {error.strerror or error}")
         return Exit.USER_ERROR
     return result if isinstance(result, int) else Exit.OK
+
+
+def _close_stdout() -> None:
+    """What is still in the buffer goes nowhere, so that the flush at exit cannot fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, hint: str = "") -> None:
