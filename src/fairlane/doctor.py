@@ -142,7 +142,7 @@ def qemu() -> Line:
 
 def images(cache: Path, image: Image | None) -> Line:
     """What is cached, kind by kind, with sizes on disk."""
-    kinds = sorted(p for p in cache.iterdir() if p.is_dir()) if cache.is_dir() else []
+    kinds = sorted(p for p in cache.iterdir() if p.is_dir() and p.name != "uv") if cache.is_dir() else []
     counts = [f"{sum(1 for e in p.iterdir() if e.suffix != '.lock')} in {p.name} ({_size(_usage(p))})" for p in kinds]
     found = f"{cache}: {', '.join(counts) or 'nothing yet'}"
     if image is None:
