@@ -171,7 +171,7 @@ def namespaces(image: Image | None) -> Line:
     code, _, err = _try("mmdebstrap", "--unshare-helper", "true")
     if code == 0:
         return Line("user namespaces", "ok", "images can be built without root")
-    reason = (err.strip().splitlines() or [f"exit code {code}"])[-1]
+    reason = (err.strip().splitlines() or [f"exit code {code}"])[0]  # what follows is what came of it
     fix = f"{_install('uidmap', 'shadow-utils')}, and a range in /etc/subuid and /etc/subgid; or build as root"
     return _for_building(Line("user namespaces", "missing", reason, fix), image)
 
