@@ -25,7 +25,7 @@ def storing(path: Path) -> Iterator[None]:
         raise RunFailed(
             f"cannot write: {reason}",
             where=str(path),
-            hint=f"nothing measured so far is lost; make room, then continue: fairlane run --resume {path.parent}",
+            hint="nothing measured so far is lost; make room, then continue with --resume",
         ) from error
 
 

@@ -28,7 +28,7 @@ def observe(block: Block, lane: str, outputs: Mapping[str, bytes]) -> Observatio
         before, after = outputs.get(f"probe.{name}.before"), outputs.get(f"probe.{name}.after")
         if before is None or after is None:
             continue
-        seen = probe.observe(before.decode(errors="replace"), after.decode(errors="replace"), figures.ios)
+        seen = probe.observe(before.decode(errors="replace"), after.decode(errors="replace"), figures)
         metrics |= seen.metrics
         histograms |= seen.histograms
         context |= seen.context

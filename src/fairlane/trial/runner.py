@@ -5,6 +5,7 @@ Resuming is the same path: a run that was never begun is one that has nothing do
 
 import asyncio
 import json
+import shlex
 import signal
 import time
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
@@ -72,7 +73,7 @@ async def _until_told(runner: "Runner", folder: Path, watch: Watch) -> None:
 
 def resume_command(folder: Path) -> str:
     """What the user types to go on."""
-    return f"fairlane run --resume {folder}"
+    return f"fairlane run --resume {shlex.quote(str(folder))}"
 
 
 class Runner:
@@ -155,8 +156,7 @@ class Runner:
     def _look(self) -> None:
         """Takes the next look. Its outcome is journaled: a resumed run does not decide again."""
         number = len(self.opened)
-        last = number == len(self.plan.looks) - 1
-        opened = frozenset() if last else open_cells(self.plan.study, in_order(self.seen.values()), number)
+        opened = open_cells(self.plan.study, in_order(self.seen.values()), number)
         self.journal.append("look", look=number, blocks=self.plan.looks[number], open=sorted(opened))
         self.opened.append(opened)
         self.watch.look(number, opened, len({b.cell.key for b in self.plan.blocks}))

@@ -1,0 +1,123 @@
+"""Drawing the progress of a run on stderr: a bar on a terminal, plain lines now and then otherwise."""
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from fairlane.records import Block, Observation
+from fairlane.study.plan import about
+from fairlane.study.spec import Study
+from fairlane.trial.watch import Estimate, Watch
+
+_EVERY = 10.0
+"""Seconds between two plain lines of progress."""
+_FAILURES_SHOWN = 5
+"""Failed trials that get a line; the others are counted."""
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, without what would steer a terminal: it may come from outside."""
+    return "".join(c if c.isprintable() else " " for c in text).strip()
+
+
+class Lines(Watch):
+    """Plain lines; as a context, so that ``Bar`` can take its place."""
+
+    def __init__(self, console: Console, study: Study) -> None:
+        self.console = console
+        self.looks = study.design.looks
+        self.estimate = Estimate(study)
+        self.total = self.done = self.failures = 0
+        self.taken = 0
+        self._told = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        self.console.print(Text(printable(text)), soft_wrap=True)
+
+    def due(self, blocks: Sequence[Block], done: frozenset[str], workers: int) -> None:
+        trials = [block.trial_id(lane) for block in blocks for lane in block.order]
+        self.total = len(trials)
+        self.done = sum(trial in done for trial in trials)
+        self.estimate.due(blocks, done, workers)
+        if self.done < self.total:
+            self._progress(now=True)
+
+    def trial(self, block: Block, seen: Observation, seconds: float) -> None:  # noqa: ARG002
+        self.done += 1
+        self.estimate.trial(seen.trial, seconds)
+        if seen.failed:
+            self.failures += 1
+            if self.failures <= _FAILURES_SHOWN:
+                self.note(f"{seen.trial} failed: {seen.failed}")
+            elif self.failures == _FAILURES_SHOWN + 1:
+                self.note("more trials failed; the report counts them")
+        self._progress()
+
+    def failed(self, block: Block, reason: str) -> None:
+        self.note(f"block {block.key} failed: {reason}")
+
+    def look(self, number: int, opened: frozenset[str], cells: int) -> None:
+        self.taken = number + 1
+        blocks = self.looks[number]
+        if number + 1 < len(self.looks):
+            goes_on = f"{len(opened)} of {cells} cells go on" if opened else "all cells are decided"
+            self.note(f"look {number + 1} of {len(self.looks)}, after {blocks} blocks: {goes_on}")
+
+    def status(self) -> str:
+        """``45 of 144 trials, 1 min to look 1 of 4``."""
+        where = f" to look {self.taken + 1} of {len(self.looks)}" if len(self.looks) > 1 else ""
+        left = f", about {about(self.estimate.seconds)}{where}" if self.done < self.total else ""
+        failed = f", {self.failures} failed" if self.failures else ""
+        return f"{self.done} of {self.total} trials{failed}{left}"
+
+    def _progress(self, *, now: bool = False) -> None:
+        if now or time.monotonic() - self._told >= _EVERY or self.done == self.total:
+            self._told = time.monotonic()
+            self.note(self.status())
+
+
+class Bar(Lines):
+    """A bar that stays at the bottom of the terminal; notes scroll above it."""
+
+    def __init__(self, console: Console, study: Study) -> None:
+        super().__init__(console, study)
+        self._bar = Progress(
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}", markup=False),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None, left="preparing")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def _progress(self, *, now: bool = False) -> None:  # noqa: ARG002 - a bar is always up to date
+        left = self.status().partition(", ")[2]
+        self._bar.update(self._task, total=self.total, completed=self.done, left=left)
+
+
+def watching(study: Study) -> Lines:
+    """What fits stderr."""
+    console = Console(stderr=True)
+    return Bar(console, study) if console.is_terminal else Lines(console, study)

@@ -1,0 +1,197 @@
+"""``fairlane run``: carry a study out, or go on with a run, and print the verdicts."""
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlane.cli._click import Command
+from fairlane.cli._output import Format, format_option, print_json, tell
+from fairlane.errors import FairlaneError
+
+if TYPE_CHECKING:
+    from fairlane.trial.plan import Plan
+
+RUNS = Path("runs")
+"""Where runs land, in the current folder, unless ``--out`` says otherwise."""
+
+
+@click.command(
+    cls=Command,
+    examples="""
+        fairlane run demo                           a preset
+        fairlane run study.yaml --dry-run           the plan, and what this machine lacks
+        fairlane run study.yaml --out runs/tuesday
+        fairlane run --resume runs/tuesday          go on after an interruption
+        fairlane run study.yaml --resume            go on with the newest unfinished run of the study
+    """,
+)
+@click.argument("study", metavar="STUDY")
+@click.option("--out", type=click.Path(path_type=Path), help="The run's directory.  [default: runs/NAME-TIME]")
+@click.option("--resume", is_flag=True, help="Finish an interrupted run: what is done is kept, nothing is done twice.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and what this machine lacks; create nothing.")
+@click.option("--blocks", type=click.IntRange(min=2), help="Blocks per cell, a fixed number, in place of the looks.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of everything random.  [default: the study's]")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Blocks that run at one moment, where harmless.  [default: CPUs]"
+)
+@format_option
+def command(
+    study: str,
+    *,
+    out: Path | None,
+    resume: bool,
+    dry_run: bool,
+    blocks: int | None,
+    seed: int | None,
+    jobs: int | None,
+    output: Format,
+) -> None:
+    """Carry a study out and print its verdicts.
+
+    STUDY is a study file, the name of a preset, or, with --resume, the directory of a run. Everything is kept in the
+    run's directory; killed at any moment, the run is finished by --resume, with the same result.
+    """
+    from fairlane import registry
+    from fairlane.cli._progress import watching
+    from fairlane.trial import plan as plans
+    from fairlane.trial.runner import carry_out
+
+    workers = jobs or len(os.sched_getaffinity(0))
+    folder, plan = _resumed(study, out, blocks, seed) if resume else _fresh(study, out, blocks, seed)
+    platform = registry.load("platforms", plan.study.platform.kind)(plan.study)
+    if dry_run:
+        from fairlane.cli.study import _print, describe
+
+        report = describe(plan.study, workers)
+        print_json(report) if output == "json" else _print(report, output)
+        _refuse(platform.problems())
+        return
+    _refuse(platform.problems())
+    if not plans.is_run(folder):
+        plans.create(folder, plan)
+    tell(f"run directory: {folder}")
+    with watching(plan.study) as watch:
+        carry_out(folder, plan, platform, watch, workers)
+    _conclude(folder, output)
+
+
+def _fresh(ref: str, out: Path | None, blocks: int | None, seed: int | None) -> tuple[Path, "Plan"]:
+    """A new run: its folder, which is not made yet, and its plan."""
+    from fairlane.study.load import load_study
+    from fairlane.trial import plan as plans
+
+    if plans.is_run(Path(ref)):
+        raise FairlaneError("this is a run, not a study", where=ref, hint="go on with it: add --resume")
+    study, text = load_study(ref)
+    if out is not None and plans.is_run(out):
+        raise FairlaneError("a run is there already", where=str(out), hint="add --resume, or choose another --out")
+    return out or _new_folder(study.name), plans.make(study, text, seed=seed, blocks=blocks)
+
+
+def _new_folder(name: str) -> Path:
+    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    taken = [RUNS / f"{name}-{stamp}", *(RUNS / f"{name}-{stamp}-{n}" for n in range(2, 100))]
+    return next(folder for folder in taken if not folder.exists())
+
+
+def _resumed(ref: str, out: Path | None, blocks: int | None, seed: int | None) -> tuple[Path, "Plan"]:
+    """The run to go on with. A run that was killed before its directory was whole is begun afresh."""
+    from fairlane.study.load import load_study
+    from fairlane.trial import plan as plans
+
+    if plans.is_run(Path(ref)):
+        folder = Path(ref)
+        if out is not None and out.resolve() != folder.resolve():
+            raise FairlaneError(f"two runs to resume: {ref} and {out}", hint="name one of them")
+        plan = plans.read(folder)
+    else:
+        study, text = load_study(ref)
+        wanted = plans.make(study, text, seed=seed, blocks=blocks)
+        folder = out or _newest_unfinished(wanted, ref)
+        if not plans.is_run(folder):
+            return folder, wanted
+        plan = plans.read(folder)
+        if plan.sha256 != wanted.sha256:
+            raise FairlaneError(
+                f"the study is not the one that run {folder} began with",
+                where=ref,
+                hint=f"compare it with {folder / 'study.yaml'}; a changed study is a new run: choose another --out",
+            )
+    if blocks is not None and plan.looks != (blocks,):
+        raise FairlaneError(f"--blocks {blocks}: the run began with {plan.looks}", where=str(folder), hint=_AS_BEGUN)
+    if seed is not None and plan.study.design.seed != seed:
+        began = plan.study.design.seed
+        raise FairlaneError(f"--seed {seed}: the run began with {began}", where=str(folder), hint=_AS_BEGUN)
+    return folder, plan
+
+
+_AS_BEGUN = "a run is finished as it was begun: leave the option away, or begin a new run"
+
+
+def _newest_unfinished(wanted: "Plan", ref: str) -> Path:
+    from fairlane.trial import journal
+    from fairlane.trial import plan as plans
+
+    mine = []
+    for folder in sorted(RUNS.glob("*/")) if RUNS.is_dir() else ():
+        try:
+            if plans.is_run(folder) and plans.read(folder).sha256 == wanted.sha256:
+                mine.append((plans.created(folder), folder, journal.read(folder)))
+        except FairlaneError as error:
+            tell(f"passed over: {error}")
+    open_runs = [run for run in mine if not any(event["type"] == "end" for event in run[2])]
+    if not open_runs:
+        found = f"{len(mine)} finished" if mine else "none at all"
+        raise FairlaneError(
+            f"no unfinished run of this study in {RUNS}/ ({found})",
+            where=ref,
+            hint="name the run: fairlane run --resume DIRECTORY",
+        )
+    return max(open_runs, key=lambda run: run[:2])[1]
+
+
+def _refuse(problems: list[FairlaneError]) -> None:
+    """Raises one error for everything that is missing."""
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        lines = [f"  {problem}" + (f" ({problem.hint})" if problem.hint else "") for problem in problems]
+        raise FairlaneError(
+            "\n".join([f"{len(problems)} things are missing", *lines]), hint="fairlane doctor shows all"
+        )
+
+
+def _conclude(folder: Path, output: Format) -> None:
+    """Everything that is a function of the run: observations, verdicts, reports; and the answer on stdout."""
+    import json
+    from dataclasses import asdict
+
+    from fairlane.checks.base import run_all
+    from fairlane.report.bundle import write_reports
+    from fairlane.stats.judge import judge
+    from fairlane.trial.files import storing, write_atomic
+    from fairlane.trial.load import load_run, write_observations
+
+    evidence = load_run(folder)
+    findings = run_all(evidence)
+    verdicts = judge(evidence, findings)
+    write_observations(folder, evidence.observations)
+    rows = [asdict(verdict) for verdict in verdicts]
+    with storing(folder / "verdicts.json"):
+        write_atomic(folder / "verdicts.json", json.dumps(rows, indent=2, allow_nan=False).encode() + b"\n")
+    with storing(folder / "report.html"):
+        html, markdown = write_reports(evidence, verdicts, findings, folder)
+    if output == "json":
+        print_json(rows)
+    elif output == "md":
+        click.echo(markdown.read_text(encoding="utf-8"), nl=False)
+    else:
+        from rich.console import Console
+
+        from fairlane.report.terminal import show
+
+        show(Console(), evidence, verdicts, findings)
+    tell(f"report: {html} and {markdown}")
