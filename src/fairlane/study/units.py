@@ -4,6 +4,7 @@ A duration, size or rate without its unit is refused: fio reads ``runtime=0.5`` 
 """
 
 import re
+from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
@@ -37,7 +38,7 @@ def _parse(value: Any, units: dict[str, int], what: str, example: str) -> int:
         raise ValueError(f"the unit is missing: expected {what} such as {example}")
     if unit not in units:
         raise ValueError(f"unknown unit {match[2]!r}: expected {what} such as {example} (units: {', '.join(units)})")
-    return round(float(number) * units[unit])
+    return round(Fraction(number) * units[unit])
 
 
 def parse_duration(value: Any) -> int:

@@ -1,0 +1,192 @@
+"""The frame of the command line: how commands are found, how errors and the ends of a run are told."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from fairlane import __version__, cli
+from fairlane.cli import _click, main
+from fairlane.cli.main import run
+from fairlane.errors import Exit, FairlaneError, RunFailed
+
+FAIRLANE = [sys.executable, "-m", "fairlane"]
+
+
+def names() -> list[str]:
+    return main.main.list_commands(click.Context(main.main))
+
+
+def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from walk(child, (*path, name))
+
+
+COMMANDS = list(walk(main.main))
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """A command ``fail`` beside the real ones, which raises what the test puts into ``failing``."""
+    error: list[BaseException] = []
+
+    @click.command(cls=_click.Command)
+    def fail() -> None:
+        raise error[0]
+
+    real = main.Commands.get_command
+    monkeypatch.setattr(
+        main.Commands, "get_command", lambda self, ctx, name: fail if name == "fail" else real(self, ctx, name)
+    )
+    listed = names()
+    monkeypatch.setattr(main.Commands, "list_commands", lambda self, ctx: [*listed, "fail"])
+    return error
+
+
+def test_every_file_is_a_command() -> None:
+    files = {p.stem for p in Path(cli.__path__[0]).glob("*.py") if not p.stem.startswith("_")} - {"main"}
+    assert names() == sorted(f.replace("_", "-") for f in files)
+    assert {"schema", "init", "study", "completion"} <= set(names())
+
+
+@pytest.mark.parametrize("flag", ["-V", "--version"])
+def test_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([flag]) == Exit.OK
+    assert capsys.readouterr().out == f"fairlane {__version__}\n"
+
+
+@pytest.mark.parametrize("args", [[], ["-h"], ["--help"]])
+def test_help(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(args) == Exit.OK
+    out, err = capsys.readouterr()
+    assert out.startswith("Usage: fairlane ")
+    assert "  fairlane run study.yaml              carry it out\n" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) or "fairlane" for path, _ in COMMANDS])
+def test_every_command_has_help_with_an_example(
+    path: tuple[str, ...], command: click.Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*path, "--help"]) == Exit.OK
+    out = capsys.readouterr().out
+    examples = out.partition("\nExamples:\n")[2]
+    assert "fairlane " + " ".join(path[:1]) in examples, f"{' '.join(path)}: no example"
+    assert command.help
+    assert command.get_short_help_str(), f"{' '.join(path)}: no short help"
+    assert max(map(len, out.splitlines())) <= 120
+
+
+def test_group_without_subcommand_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["study"]) == Exit.OK
+    assert capsys.readouterr().out.startswith("Usage: fairlane study ")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["shcema"], "no such command 'shcema'; did you mean 'schema'?"),
+        (["study", "chekc"], "no such command 'chekc'; did you mean 'check'?"),
+        (["zzz"], "no such command 'zzz'; commands: "),
+        (["--nope"], "No such option"),
+        (["study", "check"], "Missing argument 'FILE'"),
+        (["study", "check", "demo", "--jobs", "0"], "0 is not in the range"),
+        (["study", "check", "demo", "--format", "xml"], "'xml' is not one of 'table', 'json', 'md'"),
+    ],
+)
+def test_wrong_usage(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(args) == Exit.USAGE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.startswith("Usage: fairlane")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (FairlaneError("it broke"), 1, "Error: it broke\n"),
+        (FairlaneError("it broke", where="s.yaml:3", hint="mend it"), 1, "Error: s.yaml:3: it broke\nHint: mend it\n"),
+        (RunFailed("guest died"), 3, "Error: guest died\n"),
+        (FairlaneError("not met", code=Exit.NOT_DECIDED), 4, "Error: not met\n"),
+        (KeyboardInterrupt(), 130, "Error: interrupted\n"),
+        (PermissionError(13, "Permission denied", "/a/b"), 1, "Error: /a/b: Permission denied\n"),
+    ],
+)
+def test_errors(
+    error: BaseException, code: int, text: str, failing: list[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing.append(error)
+    assert run(["fail"]) == code
+    out, err = capsys.readouterr()
+    assert (out, err.lstrip("\n")) == ("", text)
+
+
+def test_a_defect_keeps_its_traceback(failing: list[BaseException]) -> None:
+    failing.append(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        run(["fail"])
+
+
+def test_help_and_completion_import_nothing_heavy() -> None:
+    code = (
+        "import sys; from fairlane.cli.main import run; run(['--help']);"
+        "print([m for m in ('pydantic', 'numpy', 'scipy', 'rich', 'jinja2', 'yaml', 'asyncio') if m in sys.modules])"
+    )
+    out = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert out.splitlines()[-1] == "[]"
+
+
+def test_errors_have_no_colour_in_a_pipe() -> None:
+    done = subprocess.run([*FAIRLANE, "study", "check", "dem0"], capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.USER_ERROR
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: dem0: neither a file nor a preset\nHint: did you mean the preset 'demo'?")
+
+
+def test_a_reader_that_leaves_early_is_no_error_message() -> None:
+    process = subprocess.Popen([*FAIRLANE, "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=20) == Exit.USER_ERROR
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_result_that_cannot_be_written_is_one_message() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*FAIRLANE, "schema"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == Exit.USER_ERROR
+    assert done.stderr == "Error: input or output failed: No space left on device\n"
+
+
+def test_interrupt_from_outside() -> None:
+    code = "import time, click; from fairlane.cli import main, _click\n" + (
+        "@click.command(cls=_click.Command)\n"
+        "def slow():\n    print('ready', flush=True)\n    time.sleep(30)\n"
+        "main.Commands.get_command = lambda self, ctx, name: slow\n"
+        "main.Commands.list_commands = lambda self, ctx: ['slow']\n"
+        "import sys; sys.argv = ['fairlane', 'slow']; main.entry()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err.strip()) == (Exit.INTERRUPTED, "Error: interrupted")

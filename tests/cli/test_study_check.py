@@ -1,0 +1,60 @@
+"""``fairlane study check``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairlane.cli.main import run
+from fairlane.errors import Exit
+from fairlane.study.load import preset_text
+
+
+def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["study", "check", "demo", "--jobs", "2"]) == Exit.OK
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = out.splitlines()
+    assert "study     demo" in lines
+    assert any(line.startswith("iscsi (baseline)  iscsi") and "chap=no" in line for line in lines)
+    assert "main      64k randwrite qd16  0.25 s" in lines
+    assert any(line.split()[:4] == ["6", "144", "36", "s"] for line in lines)
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["study", "check", "demo", "--jobs", "3", "--format", "json"]) == Exit.OK
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["jobs"] == 3
+    assert [lane["lane"] for lane in plan["lanes"]] == ["local", "iscsi", "nvme-tcp"]
+    assert plan["cells"][0] == {
+        "workload": "main",
+        "cell": "4k randread qd1",
+        "key": "main.4k-randread-qd1",
+        "trial_seconds": 0.25,
+    }
+    assert plan["looks"][0]["trials"] == 144
+
+
+def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["study", "check", "fake", "--format", "md"]) == Exit.OK
+    out = capsys.readouterr().out
+    assert "- **baseline**: iscsi\n" in out
+    assert "| blocks | trials | under load | expected |\n| --- |" in out
+
+
+def test_jobs_beyond_what_is_harmless_are_not_used(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["study", "check", "fake", "--jobs", "1", "--format", "json"]) == Exit.OK
+    assert json.loads(capsys.readouterr().out)["jobs"] == 1
+
+
+def test_errors_name_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(preset_text("demo").replace("baseline: iscsi", "baseline: iscssi"))
+    line = path.read_text().splitlines().index("baseline: iscssi") + 1
+    assert run(["study", "check", str(path)]) == Exit.USER_ERROR
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        f"Error: {path}:{line}: baseline: 'iscssi' is not a lane (lanes: local, iscsi, nvme-tcp)\n"
+        "Hint: did you mean 'iscsi'?\n"
+    )
