@@ -1,0 +1,313 @@
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from fairlane.errors import FairlaneError
+from fairlane.records import Cell
+from fairlane.stats.histogram import latency, percentile
+from fairlane.workloads.base import Garbage
+from fairlane.workloads.fio import PLUGIN, FioSpec
+
+needs_fio = pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
+
+
+def spec(**changes) -> FioSpec:
+    return FioSpec.model_validate(
+        {"kind": "fio", "engine": "psync", "runtime": "200ms", "size": "4m", "rw": ["randread"], "bs": ["4k"]} | changes
+    )
+
+
+def cell(**changes) -> Cell:
+    (only,) = spec(**changes).cells("main")
+    return only
+
+
+def job(script: str) -> dict[str, str]:
+    """The options of the job file that a script writes."""
+    lines = script.split("END-OF-JOB'\n")[1].split("\nEND-OF-JOB")[0].splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    path = tmp_path / "disk:with a colon"
+    path.write_bytes(bytes(4 * 2**20))
+    return path
+
+
+def run(script: str, folder: Path) -> dict[str, bytes]:
+    folder.mkdir(exist_ok=True)
+    status = subprocess.run(["sh", "-eu", "-c", script], cwd=folder, check=False, timeout=60).returncode
+    return {f.name: f.read_bytes() for f in folder.iterdir() if f.is_file()} | {"status": str(status).encode()}
+
+
+def test_cells_are_every_combination_in_a_stable_order():
+    matrix = spec(rw=["randread", "randrw"], bs=["4k", "8k"], engine="io_uring", iodepth=[1, 8], rwmixread=[70, 50])
+    names = [c.name for c in matrix.cells("main")]
+    assert names == [
+        "4k randread qd1", "4k randread qd8", "8k randread qd1", "8k randread qd8",
+        "4k randrw 70/30 qd1", "4k randrw 70/30 qd8", "8k randrw 70/30 qd1", "8k randrw 70/30 qd8",
+        "4k randrw 50/50 qd1", "4k randrw 50/50 qd8", "8k randrw 50/50 qd1", "8k randrw 50/50 qd8",
+    ]  # fmt: skip
+    assert len({c.key for c in matrix.cells("main")}) == len(names)
+    assert cell(rw=["randrw"], numjobs=[4]).key == "main.4k-randrw-70-30-qd1-x4"  # no slash: it becomes a file's name
+    assert len(spec(bs=["4k", "4096b"]).cells("main")) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"iodepth": [1, 8]}, "psync"),
+        ({"iodepth": [0]}, "iodepth"),
+        ({"numjobs": [0]}, "numjobs"),
+        ({"rwmixread": [101]}, "rwmixread"),
+        ({"bs": ["1000b"]}, "multiple of 512"),
+        ({"runtime": "500us"}, "at least 1ms"),
+        ({"runtime": "0s"}, "at least 1ms"),
+        ({"ramp": "100us"}, "whole milliseconds"),
+        ({"size": "4k", "numjobs": [2]}, "no room"),
+        ({"rw": ["rw"], "rate_iops": 2}, "70/30"),
+    ],
+)
+def test_what_fio_would_misread_is_refused(change, message):
+    with pytest.raises(ValidationError, match=message):
+        spec(**change)
+
+
+def test_script_asks_for_what_the_statistics_need():
+    options = job(PLUGIN.script(cell(runtime="30s", ramp="5s"), "/dev/sdx", 7))
+    for key in ("direct", "time_based", "lat_percentiles", "clat_percentiles", "slat_percentiles", "refill_buffers"):
+        assert options[key] == "1"
+    assert options["runtime"] == "30000ms"
+    assert options["ramp_time"] == "5000ms"
+    assert "group_reporting" not in options
+
+
+def test_rate_is_split_by_the_mix():
+    assert job(PLUGIN.script(cell(rw=["randrw"], rate_iops=500), "/dev/sdx", 1))["rate_iops"] == "350,150"
+    assert job(PLUGIN.script(cell(rate_iops=500), "/dev/sdx", 1))["rate_iops"] == "500,500"
+
+
+@pytest.mark.parametrize(
+    "device", ["sdx", "/dev/a\nb", "/dev/a;b", "/dev/a#b", "/dev/$HOME", "/dev/a\\b", "/dev/a ", ""]
+)
+def test_device_that_a_job_file_cannot_carry_is_refused(device):
+    with pytest.raises(FairlaneError):
+        PLUGIN.script(cell(), device, 1)
+
+
+@given(st.text(max_size=40))
+def test_no_device_name_reaches_the_shell_or_another_option(name):
+    try:
+        script = PLUGIN.script(cell(), f"/dev/{name}", 1)
+    except FairlaneError:
+        return
+    assert len(script.splitlines()) == len(PLUGIN.script(cell(), "/dev/x", 1).splitlines())
+    assert script.count("<<'END-OF-JOB'\n") == 1
+
+
+@needs_fio
+def test_real_fio_is_read(disk, tmp_path):
+    point = cell(rw=["randrw"], numjobs=[2], ramp="50ms")
+    outputs = run(PLUGIN.script(point, str(disk), 3), tmp_path / "out")
+    assert outputs["status"] == b"0", outputs["fio.err"]
+    figures = PLUGIN.observe(point, outputs)
+    context = figures.context["fio"]
+    fio = json.loads(outputs["fio.json"])
+    assert context["version"].startswith("fio-3")
+    assert context["jobs"] == len(fio["jobs"]) == 2
+    assert 150 <= context["runtime_ms"] <= 400
+    reported = sum(j[way]["iops"] for j in fio["jobs"] for way in ("read", "write"))
+    assert figures.metrics["iops"] == pytest.approx(reported, rel=0.05)
+    assert figures.metrics["bw"] == pytest.approx(figures.metrics["iops"] * 4096)
+    assert sum(sum(h.values()) for n, h in figures.histograms.items() if n.endswith(".lat")) == sum(
+        j[way]["lat_ns"]["N"] for j in fio["jobs"] for way in ("read", "write")
+    )
+    bins = latency(figures.histograms)
+    mean = sum(ns * n for ns, n in bins.items()) / sum(bins.values())
+    assert figures.metrics["lat_mean"] == pytest.approx(mean, rel=0.01)
+    assert figures.metrics["lat_p50"] == percentile(bins, 0.5)
+    # fio's own p50 of one side of one job lies among the merged I/Os
+    assert min(bins) <= figures.metrics["lat_p50"] <= max(bins)
+    # the ramp is cut off from the figures and counted for the probes
+    assert figures.ios == pytest.approx(sum(context["ios"].values()) * 1.25)
+
+
+def offsets(script: str, folder: Path) -> list[list[int]]:
+    """Offsets of the I/Os of each job, as fio logs them."""
+    run(script.replace("[job]\n", "[job]\nwrite_bw_log=log\nlog_offset=1\nnumber_ios=20\n"), folder)
+    logs = sorted(folder.glob("log_bw.*.log"))
+    return [[int(line.split(",")[4]) for line in log.read_text().splitlines()[:20]] for log in logs]
+
+
+@needs_fio
+def test_block_seed_decides_the_addresses(disk, tmp_path):
+    """The heart of common random numbers: lanes of a block see the same addresses, the next block sees others."""
+    point = cell(numjobs=[2])
+    first = offsets(PLUGIN.script(point, str(disk), 7), tmp_path / "a")
+    again = offsets(PLUGIN.script(point, str(disk), 7), tmp_path / "b")
+    other = offsets(PLUGIN.script(point, str(disk), 8), tmp_path / "c")
+    zero = offsets(PLUGIN.script(point, str(disk), 0), tmp_path / "d")
+    assert first == again
+    assert len(first) == 2
+    assert first[0] != first[1]
+    assert first[0] != other[0]
+    assert first[1] != other[1]
+    assert zero[0] != zero[1]
+
+
+@needs_fio
+@pytest.mark.parametrize("size", ["4m", None])
+def test_sequential_jobs_work_on_regions_of_their_own(disk, tmp_path, size):
+    point = cell(rw=["read"], numjobs=[3], size=size)
+    logs = offsets(PLUGIN.script(point, str(disk), 7), tmp_path / "out")
+    starts = sorted(min(log) for log in logs)
+    assert starts[0] == 0
+    assert all(b - a >= 4 * 2**20 // 3 - 65536 for a, b in zip(starts, starts[1:], strict=False))
+
+
+@needs_fio
+def test_rate_split_holds_in_a_real_run(disk, tmp_path):
+    point = cell(rw=["randrw"], rate_iops=1000, runtime="1s")
+    figures = PLUGIN.observe(point, run(PLUGIN.script(point, str(disk), 3), tmp_path / "out"))
+    ios = figures.context["fio"]["ios"]
+    assert ios["read"] / sum(ios.values()) == pytest.approx(0.7, abs=0.03)
+    assert figures.metrics["iops"] == pytest.approx(1000, rel=0.1)
+
+
+@needs_fio
+def test_prefill_writes_the_whole_part(disk, tmp_path):
+    script = PLUGIN.prepare(cell(size="2m"), str(disk))
+    assert run(script, tmp_path / "out")["status"] == b"0"
+    content = disk.read_bytes()
+    assert all(any(content[i : i + 4096]) for i in range(0, 2 * 2**20, 4096))
+    assert not any(content[2 * 2**20 :])
+    assert PLUGIN.prepare(cell(prefill=False), str(disk)) == ""
+
+
+@needs_fio
+def test_missing_device_fails_with_fios_reason(tmp_path):
+    outputs = run(PLUGIN.script(cell(size=None), str(tmp_path / "absent"), 1), tmp_path / "out")
+    assert outputs["status"] != b"0"
+    with pytest.raises(Garbage):
+        PLUGIN.observe(cell(), outputs)
+
+
+# --- what may stand in fio.json -----------------------------------------------------------------------------------
+
+
+def side(ios: int, lat: float, bins: dict[str, int]) -> dict:
+    return {
+        "io_bytes": ios * 4096, "runtime": 1000 if ios else 0, "total_ios": ios, "short_ios": 0, "drop_ios": 0,
+        "lat_ns": {"mean": lat, "N": ios, "bins": bins},
+    }  # fmt: skip
+
+
+def whole(*jobs: tuple[dict, dict]) -> dict:
+    return {
+        "fio version": "fio-3.33",
+        "jobs": [{"jobname": "j", "error": 0, "read": r, "write": w, "usr_cpu": 1.0, "sys_cpu": 2.0} for r, w in jobs],
+    }
+
+
+GOOD = whole((side(900, 1000.0, {"1000": 900}), side(100, 9000.0, {"9000": 100})))
+
+
+def read(report) -> object:
+    raw = report if isinstance(report, bytes) else json.dumps(report).encode()
+    return PLUGIN.observe(cell(), {"fio.json": raw})
+
+
+def test_percentiles_come_from_merged_bins_and_the_mean_is_weighted_by_ios():
+    figures = read(GOOD)
+    assert figures.metrics["iops"] == 1000
+    assert figures.metrics["lat_mean"] == 0.9 * 1000 + 0.1 * 9000
+    assert figures.metrics["lat_p50"] == 1000
+    assert figures.metrics["lat_p99"] == 9000  # the mean of the two p99s would be 5000, weighted 1800
+    assert "lat_p999" not in figures.metrics  # one I/O beyond it
+    assert figures.histograms["read.lat"] == {1000: 900}
+    assert figures.context["fio"]["iops"] == {"read": 900.0, "write": 100.0}
+
+
+def test_warnings_before_the_report_are_tolerated_and_kept():
+    figures = read(b"fio: warning, something {odd}\nnote: both iodepth\n" + json.dumps(GOOD).encode() + b"\n")
+    assert figures.metrics == read(GOOD).metrics
+    assert "something {odd}" in figures.context["fio"]["warnings"]
+
+
+def edited(path: str, value) -> dict:
+    report = json.loads(json.dumps(GOOD))
+    *steps, last = path.split("/")
+    place = report
+    for step in steps:
+        place = place[int(step)] if isinstance(place, list) else place[step]
+    place[last] = value
+    return report
+
+
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        (b"", "empty"),
+        (b"  \n", "empty"),
+        (b"\xff\xfe", "not text"),
+        (b"Segmentation fault", "no JSON"),
+        (json.dumps(GOOD).encode()[:300], "cut off"),
+        (json.dumps(GOOD).encode() * 2, "cut off or no JSON"),
+        (b"[]", "no JSON"),
+        (b"{}", "jobs"),
+        ({"jobs": []}, "no jobs"),
+        ({"jobs": [1]}, "not an object"),
+        (b'{"a":' * 100_000, "nested|cut off"),
+        (b'{"jobs": ' + b"9" * 5000 + b"}", "cut off or no JSON"),
+        (edited("jobs/0/error", 5), "error 5"),
+        (whole((side(0, 0.0, {}), side(0, 0.0, {}))), "no I/O"),
+        (edited("jobs/0/read/runtime", -1), "runtime"),
+        (edited("jobs/0/read/total_ios", 1.5), "whole number"),
+        (edited("jobs/0/read/total_ios", True), "total_ios"),
+        (edited("jobs/0/read/total_ios", 10**400), "total_ios"),
+        (edited("jobs/0/read/lat_ns/mean", float("nan")), "mean"),
+        (edited("jobs/0/read/lat_ns/bins", {"x": 1}), "bin"),
+        (edited("jobs/0/read/lat_ns/bins", {"-1": 1}), "bin"),
+        (edited("jobs/0/read/lat_ns/bins", {"1": -1}), "1 is"),
+        (whole((side(9, 1.0, {}), side(0, 0.0, {}))), "latency bins"),
+    ],
+)
+def test_garbage_is_named(report, reason):
+    with pytest.raises(Garbage, match=reason):
+        read(report)
+
+
+def test_no_file_is_garbage():
+    with pytest.raises(Garbage, match=r"no fio\.json"):
+        PLUGIN.observe(cell(), {})
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+PATHS = (
+    "jobs", "fio version", "jobs/0/error", "jobs/0/jobname", "jobs/0/usr_cpu", "jobs/0/read", "jobs/0/read/total_ios",
+    "jobs/0/read/runtime", "jobs/0/read/io_bytes", "jobs/0/read/lat_ns", "jobs/0/read/lat_ns/mean",
+    "jobs/0/read/lat_ns/N", "jobs/0/read/lat_ns/bins", "jobs/0/read/lat_ns/bins/1000", "jobs/0/write/slat_ns",
+)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.one_of(st.binary(max_size=200), plain, st.builds(edited, st.sampled_from(PATHS), plain)))
+def test_hostile_output_is_read_or_garbage_and_nothing_else(report):
+    try:
+        figures = read(report)
+    except Garbage as reason:
+        assert str(reason)
+    else:
+        assert all(0 <= value < float("inf") for value in figures.metrics.values())
+        json.dumps(figures.context, allow_nan=False)
