@@ -58,8 +58,8 @@ _ALL = (
     _percentile("lat_p99", "p99 latency", 0.99),
     _percentile("lat_p999", "p99.9 latency", 0.999),
     Metric("cpu_per_io", "CPU per I/O", "ns", -1, 0.05,
-           "CPU time of every thread of the machine (generator, initiator, target, softirq) during the load / completed I/Os; "
-           "under the virtual clock 1 ns = 1 instruction", _duration),
+           "CPU time of every thread of the machine (generator, initiator, target, softirq) during the load / "
+           "completed I/Os; under the virtual clock 1 ns = 1 instruction", _duration),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {m.name: m for m in _ALL}

@@ -1,0 +1,28 @@
+"""The primaries of a run as pairs, for the checks that look at log-ratios. Not a check."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fairlane.records import Cell, Evidence
+from fairlane.stats.pairs import Pair, pair, shelve
+
+
+@dataclass(frozen=True)
+class Primary:
+    """The primary metric of one lane against the baseline in one cell; ``pair`` has at least one block that counts."""
+
+    cell: Cell
+    lane: str
+    metric: str
+    pair: Pair
+
+
+def primaries(evidence: Evidence) -> Iterator[Primary]:
+    """All primaries that have blocks, in the order of the study."""
+    study, shelves = evidence.study, shelve(evidence.observations)
+    for cell in evidence.cells():
+        metric = study.workloads[cell.workload].primary
+        for lane in study.lanes:
+            seen = pair(shelves.get(cell.key, {}), lane, study.baseline, metric)
+            if lane != study.baseline and seen.rows:
+                yield Primary(cell, lane, metric, seen)

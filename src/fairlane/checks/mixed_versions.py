@@ -1,0 +1,55 @@
+"""A run that was begun with one set of programs and went on with another."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from fairlane.checks.base import Check
+from fairlane.records import Evidence, Finding
+
+_DECISIVE = ("qemu", "kernel", "fio", "fairlane")
+
+
+class MixedVersions(Check):
+    """Fingerprints of the start and of every resume, and fio's own word in every trial. Critical for qemu, kernel, fio
+    and fairlane; anything else that changed (image, state, packages) is a warning."""
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        begun = [
+            event["fingerprint"]
+            for event in evidence.events
+            if event.get("type") in ("start", "resume") and isinstance(event.get("fingerprint"), dict)
+        ]
+        keys = sorted({key for fingerprint in begun for key in fingerprint})
+        seen = {key: _distinct(f.get(key) for f in begun) for key in keys}
+        inside = _distinct(version for trial in evidence.observations if (version := _fio(trial.context)))
+        if len(inside) > 1:
+            seen["fio"] = inside
+        changed = {key: values for key, values in seen.items() if len(values) > 1}
+        decisive = {key: values for key, values in changed.items() if key in _DECISIVE}
+        if decisive:
+            told = "; ".join(f"{key}: {', then '.join(_short(v) for v in values)}" for key, values in decisive.items())
+            yield self.finding(
+                "critical", f"versions changed within the run, so figures may differ ({told})", evidence=decisive
+            )
+        if others := {key: values for key, values in changed.items() if key not in decisive}:
+            yield self.finding(
+                "warning", f"the environment changed within the run: {', '.join(others)}", evidence=others
+            )
+
+
+def _fio(context: Any) -> str:
+    fio = context.get("fio")
+    return str(fio.get("version", "")) if isinstance(fio, dict) else ""
+
+
+def _distinct(values: Iterator[Any]) -> list[Any]:
+    """In order of appearance; by their JSON, because some are lists or objects."""
+    return list({json.dumps(value, sort_keys=True, default=str): value for value in values}.values())
+
+
+def _short(value: Any) -> str:
+    return "unknown" if value is None else str(value)[:60]
+
+
+PLUGIN = MixedVersions()

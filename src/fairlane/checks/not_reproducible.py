@@ -1,0 +1,38 @@
+"""A platform that promises the same bytes again did not give them."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from fairlane.checks.base import Check
+from fairlane.records import Evidence, Finding
+
+
+class NotReproducible(Check):
+    """``mismatch`` events: a resumed run replays the block that was cut off and compares. One that differs is critical
+    for its cell; what it means for the rest of the run is for the reader to weigh."""
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        cells: dict[str, list[str]] = defaultdict(list)
+        lanes: dict[str, set[str]] = defaultdict(set)
+        known = {block.trial_id(lane): (block, lane) for block in evidence.blocks for lane in block.order}
+        for event in evidence.events:
+            if event.get("type") != "mismatch":
+                continue
+            cell, number, lane = (event.get(name) for name in ("cell", "block", "lane"))
+            trial = str(event.get("trial") or f"{cell}.b{number or 0:03d}.{lane}")
+            block, lane = known.get(trial, (None, lane))
+            key = block.cell.key if block else str(cell or "")
+            cells[key].append(trial)
+            lanes[key].add(str(lane or ""))
+        for key, trials in cells.items():
+            yield self.finding(
+                "critical",
+                f"{', '.join(trials)}: run again with the same inputs, the outputs differ, though this platform "
+                "repeats exactly. Something outside the model reached it",
+                cells=[key] if key else [],
+                lanes=sorted(lanes[key] - {""}),
+                evidence={"trials": trials},
+            )
+
+
+PLUGIN = NotReproducible()
