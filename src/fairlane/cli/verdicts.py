@@ -1,0 +1,73 @@
+"""``fairlane verdicts``: the verdicts of a run as data."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairlane.cli._click import Command
+from fairlane.cli._output import Format, format_option
+from fairlane.errors import FairlaneError, nearest
+
+
+@click.command(
+    cls=Command,
+    examples="""
+        fairlane verdicts runs/demo                    the primary metric of each workload
+        fairlane verdicts runs/demo --all              every metric
+        fairlane verdicts runs/demo --metric lat_p99   one metric
+        fairlane verdicts runs/demo --format json | jq '.[] | select(.headline)'
+    """,
+)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--metric", help="Only this metric, by its name in the registry: iops, lat_p99, ...")
+@click.option(
+    "--primary/--all",
+    "primary",
+    default=None,
+    help="Only primary metrics, or all. Default: all for json and with --metric, primary for table and md.",
+)
+@format_option
+def command(run: Path, metric: str | None, primary: bool | None, output: Format) -> None:
+    """Print the verdicts of RUN: lane against baseline, per cell and metric.
+
+    Ratios are lane / baseline of the metric itself (1.12: 12 % more); low and high are the ends of the adjusted
+    interval. json has every field of a verdict.
+    """
+    from fairlane.checks.base import run_all
+    from fairlane.cli._output import print_rows
+    from fairlane.report.model import as_json
+    from fairlane.stats.judge import judge
+    from fairlane.trial.load import load_run
+
+    evidence = load_run(run)
+    found = [as_json(v) for v in judge(evidence, run_all(evidence))]
+    known = list(dict.fromkeys(str(v["metric"]) for v in found))
+    if metric is not None and metric not in known:
+        near = nearest(metric, known)
+        hint = f"did you mean {near}?" if near else f"this run has: {', '.join(known) or 'none'}"
+        raise FairlaneError(f"no verdict on the metric {metric!r}", hint=hint, where=str(run))
+    if primary is None:
+        primary = output != "json" and metric is None
+    rows = [v for v in found if (metric in (None, v["metric"])) and (v["primary"] or not primary)]
+    print_rows(rows if output == "json" else [_readable(v) for v in rows], output)
+
+
+def _readable(v: Mapping[str, Any]) -> dict[str, Any]:
+    """A row for table and md: a metric's own units, changes in percent."""
+    from fairlane.report import phrases
+    from fairlane.report.text import DASH, clean
+
+    return {
+        "workload": clean(v["workload"]),
+        "cell": clean(v["cell"]),
+        "lane": clean(v["lane"]),
+        "metric": v["metric"],
+        clean(v["baseline"]): phrases.value(v["metric"], v["baseline_value"]),
+        "value": phrases.value(v["metric"], v["lane_value"]),
+        "change": DASH if v["ratio"] is None else phrases.change(v["ratio"]),
+        "interval": phrases.interval(v["low"], v["high"]),
+        "verdict": v["verdict"],
+        "blocks": v["blocks"],
+    }

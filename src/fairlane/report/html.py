@@ -1,0 +1,58 @@
+"""report.html: one self-contained page, offline, without scripts; every string is escaped by the template engine."""
+
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from fairlane.metrics import METRICS
+from fairlane.report.bars import bars, stacks
+from fairlane.report.forest import forest
+from fairlane.report.levels import Levels
+from fairlane.report.model import Comparison, Report
+from fairlane.report.phrases import SYMBOL, share
+from fairlane.report.svg import Figure
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("fairlane.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["share"] = share
+    return environment
+
+
+@cache
+def _style() -> Markup:
+    """Our own style sheet: the one thing besides figures that goes in unescaped."""
+    return Markup(resources.files("fairlane.report").joinpath("templates/style.css").read_text())  # noqa: S704
+
+
+def render(report: Report) -> str:
+    """The whole page."""
+    forests: dict[tuple[int, str], Figure] = {}
+    shown: list[tuple[str, list[Figure]]] = []
+    cpu: list[tuple[str, Figure, list[Comparison]]] = []
+    for n, section in enumerate(report.sections, start=1):
+        for i, comparison in enumerate(section.primary):
+            forests[i, section.name] = forest(comparison, f"forest-{n}-{i + 1}")
+        if figures := [bars(levels, f"bars-{n}-{levels.metric}") for levels in _pictured(section.levels)]:
+            shown.append((section.name, figures))
+        if section.cpu:
+            told = [c for c in (*section.primary, *section.exploratory) if c.metric == METRICS["cpu_per_io"].title]
+            cpu.append((section.name, stacks(section.cpu, f"cpu-{n}"), told))
+    template = _environment().get_template("report.html.j2")
+    return template.render(report=report, style=_style(), signs=SYMBOL, forests=forests, bars=shown, cpu=cpu)
+
+
+def _pictured(levels: tuple[Levels, ...]) -> list[Levels]:
+    """The metrics worth a picture: the primary and a latency, the tail where it can be told. Tables have the rest."""
+    by_name = {entry.metric: entry for entry in levels}
+    latency = by_name.get("lat_p99") or by_name.get("lat_mean")
+    return [entry for i, entry in enumerate(levels) if i == 0 or entry is latency]

@@ -1,0 +1,110 @@
+"""The lanes side by side: the path of each, what was asked and what was read back, and where they differ. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairlane import registry
+from fairlane.lanes.base import Site
+from fairlane.records import Evidence
+from fairlane.report.text import DASH, flatten
+
+_PATH = "path"
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A lane for a reader."""
+
+    name: str
+    label: str
+    transport: str
+    baseline: bool
+    path: tuple[str, ...]
+    """Hops from the workload to the medium."""
+    shared: frozenset[str] = frozenset()
+    """Hops that the baseline has too."""
+
+    @property
+    def hops(self) -> tuple[tuple[str, bool], ...]:
+        """Each hop, and whether only this lane has it and the baseline does not."""
+        return tuple((hop, not self.baseline and hop not in self.shared) for hop in self.path)
+
+
+@dataclass(frozen=True)
+class LaneRow:
+    """One parameter over all lanes; a dash where a lane does not have it."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LaneTable:
+    """Parameters of all lanes. ``asked`` is the study, ``read back`` what the machines said after set-up."""
+
+    labels: tuple[str, ...]
+    differing: tuple[LaneRow, ...]
+    """Lanes that have the parameter disagree on it."""
+    own: tuple[LaneRow, ...]
+    """Only some lanes have it, and those agree."""
+    same: tuple[LaneRow, ...]
+
+
+def labels(study: Any) -> dict[str, str]:
+    """Lane name -> label, in the study's order; a label that two lanes share gets the lane's name added."""
+    raw = {name: lane.label or name for name, lane in study.lanes.items()}
+    return {
+        name: text if list(raw.values()).count(text) == 1 or text == name else f"{text} ({name})"
+        for name, text in raw.items()
+    }
+
+
+def views(evidence: Evidence) -> tuple[Lane, ...]:
+    """The lanes in the study's order."""
+    study = evidence.study
+    named = labels(study)
+    paths = {name: _path(evidence, index, name) for index, name in enumerate(named)}
+    common = frozenset(paths[study.baseline])
+    return tuple(
+        Lane(name, label, study.lanes[name].transport, name == study.baseline, paths[name], common)
+        for name, label in named.items()
+    )
+
+
+def _described(evidence: Evidence, name: str) -> Mapping[str, Any]:
+    found = (evidence.description.get("lanes") or {}).get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _path(evidence: Evidence, index: int, name: str) -> tuple[str, ...]:
+    """As the run described it, else as the transport draws it for a nameless site."""
+    path = _described(evidence, name).get(_PATH)
+    if isinstance(path, list | tuple):
+        return tuple(str(hop) for hop in path)
+    if isinstance(path, str):
+        return (path,)
+    lane = evidence.study.lanes[name]
+    site = Site(medium="medium", address="target", interface="link", index=index, secret="")
+    hops: tuple[str, ...] = registry.load("lanes", lane.transport).path(name, lane, site)
+    return hops
+
+
+def side_by_side(evidence: Evidence) -> LaneTable:
+    """Every parameter that any lane has, sorted into what differs, what only some have, and what all share."""
+    named = labels(evidence.study)
+    columns = []
+    for name in named:
+        asked = evidence.study.lanes[name].model_dump(mode="json", exclude={"label"})
+        read = {key: value for key, value in _described(evidence, name).items() if key != _PATH}
+        columns.append(
+            {f"asked: {k}": v for k, v in flatten(asked).items()}
+            | {f"read back: {k}": v for k, v in flatten(read).items()}
+        )
+    parts: dict[str, list[LaneRow]] = {"differing": [], "own": [], "same": []}
+    for key in dict.fromkeys(k for column in columns for k in column):
+        present = {column[key] for column in columns if key in column}
+        everywhere = all(key in column for column in columns)
+        part = "differing" if len(present) > 1 else "same" if everywhere else "own"
+        parts[part].append(LaneRow(key, tuple(column.get(key, DASH) for column in columns)))
+    return LaneTable(tuple(named.values()), tuple(parts["differing"]), tuple(parts["own"]), tuple(parts["same"]))

@@ -1,0 +1,146 @@
+"""Absolute figures per lane and cell, with the blocks they are made of, and CPU per I/O by place. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairlane.records import Cell, Evidence, Verdict
+from fairlane.report.phrases import metric_of, value
+from fairlane.report.text import DASH
+
+PLACES = ("generator", "initiator", "target", "shared", "other")
+"""Where CPU time went, in the order in which an I/O travels; unknown places count as other."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One lane in one cell."""
+
+    lane: str
+    """Label."""
+    index: int
+    """The lane's place in the study, for its colour."""
+    value: float | None
+    text: str
+    points: tuple[float, ...]
+    """One per block that succeeded."""
+    lowest: str
+    highest: str
+
+
+@dataclass(frozen=True)
+class Bars:
+    cell: str
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True)
+class Levels:
+    """One metric over the cells of a workload."""
+
+    metric: str
+    """Name in the registry."""
+    title: str
+    better: int
+    cells: tuple[Bars, ...]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """CPU time per I/O of one lane in one cell, in ns, mean over blocks, by place in the order of PLACES."""
+
+    lane: str
+    parts: tuple[float, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class StackCell:
+    cell: str
+    stacks: tuple[Stack, ...]
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """CPU per I/O over the cells of a workload; places without any time in any cell are left out."""
+
+    places: tuple[str, ...]
+    cells: tuple[StackCell, ...]
+    note: str
+
+
+def _cells(evidence: Evidence, workload: str) -> list[Cell]:
+    return [cell for cell in evidence.cells() if cell.workload == workload]
+
+
+def levels(
+    evidence: Evidence, verdicts: Sequence[Verdict], workload: str, metrics: Sequence[str], label: Mapping[str, str]
+) -> tuple[Levels, ...]:
+    """``metrics`` of the cells of ``workload``. The value is the verdict's own figure, so that table and bar agree."""
+    told: dict[tuple[str, str, str], float] = {}
+    for v in verdicts:
+        for lane, figure in ((v.lane, v.lane_value), (v.baseline, v.baseline_value)):
+            if figure is not None:
+                told.setdefault((v.key, lane, v.metric), figure)
+    points: dict[tuple[str, str, str], list[float]] = {}
+    for o in evidence.observations:
+        for metric, figure in o.metrics.items():
+            if not o.failed and math.isfinite(figure):
+                points.setdefault((o.cell, o.lane, metric), []).append(figure)
+    result = []
+    for metric in metrics:
+        cells = []
+        for cell in _cells(evidence, workload):
+            bars = [
+                _bar(metric, told.get((cell.key, lane, metric)), points.get((cell.key, lane, metric), []), text, index)
+                for index, (lane, text) in enumerate(label.items())
+            ]
+            if any(bar.value is not None for bar in bars):
+                cells.append(Bars(cell.name, tuple(bars)))
+        if cells:
+            entry = metric_of(metric)
+            result.append(Levels(metric, entry.title, entry.better, tuple(cells)))
+    return tuple(result)
+
+
+def _bar(metric: str, told: float | None, points: list[float], label: str, index: int) -> Bar:
+    if told is None and points:
+        told = (
+            math.exp(math.fsum(map(math.log, points)) / len(points))
+            if min(points) > 0
+            else math.fsum(points) / len(points)
+        )
+    ends = (value(metric, min(points)), value(metric, max(points))) if points else (DASH, DASH)
+    return Bar(label, index, told, value(metric, told), tuple(points), *ends)
+
+
+def cpu(evidence: Evidence, workload: str, label: Mapping[str, str]) -> Stacks | None:
+    """CPU per I/O by place where the probe tells it; None where it does not."""
+    seen: dict[tuple[str, str], list[list[float]]] = {}
+    for o in evidence.observations:
+        by_place = (o.context.get("cpu") or {}).get("by_place") or {}
+        if by_place and not o.failed:
+            parts = [float(by_place.get(place) or 0) for place in PLACES]
+            parts[-1] += math.fsum(float(v) for k, v in by_place.items() if k not in PLACES)
+            seen.setdefault((o.cell, o.lane), []).append(parts)
+    if not seen:
+        return None
+    means = {key: [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)] for key, rows in seen.items()}
+    used = [i for i in range(len(PLACES)) if any(parts[i] > 0 for parts in means.values())]
+    cells = []
+    for cell in _cells(evidence, workload):
+        stacks = []
+        for lane, text in label.items():
+            if (cell.key, lane) in means:
+                parts = means[cell.key, lane]
+                total = value("cpu_per_io", math.fsum(parts))
+                stacks.append(Stack(text, tuple(max(parts[i], 0.0) for i in used), total))
+        if stacks:
+            cells.append(StackCell(cell.name, tuple(stacks)))
+    note = "CPU time of all threads during the load, per completed I/O, mean over blocks. " + (
+        "Interrupt work is charged to the thread it interrupts: totals are good to about 1 %, the split between "
+        "initiator and target to about 20 %."
+        if evidence.modelled
+        else "Interrupt work may be charged to the thread it interrupts: trust totals more than the split."
+    )
+    return Stacks(tuple(PLACES[i] for i in used), tuple(cells), note) if cells else None

@@ -1,0 +1,148 @@
+"""report.md: the same content as report.html, as GitHub-flavoured Markdown; tables stand for the figures."""
+
+from collections.abc import Iterable, Sequence
+
+from fairlane.report.bars import bars, stacks
+from fairlane.report.model import Comparison, Report, Section
+from fairlane.report.phrases import share
+from fairlane.report.svg import Table
+from fairlane.report.text import fence
+from fairlane.report.text import markdown as md
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
+    """A GFM table of escaped text; columns whose index is in ``numbers`` are right-aligned."""
+    rules = ["---:" if i in numbers else "---" for i in range(len(columns))]
+    lines = ([md(c) for c in columns], rules, *([md(v) for v in row] for row in rows))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {md(line)}" for line in lines)
+
+
+def render(report: Report) -> str:
+    """The whole document."""
+    parts: list[str] = [f"> **{md(b.title)}.** {md(b.text)}" for b in report.banners]
+    parts += [f"# {md(report.question)}", f"Fairlane, study {md(report.title)}", "## The answer"]
+    for section in report.sections:
+        parts += [
+            (f"Workload {md(section.name)}: " if len(report.sections) > 1 else "") + f"**{md(c.summary)}**"
+            for c in section.primary
+        ]
+    if not report.answers:
+        parts.append("There is no verdict: no lane could be compared with the baseline.")
+    parts += ["## How sure is it", _list(report.sureness), "## Verdicts"]
+    for section in report.sections:
+        parts += _section(section)
+    parts += ["### What the verdict words mean", "\n".join(f"- **{s} {w}**: {md(m)}" for w, s, m in report.words)]
+    parts += _levels(report)
+    parts += ["## Findings", *_findings(report)]
+    parts += _lanes(report)
+    parts += ["## Method", _list(report.method), table(("Metric", "Definition"), report.metrics)]
+    parts += [
+        "## How to repeat it",
+        f"Save the study below as `{report.title.replace('`', '')}.yaml`, then:",
+        fence("\n".join(report.commands)),
+        fence(report.study_text),
+        "Versions and hashes under which these figures were made:",
+        table(("Fingerprint", "Value"), report.provenance),
+        "## Trials and raw files",
+        "Each number is a block and links to that trial's raw outputs, relative to the run directory.",
+        *_trials(report),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _section(section: Section) -> list[str]:
+    parts = [f"### Workload {md(section.name)} ({md(section.kind)})"]
+    for comparison in section.primary:
+        parts += _comparison(comparison)
+    if section.exploratory:
+        parts.append("#### Exploratory (hints, never headlined)")
+    for comparison in section.exploratory:
+        parts += _comparison(comparison)
+    return parts
+
+
+def _comparison(c: Comparison) -> list[str]:
+    rows = [
+        (
+            r.cell,
+            " ".join(x for x in (r.symbol, r.word, r.sized, "(withheld: critical finding)" if r.withheld else "") if x),
+            r.change,
+            r.interval,
+            r.baseline_value,
+            r.lane_value,
+            f"{r.blocks} ({r.voided} void)" if r.voided else str(r.blocks),
+        )
+        for r in c.rows
+    ]
+    heads = ("Cell", "Verdict", "Change", "Interval", c.baseline, c.lane, "Blocks")
+    notes = [f"{r.cell}: {'; '.join(r.notes)}" for r in c.rows if r.notes]
+    return [
+        f"{md(c.metric)} of {md(c.lane)} against {md(c.baseline)}; margin {share(c.margin)}",
+        table(heads, rows, numbers=(2, 3, 4, 5, 6)),
+        _list(notes),
+    ]
+
+
+def _levels(report: Report) -> list[str]:
+    """The data tables behind the figures."""
+    parts = ["## Absolute figures"]
+    cpu: list[str] = []
+    for section in report.sections:
+        name = f"{section.name}: " if len(report.sections) > 1 else ""
+        for entry in section.levels:
+            parts += [f"### {md(name + entry.title)}", _figure_table(bars(entry, "unused").table)]
+        if section.cpu:
+            cpu += [
+                f"## {md(name)}CPU per I/O",
+                md(section.cpu.note),
+                _figure_table(stacks(section.cpu, "unused").table),
+            ]
+    return parts + cpu
+
+
+def _figure_table(data: Table) -> str:
+    return table(data.columns, data.rows, numbers=range(2, len(data.columns)))
+
+
+def _findings(report: Report) -> list[str]:
+    if not report.findings:
+        return ["No check has found anything."]
+    parts = []
+    for f in report.findings:
+        where = f" ({md(f.where)})" if f.where else ""
+        evidence = "".join(f"\n  - {md(key)}: {md(value)}" for key, value in f.evidence)
+        parts.append(f"- **{f.severity}**: {md(f.message)}{where} (check {md(f.check)}){evidence}")
+    return ["\n".join(parts)]
+
+
+def _lanes(report: Report) -> list[str]:
+    data = report.lane_table
+    parts = ["## The lanes side by side"]
+    parts += [
+        "\n".join(
+            f"- **{md(lane.label)}**{' (baseline)' if lane.baseline else ''}: {md(' → '.join(lane.path))}"
+            for lane in report.lanes
+        )
+    ]
+    for title, rows in (
+        ("What differs between lanes", data.differing),
+        ("What only some lanes have", data.own),
+        ("What all lanes share", data.same),
+    ):
+        if rows:
+            parts += [f"### {title}", table(("Parameter", *data.labels), ((r.key, *r.values) for r in rows))]
+    if report.platform:
+        parts += ["### The platform below them", table(("Parameter", "Value"), report.platform)]
+    return parts
+
+
+def _trials(report: Report) -> list[str]:
+    lines = ["| Cell | Lane | Blocks |", "| --- | --- | --- |"]
+    for row in report.trials:
+        links = " ".join(f"[{t.block}]({t.href})" + (f" ✕ {md(t.failed)}" if t.failed else "") for t in row.trials)
+        lines.append(f"| {md(row.cell)} | {md(row.lane)} | {links} |")
+    return ["\n".join(lines)]

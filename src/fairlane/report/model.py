@@ -1,0 +1,292 @@
+"""The report as data: made once from evidence, verdicts and findings; HTML, Markdown and terminal only lay it out.
+
+Every string that came from outside is made harmless here (``text.scrub``), once, for all of them. Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from fairlane.records import Evidence, Finding, Observation, Verdict, Word
+from fairlane.report import lanes, levels, phrases, prose
+from fairlane.report.lanes import Lane, LaneTable
+from fairlane.report.levels import Levels, Stacks
+from fairlane.report.phrases import metric_of, share
+from fairlane.report.prose import Banner
+from fairlane.report.text import DASH, flatten, scrub
+
+
+@dataclass(frozen=True)
+class Row:
+    """One verdict, ready to print; the three numbers are kept for figures."""
+
+    cell: str
+    word: Word
+    symbol: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    change: str
+    interval: str
+    sized: str
+    """``at least 11.7 %`` or empty."""
+    lane_value: str
+    baseline_value: str
+    coverage: str
+    """Coverage of this one interval: ``99.4 %``."""
+    blocks: int
+    voided: int
+    withheld: bool
+    """Decided, but a critical finding took it out of the headline."""
+    sentence: str
+    notes: tuple[str, ...]
+    trials: str
+    """Anchor of this cell's trials."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A lane against the baseline in one workload and metric."""
+
+    lane: str
+    """Label."""
+    baseline: str
+    metric: str
+    """Title: ``p99 latency``."""
+    better: int
+    margin: float
+    primary: bool
+    summary: str
+    words: tuple[tuple[Word, int], ...]
+    """How many cells have which verdict; ``withheld`` ones are counted apart."""
+    withheld: int
+    blocks: int | None
+    """Blocks behind every row; None where rows differ or blocks are void."""
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One workload."""
+
+    name: str
+    kind: str
+    primary: tuple[Comparison, ...]
+    exploratory: tuple[Comparison, ...]
+    levels: tuple[Levels, ...]
+    cpu: Stacks | None
+
+
+@dataclass(frozen=True)
+class FindingView:
+    """A finding with the names a reader knows."""
+
+    severity: str
+    check: str
+    message: str
+    where: str
+    evidence: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial's link: block number, path of its raw outputs relative to the run directory, why it failed."""
+
+    block: int
+    href: str
+    failed: str
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """The trials of one lane in one cell."""
+
+    anchor: str
+    """Set on the first lane of a cell."""
+    cell: str
+    lane: str
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All a report says, in the order in which it says it."""
+
+    title: str
+    question: str
+    banners: tuple[Banner, ...]
+    sections: tuple[Section, ...]
+    sureness: tuple[str, ...]
+    findings: tuple[FindingView, ...]
+    lanes: tuple[Lane, ...]
+    lane_table: LaneTable
+    platform: tuple[tuple[str, str], ...]
+    method: tuple[str, ...]
+    metrics: tuple[tuple[str, str], ...]
+    """Definition of each metric shown."""
+    words: tuple[tuple[Word, str, str], ...]
+    """Verdict word, its symbol, its meaning."""
+    commands: tuple[str, ...]
+    study_text: str
+    provenance: tuple[tuple[str, str], ...]
+    trials: tuple[TrialRow, ...]
+
+    @property
+    def answers(self) -> tuple[Comparison, ...]:
+        """The primary comparisons of all workloads."""
+        return tuple(c for s in self.sections for c in s.primary)
+
+
+def build(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding]) -> Report:
+    """The report of a run."""
+    study = evidence.study
+    label = lanes.labels(study)
+    shown = [v for v in verdicts if v.lane != v.baseline]
+    sections = tuple(_section(evidence, name, shown, label) for name in study.workloads)
+    report = Report(
+        title=study.name,
+        question=study.question or f"How do {_names(label)} compare, with {label[study.baseline]} as the baseline?",
+        banners=prose.banners(evidence),
+        sections=sections,
+        sureness=prose.sureness(evidence, shown, findings),
+        findings=_findings(evidence, findings, label),
+        lanes=lanes.views(evidence),
+        lane_table=lanes.side_by_side(evidence),
+        platform=tuple(flatten(evidence.description.get("platform") or {}).items()),
+        method=prose.method(evidence),
+        metrics=_metrics(shown),
+        words=tuple((word, phrases.SYMBOL[word], phrases.MEANING[word]) for word in phrases.ORDER),
+        commands=prose.commands(evidence),
+        study_text="",
+        provenance=_provenance(evidence),
+        trials=_trials(evidence, label),
+    )
+    whole = scrub(evidence.study_text, longest=200_000)
+    return Report(**{**vars(scrub(report)), "study_text": whole})
+
+
+def _names(label: Mapping[str, str]) -> str:
+    *first, last = label.values()
+    return f"{', '.join(first)} and {last}"
+
+
+def _section(evidence: Evidence, name: str, verdicts: Sequence[Verdict], label: Mapping[str, str]) -> Section:
+    workload = evidence.study.workloads[name]
+    mine = [v for v in verdicts if v.workload == name]
+    metrics = list(dict.fromkeys([workload.primary, *(v.metric for v in mine)]))
+    comparisons = [
+        _comparison(evidence, group, label)
+        for metric in metrics
+        for lane in label
+        if (group := [v for v in mine if v.metric == metric and v.lane == lane])
+    ]
+    return Section(
+        name=name,
+        kind=workload.kind,
+        primary=tuple(c for c in comparisons if c.primary),
+        exploratory=tuple(c for c in comparisons if not c.primary),
+        levels=levels.levels(evidence, mine, name, metrics, label),
+        cpu=levels.cpu(evidence, name, label),
+    )
+
+
+def _comparison(evidence: Evidence, group: Sequence[Verdict], label: Mapping[str, str]) -> Comparison:
+    first = group[0]
+    lane, baseline = label.get(first.lane, first.lane), label.get(first.baseline, first.baseline)
+    metric = metric_of(first.metric)
+    anchors = _anchors(evidence)
+    words = {word: sum(v.verdict == word and not phrases.withheld(v) for v in group) for word in phrases.ORDER}
+    plain = not any(v.voided for v in group) and len({v.blocks for v in group}) == 1
+    return Comparison(
+        lane=lane,
+        baseline=baseline,
+        metric=metric.title,
+        better=metric.better,
+        margin=first.margin,
+        primary=first.primary,
+        summary=phrases.summary(group, lane, baseline),
+        words=tuple((w, n) for w, n in words.items() if n),
+        withheld=sum(map(phrases.withheld, group)),
+        blocks=first.blocks if plain else None,
+        rows=tuple(_row(v, lane, baseline, evidence.study.design.alpha, anchors.get(v.key, "trials")) for v in group),
+    )
+
+
+def _row(v: Verdict, lane: str, baseline: str, alpha: float, anchor: str) -> Row:
+    return Row(
+        cell=v.cell,
+        word=v.verdict,
+        symbol=phrases.SYMBOL[v.verdict],
+        ratio=v.ratio,
+        low=v.low,
+        high=v.high,
+        change=DASH if v.ratio is None else phrases.change(v.ratio),
+        interval=phrases.interval(v.low, v.high),
+        sized=phrases.at_least(v) if v.verdict in {"faster", "slower"} else "",
+        lane_value=phrases.value(v.metric, v.lane_value),
+        baseline_value=phrases.value(v.metric, v.baseline_value),
+        coverage=share(1 - v.level),
+        blocks=v.blocks,
+        voided=v.voided,
+        withheld=phrases.withheld(v),
+        sentence=phrases.sentence(v, lane, baseline, alpha),
+        notes=v.notes,
+        trials=anchor,
+    )
+
+
+def _anchors(evidence: Evidence) -> dict[str, str]:
+    return {cell.key: f"trials-{n}" for n, cell in enumerate(evidence.cells(), start=1)}
+
+
+def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[str, str]) -> tuple[FindingView, ...]:
+    names = {cell.key: cell.name if len(evidence.study.workloads) == 1 else f"{cell.workload}: {cell.name}"
+             for cell in evidence.cells()}  # fmt: skip
+    rank = {"critical": 0, "warning": 1, "info": 2}
+
+    def where(finding: Finding) -> str:
+        cells = [names.get(c, c) for c in finding.cells]
+        listed = ", ".join(cells) if len(cells) <= 6 else f"{', '.join(cells[:5])} and {len(cells) - 5} more cells"
+        return " · ".join(x for x in (listed, ", ".join(label.get(n, n) for n in finding.lanes)) if x)
+
+    return tuple(
+        FindingView(f.severity, f.check, f.message, where(f), tuple(flatten(f.evidence).items()))
+        for f in sorted(findings, key=lambda f: rank[f.severity])
+    )
+
+
+def _metrics(verdicts: Sequence[Verdict]) -> tuple[tuple[str, str], ...]:
+    used = dict.fromkeys(v.metric for v in verdicts)
+    return tuple((metric_of(m).title, metric_of(m).definition) for m in used)
+
+
+def _provenance(evidence: Evidence) -> tuple[tuple[str, str], ...]:
+    own = {"run": evidence.name, "study": evidence.study.name, "seed": evidence.seed}
+    return tuple(flatten({**own, **evidence.fingerprint}).items())
+
+
+def _trials(evidence: Evidence, label: Mapping[str, str]) -> tuple[TrialRow, ...]:
+    anchors = _anchors(evidence)
+    by_place: dict[tuple[str, str], list[Observation]] = {}
+    for o in evidence.observations:
+        by_place.setdefault((o.cell, o.lane), []).append(o)
+    several = len(evidence.study.workloads) > 1
+    rows: list[TrialRow] = []
+    for cell in evidence.cells():
+        anchor = anchors[cell.key]
+        for lane in label:
+            if trials := by_place.get((cell.key, lane)):
+                name = f"{cell.workload}: {cell.name}" if several else cell.name
+                rows.append(TrialRow(anchor, name, label[lane], tuple(_trial(o) for o in trials)))
+                anchor = ""
+    return tuple(rows)
+
+
+def _trial(o: Observation) -> Trial:
+    return Trial(o.block, f"raw/{quote(o.trial)}.tar.gz", o.failed)
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """All fields of a verdict, for ``fairlane verdicts --format json``."""
+    return {**vars(verdict), "notes": list(verdict.notes)}

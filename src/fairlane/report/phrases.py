@@ -1,0 +1,188 @@
+"""Verdicts in words: how a ratio, an interval, a verdict and a group of verdicts are said. Pure."""
+
+import math
+from collections.abc import Sequence
+
+from fairlane.metrics import METRICS, Metric
+from fairlane.records import Verdict, Word
+from fairlane.report.text import DASH, MINUS
+
+SYMBOL: dict[Word, str] = {
+    "faster": "▲",
+    "slower": "▼",
+    "different-but-small": "◆",
+    "tie": "=",
+    "inconclusive": "?",
+    "refused": "✕",
+}
+"""Stands before the word, so that a verdict is never told by colour alone."""
+
+MEANING: dict[Word, str] = {
+    "faster": "better than the baseline beyond doubt (the whole interval is on the better side), and not proven to be "
+    "smaller than the margin. “At least” is the interval's end nearest to no difference, rounded down.",
+    "slower": "the same, on the worse side.",
+    "different-but-small": "a real difference that is proven to be smaller than the margin: it does not matter.",
+    "tie": "proven equal within the margin (two one-sided tests); not merely “no difference found”.",
+    "inconclusive": "the interval allows for both: neither a difference nor a tie is proven. "
+    "Further blocks may decide it.",
+    "refused": "the two lanes may not be compared here; the reason stands beside it.",
+}
+
+ORDER: tuple[Word, ...] = ("faster", "slower", "different-but-small", "tie", "inconclusive", "refused")
+
+
+_BOUND = 1e6
+"""Ratios beyond this are what an interval of two or three wild blocks gives: no limit worth the name."""
+
+
+def change(ratio: float, decimals: int = 1) -> str:
+    """A ratio as a signed change: 1.118 -> ``+11.8 %``."""
+    if ratio > _BOUND:
+        return "no upper limit"
+    text = f"{(ratio - 1) * 100:+.{decimals}f}".replace("-", MINUS)
+    return f"{'±' + text[1:] if float(text[1:]) == 0 else text} %"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Both ends as changes, rounded outwards; a digit more where the interval is narrow: ``+11.72 % to +11.94 %``."""
+    if low is None or high is None:
+        return DASH
+    decimals = 2 if high - low < 0.01 else 1
+    return f"{change(_outwards(low, decimals, -1), decimals)} to {change(_outwards(high, decimals, +1), decimals)}"
+
+
+def _outwards(ratio: float, decimals: int, side: int) -> float:
+    """``ratio`` moved to the next percentage with ``decimals`` decimals on the side -1 (down) or +1 (up)."""
+    unit: int = 10 ** (decimals + 2)
+    steps = round((ratio - 1) * unit, 6)  # 1.1 - 1 is a hair more than a tenth
+    return 1 + (math.floor(steps) if side < 0 else math.ceil(steps)) / unit
+
+
+def nearest(verdict: Verdict) -> float | None:
+    """The end of the interval nearest to no difference, None if the interval contains it."""
+    if verdict.low is None or verdict.high is None or verdict.low <= 1 <= verdict.high:
+        return None
+    return verdict.low if verdict.low > 1 else verdict.high
+
+
+def at_least(verdict: Verdict) -> str:
+    """``at least 11.7 %``: size of the difference that the interval guarantees, rounded towards none; may be empty.
+
+    It is the relative change of the metric itself: 40 % fewer IOPS is a ratio of 0.6.
+    """
+    end = nearest(verdict)
+    if end is None:
+        return ""
+    tenths = math.floor(round(abs(end - 1) * 1000, 6))
+    return f"at least {tenths / 10:.1f} %" if tenths else "more than 0 %"
+
+
+def share(value: float) -> str:
+    """0.05 -> ``5 %``, 0.9944 -> ``99.44 %``."""
+    return f"{value * 100:.4g} %"
+
+
+def count(n: int, noun: str) -> str:
+    """``1 block``, ``6 blocks``."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def metric_of(name: str) -> Metric:
+    """The metric's registry entry, or a bare one for a name that this version does not know."""
+    return METRICS.get(name) or Metric(name, name, "", +1, 0.05, "not in this version's registry", lambda v: f"{v:.4g}")
+
+
+def value(metric: str, figure: float | None) -> str:
+    """A figure with its unit; a dash where there is none."""
+    return DASH if figure is None else metric_of(metric).format(figure)
+
+
+def comparison(verdict: Verdict, lane: str, baseline: str) -> str:
+    """What was found, without the cell: ``NVMe/TCP is at least 11.8 % faster than iSCSI``."""
+    metric, sized = metric_of(verdict.metric), at_least(verdict)
+    margin = share(verdict.margin)
+    seen = interval(verdict.low, verdict.high)
+    match verdict.verdict:
+        case "faster" | "slower" if verdict.metric in {"iops", "bw"}:
+            return f"{lane} is {sized} {verdict.verdict} than {baseline}"
+        case "faster" | "slower":
+            higher = (verdict.verdict == "faster") == (metric.better > 0)
+            return f"{metric.title} of {lane} is {sized} {'higher' if higher else 'lower'} than {baseline}'s"
+        case "different-but-small":
+            return f"{lane} differs from {baseline} by less than the {margin} that matters ({seen})"
+        case "tie":
+            return f"{lane} and {baseline} tie: any difference is smaller than {margin}"
+        case "inconclusive":
+            more = f"; about {count(verdict.more_blocks, 'further block')} would decide" if verdict.more_blocks else ""
+            return f"no conclusion for {lane} against {baseline} ({seen}{more})"
+        case "refused":
+            return f"{lane} may not be compared with {baseline}"
+
+
+def sentence(verdict: Verdict, lane: str, baseline: str, alpha: float) -> str:
+    """One cell: ``NVMe/TCP is at least 11.8 % faster than iSCSI at 4k randread qd16 (IOPS, 95 %, 6 blocks)``."""
+    text = f"{comparison(verdict, lane, baseline)} at {verdict.cell}"
+    if verdict.verdict == "refused":
+        return f"{text}: {verdict.notes[0] if verdict.notes else 'see the findings'}"
+    return f"{text} ({metric_of(verdict.metric).title}, {share(1 - alpha)}, {count(verdict.blocks, 'block')})"
+
+
+def withheld(verdict: Verdict) -> bool:
+    """A decided primary verdict that a critical finding took out of the headline."""
+    return verdict.primary and not verdict.headline and verdict.verdict not in {"inconclusive", "refused"}
+
+
+def _where(verdicts: Sequence[Verdict]) -> str:
+    return ", ".join(v.cell for v in verdicts) if len(verdicts) <= 3 else count(len(verdicts), "cell")
+
+
+def _range(verdicts: Sequence[Verdict]) -> str:
+    """Guaranteed sizes under one word: ``IOPS higher by at least 5.1 % at CELL to at least 48.1 % at CELL``."""
+    sized = sorted((v for v in verdicts if nearest(v) is not None), key=lambda v: abs((nearest(v) or 1) - 1))
+    if not sized:
+        return ""
+    first, last = sized[0], sized[-1]
+    metric = metric_of(first.metric)
+    higher = (first.verdict == "faster") == (metric.better > 0)
+    head = f"{metric.title} {'higher' if higher else 'lower'} by {at_least(first)}"
+    return head if len(sized) == 1 else f"{head} at {first.cell} to {at_least(last)} at {last.cell}"
+
+
+def _uniform(word: Word, verdicts: Sequence[Verdict], lane: str, baseline: str, places: str) -> str:
+    """The sentence for cells that all have the same verdict."""
+    metric, margin = metric_of(verdicts[0].metric), share(verdicts[0].margin)
+    match word:
+        case "faster" | "slower":
+            fast = word if metric.name in {"iops", "bw"} else "better" if word == "faster" else "worse"
+            return f"{lane} is {fast} than {baseline} in {places}: {_range(verdicts)}."
+        case "tie":
+            return f"{lane} and {baseline} tie in {places}: no difference in {metric.title} of {margin} or more."
+        case "different-but-small":
+            return f"{lane} and {baseline} differ in {metric.title}, but by less than {margin}, in {places}."
+        case "inconclusive":
+            return f"No conclusion yet on {metric.title} of {lane} against {baseline} in {places}."
+        case "refused":
+            reasons = {note for v in verdicts for note in v.notes[:1]}
+            why = reasons.pop() if len(reasons) == 1 else "see the findings"
+            return f"{lane} may not be compared with {baseline} in {places}: {why}."
+
+
+def summary(verdicts: Sequence[Verdict], lane: str, baseline: str) -> str:
+    """One sentence for a lane in a workload: how many cells have which verdict, and the guaranteed sizes."""
+    groups = {word: [v for v in verdicts if v.verdict == word and not withheld(v)] for word in ORDER}
+    held = [v for v in verdicts if withheld(v)]
+    total = len(verdicts)
+    for word in ORDER:
+        if len(groups[word]) == total:
+            places = f"all {total} cells" if total > 1 else verdicts[0].cell
+            return _uniform(word, verdicts, lane, baseline, places)
+    parts = []
+    for word in ORDER:
+        if group := groups[word]:
+            size = _range(group) if word in {"faster", "slower"} else ""
+            named = _where(group) if len(group) <= 3 and not (size and len(group) > 1) else ""
+            detail = "; ".join(x for x in (named, size) if x)
+            parts.append(f"{word} in {len(group)}" + (f" ({detail})" if detail else ""))
+    if held:
+        parts.append(f"withheld in {len(held)} because of a critical finding ({_where(held)})")
+    return f"{lane} against {baseline} in {count(total, 'cell')}: {', '.join(parts)}."

@@ -1,0 +1,140 @@
+"""What a report says in whole sentences: the banners, how sure it is, the method, how to repeat it. Pure."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from fairlane.errors import FairlaneError
+from fairlane.records import Evidence, Finding, Verdict
+from fairlane.report import phrases
+from fairlane.report.phrases import count, share
+from fairlane.report.text import MINUS
+from fairlane.study.load import parse_study
+
+
+@dataclass(frozen=True)
+class Banner:
+    """What a reader must know before the first figure."""
+
+    title: str
+    text: str
+
+
+MODELLED = Banner(
+    "Modelled: a virtual clock",
+    "These figures come from one virtual machine under a virtual clock: one slow core on which time is instructions "
+    "executed (1 ns each), a modelled medium and a modelled link. They are valid as ratios between lanes and for "
+    "finding regressions, not as absolute IOPS or latencies. Every block starts from the same saved state and nothing "
+    "else varies, so the intervals speak of addresses and order only.",
+)
+EMULATED = Banner(
+    "Emulated: no hardware virtualization",
+    "The guests ran on an emulated processor. Software costs far more than on real hardware, so absolute figures mean "
+    "nothing and ratios may differ from those of real machines.",
+)
+INVENTED = Banner(
+    "Invented figures",
+    "The platform “fake” makes up its figures from the seed, for tests and documentation. Nothing here was measured.",
+)
+
+
+def banners(evidence: Evidence) -> tuple[Banner, ...]:
+    """What stands above everything else."""
+    invented = evidence.study.platform.kind == "fake"
+    shown = ((INVENTED, invented), (MODELLED, evidence.modelled), (EMULATED, evidence.emulated))
+    return tuple(banner for banner, on in shown if on)
+
+
+def _span(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding]) -> tuple[str, ...]:
+    """What speaks for and against believing the answer."""
+    study, seen = evidence.study, evidence.observations
+    said: list[str] = []
+    if not evidence.complete:
+        planned = sum(len(b.order) for b in evidence.blocks)
+        said.append(
+            f"The run is not complete: {len(seen):,} of {count(planned, 'planned trial')} are in. Figures may change."
+        )
+    blocks = [len({o.block for o in group}) for _, group in groupby(seen, key=lambda o: o.cell)]
+    if blocks:
+        said.append(
+            f"{count(len(blocks), 'cell')}, {_span(blocks)} blocks each. A block runs every lane once, in a fresh "
+            "random order, with the same addresses for all lanes; lanes are compared within blocks only."
+        )
+    primary = [v for v in verdicts if v.primary and v.verdict != "refused"]
+    if primary:
+        widest = share(1 - min(v.level for v in primary))
+        said.append(
+            f"The intervals of all {count(len(primary), 'primary comparison')} together hold at "
+            f"{share(1 - study.design.alpha)}; to make that true, single ones are drawn at up to {widest}."
+        )
+    if evidence.modelled:
+        said.append(
+            "The virtual clock repeats bit for bit: running the same seed again adds nothing. Between blocks, "
+            "addresses and the order of the lanes vary and nothing else; on real machines more does."
+        )
+    failed = [o for o in seen if o.failed]
+    said.append(
+        f"{len(failed)} of {count(len(seen), 'trial')} failed; each voids its block for the pairs it belongs to. "
+        "Nothing was filled in and no outlier was dropped."
+        if failed
+        else f"All {len(seen):,} trials succeeded. Nothing was filled in and no outlier was dropped."
+    )
+    open_ = [v for v in primary if v.verdict == "inconclusive"]
+    if open_:
+        more = [v.more_blocks for v in open_ if v.more_blocks]
+        advice = f" About {_span(more)} further blocks would decide, at the spread seen." if more else ""
+        said.append(
+            f"{count(len(open_), 'primary comparison')} {'is' if len(open_) == 1 else 'are'} inconclusive.{advice}"
+        )
+    if held := [v for v in verdicts if phrases.withheld(v)]:
+        said.append(f"{count(len(held), 'decided verdict')} withheld from the headline because of critical findings.")
+    sums = [(s, sum(f.severity == s for f in findings)) for s in ("critical", "warning", "info")]
+    told = ", ".join(f"{n} {s}" for s, n in sums if n)
+    said.append(f"Checks of comparability and plausibility found: {told}." if told else "No check has found anything.")
+    return tuple(said)
+
+
+def method(evidence: Evidence) -> tuple[str, ...]:
+    design = evidence.study.design
+    looks = ", ".join(str(n) for n in design.looks)
+    stop = (
+        f"The number of blocks was fixed beforehand: {looks}."
+        if len(design.looks) == 1
+        else f"Verdicts are looked at after {looks} blocks only (O'Brien-Fleming spending); a cell stops when decided. "
+        "The intervals pay for every look, so stopping early does not inflate errors."
+    )
+    return (
+        "The unit is the block: every lane once, in balanced random order. The effect is the paired log-ratio "
+        f"ln(lane) {MINUS} ln(baseline) within each block; its interval is Student's t over blocks, "
+        "turned back into a percentage.",
+        stop,
+        f"One metric per workload is primary; errors over all primaries are held at {share(design.alpha)} (Holm). All "
+        "other metrics are exploratory (adjusted by Benjamini-Hochberg): hints, never headlined.",
+        "Margins (the smallest difference that matters) were set before the data and are drawn as a band. A tie is "
+        "proven against the margin by two one-sided tests.",
+        "Changes are those of the metric itself: +10 % latency is worse. “At least” is the interval's end nearest to "
+        "no difference, rounded towards none.",
+        "Percentiles come from merged histograms (jobs and directions; for the absolute figures blocks too); they are "
+        "never averaged.",
+        f"Every random choice comes from the seed {evidence.seed}.",
+    )  # fmt: skip
+
+
+def commands(evidence: Evidence) -> tuple[str, ...]:
+    """Options only where the run departed from its study file."""
+    name, design, options = shlex.quote(f"{evidence.study.name}.yaml"), evidence.study.design, ""
+    try:
+        asked = parse_study(evidence.study_text, name).design
+    except FairlaneError:  # written for another version of Fairlane: say it all
+        asked = None
+    if asked is None or evidence.seed != asked.seed:
+        options += f" --seed {evidence.seed}"
+    if len(design.looks) == 1 and (asked is None or design.looks != asked.looks):
+        options += f" --blocks {design.looks[0]}"
+    return (f"fairlane run {name}{options} --out repeat", "fairlane report repeat")

@@ -1,0 +1,79 @@
+"""The summary for a terminal: answer, verdict table, findings; at most 80 columns wide unless the terminal is wider."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from fairlane.records import Evidence, Finding, Verdict
+from fairlane.report import model
+from fairlane.report.model import Comparison
+
+_COLOUR = {
+    "faster": "bold blue",
+    "slower": "bold dark_orange3",
+    "different-but-small": "cyan",
+    "tie": "cyan",
+    "inconclusive": "dim",
+    "refused": "dim",
+    "critical": "bold red",
+    "warning": "yellow",
+    "info": "dim",
+}
+_WIDEST = 100
+
+
+def show(console: Console, evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding]) -> None:
+    """Print the summary of a run. Without a terminal behind ``console`` it is plain text, 80 columns wide."""
+    report = model.build(evidence, verdicts, findings)
+    width = min(console.width, _WIDEST) if console.is_terminal else 80
+
+    def say(what: Text | Table | Padding | str = "") -> None:
+        console.print(what, width=width, highlight=False, markup=False, emoji=False)
+
+    for banner in report.banners:
+        say(Text.assemble((banner.title, "bold yellow"), ". ", banner.text))
+        say()
+    say(Text(report.question, style="bold"))
+    for comparison in report.answers:
+        say(Padding(Text(comparison.summary), (0, 0, 0, 2)))
+    for section in report.sections:
+        for comparison in section.primary:
+            say()
+            say(_table(comparison, section.name if len(report.sections) > 1 else ""))
+    say()
+    for line in report.sureness:
+        say(Padding(Text(f"• {line}"), (0, 0, 0, 0)))
+    if report.findings:
+        say()
+    for finding in report.findings:
+        where = f" ({finding.where})" if finding.where else ""
+        say(Text.assemble((f"{finding.severity}: ", _COLOUR[finding.severity]), finding.message, where))
+
+
+def _table(c: Comparison, workload: str) -> Table:
+    title = f"{c.metric}: {c.lane} against {c.baseline}" + (f", workload {workload}" if workload else "")
+    table = Table(
+        title=Text(title),
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
+    table.add_column("cell", overflow="fold", max_width=22)
+    table.add_column(Text(c.baseline), justify="right", overflow="fold", max_width=10)
+    table.add_column(Text(c.lane), justify="right", overflow="fold", max_width=10)
+    table.add_column("change, interval", justify="right", overflow="fold", max_width=22)
+    table.add_column("verdict", overflow="fold", max_width=22)
+    for row in c.rows:
+        word = Text.assemble((f"{row.symbol} {row.word}", _COLOUR[row.word]))
+        if row.withheld:
+            word.append(" (withheld)")
+        elif row.sized:
+            word.append(" " + row.sized.replace("at least", "≥").replace("more than", ">"))
+        table.add_row(Text(row.cell), row.baseline_value, row.lane_value, row.interval, word)
+    return table
