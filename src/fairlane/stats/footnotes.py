@@ -1,0 +1,65 @@
+"""What a reader should know about an interval: does it lean on normality, on independence, on the lanes' order?"""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from fairlane.stats.effects import (
+    Effect,
+    PositionEffect,
+    autocorrelated,
+    hodges_lehmann,
+    position_effect,
+    sign_flip_p,
+)
+
+CARRY_OVER_P = 0.01
+"""Level at which an order effect counts as one; there is one test per primary."""
+CARRY_OVER_SHIFT = 0.01
+"""... and its least size (log scale): under the virtual clock far smaller ones are certain, and harmless."""
+
+
+def robustness(effect: Effect, level: float, inner: tuple[float, float]) -> Iterator[str]:
+    """Where other methods disagree with the t interval at the two-sided ``level`` or the tie interval ``inner``."""
+    if effect.resolution >= effect.half_width(level) or not effect.sd:
+        spread = (
+            "" if effect.sd else "no spread at all between the blocks, so it speaks of the orders and addresses tried: "
+        )
+        yield f"{spread}the interval is as wide as the figures' resolution (+-{math.expm1(effect.resolution):.2%})"
+        return
+    flipped = sign_flip_p(effect.logs)
+    if flipped is not None:
+        # n blocks cannot give a permutation p below 2**(1 - n): then both are asked at that level
+        asked = max(level, 2.0 ** (1 - effect.n))
+        if (flipped <= asked) != (effect.p <= asked):
+            yield (
+                f"the exact sign-flip permutation test disagrees at the {asked:.2g} level: "
+                f"p = {flipped:.2g}, against {effect.p:.2g} by t"
+            )
+    centre = hodges_lehmann(effect.logs)
+    if not inner[0] <= centre <= inner[1]:
+        yield (
+            f"the Hodges-Lehmann estimate ({math.exp(centre):.4g}) lies outside the tie interval: "
+            "a few blocks pull the mean"
+        )
+
+
+def dependence(effect: Effect, lane: str, baseline: str, lane_first: Sequence[bool]) -> Iterator[str]:
+    """Blocks that resemble their neighbours, and a ratio that goes by which lane ran first."""
+    correlation = autocorrelated(effect.logs)
+    if correlation is not None:
+        yield (
+            f"neighbouring blocks are correlated (lag 1: {correlation:+.2f}, beyond 2/sqrt({effect.n})): "
+            "the interval may be too narrow"
+        )
+    carried = carried_over(effect.logs, lane_first)
+    if carried:
+        yield (
+            f"the order of the lanes matters: the ratio is {math.expm1(carried.shift):+.1%} different where "
+            f"{lane} ran after {baseline} (p = {carried.p:.2g}); balanced orders cancel it in the mean"
+        )
+
+
+def carried_over(logs: Sequence[float], lane_first: Sequence[bool]) -> PositionEffect | None:
+    """The position effect, if it is large and certain enough to be told."""
+    found = position_effect(logs, lane_first)
+    return found if found and found.p <= CARRY_OVER_P and abs(found.shift) >= CARRY_OVER_SHIFT else None
