@@ -8,15 +8,12 @@
 # distribution packages only. If the machine has no uv, one is put into $FAIRLANE_CACHE (default ~/.cache/fairlane).
 set -eu
 
-# What is looked for (a command, or a file), the package that brings it on Debian and Ubuntu, the one on Fedora, and
+# What is looked for (a command, or a file's name), the package that brings it on Debian and Ubuntu, the one on Fedora, and
 # who needs it: everybody, only a user who is not root, or only the tests.
 NEEDS='
 qemu-system-x86_64  qemu-system-x86  qemu-system-x86-core  all
 mmdebstrap          mmdebstrap       mmdebstrap            all
-/usr/share/keyrings/debian-archive-keyring.gpg  debian-archive-keyring  debian-keyring  all
-zstd                zstd             zstd                  all
-cpio                cpio             cpio                  all
-xz                  xz-utils         xz                    all
+/usr/share/keyrings/debian-archive-keyring.*  debian-archive-keyring  debian-keyring  all
 setpriv             util-linux       util-linux            all
 python3             python3          python3               all
 newuidmap           uidmap           shadow-utils          user
@@ -33,9 +30,10 @@ die() { # MESSAGE [HINT]
     exit 1
 }
 
-present() { # COMMAND or /FILE
+present() { # COMMAND, or /FILE with a wildcard
+    # shellcheck disable=SC2086 # the wildcard is meant: .gpg, or .pgp in newer releases
     case $1 in
-        /*) [ -e "$1" ] ;;
+        /*) ls $1 >/dev/null 2>&1 ;;
         *) command -v "$1" >/dev/null 2>&1 ;;
     esac
 }

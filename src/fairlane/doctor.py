@@ -64,7 +64,7 @@ def examine(platform: str) -> tuple[Line, ...]:
             builder(image),
             keyring(image),
             namespaces(image),
-            *(tool(name, package) for name, package in (("zstd", "zstd"), ("cpio", "cpio"), ("setpriv", "util-linux"))),
+            tool("setpriv", "util-linux"),
             kvm_boots(image),
             modules(),
         ]
