@@ -79,20 +79,32 @@ def _rows(schema: Mapping[str, Any], prefix: str) -> Iterator[str]:
     required = schema.get("required", ())
     for name, raw in schema["properties"].items():
         part = resolve(raw)
-        default = "**required**" if name in required else _default(raw)
-        nested = part.get("type") == "object" and "properties" in part and name != "design"
+        nested, inner = _nested(part, f"{prefix}{name}.") if name != "design" else ({}, "")
+        default = "**required**" if name in required else "" if "properties" in part and nested else _default(raw)
         meaning = raw.get("description") or part.get("description", "")
-        yield f"| `{prefix}{name}` | {_cell(_kind(raw))} | {'' if nested else default} | {_cell(meaning)} |"
+        yield f"| `{prefix}{name}` | {_cell(_kind(raw))} | {default} | {_cell(meaning)} |"
         if nested:
-            yield from _rows(part, f"{prefix}{name}.")
+            yield from _rows(nested, inner)
+
+
+def _nested(part: Mapping[str, Any], prefix: str) -> tuple[Mapping[str, Any], str]:
+    """The keys within a key, and what stands before them: ``link.``, ``effects.NAME.``; empty if there are none."""
+    other = part.get("additionalProperties")
+    if part.get("type") == "object" and "properties" in part:
+        return part, prefix
+    if isinstance(other, Mapping) and "properties" in (inner := resolve(other)):
+        return inner, f"{prefix}NAME."
+    return {}, ""
 
 
 def _default(raw: Mapping[str, Any]) -> str:
     value = raw.get("default")
+    if value in ("", {}) or (value is None and resolve(raw).get("type") == "object"):
+        return "empty"
     if value is None:
         return "not set"
-    if value in ("", {}) or isinstance(value, dict):
-        return "empty" if value in ("", {}) else "see below"
+    if isinstance(value, Mapping):
+        return "see below"
     text = value if isinstance(value, str) else json.dumps(value)
     return f"`{text.replace(chr(34), '')}`"
 
