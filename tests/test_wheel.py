@@ -63,7 +63,7 @@ def test_the_schema_and_every_command_come_up_without_the_developers_tools(insta
 
 def test_a_study_goes_all_the_way_to_a_report(installed: Path, tmp_path: Path) -> None:
     fairlane = installed / "fairlane"
-    run([fairlane, "run", "fake", "--out", "first"], tmp_path)
+    run([fairlane, "run", "fake", "--blocks", "6", "--out", "first"], tmp_path)
     verdicts = json.loads(run([fairlane, "verdicts", "first", "--format", "json"], tmp_path))
     assert verdicts
     assert {"lane", "baseline", "cell", "metric", "ratio", "low", "high", "verdict", "blocks"} <= set(verdicts[0])
