@@ -1,4 +1,4 @@
-"""What a user gets: the wheel with its runtime dependencies alone, in an environment that knows nothing of this tree."""
+"""What a user gets: the wheel, alone with its runtime dependencies, in an environment that knows nothing of us."""
 
 import json
 import os
