@@ -57,8 +57,6 @@ class Figures:
     metrics: Mapping[str, float] = field(default_factory=dict)
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     context: Mapping[str, Any] = field(default_factory=dict)
-    ios: float = 0
-    """Workloads: I/Os completed from the tool's start to its end, ramp included (estimated from the measured rate)."""
 
 
 @dataclass(frozen=True)

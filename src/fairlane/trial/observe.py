@@ -38,7 +38,6 @@ def observe(block: Block, lane: str, outputs: Mapping[str, bytes]) -> Observatio
 def _workload(block: Block, outputs: Mapping[str, bytes]) -> Figures:
     status = outputs.get("status", b"").decode(errors="replace").strip()
     if status != "0":
-        # a made-up name for the complaints of other tools than fio: TOOL.err
         complaints = outputs.get(f"{block.cell.kind}.err", b"").decode(errors="replace").strip()
         told = f": {complaints[-_TAIL:]}" if complaints else ""
         raise Garbage(f"{block.cell.kind} left no exit code" if not status else f"exit code {status[:20]}{told}")

@@ -69,7 +69,12 @@ def figures(raw: bytes | None, share: float = 1.0) -> Figures:
     }
     if preface:
         context["warnings"] = preface[:2000]
-    return Figures(metrics, histograms, {"fio": context}, ios=total * share)
+    # fio's CPU share is of the time measured, in whole milliseconds per job
+    generator = {
+        mode: sum(_number(job, key) for job in jobs) / 100 * runtime * 1e6 / total
+        for mode, key in (("user", "usr_cpu"), ("kernel", "sys_cpu"))
+    }
+    return Figures(metrics, histograms, {"fio": context, "generator": generator}, ios=total * share)
 
 
 def _json(raw: bytes | None) -> tuple[Mapping[str, Any], str]:
