@@ -41,7 +41,7 @@ def level(plan: Sequence[int], usable: Sequence[int], alpha: float) -> float:
     be none: what the plan would have spent is spent at the next. ValueError if the last one is not a look.
     """
     plan, usable = tuple(plan), tuple(usable)
-    if usable == plan[: len(usable)]:
+    if usable and usable == plan[: len(usable)]:
         return nominal_levels(plan, alpha)[len(usable) - 1]
     return _level_with_voids(plan, usable, alpha)
 
