@@ -16,11 +16,11 @@ _LARGEST = 2**63
 """No count, size or time in fio's output reaches it; beyond lies garbage (and float overflow)."""
 
 
-def figures(raw: bytes | None, share: float = 1.0) -> Figures:
+def figures(raw: bytes | None) -> Figures:
     """The figures of one ``fio.json``, jobs and directions merged.
 
-    ``share``: time under load / time measured, to count the I/Os of the ramp, which fio leaves out, for the probes.
-    Raises Garbage with the reason.
+    Context: ``fio``, and ``generator``, fio's own CPU time in ns per I/O (user, kernel), for the CPU probe. Both, like
+    every figure, are of the time measured: fio leaves its ramp out. Raises Garbage with the reason.
     """
     report, preface = _json(raw)
     jobs = [_mapping(job, "a job") for job in _list(report.get("jobs"), "jobs")]
@@ -74,7 +74,7 @@ def figures(raw: bytes | None, share: float = 1.0) -> Figures:
         mode: sum(_number(job, key) for job in jobs) / 100 * runtime * 1e6 / total
         for mode, key in (("user", "usr_cpu"), ("kernel", "sys_cpu"))
     }
-    return Figures(metrics, histograms, {"fio": context, "generator": generator}, ios=total * share)
+    return Figures(metrics, histograms, {"fio": context, "generator": generator})
 
 
 def _json(raw: bytes | None) -> tuple[Mapping[str, Any], str]:
