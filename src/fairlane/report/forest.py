@@ -69,7 +69,7 @@ def _frame(scale: Scale, comparison: Comparison, bottom: float) -> list[Markup]:
             parts.append(svg.text(at, bottom + 18, _tick(tick), text_anchor="middle", font_size=12))
             last = x
     up, down = ("better", "worse") if comparison.better > 0 else ("worse", "better")
-    lane = svg.fit(comparison.lane, 150, 12)
+    lane = svg.fit(comparison.lane, 170, 12)
     parts += [
         svg.text(scale.start, bottom + 38, f"← {lane} {down}", font_size=12, fill=colour("muted")),
         svg.text(scale.end, bottom + 38, f"{lane} {up} →", font_size=12, fill=colour("muted"), text_anchor="end"),
@@ -90,7 +90,7 @@ def _line(row: Row, scale: Scale, top: float, comparison: Comparison) -> Markup:
     room = scale.end - scale.start
     parts = [
         svg.tag("title", f"{row.cell}: {row.word}, {row.change} ({row.interval})"),
-        svg.text(scale.start, top + 12, svg.fit(row.cell, room - 7.4 * len(word) - 10), font_weight=600),
+        svg.text(scale.start, top + 12, svg.fit(row.cell, room - 8.2 * len(word) - 10), font_weight=600),
         svg.text(scale.end, top + 12, word, text_anchor="end", fill=paint),
         svg.tag("rect", x=left, y=y - 8, width=right - left, height=16, fill=colour("band")),
         svg.line(scale.start, y, scale.end, y, stroke=colour("grid"), stroke_width=1),

@@ -94,7 +94,8 @@ def picture(ident: str, height: float, title: str, description: str, *children: 
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {num(width)} {num(height)}",
         role="img",
-        aria_labelledby=f"{ident}-t {ident}-d",
+        aria_labelledby=f"{ident}-t",
+        aria_describedby=f"{ident}-d",
         font_family="system-ui, sans-serif",
         font_size=13,
         fill=INK,
@@ -107,8 +108,8 @@ def text(x: float, y: float, content: str, **attributes: str | float | None) -> 
 
 
 def fit(content: str, width: float, size: float = 13) -> str:
-    """``content`` shortened to about ``width`` units at font size ``size`` (0.56 em per character on average)."""
-    return shorten(content, max(1, int(width / (0.56 * size))))
+    """``content`` shortened to about ``width`` units at font size ``size`` (0.64 em per character, as wide fonts need)."""
+    return shorten(content, max(1, int(width / (0.64 * size))))
 
 
 def line(x1: float, y1: float, x2: float, y2: float, **attributes: str | float | None) -> Markup:

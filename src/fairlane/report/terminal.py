@@ -46,7 +46,7 @@ def show(console: Console, evidence: Evidence, verdicts: Sequence[Verdict], find
             say(_table(comparison, section.name if len(report.sections) > 1 else ""))
     say()
     for line in report.sureness:
-        say(Padding(Text(f"• {line}"), (0, 0, 0, 0)))
+        say(Text(f"• {line}"))
     if report.findings:
         say()
     for finding in report.findings:

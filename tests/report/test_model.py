@@ -1,0 +1,155 @@
+from dataclasses import replace
+
+import pytest
+
+from fairlane.metrics import METRICS
+from fairlane.report import lanes, model
+from fairlane.report.text import DASH
+
+
+def test_the_baseline_is_never_compared_with_itself(case):
+    report = model.build(*case)
+    assert {(c.lane, c.baseline) for c in report.answers} == {("local", "iSCSI"), ("NVMe/TCP", "iSCSI")}
+
+
+def test_the_answers_say_what_is_true_of_the_lanes(case):
+    """Five wins, a tie, a loss, and one cell lost in noise: the effects chosen in conftest."""
+    nvme = next(c for c in model.build(*case).answers if c.lane == "NVMe/TCP")
+    words = [row.word for row in nvme.rows]
+    assert words == ["faster", "faster", "faster", "tie", "faster", "faster", "slower", "inconclusive"]
+    assert dict(nvme.words) == {"faster": 5, "slower": 1, "tie": 1, "inconclusive": 1}
+
+
+def test_a_critical_finding_takes_the_headline_away_and_is_told(case):
+    report = model.build(*case)
+    local = next(c for c in report.answers if c.lane == "local")
+    assert [row.withheld for row in local.rows] == [True] + [False] * 7
+    assert local.withheld == 1
+    assert dict(local.words) == {"faster": 7}
+    assert "withheld in 1 because of a critical finding (4k randread qd1)" in local.summary
+    assert report.findings[0].severity == "critical"
+    assert report.findings[0].where == "4k randread qd1 · local"
+    assert ("by.lo", "3") in report.findings[0].evidence
+
+
+@pytest.mark.parametrize(
+    ("changes", "titles"),
+    [
+        ({"modelled": True}, ["Modelled: a virtual clock"]),
+        ({"modelled": False}, []),
+        ({"modelled": False, "platform": "fake"}, ["Invented figures"]),
+    ],
+)
+def test_banners(make_case, changes, titles):
+    assert [b.title for b in model.build(*make_case(**changes)).banners] == titles
+
+
+def test_an_emulated_run_says_so(case):
+    evidence, verdicts, findings = case
+    banners = model.build(replace(evidence, modelled=False, emulated=True), verdicts, findings).banners
+    assert [b.title for b in banners] == ["Emulated: no hardware virtualization"]
+
+
+def test_failed_trials_are_counted_and_named(make_case):
+    case = make_case(failed=frozenset({"main.4k-randread-qd16.b002.iscsi"}))
+    report = model.build(*case)
+    assert any(line.startswith("1 of 144 trials failed") for line in report.sureness)
+    failed = [t for row in report.trials for t in row.trials if t.failed]
+    assert [(t.block, t.failed) for t in failed] == [(2, "fio ended with code 1")]
+    nvme = next(c for c in report.answers if c.lane == "NVMe/TCP")
+    assert [row.voided for row in nvme.rows] == [0, 1, 0, 0, 0, 0, 0, 0]
+    assert nvme.blocks is None
+
+
+def test_a_run_that_is_not_complete_says_how_far_it_is(case):
+    evidence, verdicts, findings = case
+    part = replace(evidence, observations=evidence.observations[:100], complete=False)
+    assert "100 of 144 planned trials" in model.build(part, verdicts, findings).sureness[0]
+
+
+def test_a_run_without_any_trial_has_a_report(case):
+    evidence, _, _ = case
+    report = model.build(replace(evidence, observations=(), complete=False), (), ())
+    assert report.answers == ()
+    assert report.sections[0].levels == ()
+    assert report.sections[0].cpu is None
+    assert report.trials == ()
+
+
+def test_levels_come_from_the_verdicts_so_that_table_and_bar_agree(case):
+    evidence, verdicts, findings = case
+    report = model.build(evidence, verdicts, findings)
+    shown = {(level.metric, cell.cell, bar.lane): bar for level in report.sections[0].levels
+             for cell in level.cells for bar in cell.bars}  # fmt: skip
+    label = lanes.labels(evidence.study)
+    for v in verdicts:
+        assert shown[v.metric, v.cell, label[v.lane]].text == METRICS[v.metric].format(v.lane_value)
+        assert shown[v.metric, v.cell, label[v.baseline]].text == METRICS[v.metric].format(v.baseline_value)
+        assert len(shown[v.metric, v.cell, label[v.lane]].points) == 6
+
+
+def test_cpu_by_place_is_the_mean_over_blocks(case):
+    evidence, verdicts, findings = case
+    stack = model.build(evidence, verdicts, findings).sections[0].cpu.cells[0].stacks[1]
+    seen = [o for o in evidence.observations if o.cell == evidence.cells()[0].key and o.lane == "iscsi"]
+    assert stack.lane == "iSCSI"
+    assert sum(stack.parts) == pytest.approx(sum(o.metrics["cpu_per_io"] for o in seen) / 6)
+
+
+def test_a_place_that_nobody_knows_counts_as_other(case):
+    evidence, verdicts, findings = case
+    odd = tuple(
+        replace(o, context={"cpu": {"by_place": {"generator": 5.0, "moon": 2.0}}}) for o in evidence.observations
+    )
+    cpu = model.build(replace(evidence, observations=odd), verdicts, findings).sections[0].cpu
+    assert cpu.places == ("generator", "other")
+    assert cpu.cells[0].stacks[0].parts == (5.0, 2.0)
+
+
+def test_lanes_side_by_side_sorts_what_differs_from_what_is_shared(case):
+    table = lanes.side_by_side(case[0])
+    differing = {row.key: row.values for row in table.differing}
+    assert differing["asked: transport"] == ("local", "iscsi", "nvme_tcp")
+    assert differing["read back: nr_requests"] == ("1023", "256", "127")
+    assert {row.key for row in table.same} == {"read back: scheduler"}
+    own = {row.key: row.values for row in table.own}
+    assert own["read back: negotiated.MaxBurstLength"] == (DASH, "262144", DASH)
+    assert own["asked: queues"] == (DASH, DASH, "1")
+
+
+def test_the_path_of_a_lane_marks_what_the_baseline_does_not_have(case):
+    views = lanes.views(case[0])
+    assert [v.baseline for v in views] == [False, True, False]
+    assert not any(own for _, own in views[1].hops)
+    nvme = dict(views[2].hops)
+    assert nvme["fio"] is False
+    assert nvme["nvmet"] is True
+
+
+def test_a_described_path_goes_before_the_drawn_one(case):
+    evidence = case[0]
+    told = {"lanes": {"local": {"path": ["fio", "dm-crypt", "/dev/nullb0"]}}}
+    view = lanes.views(replace(evidence, description=told))[0]
+    assert view.path == ("fio", "dm-crypt", "/dev/nullb0")
+    assert not any("path" in row.key for row in lanes.side_by_side(replace(evidence, description=told)).own)
+
+
+def test_two_lanes_with_one_label_are_told_apart(make_case):
+    study = make_case(nvme="fast", local="fast")[0].study
+    assert list(lanes.labels(study).values()) == ["fast (local)", "iSCSI", "fast (nvme-tcp)"]
+
+
+def test_how_to_repeat_names_only_what_departs_from_the_study(case):
+    evidence, verdicts, findings = case
+    assert model.build(*case).commands[0] == "fairlane run demo.yaml --out repeat"
+    design = evidence.study.design.model_copy(update={"seed": 9, "looks": (3,)})
+    other = replace(evidence, study=evidence.study.model_copy(update={"design": design}), seed=9)
+    assert (
+        model.build(other, verdicts, findings).commands[0] == "fairlane run demo.yaml --seed 9 --blocks 3 --out repeat"
+    )
+
+
+def test_raw_files_are_linked_by_trial(case):
+    row = model.build(*case).trials[0]
+    assert (row.cell, row.lane, row.anchor) == ("4k randread qd1", "local", "trials-1")
+    assert row.trials[3].href == "raw/main.4k-randread-qd1.b003.local.tar.gz"

@@ -1,0 +1,144 @@
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlane.records import Verdict
+from fairlane.report import phrases
+
+BASE = Verdict(
+    workload="main",
+    cell="4k randread qd16",
+    key="main.4k-randread-qd16",
+    lane="nvme-tcp",
+    baseline="iscsi",
+    metric="iops",
+    primary=True,
+    verdict="faster",
+    ratio=1.12,
+    low=1.1189,
+    high=1.1213,
+    tie_low=1.119,
+    tie_high=1.121,
+    margin=0.05,
+    level=0.003,
+    blocks=6,
+    voided=0,
+    lane_value=14525.0,
+    baseline_value=12970.0,
+    headline=True,
+)
+
+
+def said(**changes):
+    return phrases.sentence(replace(BASE, **changes), "NVMe/TCP", "iSCSI", alpha=0.05)
+
+
+def test_the_sentence_of_a_win_names_lane_size_place_and_doubt():
+    assert said() == "NVMe/TCP is at least 11.8 % faster than iSCSI at 4k randread qd16 (IOPS, 95 %, 6 blocks)"
+
+
+def test_the_sentence_of_a_loss_is_the_drop_of_the_metric_itself():
+    text = said(verdict="slower", ratio=0.55, low=0.5, high=0.6)
+    assert text.startswith("NVMe/TCP is at least 40.0 % slower than iSCSI at")
+
+
+def test_latency_is_lower_not_faster():
+    text = said(metric="lat_p99", ratio=0.8, low=0.75, high=0.849)
+    assert text.startswith("p99 latency of NVMe/TCP is at least 15.1 % lower than iSCSI's at 4k randread qd16 (p99")
+    text = said(metric="lat_p99", verdict="slower", ratio=1.3, low=1.2, high=1.4)
+    assert "at least 20.0 % higher" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"verdict": "tie", "low": 0.99, "high": 1.02}, "NVMe/TCP and iSCSI tie: any difference is smaller than 5 %"),
+        ({"verdict": "different-but-small", "low": 1.01, "high": 1.03}, "differs from iSCSI by less than the 5 %"),
+        (
+            {"verdict": "inconclusive", "low": 0.9, "high": 1.2, "more_blocks": 12},
+            "about 12 further blocks would decide",
+        ),
+        ({"verdict": "inconclusive", "low": None, "high": None}, "no conclusion for NVMe/TCP against iSCSI (\u2013)"),
+        ({"verdict": "refused", "notes": ("every trial of iscsi failed",)}, "qd16: every trial of iscsi failed"),
+        ({"verdict": "refused", "notes": ()}, "see the findings"),
+    ],
+)
+def test_every_verdict_word_has_its_sentence(changes, part):
+    assert part in said(**changes)
+
+
+@given(st.floats(0.01, 50), st.floats(1.0, 3.0))
+def test_at_least_never_promises_more_than_the_interval(low, width):
+    v = replace(BASE, low=low, high=low * width)
+    text = phrases.at_least(v)
+    if v.low <= 1 <= v.high:
+        assert text == ""
+        return
+    end = abs((v.low if v.low > 1 else v.high) - 1) * 100
+    number = float(re.findall(r"[\d.]+", text)[0])
+    assert number <= end + 1e-4
+    assert end - number < 0.1 + 1e-4
+
+
+@given(st.floats(0.01, 50), st.floats(1.0, 3.0))
+def test_a_printed_interval_covers_the_real_one(low, width):
+    text = phrases.interval(low, low * width).replace("\u2212", "-").replace("±", "")
+    first, last = (float(x) / 100 + 1 for x in re.findall(r"[-+]?[\d.]+", text))
+    assert first <= low + 1e-7
+    assert last >= low * width - 1e-7
+
+
+def test_an_interval_without_limit_says_so():
+    assert phrases.interval(1e-12, 1e12) == "\u2212100.0 % to no upper limit"
+
+
+def test_no_change_has_no_sign_of_its_own():
+    assert phrases.change(1.0) == "±0.0 %"
+    assert phrases.change(0.99999) == "±0.0 %"
+
+
+def summed(*changes):
+    return phrases.summary([replace(BASE, **{"cell": f"c{i}", **c}) for i, c in enumerate(changes)], "N", "I")
+
+
+def test_summary_of_a_clean_win_gives_the_smallest_and_largest_promise():
+    text = summed({}, {"low": 1.3, "high": 1.4}, {"low": 1.2, "high": 1.3})
+    assert text == "N is faster than I in all 3 cells: IOPS higher by at least 11.8 % at c0 to at least 30.0 % at c1."
+
+
+def test_summary_of_one_cell():
+    assert summed({}) == "N is faster than I in c0: IOPS higher by at least 11.8 %."
+
+
+def test_summary_of_mixed_verdicts_counts_and_names_them():
+    text = summed(
+        {},
+        {"low": 1.3, "high": 1.4},
+        {"verdict": "slower", "low": 0.8, "high": 0.9},
+        {"verdict": "tie", "low": 0.99, "high": 1.01},
+        {"verdict": "inconclusive", "low": 0.9, "high": 1.2, "headline": False},
+        {"headline": False},
+    )
+    assert text == (
+        "N against I in 6 cells: faster in 2 (IOPS higher by at least 11.8 % at c0 to at least 30.0 % at c1), "
+        "slower in 1 (c2; IOPS lower by at least 10.0 %), tie in 1 (c3), inconclusive in 1 (c4), "
+        "withheld in 1 because of a critical finding (c5)."
+    )
+
+
+def test_summary_says_better_where_faster_would_be_odd():
+    text = summed({"metric": "cpu_per_io", "low": 0.7, "high": 0.8}, {"metric": "cpu_per_io", "low": 0.6, "high": 0.7})
+    assert text.startswith("N is better than I in all 2 cells: CPU per I/O lower by at least 20.0 %")
+
+
+def test_summary_of_refusals_gives_the_common_reason():
+    why = {"verdict": "refused", "notes": ("no trial yet",), "low": None, "high": None}
+    assert summed(why, why) == "N may not be compared with I in all 2 cells: no trial yet."
+
+
+def test_an_unknown_metric_is_shown_not_hidden():
+    assert phrases.value("nopm", 1234.5) == "1234"
+    assert phrases.value("iops", None) == "\u2013"

@@ -1,0 +1,44 @@
+import io
+import re
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from fairlane.records import Finding
+from fairlane.report.terminal import show
+
+
+def printed(case, *, terminal, width):
+    out = io.StringIO()
+    show(Console(file=out, force_terminal=terminal, width=width, color_system="truecolor" if terminal else None), *case)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("label", ["NVMe/TCP", "NVMe/TCP over 25 GbE with four queues and header digest"])
+def test_plain_output_is_80_columns_without_any_escape(make_case, label):
+    text = printed(make_case(nvme=label), terminal=False, width=300)
+    assert "\x1b" not in text
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+
+
+def test_a_narrow_terminal_is_not_exceeded(case):
+    text = re.sub(r"\x1b\[[\d;]*m", "", printed(case, terminal=True, width=60))
+    assert max(cell_len(line) for line in text.splitlines()) <= 60
+
+
+def test_answer_table_and_findings_are_there(case):
+    text = " ".join(printed(case, terminal=False, width=80).split())
+    assert text.startswith("Modelled: a virtual clock.")
+    assert "NVMe/TCP against iSCSI in 8 cells: faster in 5" in text
+    assert "4k randread qd1 5,416 6,151 +13.09 % to +14.05 % ▲ faster ≥ 13.0 %" in text
+    assert "critical: 3 packets were dropped during the trial. (4k randread qd1 · local)" in text
+
+
+def test_names_and_messages_cannot_paint_the_terminal(make_case):
+    bad = "[red]x[/red] \x1b[2J\u202e :bomb:"
+    case = make_case(nvme="[red]lane[/red]", findings=(Finding("check", "warning", bad),))
+    text = printed(case, terminal=True, width=80)
+    assert "[red]lane[/red]" in text
+    assert "\x1b[2J" not in text
+    assert r"[red]x[/red] \x1b[2J\u202e :bomb:" in text
