@@ -44,12 +44,20 @@ class Site:
     """Network interface that carries the traffic, for MTU, drops and retransmits."""
     index: int
     """Number of the lane, from 0: keeps ports, portals and serials apart."""
+    secret: str
+    """For authentication; never described, never in a run directory."""
 
 
 class Transport(ABC, Generic[SpecT]):
     """A transport. ``PLUGIN`` of each file in this package is one instance."""
 
     Spec: ClassVar[type[LaneSpec]]
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Debian packages that the programs come from."""
+    programs: ClassVar[tuple[str, ...]] = ()
+    """Programs that the steps call."""
+    modules: ClassVar[tuple[str, ...]] = ()
+    """Kernel modules of target and initiator, loaded before the steps."""
 
     @abstractmethod
     def steps(self, name: str, spec: SpecT, site: Site) -> tuple[Step, ...]:
@@ -58,10 +66,6 @@ class Transport(ABC, Generic[SpecT]):
     @abstractmethod
     def find(self, name: str, spec: SpecT, site: Site) -> str:
         """Shell that prints the initiator's block device, found by a stable identity (serial, NQN), never by order."""
-
-    def modules(self, spec: SpecT) -> tuple[str, ...]:  # noqa: ARG002
-        """Kernel modules that target and initiator need."""
-        return ()
 
     def path(self, name: str, spec: SpecT, site: Site) -> tuple[str, ...]:  # noqa: ARG002
         """The hops from the workload to the medium, for the path diagram."""

@@ -69,7 +69,7 @@ class Platform(ABC):
     def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
         """Carry out one block, lane by lane in its order; yield each trial as it completes. Raises RunFailed."""
 
-    async def close(self) -> None:
+    async def close(self) -> None:  # noqa: B027 - a platform may have nothing to undo
         """Undo everything ``open`` did. Called also after a failure or Ctrl-C; never raises."""
 
     async def __aenter__(self) -> Self:

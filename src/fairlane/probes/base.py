@@ -10,8 +10,9 @@ class Probe(ABC):
     """A probe. ``PLUGIN`` of each file in this package is one instance."""
 
     capture: ClassVar[str]
-    """Shell that prints one snapshot to stdout; it must work as an unprivileged no-op where a source is missing."""
+    """Shell that prints one snapshot to stdout; ``$DEVICE`` is the kernel name of the lane's device. A missing source
+    is left out, never an error."""
 
     @abstractmethod
-    def observe(self, before: str, after: str, ios: float) -> Figures:
-        """Read two snapshots. ``ios`` is the number of I/Os the workload completed between them, 0 if unknown."""
+    def observe(self, before: str, after: str, load: Figures) -> Figures:
+        """Read two snapshots; ``load`` is what the workload reported of itself between them."""

@@ -8,7 +8,7 @@ from fairlane.records import Cell, Figures
 from fairlane.study.base import WorkloadSpec
 
 
-class Garbage(Exception):
+class Garbage(Exception):  # noqa: N818 - reads as what it is
     """The tool's output cannot be read; the message says why. The trial counts as failed."""
 
 
@@ -16,10 +16,14 @@ class Workload(ABC):
     """A workload. ``PLUGIN`` of each file in this package is one instance."""
 
     Spec: ClassVar[type[WorkloadSpec]]
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Debian packages that the programs come from."""
+    programs: ClassVar[tuple[str, ...]] = ()
+    """Programs that the scripts call."""
 
     @abstractmethod
     def script(self, cell: Cell, device: str, seed: int) -> str:
-        """Shell that loads ``device``. It starts in an empty folder, leaves its outputs there, exits as the tool did."""
+        """Shell that loads ``device``: starts in an empty folder, leaves its outputs there, exits as the tool did."""
 
     @abstractmethod
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:

@@ -1,0 +1,160 @@
+"""QEMU as a child process: started so that it dies with us, controlled through QMP, its serial ports kept as files."""
+
+import asyncio
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from qemu.qmp import QMPClient, QMPError
+
+from fairlane.errors import FairlaneError, RunFailed
+from fairlane.platforms.lab.image import QUIT_PORT, Image
+
+BINARY = "qemu-system-x86_64"
+JOB_BYTES = 64 * 1024
+"""Size of the job in fw_cfg: fixed, because the guest learns it before the state is saved."""
+
+_KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr norandmaps"
+
+
+def version() -> str:
+    """QEMU's version with the distribution's suffix. Raises FairlaneError if QEMU is missing."""
+    if not shutil.which(BINARY):
+        raise FairlaneError(f"{BINARY} is not installed", hint="run: make setup (package qemu-system-x86)")
+    out = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True).stdout
+    return out.splitlines()[0].removeprefix("QEMU emulator version ")
+
+
+def virtual_clock(image: Image, initrd: Path, *, memory: int, preempt: str) -> list[str]:
+    """The machine of the virtual clock: one instruction is one nanosecond, idle time is skipped, nothing else is used.
+
+    Every figure of a guest depends on every word here: it is part of the saved state's key."""
+    return [
+        BINARY, "-M", "q35", "-nodefaults", "-no-user-config", "-accel", "tcg,thread=single", "-cpu", "max",
+        "-smp", "1", "-m", f"{memory // 2**20}M", "-nic", "none", "-display", "none", "-no-reboot",
+        "-icount", "shift=0,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "7",
+        "-device", "pvpanic", "-action", "panic=pause", "-device", f"isa-debug-exit,iobase={QUIT_PORT:#x}",
+        "-kernel", str(image.kernel), "-initrd", str(initrd), "-append", f"{_KERNEL} preempt={preempt}",
+    ]  # fmt: skip
+
+
+class Qemu:
+    """One running QEMU; used as ``async with``. Console and results are files, which QEMU can always write:
+    a pipe could make the guest's serial port wait for its reader and so tie the virtual clock to the wall."""
+
+    def __init__(self, machine: Sequence[str], *, job: str = "", incoming: Path | None = None) -> None:
+        self.machine = list(machine)
+        self.job = job
+        self.incoming = incoming
+
+    async def __aenter__(self) -> Self:
+        self._scratch = tempfile.TemporaryDirectory(prefix="fairlane-")
+        self.folder = Path(self._scratch.name)
+        self.console, self.results = self.folder / "console", self.folder / "results"
+        data = self.job.encode()
+        if len(data) > JOB_BYTES:
+            raise FairlaneError(f"a block's script has {len(data)} bytes, more than the {JOB_BYTES} a guest can take")
+        (self.folder / "job").write_bytes(data.ljust(JOB_BYTES, b"\0"))
+        ours, theirs = socket.socketpair()
+        # Names relative to the scratch folder and an inherited socket: no path can be too long or hold a comma.
+        command = [
+            "setpriv", "--pdeathsig", "KILL", *self.machine, "-serial", "file:console", "-serial", "file:results",
+            "-fw_cfg", "name=opt/lab/job,file=job", "-chardev", f"socket,id=qmp,fd={theirs.fileno()}",
+            "-mon", "chardev=qmp,mode=control", "-S",
+        ]  # fmt: skip
+        if self.incoming:
+            command += ["-incoming", f"exec:cat {shlex.quote(str(self.incoming))}"]
+        self._errors = (self.folder / "errors").open("wb")
+        with theirs:
+            self.process = await asyncio.create_subprocess_exec(
+                *command, stdin=subprocess.DEVNULL, stdout=self._errors, stderr=self._errors, cwd=self.folder,
+                start_new_session=True, pass_fds=[theirs.fileno()],
+            )  # fmt: skip
+        self.qmp = QMPClient("fairlane")
+        self.qmp.logger.setLevel("CRITICAL")  # a guest that ends itself is no news
+        try:
+            await asyncio.wait_for(self.qmp.connect(ours), 60)
+        except (OSError, QMPError, TimeoutError) as error:
+            await self.__aexit__(None, None, None)
+            raise RunFailed(
+                f"QEMU did not start: {self._said}", hint="`fairlane doctor` shows what is missing"
+            ) from error
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return self
+
+    def complaint(self) -> str:
+        """The end of what QEMU itself said."""
+        said = (self.folder / "errors").read_text(errors="replace").strip()
+        return said[-400:] or "no message"
+
+    def last_words(self) -> str:
+        """The end of the guest's console, for error messages."""
+        text = self.console.read_text(errors="replace") if self.console.exists() else ""
+        lines = [line for line in text.replace("\r", "").splitlines() if line.strip()]
+        panic = next((i for i, line in enumerate(lines) if "Kernel panic" in line or "Oops" in line), None)
+        return "\n".join(lines[max(panic - 2, 0) : panic + 6] if panic is not None else lines[-6:])
+
+    async def execute(self, command: str, **arguments: Any) -> Any:
+        """One QMP command. Only while the guest is stopped: a command to a running guest changes its figures."""
+        try:
+            return await self.qmp.execute(command, arguments or None)
+        except QMPError as error:
+            raise RunFailed(f"QEMU's {command} failed: {error}; {self.complaint()}") from error
+
+    @asynccontextmanager
+    async def events(self, *names: str) -> AsyncIterator["asyncio.Queue[str]"]:
+        """A queue that receives the names of QMP events as they come, and ``"GONE"`` when QEMU ends."""
+        queue: asyncio.Queue[str] = asyncio.Queue()
+
+        async def listen() -> None:
+            with self.qmp.listener(names) as listener:
+                ready.set()
+                async for event in listener:
+                    queue.put_nowait(str(event["event"]))
+
+        async def wait() -> None:
+            await self.process.wait()
+            queue.put_nowait("GONE")
+
+        ready = asyncio.Event()
+        tasks = [asyncio.create_task(listen()), asyncio.create_task(wait())]
+        await ready.wait()
+        try:
+            yield queue
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def loaded(self) -> None:
+        """Wait until an incoming state is in memory (the guest is still stopped)."""
+        for _ in range(3000):
+            status = (await self.execute("query-status"))["status"]
+            if status not in ("inmigrate", "postmigrate"):
+                return
+            await asyncio.sleep(0.01)
+        raise RunFailed("the saved state did not load within 30 s", hint="`fairlane lab clean` drops saved states")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            await self.process.wait()
+        with suppress(Exception):  # QEMU is gone: whatever the client thinks of that does not matter
+            await self.qmp.disconnect()
+        self._errors.close()
+        self._said = self.complaint()
+        self._scratch.cleanup()
