@@ -23,8 +23,8 @@ def make_run(
 ) -> Evidence:
     """``cells[i][lane][block]`` is the primary's value (or IOPS, where that is a percentile); None: the trial failed.
 
-    The first lane is the baseline. A list shorter than the others': the trial is missing. ``latency(lane, block)`` gives
-    bins, ``others(lane, block, value)`` further metrics.
+    The first lane is the baseline. A list shorter than the others': the trial is missing. ``latency(lane, block)``
+    gives bins, ``others(lane, block, value)`` further metrics.
     """
     lanes = list(cells[0])
     lane_text = "".join(f"  {lane}: {{transport: local}}\n" for lane in lanes)

@@ -50,8 +50,8 @@ def test_published_constants(looks, constant):
 
 
 def test_default_plan():
-    """The design note's table (.00045/.0052/.0209/.0401, by Monte-Carlo) has another shape: its constants z sqrt(t) rise
-    from 1.92 to 2.05, so it is not O'Brien-Fleming's. These figures are gsdesign's to 2e-5 (above)."""
+    """The design note's table (.00045/.0052/.0209/.0401, by Monte-Carlo) has another shape: its constants z sqrt(t)
+    rise from 1.92 to 2.05, so it is not O'Brien-Fleming's. These figures are gsdesign's to 2e-5 (above)."""
     assert nominal_levels(DEFAULT, 0.05) == pytest.approx((0.000218695, 0.00419381, 0.0193978, 0.0429094), rel=1e-5)
 
 

@@ -59,8 +59,8 @@ def benjamini_hochberg(hypotheses: Sequence[Hypothesis], alpha: float) -> float:
         return alpha
     r = m
     while r:
-        rejected = sum(h.rejects(alpha * r / m) for h in hypotheses)
+        rejected = sum(h.rejects(alpha * (r / m)) for h in hypotheses)
         if rejected >= r:
             break
         r = rejected  # at lower rates no more than these can be rejected: what lies between is no candidate
-    return alpha * max(r, 1) / m
+    return alpha * (max(r, 1) / m)

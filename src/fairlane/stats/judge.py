@@ -247,7 +247,7 @@ def _verdict(trial: _Trial, contest: Contest, findings: Sequence[Finding]) -> Ve
         baseline_value=typical(shelf, contest.baseline, metric.name, blocks) if blocks else None,
         headline=contest.primary and answer in DECIDED and not any(_stains(f, contest) for f in findings),
         more_blocks=more_blocks(stage, rate, trial.alpha, margin) if stage and answer == "inconclusive" else None,
-        notes=tuple(_notes(contest, stage, rate, trial.alpha)),
+        notes=tuple(_notes(contest, stage, rate)),
     )
 
 
@@ -280,7 +280,7 @@ def more_blocks(stage: Stage, rate: float, alpha: float, margin: float) -> int |
     return None if needed is None else max(1, needed - stage.effect.n)
 
 
-def _notes(contest: Contest, stage: Stage | None, rate: float, alpha: float) -> list[str]:
+def _notes(contest: Contest, stage: Stage | None, rate: float) -> list[str]:
     if contest.refusal:
         return [contest.refusal]
     notes = []
@@ -292,7 +292,7 @@ def _notes(contest: Contest, stage: Stage | None, rate: float, alpha: float) -> 
     if not stage:
         first = f"the first look is at {plan[0]} blocks" if not reached else "fewer than 2 blocks count"
         return [*notes, f"{first}: no interval"]
-    notes += footnotes.robustness(stage.effect, stage.level(rate), stage.interval(2 * alpha))
+    notes += footnotes.robustness(stage.effect, stage.level(rate))
     if contest.primary:  # the other metrics of a trial share its blocks, and would repeat this five times
         lane_first = contest.pair.lane_first[: stage.effect.n]
         notes += footnotes.dependence(stage.effect, contest.lane, contest.baseline, lane_first)

@@ -1,0 +1,406 @@
+"""The judge on evidence with chosen figures: the rules of docs/verdict.md, one by one."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairlane.records import Finding
+from fairlane.stats.judge import judge, open_cells, word
+from fairlane.stats.looks import nominal_levels
+
+EDGE = math.log1p(0.05)
+LOOKS = (6, 10, 15, 20)
+
+
+def around(centre, n, noise=0.004):
+    """``n`` figures whose logs lie around ln(centre) in a fixed pattern without trend."""
+    pattern = (0.3, -1.1, 0.9, -0.4, 1.2, -0.9, 0.1, -0.1, 0.7, -0.7)
+    return [centre * math.exp(noise * pattern[i % 10]) for i in range(n)]
+
+
+def only(verdicts, metric="iops"):
+    (verdict,) = [v for v in verdicts if v.metric == metric]
+    return verdict
+
+
+def first(evidence, findings=()):
+    return only(judge(evidence, findings))
+
+
+# --- the words
+
+intervals = st.tuples(st.floats(-0.3, 0.3), st.floats(1e-9, 0.3), st.floats(0, 1)).map(
+    lambda t: (t[0], (t[0] - t[1], t[0] + t[1]), (t[0] - t[1] * t[2], t[0] + t[1] * t[2]))
+)
+margins = st.floats(0.001, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.10, 0.20, "faster"),
+        (-0.20, -0.10, "slower"),
+        (0.01, 0.20, "faster"),  # more than nothing, and not shown to be small
+        (0.01, 0.03, "different-but-small"),
+        (-0.03, -0.01, "different-but-small"),
+        (-0.02, 0.02, "tie"),
+        (-0.02, 0.06, "inconclusive"),
+    ],
+)
+def test_words(low, high, said):
+    mean, half = (low + high) / 2, (high - low) / 2
+    inner = (mean - 0.8 * half, mean + 0.8 * half)
+    assert word(mean, (low, high), inner, 0.05, +1) == said
+    mirrored = {"faster": "slower", "slower": "faster"}.get(said, said)
+    assert word(mean, (low, high), inner, 0.05, -1) == mirrored
+
+
+def test_the_narrower_interval_decides_the_tie():
+    assert word(0.0, (-0.06, 0.06), (-0.045, 0.045), 0.05, +1) == "tie"
+
+
+@given(intervals, margins, st.sampled_from([1, -1]))
+def test_swapping_the_lanes_mirrors_the_word(seen, margin, better):
+    mean, outer, inner = seen
+    swapped = word(-mean, (-outer[1], -outer[0]), (-inner[1], -inner[0]), margin, better)
+    mirror = {"faster": "slower", "slower": "faster"}
+    said = word(mean, outer, inner, margin, better)
+    assert swapped == mirror.get(said, said)
+
+
+@given(intervals, margins, margins)
+def test_a_wider_margin_only_makes_small_of_large_and_ties_of_doubt(seen, one, other):
+    narrow, wide = sorted((one, other))
+    before, after = (word(*seen, margin, +1) for margin in (narrow, wide))
+    assert (
+        after
+        in {
+            "faster": {"faster", "different-but-small"},
+            "slower": {"slower", "different-but-small"},
+            "different-but-small": {"different-but-small"},
+            "tie": {"tie"},
+            "inconclusive": {"inconclusive", "tie"},
+        }[before]
+    )
+
+
+@given(intervals, margins)
+def test_word_and_interval_never_contradict(seen, margin):
+    mean, outer, inner = seen
+    excludes = outer[0] > 0 or outer[1] < 0
+    said = word(mean, outer, inner, margin, +1)
+    assert excludes == (said in {"faster", "slower", "different-but-small"})
+
+
+# --- the whole judge
+
+figures = st.lists(st.tuples(st.floats(900, 1300), st.floats(900, 1300)), min_size=6, max_size=12)
+# settings: the fixture is a plain function and holds no state
+stateless = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+
+
+@stateless
+@given(seen=figures)
+def test_swapping_lanes_negates_the_effect(run, seen):
+    a, b = [x for x, _ in seen], [y for _, y in seen]
+    there, back = (first(run([cell], looks=(len(seen),))) for cell in ({"x": a, "y": b}, {"y": b, "x": a}))
+    assert (there.lane, back.lane) == ("y", "x")
+    for end, other in (("low", "high"), ("tie_low", "tie_high"), ("ratio", "ratio")):
+        assert getattr(there, end) == pytest.approx(1 / getattr(back, other), rel=1e-9)
+    assert back.verdict == {"faster": "slower", "slower": "faster"}.get(there.verdict, there.verdict)
+
+
+@stateless
+@given(seen=figures, factor=st.sampled_from([1e-3, 0.5, 7.0, 1e6]))
+def test_scaling_both_changes_nothing(run, seen, factor):
+    a, b = [x for x, _ in seen], [y for _, y in seen]
+    plain = first(run([{"x": a, "y": b}], looks=(len(seen),)))
+    scaled = first(run([{"x": [v * factor for v in a], "y": [v * factor for v in b]}], looks=(len(seen),)))
+    assert scaled.verdict == plain.verdict
+    for end in ("low", "ratio", "high", "tie_low", "tie_high"):
+        assert getattr(scaled, end) == pytest.approx(getattr(plain, end), rel=1e-9)
+    assert scaled.lane_value == pytest.approx(plain.lane_value * factor)
+
+
+@stateless
+@given(seen=st.lists(figures, min_size=1, max_size=4))
+def test_the_tie_interval_lies_inside_and_words_follow_intervals(run, seen):
+    cells = [{"x": [x for x, _ in cell], "y": [y for _, y in cell]} for cell in seen]
+    for v in judge(run(cells), ()):
+        assert v.low <= v.tie_low <= v.ratio <= v.tie_high <= v.high
+        assert (v.low > 1 or v.high < 1) == (v.verdict in {"faster", "slower", "different-but-small"})
+
+
+# --- one lane, one cell
+
+
+def test_faster_with_everything_a_reader_needs(run):
+    v = first(run([{"base": around(1000, 6), "new": around(1200, 6, -0.004)}], looks=(6,)))
+    assert (v.verdict, v.lane, v.baseline, v.metric, v.primary, v.headline) == (
+        "faster", "new", "base", "iops", True, True,
+    )  # fmt: skip
+    assert v.ratio == pytest.approx(v.lane_value / v.baseline_value)
+    assert v.ratio == pytest.approx(1.2, rel=0.01)
+    assert v.low < v.tie_low < v.ratio < v.tie_high < v.high
+    assert v.level == 0.05
+    assert (v.blocks, v.voided, v.more_blocks, v.margin) == (6, 0, None, 0.05)
+    assert v.key == f"{v.workload}.{v.cell.replace(' ', '-')}"
+
+
+def test_less_is_better_for_latency(run):
+    made = run([{"base": around(1e6, 6), "new": around(8e5, 6, -0.004)}], looks=(6,), primary="lat_mean")
+    v = only(judge(made, ()), "lat_mean")
+    assert v.verdict == "faster"
+    assert v.high < 1, "the ratio is that of the metric itself"
+
+
+def test_margins_of_the_study_count(run):
+    cells = [{"base": around(1000, 8), "new": around(1080, 8, -0.004)}]
+    assert first(run(cells, looks=(8,))).verdict == "faster"
+    v = first(run(cells, looks=(8,), margins={"iops": 0.2}))
+    assert (v.verdict, v.margin) == ("different-but-small", 0.2)
+
+
+def test_a_tie_is_proven(run):
+    assert first(run([{"base": around(1000, 8), "new": around(1001, 8, -0.004)}], looks=(8,))).verdict == "tie"
+
+
+def test_doubt_tells_how_many_blocks_it_takes(run):
+    cells = [{"base": around(1000, 6), "new": around(1010, 6, -0.08)}]
+    v = first(run(cells, looks=(6,)))
+    assert v.verdict == "inconclusive"
+    assert not v.headline
+    assert v.more_blocks == 7
+    enough = 6 + v.more_blocks
+    later = first(run([{"base": around(1000, enough), "new": around(1010, enough, -0.08)}], looks=(enough,)))
+    assert math.log(later.high / later.ratio) == pytest.approx(EDGE, rel=0.2), "the pattern's spread is not the same"
+
+
+def test_values_are_geometric_means_and_merged_percentiles(run):
+    def latency(lane, block):
+        slow = 10_000_000 if lane == "new" else 5_000_000
+        return {100_000: 9000, slow: 1000} if block % 2 else {100_000: 900, slow: 100}
+
+    made = run([{"base": [100.0, 400.0] * 3, "new": [200.0, 800.0] * 3}], looks=(6,), latency=latency)
+    verdicts = judge(made, ())
+    assert only(verdicts).baseline_value == pytest.approx(200)
+    assert only(verdicts).lane_value == pytest.approx(400)
+    p99 = only(verdicts, "lat_p99")
+    assert (p99.lane_value, p99.baseline_value) == (10_000_000, 5_000_000)
+    assert (p99.verdict, p99.primary, p99.headline) == ("slower", False, False)
+
+
+def test_no_spread_gives_a_point_and_says_so(run):
+    v = first(run([{"base": [1000.0] * 3, "new": [1100.0] * 3}], looks=(3,)))
+    assert (v.verdict, v.headline) == ("faster", True)
+    assert v.low == pytest.approx(v.high)
+    assert any("no spread at all" in note for note in v.notes)
+
+
+def test_no_interval_is_narrower_than_the_bins(run):
+    """One bin apart in every block is not a proven difference: both p50s may lie on the same side of the bin's edge."""
+    bins = {"base": {100_352: 5000}, "new": {101_888: 5000}}
+    made = run([{"base": around(1000, 6), "new": around(1000, 6)}], looks=(6,), latency=lambda lane, _: bins[lane])
+    p50 = only(judge(made, ()), "lat_p50")
+    assert p50.verdict == "tie"
+    assert p50.low < 1 < p50.high
+    assert any("resolution" in note for note in p50.notes)
+
+
+def test_iops_are_counted_in_whole_ios(run):
+    """922 I/Os in every trial of one lane and 923 in those of the other: that is how the clock cut the last one off."""
+    made = run(
+        [{"base": [1844.0] * 3, "new": [1846.0] * 3}],
+        looks=(3,),
+        latency=lambda lane, _: {500_000: 922 if lane == "base" else 923},
+    )
+    assert first(made).verdict == "tie"
+
+
+# --- failed trials
+
+
+def test_a_failed_trial_voids_its_block(run):
+    base, new = around(1000, 10), around(1200, 10, -0.004)
+    new[3], base[7] = None, None
+    v = first(run([{"base": base, "new": new}], looks=(10,)))
+    assert (v.blocks, v.voided, v.verdict) == (8, 2, "faster")
+    assert v.level == pytest.approx(0.05), "one look: all of alpha, whatever is left"
+
+
+def test_nothing_left_is_refused(run):
+    v = first(run([{"base": around(1000, 6), "new": [None] * 6}], looks=(6,)))
+    assert (v.verdict, v.blocks, v.voided, v.headline) == ("refused", 0, 6, False)
+    assert v.notes == ("every trial of new failed",)
+    assert (v.ratio, v.low, v.high, v.lane_value) == (None,) * 4
+    never = first(run([{"base": [None, 1.0] * 3, "new": [1.0, None] * 3}], looks=(6,)))
+    assert never.notes == ("in no block did both trials succeed",)
+
+
+def test_one_block_has_no_interval(run):
+    v = first(run([{"base": [1000.0, None], "new": [1200.0, 1.0]}], looks=(2,)))
+    assert (v.verdict, v.low, v.more_blocks, v.blocks) == ("inconclusive", None, None, 1)
+    assert v.ratio == pytest.approx(1.2)
+
+
+def test_a_trial_that_did_nothing_voids_its_block(run):
+    v = first(run([{"base": around(1000, 6), "new": [0.0, *around(1200, 5)]}], looks=(6,)))
+    assert (v.blocks, v.voided) == (5, 1)
+
+
+def test_percentiles_need_ten_beyond_in_every_block(run):
+    def latency(lane, block):
+        return {1000: 999 if (lane, block) == ("new", 4) else 1000}
+
+    cells = [{"base": around(1000, 6), "new": around(1200, 6)}]
+    shown = {v.metric for v in judge(run(cells, looks=(6,), latency=latency), ())}
+    assert shown == {"iops", "lat_p50"}
+    v = only(judge(run(cells, looks=(6,), latency=latency, primary="lat_p99"), ()), "lat_p99")
+    assert (v.verdict, v.notes) == ("refused", ("fewer than 10 I/Os lie beyond p99 latency in block 4",))
+
+
+def test_a_primary_that_was_not_measured_is_refused(run):
+    made = run([{"base": around(1000, 6), "new": around(1200, 6)}], looks=(6,))
+    bare = replace(made, observations=tuple(replace(o, metrics={"bw": 1.0}) for o in made.observations))
+    v = only(judge(bare, ()))
+    assert (v.verdict, v.notes) == ("refused", ("no trial of new has the metric IOPS",))
+
+
+# --- many claims
+
+
+def test_primaries_share_the_error(run):
+    cells = [{"base": around(1000, 6), "a": around(1200, 6, -0.004), "b": around(1002, 6, -0.1)} for _ in range(2)]
+    verdicts = [v for v in judge(run(cells, looks=(6,)), ()) if v.primary]
+    assert [(v.lane, v.verdict, v.level) for v in verdicts] == [
+        ("a", "faster", 0.0125), ("b", "inconclusive", 0.025),
+        ("a", "faster", 0.0125), ("b", "inconclusive", 0.025),
+    ]  # fmt: skip
+
+
+def test_the_rest_is_exploratory(run):
+    others = {"bw": 4096.0, "lat_mean": 2.0, "cpu_per_io": 3.0}
+    made = run(
+        [{"base": around(1000, 6), "new": around(1200, 6, -0.004)}],
+        looks=(6,),
+        others=lambda lane, block, value: {name: value * factor for name, factor in others.items()},
+    )
+    verdicts = judge(made, ())
+    assert [v.metric for v in verdicts] == ["iops", "bw", "lat_mean", "cpu_per_io"]
+    assert [v.verdict for v in verdicts] == ["faster", "faster", "slower", "slower"]
+    assert [v.headline for v in verdicts] == [True, False, False, False]
+    assert {v.level for v in verdicts[1:]} == {0.05}, "all three rejected: the whole alpha by Benjamini-Hochberg"
+
+
+def test_critical_findings_take_the_headline(run):
+    made = run([{"base": around(1000, 6), "a": around(1200, 6), "b": around(1300, 6)} for _ in range(2)], looks=(6,))
+    one, two = (cell.key for cell in made.cells())
+
+    def headlines(**where):
+        found = Finding("x", **{"severity": "critical", "message": "m", **where})
+        return [v.headline for v in judge(made, [found])]
+
+    assert headlines() == [False] * 4, "no cell named: all"
+    assert headlines(severity="warning") == [True] * 4
+    assert headlines(cells=(one,)) == [False, False, True, True]
+    assert headlines(cells=(two,), lanes=("a",)) == [True, True, False, True]
+    assert headlines(lanes=("base",)) == [False] * 4, "every comparison leans on the baseline"
+
+
+# --- looks
+
+
+def growing(n, noise=0.05):
+    return {"base": around(1000, n), "new": around(1060, n, -noise)}
+
+
+def test_between_two_looks_nothing_moves(run):
+    at_six = first(run([growing(6)], complete=False))
+    for n in (7, 8, 9):
+        v = first(run([growing(n)], complete=False))
+        assert replace(v, notes=()) == replace(at_six, notes=())
+        assert f"{n - 6} further blocks wait for the look at 10" in v.notes
+
+
+def test_before_the_first_look_there_is_no_interval(run):
+    v = first(run([growing(5)], complete=False))
+    assert (v.verdict, v.low, v.blocks) == ("inconclusive", None, 5)
+    assert "the first look is at 6 blocks: no interval" in v.notes
+
+
+@pytest.mark.parametrize(("look", "n"), list(enumerate(LOOKS)))
+def test_every_look_has_its_level(run, look, n):
+    v = first(run([growing(n)]))
+    assert v.level == nominal_levels(LOOKS, 0.05)[look]
+    assert v.blocks == n
+
+
+def test_voided_blocks_take_no_look_away(run):
+    cell = growing(20)
+    cell["new"][11] = None
+    v = first(run([cell]))
+    assert (v.blocks, v.voided) == (19, 1)
+    assert 0.0415 < v.level < 0.0430, "close to the last look's 0.0429, far from the third's 0.0194"
+
+
+def test_a_missing_block_of_an_unfinished_run_is_waited_for(run):
+    made = run([growing(10)], complete=False)
+    without = [o for o in made.observations if (o.block, o.lane) != (8, "new")]
+    v = first(replace(made, observations=tuple(without)))
+    assert (v.blocks, v.level) == (6, nominal_levels(LOOKS, 0.05)[0])
+
+
+def test_open_cells_stop_when_decided(run):
+    clear = {"base": around(1000, 6), "new": around(1400, 6, -0.004)}
+    open_ = {"base": around(1000, 6), "new": around(1030, 6, -0.05)}
+    made = run([clear, open_])
+    keys = [cell.key for cell in made.cells()]
+    assert open_cells(made.study, made.observations, 0) == {keys[1]}
+
+
+def test_open_cells_do_not_come_back(run):
+    """The first cell stopped at 6 blocks, whatever is said of it now: without more blocks it is not open."""
+    stopped = {"base": around(1000, 6), "new": around(1030, 6, -0.05)}
+    going = {"base": around(1000, 10), "new": around(1030, 10, -0.05)}
+    made = run([stopped, going])
+    keys = [cell.key for cell in made.cells()]
+    assert open_cells(made.study, made.observations, 0) == set(keys)
+    assert open_cells(made.study, made.observations, 1) == {keys[1]}
+
+
+def test_open_cells_do_not_see_later_blocks(run):
+    made = run([growing(14)])
+    before = [o for o in made.observations if o.block < 10]
+    assert open_cells(made.study, made.observations, 1) == open_cells(made.study, before, 1)
+
+
+def test_nothing_goes_on_after_the_last_look(run):
+    made = run([growing(20)])
+    assert open_cells(made.study, made.observations, 3) == frozenset()
+    with pytest.raises(IndexError):
+        open_cells(made.study, made.observations, 4)
+
+
+def test_a_lane_that_always_fails_keeps_no_cell_open(run):
+    made = run([{"base": around(1000, 6), "new": [None] * 6}])
+    assert open_cells(made.study, made.observations, 0) == frozenset()
+
+
+def test_a_verdict_stays_when_other_cells_lose_theirs(run):
+    """At the first look all are decided but the second lane of the other cell. That cell goes on and its first lane
+    falls back into doubt; the stopped cell keeps its level and its word."""
+    stopped = {"base": around(1000, 6), "a": around(1300, 6, -0.004), "b": around(1300, 6, -0.004)}
+    other = {
+        "base": around(1000, 10),
+        "a": [*around(1300, 6, -0.004), 300.0, 3000.0, 200.0, 1000.0],
+        "b": around(1010, 10, -0.1),
+    }
+    early = run([stopped, {lane: values[:6] for lane, values in other.items()}])
+    late = run([stopped, other])
+    before, after = ([v for v in judge(made, ()) if v.primary] for made in (early, late))
+    assert [v.verdict for v in before[:3]] == ["faster"] * 3
+    assert after[2].verdict == "inconclusive"
+    assert after[:2] == before[:2]

@@ -1,0 +1,86 @@
+import math
+
+import pytest
+
+from fairlane.records import Observation
+from fairlane.stats.pairs import pair, shelve, too_few_beyond, typical, upto
+
+BINS = {"read.lat": {1000: 3000}, "write.lat": {9000: 1000}, "read.clat": {1: 10**6}}
+
+
+def trial(lane, block, position=0, **fields):
+    return Observation("main.c", block, lane, position, **fields)
+
+
+def shelf_of(*trials):
+    return shelve(trials)["main.c"]
+
+
+def test_blocks_in_order_of_number_with_the_order_of_lanes():
+    shelf = shelf_of(
+        trial("new", 1, 0, metrics={"iops": 300.0}),
+        trial("base", 1, 1, metrics={"iops": 100.0}),
+        trial("base", 0, 0, metrics={"iops": 100.0}),
+        trial("new", 0, 2, metrics={"iops": 200.0}),
+    )
+    seen = pair(shelf, "new", "base", "iops")
+    assert [row.block for row in seen.rows] == [0, 1]
+    assert seen.effect.logs == pytest.approx((math.log(2), math.log(3)))
+    assert seen.lane_first == (False, True)
+    assert pair(shelf, "base", "new", "iops").effect.mean == -seen.effect.mean
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"failed": "killed", "metrics": {"iops": 1.0}},
+        {},
+        *({"metrics": {"iops": v}} for v in (0.0, -1.0, math.nan, math.inf)),
+    ],
+)
+def test_what_has_no_figure_voids_its_block(bad):
+    good = {"metrics": {"iops": 5.0}}
+    shelf = shelf_of(
+        trial("new", 0, **bad), trial("base", 0, **good), trial("new", 1, **good), trial("base", 1, **good)
+    )
+    seen = pair(shelf, "new", "base", "iops")
+    assert ([row.block for row in seen.rows], seen.voided) == ([1], 1)
+
+
+def test_a_trial_that_is_missing_voids_its_block_too():
+    seen = pair(shelf_of(trial("base", 0, metrics={"iops": 5.0})), "new", "base", "iops")
+    assert (seen.rows, seen.voided) == ((), 1)
+    with pytest.raises(ValueError, match="no block"):
+        _ = seen.effect
+
+
+def test_percentiles_come_from_all_directions_and_from_bins_only():
+    shelf = shelf_of(trial("new", 0, histograms=BINS, metrics={"lat_p99": 1.0}))
+    figures = shelf["new"][0].figures
+    assert (figures["lat_p50"].value, figures["lat_p99"].value) == (1000, 9000)
+    bare = shelf_of(trial("new", 0, metrics={"lat_p99": 1.0, "iops": 2.0}))
+    assert set(bare["new"][0].figures) == {"iops"}
+
+
+def test_resolution_adds_the_steps_of_both():
+    shelf = shelf_of(*(trial(lane, 0, histograms=BINS, metrics={"iops": 9.0}) for lane in ("new", "base")))
+    assert pair(shelf, "new", "base", "lat_p99").effect.resolution == pytest.approx(2 / 128)
+    assert pair(shelf, "new", "base", "iops").effect.resolution == pytest.approx(2 / 4000)
+
+
+def test_too_few_beyond_names_the_first_block():
+    few = {"read.lat": {10: 999}}
+    shelf = shelf_of(
+        trial("base", 0, histograms=BINS), trial("new", 0, failed="no"), trial("new", 2, histograms=few),
+        trial("new", 1, histograms=few),
+    )  # fmt: skip
+    assert too_few_beyond(shelf, ["new", "base"], "lat_p99") == 1
+    assert too_few_beyond(shelf, ["base"], "lat_p99") is None
+    assert too_few_beyond(shelf, ["new", "base"], "iops") is None
+
+
+def test_typical_is_of_the_blocks_asked_for():
+    shelf = shelf_of(*(trial("new", b, metrics={"iops": 10.0**b}, histograms=BINS) for b in range(4)))
+    assert typical(shelf, "new", "iops", [1, 3]) == pytest.approx(100)
+    assert typical(shelf, "new", "lat_p50", [0]) == 1000
+    assert set(upto(shelf, 2)["new"]) == {0, 1}
