@@ -91,6 +91,27 @@ def test_a_printed_interval_covers_the_real_one(low, width):
     assert last >= low * width - 1e-7
 
 
+def test_a_small_end_is_not_rounded_to_nothing():
+    assert phrases.interval(1.0003, 1.287) == "+0.03 % to +28.7 %"
+    assert phrases.at_least(replace(BASE, low=1.00037, high=1.3)) == "at least 0.03 %"
+    assert phrases.at_least(replace(BASE, low=1.000001, high=1.3)) == "more than 0 %"
+
+
+@pytest.mark.parametrize(
+    ("level", "text"),
+    [(0.05, "95 %"), (0.05 / 16, "99.6 %"), (6.78e-5, "99.993 %"), (0.00045 / 8, "99.994 %"), (0.1, "90 %")],
+)
+def test_coverage_is_rounded_down_and_never_certain(level, text):
+    assert phrases.coverage(level) == text
+
+
+def test_a_tie_shows_the_interval_that_proves_it():
+    """The adjusted interval may be wider than the margin; a tie is shown by the narrower one of the tie test."""
+    text = said(verdict="tie", low=0.93, high=1.08, tie_low=0.979, tie_high=1.041)
+    assert "any difference is smaller than 5 % (tie test: \u22122.1 % to +4.1 %)" in text
+    assert phrases.tie_interval(BASE) == ""
+
+
 def test_an_interval_without_limit_says_so():
     assert phrases.interval(1e-12, 1e12) == "\u2212100.0 % to no upper limit"
 

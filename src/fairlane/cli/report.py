@@ -29,7 +29,7 @@ def command(run: Path, out: Path | None, output: Format) -> None:
     Everything is rebuilt from the run's raw files; a run that is not complete gives a report that says so.
     """
     from fairlane.checks.base import run_all
-    from fairlane.cli._output import print_rows
+    from fairlane.cli._output import print_json, print_rows
     from fairlane.report.bundle import write_reports
     from fairlane.stats.judge import judge
     from fairlane.trial.load import load_run
@@ -37,7 +37,10 @@ def command(run: Path, out: Path | None, output: Format) -> None:
     evidence = load_run(run)
     findings = run_all(evidence)
     html, md = write_reports(evidence, judge(evidence, findings), findings, out or run)
+    paths = [{"file": path.name, "path": str(path)} for path in (html, md)]
     if output == "table":
-        click.echo(f"{html}\n{md}")
+        click.echo("\n".join(entry["path"] for entry in paths))
+    elif output == "json":
+        print_json({"html": str(html), "md": str(md)})
     else:
-        print_rows([{"html": str(html), "md": str(md)}], output)
+        print_rows(paths, output)

@@ -51,7 +51,18 @@ def command(run: Path, metric: str | None, primary: bool | None, output: Format)
     if primary is None:
         primary = output != "json" and metric is None
     rows = [v for v in found if (metric in (None, v["metric"])) and (v["primary"] or not primary)]
-    print_rows(rows if output == "json" else [_readable(v) for v in rows], output)
+    if output == "json":
+        print_rows(rows, output)
+        return
+    shown = [_readable(v) for v in rows]
+    print_rows(shown, output, columns=_telling(shown))
+
+
+def _telling(rows: list[dict[str, Any]]) -> list[str]:
+    """The columns without those that say the same in every row."""
+    return [
+        key for key in (rows[0] if rows else ()) if key not in {"workload", "metric"} or len({r[key] for r in rows}) > 1
+    ]
 
 
 def _readable(v: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +78,9 @@ def _readable(v: Mapping[str, Any]) -> dict[str, Any]:
         clean(v["baseline"]): phrases.value(v["metric"], v["baseline_value"]),
         "value": phrases.value(v["metric"], v["lane_value"]),
         "change": DASH if v["ratio"] is None else phrases.change(v["ratio"]),
-        "interval": phrases.interval(v["low"], v["high"]),
+        "interval": f"{phrases.interval(v['tie_low'], v['tie_high'])} (tie test)"
+        if v["verdict"] == "tie"
+        else phrases.interval(v["low"], v["high"]),
         "verdict": v["verdict"],
         "blocks": v["blocks"],
     }

@@ -34,8 +34,9 @@ def forest(comparison: Comparison, ident: str) -> Figure:
         parts.append(_line(row, scale, _TOP + _ROW * i, comparison))
     described = "; ".join(f"{r.cell}: {r.word} {r.interval}" for r in rows[:40])
     caption = (
-        f"Change of {comparison.metric} with {comparison.lane} instead of {comparison.baseline}. Mark: estimate; bar: "
-        f"interval; shaded: differences below the margin of {share(comparison.margin)}, which do not matter."
+        f"Change of {comparison.metric} with {comparison.lane} instead of {comparison.baseline}. Mark: estimate; "
+        "thin: interval; thick: the tie test's interval; shaded: differences below the margin of "
+        f"{share(comparison.margin)}, which do not matter."
     )
     table = Table(
         ("cell", "change", "interval", "coverage", "blocks", "verdict"),
@@ -102,6 +103,9 @@ def _line(row: Row, scale: Scale, top: float, comparison: Comparison) -> Markup:
         parts.append(svg.line(x1, y, x2, y, stroke=paint, stroke_width=2, stroke_dasharray=dashed))
         parts.append(_end(x1, y, row.low < scale.low, -1, paint))
         parts.append(_end(x2, y, row.high > scale.high, +1, paint))
+    if row.tie_low is not None and row.tie_high is not None:
+        x1, x2 = scale(row.tie_low), scale(row.tie_high)
+        parts.append(svg.line(x1, y, x2, y, stroke=paint, stroke_width=4.5))
     if row.ratio is not None:
         # The triangle of "faster" points to the side where the lane is better.
         turned = {"right": "left", "left": "right"}.get(shape, shape) if comparison.better < 0 else shape

@@ -69,7 +69,17 @@ def _comparison(c: Comparison) -> list[str]:
     rows = [
         (
             r.cell,
-            " ".join(x for x in (r.symbol, r.word, r.sized, "(withheld: critical finding)" if r.withheld else "") if x),
+            " ".join(
+                x
+                for x in (
+                    r.symbol,
+                    r.word,
+                    r.sized,
+                    r.tie and f"({r.tie})",
+                    "(withheld: critical finding)" if r.withheld else "",
+                )
+                if x
+            ),
             r.change,
             r.interval,
             r.baseline_value,

@@ -12,7 +12,7 @@ from fairlane.records import Evidence, Finding, Observation, Verdict, Word
 from fairlane.report import lanes, levels, phrases, prose
 from fairlane.report.lanes import Lane, LaneTable
 from fairlane.report.levels import Levels, Stacks
-from fairlane.report.phrases import metric_of, share
+from fairlane.report.phrases import metric_of
 from fairlane.report.prose import Banner
 from fairlane.report.text import DASH, flatten, scrub
 
@@ -31,6 +31,10 @@ class Row:
     interval: str
     sized: str
     """``at least 11.7 %`` or empty."""
+    tie_low: float | None
+    tie_high: float | None
+    tie: str
+    """The tie test's narrower interval, where it decided: ``tie test: +0.2 % to +0.8 %``."""
     lane_value: str
     baseline_value: str
     coverage: str
@@ -224,9 +228,12 @@ def _row(v: Verdict, lane: str, baseline: str, alpha: float, anchor: str) -> Row
         change=DASH if v.ratio is None else phrases.change(v.ratio),
         interval=phrases.interval(v.low, v.high),
         sized=phrases.at_least(v) if v.verdict in {"faster", "slower"} else "",
+        tie_low=v.tie_low,
+        tie_high=v.tie_high,
+        tie=phrases.tie_interval(v),
         lane_value=phrases.value(v.metric, v.lane_value),
         baseline_value=phrases.value(v.metric, v.baseline_value),
-        coverage=share(1 - v.level),
+        coverage=phrases.coverage(v.level),
         blocks=v.blocks,
         voided=v.voided,
         withheld=phrases.withheld(v),

@@ -22,7 +22,8 @@ MEANING: dict[Word, str] = {
     "smaller than the margin. “At least” is the interval's end nearest to no difference, rounded down.",
     "slower": "the same, on the worse side.",
     "different-but-small": "a real difference that is proven to be smaller than the margin: it does not matter.",
-    "tie": "proven equal within the margin (two one-sided tests); not merely “no difference found”.",
+    "tie": "proven equal within the margin by two one-sided tests: the narrower interval of that test lies within it. "
+    "Not merely “no difference found”.",
     "inconclusive": "the interval allows for both: neither a difference nor a tie is proven. "
     "Further blocks may decide it.",
     "refused": "the two lanes may not be compared here; the reason stands beside it.",
@@ -47,15 +48,21 @@ def interval(low: float | None, high: float | None) -> str:
     """Both ends as changes, rounded outwards; a digit more where the interval is narrow: ``+11.72 % to +11.94 %``."""
     if low is None or high is None:
         return DASH
-    decimals = 2 if high - low < 0.01 else 1
-    return f"{change(_outwards(low, decimals, -1), decimals)} to {change(_outwards(high, decimals, +1), decimals)}"
+    least = 2 if high - low < 0.01 else 1
+    return f"{_end(low, least, -1)} to {_end(high, least, +1)}"
 
 
-def _outwards(ratio: float, decimals: int, side: int) -> float:
-    """``ratio`` moved to the next percentage with ``decimals`` decimals on the side -1 (down) or +1 (up)."""
+def _end(ratio: float, least: int, side: int) -> str:
+    """``ratio`` as a change with at least ``least`` decimals, rounded down (side -1) or up (+1)."""
+    decimals = max(least, _decimals(ratio - 1))
     unit: int = 10 ** (decimals + 2)
     steps = round((ratio - 1) * unit, 6)  # 1.1 - 1 is a hair more than a tenth
-    return 1 + (math.floor(steps) if side < 0 else math.ceil(steps)) / unit
+    return change(1 + (math.floor(steps) if side < 0 else math.ceil(steps)) / unit, decimals)
+
+
+def _decimals(part: float) -> int:
+    """Decimals of a percentage that keep ``part`` from looking like nothing, 1 to 3."""
+    return next((d for d in (1, 2) if abs(part) * 10 ** (d + 2) >= 1 - 1e-6), 3)
 
 
 def nearest(verdict: Verdict) -> float | None:
@@ -73,8 +80,23 @@ def at_least(verdict: Verdict) -> str:
     end = nearest(verdict)
     if end is None:
         return ""
-    tenths = math.floor(round(abs(end - 1) * 1000, 6))
-    return f"at least {tenths / 10:.1f} %" if tenths else "more than 0 %"
+    decimals = _decimals(end - 1)
+    steps = math.floor(round(abs(end - 1) * 10 ** (decimals + 2), 6))
+    return f"at least {steps / 10**decimals:.{decimals}f} %" if steps else "more than 0 %"
+
+
+def coverage(level: float) -> str:
+    """1 - ``level``, rounded down, with as many digits as keep it from looking certain: ``99.994 %``."""
+    decimals = max(1, math.ceil(-math.log10(level * 100) - 1e-9)) if 0 < level < 1 else 1
+    unit: int = 10**decimals
+    return f"{math.floor(round((1 - level) * 100 * unit, 6)) / unit:.{decimals}f} %".replace(".0 %", " %")
+
+
+def tie_interval(verdict: Verdict) -> str:
+    """The narrower interval that proves a tie, where it does: ``tie test: +0.2 % to +0.8 %``."""
+    if verdict.verdict not in {"tie", "different-but-small"}:
+        return ""
+    return f"tie test: {interval(verdict.tie_low, verdict.tie_high)}"
 
 
 def share(value: float) -> str:
@@ -111,7 +133,7 @@ def comparison(verdict: Verdict, lane: str, baseline: str) -> str:
         case "different-but-small":
             return f"{lane} differs from {baseline} by less than the {margin} that matters ({seen})"
         case "tie":
-            return f"{lane} and {baseline} tie: any difference is smaller than {margin}"
+            return f"{lane} and {baseline} tie: any difference is smaller than {margin} ({tie_interval(verdict)})"
         case "inconclusive":
             more = f"; about {count(verdict.more_blocks, 'further block')} would decide" if verdict.more_blocks else ""
             return f"no conclusion for {lane} against {baseline} ({seen}{more})"

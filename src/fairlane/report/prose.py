@@ -68,7 +68,7 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
         )
     primary = [v for v in verdicts if v.primary and v.verdict != "refused"]
     if primary:
-        widest = share(1 - min(v.level for v in primary))
+        widest = phrases.coverage(min(v.level for v in primary))
         said.append(
             f"The intervals of all {count(len(primary), 'primary comparison')} together hold at "
             f"{share(1 - study.design.alpha)}; to make that true, single ones are drawn at up to {widest}."
@@ -117,7 +117,7 @@ def method(evidence: Evidence) -> tuple[str, ...]:
         f"One metric per workload is primary; errors over all primaries are held at {share(design.alpha)} (Holm). All "
         "other metrics are exploratory (adjusted by Benjamini-Hochberg): hints, never headlined.",
         "Margins (the smallest difference that matters) were set before the data and are drawn as a band. A tie is "
-        "proven against the margin by two one-sided tests.",
+        f"proven against the margin by two one-sided tests, each at {share(design.alpha)} (the interval drawn thick).",
         "Changes are those of the metric itself: +10 % latency is worse. “At least” is the interval's end nearest to "
         "no difference, rounded towards none.",
         "Percentiles come from merged histograms (jobs and directions; for the absolute figures blocks too); they are "

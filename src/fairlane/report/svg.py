@@ -108,7 +108,7 @@ def text(x: float, y: float, content: str, **attributes: str | float | None) -> 
 
 
 def fit(content: str, width: float, size: float = 13) -> str:
-    """``content`` shortened to about ``width`` units at font size ``size`` (0.64 em per character, as wide fonts need)."""
+    """``content`` shortened to about ``width`` units at font size ``size`` (0.64 em a character: wide fonts)."""
     return shorten(content, max(1, int(width / (0.64 * size))))
 
 

@@ -65,8 +65,8 @@ def _table(c: Comparison, workload: str) -> Table:
         show_edge=False,
     )
     table.add_column("cell", overflow="fold", max_width=22)
-    table.add_column(Text(c.baseline), justify="right", overflow="fold", max_width=10)
-    table.add_column(Text(c.lane), justify="right", overflow="fold", max_width=10)
+    table.add_column(Text(c.baseline), justify="right", overflow="fold", max_width=12)
+    table.add_column(Text(c.lane), justify="right", overflow="fold", max_width=12)
     table.add_column("change, interval", justify="right", overflow="fold", max_width=22)
     table.add_column("verdict", overflow="fold", max_width=22)
     for row in c.rows:
@@ -75,5 +75,9 @@ def _table(c: Comparison, workload: str) -> Table:
             word.append(" (withheld)")
         elif row.sized:
             word.append(" " + row.sized.replace("at least", "≥").replace("more than", ">"))
-        table.add_row(Text(row.cell), row.baseline_value, row.lane_value, row.interval, word)
+        seen = row.tie.removeprefix("tie test: ") + " †" if row.word == "tie" else row.interval
+        table.add_row(Text(row.cell), row.baseline_value, row.lane_value, seen, word)
+    if any(row.word == "tie" for row in c.rows):
+        table.caption = Text("† the tie test's interval, which lies within the margin", style="dim")
+        table.caption_justify = "left"
     return table
