@@ -5,7 +5,7 @@ import subprocess
 import tarfile
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlane.errors import FairlaneError
@@ -17,6 +17,7 @@ names = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(names, st.binary(max_size=300), max_size=5))
 def test_what_is_packed_comes_back(outputs):
     assert raw.unpack(raw.pack(outputs)) == outputs
@@ -59,6 +60,7 @@ def test_every_damage_is_seen(tmp_path):
         raw.fetch(tmp_path, name, sha256)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_bytes_that_are_no_archive_are_damage_and_nothing_else(data):
     for content in (data, gzip.compress(data)):

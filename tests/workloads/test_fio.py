@@ -102,6 +102,7 @@ def test_device_that_a_job_file_cannot_carry_is_refused(device):
         PLUGIN.script(cell(), device, 1)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_no_device_name_reaches_the_shell_or_another_option(name):
     try:
@@ -303,7 +304,7 @@ PATHS = (
 )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.one_of(st.binary(max_size=200), plain, st.builds(edited, st.sampled_from(PATHS), plain)))
 def test_hostile_output_is_read_or_garbage_and_nothing_else(report):
     try:

@@ -167,10 +167,10 @@ def _refuse(problems: list[FairlaneError]) -> None:
 def _conclude(folder: Path, output: Format) -> None:
     """Everything that is a function of the run: observations, verdicts, reports; and the answer on stdout."""
     import json
-    from dataclasses import asdict
 
     from fairlane.checks.base import run_all
     from fairlane.report.bundle import write_reports
+    from fairlane.report.model import as_json
     from fairlane.stats.judge import judge
     from fairlane.trial.files import storing, write_atomic
     from fairlane.trial.load import load_run, write_observations
@@ -179,7 +179,7 @@ def _conclude(folder: Path, output: Format) -> None:
     findings = run_all(evidence)
     verdicts = judge(evidence, findings)
     write_observations(folder, evidence.observations)
-    rows = [asdict(verdict) for verdict in verdicts]
+    rows = [as_json(verdict) for verdict in verdicts]
     with storing(folder / "verdicts.json"):
         write_atomic(folder / "verdicts.json", json.dumps(rows, indent=2, allow_nan=False).encode() + b"\n")
     with storing(folder / "report.html"):

@@ -1,0 +1,353 @@
+"""``fairlane run`` from the outside: real processes on the fake platform, killed, interrupted, out of disk."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlane.cli.main import run
+from fairlane.errors import Exit
+from fairlane.trial import journal
+
+STUDY = """\
+name: small
+baseline: iscsi
+platform: {kind: fake, pace: PACE}
+lanes:
+  iscsi: {transport: iscsi}
+  nvme-tcp: {transport: nvme_tcp}
+workloads:
+  main: {kind: fio, rw: [randread, randwrite], bs: [4k], iodepth: [1, 16], runtime: 1s}
+design: {looks: [3, 6]}
+"""
+DERIVED = ("observations.jsonl", "verdicts.json", "schedule.jsonl", "study.yaml")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("study.yaml").write_text(STUDY.replace("PACE", "0s"))
+    Path("slow.yaml").write_text(STUDY.replace("PACE", "15ms"))
+    return tmp_path
+
+
+def fairlane(*args: str, **options: object) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "fairlane", *args],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,  # type: ignore[call-overload]
+    )  # fmt: skip
+
+
+def wait_for_trials(folder: Path, count: int) -> None:
+    """Until the journal has so many lines of trials."""
+    for _ in range(3000):
+        if folder.exists() and sum(event["type"] == "trial" for event in journal.read(folder)) >= count:
+            return
+        time.sleep(0.01)
+    pytest.fail("the run does not come on")
+
+
+def same(one: Path, other: Path) -> None:
+    """Equal results; raw files too."""
+    for name in DERIVED:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    files = [{p.name: p.read_bytes() for p in (run / "raw").iterdir()} for run in (one, other)]
+    assert files[0] == files[1]
+
+
+def once_each(folder: Path) -> None:
+    """No trial is journaled twice, and none that was repeated differed."""
+    events = journal.read(folder)
+    trials = [(e["cell"], e["block"], e["lane"]) for e in events if e["type"] == "trial"]
+    assert len(trials) == len(set(trials))
+    assert not [e for e in events if e["type"] == "mismatch"]
+
+
+# --- what it prints and writes ------------------------------------------------------------------------------------
+
+
+def test_table_goes_to_stdout_and_the_rest_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "study.yaml", "--out", "out"]) == Exit.OK
+    out, err = capsys.readouterr()
+    assert "nvme-tcp" in out
+    assert "trials" not in out.splitlines()[0]
+    assert "run directory: out" in err
+    assert "24 of 24 trials" in err
+    assert "report.html" in err
+    for name in (*DERIVED, "report.html", "report.md", "run.json", "description.json", "fingerprint.json"):
+        assert Path("out", name).stat().st_size > 0
+
+
+def test_json_and_md_are_all_of_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["run", "study.yaml", "--out", "out", "--format", "json"])
+    verdicts = json.loads(capsys.readouterr().out)
+    wanted = {"lane", "baseline", "cell", "metric", "ratio", "low", "high", "verdict", "blocks"}
+    assert all(wanted <= verdict.keys() for verdict in verdicts)
+    assert verdicts == json.loads(Path("out/verdicts.json").read_text())
+    run(["run", "--resume", "out", "--format", "md"])
+    assert capsys.readouterr().out == Path("out/report.md").read_text()
+
+
+def test_default_folder_is_named_after_study_and_time() -> None:
+    assert run(["run", "study.yaml", "--blocks", "2"]) == Exit.OK
+    assert run(["run", "study.yaml", "--blocks", "2"]) == Exit.OK
+    names = [p.name for p in Path("runs").iterdir()]
+    assert len(names) == 2
+    assert all(name.startswith("small-2") for name in names)
+
+
+def test_options_are_in_force_and_written_down() -> None:
+    run(["run", "study.yaml", "--out", "out", "--blocks", "2", "--seed", "7", "--jobs", "1"])
+    manifest = json.loads(Path("out/run.json").read_text())
+    assert (manifest["looks"], manifest["seed"]) == ([2], 7)
+    assert Path("out/study.yaml").read_text() == Path("study.yaml").read_text()
+    assert len(Path("out/observations.jsonl").read_text().splitlines()) == 2 * 4 * 2
+
+
+def test_dry_run_prints_the_plan_and_creates_nothing(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    before = sorted(folder.iterdir())
+    assert run(["run", "study.yaml", "--dry-run"]) == Exit.OK
+    assert "4k randwrite qd16" in capsys.readouterr().out
+    assert sorted(folder.iterdir()) == before
+
+
+def test_dry_run_tells_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path("study.yaml").read_text().replace("pace: 0s", "effects: {nvme: {speed: 2}, isci: {speed: 2}}")
+    Path("study.yaml").write_text(text)
+    for args in (["--dry-run"], []):
+        assert run(["run", "study.yaml", *args]) == Exit.USER_ERROR
+        err = capsys.readouterr().err
+        assert "'nvme' is not a lane (lanes: iscsi, nvme-tcp)" in err
+        assert "'isci' is not a lane" in err
+    assert not Path("runs").exists()
+
+
+def test_any_number_of_jobs_gives_the_same_result() -> None:
+    for jobs in "1", "4":
+        assert run(["run", "study.yaml", "--out", f"{jobs}/small", "--jobs", jobs]) == Exit.OK
+    same(Path("1/small"), Path("4/small"))
+    assert Path("1/small/report.md").read_text() == Path("4/small/report.md").read_text()
+
+
+def test_broken_platform_is_exit_3_and_names_the_way_on(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("study.yaml").write_text(Path("study.yaml").read_text().replace("pace: 0s", "deaths: 10%"))
+    assert run(["run", "study.yaml", "--out", "out"]) == Exit.RUN_FAILED
+    err = capsys.readouterr().err
+    assert "the guest died" in err
+    assert "fairlane run --resume out" in err
+
+
+# --- which run is resumed -----------------------------------------------------------------------------------------
+
+
+def unfinished(out: str, *options: str) -> Path:
+    """A run whose end is cut off."""
+    assert run(["run", "study.yaml", "--out", out, *options]) == Exit.OK
+    path = Path(out, "journal.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:7]) + lines[7][:30])
+    return Path(out)
+
+
+@pytest.mark.parametrize(
+    "args", [["out"], ["study.yaml", "--out", "out"], ["out", "--out", "out/"], ["out", "--blocks", "3", "--seed", "1"]]
+)
+def test_run_is_resumed_from_its_folder(args: list[str]) -> None:
+    whole = Path("whole")
+    run(["run", "study.yaml", "--out", "whole", "--blocks", "3"])
+    folder = unfinished("out", "--blocks", "3")
+    assert run(["run", "--resume", *args]) == Exit.OK
+    same(folder, whole)
+    once_each(folder)
+    assert sum(e["type"] == "resume" for e in journal.read(folder)) == 1
+
+
+def test_newest_unfinished_run_of_the_study_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    unfinished("runs/small-1")
+    time.sleep(0.01)
+    newest = unfinished("runs/a-name-that-sorts-first")
+    run(["run", "study.yaml", "--out", "runs/small-3"])  # finished
+    Path("runs/not-a-run").mkdir()
+    assert run(["run", "study.yaml", "--resume"]) == Exit.OK
+    assert f"run directory: {newest}" in capsys.readouterr().err
+    assert run(["run", "study.yaml", "--resume"]) == Exit.OK
+    assert "run directory: runs/small-1" in capsys.readouterr().err
+    assert run(["run", "study.yaml", "--resume"]) == Exit.USER_ERROR
+    assert "no unfinished run of this study in runs/ (3 finished)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["study.yaml", "--out", "out"], "a run is there already"),
+        (["out"], "this is a run, not a study"),
+        (["--resume", "slow.yaml", "--out", "out"], "the study is not the one"),
+        (["--resume", "out", "--seed", "5"], "--seed 5"),
+        (["--resume", "out", "--blocks", "5"], "--blocks 5"),
+        (["--resume", "out", "--out", "other"], "two runs"),
+        (["--resume", "slow.yaml"], "no unfinished run"),
+        (["absent.yaml"], "neither a file nor a preset"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = unfinished("out")
+    before = Path(folder, "journal.jsonl").read_bytes()
+    capsys.readouterr()
+    assert run(["run", *args]) == Exit.USER_ERROR
+    err = capsys.readouterr().err
+    assert message in err
+    assert "Hint: " in err
+    assert Path(folder, "journal.jsonl").read_bytes() == before
+
+
+def test_run_killed_before_it_had_a_folder_begins_afresh() -> None:
+    assert run(["run", "study.yaml", "--out", "out", "--resume"]) == Exit.OK
+    assert Path("out/observations.jsonl").exists()
+
+
+# --- killed ---------------------------------------------------------------------------------------------------------
+
+FORKS = """
+import os, random, signal, sys, time
+from pathlib import Path
+from fairlane.cli import main, run, _progress
+from fairlane import registry
+from fairlane.trial import runner, load, plan
+from fairlane.checks import base
+from fairlane.report import bundle, terminal, model
+import fairlane.stats.judge
+for package in ("platforms", "workloads", "lanes", "probes", "checks"):
+    list(registry.every(package))
+dice = random.Random(int(sys.argv[1]))
+reached = []
+def size():
+    return os.path.getsize("out/journal.jsonl") if os.path.exists("out/journal.jsonl") else 0
+for _ in range(int(sys.argv[2])):
+    child = os.fork()
+    if not child:
+        os._exit(main.run(["run", "slow.yaml", "--out", "out", "--resume", "--jobs", "2"]))
+    if dice.random() < 0.7:  # some lines later: on a busy machine a time alone would often be too short
+        goal = size() + dice.expovariate(1 / 1000)
+        while size() < goal and not os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+            time.sleep(0.001)
+    time.sleep(dice.expovariate(1 / 0.02))
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    path = Path("out/journal.jsonl")
+    reached.append(path.read_bytes().count(b'"trial"') if path.exists() else 0)
+print(*reached)
+"""
+
+
+def test_killed_at_many_random_moments_and_resumed(folder: Path) -> None:
+    seed, kills = time.time_ns() % 10**6, int(os.environ.get("FAIRLANE_TEST_KILLS", "25"))
+    print("seed", seed)  # shown when the test fails
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, str(seed), str(kills)], text=True, stdout=subprocess.PIPE, check=True, timeout=250
+    )
+    reached = [int(n) for n in done.stdout.splitlines()[-1].split()]
+    assert reached == sorted(reached)  # nothing that was done is lost
+    assert len(set(reached)) > 3, reached
+    assert run(["run", "slow.yaml", "--out", "out", "--resume"]) == Exit.OK
+    assert run(["run", "slow.yaml", "--out", "whole"]) == Exit.OK
+    same(Path("out"), Path("whole"))
+    once_each(Path("out"))
+
+
+def test_process_killed_from_outside(folder: Path) -> None:
+    process = fairlane("run", "slow.yaml", "--out", "out", "--jobs", "2")
+    wait_for_trials(Path("out"), 5)
+    process.kill()
+    process.communicate()
+    assert run(["run", "--resume", "out"]) == Exit.OK
+    assert run(["run", "slow.yaml", "--out", "whole"]) == Exit.OK
+    same(Path("out"), Path("whole"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(number: signal.Signals) -> None:
+    process = fairlane("run", "slow.yaml", "--out", "out", "--jobs", "2")
+    wait_for_trials(Path("out"), 3)
+    process.send_signal(number)
+    process.send_signal(number)  # an impatient user
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == Exit.INTERRUPTED, err
+    assert out == ""
+    assert "Hint: continue with: fairlane run --resume out" in err
+    assert "Traceback" not in err
+    assert run(["run", "--resume", "out"]) == Exit.OK
+    once_each(Path("out"))
+
+
+def test_second_process_on_the_same_run_is_turned_away() -> None:
+    Path("slower.yaml").write_text(STUDY.replace("PACE", "1s"))
+    first = fairlane("run", "slower.yaml", "--out", "out", "--jobs", "1")
+    try:
+        wait_for_trials(Path("out"), 1)
+        second = fairlane("run", "--resume", "out")
+        _, err = second.communicate(timeout=20)
+        assert second.returncode == Exit.USER_ERROR
+        assert "another fairlane is at work on this run" in err
+        assert first.poll() is None  # and is not disturbed
+    finally:
+        first.kill()
+        first.communicate()
+
+
+# --- no room --------------------------------------------------------------------------------------------------------
+
+
+def small_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+
+
+@pytest.fixture
+def small_disk(folder: Path) -> Iterator[Callable[[], None]]:
+    """Mounts a disk on ``out`` that the run does not fit on; gives what makes it larger."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    Path("disk").mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=160k", "test", "disk"], check=False, capture_output=True
+    )
+    if mount.returncode:
+        pytest.skip(f"cannot mount: {mount.stderr.decode()}")
+    try:
+        yield lambda: subprocess.run(["mount", "-o", "remount,size=50m", "disk"], check=True) and None
+    finally:
+        subprocess.run(["umount", "disk"], check=True)
+
+
+def test_full_disk_ends_the_run_and_room_lets_it_go_on(small_disk: Callable[[], None]) -> None:
+    process = fairlane("run", "study.yaml", "--out", "disk/out", "--jobs", "2")
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == Exit.RUN_FAILED, err
+    assert "disk is full" in err
+    assert "Traceback" not in err
+    before = sum(e["type"] == "trial" for e in journal.read(Path("disk/out")))
+    assert before > 3
+    small_disk()
+    assert run(["run", "--resume", "disk/out"]) == Exit.OK
+    once_each(Path("disk/out"))
+    run(["run", "study.yaml", "--out", "whole"])
+    same(Path("disk/out"), Path("whole"))
+
+
+def test_journal_that_may_not_grow_ends_the_run() -> None:
+    process = fairlane("run", "study.yaml", "--out", "out", "--jobs", "2", preexec_fn=small_files)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == Exit.RUN_FAILED, err
+    assert "Traceback" not in err
+    text = Path("out/journal.jsonl").read_bytes()
+    assert text.endswith(b"\n")
+    assert len(text) <= 4000
+    assert run(["run", "--resume", "out"]) == Exit.OK
+    run(["run", "study.yaml", "--out", "whole"])
+    same(Path("out"), Path("whole"))
