@@ -108,9 +108,9 @@ def test_sign_flips_know_their_limits():
     assert sign_flip_p([0.0] * 8) == 1
 
 
-def test_sign_flips_agree_with_scipy_at_20_blocks():
+def test_sign_flips_agree_with_scipy_at_12_blocks():
     d = np.random.default_rng(4).normal(0.01, 0.02, 12)
-    known = stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=np.inf)
+    known = stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=10**6)
     assert sign_flip_p(d.tolist()) == pytest.approx(known.pvalue, rel=1e-12)
 
 

@@ -117,6 +117,8 @@ def test_shortcut_is_the_judge(run):
         for look, n in enumerate(LOOKS):
             made = run([{lane: values[:n] for lane, values in cell.items()}])
             (verdict,) = (v for v in judge(made, ()) if v.primary)
+            assert verdict.low is not None
+            assert verdict.high is not None
             rejected = verdict.low > 1 or verdict.high < 1
             assert rejected == (p_values(logs[None, :n])[0] <= levels[look])
             assert rejected == (verdict.verdict in {"faster", "slower", "different-but-small"})

@@ -1,0 +1,257 @@
+"""Each check finds what it is for, says where and how much, and is silent otherwise."""
+
+import importlib
+import math
+from dataclasses import replace
+
+import pytest
+
+from fairlane import registry
+from fairlane.checks.base import Check, run_all
+from fairlane.checks.spread import two_modes
+from fairlane.stats.judge import judge
+
+ONE, TWO = "main.4k-randread-qd1", "main.4k-randread-qd16"
+
+
+def of(cell=None, lane=None, block=None):
+    """Does an observation match?"""
+    return lambda o: cell in (None, o.cell) and lane in (None, o.lane) and block in (None, o.block)
+
+
+def where(match, **fields):
+    return lambda o: replace(o, **fields) if match(o) else o
+
+
+def iops(values):
+    """``values``: (cell, lane) -> list by block."""
+
+    def change(o):
+        found = values.get((o.cell, o.lane))
+        return replace(o, metrics={"iops": found[o.block]}) if found else o
+
+    return change
+
+
+def test_every_check_is_a_check_named_after_its_file():
+    for name, check in registry.every("checks"):
+        assert isinstance(check, Check)
+        assert check.name == name
+        assert importlib.import_module(f"fairlane.checks.{name}").__doc__
+
+
+def test_a_clean_run_has_no_findings(build):
+    assert run_all(build()) == ()
+
+
+@pytest.mark.parametrize("name", registry.names("checks"))
+def test_no_check_needs_what_another_tool_may_not_give(build, run_check, name):
+    bare = build(lambda o: replace(o, metrics={}, histograms={}, context={}), events=({"type": "start"},))
+    assert run_check(name, bare) == []
+    assert run_check(name, replace(bare, observations=(), blocks=())) == []
+
+
+def test_findings_come_most_severe_first(build):
+    made = build(where(of(TWO, "new", 3), failed="killed"), complete=False, events=({"type": "mismatch", "cell": ONE},))
+    found = run_all(made)
+    assert [f.severity for f in found] == ["critical", "warning", "warning"]
+    assert [f.check for f in found] == ["not_reproducible", "failed_trials", "unfinished_run"]
+
+
+# --- drops_retransmits
+
+
+def test_one_retransmit_takes_the_headline_of_its_cell_and_lane(build, run_check):
+    made = build(where(of(ONE, "new", 4), context={"net": {"drops": 0, "retransmits": 3}}))
+    (found,) = run_check("drops_retransmits", made)
+    assert (found.severity, found.cells, found.lanes) == ("critical", (ONE,), ("new",))
+    assert found.evidence == {"new": {"drops": 0, "retransmits": 3, "trials": 1}}
+    assert "3 retransmits in 1 trials" in found.message
+    headlines = {v.key: v.headline for v in judge(made, [found]) if v.primary}
+    assert headlines == {ONE: False, TWO: True}
+
+
+def test_drops_are_added_up_per_lane_and_cell(build, run_check):
+    made = build(where(of(block=2), context={"net": {"drops": 2}}))
+    assert [(f.cells, f.lanes, f.evidence["base"]["drops"]) for f in run_check("drops_retransmits", made)] == [
+        ((ONE,), ("base", "new"), 2),
+        ((TWO,), ("base", "new"), 2),
+    ]
+
+
+# --- failed_trials
+
+
+def test_failed_trials_are_counted_with_reasons(build, run_check):
+    def change(o):
+        if of(ONE, "new")(o) and o.block < 3:
+            return replace(o, failed="fio was killed" if o.block else "garbage")
+        return o
+
+    (found,) = run_check("failed_trials", build(change))
+    assert (found.severity, found.cells, found.lanes) == ("warning", (ONE,), ("new",))
+    assert found.evidence == {"failed": 3, "trials": 12, "reasons": {"fio was killed": 2, "garbage": 1}}
+    assert "3 of 12 trials failed: fio was killed (and 1 other reasons)" in found.message
+
+
+def test_a_lane_without_a_good_trial_is_critical(build, run_check):
+    (found,) = run_check("failed_trials", build(where(of(TWO, "base"), failed="no device")))
+    assert (found.severity, found.cells, found.lanes) == ("critical", (TWO,), ("base",))
+    assert "all 12 of 12" in found.message
+
+
+# --- spread
+
+
+def test_two_modes_are_found_and_counted(build, run_check):
+    """The lab's 64k randwrite qd16: 3500-3700 and 4300-4500 IOPS, cause unknown (LAB.md)."""
+    modes = [3500, 4310, 3620, 4480, 3700, 4400, 3560, 4350, 3650, 4500, 3590, 4420]
+    (found,) = run_check("spread", build(iops({(ONE, "new"): modes})))
+    assert (found.severity, found.cells, found.lanes) == ("warning", (ONE,), ("new",))
+    assert found.evidence["modes"] == [6, 6]
+    assert "6 at 3,500-3,700 IOPS and 6 at 4,300" in found.message.replace("4,310", "4,300")
+
+
+def test_a_wide_range_is_found(build, run_check):
+    ramp = [1000 * 1.05**i for i in range(12)]
+    (found,) = run_check("spread", build(iops({(ONE, "new"): ramp})))
+    assert found.evidence["ratio"] == pytest.approx(1.05**11)
+    assert "range from 1,000 to 1,710" in found.message
+
+
+def test_one_stalled_block_is_a_range_not_a_mode(build, run_check):
+    (found,) = run_check("spread", build(iops({(ONE, "new"): [1000.0] * 11 + [300.0]})))
+    assert "range from 300 to 1,000" in found.message
+
+
+@pytest.mark.parametrize(
+    ("values", "split"),
+    [
+        ([100, 101, 102, 120, 121], None),  # five: too few to tell
+        ([100, 101, 102, 120, 121, 122], (3, 3)),
+        ([100, 101, 102, 104, 105, 106], None),  # apart, but by less than 5 %
+        ([100, 104, 108, 112, 116, 120], None),
+        ([100, 100, 100, 100, 100, 150], None),  # one alone is no mode
+        ([100, 100, 100, 100, 150, 150], (4, 2)),
+    ],
+)
+def test_two_modes(values, split):
+    found = two_modes(values)
+    assert (found and tuple(map(len, found))) == split
+
+
+def test_a_tail_that_waits_for_a_timer_is_found(build, run_check):
+    stalled = {"write.lat": {100_000: 9500, 40_000_000: 500}}
+    (found,) = run_check("spread", build(where(of(TWO, "new", 5), histograms=stalled)))
+    assert found.evidence == {"p99_over_p50": {"5": 400.0}}
+    assert "up to 400 times p50 in 1 of 12 blocks" in found.message
+
+
+def test_a_tail_of_a_few_ios_is_no_tail(build, run_check):
+    few = {"write.lat": {100_000: 95, 40_000_000: 5}}
+    assert run_check("spread", build(where(of(TWO, "new", 5), histograms=few))) == []
+
+
+# --- carry_over, autocorrelation
+
+
+def test_carry_over_is_found(build, run_check):
+    def change(o):
+        return replace(o, metrics={"iops": o.metrics["iops"] * (0.9 if o.position == 1 else 1)}) if o.cell == ONE else o
+
+    (found,) = run_check("carry_over", build(change))
+    assert (found.severity, found.cells, found.lanes) == ("warning", (ONE,), ("new",))
+    assert found.evidence["shift"] == pytest.approx(
+        0.9**2 - 1, abs=0.02
+    )  # the one loses when it is second, then the other
+
+
+def test_autocorrelation_in_one_of_two_is_for_information(build, run_check):
+    slow = [1000 * math.exp(0.01 * i) for i in range(12)]
+    flat = [1000.0 + (-1) ** (i * i // 3) for i in range(12)]
+    (found,) = run_check("autocorrelation", build(iops({(ONE, "new"): slow, (ONE, "base"): flat})))
+    assert (found.severity, found.cells) == ("info", (ONE,))
+    assert found.evidence["chance"] == pytest.approx(1 - 0.95**2)
+
+
+def test_autocorrelation_everywhere_is_a_warning(build, run_check):
+    slow = [1000 * math.exp(0.02 * i) for i in range(12)]
+    (found,) = run_check("autocorrelation", build(iops({(ONE, "new"): slow, (TWO, "new"): slow})))
+    assert (found.severity, found.cells, found.lanes) == ("warning", (ONE, TWO), ("new",))
+    assert "2 of 2 comparisons" in found.message
+
+
+# --- unfinished_run, mixed_versions, not_reproducible
+
+
+def test_unfinished_run_says_how_far_it_came_and_why_it_stopped(build, run_check):
+    whole = build()
+    events = (
+        {"type": "block-failed", "cell": ONE, "block": 3, "reason": "the guest died"},
+        {"type": "damaged", "trial": "t"},
+    )
+    made = replace(whole, complete=False, observations=whole.observations[:-8], events=events)
+    (found,) = run_check("unfinished_run", made)
+    assert (found.severity, found.cells) == ("warning", ())
+    assert "40 of the 48 trials" in found.message
+    assert "the guest died" in found.message
+    assert found.evidence["damaged"] == ["t"]
+
+
+def start(kind="start", **fingerprint):
+    return {
+        "type": kind,
+        "fingerprint": {"qemu": "7.2", "kernel": "6.12", "fio": "3.33", "fairlane": "0.1", **fingerprint},
+    }
+
+
+@pytest.mark.parametrize("name", ["qemu", "kernel", "fio", "fairlane"])
+def test_a_changed_version_is_critical(build, run_check, name):
+    (found,) = run_check("mixed_versions", build(events=(start(), start("resume"), start("resume", **{name: "new"}))))
+    assert (found.severity, found.cells, found.lanes) == ("critical", (), ())
+    assert list(found.evidence) == [name]
+    assert "figures may differ" in found.message
+    assert "then new" in found.message
+
+
+def test_the_same_versions_are_nothing(build, run_check):
+    assert run_check("mixed_versions", build(events=(start(), start("resume"), {"type": "look"}))) == []
+
+
+def test_a_changed_image_is_a_warning(build, run_check):
+    events = (start(packages={"libc6": "1"}), start("resume", packages={"libc6": "2"}))
+    (found,) = run_check("mixed_versions", build(events=events))
+    assert (found.severity, list(found.evidence)) == ("warning", ["packages"])
+
+
+def test_fio_tells_its_own_version_in_every_trial(build, run_check):
+    (found,) = run_check("mixed_versions", build(where(of(block=11), context={"fio": {"version": "fio-3.39"}})))
+    assert found.evidence == {"fio": ["fio-3.33", "fio-3.39"]}
+
+
+@pytest.mark.parametrize(
+    "event", [{"trial": f"{ONE}.b003.new"}, {"cell": ONE, "block": 3, "lane": "new", "files": ["fio.json"]}]
+)
+def test_a_trial_that_does_not_repeat_is_critical(build, run_check, event):
+    (found,) = run_check("not_reproducible", build(events=({"type": "mismatch", **event},)))
+    assert (found.severity, found.cells, found.lanes) == ("critical", (ONE,), ("new",))
+    assert found.evidence == {"trials": [f"{ONE}.b003.new"]}
+
+
+# --- generator_bound
+
+
+@pytest.mark.parametrize(("jobs", "share", "found"), [(1, 97.0, 1), (1, 94.0, 0), (4, 3.9 * 97, 0), (4, 4 * 97.0, 1)])
+def test_a_generator_at_its_limit(build, run_check, jobs, share, found):
+    busy = {"fio": {"jobs": jobs, "usr_cpu": share * 0.25, "sys_cpu": share * 0.75}}
+    findings = run_check("generator_bound", build(where(of(TWO, "new"), context=busy)))
+    assert len(findings) == found
+    for finding in findings:
+        assert (finding.severity, finding.cells, finding.lanes) == ("warning", (TWO,), ("new",))
+        assert "97 % on new of a core per job" in finding.message
+
+
+def test_the_virtual_clock_has_one_core_for_all(build, run_check):
+    made = build(where(of(TWO, "new"), context={"fio": {"usr_cpu": 20.0, "sys_cpu": 77.0}}), modelled=True)
+    (found,) = run_check("generator_bound", made)
+    assert "the model's only core" in found.message

@@ -1,0 +1,47 @@
+import pytest
+from pydantic import BaseModel
+
+from fairlane.metrics import METRICS
+from fairlane.study.base import Design
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=list(METRICS))
+def test_every_metric_says_what_it_is(metric):
+    assert METRICS[metric.name] is metric
+    assert metric.title
+    assert metric.unit in {"1/s", "B/s", "ns"}
+    assert metric.better == (-1 if metric.unit == "ns" else 1), "rates: more is better; times: less is"
+    assert 0 < metric.margin < 1
+    assert len(metric.definition) > 20
+    assert "\n" not in metric.definition
+
+
+def test_the_issues_margins():
+    assert {name: m.margin for name, m in METRICS.items()} == {
+        "iops": 0.05, "bw": 0.05, "lat_mean": 0.05, "cpu_per_io": 0.05,
+        "lat_p50": 0.10, "lat_p99": 0.10, "lat_p999": 0.10,
+    }  # fmt: skip
+
+
+def test_percentiles_are_told_by_their_names():
+    assert {name: m.percentile for name, m in METRICS.items() if m.percentile is not None} == {
+        "lat_p50": 0.5, "lat_p99": 0.99, "lat_p999": 0.999,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("iops", 14525.4, "14,525"), ("iops", 412.34, "412"), ("iops", 0.4123, "0.412"),
+        ("bw", 59495219.2, "56.74 MiB/s"),
+        ("lat_mean", 812, "812 ns"), ("lat_mean", 185_000, "185 us"), ("lat_p99", 1_742_000, "1.74 ms"),
+        ("lat_p999", 2.5e9, "2.5 s"), ("cpu_per_io", 74_900, "74.9 us"),
+    ],
+)  # fmt: skip
+def test_figures_are_printed_with_their_unit(name, value, text):
+    assert METRICS[name].format(value) == text
+
+
+def test_a_study_may_set_a_margin_for_each():
+    assert issubclass(Design, BaseModel)
+    assert Design(margins=dict.fromkeys(METRICS, "5%")).margins == dict.fromkeys(METRICS, 0.05)  # type: ignore[arg-type]
