@@ -128,7 +128,7 @@ def make_case() -> MakeCase:
             study=study,
             study_text=text,
             seed=7,
-            blocks=tuple(schedule),
+            blocks=tuple(rng.sample(schedule, len(schedule))),  # as in a real schedule, cells are interleaved
             observations=tuple(sorted(observations, key=lambda o: (o.cell, o.block, o.lane))),
             description=DESCRIPTION,
             fingerprint=FINGERPRINT,

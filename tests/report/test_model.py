@@ -91,7 +91,7 @@ def test_levels_come_from_the_verdicts_so_that_table_and_bar_agree(case):
 def test_cpu_by_place_is_the_mean_over_blocks(case):
     evidence, verdicts, findings = case
     stack = model.build(evidence, verdicts, findings).sections[0].cpu.cells[0].stacks[1]
-    seen = [o for o in evidence.observations if o.cell == evidence.cells()[0].key and o.lane == "iscsi"]
+    seen = [o for o in evidence.observations if o.cell == evidence.study.cells()[0].key and o.lane == "iscsi"]
     assert stack.lane == "iSCSI"
     assert sum(stack.parts) == pytest.approx(sum(o.metrics["cpu_per_io"] for o in seen) / 6)
 
@@ -153,3 +153,18 @@ def test_raw_files_are_linked_by_trial(case):
     row = model.build(*case).trials[0]
     assert (row.cell, row.lane, row.anchor) == ("4k randread qd1", "local", "trials-1")
     assert row.trials[3].href == "raw/main.4k-randread-qd1.b003.local.tar.gz"
+
+
+def test_cells_stand_in_the_order_of_the_study_not_of_the_schedule(case):
+    evidence = case[0]
+    names = [cell.name for cell in evidence.study.cells()]
+    assert [cell.name for cell in evidence.cells()] != names
+    report = model.build(*case)
+    assert [row.cell for row in report.answers[0].rows] == names
+    assert [cell.cell for cell in report.sections[0].levels[0].cells] == names
+    assert list(dict.fromkeys(row.cell for row in report.trials)) == names
+
+
+def test_the_baseline_has_the_quiet_colour(case):
+    bars = model.build(*case).sections[0].levels[0].cells[0].bars
+    assert [(bar.lane, bar.index) for bar in bars] == [("local", 1), ("iSCSI", 0), ("NVMe/TCP", 2)]

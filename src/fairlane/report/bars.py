@@ -78,9 +78,8 @@ def bars(levels: Levels, ident: str) -> Figure:
     if common:
         parts += _axis(_zero(widest), levels.metric, y)
         y += 24
-    title = (
-        f"{levels.title[:1].upper()}{levels.title[1:]} by lane ({'more' if levels.better > 0 else 'less'} is better)"
-    )
+    name = levels.title if levels.title[1:2].isdigit() else levels.title[:1].upper() + levels.title[1:]
+    title = f"{name} by lane ({'more' if levels.better > 0 else 'less'} is better)"
     axes = "One axis for all cells." if common else "Each cell has its own axis from zero: compare lanes, not cells."
     caption = f"Bar: {levels.title} over all blocks, from zero. Dots: the single blocks. {axes}"
     table = Table(

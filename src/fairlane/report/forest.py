@@ -65,10 +65,10 @@ def _frame(scale: Scale, comparison: Comparison, bottom: float) -> list[Markup]:
     for tick in scale.ticks(8):
         x = scale(tick)
         parts.append(svg.line(x, bottom, x, bottom + 5, stroke=colour("muted"), stroke_width=1))
-        if x - last >= 44:
-            at = min(max(x, scale.start + 16), scale.end - 16)
+        at = min(max(x, scale.start + 16), scale.end - 16)
+        if at - last >= 46:
             parts.append(svg.text(at, bottom + 18, _tick(tick), text_anchor="middle", font_size=12))
-            last = x
+            last = at
     up, down = ("better", "worse") if comparison.better > 0 else ("worse", "better")
     lane = svg.fit(comparison.lane, 170, 12)
     parts += [

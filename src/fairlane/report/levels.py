@@ -19,7 +19,7 @@ class Bar:
     lane: str
     """Label."""
     index: int
-    """The lane's place in the study, for its colour."""
+    """0 for the baseline, 1, 2, ... for the other lanes in the study's order: the lane's colour."""
     value: float | None
     text: str
     points: tuple[float, ...]
@@ -70,7 +70,7 @@ class Stacks:
 
 
 def _cells(evidence: Evidence, workload: str) -> list[Cell]:
-    return [cell for cell in evidence.cells() if cell.workload == workload]
+    return [cell for cell in evidence.study.cells() if cell.workload == workload]
 
 
 def levels(
@@ -87,13 +87,21 @@ def levels(
         for metric, figure in o.metrics.items():
             if not o.failed and math.isfinite(figure):
                 points.setdefault((o.cell, o.lane, metric), []).append(figure)
+    baseline = evidence.study.baseline
+    index = {lane: i for i, lane in enumerate([baseline, *(lane for lane in label if lane != baseline)])}
     result = []
     for metric in metrics:
         cells = []
         for cell in _cells(evidence, workload):
             bars = [
-                _bar(metric, told.get((cell.key, lane, metric)), points.get((cell.key, lane, metric), []), text, index)
-                for index, (lane, text) in enumerate(label.items())
+                _bar(
+                    metric,
+                    told.get((cell.key, lane, metric)),
+                    points.get((cell.key, lane, metric), []),
+                    text,
+                    index[lane],
+                )
+                for lane, text in label.items()
             ]
             if any(bar.value is not None for bar in bars):
                 cells.append(Bars(cell.name, tuple(bars)))

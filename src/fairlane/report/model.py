@@ -244,12 +244,12 @@ def _row(v: Verdict, lane: str, baseline: str, alpha: float, anchor: str) -> Row
 
 
 def _anchors(evidence: Evidence) -> dict[str, str]:
-    return {cell.key: f"trials-{n}" for n, cell in enumerate(evidence.cells(), start=1)}
+    return {cell.key: f"trials-{n}" for n, cell in enumerate(evidence.study.cells(), start=1)}
 
 
 def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[str, str]) -> tuple[FindingView, ...]:
     names = {cell.key: cell.name if len(evidence.study.workloads) == 1 else f"{cell.workload}: {cell.name}"
-             for cell in evidence.cells()}  # fmt: skip
+             for cell in evidence.study.cells()}  # fmt: skip
     rank = {"critical": 0, "warning": 1, "info": 2}
 
     def where(finding: Finding) -> str:
@@ -280,7 +280,7 @@ def _trials(evidence: Evidence, label: Mapping[str, str]) -> tuple[TrialRow, ...
         by_place.setdefault((o.cell, o.lane), []).append(o)
     several = len(evidence.study.workloads) > 1
     rows: list[TrialRow] = []
-    for cell in evidence.cells():
+    for cell in evidence.study.cells():
         anchor = anchors[cell.key]
         for lane in label:
             if trials := by_place.get((cell.key, lane)):
