@@ -2,8 +2,8 @@ import math
 
 import numpy as np
 
-from fairlane.stats.effects import Effect
-from fairlane.stats.footnotes import dependence, robustness
+from fairlane.stats.effects import Effect, position_effect
+from fairlane.stats.footnotes import carried_over, dependence, robustness
 
 
 def notes(d, level=0.05, resolution=0.0):
@@ -14,7 +14,7 @@ def notes(d, level=0.05, resolution=0.0):
 def test_well_behaved_blocks_need_no_footnote():
     d = np.random.default_rng(2).normal(0.05, 0.02, 20)
     assert notes(d) == []
-    assert list(dependence(Effect(tuple(d)), "a", "b", [i % 2 == 0 for i in range(20)])) == []
+    assert list(dependence(Effect(tuple(d)), "a", "b", [i % 2 == 0 for i in range(20)], 1)) == []
 
 
 def test_a_stall_that_hides_a_difference_is_told():
@@ -49,12 +49,23 @@ def test_no_spread_and_resolution():
 def test_dependence_is_told_with_its_size():
     first = [i % 2 == 0 for i in range(20)]
     carried = [0.05 + 0.001 * math.sin(i * 7) - (0.0305 if f else 0) for i, f in enumerate(first)]
-    told = list(dependence(Effect(tuple(carried)), "new", "base", first))
+    told = list(dependence(Effect(tuple(carried)), "new", "base", first, 8))
     assert any("+3.1% different where new ran after base" in note for note in told)
     drift = tuple(0.01 * i for i in range(12))
-    assert any("lag 1: +0.7" in note for note in dependence(Effect(drift), "new", "base", first[:12]))
+    assert any("lag 1: +0.7" in note for note in dependence(Effect(drift), "new", "base", first[:12], 8))
 
 
 def test_a_tiny_order_effect_is_not_worth_a_word():
     first = [i % 2 == 0 for i in range(8)]
-    assert not any("order" in n for n in dependence(Effect(tuple(0.001 * f for f in first)), "a", "b", first))
+    assert not any("order" in n for n in dependence(Effect(tuple(0.001 * f for f in first)), "a", "b", first, 1))
+
+
+def test_an_order_effect_must_stand_out_among_all_primaries():
+    """p = 0.03: worth telling in a study of one comparison, not in one of eight."""
+    first = [i % 2 == 0 for i in range(8)]
+    d = Effect(tuple(0.02 * (not f) + 0.008 * (-1) ** (i // 2) for i, f in enumerate(first)))
+    found = position_effect(d.logs, first)
+    assert found is not None
+    assert 0.0063 < found.p < 0.05
+    assert carried_over(d.logs, first, 1) == found
+    assert carried_over(d.logs, first, 8) is None

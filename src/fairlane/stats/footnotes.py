@@ -12,8 +12,8 @@ from fairlane.stats.effects import (
     sign_flip_p,
 )
 
-CARRY_OVER_P = 0.01
-"""Level at which an order effect counts as one; there is one test per primary."""
+CARRY_OVER_P = 0.05
+"""Chance of telling any order effect in a study without one; shared among its primaries (Bonferroni)."""
 CARRY_OVER_SHIFT = 0.01
 """... and its least size (log scale): under the virtual clock far smaller ones are certain, and harmless."""
 
@@ -48,15 +48,15 @@ def robustness(effect: Effect, level: float) -> Iterator[str]:
         )
 
 
-def dependence(effect: Effect, lane: str, baseline: str, lane_first: Sequence[bool]) -> Iterator[str]:
-    """Blocks that resemble their neighbours, and a ratio that goes by which lane ran first."""
+def dependence(effect: Effect, lane: str, baseline: str, lane_first: Sequence[bool], among: int) -> Iterator[str]:
+    """Blocks that resemble their neighbours, and a ratio that goes by the lanes' order, in one of ``among`` primaries."""
     correlation = autocorrelated(effect.logs)
     if correlation is not None:
         yield (
             f"neighbouring blocks are correlated (lag 1: {correlation:+.2f}, beyond 2/sqrt({effect.n})): "
             "the interval may be too narrow"
         )
-    carried = carried_over(effect.logs, lane_first)
+    carried = carried_over(effect.logs, lane_first, among)
     if carried:
         yield (
             f"the order of the lanes matters: the ratio is {math.expm1(carried.shift):+.1%} different where "
@@ -64,7 +64,7 @@ def dependence(effect: Effect, lane: str, baseline: str, lane_first: Sequence[bo
         )
 
 
-def carried_over(logs: Sequence[float], lane_first: Sequence[bool]) -> PositionEffect | None:
-    """The position effect, if it is large and certain enough to be told."""
+def carried_over(logs: Sequence[float], lane_first: Sequence[bool], among: int) -> PositionEffect | None:
+    """The position effect in one of ``among`` primaries, if it is large and certain enough to be told."""
     found = position_effect(logs, lane_first)
-    return found if found and found.p <= CARRY_OVER_P and abs(found.shift) >= CARRY_OVER_SHIFT else None
+    return found if found and found.p <= CARRY_OVER_P / among and abs(found.shift) >= CARRY_OVER_SHIFT else None

@@ -154,6 +154,7 @@ class _Trial:
         ]
         primaries = [c for c in self.contests if c.primary]
         rates = holm([[c.stage(k) for c in primaries] for k in range(len(self._plan))], self.alpha)
+        self.primaries = len(primaries)
         self._rates = {id(c): rate for c, rate in zip(primaries, rates, strict=True)}
         others = [stage for c in self.contests if not c.primary and (stage := c.final)]
         self._exploratory = benjamini_hochberg(others, self.alpha)
@@ -247,7 +248,7 @@ def _verdict(trial: _Trial, contest: Contest, findings: Sequence[Finding]) -> Ve
         baseline_value=typical(shelf, contest.baseline, metric.name, blocks) if blocks else None,
         headline=contest.primary and answer in DECIDED and not any(_stains(f, contest) for f in findings),
         more_blocks=more_blocks(stage, rate, trial.alpha, margin) if stage and answer == "inconclusive" else None,
-        notes=tuple(_notes(contest, stage, rate)),
+        notes=tuple(_notes(contest, stage, rate, trial.primaries)),
     )
 
 
@@ -280,7 +281,7 @@ def more_blocks(stage: Stage, rate: float, alpha: float, margin: float) -> int |
     return None if needed is None else max(1, needed - stage.effect.n)
 
 
-def _notes(contest: Contest, stage: Stage | None, rate: float) -> list[str]:
+def _notes(contest: Contest, stage: Stage | None, rate: float, primaries: int) -> list[str]:
     if contest.refusal:
         return [contest.refusal]
     notes = []
@@ -295,5 +296,5 @@ def _notes(contest: Contest, stage: Stage | None, rate: float) -> list[str]:
     notes += footnotes.robustness(stage.effect, stage.level(rate))
     if contest.primary:  # the other metrics of a trial share its blocks, and would repeat this five times
         lane_first = contest.pair.lane_first[: stage.effect.n]
-        notes += footnotes.dependence(stage.effect, contest.lane, contest.baseline, lane_first)
+        notes += footnotes.dependence(stage.effect, contest.lane, contest.baseline, lane_first, primaries)
     return notes
