@@ -90,14 +90,18 @@ def test_failed_trials_are_counted_with_reasons(build, run_check):
 
     (found,) = run_check("failed_trials", build(change))
     assert (found.severity, found.cells, found.lanes) == ("warning", (ONE,), ("new",))
-    assert found.evidence == {"failed": 3, "trials": 12, "reasons": {"fio was killed": 2, "garbage": 1}}
-    assert "3 of 12 trials failed: fio was killed (and 1 other reasons)" in found.message
+    assert found.evidence == {"failed": {f"{ONE} new": "3 of 12"}, "reasons": {"fio was killed": 2, "garbage": 1}}
+    assert found.message == ("3 of 48 trials failed, each voids its block: fio was killed (and 1 other reason)")
 
 
 def test_a_lane_without_a_good_trial_is_critical(build, run_check):
-    (found,) = run_check("failed_trials", build(where(of(TWO, "base"), failed="no device")))
-    assert (found.severity, found.cells, found.lanes) == ("critical", (TWO,), ("base",))
-    assert "all 12 of 12" in found.message
+    def change(o):
+        return replace(o, failed="no device") if of(TWO, "base")(o) or of(ONE, "new", 0)(o) else o
+
+    lost, some = run_check("failed_trials", build(change))
+    assert (lost.severity, lost.cells, lost.lanes) == ("critical", (TWO,), ("base",))
+    assert "all 12 trials failed: no device" in lost.message
+    assert (some.severity, some.cells, some.lanes) == ("warning", (ONE,), ("new",))
 
 
 # --- spread

@@ -1,37 +1,49 @@
 """Trials without figures: each voids its block for the lanes compared in it."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 
 from fairlane.checks.base import Check
-from fairlane.records import Evidence, Finding, Observation
+from fairlane.records import Evidence, Finding
 
 
 class FailedTrials(Check):
-    """Counted by cell and lane, with the reasons. Critical where a lane has no good trial at all in a cell."""
+    """Critical, one by one, where a lane has no good trial in a cell; all others together, with their reasons."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        cells: dict[str, dict[str, list[Observation]]] = defaultdict(lambda: defaultdict(list))
-        for trial in evidence.observations:
-            cells[trial.cell][trial.lane].append(trial)
+        tried = Counter((trial.cell, trial.lane) for trial in evidence.observations)
+        failures = [trial for trial in evidence.observations if trial.failed]
+        failed = Counter((trial.cell, trial.lane) for trial in failures)
+        lost = {place for place, count in failed.items() if count == tried[place]}
         names = {cell.key: cell.name for cell in evidence.cells()}
-        for key, lanes in cells.items():
-            for lane, trials in lanes.items():
-                reasons = Counter(trial.failed for trial in trials if trial.failed)
-                if not reasons:
-                    continue
-                failed = reasons.total()
-                none_left = failed == len(trials)
-                commonest, _ = reasons.most_common(1)[0]
-                others = f" (and {len(reasons) - 1} other reasons)" if len(reasons) > 1 else ""
-                yield self.finding(
-                    "critical" if none_left else "warning",
-                    f"{names.get(key, key)}, {lane}: {'all ' if none_left else ''}{failed} of {len(trials)} trials "
-                    f"failed: {commonest}{others}",
-                    cells=[key],
-                    lanes=[lane],
-                    evidence={"failed": failed, "trials": len(trials), "reasons": dict(reasons.most_common())},
-                )
+        for cell, lane in sorted(lost):
+            reasons = Counter(trial.failed for trial in failures if (trial.cell, trial.lane) == (cell, lane))
+            yield self.finding(
+                "critical",
+                f"{names.get(cell, cell)}, {lane}: all {failed[cell, lane]} trials failed: {_told(reasons)}",
+                cells=[cell],
+                lanes=[lane],
+                evidence={"trials": tried[cell, lane], "reasons": dict(reasons.most_common())},
+            )
+        some = [trial for trial in failures if (trial.cell, trial.lane) not in lost]
+        if some:
+            reasons = Counter(trial.failed for trial in some)
+            yield self.finding(
+                "warning",
+                f"{len(some)} of {tried.total()} trials failed, each voids its block: {_told(reasons)}",
+                cells=list(dict.fromkeys(trial.cell for trial in some)),
+                lanes=list(dict.fromkeys(trial.lane for trial in some)),
+                evidence={
+                    "failed": {f"{c} {lane}": f"{n} of {tried[c, lane]}" for (c, lane), n in failed.items()},
+                    "reasons": dict(reasons.most_common()),
+                },
+            )
+
+
+def _told(reasons: Counter[str]) -> str:
+    """The commonest reason, and that there are others."""
+    (commonest, _), others = reasons.most_common(1)[0], len(reasons) - 1
+    return commonest + (f" (and {others} other reason{'s' * (others > 1)})" if others else "")
 
 
 PLUGIN = FailedTrials()

@@ -49,7 +49,7 @@ def robustness(effect: Effect, level: float) -> Iterator[str]:
 
 
 def dependence(effect: Effect, lane: str, baseline: str, lane_first: Sequence[bool], among: int) -> Iterator[str]:
-    """Blocks that resemble their neighbours, and a ratio that goes by the lanes' order, in one of ``among`` primaries."""
+    """Blocks that resemble their neighbours; a ratio that goes by the lanes' order, in one of ``among`` primaries."""
     correlation = autocorrelated(effect.logs)
     if correlation is not None:
         yield (
