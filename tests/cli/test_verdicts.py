@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 
@@ -27,10 +28,11 @@ def folder(tmp_path_factory):
     return str(place / "done")
 
 
-def listed(capsys, *args):
+def listed(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict[str, Any]]:
     capsys.readouterr()
     assert run(["verdicts", *args, "--format", "json"]) == Exit.OK
-    return json.loads(capsys.readouterr().out)
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return rows
 
 
 def test_json_has_every_field_of_every_verdict(folder, capsys):

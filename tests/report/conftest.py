@@ -3,11 +3,13 @@
 import math
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairlane.records import Block, Evidence, Finding, Observation, Verdict
+from fairlane.report.bundle import write_reports
 from fairlane.stats.judge import judge
 from fairlane.study.load import parse_study
 
@@ -142,3 +144,9 @@ def make_case() -> MakeCase:
 @pytest.fixture(scope="session")
 def case(make_case: MakeCase) -> Case:
     return make_case()
+
+
+@pytest.fixture(scope="session")
+def write() -> Callable[[Case, Path], tuple[Path, Path]]:
+    """Writes a case's reports into a folder."""
+    return lambda case, folder: write_reports(case[0], case[1], case[2], folder)

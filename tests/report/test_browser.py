@@ -11,10 +11,9 @@ import shutil
 import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
-
-from fairlane.report.bundle import write_reports
 
 pytestmark = pytest.mark.browser
 
@@ -39,17 +38,17 @@ COMPLAINTS = {"Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICa
 class Browser:
     """One page in one Chromium. Everything it asks for or complains of is kept in ``events``."""
 
-    def __init__(self, profile):
+    def __init__(self, profile: Path) -> None:
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()
 
-        def wire():  # in the child: the pipe's ends become 3 and 4, whatever their numbers are
+        def wire() -> None:  # in the child: the pipe's ends become 3 and 4, whatever their numbers are
             ends = os.dup(to_read), os.dup(to_write)
             os.dup2(ends[0], 3)
             os.dup2(ends[1], 4)
 
         self.process = subprocess.Popen(
-            [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", "about:blank"],
             preexec_fn=wire,  # noqa: PLW1509 - no threads yet
             close_fds=False,
             stdout=subprocess.DEVNULL,
@@ -59,13 +58,14 @@ class Browser:
         os.close(to_write)
         self._watchdog = threading.Timer(120, self.process.kill)  # a reader of a dead browser's pipe sees its end
         self._watchdog.start()
-        self._buffer, self._last, self.events, self._session = b"", 0, [], None
+        self._buffer, self._last, self._session = b"", 0, ""
+        self.events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    def _message(self):
+    def _message(self) -> Any:
         while b"\0" not in self._buffer:
             chunk = os.read(self._read, 1 << 16)
             assert chunk, "Chromium ended"
@@ -73,9 +73,9 @@ class Browser:
         message, _, self._buffer = self._buffer.partition(b"\0")
         return json.loads(message)
 
-    def call(self, method, **params):
+    def call(self, method: str, **params: Any) -> Any:
         self._last += 1
-        request = {"id": self._last, "method": method, "params": params}
+        request: dict[str, Any] = {"id": self._last, "method": method, "params": params}
         if self._session:
             request["sessionId"] = self._session
         os.write(self._write, json.dumps(request).encode() + b"\0")
@@ -86,7 +86,7 @@ class Browser:
                 return message["result"]
             self.events.append(message)
 
-    def open(self, path, *, width=1280, dark=False):
+    def open(self, path: Path, *, width: int = 1280, dark: bool = False) -> None:
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
         )
@@ -97,24 +97,24 @@ class Browser:
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             self.events.append(self._message())
 
-    def ask(self, expression):
+    def ask(self, expression: str) -> Any:
         result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    def check(self, function):
+    def check(self, function: str) -> Any:
         """The complaints of a function of page_checks.js."""
         return self.ask(f"(() => {{ {CHECKS}; return {function}() }})()")
 
-    def screenshot(self):
+    def screenshot(self) -> bytes:
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
         return base64.b64decode(self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"])
 
-    def pdf(self):
+    def pdf(self) -> bytes:
         return base64.b64decode(self.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"])
 
-    def close(self):
+    def close(self) -> None:
         self._watchdog.cancel()
         self.process.terminate()
         try:
@@ -136,11 +136,11 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(case, tmp_path_factory):
-    return write_reports(*case, tmp_path_factory.mktemp("run"))[0]
+def page(case, tmp_path_factory, write):
+    return write(case, tmp_path_factory.mktemp("run"))[0]
 
 
-def keep(name, data):
+def keep(name: str, data: bytes) -> None:
     if folder := os.environ.get("FAIRLANE_SCREENSHOTS"):
         Path(folder, name).write_bytes(data)
 
@@ -171,8 +171,8 @@ def test_the_policy_would_stop_what_does_not_belong(browser, page):
 
 
 @pytest.mark.parametrize("nvme", ["NVMe/TCP", "NVMe/TCP over 25 GbE, four queues, header digest, jumbo frames"])
-def test_no_words_lie_over_others_in_the_figures(browser, make_case, tmp_path, nvme):
-    browser.open(write_reports(*make_case(nvme=nvme), tmp_path)[0])
+def test_no_words_lie_over_others_in_the_figures(browser, make_case, tmp_path, nvme, write):
+    browser.open(write(make_case(nvme=nvme), tmp_path)[0])
     assert browser.check("laidOver") == []
 
 
@@ -211,8 +211,8 @@ def test_it_prints(browser, page):
     keep("report.pdf", data)
 
 
-def test_a_hundred_cells_open_on_a_phone(browser, make_case, tmp_path):
-    path = write_reports(*make_case(sizes=25, blocks=20), tmp_path)[0]
+def test_a_hundred_cells_open_on_a_phone(browser, make_case, tmp_path, write):
+    path = write(make_case(sizes=25, blocks=20), tmp_path)[0]
     browser.open(path, width=360)
     assert browser.ask("document.documentElement.scrollWidth") <= 360
     assert browser.ask("document.querySelectorAll('section').length") == 10

@@ -9,6 +9,7 @@ import pytest
 from fairlane.report import model
 from fairlane.report.bars import bars, stacks
 from fairlane.report.forest import forest
+from fairlane.report.svg import Figure
 
 NS = "{http://www.w3.org/2000/svg}"
 
@@ -18,19 +19,19 @@ def report(case):
     return model.build(*case)
 
 
-def drawn(figure):
+def drawn(figure: Figure) -> ET.Element:
     return ET.fromstring(figure.svg)  # noqa: S314 - our own output
 
 
-def groups(figure):
+def groups(figure: Figure) -> list[ET.Element]:
     return [g for g in drawn(figure) if g.tag == f"{NS}g"]
 
 
-def nvme(report):
+def nvme(report: model.Report) -> model.Comparison:
     return next(c for c in report.answers if c.lane == "NVMe/TCP")
 
 
-def _marks(figure):
+def _marks(figure: Figure) -> list[float]:
     """x of the centre of each row's mark: its last path."""
     found = []
     for group in groups(figure):
@@ -43,7 +44,7 @@ def _marks(figure):
 def test_forest_marks_stand_in_the_order_of_their_ratios(report):
     comparison = nvme(report)
     marks = _marks(forest(comparison, "f"))
-    ratios = [r.ratio for r in comparison.rows]
+    ratios = [r.ratio or 0.0 for r in comparison.rows]
     assert len(marks) == 8
     assert sorted(range(8), key=marks.__getitem__) == sorted(range(8), key=ratios.__getitem__)
 
@@ -51,7 +52,7 @@ def test_forest_marks_stand_in_the_order_of_their_ratios(report):
 def test_forest_tells_every_verdict_in_words(report):
     comparison = nvme(report)
     for group, row in zip(groups(forest(comparison, "f")), comparison.rows, strict=True):
-        texts = [e.text for e in group if e.tag == f"{NS}text"]
+        texts = [e.text or "" for e in group if e.tag == f"{NS}text"]
         assert texts[0] == row.cell
         assert row.word in texts[1]
         assert row.symbol in texts[1]

@@ -4,6 +4,7 @@ import re
 import time
 from html.parser import HTMLParser
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -16,33 +17,35 @@ VOID = {"meta", "link", "br", "hr", "img", "input"}
 class Page(HTMLParser):
     """Elements with their attributes, text by element, and whether tags are balanced."""
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.elements, self.stack, self.words = [], [], []
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.stack: list[str] = []
+        self.words: list[str] = []
         self.feed(text)
         self.close()
         assert not self.stack
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
             self.stack.append(tag)
 
-    def handle_startendtag(self, tag, attrs):
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
         self.elements.append((tag, dict(attrs)))
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         assert self.stack.pop() == tag
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         if not {"style", "script"} & set(self.stack):
             self.words.append(data)
 
     @property
-    def text(self):
+    def text(self) -> str:
         return " ".join(" ".join(self.words).split())
 
-    def all(self, tag):
+    def all(self, tag: str) -> list[dict[str, str]]:
         return [a for t, a in self.elements if t == tag]
 
 

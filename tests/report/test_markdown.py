@@ -11,11 +11,11 @@ def source(case):
     return markdown.render(model.build(*case))
 
 
-def columns(line):
+def columns(line: str) -> int:
     return len(re.findall(r"(?<!\\)\|", line))
 
 
-def check_tables(text):
+def check_tables(text: str) -> None:
     """Every table has a header, a rule, and as many cells in each row."""
     blocks = [b.splitlines() for b in text.split("\n\n") if b.startswith("|")]
     assert blocks

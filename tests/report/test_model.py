@@ -90,7 +90,9 @@ def test_levels_come_from_the_verdicts_so_that_table_and_bar_agree(case):
 
 def test_cpu_by_place_is_the_mean_over_blocks(case):
     evidence, verdicts, findings = case
-    stack = model.build(evidence, verdicts, findings).sections[0].cpu.cells[0].stacks[1]
+    cpu = model.build(evidence, verdicts, findings).sections[0].cpu
+    assert cpu
+    stack = cpu.cells[0].stacks[1]
     seen = [o for o in evidence.observations if o.cell == evidence.study.cells()[0].key and o.lane == "iscsi"]
     assert stack.lane == "iSCSI"
     assert sum(stack.parts) == pytest.approx(sum(o.metrics["cpu_per_io"] for o in seen) / 6)
@@ -102,6 +104,7 @@ def test_a_place_that_nobody_knows_counts_as_other(case):
         replace(o, context={"cpu": {"by_place": {"generator": 5.0, "moon": 2.0}}}) for o in evidence.observations
     )
     cpu = model.build(replace(evidence, observations=odd), verdicts, findings).sections[0].cpu
+    assert cpu
     assert cpu.places == ("generator", "other")
     assert cpu.cells[0].stacks[0].parts == (5.0, 2.0)
 

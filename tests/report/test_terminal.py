@@ -1,5 +1,6 @@
 import io
 import re
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -9,7 +10,7 @@ from fairlane.records import Finding
 from fairlane.report.terminal import show
 
 
-def printed(case, *, terminal, width):
+def printed(case: Any, *, terminal: bool, width: int) -> str:
     out = io.StringIO()
     show(Console(file=out, force_terminal=terminal, width=width, color_system="truecolor" if terminal else None), *case)
     return out.getvalue()
