@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -38,11 +37,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def fairlane(*args: str, **options: object) -> "subprocess.Popen[str]":
+def fairlane(*args: str, under: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "fairlane", *args],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,  # type: ignore[call-overload]
-    )  # fmt: skip
+        [*under, sys.executable, "-m", "fairlane", *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def wait_for_trials(folder: Path, count: int) -> None:
@@ -304,23 +305,23 @@ def test_second_process_on_the_same_run_is_turned_away() -> None:
 # --- no room --------------------------------------------------------------------------------------------------------
 
 
-def small_files() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
-
-
 @pytest.fixture
 def small_disk(folder: Path) -> Iterator[Callable[[], None]]:
     """Mounts a disk on ``out`` that the run does not fit on; gives what makes it larger."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small disk needs root")
     Path("disk").mkdir()
+
+    def enlarge() -> None:
+        subprocess.run(["mount", "-o", "remount,size=50m", "disk"], check=True)
+
     mount = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=160k", "test", "disk"], check=False, capture_output=True
     )
     if mount.returncode:
         pytest.skip(f"cannot mount: {mount.stderr.decode()}")
     try:
-        yield lambda: subprocess.run(["mount", "-o", "remount,size=50m", "disk"], check=True) and None
+        yield enlarge
     finally:
         subprocess.run(["umount", "disk"], check=True)
 
@@ -341,7 +342,7 @@ def test_full_disk_ends_the_run_and_room_lets_it_go_on(small_disk: Callable[[], 
 
 
 def test_journal_that_may_not_grow_ends_the_run() -> None:
-    process = fairlane("run", "study.yaml", "--out", "out", "--jobs", "2", preexec_fn=small_files)
+    process = fairlane("run", "study.yaml", "--out", "out", "--jobs", "2", under=("prlimit", "--fsize=4000"))
     _, err = process.communicate(timeout=30)
     assert process.returncode == Exit.RUN_FAILED, err
     assert "Traceback" not in err

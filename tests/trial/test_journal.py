@@ -1,7 +1,6 @@
 import json
 import multiprocessing
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -24,18 +23,18 @@ def fill(folder: Path, *numbers: int) -> None:
             book.append("step", n=n, text="ä" * 10)
 
 
-def test_lines_are_there_in_order_with_their_time(tmp_path):
+def test_lines_are_there_in_order_with_their_time(tmp_path: Path) -> None:
     fill(tmp_path, 1, 2)
     fill(tmp_path, 3)
     assert events(tmp_path) == [1, 2, 3]
     assert all(event["type"] == "step" and event["at"].endswith("+00:00") for event in journal.read(tmp_path))
 
 
-def test_no_journal_is_an_empty_one(tmp_path):
+def test_no_journal_is_an_empty_one(tmp_path: Path) -> None:
     assert journal.read(tmp_path) == ()
 
 
-def test_last_line_torn_at_every_byte(tmp_path):
+def test_last_line_torn_at_every_byte(tmp_path: Path) -> None:
     fill(tmp_path, 1, 2)
     path = tmp_path / journal.NAME
     whole = path.read_bytes()
@@ -52,7 +51,7 @@ def test_last_line_torn_at_every_byte(tmp_path):
 
 
 @pytest.mark.parametrize("line", [b"{broken", b"\0\0\0", b"[1]", b"{}", b'{"type": 1}', b"", b"[" * 100_000, b"\xff"])
-def test_damage_in_the_middle_is_told_with_its_line(tmp_path, line):
+def test_damage_in_the_middle_is_told_with_its_line(tmp_path: Path, line: bytes) -> None:
     fill(tmp_path, 1, 2)
     path = tmp_path / journal.NAME
     first, second = path.read_bytes().splitlines()
@@ -65,7 +64,7 @@ def test_damage_in_the_middle_is_told_with_its_line(tmp_path, line):
     assert path.read_bytes() == damaged
 
 
-def test_two_writers_are_kept_apart_and_readers_are_not(tmp_path):
+def test_two_writers_are_kept_apart_and_readers_are_not(tmp_path: Path) -> None:
     with Journal(tmp_path) as book:
         book.append("step", n=1)
         with pytest.raises(FairlaneError, match="at work"), Journal(tmp_path):
@@ -80,7 +79,7 @@ def _hold(folder: Path, ready: "multiprocessing.synchronize.Event") -> None:
         signal.pause()
 
 
-def test_lock_dies_with_its_process(tmp_path):
+def test_lock_dies_with_its_process(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     ready = context.Event()
     other = context.Process(target=_hold, args=(tmp_path, ready))
@@ -114,13 +113,9 @@ with Journal(Path(sys.argv[1])) as book:
 """
 
 
-def fill_up(folder: Path, limit: int | None) -> list[str]:
-    def lower() -> None:
-        if limit:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
+def fill_up(folder: Path, *under: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", FILL_UP, folder], stdout=subprocess.PIPE, text=True, check=True, preexec_fn=lower
+        [*under, sys.executable, "-c", FILL_UP, folder], stdout=subprocess.PIPE, text=True, check=True, timeout=60
     )
     return done.stdout.splitlines()
 
@@ -135,26 +130,26 @@ def check_full(folder: Path, said: list[str], words: str) -> None:
     assert [json.loads(line)["n"] for line in whole.splitlines()] == list(range(count))
 
 
-def test_file_that_may_not_grow_is_cut_back_to_its_last_whole_line(tmp_path):
-    check_full(tmp_path, fill_up(tmp_path, 10_000), "may not grow")
+def test_file_that_may_not_grow_is_cut_back_to_its_last_whole_line(tmp_path: Path) -> None:
+    check_full(tmp_path, fill_up(tmp_path, "prlimit", "--fsize=10000"), "may not grow")
     fill(tmp_path, 99)  # room again
     assert events(tmp_path)[-1] == 99
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
-def test_full_disk_is_cut_back_to_its_last_whole_line(tmp_path):
+def test_full_disk_is_cut_back_to_its_last_whole_line(tmp_path: Path) -> None:
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64k", "fairlane-test", tmp_path], check=False, capture_output=True
     )
     if mounted.returncode:
         pytest.skip(f"cannot mount: {mounted.stderr.decode()}")
     try:
-        check_full(tmp_path, fill_up(tmp_path, None), "disk is full")
+        check_full(tmp_path, fill_up(tmp_path), "disk is full")
     finally:
         subprocess.run(["umount", tmp_path], check=True)
 
 
-def test_value_that_is_no_json_leaves_no_trace(tmp_path):
+def test_value_that_is_no_json_leaves_no_trace(tmp_path: Path) -> None:
     with Journal(tmp_path) as book:
         book.append("step", n=1)
         with pytest.raises(ValueError, match="JSON"):

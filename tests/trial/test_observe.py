@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from fairlane.platforms.fake import Fake
@@ -5,18 +8,22 @@ from fairlane.records import Block
 from fairlane.trial.observe import observe
 from fairlane.trial.watch import Estimate
 
-
-@pytest.fixture
-def block(new_run) -> Block:
-    return new_run().plan.blocks[0]
+NewRun = Callable[..., Any]
+"""Makes a run directory: conftest.py."""
 
 
 @pytest.fixture
-def outputs(new_run, block: Block) -> dict[str, bytes]:
+def block(new_run: NewRun) -> Block:
+    first: Block = new_run().plan.blocks[0]
+    return first
+
+
+@pytest.fixture
+def outputs(new_run: NewRun, block: Block) -> dict[str, bytes]:
     return Fake(new_run("other").plan.study)._outputs(block, "iscsi")
 
 
-def test_figures_of_a_good_trial(block, outputs) -> None:
+def test_figures_of_a_good_trial(block: Block, outputs: dict[str, bytes]) -> None:
     seen = observe(block, "iscsi", outputs)
     assert (seen.cell, seen.block, seen.lane) == (block.cell.key, 0, "iscsi")
     assert seen.position == block.order.index("iscsi")
@@ -34,7 +41,9 @@ def test_figures_of_a_good_trial(block, outputs) -> None:
         ({"fio.json": b"{"}, "cut off"),
     ],
 )
-def test_failed_trial_says_why_and_has_no_figures(block, outputs, change, reason) -> None:
+def test_failed_trial_says_why_and_has_no_figures(
+    block: Block, outputs: dict[str, bytes], change: dict[str, Any], reason: str
+) -> None:
     seen = observe(block, "iscsi", outputs | change)
     assert reason in seen.failed
     assert len(seen.failed) < 400
@@ -42,7 +51,7 @@ def test_failed_trial_says_why_and_has_no_figures(block, outputs, change, reason
     assert not seen.histograms
 
 
-def test_probe_snapshots_are_read(block, outputs) -> None:
+def test_probe_snapshots_are_read(block: Block, outputs: dict[str, bytes]) -> None:
     def snapshot(retransmits: int) -> bytes:
         return f"/proc/net/snmp:Tcp: InSegs RetransSegs\n/proc/net/snmp:Tcp: 100 {retransmits}\n".encode()
 
@@ -53,7 +62,7 @@ def test_probe_snapshots_are_read(block, outputs) -> None:
     assert "net" not in alone.context
 
 
-def test_time_left_follows_what_trials_took(new_run) -> None:
+def test_time_left_follows_what_trials_took(new_run: NewRun) -> None:
     run = new_run(platform="pace: 995ms")  # the fake platform expects 1 s a trial then
     estimate = Estimate(run.plan.study)
     estimate.due(run.plan.blocks, frozenset(), 1)

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,8 +9,11 @@ from fairlane.errors import FairlaneError, RunFailed
 from fairlane.trial import plan as plans
 from fairlane.trial.load import load_run
 
+NewRun = Callable[..., Any]
+"""Makes a run directory: conftest.py."""
 
-def test_plan_comes_back_as_it_was_written(new_run: Callable[..., "object"]) -> None:
+
+def test_plan_comes_back_as_it_was_written(new_run: NewRun) -> None:
     run = new_run(looks="[2, 4]", seed=9)
     plan = plans.read(run.folder)
     assert plan.blocks == run.plan.blocks
@@ -19,7 +23,7 @@ def test_plan_comes_back_as_it_was_written(new_run: Callable[..., "object"]) -> 
     assert sorted(p.name for p in run.folder.iterdir()) == ["raw", "run.json", "schedule.jsonl", "study.yaml"]
 
 
-def test_blocks_take_the_place_of_the_looks(new_run) -> None:
+def test_blocks_take_the_place_of_the_looks(new_run: NewRun) -> None:
     run = new_run(looks="[2, 4]")
     plan = plans.make(run.plan.study, run.plan.text, blocks=7)
     assert plan.looks == (7,)
@@ -28,7 +32,7 @@ def test_blocks_take_the_place_of_the_looks(new_run) -> None:
         plans.make(run.plan.study, run.plan.text, blocks=1)
 
 
-def test_stages_hold_the_cells_that_were_left_open(new_run) -> None:
+def test_stages_hold_the_cells_that_were_left_open(new_run: NewRun) -> None:
     plan = new_run(looks="[2, 4, 6]").plan
     one = frozenset({plan.blocks[0].cell.key})
     assert {b.index for b in plan.due([])} == {0, 1}
@@ -40,7 +44,7 @@ def test_stages_hold_the_cells_that_were_left_open(new_run) -> None:
     assert len(plan.due([frozenset()])) == 8
 
 
-def test_folder_in_use_is_refused_and_an_empty_one_taken(new_run, tmp_path: Path) -> None:
+def test_folder_in_use_is_refused_and_an_empty_one_taken(new_run: NewRun, tmp_path: Path) -> None:
     run = new_run()
     with pytest.raises(FairlaneError, match="already exists"):
         plans.create(run.folder, run.plan)
@@ -56,7 +60,7 @@ def test_folder_in_use_is_refused_and_an_empty_one_taken(new_run, tmp_path: Path
     assert not [p for p in tmp_path.iterdir() if p.name.endswith(".new")]
 
 
-def test_study_changed_in_the_run_is_refused(new_run) -> None:
+def test_study_changed_in_the_run_is_refused(new_run: NewRun) -> None:
     run = new_run()
     path = run.folder / "study.yaml"
     path.write_text(path.read_text().replace("1s", "2s"))
@@ -66,7 +70,7 @@ def test_study_changed_in_the_run_is_refused(new_run) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', "{broken", "[" * 100_000, "\ud800"])
-def test_hostile_run_json(new_run, text: str) -> None:
+def test_hostile_run_json(new_run: NewRun, text: str) -> None:
     run = new_run()
     (run.folder / "run.json").write_bytes(text.encode(errors="surrogatepass"))
     with pytest.raises(FairlaneError, match=r"run\.json"):
@@ -86,7 +90,7 @@ def test_hostile_run_json(new_run, text: str) -> None:
         '{"cell": [], "block": 0, "order": [], "seed": 1}',
     ],
 )
-def test_hostile_schedule(new_run, line: str) -> None:
+def test_hostile_schedule(new_run: NewRun, line: str) -> None:
     run = new_run()
     path = run.folder / "schedule.jsonl"
     path.write_text(path.read_text() + line + "\n")
@@ -107,7 +111,7 @@ def test_hostile_schedule(new_run, line: str) -> None:
         {"type": "look"},
     ],
 )
-def test_event_that_does_not_fit_is_told_with_its_line(new_run, event: dict[str, object]) -> None:
+def test_event_that_does_not_fit_is_told_with_its_line(new_run: NewRun, event: dict[str, object]) -> None:
     run = new_run()
     run.journal.write_text(json.dumps({"type": "start"}) + "\n" + json.dumps(event) + "\n")
     with pytest.raises(FairlaneError, match="does not fit") as raised:

@@ -2,8 +2,9 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,12 @@ from fairlane.errors import Exit, RunFailed
 from fairlane.platforms.base import Notify, Opened, RawTrial
 from fairlane.platforms.fake import Fake
 from fairlane.records import Block
+from fairlane.study.spec import Study
 from fairlane.trial import journal
 from fairlane.trial.load import load_run
+
+NewRun = Callable[..., Any]
+"""Makes a run directory: conftest.py."""
 
 BLOCKS = 12
 """Of the default small run: 4 cells, 3 blocks each."""
@@ -24,7 +29,7 @@ class Counting(Fake):
     asked: list[str]
     closed = 0
 
-    def __init__(self, study) -> None:
+    def __init__(self, study: Study) -> None:
         super().__init__(study)
         type(self).asked = []
         type(self).closed = 0
@@ -43,7 +48,7 @@ def kinds(folder: Path) -> list[str]:
     return [event["type"] for event in journal.read(folder)]
 
 
-def test_any_number_of_jobs_gives_the_same_bytes(new_run):
+def test_any_number_of_jobs_gives_the_same_bytes(new_run: NewRun) -> None:
     runs = [new_run("one"), new_run("four"), new_run("twelve")]
     for run, jobs in zip(runs, (1, 4, 12), strict=True):
         assert len(run.go(jobs=jobs).trials) == 3 * BLOCKS
@@ -54,14 +59,14 @@ def test_any_number_of_jobs_gives_the_same_bytes(new_run):
     assert first == second
 
 
-def test_another_seed_gives_other_figures(new_run):
+def test_another_seed_gives_other_figures(new_run: NewRun) -> None:
     one, two = new_run("one"), new_run("two", seed=2)
     one.go()
     two.go()
     assert one.result() != two.result()
 
 
-def test_observations_hold_no_wall_clock(new_run):
+def test_observations_hold_no_wall_clock(new_run: NewRun) -> None:
     run = new_run()
     run.go()
     line = json.loads(run.result().splitlines()[0])
@@ -69,7 +74,7 @@ def test_observations_hold_no_wall_clock(new_run):
     assert b"202" not in json.dumps(line["context"]).encode()
 
 
-def test_finished_run_is_left_alone(new_run):
+def test_finished_run_is_left_alone(new_run: NewRun) -> None:
     run = new_run()
     run.go()
     before = run.journal.read_bytes()
@@ -93,7 +98,7 @@ class DiesOnce(Counting):
             yield trial
 
 
-def test_dead_guest_costs_its_block_only_and_resume_brings_it_back(new_run):
+def test_dead_guest_costs_its_block_only_and_resume_brings_it_back(new_run: NewRun) -> None:
     whole, run = new_run("whole"), new_run()
     whole.go()
     DiesOnce.died = False
@@ -116,7 +121,7 @@ def test_dead_guest_costs_its_block_only_and_resume_brings_it_back(new_run):
     assert run.result() == whole.result()
 
 
-def test_three_failures_in_a_row_end_the_run(new_run):
+def test_three_failures_in_a_row_end_the_run(new_run: NewRun) -> None:
     run = new_run(platform="deaths: 100%")
     error = run.fail()
     assert "3 blocks in a row" in error.message
@@ -124,7 +129,7 @@ def test_three_failures_in_a_row_end_the_run(new_run):
     assert kinds(run.folder).count("block-failed") == 3
 
 
-def test_deaths_apart_do_not_end_the_run(new_run):
+def test_deaths_apart_do_not_end_the_run(new_run: NewRun) -> None:
     run = new_run(platform="deaths: 30%")
     error = run.fail(jobs=2)
     assert "blocks are missing" in error.message
@@ -138,7 +143,7 @@ class NeverOpens(Counting):
         raise RunFailed("no array", hint="plug it in")
 
 
-def test_platform_that_does_not_open_is_closed_and_leaves_a_run_that_resumes(new_run):
+def test_platform_that_does_not_open_is_closed_and_leaves_a_run_that_resumes(new_run: NewRun) -> None:
     run = new_run()
     assert run.fail(NeverOpens).hint == "plug it in"
     assert NeverOpens.closed == 1
@@ -162,7 +167,7 @@ class Invents(Fake):
 
 
 @pytest.mark.parametrize(("platform", "message"), [(Forgets, "no trial of lane"), (Invents, "unasked-for trial")])
-def test_platform_that_breaks_its_contract_fails_the_block(new_run, platform, message):
+def test_platform_that_breaks_its_contract_fails_the_block(new_run: NewRun, platform: type[Any], message: str) -> None:
     assert message in new_run().fail(platform).message
 
 
@@ -174,7 +179,7 @@ class Breaks(Counting):
         raise KeyError("bug")
 
 
-def test_bug_in_a_platform_is_not_swallowed_and_the_platform_is_closed(new_run):
+def test_bug_in_a_platform_is_not_swallowed_and_the_platform_is_closed(new_run: NewRun) -> None:
     run = new_run()
     with pytest.raises(ExceptionGroup) as raised:
         run.go(Breaks)
@@ -214,7 +219,7 @@ class Terminated(Interrupted):
 
 
 @pytest.mark.parametrize("platform", [Interrupted, Terminated])
-def test_signal_ends_in_order_and_nothing_is_lost(new_run, platform):
+def test_signal_ends_in_order_and_nothing_is_lost(new_run: NewRun, platform: type[Any]) -> None:
     whole, run = new_run("whole"), new_run()
     whole.go()
     platform.cleaned = 0
@@ -244,7 +249,7 @@ def cut(path: Path, trials: int) -> None:
     path.write_bytes(b"".join(kept))
 
 
-def test_journal_cut_anywhere_is_finished_to_the_same_result(new_run):
+def test_journal_cut_anywhere_is_finished_to_the_same_result(new_run: NewRun) -> None:
     whole = new_run("whole")
     whole.go()
     complete = whole.journal.read_bytes()
@@ -260,7 +265,7 @@ def test_journal_cut_anywhere_is_finished_to_the_same_result(new_run):
     assert whole.result() == another.result()
 
 
-def test_exact_platform_repeats_an_interrupted_block_whole(new_run):
+def test_exact_platform_repeats_an_interrupted_block_whole(new_run: NewRun) -> None:
     run = new_run()
     run.go()
     cut(run.journal, 4)
@@ -274,10 +279,10 @@ class Drifting(Fake):
 
     async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
         async for trial in super().run_block(block):
-            yield RawTrial(trial.lane, trial.outputs | {"fio.err": b"something new"})
+            yield RawTrial(trial.lane, {**trial.outputs, "fio.err": b"something new"})
 
 
-def test_exact_platform_that_does_not_repeat_is_journaled(new_run):
+def test_exact_platform_that_does_not_repeat_is_journaled(new_run: NewRun) -> None:
     run = new_run()
     run.go()
     cut(run.journal, 4)
@@ -293,7 +298,7 @@ class WallClock(Counting):
     repeats_exactly = False
 
 
-def test_wall_clock_platform_runs_the_missing_lanes_only_at_their_positions(new_run):
+def test_wall_clock_platform_runs_the_missing_lanes_only_at_their_positions(new_run: NewRun) -> None:
     run = new_run()
     run.go()
     cut(run.journal, 4)
@@ -309,7 +314,7 @@ def raw_file(folder: Path, number: int) -> Path:
 
 
 @pytest.mark.parametrize("damage", ["gone", "changed", "empty"])
-def test_damaged_raw_file_is_not_done(new_run, damage):
+def test_damaged_raw_file_is_not_done(new_run: NewRun, damage: str) -> None:
     run = new_run()
     run.go()
     before = run.result()
@@ -329,7 +334,7 @@ def test_damaged_raw_file_is_not_done(new_run, damage):
     assert run.result() == before
 
 
-def test_changed_machine_is_told_and_journaled(new_run):
+def test_changed_machine_is_told_and_journaled(new_run: NewRun) -> None:
     class Newer(Fake):
         async def open(self, notify: Notify) -> Opened:
             opened = await super().open(notify)
@@ -350,7 +355,7 @@ def test_changed_machine_is_told_and_journaled(new_run):
 UNEVEN = "noise: {sd: 1%}, effects: {nvme-tcp: {cells: {'* randread *': 3}}, local: {cells: {'* randread *': 3}}}"
 
 
-def test_only_undecided_cells_go_on_after_a_look(new_run):
+def test_only_undecided_cells_go_on_after_a_look(new_run: NewRun) -> None:
     run = new_run(platform=UNEVEN.replace("1%", "4%"), looks="[4, 6, 8]")
     told = run.go()
     assert len(told.looks) >= 2
@@ -364,7 +369,7 @@ def test_only_undecided_cells_go_on_after_a_look(new_run):
     assert evidence.complete
 
 
-def test_looks_already_taken_are_not_taken_again(new_run):
+def test_looks_already_taken_are_not_taken_again(new_run: NewRun) -> None:
     run = new_run(platform=UNEVEN.replace("1%", "4%"), looks="[4, 6, 8]")
     run.go()
     complete = run.journal.read_bytes()
@@ -377,7 +382,7 @@ def test_looks_already_taken_are_not_taken_again(new_run):
     assert all(".b004." in t or ".b005." in t or ".b006." in t or ".b007." in t for t in Counting.asked)
 
 
-def test_failing_trials_are_observations_and_the_run_ends(new_run):
+def test_failing_trials_are_observations_and_the_run_ends(new_run: NewRun) -> None:
     run = new_run(platform="failures: 20%")
     run.go()
     evidence = load_run(run.folder)
@@ -385,3 +390,13 @@ def test_failing_trials_are_observations_and_the_run_ends(new_run):
     assert 0 < len(failed) < len(evidence.observations)
     assert all("exit code 1: fio: io_u error" in o.failed and not o.metrics for o in failed)
     assert evidence.complete
+
+
+def test_platform_is_not_opened_where_nothing_is_left_to_run(new_run: NewRun) -> None:
+    run = new_run(looks="[3]")
+    run.go()
+    lines = run.journal.read_bytes().splitlines(keepends=True)
+    run.journal.write_bytes(b"".join(line for line in lines if b'"look"' not in line and b'"end"' not in line))
+    run.go(NeverOpens)
+    assert kinds(run.folder)[-2:] == ["look", "end"]
+    assert load_run(run.folder).complete

@@ -1,7 +1,9 @@
 import json
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fairlane.errors import FairlaneError
-from fairlane.records import Cell
+from fairlane.records import Cell, Figures
 from fairlane.stats.histogram import latency, percentile
 from fairlane.workloads.base import Garbage
 from fairlane.workloads.fio import PLUGIN, FioSpec
@@ -17,20 +19,20 @@ from fairlane.workloads.fio import PLUGIN, FioSpec
 needs_fio = pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
 
 
-def spec(**changes) -> FioSpec:
+def spec(**changes: Any) -> FioSpec:
     return FioSpec.model_validate(
         {"kind": "fio", "engine": "psync", "runtime": "200ms", "size": "4m", "rw": ["randread"], "bs": ["4k"]} | changes
     )
 
 
-def cell(**changes) -> Cell:
+def cell(**changes: Any) -> Cell:
     (only,) = spec(**changes).cells("main")
     return only
 
 
 def job(script: str) -> dict[str, str]:
     """The options of the job file that a script writes."""
-    lines = script.split("END-OF-JOB'\n")[1].split("\nEND-OF-JOB")[0].splitlines()
+    lines = script.split("END-OF-JOB'\n")[1].split("\nEND-OF-JOB", maxsplit=1)[0].splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
@@ -47,7 +49,7 @@ def run(script: str, folder: Path) -> dict[str, bytes]:
     return {f.name: f.read_bytes() for f in folder.iterdir() if f.is_file()} | {"status": str(status).encode()}
 
 
-def test_cells_are_every_combination_in_a_stable_order():
+def test_cells_are_every_combination_in_a_stable_order() -> None:
     matrix = spec(rw=["randread", "randrw"], bs=["4k", "8k"], engine="io_uring", iodepth=[1, 8], rwmixread=[70, 50])
     names = [c.name for c in matrix.cells("main")]
     assert names == [
@@ -75,12 +77,12 @@ def test_cells_are_every_combination_in_a_stable_order():
         ({"rw": ["rw"], "rate_iops": 2}, "70/30"),
     ],
 )
-def test_what_fio_would_misread_is_refused(change, message):
+def test_what_fio_would_misread_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         spec(**change)
 
 
-def test_script_asks_for_what_the_statistics_need():
+def test_script_asks_for_what_the_statistics_need() -> None:
     options = job(PLUGIN.script(cell(runtime="30s", ramp="5s"), "/dev/sdx", 7))
     for key in ("direct", "time_based", "lat_percentiles", "clat_percentiles", "slat_percentiles", "refill_buffers"):
         assert options[key] == "1"
@@ -89,7 +91,7 @@ def test_script_asks_for_what_the_statistics_need():
     assert "group_reporting" not in options
 
 
-def test_rate_is_split_by_the_mix():
+def test_rate_is_split_by_the_mix() -> None:
     assert job(PLUGIN.script(cell(rw=["randrw"], rate_iops=500), "/dev/sdx", 1))["rate_iops"] == "350,150"
     assert job(PLUGIN.script(cell(rate_iops=500), "/dev/sdx", 1))["rate_iops"] == "500,500"
 
@@ -97,14 +99,14 @@ def test_rate_is_split_by_the_mix():
 @pytest.mark.parametrize(
     "device", ["sdx", "/dev/a\nb", "/dev/a;b", "/dev/a#b", "/dev/$HOME", "/dev/a\\b", "/dev/a ", ""]
 )
-def test_device_that_a_job_file_cannot_carry_is_refused(device):
+def test_device_that_a_job_file_cannot_carry_is_refused(device: str) -> None:
     with pytest.raises(FairlaneError):
         PLUGIN.script(cell(), device, 1)
 
 
 @settings(deadline=None)
 @given(st.text(max_size=40))
-def test_no_device_name_reaches_the_shell_or_another_option(name):
+def test_no_device_name_reaches_the_shell_or_another_option(name: str) -> None:
     try:
         script = PLUGIN.script(cell(), f"/dev/{name}", 1)
     except FairlaneError:
@@ -114,7 +116,7 @@ def test_no_device_name_reaches_the_shell_or_another_option(name):
 
 
 @needs_fio
-def test_real_fio_is_read(disk, tmp_path):
+def test_real_fio_is_read(disk: Path, tmp_path: Path) -> None:
     point = cell(rw=["randrw"], numjobs=[2], ramp="50ms")
     outputs = run(PLUGIN.script(point, str(disk), 3), tmp_path / "out")
     assert outputs["status"] == b"0", outputs["fio.err"]
@@ -149,7 +151,7 @@ def offsets(script: str, folder: Path) -> list[list[int]]:
 
 
 @needs_fio
-def test_block_seed_decides_the_addresses(disk, tmp_path):
+def test_block_seed_decides_the_addresses(disk: Path, tmp_path: Path) -> None:
     """The heart of common random numbers: lanes of a block see the same addresses, the next block sees others."""
     point = cell(numjobs=[2])
     first = offsets(PLUGIN.script(point, str(disk), 7), tmp_path / "a")
@@ -166,16 +168,16 @@ def test_block_seed_decides_the_addresses(disk, tmp_path):
 
 @needs_fio
 @pytest.mark.parametrize("size", ["4m", None])
-def test_sequential_jobs_work_on_regions_of_their_own(disk, tmp_path, size):
+def test_sequential_jobs_work_on_regions_of_their_own(disk: Path, tmp_path: Path, size: str | None) -> None:
     point = cell(rw=["read"], numjobs=[3], size=size)
     logs = offsets(PLUGIN.script(point, str(disk), 7), tmp_path / "out")
     starts = sorted(min(log) for log in logs)
     assert starts[0] == 0
-    assert all(b - a >= 4 * 2**20 // 3 - 65536 for a, b in zip(starts, starts[1:], strict=False))
+    assert all(b - a >= 4 * 2**20 // 3 - 65536 for a, b in pairwise(starts))
 
 
 @needs_fio
-def test_rate_split_holds_in_a_real_run(disk, tmp_path):
+def test_rate_split_holds_in_a_real_run(disk: Path, tmp_path: Path) -> None:
     point = cell(rw=["randrw"], rate_iops=1000, runtime="1s")
     figures = PLUGIN.observe(point, run(PLUGIN.script(point, str(disk), 3), tmp_path / "out"))
     ios = figures.context["fio"]["ios"]
@@ -184,7 +186,7 @@ def test_rate_split_holds_in_a_real_run(disk, tmp_path):
 
 
 @needs_fio
-def test_prefill_writes_the_whole_part(disk, tmp_path):
+def test_prefill_writes_the_whole_part(disk: Path, tmp_path: Path) -> None:
     script = PLUGIN.prepare(cell(size="2m"), str(disk))
     assert run(script, tmp_path / "out")["status"] == b"0"
     content = disk.read_bytes()
@@ -194,7 +196,7 @@ def test_prefill_writes_the_whole_part(disk, tmp_path):
 
 
 @needs_fio
-def test_missing_device_fails_with_fios_reason(tmp_path):
+def test_missing_device_fails_with_fios_reason(tmp_path: Path) -> None:
     outputs = run(PLUGIN.script(cell(size=None), str(tmp_path / "absent"), 1), tmp_path / "out")
     assert outputs["status"] != b"0"
     with pytest.raises(Garbage):
@@ -204,14 +206,14 @@ def test_missing_device_fails_with_fios_reason(tmp_path):
 # --- what may stand in fio.json -----------------------------------------------------------------------------------
 
 
-def side(ios: int, lat: float, bins: dict[str, int]) -> dict:
+def side(ios: int, lat: float, bins: dict[str, int]) -> dict[str, Any]:
     return {
         "io_bytes": ios * 4096, "runtime": 1000 if ios else 0, "total_ios": ios, "short_ios": 0, "drop_ios": 0,
         "lat_ns": {"mean": lat, "N": ios, "bins": bins},
     }  # fmt: skip
 
 
-def whole(*jobs: tuple[dict, dict]) -> dict:
+def whole(*jobs: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
     return {
         "fio version": "fio-3.33",
         "jobs": [{"jobname": "j", "error": 0, "read": r, "write": w, "usr_cpu": 1.0, "sys_cpu": 2.0} for r, w in jobs],
@@ -221,12 +223,12 @@ def whole(*jobs: tuple[dict, dict]) -> dict:
 GOOD = whole((side(900, 1000.0, {"1000": 900}), side(100, 9000.0, {"9000": 100})))
 
 
-def read(report) -> object:
+def read(report: Any) -> Figures:
     raw = report if isinstance(report, bytes) else json.dumps(report).encode()
     return PLUGIN.observe(cell(), {"fio.json": raw})
 
 
-def test_percentiles_come_from_merged_bins_and_the_mean_is_weighted_by_ios():
+def test_percentiles_come_from_merged_bins_and_the_mean_is_weighted_by_ios() -> None:
     figures = read(GOOD)
     assert figures.metrics["iops"] == 1000
     assert figures.metrics["lat_mean"] == 0.9 * 1000 + 0.1 * 9000
@@ -238,16 +240,16 @@ def test_percentiles_come_from_merged_bins_and_the_mean_is_weighted_by_ios():
     assert figures.context["generator"] == {"user": 10_000.0, "kernel": 20_000.0}  # 1 % and 2 % of a second, 1000 I/Os
 
 
-def test_warnings_before_the_report_are_tolerated_and_kept():
+def test_warnings_before_the_report_are_tolerated_and_kept() -> None:
     figures = read(b"fio: warning, something {odd}\nnote: both iodepth\n" + json.dumps(GOOD).encode() + b"\n")
     assert figures.metrics == read(GOOD).metrics
     assert "something {odd}" in figures.context["fio"]["warnings"]
 
 
-def edited(path: str, value) -> dict:
-    report = json.loads(json.dumps(GOOD))
+def edited(path: str, value: Any) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(json.dumps(GOOD))
     *steps, last = path.split("/")
-    place = report
+    place: Any = report
     for step in steps:
         place = place[int(step)] if isinstance(place, list) else place[step]
     place[last] = value
@@ -282,12 +284,12 @@ def edited(path: str, value) -> dict:
         (whole((side(9, 1.0, {}), side(0, 0.0, {}))), "latency bins"),
     ],
 )
-def test_garbage_is_named(report, reason):
+def test_garbage_is_named(report: Any, reason: str) -> None:
     with pytest.raises(Garbage, match=reason):
         read(report)
 
 
-def test_no_file_is_garbage():
+def test_no_file_is_garbage() -> None:
     with pytest.raises(Garbage, match=r"no fio\.json"):
         PLUGIN.observe(cell(), {})
 
@@ -306,11 +308,10 @@ PATHS = (
 
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(st.binary(max_size=200), plain, st.builds(edited, st.sampled_from(PATHS), plain)))
-def test_hostile_output_is_read_or_garbage_and_nothing_else(report):
+def test_hostile_output_is_read_or_garbage_and_nothing_else(report: Any) -> None:
     try:
         figures = read(report)
-    except Garbage as reason:
-        assert str(reason)
-    else:
-        assert all(0 <= value < float("inf") for value in figures.metrics.values())
-        json.dumps(figures.context, allow_nan=False)
+    except Garbage:
+        return
+    assert all(0 <= value < float("inf") for value in figures.metrics.values())
+    json.dumps(figures.context, allow_nan=False)

@@ -69,7 +69,8 @@ def command(
         print_json(report) if output == "json" else _print(report, output)
         _refuse(platform.problems())
         return
-    _refuse(platform.problems())
+    if not _ended(folder):
+        _refuse(platform.problems())
     if not plans.is_run(folder):
         plans.create(folder, plan)
     tell(f"run directory: {folder}")
@@ -132,17 +133,16 @@ _AS_BEGUN = "a run is finished as it was begun: leave the option away, or begin 
 
 
 def _newest_unfinished(wanted: "Plan", ref: str) -> Path:
-    from fairlane.trial import journal
     from fairlane.trial import plan as plans
 
     mine = []
     for folder in sorted(RUNS.glob("*/")) if RUNS.is_dir() else ():
         try:
             if plans.is_run(folder) and plans.read(folder).sha256 == wanted.sha256:
-                mine.append((plans.created(folder), folder, journal.read(folder)))
+                mine.append((plans.created(folder), folder, _ended(folder)))
         except FairlaneError as error:
             tell(f"passed over: {error}")
-    open_runs = [run for run in mine if not any(event["type"] == "end" for event in run[2])]
+    open_runs = [(begun, folder) for begun, folder, ended in mine if not ended]
     if not open_runs:
         found = f"{len(mine)} finished" if mine else "none at all"
         raise FairlaneError(
@@ -150,7 +150,14 @@ def _newest_unfinished(wanted: "Plan", ref: str) -> Path:
             where=ref,
             hint="name the run: fairlane run --resume DIRECTORY",
         )
-    return max(open_runs, key=lambda run: run[:2])[1]
+    return max(open_runs)[1]
+
+
+def _ended(folder: Path) -> bool:
+    """The run came to its end: what is left is reading it, which needs nothing of this machine."""
+    from fairlane.trial import journal
+
+    return any(event["type"] == "end" for event in journal.read(folder))
 
 
 def _refuse(problems: list[FairlaneError]) -> None:

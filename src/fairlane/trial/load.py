@@ -94,8 +94,8 @@ def load_run(folder: Path) -> Evidence:
         seed=plan.study.design.seed,
         blocks=due,
         observations=in_order(seen for trial, seen in state.observations.items() if trial in trials),
-        description=_json(folder / "description.json"),
-        fingerprint=_json(folder / "fingerprint.json"),
+        description=read_json(folder / "description.json"),
+        fingerprint=read_json(folder / "fingerprint.json"),
         events=tuple(others) + tuple({"type": "damaged", "trial": trial} for trial in state.damaged),
         modelled=bool(begun.get("modelled", platform.modelled)),
         emulated=bool(begun.get("emulated", platform.emulated)),
@@ -103,7 +103,8 @@ def load_run(folder: Path) -> Evidence:
     )
 
 
-def _json(path: Path) -> Mapping[str, Any]:
+def read_json(path: Path) -> Mapping[str, Any]:
+    """The object in ``path``; empty if there is no such file. Raises FairlaneError."""
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -20,7 +20,7 @@ from fairlane.stats.judge import open_cells
 from fairlane.trial import raw
 from fairlane.trial.files import storing, write_atomic
 from fairlane.trial.journal import Journal
-from fairlane.trial.load import done, in_order
+from fairlane.trial.load import done, in_order, read_json
 from fairlane.trial.observe import observe
 from fairlane.trial.plan import Plan
 from fairlane.trial.watch import Watch
@@ -105,11 +105,14 @@ class Runner:
         return [b for b in blocks if any(b.trial_id(lane) not in self.seen for lane in b.order)]
 
     async def run(self) -> None:
-        """Open the platform, carry out what is due look by look, close the platform."""
+        """Open the platform (if anything is to be run), carry out what is due look by look, close the platform."""
+        opened = False
         try:
-            await self._open()
             while True:
                 due = self.plan.due(self.opened)
+                if not opened and self._missing(due):
+                    await self._open()
+                    opened = True
                 self.watch.due(due, frozenset(self.seen), self.workers)
                 await self._carry_out(self._missing(due))
                 if missing := self._missing(due):
@@ -130,7 +133,7 @@ class Runner:
         opened = await self.platform.open(self.watch.note)
         fingerprint = json.loads(json.dumps(opened.fingerprint))  # as it will be read back: tuples are lists
         path = self.folder / "fingerprint.json"
-        before = json.loads(path.read_bytes()) if path.exists() else None
+        before = read_json(path) if path.exists() else None
         if before is None:
             for name, value in (("description.json", opened.description), ("fingerprint.json", fingerprint)):
                 with storing(self.folder / name):
