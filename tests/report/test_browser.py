@@ -216,3 +216,9 @@ def test_a_hundred_cells_open_on_a_phone(browser, make_case, tmp_path, write):
     browser.open(path, width=360)
     assert browser.ask("document.documentElement.scrollWidth") <= 360
     assert browser.ask("document.querySelectorAll('section').length") == 10
+
+
+def test_beside_the_forest_plot_no_column_is_cut_off(browser, page):
+    browser.open(page)
+    wider = "[...document.querySelectorAll('.compare .scroll')].map(e => e.scrollWidth - e.clientWidth)"
+    assert browser.ask(wider) == [0, 0]

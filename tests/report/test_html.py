@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
@@ -119,7 +120,7 @@ def test_html_and_markdown_say_the_same(case, page):
     report = model.build(*case)
     plain = re.sub(r"\\(?=[^\w\s])", "", markdown.render(report)).replace("&lt;", "<").replace("&amp;", "&")
     told = [*report.sureness, *report.method]
-    told += [c.summary for c in report.answers] + [f.message for f in report.findings]
+    told += [c.summary for c in report.answers] + [f.message for g in report.findings for f in g.items]
     told += [meaning for _, _, meaning in report.words] + [b.text for b in report.banners]
     for sentence in told:
         assert sentence in page.text
@@ -168,3 +169,10 @@ def test_a_large_study_is_quick_and_small(make_case):
     text = html.render(model.build(*case))
     assert time.process_time() - started < 5
     assert len(text.encode()) < 2_000_000
+
+
+def test_the_tail_is_pictured_only_where_every_lane_has_one(case):
+    evidence, verdicts, findings = case
+    assert 'id="bars-1-lat_p99"' not in html.render(model.build(evidence, verdicts, findings))  # no histograms here
+    p99 = [replace(v, metric="lat_p99") for v in verdicts if v.metric == "lat_mean"]
+    assert 'id="bars-1-lat_p99"' in html.render(model.build(evidence, (*verdicts, *p99), findings))

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from fairlane.metrics import METRICS
+from fairlane.records import Finding
 from fairlane.report import lanes, model
 from fairlane.report.text import DASH
 
@@ -13,11 +14,11 @@ def test_the_baseline_is_never_compared_with_itself(case):
 
 
 def test_the_answers_say_what_is_true_of_the_lanes(case):
-    """Five wins, a tie, a loss, and one cell lost in noise: the effects chosen in conftest."""
+    """Four wins, a win too small to matter, a tie, a loss, and one lost in noise: the effects in conftest."""
     nvme = next(c for c in model.build(*case).answers if c.lane == "NVMe/TCP")
     words = [row.word for row in nvme.rows]
-    assert words == ["faster", "faster", "faster", "tie", "faster", "faster", "slower", "inconclusive"]
-    assert dict(nvme.words) == {"faster": 5, "slower": 1, "tie": 1, "inconclusive": 1}
+    assert words == ["faster", "faster", "faster", "tie", "different-but-small", "faster", "slower", "inconclusive"]
+    assert dict(nvme.words) == {"faster": 4, "slower": 1, "different-but-small": 1, "tie": 1, "inconclusive": 1}
 
 
 def test_a_critical_finding_takes_the_headline_away_and_is_told(case):
@@ -28,8 +29,8 @@ def test_a_critical_finding_takes_the_headline_away_and_is_told(case):
     assert dict(local.words) == {"faster": 7}
     assert "withheld in 1 because of a critical finding (4k randread qd1)" in local.summary
     assert report.findings[0].severity == "critical"
-    assert report.findings[0].where == "4k randread qd1 · local"
-    assert ("by.lo", "3") in report.findings[0].evidence
+    assert report.findings[0].items[0].where == "4k randread qd1 · local"
+    assert ("by.lo", "3") in report.findings[0].items[0].evidence
 
 
 @pytest.mark.parametrize(
@@ -171,3 +172,27 @@ def test_cells_stand_in_the_order_of_the_study_not_of_the_schedule(case):
 def test_the_baseline_has_the_quiet_colour(case):
     bars = model.build(*case).sections[0].levels[0].cells[0].bars
     assert [(bar.lane, bar.index) for bar in bars] == [("local", 1), ("iSCSI", 0), ("NVMe/TCP", 2)]
+
+
+def test_findings_of_one_check_stand_together_and_name_nothing_twice(make_case):
+    keys = [cell.key for cell in make_case()[0].study.cells()]
+    told = (
+        Finding("bound", "warning", "4k randread qd1: fio is the limit on local", (keys[0],), ("local",)),
+        Finding("spread", "critical", "two modes", (keys[1],)),
+        Finding("bound", "warning", "fio is the limit", tuple(keys), ("local", "nvme-tcp")),
+    )
+    groups = model.build(*make_case(findings=told)).findings
+    assert [(g.severity, g.check, len(g.items)) for g in groups] == [("critical", "spread", 1), ("warning", "bound", 2)]
+    assert [f.where for f in groups[1].items] == [
+        "",
+        "4k randread qd1, 4k randread qd16, 64k randread qd1, 64k randread qd16, 4k randwrite qd1 and 3 more cells"
+        " · local, NVMe/TCP",
+    ]
+
+
+def test_long_lists_of_the_fingerprint_are_kept_apart(case):
+    evidence, verdicts, findings = case
+    packages = {f"lib{i}": f"1.{i}" for i in range(40)}
+    report = model.build(replace(evidence, fingerprint={"qemu": "7.2", "packages": packages}), verdicts, findings)
+    assert dict(report.provenance) == {"run": "demo-run", "study": "demo", "seed": "7", "qemu": "7.2"}
+    assert report.inventories == (("packages", tuple(packages.items())),)

@@ -31,7 +31,7 @@ def test_a_narrow_terminal_is_not_exceeded(case):
 def test_answer_table_and_findings_are_there(case):
     text = " ".join(printed(case, terminal=False, width=80).split())
     assert text.startswith("Modelled: a virtual clock.")
-    assert "NVMe/TCP against iSCSI in 8 cells: faster in 5" in text
+    assert "NVMe/TCP against iSCSI in 8 cells: faster in 4" in text
     assert "4k randread qd1 5,416 6,151 +13.09 % to +14.05 % ▲ faster ≥ 13.0 %" in text
     assert "critical: 3 packets were dropped during the trial. (4k randread qd1 · local)" in text
 

@@ -52,7 +52,9 @@ def render(report: Report) -> str:
 
 
 def _pictured(levels: tuple[Levels, ...]) -> list[Levels]:
-    """The metrics worth a picture: the primary and a latency, the tail where it can be told. Tables have the rest."""
+    """Worth a picture: the primary metric and a latency, the tail where it is told for all. Tables have the rest."""
     by_name = {entry.metric: entry for entry in levels}
-    latency = by_name.get("lat_p99") or by_name.get("lat_mean")
+    tail = by_name.get("lat_p99")
+    told = tail and all(bar.value is not None for cell in tail.cells for bar in cell.bars)
+    latency = tail if told else by_name.get("lat_mean", tail)
     return [entry for i, entry in enumerate(levels) if i == 0 or entry is latency]

@@ -47,6 +47,7 @@ def render(report: Report) -> str:
         fence(report.study_text),
         "Versions and hashes under which these figures were made:",
         table(("Fingerprint", "Value"), report.provenance),
+        *(table((name, "Value"), rows) for name, rows in report.inventories),
         "## Trials and raw files",
         "Each number is a block and links to that trial's raw outputs, relative to the run directory.",
         *_trials(report),
@@ -121,12 +122,13 @@ def _figure_table(data: Table) -> str:
 def _findings(report: Report) -> list[str]:
     if not report.findings:
         return ["No check has found anything."]
-    parts = []
-    for f in report.findings:
-        where = f" ({md(f.where)})" if f.where else ""
-        evidence = "".join(f"\n  - {md(key)}: {md(value)}" for key, value in f.evidence)
-        parts.append(f"- **{f.severity}**: {md(f.message)}{where} (check {md(f.check)}){evidence}")
-    return ["\n".join(parts)]
+    lines = []
+    for g in report.findings:
+        for f in g.items:
+            where = f" ({md(f.where)})" if f.where else ""
+            lines.append(f"- **{g.severity}**: {md(f.message)}{where}; check {md(g.check)}")
+            lines += [f"  - {md(key)}: {md(value)}" for key, value in f.evidence]
+    return ["\n".join(lines)]
 
 
 def _lanes(report: Report) -> list[str]:

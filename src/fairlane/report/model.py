@@ -86,11 +86,19 @@ class Section:
 class FindingView:
     """A finding with the names a reader knows."""
 
-    severity: str
-    check: str
     message: str
     where: str
+    """Cells and lanes, unless the message names them."""
     evidence: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class FindingGroup:
+    """What one check found at one severity."""
+
+    severity: str
+    check: str
+    items: tuple[FindingView, ...]
 
 
 @dataclass(frozen=True)
@@ -122,7 +130,8 @@ class Report:
     banners: tuple[Banner, ...]
     sections: tuple[Section, ...]
     sureness: tuple[str, ...]
-    findings: tuple[FindingView, ...]
+    findings: tuple[FindingGroup, ...]
+    """The gravest first."""
     lanes: tuple[Lane, ...]
     lane_table: LaneTable
     platform: tuple[tuple[str, str], ...]
@@ -134,12 +143,18 @@ class Report:
     commands: tuple[str, ...]
     study_text: str
     provenance: tuple[tuple[str, str], ...]
+    inventories: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    """Long lists of the fingerprint, by name: the packages of an image."""
     trials: tuple[TrialRow, ...]
 
     @property
     def answers(self) -> tuple[Comparison, ...]:
         """The primary comparisons of all workloads."""
         return tuple(c for s in self.sections for c in s.primary)
+
+
+_LONG = 12
+"""Entries of a part of the fingerprint from which on it is folded away."""
 
 
 def build(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding]) -> Report:
@@ -164,6 +179,7 @@ def build(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Fi
         commands=prose.commands(evidence),
         study_text="",
         provenance=_provenance(evidence),
+        inventories=tuple((name, tuple(flatten(part).items())) for name, part in _long(evidence.fingerprint).items()),
         trials=_trials(evidence, label),
     )
     whole = scrub(evidence.study_text, longest=200_000)
@@ -247,20 +263,21 @@ def _anchors(evidence: Evidence) -> dict[str, str]:
     return {cell.key: f"trials-{n}" for n, cell in enumerate(evidence.study.cells(), start=1)}
 
 
-def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[str, str]) -> tuple[FindingView, ...]:
-    names = {cell.key: cell.name if len(evidence.study.workloads) == 1 else f"{cell.workload}: {cell.name}"
-             for cell in evidence.study.cells()}  # fmt: skip
+def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[str, str]) -> tuple[FindingGroup, ...]:
+    several = len(evidence.study.workloads) > 1
+    names = {c.key: f"{c.workload}: {c.name}" if several else c.name for c in evidence.study.cells()}
     rank = {"critical": 0, "warning": 1, "info": 2}
-
-    def where(finding: Finding) -> str:
+    groups: dict[tuple[str, str], list[FindingView]] = {}
+    for finding in sorted(findings, key=lambda f: rank[f.severity]):
         cells = [names.get(c, c) for c in finding.cells]
+        if all(cell in finding.message for cell in cells):
+            cells = []
         listed = ", ".join(cells) if len(cells) <= 6 else f"{', '.join(cells[:5])} and {len(cells) - 5} more cells"
-        return " · ".join(x for x in (listed, ", ".join(label.get(n, n) for n in finding.lanes)) if x)
-
-    return tuple(
-        FindingView(f.severity, f.check, f.message, where(f), tuple(flatten(f.evidence).items()))
-        for f in sorted(findings, key=lambda f: rank[f.severity])
-    )
+        lanes_ = [label.get(n, n) for n in finding.lanes if label.get(n, n) not in finding.message]
+        where = " · ".join(x for x in (listed, ", ".join(lanes_)) if x)
+        view = FindingView(finding.message, where, tuple(flatten(finding.evidence).items()))
+        groups.setdefault((finding.severity, finding.check), []).append(view)
+    return tuple(FindingGroup(severity, check, tuple(items)) for (severity, check), items in groups.items())
 
 
 def _metrics(verdicts: Sequence[Verdict]) -> tuple[tuple[str, str], ...]:
@@ -270,7 +287,12 @@ def _metrics(verdicts: Sequence[Verdict]) -> tuple[tuple[str, str], ...]:
 
 def _provenance(evidence: Evidence) -> tuple[tuple[str, str], ...]:
     own = {"run": evidence.name, "study": evidence.study.name, "seed": evidence.seed}
-    return tuple(flatten({**own, **evidence.fingerprint}).items())
+    short = {name: part for name, part in evidence.fingerprint.items() if name not in _long(evidence.fingerprint)}
+    return tuple(flatten({**own, **short}).items())
+
+
+def _long(tree: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {name: part for name, part in tree.items() if isinstance(part, Mapping) and len(flatten(part)) > _LONG}
 
 
 def _trials(evidence: Evidence, label: Mapping[str, str]) -> tuple[TrialRow, ...]:

@@ -40,8 +40,8 @@ def change(ratio: float, decimals: int = 1) -> str:
     """A ratio as a signed change: 1.118 -> ``+11.8 %``."""
     if ratio > _BOUND:
         return "no upper limit"
-    text = f"{(ratio - 1) * 100:+.{decimals}f}".replace("-", MINUS)
-    return f"{'±' + text[1:] if float(text[1:]) == 0 else text} %"
+    text = f"{(ratio - 1) * 100:+,.{decimals}f}".replace("-", MINUS)
+    return f"{'±' + text[1:] if not text[1:].strip('0.') else text} %"
 
 
 def interval(low: float | None, high: float | None) -> str:
@@ -82,7 +82,7 @@ def at_least(verdict: Verdict) -> str:
         return ""
     decimals = _decimals(end - 1)
     steps = math.floor(round(abs(end - 1) * 10 ** (decimals + 2), 6))
-    return f"at least {steps / 10**decimals:.{decimals}f} %" if steps else "more than 0 %"
+    return f"at least {steps / 10**decimals:,.{decimals}f} %" if steps else "more than 0 %"
 
 
 def coverage(level: float) -> str:

@@ -95,7 +95,7 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     if held := [v for v in verdicts if phrases.withheld(v)]:
         said.append(f"{count(len(held), 'decided verdict')} withheld from the headline because of critical findings.")
     sums = [(s, sum(f.severity == s for f in findings)) for s in ("critical", "warning", "info")]
-    told = ", ".join(f"{n} {s}" for s, n in sums if n)
+    told = ", ".join(count(n, s) if s == "warning" else f"{n} {s}" for s, n in sums if n)
     said.append(f"Checks of comparability and plausibility found: {told}." if told else "No check has found anything.")
     return tuple(said)
 

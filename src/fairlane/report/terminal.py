@@ -49,9 +49,10 @@ def show(console: Console, evidence: Evidence, verdicts: Sequence[Verdict], find
         say(Text(f"• {line}"))
     if report.findings:
         say()
-    for finding in report.findings:
-        where = f" ({finding.where})" if finding.where else ""
-        say(Text.assemble((f"{finding.severity}: ", _COLOUR[finding.severity]), finding.message, where))
+    for group in report.findings:
+        for finding in group.items:
+            where = f" ({finding.where})" if finding.where else ""
+            say(Text.assemble((f"{group.severity}: ", _COLOUR[group.severity]), finding.message, where))
 
 
 def _table(c: Comparison, workload: str) -> Table:

@@ -82,7 +82,7 @@ def plain(value: Any) -> str:
         case list() | tuple():
             return ", ".join(plain(v) for v in value)
         case _:
-            return str(value)
+            return str(value).strip()
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
