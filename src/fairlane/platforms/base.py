@@ -23,6 +23,8 @@ class RawTrial:
 
     lane: str
     outputs: Mapping[str, bytes]
+    load_seconds: float | None = None
+    """Wall time during which the workload ran, if the platform saw it."""
 
 
 @dataclass(frozen=True)

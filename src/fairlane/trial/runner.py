@@ -214,6 +214,7 @@ class Runner:
             return
         file, sha256 = raw.store(self.folder, name, trial.outputs)
         position = block.order.index(trial.lane)
+        loaded = trial.load_seconds
         self.journal.append(
             "trial",
             cell=block.cell.key,
@@ -223,6 +224,7 @@ class Runner:
             raw=file,
             sha256=sha256,
             seconds=round(seconds, 3),
+            **({"load_seconds": round(loaded, 3)} if loaded is not None else {}),
         )
         self.files[name] = file, sha256
         self.seen[name] = observe(block, trial.lane, trial.outputs)
