@@ -164,3 +164,9 @@ def test_summary_of_refusals_gives_the_common_reason():
 def test_an_unknown_metric_is_shown_not_hidden():
     assert phrases.value("nopm", 1234.5) == "1234"
     assert phrases.value("iops", None) == "\u2013"
+
+
+def test_summary_of_mixed_costs_says_better_and_worse():
+    cost = {"metric": "cpu_per_io", "primary": False, "headline": False}
+    text = summed({**cost, "low": 0.7, "high": 0.8}, {**cost, "verdict": "slower", "low": 1.1, "high": 1.2})
+    assert text.startswith("N against I in 2 cells: better in 1 (c0; CPU per I/O lower by at least 20.0 %), worse in 1")

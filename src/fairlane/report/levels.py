@@ -145,9 +145,12 @@ def cpu(evidence: Evidence, workload: str, label: Mapping[str, str]) -> Stacks |
                 stacks.append(Stack(text, tuple(max(parts[i], 0.0) for i in used), total))
         if stacks:
             cells.append(StackCell(cell.name, tuple(stacks)))
-    note = "CPU time of all threads during the load, per completed I/O, mean over blocks. " + (
-        "Interrupt work is charged to the thread it interrupts: totals are good to about 1 %, the split between "
-        "initiator and target to about 20 %."
+    note = (
+        "CPU time of all threads during the load, per completed I/O, mean over blocks; shared: kernel threads "
+        "that serve initiator and target alike. "
+    ) + (
+        "Interrupt work is charged to the thread it interrupts: totals are good to about 1 % on a busy core and too low "
+        "at iodepth 1; the split between initiator and target is good to about 20 %."
         if evidence.modelled
         else "Interrupt work may be charged to the thread it interrupts: trust totals more than the split."
     )

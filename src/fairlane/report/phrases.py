@@ -170,13 +170,18 @@ def _range(verdicts: Sequence[Verdict]) -> str:
     return head if len(sized) == 1 else f"{head} at {first.cell} to {at_least(last)} at {last.cell}"
 
 
+def _plainly(word: Word, metric: Metric) -> str:
+    """CPU time is not faster but better."""
+    plain = {"faster": "better", "slower": "worse"}
+    return word if metric.name in {"iops", "bw"} else plain.get(word, word)
+
+
 def _uniform(word: Word, verdicts: Sequence[Verdict], lane: str, baseline: str, places: str) -> str:
     """The sentence for cells that all have the same verdict."""
     metric, margin = metric_of(verdicts[0].metric), share(verdicts[0].margin)
     match word:
         case "faster" | "slower":
-            fast = word if metric.name in {"iops", "bw"} else "better" if word == "faster" else "worse"
-            return f"{lane} is {fast} than {baseline} in {places}: {_range(verdicts)}."
+            return f"{lane} is {_plainly(word, metric)} than {baseline} in {places}: {_range(verdicts)}."
         case "tie":
             return f"{lane} and {baseline} tie in {places}: no difference in {metric.title} of {margin} or more."
         case "different-but-small":
@@ -204,7 +209,8 @@ def summary(verdicts: Sequence[Verdict], lane: str, baseline: str) -> str:
             size = _range(group) if word in {"faster", "slower"} else ""
             named = _where(group) if len(group) <= 3 and not (size and len(group) > 1) else ""
             detail = "; ".join(x for x in (named, size) if x)
-            parts.append(f"{word} in {len(group)}" + (f" ({detail})" if detail else ""))
+            said = _plainly(word, metric_of(group[0].metric))
+            parts.append(f"{said} in {len(group)}" + (f" ({detail})" if detail else ""))
     if held:
         parts.append(f"withheld in {len(held)} because of a critical finding ({_where(held)})")
     return f"{lane} against {baseline} in {count(total, 'cell')}: {', '.join(parts)}."
