@@ -89,8 +89,9 @@ def test_bars_start_at_zero_and_keep_their_proportions(report):
 def test_every_block_is_a_dot_on_its_bar(report):
     levels = report.sections[0].levels[0]
     for group in groups(bars(levels, "b")):
-        dots = [e for e in group if e.attrib.get("stroke-linecap") == "round"][-1]
-        assert dots.attrib["d"].count("h0") == 6
+        rimmed = next(e for e in group if e.attrib.get("stroke-linecap") == "round")
+        assert rimmed[0].attrib["d"].count("h0") == 6
+        assert rimmed[1].attrib["href"] == f"#{rimmed[0].attrib['id']}"
 
 
 def test_cells_of_very_different_size_get_an_axis_each(report):

@@ -74,3 +74,13 @@ def test_colours_exist_in_the_style_sheet():
 
 def test_coordinates_are_short():
     assert [svg.num(x) for x in (1.0, 1.04, -0.01, 12.345)] == ["1", "1", "0", "12.3"]
+
+
+def test_dots_land_where_they_belong():
+    points = [(10.04, 5), (9.96, 8.5), (250.55, 1.5)]
+    path = ET.fromstring(svg.dots(points, "d"))[0].attrib["d"]  # noqa: S314
+    x = y = 0.0
+    for (px, py), step in zip(points, path.removeprefix("m").split("m"), strict=True):
+        dx, dy = (float(v) for v in step.removesuffix("h0").split())
+        x, y = x + dx, y + dy
+        assert (x, y) == pytest.approx((px, py), abs=0.06)

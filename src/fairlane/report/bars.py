@@ -7,7 +7,7 @@ from markupsafe import Markup
 from fairlane.report import svg
 from fairlane.report.levels import Bar, Bars, Levels, Stack, Stacks
 from fairlane.report.phrases import value
-from fairlane.report.svg import INK, LANES, PAPER, WIDTH, Figure, Scale, Table, colour
+from fairlane.report.svg import INK, LANES, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
 
 _NAME, _VALUE = 112, 84
@@ -46,9 +46,11 @@ def _row(lane: str, shown: str, y: float, full: str, *body: Markup) -> Markup:
     return svg.tag(
         "g",
         svg.tag("title", f"{full}: {shown}"),
-        svg.text(_NAME - 6, base, svg.fit(lane, _NAME - 8, 12), text_anchor="end", font_size=12),
+        svg.text(_NAME - 6, base, svg.fit(lane, _NAME - 8, 12)),
         *body,
-        svg.text(WIDTH, base, shown, text_anchor="end", font_size=12),
+        svg.text(WIDTH, base, shown),
+        text_anchor="end",
+        font_size=12,
     )
 
 
@@ -72,7 +74,9 @@ def bars(levels: Levels, ident: str) -> Figure:
         parts.append(_head(cell.cell, y, len(cell.bars)))
         y += _HEAD
         for bar in cell.bars:
-            parts.append(_row(bar.lane, bar.text, y, f"{cell.cell}, {bar.lane}", *_bar(bar, scale, y)))
+            parts.append(
+                _row(bar.lane, bar.text, y, f"{cell.cell}, {bar.lane}", *_bar(bar, scale, y, f"{ident}-{svg.num(y)}"))
+            )
             y += _ROW
         y += _GAP
     if common:
@@ -93,7 +97,7 @@ def _top(cell: Bars) -> float:
     return max([0.0, *(x for b in cell.bars for x in (b.value or 0.0, *b.points))])
 
 
-def _bar(bar: Bar, scale: Scale, y: float) -> list[Markup]:
+def _bar(bar: Bar, scale: Scale, y: float, ident: str) -> list[Markup]:
     parts = []
     if bar.value is not None:
         length = scale(bar.value) - scale.start
@@ -101,8 +105,7 @@ def _bar(bar: Bar, scale: Scale, y: float) -> list[Markup]:
         parts.append(svg.tag("rect", x=scale.start, y=y + 2, width=length, height=_ROW - 4, fill=paint))
     if bar.points:  # spread over three heights, so that equal blocks stay countable
         spread = [(scale(p), y + _ROW / 2 + (i % 3 - 1) * 3.5) for i, p in enumerate(bar.points)]
-        parts.append(svg.dots(spread, 4.4, stroke=PAPER))
-        parts.append(svg.dots(spread, 2.8, stroke=INK))
+        parts.append(svg.dots(spread, ident))
     return parts
 
 

@@ -101,8 +101,8 @@ def _line(row: Row, scale: Scale, top: float, comparison: Comparison) -> Markup:
         dashed = None if filled or row.word == "tie" else "5 3"
         x1, x2 = scale(row.low), scale(row.high)
         parts.append(svg.line(x1, y, x2, y, stroke=paint, stroke_width=2, stroke_dasharray=dashed))
-        parts.append(_end(x1, y, row.low < scale.low, -1, paint))
-        parts.append(_end(x2, y, row.high > scale.high, +1, paint))
+        ends = _end(x1, y, row.low < scale.low, -1) + _end(x2, y, row.high > scale.high, +1)
+        parts.append(svg.tag("path", d=ends, fill="none", stroke=paint, stroke_width=2))
     if row.tie_low is not None and row.tie_high is not None:
         x1, x2 = scale(row.tie_low), scale(row.tie_high)
         parts.append(svg.line(x1, y, x2, y, stroke=paint, stroke_width=4.5))
@@ -116,10 +116,10 @@ def _line(row: Row, scale: Scale, top: float, comparison: Comparison) -> Markup:
     return svg.tag("g", *parts)
 
 
-def _end(x: float, y: float, beyond: bool, side: int, paint: str) -> Markup:
-    """A cap where the interval ends, an arrow head where it leaves the axis."""
-    if beyond:
-        back = svg.num(x - 6 * side)
-        d = f"M{back} {svg.num(y - 5)}L{svg.num(x)} {svg.num(y)}L{back} {svg.num(y + 5)}"
-        return svg.tag("path", d=d, fill="none", stroke=paint, stroke_width=2)
-    return svg.line(x, y - 5, x, y + 5, stroke=paint, stroke_width=2)
+def _end(x: float, y: float, beyond: bool, side: int) -> str:
+    """Path of a cap where the interval ends, of an arrow head where it leaves the axis."""
+    at, top, bottom = svg.num(x), svg.num(y - 5), svg.num(y + 5)
+    if not beyond:
+        return f"M{at} {top}V{bottom}"
+    back = svg.num(x - 6 * side)
+    return f"M{back} {top}L{at} {svg.num(y)}L{back} {bottom}"

@@ -149,8 +149,8 @@ def cpu(evidence: Evidence, workload: str, label: Mapping[str, str]) -> Stacks |
         "CPU time of all threads during the load, per completed I/O, mean over blocks; shared: kernel threads "
         "that serve initiator and target alike. "
     ) + (
-        "Interrupt work is charged to the thread it interrupts: totals are good to about 1 % on a busy core and too low "
-        "at iodepth 1; the split between initiator and target is good to about 20 %."
+        "Interrupt work is charged to the thread it interrupts: totals are good to about 1 % on a busy core and "
+        "too low at iodepth 1; the split between initiator and target is good to about 20 %."
         if evidence.modelled
         else "Interrupt work may be charged to the thread it interrupts: trust totals more than the split."
     )

@@ -116,10 +116,18 @@ def line(x1: float, y1: float, x2: float, y2: float, **attributes: str | float |
     return tag("path", d=f"M{num(x1)} {num(y1)}L{num(x2)} {num(y2)}", fill="none", **attributes)
 
 
-def dots(points: Sequence[tuple[float, float]], size: float, **attributes: str | float | None) -> Markup:
-    """Many round points as one path: zero-length strokes with round caps."""
-    d = "".join(f"M{num(x)} {num(y)}h0" for x, y in points)
-    return tag("path", d=d, fill="none", stroke_width=size, stroke_linecap="round", **attributes)
+def dots(points: Sequence[tuple[float, float]], ident: str) -> Markup:
+    """Many round points, each with a rim in the paper's colour: one path of zero-length strokes, used twice.
+
+    A hundred cells have ten thousand blocks: coordinates are relative, and written once.
+    """
+    d, last = "", (0.0, 0.0)
+    for point in points:
+        here = (round(point[0], 1), round(point[1], 1))
+        d += f"m{num(here[0] - last[0])} {num(here[1] - last[1])}h0"
+        last = here
+    path = tag("path", id=ident, d=d) + tag("use", href=f"#{ident}", stroke=INK, stroke_width=2.8)
+    return tag("g", path, fill="none", stroke=PAPER, stroke_width=4.4, stroke_linecap="round")
 
 
 def marker(shape: str, x: float, y: float, size: float, **attributes: str | float | None) -> Markup:
