@@ -131,7 +131,7 @@ def comparison(verdict: Verdict, lane: str, baseline: str) -> str:
             higher = (verdict.verdict == "faster") == (metric.better > 0)
             return f"{metric.title} of {lane} is {sized} {'higher' if higher else 'lower'} than {baseline}'s"
         case "different-but-small":
-            return f"{lane} differs from {baseline} by less than the {margin} that matters ({seen})"
+            return f"{lane} differs from {baseline} by less than the {margin} that matters ({tie_interval(verdict)})"
         case "tie":
             return f"{lane} and {baseline} tie: any difference is smaller than {margin} ({tie_interval(verdict)})"
         case "inconclusive":
