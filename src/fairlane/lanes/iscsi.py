@@ -42,7 +42,7 @@ class Iscsi(Transport[IscsiSpec]):
     packages = ("open-iscsi", "dmsetup")
     programs = ("iscsid", "iscsiadm", "dmsetup")
     modules: ClassVar[tuple[str, ...]] = (
-        "target_core_mod", "target_core_iblock", "iscsi_target_mod", "sd_mod", "iscsi_tcp", "crc32c_generic",
+        "target_core_mod", "target_core_iblock", "iscsi_target_mod", "sd_mod", "iscsi_tcp", "crc32c_intel",
         "dm_multipath", "dm_round_robin",
     )  # fmt: skip
 
@@ -51,7 +51,7 @@ class Iscsi(Transport[IscsiSpec]):
 
     def _export(self, name: str, spec: IscsiSpec, site: Site) -> Step:
         iqn, port = _iqn(name), _PORT + site.index
-        auth = f"echo fairlane > auth/userid; echo {site.secret} > auth/password" if spec.chap else ":"
+        auth = f"printf %s fairlane > auth/userid; printf %s {site.secret} > auth/password" if spec.chap else ":"
         return Step(
             name=f"export {name} through LIO",
             place="target",
@@ -156,7 +156,10 @@ row block.max_sectors_kb "$(cat /sys/block/${{d#/dev/}}/queue/max_sectors_kb)"
 
     def find(self, name: str, spec: IscsiSpec, site: Site) -> str:
         if spec.sessions > 1:
-            return f"readlink -f /dev/mapper/fairlane-{name}"
+            return (
+                "for d in /sys/block/dm-*; do "
+                f'[ "$(cat $d/dm/name)" = fairlane-{name} ] && echo /dev/${{d##*/}}; done; true'
+            )
         return _scan(name, site)
 
     def path(self, name: str, spec: IscsiSpec, site: Site) -> tuple[str, ...]:  # noqa: ARG002

@@ -33,7 +33,7 @@ class NvmeTcp(Transport[NvmeTcpSpec]):
     Spec = NvmeTcpSpec
     packages = ("nvme-cli",)
     programs = ("nvme",)
-    modules = ("nvmet", "nvmet_tcp", "nvme_fabrics", "nvme_tcp", "crc32c_generic")
+    modules = ("nvmet", "nvmet_tcp", "nvme_fabrics", "nvme_tcp", "crc32c_intel")
 
     def steps(self, name: str, spec: NvmeTcpSpec, site: Site) -> tuple[Step, ...]:
         nqn, port = _nqn(name), _PORT + site.index

@@ -1,8 +1,7 @@
 """Turn lanes, workloads and probes into shell that a guest carries out by itself.
 
 A guest under the virtual clock must never be talked to while it runs, so it gets one script per block with everything
-in it. Guests reached over SSH run the same scripts. The guest offers ``send``, ``row``, ``await`` and ``controller``
-(platforms/lab/guest/lib.sh).
+in it. Guests reached over SSH run the same scripts. The guest offers the functions of platforms/lab/guest/lib.sh.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,6 +12,9 @@ from fairlane import registry
 from fairlane.lanes.base import Site, Step, Transport
 from fairlane.records import Block
 from fairlane.study.spec import Study
+
+LOAD_BEGINS, LOAD_ENDS = "load-begins", "load-ends"
+"""Marks that a block's script sends around each load."""
 
 _HEAD = "set -u\n. /fairlane/lib.sh\n"
 
@@ -88,9 +90,11 @@ def block_script(block: Block, settle: float) -> str:
 sleep {settle:g}
 mkdir /run/trial.{quote(lane)} && cd /run/trial.{quote(lane)}
 read -r DEVICE < {device(lane)}.name
-{capture("before")}( {load}
+{capture("before")}mark {LOAD_BEGINS}
+( {load}
 )
 status=$?
+mark {LOAD_ENDS}
 {capture("after")}echo $status > status
 cd / && send {quote(lane)} /run/trial.{quote(lane)}
 """)

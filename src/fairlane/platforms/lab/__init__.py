@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,15 @@ class Lab(Platform):
                         "prefill has no effect: the modelled medium discards what is written",
                         where=f"workloads.{name}.prefill",
                         hint="set prefill: false, or platform.medium.memory_backed: true with a size that fits",
+                    )
+                )
+        for name, lane in self.study.lanes.items():
+            if getattr(lane, "queues", 1) > 1:
+                found.append(
+                    FairlaneError(
+                        "the virtual clock models one core, and the kernel makes at most one I/O queue per core",
+                        where=f"lanes.{name}.queues",
+                        hint="set queues: 1",
                     )
                 )
         if self.spec.medium.memory_backed and self.spec.medium.size > self.spec.memory // 2:
@@ -123,9 +133,15 @@ class Lab(Platform):
         loaded = self.study.workloads[block.cell.workload].trial_seconds(block.cell) * len(block.order)
         missing = set(block.order)
         # 40 times the usual wall time: a guest that needs more is hung, not slow.
-        async for lane, outputs in guest.run(text, timeout=120 + 40 * self.spec.wall_seconds(loaded)):
-            missing.discard(lane)
-            yield RawTrial(lane, outputs)
+        began = ended = 0.0
+        async for name, outputs in guest.run(text, timeout=120 + 40 * self.spec.wall_seconds(loaded)):
+            if name == script.LOAD_BEGINS:
+                began = time.monotonic()
+            elif name == script.LOAD_ENDS:
+                ended = time.monotonic()
+            else:
+                missing.discard(name)
+                yield RawTrial(name, outputs, load_seconds=ended - began)
         if missing:
             raise RunFailed(f"the guest sent no result for {', '.join(sorted(missing))} of {block.key}")
 

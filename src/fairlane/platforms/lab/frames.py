@@ -19,7 +19,7 @@ class Frames:
     _buffer: bytearray = field(default_factory=bytearray)
 
     def feed(self, data: bytes) -> list[tuple[str, dict[str, bytes]]]:
-        """Frames completed by ``data``: (name, file name -> content). Raises RunFailed on a damaged frame."""
+        """Frames completed by ``data``: (name, file name -> content), a mark without. Raises RunFailed if damaged."""
         self._buffer += data
         out = []
         while header := _HEADER.search(self._buffer):
@@ -30,7 +30,7 @@ class Frames:
             name = header[1].decode()
             if hashlib.sha256(body).hexdigest().encode() != header[3]:
                 raise RunFailed(f"the guest's result {name!r} arrived damaged")
-            out.append((name, unpack(body, name)))
+            out.append((name, unpack(body, name) if size else {}))
             del self._buffer[: header.end() + size]
         return out
 

@@ -132,7 +132,7 @@ class VirtualGuest(Guest):
                                 f"the lab VM did not finish within {timeout:.0f} s:\n{vm.last_words()}",
                                 hint="a busy machine? The time allowed grows with the study's run time",
                             )
-                        await asyncio.sleep(0.05)
+                        await asyncio.sleep(0.02)
             if not ended:
                 code = vm.process.returncode
                 raise RunFailed(f"the lab VM ended early (QEMU exit {code}):\n{vm.last_words() or vm.complaint()}")

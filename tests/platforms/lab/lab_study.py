@@ -1,0 +1,25 @@
+"""A study for the lab that takes seconds."""
+
+from fairlane.study.load import parse_study
+from fairlane.study.spec import Study
+
+STUDY = """
+name: small
+platform: {{kind: lab, settle: 20ms{platform}}}
+baseline: iscsi
+lanes:
+  iscsi: {{transport: iscsi{iscsi}}}
+  nvme-tcp: {{transport: nvme_tcp{nvme}}}
+workloads:
+  main: {{kind: fio, rw: [randread], bs: [4k], iodepth: [8], runtime: 60ms, ramp: 20ms, prefill: false{fio}}}
+design: {{looks: [2]}}
+"""
+
+
+def small_study(*, platform: str = "", iscsi: str = "", nvme: str = "", fio: str = "") -> str:
+    """The text of a study that takes seconds; each argument is more keys, such as ``", sessions: 2"``."""
+    return STUDY.format(platform=platform, iscsi=iscsi, nvme=nvme, fio=fio)
+
+
+def study_of(text: str) -> Study:
+    return parse_study(text, "test.yaml")

@@ -1,0 +1,233 @@
+"""Real guests under the virtual clock: transports built, read back and removed; everything that can go wrong."""
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from lab_study import small_study, study_of
+
+from fairlane.errors import RunFailed
+from fairlane.platforms import _script
+from fairlane.platforms.lab import Lab, image, qemu, virtual
+from fairlane.records import Block
+from fairlane.trial.observe import observe
+
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab_image"), pytest.mark.timeout(600)]
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def running() -> set[str]:
+    """Pids of every QEMU that this process started."""
+    parent = str(os.getpid())
+    done = subprocess.run(["pgrep", "-P", parent, "-f", "qemu-system"], capture_output=True, text=True, check=False)
+    return set(done.stdout.split())
+
+
+def opened(**keys: str) -> Lab:
+    lab = Lab(study_of(small_study(**keys)))
+    assert lab.problems() == []
+    asyncio.run(lab.open(quiet))
+    return lab
+
+
+async def _run(lab: Lab, script: str, timeout: float = 120) -> dict[str, dict[str, bytes]]:
+    return {n: dict(f) async for n, f in virtual.VirtualGuest(lab.saved).run(script, timeout)}
+
+
+def run(lab: Lab, script: str, timeout: float = 120) -> dict[str, dict[str, bytes]]:
+    before = running()
+    try:
+        return asyncio.run(_run(lab, script, timeout))
+    finally:
+        assert running() <= before, "a QEMU was left behind"
+
+
+VARIANTS = {
+    "plain": {},
+    "chap": {"iscsi": ", chap: true"},
+    "digests": {
+        "iscsi": ", header_digest: true, data_digest: true",
+        "nvme": ", header_digest: true, data_digest: true, queue_size: 64",
+    },
+    "sessions": {"iscsi": ", sessions: 2", "platform": ", link: {mtu: 1500, delay: 20us, rate: 10gbit}"},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_lanes_are_built_as_asked_measured_and_removed_without_a_trace(variant: str) -> None:
+    lab = Lab(study_of(small_study(**VARIANTS[variant])))
+    description = asyncio.run(lab.open(quiet)).description
+    iscsi, nvme = description["lanes"]["iscsi"], description["lanes"]["nvme-tcp"]
+    assert iscsi["chap"] == str(int(variant == "chap"))
+    assert iscsi["data_digest"] == nvme["data_digest"] == str(int(variant == "digests"))
+    assert iscsi["sessions"] == ("2" if variant == "sessions" else "1")
+    assert nvme["queue_size"] == ("64" if variant == "digests" else "128")
+    assert description["platform"]["link.mtu"] == ("1500" if variant == "sessions" else "9000")
+
+    (cell,) = lab.study.cells()
+    block = Block(cell, 0, ("nvme-tcp", "iscsi"), seed=7)
+
+    async def measure() -> dict[str, float]:
+        seen = [observe(block, raw.lane, raw.outputs) async for raw in lab.run_block(block)]
+        assert [o.failed for o in seen] == ["", ""]
+        assert all(o.context["net"] == {"retransmits": 0, "drops": 0} for o in seen)
+        assert all(o.metrics["cpu_per_io"] > 10_000 for o in seen)
+        return {o.lane: o.metrics["iops"] for o in seen}
+
+    assert min(asyncio.run(measure()).values()) > 1000
+
+    lanes = {name: steps for name, (_, _, steps) in lab._lanes().items()}
+    removal = _script.remove_script(lab._platform_steps(), lanes)
+    left = r"""
+find /sys/kernel/config/target/core /sys/kernel/config/target/iscsi /sys/kernel/config/nvmet/ports \
+  /sys/kernel/config/nvmet/subsystems /sys/kernel/config/nullb -mindepth 1 -maxdepth 1 -type d |
+  grep -v -E '/(alua|discovery_auth)$'
+ls -d /dev/nvme?n? /dev/sd? /dev/nullb* /dev/mapper/fairlane* 2>/dev/null
+tc qdisc show dev lo | grep netem
+true"""
+    script = f"{removal}\nmkdir /run/left && ( {left} ) > /run/left/list\nsend left /run/left\n"
+    assert run(lab, script)["left"]["list"].decode() == ""
+
+
+def test_the_secret_is_in_no_description() -> None:
+    lab = Lab(study_of(small_study(iscsi=", chap: true")))
+    opened_as = asyncio.run(lab.open(quiet))
+    secret = lab._lanes()["iscsi"][1].secret
+    assert secret in lab.setup_script()
+    assert secret not in str(opened_as)
+
+
+def test_more_queues_than_the_model_has_cores_are_refused_before_anything_is_built() -> None:
+    (problem,) = Lab(study_of(small_study(nvme=", queues: 4"))).problems()
+    assert "queues" in problem.where
+    assert problem.hint
+
+
+def test_the_same_state_and_script_give_the_same_bytes_on_a_loaded_machine() -> None:
+    lab = opened()
+    (cell,) = lab.study.cells()
+    script = _script.block_script(Block(cell, 0, ("iscsi", "nvme-tcp"), 11), 0.02)
+    first = run(lab, script)
+    hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(3)]
+    try:
+        second = run(lab, script)
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+    assert first == second
+    assert b'"total_ios"' in first["iscsi"]["fio.json"]
+
+
+def test_another_seed_gives_other_addresses_and_other_bytes() -> None:
+    lab = opened()
+    (cell,) = lab.study.cells()
+    one, two = (run(lab, _script.block_script(Block(cell, 0, ("iscsi",), seed), 0.02)) for seed in (1, 2))
+    assert one["iscsi"]["fio.json"] != two["iscsi"]["fio.json"]
+
+
+def test_a_state_built_twice_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache decides nothing: a state made anew, elsewhere, gives the figures of the cached one."""
+    lab = opened()
+    (cell,) = lab.study.cells()
+    script = _script.block_script(Block(cell, 0, ("nvme-tcp", "iscsi"), 5), 0.02)
+    first = run(lab, script)
+    built = image.build(quiet)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / built.key).symlink_to(built.folder)
+    monkeypatch.setenv("FAIRLANE_CACHE", str(tmp_path))
+    again = opened()
+    assert again.saved.folder.is_relative_to(tmp_path)
+    assert again.saved.key == lab.saved.key
+    assert run(again, script) == first
+
+
+def test_fio_that_refuses_its_job_is_a_failed_trial_with_its_reason() -> None:
+    lab = Lab(study_of(small_study(fio=", size: 4k").replace("bs: [4k]", "bs: [64k]")))
+    asyncio.run(lab.open(quiet))
+    (cell,) = lab.study.cells()
+    block = Block(cell, 0, ("iscsi", "nvme-tcp"), 1)
+
+    async def trials() -> list[str]:
+        return [observe(block, raw.lane, raw.outputs).failed async for raw in lab.run_block(block)]
+
+    for reason in asyncio.run(trials()):
+        assert "exit code 1" in reason
+        assert "blocksize" in reason
+
+
+def test_a_kernel_panic_is_told_with_its_last_words() -> None:
+    with pytest.raises(RunFailed, match="Kernel panic"):
+        run(opened(), "echo c > /proc/sysrq-trigger\nsleep 10\n")
+
+
+def test_a_guest_that_never_answers_is_ended() -> None:
+    with pytest.raises(RunFailed, match="did not finish within 4 s"):
+        run(opened(), "while :; do :; done\n", timeout=4)
+
+
+def test_a_script_that_fails_is_told_with_its_message() -> None:
+    with pytest.raises(RunFailed, match="no such thing"):
+        run(opened(), "echo no such thing >&2; exit 3\n")
+
+
+def test_a_set_up_step_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(study_of(small_study(nvme=", queue_size: 32")))
+    monkeypatch.setattr(Lab, "setup_script", lambda self: _script._HEAD + _script.run_step("break it", "false"))
+    with pytest.raises(RunFailed, match="'break it' failed"):
+        asyncio.run(lab.open(quiet))
+    assert not [p for p in (image.cache_dir() / "states").iterdir() if p.name.startswith("build-")]
+
+
+def test_what_is_read_back_must_be_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = opened()
+    described = {k: v.replace("sessions\t1", "sessions\t3") for k, v in lab.saved.described().items()}
+    monkeypatch.setattr(virtual.State, "described", lambda self: described)
+    with pytest.raises(RunFailed, match="sessions is 3, expected 1"):
+        asyncio.run(lab.open(quiet))
+
+
+def test_qemu_that_is_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = opened()
+
+    async def killed() -> None:
+        task = asyncio.ensure_future(_run(lab, "while :; do :; done\n", 60))
+        before = running()
+        while not (new := running() - before):
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(1)
+        subprocess.run(["kill", "-9", *new], check=True)
+        await task
+
+    with pytest.raises(RunFailed, match="ended early"):
+        asyncio.run(killed())
+
+
+def test_a_qemu_that_does_not_start_is_told_with_what_it_said() -> None:
+    async def start() -> None:
+        async with qemu.Qemu([qemu.BINARY, "-no-such-option"]):
+            pass
+
+    with pytest.raises(RunFailed, match="no-such-option"):
+        asyncio.run(start())
+
+
+def test_prefill_reaches_a_medium_that_keeps_what_is_written() -> None:
+    text = small_study(platform=", medium: {size: 64m, memory_backed: true}").replace("prefill: false", "prefill: true")
+    lab = Lab(study_of(text))
+    assert lab.problems() == []
+    asyncio.run(lab.open(quiet))
+    count = "dd if=/dev/nullb0 bs=1M count=64 2>/dev/null | tr -d '\\0' | wc -c"
+    out = run(lab, f". /fairlane/lib.sh; mkdir /run/n; {count} > /run/n/bytes; send n /run/n\n")
+    assert int(out["n"]["bytes"]) > 60 * 2**20  # random bytes: 1 in 256 is a zero
+
+
+def test_prefill_on_a_medium_that_discards_is_refused() -> None:
+    lab = Lab(study_of(small_study().replace("prefill: false", "prefill: true")))
+    (problem,) = lab.problems()
+    assert problem.where == "workloads.main.prefill"
