@@ -88,7 +88,7 @@ def block_script(block: Block, settle: float) -> str:
         load = workload.script(block.cell, device(lane), block.seed).strip()
         parts.append(f"""
 sleep {settle:g}
-mkdir /run/trial.{quote(lane)} && cd /run/trial.{quote(lane)}
+rm -rf /run/trial.{quote(lane)}; mkdir /run/trial.{quote(lane)} && cd /run/trial.{quote(lane)}
 read -r DEVICE < {device(lane)}.name
 {capture("before")}mark {LOAD_BEGINS}
 ( {load}

@@ -37,6 +37,9 @@ class FioSpec(WorkloadSpec):
     """Cap per job for reads and writes together; split by rwmixread, so that 70/30 stays 70/30."""
     engine: Literal["io_uring", "libaio", "psync"] = "io_uring"
     """fio's ioengine. psync has no depth: iodepth must be 1."""
+    mem: Literal["malloc", "mmaphuge"] = "malloc"
+    """Memory of the I/O buffers. mmaphuge takes reserved 2 MiB pages: buffers are contiguous in every trial, where malloc
+    leaves their layout to chance, and with it the cost of large I/Os."""
     runtime: Duration = 30 * 10**9
     """Time measured per trial."""
     ramp: Duration = 0
@@ -82,6 +85,7 @@ class FioSpec(WorkloadSpec):
         common = {
             "rate_iops": self.rate_iops,
             "engine": self.engine,
+            "mem": self.mem,
             "runtime": self.runtime,
             "ramp": self.ramp,
             "size": self.size,
@@ -153,8 +157,6 @@ class Fio(Workload):
     Spec = FioSpec
     packages = ("fio",)
     programs = ("fio",)
-    packages = ("fio",)
-    programs = ("fio",)
 
     def script(self, cell: Cell, device: str, seed: int) -> str:
         params = cell.params
@@ -163,6 +165,7 @@ class Fio(Workload):
             "filename": _filename(device),
             "ioengine": params["engine"],
             "direct": 1,
+            "mem": params["mem"],
             "rw": params["rw"],
             "bs": params["bs"],
             "iodepth": params["iodepth"],

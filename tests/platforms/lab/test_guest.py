@@ -147,18 +147,15 @@ def test_a_state_built_twice_gives_the_same_bytes(tmp_path: Path, monkeypatch: p
     assert run(again, script) == first
 
 
-def test_fio_that_refuses_its_job_is_a_failed_trial_with_its_reason() -> None:
-    lab = Lab(study_of(small_study(fio=", size: 4k").replace("bs: [4k]", "bs: [64k]")))
-    asyncio.run(lab.open(quiet))
+def test_fio_that_fails_is_a_failed_trial_with_its_reason_and_the_next_lane_goes_on() -> None:
+    lab = opened()
     (cell,) = lab.study.cells()
     block = Block(cell, 0, ("iscsi", "nvme-tcp"), 1)
-
-    async def trials() -> list[str]:
-        return [observe(block, raw.lane, raw.outputs).failed async for raw in lab.run_block(block)]
-
-    for reason in asyncio.run(trials()):
-        assert "exit code 1" in reason
-        assert "blocksize" in reason
+    out = run(lab, "rm /dev/lane/iscsi\n" + _script.block_script(block, 0.02))
+    failed = observe(block, "iscsi", out["iscsi"]).failed
+    assert "exit code 1" in failed
+    assert "/dev/lane/iscsi" in failed
+    assert observe(block, "nvme-tcp", out["nvme-tcp"]).failed == ""
 
 
 def test_a_kernel_panic_is_told_with_its_last_words() -> None:

@@ -84,7 +84,12 @@ class Lab(Platform):
     def _platform_steps(self) -> tuple[Step, ...]:
         modules = sorted({m for transport, _, _ in self._lanes().values() for m in transport.modules})
         load = Step("load kernel modules", "target", apply=f"modprobe -a {' '.join(modules)}" if modules else ":")
-        return (load, model.medium_step(self.spec.medium), model.link_step(self.spec.link, _INTERFACE))
+        return (
+            model.hugepages_step(self.spec.hugepages),
+            load,
+            model.medium_step(self.spec.medium),
+            model.link_step(self.spec.link, _INTERFACE),
+        )
 
     def _prepare(self) -> list[str]:
         """The prefill of every workload, once: all lanes share the medium, so it goes to the first."""

@@ -59,3 +59,15 @@ row link.congestion_control "$(cat /proc/sys/net/ipv4/tcp_congestion_control)"
         remove=f"tc qdisc del dev {interface} root",
         expect={"link.mtu": str(link.mtu)},
     )
+
+
+def hugepages_step(count: int) -> Step:
+    """Reserve 2 MiB pages early, while memory is not fragmented (kernel: admin-guide/mm/hugetlbpage.rst)."""
+    return Step(
+        name="reserve huge pages",
+        place="initiator",
+        apply=f"echo {count} > /proc/sys/vm/nr_hugepages",
+        describe="row hugepages $(cat /proc/sys/vm/nr_hugepages)",
+        remove="echo 0 > /proc/sys/vm/nr_hugepages",
+        expect={"hugepages": str(count)},
+    )

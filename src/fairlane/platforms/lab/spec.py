@@ -45,6 +45,8 @@ class LabSpec(PlatformSpec):
     """The link."""
     preempt: Literal["none", "voluntary", "full"] = "none"
     """Guest kernel's preemption model; see docs on the nvme-tcp stall for why the default is none."""
+    hugepages: int = Field(default=32, ge=0, le=1024)
+    """2 MiB pages reserved in the guest, for workloads that ask for them (fio's mem: mmaphuge)."""
     settle: Duration = 100_000_000
     """Idle time between two trials of a block; costs no wall time under the virtual clock."""
 
