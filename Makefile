@@ -33,6 +33,7 @@ check:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	shellcheck $(SCRIPTS)
+	shellcheck -s sh -e SC1091 src/fairlane/platforms/lab/guest/*
 
 setup: ## only install what is missing
 	@sh scripts/setup.sh test

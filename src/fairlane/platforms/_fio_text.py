@@ -198,4 +198,6 @@ def _text(value: Any, depth: int) -> str:
         return "[\n" + ",\n".join(pad + _text(item, depth + 1) for item in value) + f"\n{end}]"
     if isinstance(value, float):
         return f"{value:.6f}"
-    return f'"{value}"' if isinstance(value, str) else {dict: "{\n}", list: "[\n]"}.get(type(value), str(value))
+    if isinstance(value, dict | list):  # empty ones
+        return "{\n}" if isinstance(value, dict) else "[\n]"
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fairlane import registry
+from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes.base import Site, Step, Transport
 from fairlane.platforms import _script as script
@@ -116,6 +116,7 @@ class Lab(Platform):
             fingerprint={
                 "qemu": qemu.version(),
                 "kernel": manifest["kernel_release"],
+                "fairlane": __version__,
                 "fio": manifest["packages"].get("fio", "unknown"),
                 "image": built.key,
                 "image_sha256": manifest["sha256"],
