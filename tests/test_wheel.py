@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairlane import __version__
-from fairlane.platforms.lab.image import cache_dir
+from fairlane.platforms.lab.cache import cache_dir
 
 ROOT = Path(__file__).parent.parent
 

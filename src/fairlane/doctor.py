@@ -17,7 +17,8 @@ from typing import Literal
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError
 from fairlane.platforms.lab import kvm
-from fairlane.platforms.lab.image import Image, cache_dir, cached_image
+from fairlane.platforms.lab.cache import cache_dir
+from fairlane.platforms.lab.image import Image, cached_image
 from fairlane.platforms.lab.spec import LabSpec
 
 State = Literal["ok", "warn", "missing"]

@@ -1,7 +1,7 @@
 """Find a plugin by name: one file in a package is one plugin, imported only when it is asked for.
 
 A transport, platform, workload, probe, check or importer is added by writing one file (or folder) in its package.
-The file's name is the plugin's name; it defines ``PLUGIN``. ``base`` and names with a leading underscore are not plugins.
+The file's name is the plugin's name; it defines ``PLUGIN``. ``base`` and names with a leading underscore are none.
 """
 
 import importlib

@@ -1,6 +1,5 @@
 """``fairlane lab``: the lab's image and saved states on this machine."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +48,12 @@ fairlane lab info --format json
 @format_option
 def info(output: Format) -> None:
     """Show cached images and saved states."""
-    from fairlane.platforms.lab import image
+    from fairlane.platforms.lab import cache
 
-    rows = [_image_row(f) for f in _entries("images")]
-    rows += [{"kind": "state", "key": f.name, "size": _size(f), "path": str(f)} for f in _entries("states")]
+    rows = [_image_row(f) for f in cache.entries("images")]
+    rows += [{"kind": "state", "key": f.name, "size": _size(f), "path": str(f)} for f in cache.entries("states")]
     if not rows:
-        tell(f"nothing is cached in {image.cache_dir()}: `fairlane lab build` builds the image")
+        tell(f"nothing is cached in {cache.cache_dir()}: `fairlane lab build` builds the image")
     print_rows(rows, output)
 
 
@@ -68,23 +67,17 @@ fairlane lab clean --states   # states only: the next run boots once more
 @click.option("--states", is_flag=True, help="Only saved states, not images.")
 def clean(states: bool) -> None:
     """Remove cached images and states that no run is using."""
-    from fairlane.platforms.lab import image
+    from fairlane.platforms.lab import cache
 
     freed = 0
     for kind in ("states",) if states else ("states", "images"):
-        for folder in _entries(kind):
-            with image.locked(folder):
-                freed += _bytes(folder)
-                shutil.rmtree(folder, ignore_errors=True)
+        for folder in cache.entries(kind):
+            size = cache.size(folder)
+            if cache.remove(folder):
+                freed += size
+            else:
+                tell(f"{folder} is in use and stays")
     tell(f"{freed / 2**20:.0f} MiB freed")
-
-
-def _entries(kind: str) -> list[Path]:
-    """Finished entries and what a killed build left behind; lock files stay."""
-    from fairlane.platforms.lab import image
-
-    folder = image.cache_dir() / kind
-    return sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
 
 
 def _image_row(folder: Path) -> dict[str, Any]:
@@ -97,9 +90,7 @@ def _image_row(folder: Path) -> dict[str, Any]:
     return row
 
 
-def _bytes(folder: Path) -> int:
-    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
-
-
 def _size(folder: Path) -> str:
-    return f"{_bytes(folder) / 2**20:.0f} MiB"
+    from fairlane.platforms.lab import cache
+
+    return f"{cache.size(folder) / 2**20:.0f} MiB"

@@ -10,7 +10,7 @@ from lab_study import small_study, study_of
 
 from fairlane.errors import RunFailed
 from fairlane.platforms import _script
-from fairlane.platforms.lab import Lab, image, qemu, virtual
+from fairlane.platforms.lab import Lab, cache, image, qemu, virtual
 from fairlane.records import Block
 from fairlane.trial.observe import observe
 
@@ -178,7 +178,7 @@ def test_a_set_up_step_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Lab, "setup_script", lambda self: _script._HEAD + _script.run_step("break it", "false"))
     with pytest.raises(RunFailed, match="'break it' failed"):
         asyncio.run(lab.open(quiet))
-    assert not [p for p in (image.cache_dir() / "states").iterdir() if p.name.startswith("build-")]
+    assert not [p for p in cache.entries("states") if p.name.startswith("build-")]
 
 
 def test_what_is_read_back_must_be_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,14 @@ import hashlib
 import shutil
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes.base import Site, Step, Transport
 from fairlane.platforms import _script as script
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
-from fairlane.platforms.lab import image, model, qemu, virtual
+from fairlane.platforms.lab import cache, image, model, qemu, virtual
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.records import Block
 
@@ -32,6 +32,7 @@ class Lab(Platform):
         super().__init__(study)
         assert isinstance(study.platform, LabSpec)  # noqa: S101 - the registry pairs them
         self.spec: LabSpec = study.platform
+        self._held: IO[str] | None = None
 
     def problems(self) -> list[FairlaneError]:
         found = []
@@ -104,6 +105,7 @@ class Lab(Platform):
     async def open(self, notify: Notify) -> Opened:
         built = image.build(notify)
         self.saved = await virtual.state(built, self.spec, self.setup_script(), notify)
+        self._held = cache.use(self.saved.folder)
         described = {name.removesuffix(".tsv"): script.rows(text) for name, text in self.saved.described().items()}
         self._check(described)
         lanes = {
@@ -124,6 +126,10 @@ class Lab(Platform):
                 "packages": manifest["packages"],
             },
         )
+
+    async def close(self) -> None:
+        if self._held:
+            self._held.close()
 
     def _check(self, described: Mapping[str, Mapping[str, str]]) -> None:
         """What was read back must be what the study asked for."""

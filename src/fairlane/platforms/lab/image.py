@@ -18,10 +18,8 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from fcntl import LOCK_EX, flock
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from fairlane import registry
 from fairlane.errors import FairlaneError
 from fairlane.platforms.base import Notify
 from fairlane.platforms.lab import cpio, elf
+from fairlane.platforms.lab.cache import cache_dir, locked, making, prune
 
 SUITE = "bookworm"
 KERNEL_PACKAGE = "linux-image-6.12-cloud-amd64"
@@ -39,6 +38,8 @@ _BASE_MODULES = ("configfs", "null_blk", "sch_netem", "qemu_fw_cfg")
 _NEVER_CALLED = ("libgfapi.", "libnbd.", "libibverbs.", "librdmacm.", "librados.", "librbd.", "libpmem.", "libpmemblk.")
 _LIBRARY_FOLDERS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64")
 _PROGRAM_FOLDERS = ("usr/sbin", "usr/bin", "sbin", "bin")
+_KEPT = 4
+"""Images in the cache at once; one has 40 MB."""
 STOP_PORT, QUIT_PORT = 0x505, 0x501
 
 
@@ -62,13 +63,6 @@ class Image:
         """Package versions, kernel release, sizes and SHA-256 of the parts."""
         loaded: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text("utf-8"))
         return loaded
-
-
-def cache_dir() -> Path:
-    """Where images and states are kept: FAIRLANE_CACHE, else XDG_CACHE_HOME/fairlane, else ~/.cache/fairlane."""
-    if chosen := os.environ.get("FAIRLANE_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlane"
 
 
 @dataclass(frozen=True)
@@ -114,15 +108,6 @@ def cached_image() -> Image | None:
     return Image(folder, key) if (folder / "manifest.json").exists() else None
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock beside ``path``, so that two processes do not build the same thing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with Path(f"{path}.lock").open("w") as handle:
-        flock(handle, LOCK_EX)
-        yield
-
-
 def build(notify: Notify, *, force: bool = False) -> Image:
     """The image, built if it is not cached (about a minute). Raises FairlaneError with what is missing and the fix."""
     wanted = recipe()
@@ -131,16 +116,13 @@ def build(notify: Notify, *, force: bool = False) -> Image:
         if (found := cached_image()) and not force:
             return found
         notify("downloading Debian packages for the lab image (once)")
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="build-") as scratch:
+        with making(folder) as made, tempfile.TemporaryDirectory() as scratch:
             root = Path(scratch) / "root.tar"
             _mmdebstrap(wanted, root)
             notify("composing the lab image")
-            made = Path(scratch) / "image"
-            made.mkdir()
             _compose(wanted, root, made)
-            shutil.rmtree(folder, ignore_errors=True)
-            made.rename(folder)
-        return Image(folder, wanted.key)
+    prune("images", keep=_KEPT)
+    return Image(folder, wanted.key)
 
 
 def _mmdebstrap(wanted: Recipe, root: Path) -> None:

@@ -8,8 +8,6 @@ import asyncio
 import hashlib
 import json
 import shlex
-import shutil
-import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -19,9 +17,12 @@ from typing import Any
 from fairlane.errors import RunFailed
 from fairlane.platforms.base import Guest, Notify
 from fairlane.platforms.lab import frames, image, qemu
+from fairlane.platforms.lab.cache import cache_dir, locked, making, prune
 from fairlane.platforms.lab.spec import LabSpec
 
 _SETUP_TIMEOUT = 600.0
+_KEPT = 12
+"""Saved states in the cache at once; one has 150 MB."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +51,14 @@ async def state(built: image.Image, spec: LabSpec, setup: str, notify: Notify) -
     """The saved state for this set-up, from the cache or made now (some 15 s). Raises RunFailed."""
     version = qemu.version()
     key = state_key(built, spec, setup, version)
-    folder = image.cache_dir() / "states" / key
+    folder = cache_dir() / "states" / key
     machine = tuple(qemu.virtual_clock(built, folder / "initrd", memory=spec.memory, preempt=spec.preempt))
-    with image.locked(folder):
+    with locked(folder):
         if not (folder / "described.json").exists():
             notify("booting the lab VM and building the lanes (once)")
-            scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix="build-"))
-            try:
+            with making(folder) as scratch:
                 await _make(scratch, built, spec, setup)
-                scratch.rename(folder)
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)
+    prune("states", keep=_KEPT)
     return State(folder, key, machine)
 
 

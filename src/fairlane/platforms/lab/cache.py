@@ -1,0 +1,89 @@
+"""The cache of images and saved states: outside the tree, shared by processes, bounded.
+
+Each entry is a folder with a lock file beside it: held exclusively while the entry is made or removed, shared while a
+run uses it.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
+from pathlib import Path
+from typing import IO
+
+_HALF_MADE = "build-"
+
+
+def cache_dir() -> Path:
+    """Where images and states are kept: FAIRLANE_CACHE, else XDG_CACHE_HOME/fairlane, else ~/.cache/fairlane."""
+    if chosen := os.environ.get("FAIRLANE_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlane"
+
+
+def _lock_file(entry: Path) -> IO[str]:
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    return Path(f"{entry}.lock").open("w", encoding="utf-8")
+
+
+@contextmanager
+def locked(entry: Path) -> Iterator[None]:
+    """Hold ``entry`` exclusively, waiting for others: two processes do not make the same thing."""
+    with _lock_file(entry) as handle:
+        flock(handle, LOCK_EX)
+        yield
+
+
+@contextmanager
+def making(entry: Path) -> Iterator[Path]:
+    """A scratch folder that becomes ``entry`` if all goes well, and is gone otherwise. Call it under ``locked``."""
+    scratch = Path(tempfile.mkdtemp(dir=entry.parent, prefix=_HALF_MADE))
+    try:
+        with use(scratch) as handle:
+            yield scratch
+            Path(handle.name).unlink()
+        shutil.rmtree(entry, ignore_errors=True)
+        scratch.rename(entry)
+    finally:
+        Path(f"{scratch}.lock").unlink(missing_ok=True)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def use(entry: Path) -> IO[str]:
+    """Mark ``entry`` as in use until the returned file is closed, and as the most recently used."""
+    handle = _lock_file(entry)
+    flock(handle, LOCK_SH)
+    if entry.exists():
+        os.utime(entry)
+    return handle
+
+
+def entries(kind: str) -> list[Path]:
+    """The folders of ``kind`` (images, states), those a killed process left half-made included."""
+    folder = cache_dir() / kind
+    return sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+
+
+def size(entry: Path) -> int:
+    """Bytes on disk."""
+    return sum(p.stat().st_size for p in entry.rglob("*") if p.is_file())
+
+
+def remove(entry: Path) -> bool:
+    """Remove ``entry`` unless somebody uses it."""
+    with _lock_file(entry) as handle:
+        try:
+            flock(handle, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            return False
+        shutil.rmtree(entry, ignore_errors=True)
+        Path(handle.name).unlink(missing_ok=True)
+    return True
+
+
+def prune(kind: str, *, keep: int) -> None:
+    """Remove all but the ``keep`` most recently used entries of ``kind``; what is in use stays."""
+    for entry in sorted(entries(kind), key=lambda p: p.stat().st_mtime, reverse=True)[keep:]:
+        remove(entry)
