@@ -57,6 +57,7 @@ class Figures:
     metrics: Mapping[str, float] = field(default_factory=dict)
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     context: Mapping[str, Any] = field(default_factory=dict)
+    steps: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,9 @@ class Observation:
     """``"read.lat"``, ``"write.clat"``, ...: all jobs of the trial merged."""
     context: Mapping[str, Any] = field(default_factory=dict)
     """Anything else a check or a reader wants (drops, retransmits, fio's version): plain JSON."""
+    steps: Mapping[str, float] = field(default_factory=dict)
+    """Name of a metric -> how far, as a share, its figure may lie from the truth because the tool counts in steps
+    (whole I/Os, whole milliseconds). Repeating does not help against it, so no interval is narrower."""
 
     @property
     def trial(self) -> str:
@@ -170,5 +174,6 @@ class Evidence:
     complete: bool = True
 
     def cells(self) -> tuple[Cell, ...]:
-        """The cells in the order of the study."""
-        return tuple(dict.fromkeys(b.cell for b in self.blocks))
+        """The cells in the order of the study; the schedule has them in random order."""
+        cells: tuple[Cell, ...] = self.study.cells()
+        return cells

@@ -84,3 +84,10 @@ def test_typical_is_of_the_blocks_asked_for():
     assert typical(shelf, "new", "iops", [1, 3]) == pytest.approx(100)
     assert typical(shelf, "new", "lat_p50", [0]) == 1000
     assert set(upto(shelf, 2)["new"]) == {0, 1}
+
+
+def test_steps_that_the_tool_tells_of_itself_go_before_the_rule():
+    told = {"metrics": {"iops": 9.0, "cpu_per_io": 5e4}, "histograms": BINS}
+    shelf = shelf_of(trial("new", 0, **told, steps={"iops": 0.004, "cpu_per_io": 0.02}), trial("base", 0, **told))
+    assert pair(shelf, "new", "base", "iops").effect.resolution == pytest.approx(0.004 + 1 / 4000)
+    assert pair(shelf, "new", "base", "cpu_per_io").effect.resolution == pytest.approx(0.02)

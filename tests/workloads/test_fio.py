@@ -240,6 +240,30 @@ def test_percentiles_come_from_merged_bins_and_the_mean_is_weighted_by_ios() -> 
     assert figures.context["generator"] == {"user": 10_000.0, "kernel": 20_000.0}  # 1 % and 2 % of a second, 1000 I/Os
 
 
+def test_iops_are_completions_not_submissions() -> None:
+    """A trial of the demo, 64k randread qd16 on iscsi: 15 I/Os were in flight when the ramp ended."""
+    trial = {**side(375, 6_912_861.8, {"6914048": 375}), "runtime": 157, "total_ios": 360, "io_bytes": 375 * 65536}
+    report = whole((trial, side(0, 0.0, {})))
+    report["jobs"][0] |= {"job_runtime": 156, "usr_cpu": 0.0, "sys_cpu": 5.769231}  # 9 ms
+    figures = read(report)
+    assert figures.metrics["iops"] == pytest.approx(375 / 0.157)
+    assert figures.metrics["bw"] == pytest.approx(figures.metrics["iops"] * 65536)  # fio's own iops and bw do not agree
+    assert figures.context["fio"]["submitted"] == {"read": 360, "write": 0}
+    assert figures.context["generator"] == pytest.approx({"user": 0.0, "kernel": 9e6 / 375})
+    assert figures.context["generator_step"] == pytest.approx(1e6 / 375)
+    assert figures.steps == pytest.approx(dict.fromkeys(("iops", "bw"), 1 / 375 + 0.5 / 157))
+
+
+@needs_fio
+def test_iops_and_bandwidth_of_real_fio_agree_after_a_ramp(disk: Path, tmp_path: Path) -> None:
+    point = cell(engine="libaio", iodepth=[16], ramp="50ms")
+    outputs = run(PLUGIN.script(point, str(disk), 7), tmp_path / "out")
+    figures = PLUGIN.observe(point, outputs)
+    ios = sum(figures.context["fio"]["ios"].values())
+    # one I/O may be in the bytes alone: it was being counted when fio's ramp ended
+    assert figures.metrics["bw"] == pytest.approx(figures.metrics["iops"] * 4096, rel=2 / ios)
+
+
 def test_warnings_before_the_report_are_tolerated_and_kept() -> None:
     figures = read(b"fio: warning, something {odd}\nnote: both iodepth\n" + json.dumps(GOOD).encode() + b"\n")
     assert figures.metrics == read(GOOD).metrics

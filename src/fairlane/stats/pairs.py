@@ -16,7 +16,7 @@ Shelf = Mapping[str, Mapping[int, "Reading"]]
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of one trial; ``step``: the relative distance to the next value it could have had."""
+    """One figure of one trial; ``step``: how far it may lie from the truth because it is counted in steps, relative."""
 
     value: float
     step: float = 0.0
@@ -95,7 +95,8 @@ def _read(seen: Observation) -> Reading:
             step = BIN_ERROR
         else:
             value = seen.metrics.get(name, 0.0)
-            step = 1 / ios if ios and name in ("iops", "bw") else 0.0  # the run time may cut one I/O off, or not
+            # where the tool does not tell: a rate may have one I/O more or less
+            step = seen.steps.get(name, 1 / ios if ios and name in ("iops", "bw") else 0.0)
         if value > 0 and math.isfinite(value):
             figures[name] = Figure(value, step)
     return Reading(seen.position, "", figures, lat)

@@ -137,4 +137,5 @@ def _plain(seen: Observation) -> dict[str, Any]:
         "metrics": dict(seen.metrics),
         "histograms": bins,
         "context": dict(seen.context),
+        "steps": dict(seen.steps),
     }

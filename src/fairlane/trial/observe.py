@@ -24,6 +24,7 @@ def observe(block: Block, lane: str, outputs: Mapping[str, bytes]) -> Observatio
     metrics: dict[str, float] = dict(figures.metrics)
     histograms: dict[str, Histogram] = dict(figures.histograms)
     context: dict[str, Any] = dict(figures.context)
+    steps: dict[str, float] = dict(figures.steps)
     for name, probe in registry.every("probes"):
         before, after = outputs.get(f"probe.{name}.before"), outputs.get(f"probe.{name}.after")
         if before is None or after is None:
@@ -32,7 +33,9 @@ def observe(block: Block, lane: str, outputs: Mapping[str, bytes]) -> Observatio
         metrics |= seen.metrics
         histograms |= seen.histograms
         context |= seen.context
-    return Observation(block.cell.key, block.index, lane, block.order.index(lane), "", metrics, histograms, context)
+        steps |= seen.steps
+    place = block.order.index(lane)
+    return Observation(block.cell.key, block.index, lane, place, "", metrics, histograms, context, steps)
 
 
 def _workload(block: Block, outputs: Mapping[str, bytes]) -> Figures:
