@@ -15,4 +15,10 @@ class Probe(ABC):
 
     @abstractmethod
     def observe(self, before: str, after: str, load: Figures) -> Figures:
-        """Read two snapshots; ``load`` is what the workload reported of itself between them."""
+        """Read two snapshots; ``load`` is what the workload reported of itself between them. Pure, and raises nothing:
+        what a snapshot lacks, or what is no number in it, is not told."""
+
+
+def counter(text: str) -> int | None:
+    """A counter of the kernel (at most 20 digits); None if ``text`` is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None

@@ -1,13 +1,15 @@
-"""CPU time per I/O: of the generator, and of the kernel threads of initiator and target.
+"""CPU time per I/O: of the generator, of the kernel threads of initiator and target, and of all others.
 
-* Kernel threads: ``/proc/PID/schedstat`` (time on CPU in ns), keyed by pid, because kworkers change their names.
-* The generator: what the workload reports of itself (context ``generator``), because its threads are gone by the second
-  snapshot, and because its start and end are not I/O.
+* Threads: ``/proc/PID/schedstat`` (time on CPU in ns), keyed by pid, because kworkers change their names. All that were
+  there before and after count, but for the shell that takes the snapshots.
+* The generator: what the workload reports of itself (context ``generator``, and ``generator_step``, how far that may be
+  off), because its threads are gone by the second snapshot, and because its start and end are not I/O.
 * I/Os of the whole window, ramp included, come from the lane's own device (``/sys/class/block/*/stat``).
 
-Softirq work is charged to the thread it interrupts (IRQ_TIME_ACCOUNTING is off in Debian's kernel), and to nobody while
-the CPU idles: totals are good to about 1 % on a busy CPU and too low at iodepth 1, the split between initiator and
-target is good to perhaps 20 %, and the softirq figure comes from 4 ms ticks.
+Softirq work is charged to the thread it interrupts (IRQ_TIME_ACCOUNTING is off in Debian's kernel; that is how
+rcu_preempt comes to a tenth of the time at 64k), and to nobody while the CPU idles: totals are good to about 1 % on a
+busy CPU and too low at iodepth 1, the split between initiator and target is good to perhaps 20 %, and the softirq
+figure comes from 4 ms ticks.
 """
 
 import re
@@ -15,20 +17,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fairlane.probes.base import Probe
+from fairlane.probes.base import Probe, counter
 from fairlane.records import Figures
 
 _TICK_NS = 10_000_000
 """Unit of /proc/stat (USER_HZ = 100)."""
 
-# Name of a kernel thread -> whose work it does. nvme-tcp and nvmet-tcp run on the same kworkers, one after the other:
-# their sum is honest, a split would not be.
+# Name of a thread -> whose work it does; any other thread is "other". A kworker serves whoever has work for it, and its
+# name tells the last one only: nvme-tcp and nvmet-tcp take turns on one, open-iscsi and LIO's backend leave no name at
+# all. Their sum is honest, a split would not be.
 _PLACES = (
     (re.compile(r"iscsi_(np|ttx|trx)|LIO|tmr-"), "target"),
-    (re.compile(r"iscsi_|kworker.*iscsi"), "initiator"),
     (re.compile(r"kworker|nvme"), "shared"),
-    (re.compile(r"ksoftirqd|irq/"), "other"),
+    (re.compile(r"iscsi_|scsi_eh"), "initiator"),
 )
+_RUNNER = frozenset({"sh", "bash", "dash", "grep", "tc"})
+"""Programs of the snapshots themselves."""
 
 
 @dataclass
@@ -55,23 +59,24 @@ class Cpu(Probe):
         for place, ns in _threads(first, last):
             places[place] = places.get(place, 0.0) + ns / ios
         total = sum(places.values())
+        if total <= 0:
+            return Figures()
         user = generator.get("user", 0.0)
         softirq = (last.softirq - first.softirq) * _TICK_NS / ios
         modes = {"user": user, "softirq": softirq, "kernel": max(0.0, total - user - softirq)}
-        return Figures(
-            {"cpu_per_io": total}, context={"cpu": {"by_place": places, "by_mode": modes, "window_ios": ios}}
-        )
+        context = {"cpu": {"by_place": places, "by_mode": modes, "window_ios": ios}}
+        step = load.context.get("generator_step", 0.0) / total
+        return Figures({"cpu_per_io": total}, context=context, steps={"cpu_per_io": step})
 
 
 def _threads(first: _Snapshot, last: _Snapshot) -> Iterator[tuple[str, int]]:
-    """(place, ns on CPU between the snapshots) of each thread that may work for storage; programs are left out."""
+    """(place, ns on CPU between the snapshots) of each thread that was there all the time, and of new kworkers."""
     for pid, ran in last.ran.items():
         delta = ran - first.ran.get(pid, 0)
-        # A kworker may have carried its queue's name in either snapshot.
-        name = f"{first.names.get(pid, '')} {last.names.get(pid, '')}"
+        name = last.names.get(pid, "")
         place = next((place for pattern, place in _PLACES if pattern.search(name)), "")
-        if place and delta > 0:
-            yield place, delta
+        if delta > 0 and name not in _RUNNER and (place or pid in first.ran):
+            yield place or "other", delta
 
 
 _LINE = re.compile(r"^(?:/sys/class/block/[^/]+/|/proc/)(?:(\d+)/)?(stat|schedstat|comm):(.*)$", re.M)
@@ -84,12 +89,12 @@ def _read(text: str) -> _Snapshot:
         fields = line.split()
         if pid and kind == "comm":
             out.names[pid] = line
-        elif pid and kind == "schedstat" and fields[0].isdecimal():
-            out.ran[pid] = int(fields[0])
+        elif pid and kind == "schedstat" and fields and (ran := counter(fields[0])) is not None:
+            out.ran[pid] = ran
         elif not pid and fields and fields[0] == "cpu" and len(fields) > 7:
-            out.softirq = int(fields[7])
+            out.softirq = counter(fields[7]) or 0
         elif not pid and len(fields) > 10 and fields[0].isdecimal():
-            out.ios = int(fields[0]) + int(fields[4])
+            out.ios = (counter(fields[0]) or 0) + (counter(fields[4]) or 0)
     return out
 
 

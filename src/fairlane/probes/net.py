@@ -1,12 +1,13 @@
 """What the network lost during a trial: TCP retransmits of the machine, packets dropped by its queues and interfaces.
 
-A cell with either is no measurement of a protocol but of a broken link: it gets a finding and no headline.
+A cell with either is no measurement of a protocol but of a broken link: it gets a finding and no headline. A counter
+that is missing in either snapshot is not told: "none lost" would be a claim.
 """
 
 import re
 from typing import ClassVar
 
-from fairlane.probes.base import Probe
+from fairlane.probes.base import Probe, counter
 from fairlane.records import Figures
 
 
@@ -14,25 +15,26 @@ class Net(Probe):
     capture: ClassVar[str] = "grep -s . /proc/net/snmp /sys/class/net/*/statistics/*_dropped; tc -s qdisc show"
 
     def observe(self, before: str, after: str, load: Figures) -> Figures:  # noqa: ARG002
-        retransmits = _retransmits(after) - _retransmits(before)
-        drops = _drops(after) - _drops(before)
-        return Figures(context={"net": {"retransmits": retransmits, "drops": drops}})
+        lost = {}
+        for name, read in (("retransmits", _retransmits), ("drops", _drops)):
+            first, last = read(before), read(after)
+            if first is not None and last is not None:
+                lost[name] = max(0, last - first)  # a counter falls only where its interface was made anew
+        return Figures(context={"net": lost} if lost else {})
 
 
-def _retransmits(text: str) -> int:
+def _retransmits(text: str) -> int | None:
     """``RetransSegs`` of /proc/net/snmp: a line of names, then a line of values."""
     lines = [line.split() for line in re.findall(r"^/proc/net/snmp:Tcp: (.*)$", text, re.M)]
     if len(lines) < 2:
-        return 0
-    value = dict(zip(lines[0], lines[1], strict=False)).get("RetransSegs", "0")
-    return int(value) if value.isdecimal() else 0
+        return None
+    return counter(dict(zip(lines[0], lines[1], strict=False)).get("RetransSegs", ""))
 
 
-def _drops(text: str) -> int:
-    """Packets dropped by queues (tc) and by interfaces."""
-    in_queues = re.findall(r"\(dropped (\d+)", text)
-    in_interfaces = re.findall(r"^/sys/class/net/\S+_dropped:(\d+)$", text, re.M)
-    return sum(map(int, in_queues)) + sum(map(int, in_interfaces))
+def _drops(text: str) -> int | None:
+    """Packets dropped by queues (tc) and by interfaces; None if neither is told."""
+    found = re.findall(r"\(dropped (\d+)|^/sys/class/net/\S+_dropped:(\d+)$", text, re.M)
+    return sum(counter(queue or interface) or 0 for queue, interface in found) if found else None
 
 
 PLUGIN = Net()
