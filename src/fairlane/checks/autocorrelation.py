@@ -11,6 +11,8 @@ from fairlane.stats.effects import autocorrelated, autocorrelation
 
 _CHANCE = 0.05
 """How often independent blocks go beyond +- 2/sqrt(n)."""
+_NAMED = 4
+"""Comparisons that the message names; the evidence has all."""
 
 
 class Autocorrelation(Check):
@@ -24,7 +26,8 @@ class Autocorrelation(Check):
         if not beyond:
             return
         chance = float(bdtrc(len(beyond) - 1, len(tested), _CHANCE))  # so many or more
-        told = ", ".join(f"{p.cell.name} {p.lane} {r:+.2f}" for p, r in beyond)
+        furthest = sorted(beyond, key=lambda found: -abs(found[1]))[:_NAMED]
+        told = ", ".join(f"{p.cell.name} {p.lane} {r:+.2f}" for p, r in furthest) + ", ..." * (len(beyond) > _NAMED)
         verdict = (
             "more than chance explains: intervals there may be too narrow"
             if chance < 0.01

@@ -35,7 +35,8 @@ class Check(ABC):
         lanes: Sequence[str] = (),
         evidence: Mapping[str, Any] | None = None,
     ) -> Finding:
-        """A finding of this check. No cells or no lanes: all of them."""
+        """A finding of this check. No cells or no lanes: all of them. Reports add cells and lanes that ``message`` does
+        not name: one finding per lane and kind says it once for all its cells."""
         return Finding(self.name, severity, message, tuple(cells), tuple(lanes), evidence or {})
 
 

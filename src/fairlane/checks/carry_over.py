@@ -11,25 +11,34 @@ from fairlane.stats.footnotes import carried_over
 
 
 class CarryOver(Check):
-    """The position effect of the primary metric: at least 1 %, at the 5 % level shared among all primaries. Balanced
+    """The position effect of primary metrics: at least 1 %, at the 5 % level shared among all primaries. Balanced
     orders cancel it in the mean; it still widens the interval, and it says that a trial does not start from the same
-    state every time."""
+    state every time. One finding per lane."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        tested = list(primaries(evidence))
-        for p in tested:
-            carried = carried_over(p.pair.effect.logs, p.pair.lane_first, len(tested))
-            if carried:
-                after = sum(not first for first in p.pair.lane_first)
-                yield self.finding(
-                    "warning",
-                    f"{p.cell.name}: {METRICS[p.metric].title} of {p.lane} against {evidence.study.baseline} is "
-                    f"{math.expm1(carried.shift):+.1%} different in the {after} blocks where {p.lane} ran after it "
-                    f"(p = {carried.p:.2g}): something is carried over from trial to trial",
-                    cells=[p.cell.key],
-                    lanes=[p.lane],
-                    evidence={"shift": math.expm1(carried.shift), "p": carried.p, "blocks": len(p.pair.rows)},
-                )
+        tested, baseline = list(primaries(evidence)), evidence.study.baseline
+        for lane in evidence.study.lanes:
+            effects = {
+                p: carried
+                for p in tested
+                if p.lane == lane and (carried := carried_over(p.pair.effect.logs, p.pair.lane_first, len(tested)))
+            }
+            if not effects:
+                continue
+            worst = max(effects, key=lambda p: abs(effects[p].shift))
+            after = sum(not first for first in worst.pair.lane_first)
+            yield self.finding(
+                "warning",
+                f"{METRICS[worst.metric].title} of {lane} against {baseline} is "
+                f"{math.expm1(effects[worst].shift):+.1%} different at {worst.cell.name} in the {after} blocks where "
+                f"it ran after {baseline} (p = {effects[worst].p:.2g}): something is carried over from trial to trial",
+                cells=[p.cell.key for p in effects],
+                lanes=[lane],
+                evidence={
+                    p.cell.key: {"shift": math.expm1(e.shift), "p": e.p, "blocks": len(p.pair.rows)}
+                    for p, e in effects.items()
+                },
+            )
 
 
 PLUGIN = CarryOver()

@@ -8,22 +8,27 @@ from fairlane.records import Evidence, Finding
 
 
 class FailedTrials(Check):
-    """Critical, one by one, where a lane has no good trial in a cell; all others together, with their reasons."""
+    """Critical, lane by lane, where it has no good trial in a cell; all others together, with their reasons."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         tried = Counter((trial.cell, trial.lane) for trial in evidence.observations)
         failures = [trial for trial in evidence.observations if trial.failed]
         failed = Counter((trial.cell, trial.lane) for trial in failures)
         lost = {place for place, count in failed.items() if count == tried[place]}
-        names = {cell.key: cell.name for cell in evidence.cells()}
-        for cell, lane in sorted(lost):
-            reasons = Counter(trial.failed for trial in failures if (trial.cell, trial.lane) == (cell, lane))
+        for lane in evidence.study.lanes:
+            cells = [cell.key for cell in evidence.cells() if (cell.key, lane) in lost]
+            if not cells:
+                continue
+            reasons = Counter(trial.failed for trial in failures if trial.lane == lane and trial.cell in cells)
             yield self.finding(
                 "critical",
-                f"{names.get(cell, cell)}, {lane}: all {failed[cell, lane]} trials failed: {_told(reasons)}",
-                cells=[cell],
+                f"all {reasons.total()} trials failed: {_told(reasons)}",
+                cells=cells,
                 lanes=[lane],
-                evidence={"trials": tried[cell, lane], "reasons": dict(reasons.most_common())},
+                evidence={
+                    "trials": {cell: tried[cell, lane] for cell in cells},
+                    "reasons": dict(reasons.most_common()),
+                },
             )
         some = [trial for trial in failures if (trial.cell, trial.lane) not in lost]
         if some:

@@ -1,7 +1,7 @@
 """The load generator at its limit: then it is what was measured."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from statistics import median
 
 from fairlane.checks.base import Check
@@ -12,36 +12,41 @@ _LIMIT = 95.0
 
 
 class GeneratorBound(Check):
-    """fio's own user and system time per job, the median over the trials of a cell and lane.
+    """fio's own user and system time per job, the median over the trials of a cell and lane; one finding per lane.
 
     Under the virtual clock all parts of the path share the one core. fio above the limit then means that target and
     transport together had less than a twentieth of it.
     """
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        busy: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        busy: dict[tuple[str, str], list[float]] = defaultdict(list)
         for trial in evidence.observations:
             fio = trial.context.get("fio", {})
             if not trial.failed and "usr_cpu" in fio and "sys_cpu" in fio:
                 # fio gives percent of the run time; with several jobs our reader adds them up
-                busy[trial.cell][trial.lane].append((fio["usr_cpu"] + fio["sys_cpu"]) / max(1, fio.get("jobs", 1)))
-        names = {cell.key: cell.name for cell in evidence.cells()}
+                used = (fio["usr_cpu"] + fio["sys_cpu"]) / max(1, fio.get("jobs", 1))
+                busy[trial.lane, trial.cell].append(used)
         why = (
             "of the model's only core: the rest of the path hardly counts in these figures"
             if evidence.modelled
             else "of a core per job: more jobs would give more, so this is a limit of the generator, not of the lane"
         )
-        for key, lanes in busy.items():
-            bound = {lane: round(median(values), 1) for lane, values in lanes.items() if median(values) > _LIMIT}
+        for lane in evidence.study.lanes:
+            shares = {cell.key: median(busy.get((lane, cell.key), [0.0])) for cell in evidence.cells()}
+            bound = {key: round(share, 1) for key, share in shares.items() if share > _LIMIT}
             if bound:
-                told = ", ".join(f"{share:.0f} % on {lane}" for lane, share in bound.items())
                 yield self.finding(
                     "warning",
-                    f"{names.get(key, key)}: fio itself used {told} {why}",
-                    cells=[key],
-                    lanes=list(bound),
+                    f"fio itself used {_span(bound.values())} {why}",
+                    cells=list(bound),
+                    lanes=[lane],
                     evidence={"percent_of_a_core": bound, "limit": _LIMIT},
                 )
+
+
+def _span(shares: Collection[float]) -> str:
+    low, high = f"{min(shares):.0f}", f"{max(shares):.0f}"
+    return f"{low} %" if low == high else f"{low} to {high} %"
 
 
 PLUGIN = GeneratorBound()

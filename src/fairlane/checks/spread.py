@@ -1,7 +1,8 @@
 """Figures of one lane in one cell that cannot all be of the same thing."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
@@ -24,34 +25,64 @@ _TAIL = 50.0
 delayed ACK is 40 ms, a TCP timeout 200 ms) or come from two different places."""
 
 
+_WHY = {
+    "two modes": "look for a second state before believing the mean",
+    "range": "not one steady thing was measured",
+    "tail": "I/Os wait for a timer, or come from two different places",
+}
+
+
+@dataclass(frozen=True)
+class _Oddity:
+    """Something odd about one lane in one cell."""
+
+    kind: str
+    size: float
+    """The larger, the odder; among oddities of one kind."""
+    message: str
+    proof: Mapping[str, object]
+
+
 class Spread(Check):
-    """Warns, and drops nothing: an outlier may be the truth about a lane."""
+    """Warns, once per lane and kind, and drops nothing: an outlier may be the truth about a lane."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         shelves = shelve(evidence.observations)
-        for cell in evidence.cells():
-            for lane, readings in shelves.get(cell.key, {}).items():
-                for message, proof in _odd(readings):
+        names = {cell.key: cell.name for cell in evidence.cells()}
+        for lane in evidence.study.lanes:
+            found = [(cell.key, o) for cell in evidence.cells() for o in _odd(shelves.get(cell.key, {}).get(lane, {}))]
+            for kind, why in _WHY.items():
+                odd = {key: oddity for key, oddity in found if oddity.kind == kind}
+                if odd:
+                    worst = max(odd, key=lambda key: odd[key].size)
                     yield self.finding(
-                        "warning", f"{cell.name}, {lane}: {message}", cells=[cell.key], lanes=[lane], evidence=proof
+                        "warning",
+                        f"{odd[worst].message} at {names[worst]}: {why}",
+                        cells=list(odd),
+                        lanes=[lane],
+                        evidence={key: oddity.proof for key, oddity in odd.items()},
                     )
 
 
-def _odd(readings: Mapping[int, Reading]) -> Iterable[tuple[str, dict[str, object]]]:
+def _odd(readings: Mapping[int, Reading]) -> Iterator[_Oddity]:
     by_block = {b: r.figures["iops"].value for b, r in sorted(readings.items()) if "iops" in r.figures}
     rounded = {str(b): round(iops, 1) for b, iops in by_block.items()}
     least, most = min(by_block.values(), default=1.0), max(by_block.values(), default=1.0)
     split = two_modes(tuple(by_block.values()))
     if split:
         low, high = split
-        yield (
+        yield _Oddity(
+            "two modes",
+            min(high) / max(low),
             f"the blocks fall into two modes, {len(low)} at {min(low):,.0f}-{max(low):,.0f} IOPS and {len(high)} at "
-            f"{min(high):,.0f}-{max(high):,.0f}: look for a second state before believing the mean",
+            f"{min(high):,.0f}-{max(high):,.0f},",
             {"iops": rounded, "modes": [len(low), len(high)]},
         )
     elif most > _RANGE * least:
-        yield (
-            f"IOPS of single blocks range from {least:,.0f} to {most:,.0f}: not one steady thing was measured",
+        yield _Oddity(
+            "range",
+            most / least,
+            f"IOPS of single blocks range from {least:,.0f} to {most:,.0f}",
             {"iops": rounded, "ratio": most / least},
         )
     stretched = {
@@ -61,9 +92,10 @@ def _odd(readings: Mapping[int, Reading]) -> Iterable[tuple[str, dict[str, objec
     }
     worst = {str(b): round(ratio, 1) for b, ratio in stretched.items() if ratio > _TAIL}
     if worst:
-        yield (
-            f"p99 latency is up to {max(worst.values()):,.0f} times p50 in {len(worst)} of {len(stretched)} blocks: "
-            "I/Os wait for a timer, or come from two different places",
+        yield _Oddity(
+            "tail",
+            max(worst.values()),
+            f"p99 latency is up to {max(worst.values()):,.0f} times p50 in {len(worst)} of {len(stretched)} blocks",
             {"p99_over_p50": worst},
         )
 
