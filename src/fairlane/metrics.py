@@ -40,26 +40,27 @@ class Metric:
 def _percentile(name: str, title: str, q: float) -> Metric:
     return Metric(
         name, title, "ns", -1, 0.10,
-        f"{title} of I/O latency (submission to completion, all jobs and directions merged from histogram bins); "
-        "reported only where at least 10 I/Os lie beyond it in every block",
+        f"{100 * q:g} % of I/Os took at most this long from submission to completion (fio's lat, the bins of all jobs "
+        "and directions merged); reported only where at least 10 I/Os lie beyond it in every block",
         _duration, q,
     )  # fmt: skip
 
 
 _ALL = (
     Metric("iops", "IOPS", "1/s", +1, 0.05,
-           "completed I/Os of all jobs and directions / run time, ramp cut off", _si),
+           "I/Os of all jobs and directions that completed after the ramp / time until the last one was back", _si),
     Metric("bw", "bandwidth", "B/s", +1, 0.05,
-           "bytes of completed I/Os of all jobs and directions / run time, ramp cut off",
+           "bytes of the same I/Os / the same time",
            lambda v: f"{v / 2**20:,.4g} MiB/s"),
     Metric("lat_mean", "mean latency", "ns", -1, 0.05,
-           "mean of I/O latency (submission to completion)", _duration),
+           "mean time of an I/O from submission to completion (fio's lat)", _duration),
     _percentile("lat_p50", "p50 latency", 0.50),
     _percentile("lat_p99", "p99 latency", 0.99),
     _percentile("lat_p999", "p99.9 latency", 0.999),
     Metric("cpu_per_io", "CPU per I/O", "ns", -1, 0.05,
-           "CPU time of every thread of the machine (generator, initiator, target, softirq) during the load / "
-           "completed I/Os; under the virtual clock 1 ns = 1 instruction", _duration),
+           "CPU time of the generator and of every kernel thread and standing program of the machine, initiator and "
+           "target included, during the load / I/Os; interrupts of an idle CPU are charged to nobody. Under the "
+           "virtual clock 1 ns = 1 instruction", _duration),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {m.name: m for m in _ALL}

@@ -33,7 +33,7 @@ def test_answer_table_and_findings_are_there(case):
     assert text.startswith("Modelled: a virtual clock.")
     assert "NVMe/TCP against iSCSI in 8 cells: faster in 4" in text
     assert "4k randread qd1 5,416 6,151 +13.09 % to +14.05 % ▲ faster ≥ 13.0 %" in text
-    assert "critical: 3 packets were dropped during the trial. (4k randread qd1 · local)" in text
+    assert "critical: 3 packets were dropped during the trial. (local: 4k randread qd1)" in text
 
 
 def test_names_and_messages_cannot_paint_the_terminal(make_case):

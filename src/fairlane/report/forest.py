@@ -36,7 +36,7 @@ def forest(comparison: Comparison, ident: str) -> Figure:
     caption = (
         f"Change of {comparison.metric} with {comparison.lane} instead of {comparison.baseline}. Mark: estimate; "
         "thin: interval; thick: the tie test's interval; shaded: differences below the margin of "
-        f"{share(comparison.margin)}, which do not matter."
+        f"{share(comparison.margin)}, which do not matter. The axis is logarithmic, and this picture's own."
     )
     table = Table(
         ("cell", "change", "interval", "coverage", "blocks", "verdict"),

@@ -8,8 +8,15 @@ from fairlane.records import Cell, Evidence, Verdict
 from fairlane.report.phrases import metric_of, value
 from fairlane.report.text import DASH
 
-PLACES = ("generator", "initiator", "target", "shared", "other")
-"""Where CPU time went, in the order in which an I/O travels; unknown places count as other."""
+PLACES = {
+    "generator": "the load generator and the system calls it makes",
+    "initiator": "the initiator's own kernel threads",
+    "target": "the target's own kernel threads",
+    "shared": "kernel workers, which serve initiator and target in turn (all of NVMe/TCP runs on them; of iSCSI, the "
+    "initiator's sending and the target's access to the medium)",
+    "other": "everything else: ksoftirqd, RCU, daemons",
+}
+"""Where CPU time went, in the order in which an I/O travels, and what that means; unknown places count as other."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class Stacks:
 
 
 def _cells(evidence: Evidence, workload: str) -> list[Cell]:
-    return [cell for cell in evidence.study.cells() if cell.workload == workload]
+    return [cell for cell in evidence.cells() if cell.workload == workload]
 
 
 def levels(
@@ -135,6 +142,7 @@ def cpu(evidence: Evidence, workload: str, label: Mapping[str, str]) -> Stacks |
         return None
     means = {key: [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)] for key, rows in seen.items()}
     used = [i for i in range(len(PLACES)) if any(parts[i] > 0 for parts in means.values())]
+    places = tuple(list(PLACES)[i] for i in used)
     cells = []
     for cell in _cells(evidence, workload):
         stacks = []
@@ -145,13 +153,11 @@ def cpu(evidence: Evidence, workload: str, label: Mapping[str, str]) -> Stacks |
                 stacks.append(Stack(text, tuple(max(parts[i], 0.0) for i in used), total))
         if stacks:
             cells.append(StackCell(cell.name, tuple(stacks)))
-    note = (
-        "CPU time of all threads during the load, per completed I/O, mean over blocks; shared: kernel threads "
-        "that serve initiator and target alike. "
-    ) + (
-        "Interrupt work is charged to the thread it interrupts: totals are good to about 1 % on a busy core and "
-        "too low at iodepth 1; the split between initiator and target is good to about 20 %."
+    meant = "; ".join(f"{place}: {PLACES[place]}" for place in places)
+    note = f"CPU time during the load per I/O, mean over blocks. {meant[:1].upper()}{meant[1:]}. " + (
+        "Interrupt work is charged to the thread it interrupts, or to nobody on an idle core: totals are good to about "
+        "1 % on a busy core and too low at iodepth 1; the split between places is good to about 20 %."
         if evidence.modelled
         else "Interrupt work may be charged to the thread it interrupts: trust totals more than the split."
     )
-    return Stacks(tuple(PLACES[i] for i in used), tuple(cells), note) if cells else None
+    return Stacks(places, tuple(cells), note) if cells else None

@@ -3,6 +3,7 @@
 Every string that came from outside is made harmless here (``text.scrub``), once, for all of them. Pure.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -229,11 +230,11 @@ def _comparison(evidence: Evidence, group: Sequence[Verdict], label: Mapping[str
         words=tuple((w, n) for w, n in words.items() if n),
         withheld=sum(map(phrases.withheld, group)),
         blocks=first.blocks if plain else None,
-        rows=tuple(_row(v, lane, baseline, evidence.study.design.alpha, anchors.get(v.key, "trials")) for v in group),
+        rows=tuple(_row(v, lane, baseline, anchors.get(v.key, "trials")) for v in group),
     )
 
 
-def _row(v: Verdict, lane: str, baseline: str, alpha: float, anchor: str) -> Row:
+def _row(v: Verdict, lane: str, baseline: str, anchor: str) -> Row:
     return Row(
         cell=v.cell,
         word=v.verdict,
@@ -253,31 +254,45 @@ def _row(v: Verdict, lane: str, baseline: str, alpha: float, anchor: str) -> Row
         blocks=v.blocks,
         voided=v.voided,
         withheld=phrases.withheld(v),
-        sentence=phrases.sentence(v, lane, baseline, alpha),
+        sentence=phrases.sentence(v, lane, baseline),
         notes=v.notes,
         trials=anchor,
     )
 
 
 def _anchors(evidence: Evidence) -> dict[str, str]:
-    return {cell.key: f"trials-{n}" for n, cell in enumerate(evidence.study.cells(), start=1)}
+    return {cell.key: f"trials-{n}" for n, cell in enumerate(evidence.cells(), start=1)}
 
 
 def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[str, str]) -> tuple[FindingGroup, ...]:
     several = len(evidence.study.workloads) > 1
-    names = {c.key: f"{c.workload}: {c.name}" if several else c.name for c in evidence.study.cells()}
+    names = {c.key: f"{c.workload}: {c.name}" if several else c.name for c in evidence.cells()}
     rank = {"critical": 0, "warning": 1, "info": 2}
     groups: dict[tuple[str, str], list[FindingView]] = {}
     for finding in sorted(findings, key=lambda f: rank[f.severity]):
-        cells = [names.get(c, c) for c in finding.cells]
-        if all(cell in finding.message for cell in cells):
-            cells = []
-        listed = ", ".join(cells) if len(cells) <= 6 else f"{', '.join(cells[:5])} and {len(cells) - 5} more cells"
-        lanes_ = [label.get(n, n) for n in finding.lanes if label.get(n, n) not in finding.message]
-        where = " · ".join(x for x in (listed, ", ".join(lanes_)) if x)
-        view = FindingView(finding.message, where, tuple(flatten(finding.evidence).items()))
+        view = FindingView(finding.message, _where(finding, names, label), tuple(flatten(finding.evidence).items()))
         groups.setdefault((finding.severity, finding.check), []).append(view)
     return tuple(FindingGroup(severity, check, tuple(items)) for (severity, check), items in groups.items())
+
+
+def _mentions(message: str, name: str) -> bool:
+    """``name`` stands in ``message`` by itself: "4k randread qd1" does not stand in "64k randread qd16"."""
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", message) is not None
+
+
+def _where(finding: Finding, names: Mapping[str, str], label: Mapping[str, str]) -> str:
+    """``local: 4k randread qd16, 64k randread qd16``: the lanes and cells that the message does not name itself."""
+    known = set(finding.cells)
+    cells = [name for key, name in names.items() if key in known] + [c for c in finding.cells if c not in names]
+    if all(_mentions(finding.message, cell) for cell in cells):
+        cells = []
+    listed = ", ".join(cells) if len(cells) <= 6 else f"{', '.join(cells[:5])} and {len(cells) - 5} more cells"
+    if known.issuperset(names) and len(names) > 1:
+        listed = f"all {len(names)} cells"
+    told = [
+        label.get(n, n) for n in finding.lanes if not any(_mentions(finding.message, x) for x in (n, label.get(n, n)))
+    ]
+    return ": ".join(x for x in (", ".join(told), listed) if x)
 
 
 def _metrics(verdicts: Sequence[Verdict]) -> tuple[tuple[str, str], ...]:
@@ -302,7 +317,7 @@ def _trials(evidence: Evidence, label: Mapping[str, str]) -> tuple[TrialRow, ...
         by_place.setdefault((o.cell, o.lane), []).append(o)
     several = len(evidence.study.workloads) > 1
     rows: list[TrialRow] = []
-    for cell in evidence.study.cells():
+    for cell in evidence.cells():
         anchor = anchors[cell.key]
         for lane in label:
             if trials := by_place.get((cell.key, lane)):

@@ -36,11 +36,15 @@ _BOUND = 1e6
 """Ratios beyond this are what an interval of two or three wild blocks gives: no limit worth the name."""
 
 
+_LARGE = 11.0
+"""From 1,000 % on a decimal of a percent is noise for the eye."""
+
+
 def change(ratio: float, decimals: int = 1) -> str:
     """A ratio as a signed change: 1.118 -> ``+11.8 %``."""
     if ratio > _BOUND:
         return "no upper limit"
-    text = f"{(ratio - 1) * 100:+,.{decimals}f}".replace("-", MINUS)
+    text = f"{(ratio - 1) * 100:+,.{decimals if ratio < _LARGE else 0}f}".replace("-", MINUS)
     return f"{'±' + text[1:] if not text[1:].strip('0.') else text} %"
 
 
@@ -54,7 +58,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 def _end(ratio: float, least: int, side: int) -> str:
     """``ratio`` as a change with at least ``least`` decimals, rounded down (side -1) or up (+1)."""
-    decimals = max(least, _decimals(ratio - 1))
+    decimals = max(least, _decimals(ratio - 1)) if ratio < _LARGE else 0
     unit: int = 10 ** (decimals + 2)
     steps = round((ratio - 1) * unit, 6)  # 1.1 - 1 is a hair more than a tenth
     return change(1 + (math.floor(steps) if side < 0 else math.ceil(steps)) / unit, decimals)
@@ -80,7 +84,7 @@ def at_least(verdict: Verdict) -> str:
     end = nearest(verdict)
     if end is None:
         return ""
-    decimals = _decimals(end - 1)
+    decimals = _decimals(end - 1) if end < _LARGE else 0
     steps = math.floor(round(abs(end - 1) * 10 ** (decimals + 2), 6))
     return f"at least {steps / 10**decimals:,.{decimals}f} %" if steps else "more than 0 %"
 
@@ -109,6 +113,20 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
+_ABSURD = 100
+"""Further blocks beyond which the number says nothing but "not this way"."""
+
+
+def further(blocks: Sequence[int]) -> str:
+    """``About 8 further blocks``, ``About 3 to 12 further blocks``, ``More than 100 further blocks``."""
+    low, high = min(blocks), max(blocks)
+    if low > _ABSURD:
+        return f"more than {count(_ABSURD, 'further block')}"
+    if high > _ABSURD:
+        return f"about {low} to more than {count(_ABSURD, 'further block')}"
+    return f"about {count(low, 'further block') if low == high else f'{low} to ' + count(high, 'further block')}"
+
+
 def metric_of(name: str) -> Metric:
     """The metric's registry entry, or a bare one for a name that this version does not know."""
     return METRICS.get(name) or Metric(name, name, "", +1, 0.05, "not in this version's registry", lambda v: f"{v:.4g}")
@@ -135,18 +153,20 @@ def comparison(verdict: Verdict, lane: str, baseline: str) -> str:
         case "tie":
             return f"{lane} and {baseline} tie: any difference is smaller than {margin} ({tie_interval(verdict)})"
         case "inconclusive":
-            more = f"; about {count(verdict.more_blocks, 'further block')} would decide" if verdict.more_blocks else ""
+            more = f"; {further([verdict.more_blocks])} to reach the margin" if verdict.more_blocks else ""
             return f"no conclusion for {lane} against {baseline} ({seen}{more})"
         case "refused":
             return f"{lane} may not be compared with {baseline}"
 
 
-def sentence(verdict: Verdict, lane: str, baseline: str, alpha: float) -> str:
-    """One cell: ``NVMe/TCP is at least 11.8 % faster than iSCSI at 4k randread qd16 (IOPS, 95 %, 6 blocks)``."""
+def sentence(verdict: Verdict, lane: str, baseline: str) -> str:
+    """One cell: ``NVMe/TCP is at least 11.8 % faster than iSCSI at 4k randread qd16 (IOPS, 99.6 %, 6 blocks)``; the
+    percentage is the coverage of this cell's own interval."""
     text = f"{comparison(verdict, lane, baseline)} at {verdict.cell}"
     if verdict.verdict == "refused":
         return f"{text}: {verdict.notes[0] if verdict.notes else 'see the findings'}"
-    return f"{text} ({metric_of(verdict.metric).title}, {share(1 - alpha)}, {count(verdict.blocks, 'block')})"
+    sure = "" if verdict.low is None else f"{coverage(verdict.level)}, "
+    return f"{text} ({metric_of(verdict.metric).title}, {sure}{count(verdict.blocks, 'block')})"
 
 
 def withheld(verdict: Verdict) -> bool:

@@ -51,6 +51,10 @@ def _span(numbers: Sequence[int]) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
+_FEW = 6
+"""Blocks below which nothing can be said about the shape of their distribution: the sign-flip test begins here too."""
+
+
 def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding]) -> tuple[str, ...]:
     """What speaks for and against believing the answer."""
     study, seen = evidence.study, evidence.observations
@@ -67,16 +71,23 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
             "random order, with the same addresses for all lanes; lanes are compared within blocks only."
         )
     primary = [v for v in verdicts if v.primary and v.verdict != "refused"]
-    if primary:
+    if len(primary) > 1:
         widest = phrases.coverage(min(v.level for v in primary))
         said.append(
-            f"The intervals of all {count(len(primary), 'primary comparison')} together hold at "
-            f"{share(1 - study.design.alpha)}; to make that true, single ones are drawn at up to {widest}."
+            f"With {len(primary)} primary comparisons, the chance that any is called different without being so is at "
+            f"most {share(study.design.alpha)} (Holm); for that, single intervals are drawn at up to {widest}."
         )
     if evidence.modelled:
         said.append(
             "The virtual clock repeats bit for bit: running the same seed again adds nothing. Between blocks, "
             "addresses and the order of the lanes vary and nothing else; on real machines more does."
+        )
+    fewest = min((v.blocks for v in primary if v.low is not None), default=_FEW)
+    if fewest < _FEW:
+        spread = " and the spread they show is that of addresses and order alone" if evidence.modelled else ""
+        said.append(
+            f"With {fewest} blocks, that log-ratios are normally distributed is an assumption{spread}: "
+            "trust the size of a difference more than the last digit of its interval."
         )
     failed = [o for o in seen if o.failed]
     said.append(
@@ -88,7 +99,11 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     open_ = [v for v in primary if v.verdict == "inconclusive"]
     if open_:
         more = [v.more_blocks for v in open_ if v.more_blocks]
-        advice = f" About {_span(more)} further blocks would decide, at the spread seen." if more else ""
+        advice = (
+            f" {phrases.further(more).capitalize()} would bring their intervals to the margin, at the spread seen."
+            if more
+            else ""
+        )
         said.append(
             f"{count(len(open_), 'primary comparison')} {'is' if len(open_) == 1 else 'are'} inconclusive.{advice}"
         )
