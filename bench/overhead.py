@@ -5,10 +5,11 @@
 
 1. The demo is run twice; of the second, warm run: wall time during which fio runs in a worker's guest / (wall time of
    the whole command x workers). fio's own start-up (a clock calibration of 65 ms) counts as fio running.
-2. fio through Fairlane (settling, probes before and after, frames) against the bare fio command on the same job in the
-   same guest, started from the same saved state; modelled figures. With one I/O at a time the two must be equal within
-   0.1 %. With 16 the instant at which fio starts moves a single trial by up to 4 %, with and without
-   Fairlane, so there the mean over several starts is compared, with its 95 % interval, which must hold 1.
+2. fio through Fairlane (probes before and after, frames) against the bare fio command on the same job in the same
+   guest, started from the same saved state after the same idle time; modelled figures. With one I/O at a time the two
+   must be equal within 0.1 %. With 16 the instant at which fio starts against the kernel's tick moves a single trial by
+   1-4 %, with or without Fairlane; so the mean over several starts is compared, with its 95 % interval, which must
+   hold 1.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from pathlib import Path
 from scipy.stats import t as student
 
 from fairlane import registry
-from fairlane.platforms._script import block_script, device
+from fairlane.platforms._script import block_script, device, jitter
 from fairlane.platforms.lab import Lab, virtual
 from fairlane.records import Block, Cell
 from fairlane.study.load import parse_study
@@ -76,7 +77,10 @@ class Pairs:
         """IOPS through Fairlane / IOPS of the bare command."""
         block = Block(cell, 0, (lane,), seed)
         load = registry.load("workloads", cell.kind).script(cell, device(lane), seed)
-        bare = f". /fairlane/lib.sh\nmkdir /run/bare && cd /run/bare\n{load}\ncd /\nsend {lane} /run/bare\n"
+        start = self.lab.spec.settle / 1e9 + jitter(seed, "bare")
+        bare = (
+            f". /fairlane/lib.sh\nmkdir /run/bare && cd /run/bare\nsleep {start:.6f}\n{load}\nsend {lane} /run/bare\n"
+        )
         ours = block_script(block, self.lab.spec.settle / 1e9)
         one, two = await asyncio.gather(self._iops(ours, lane), self._iops(bare, lane))
         return one / two

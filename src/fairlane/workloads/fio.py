@@ -38,8 +38,8 @@ class FioSpec(WorkloadSpec):
     engine: Literal["io_uring", "libaio", "psync"] = "io_uring"
     """fio's ioengine. psync has no depth: iodepth must be 1."""
     mem: Literal["malloc", "mmaphuge"] = "malloc"
-    """Memory of the I/O buffers. mmaphuge takes reserved 2 MiB pages: buffers are contiguous in every trial, where malloc
-    leaves their layout to chance, and with it the cost of large I/Os."""
+    """Memory of the I/O buffers. mmaphuge takes reserved 2 MiB pages: buffers are contiguous in every trial, where
+    malloc leaves their layout to chance, and with it the cost of large I/Os."""
     runtime: Duration = 30 * 10**9
     """Time measured per trial."""
     ramp: Duration = 0
