@@ -25,8 +25,8 @@ MODELLED = Banner(
     "Modelled: a virtual clock",
     "These figures come from one virtual machine under a virtual clock: one slow core on which time is instructions "
     "executed (1 ns each), a modelled medium and a modelled link. They are valid as ratios between lanes and for "
-    "finding regressions, not as absolute IOPS or latencies. Every block starts from the same saved state and nothing "
-    "else varies, so the intervals speak of addresses and order only.",
+    "finding regressions, not as absolute IOPS or latencies. Every block starts from the same saved state; only "
+    "addresses, the order of the lanes and the instants of starting vary, so the intervals speak of these alone.",
 )
 EMULATED = Banner(
     "Emulated: no hardware virtualization",
@@ -79,12 +79,12 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
         )
     if evidence.modelled:
         said.append(
-            "The virtual clock repeats bit for bit: running the same seed again adds nothing. Between blocks, "
-            "addresses and the order of the lanes vary and nothing else; on real machines more does."
+            "The virtual clock repeats bit for bit: running the same seed again adds nothing. Between blocks only "
+            "addresses, the order of the lanes and the instants of starting vary; on real machines more does."
         )
     fewest = min((v.blocks for v in primary if v.low is not None), default=_FEW)
     if fewest < _FEW:
-        spread = " and the spread they show is that of addresses and order alone" if evidence.modelled else ""
+        spread = " and the spread they show is that of addresses, order and instants of starting alone" if evidence.modelled else ""
         said.append(
             f"With {fewest} blocks, that log-ratios are normally distributed is an assumption{spread}: "
             "trust the size of a difference more than the last digit of its interval."
