@@ -84,7 +84,8 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
         )
     fewest = min((v.blocks for v in primary if v.low is not None), default=_FEW)
     if fewest < _FEW:
-        spread = " and the spread they show is that of addresses, order and instants of starting alone" if evidence.modelled else ""
+        what = " and the spread they show is that of addresses, order and instants of starting alone"
+        spread = what if evidence.modelled else ""
         said.append(
             f"With {fewest} blocks, that log-ratios are normally distributed is an assumption{spread}: "
             "trust the size of a difference more than the last digit of its interval."
