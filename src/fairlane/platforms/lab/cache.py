@@ -13,6 +13,8 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from pathlib import Path
 from typing import IO
 
+from fairlane.errors import FairlaneError
+
 _HALF_MADE = "build-"
 
 
@@ -46,6 +48,12 @@ def making(entry: Path) -> Iterator[Path]:
             Path(handle.name).unlink()
         shutil.rmtree(entry, ignore_errors=True)
         scratch.rename(entry)
+    except OSError as error:
+        raise FairlaneError(
+            f"cannot write to the lab's cache: {error.strerror or error}",
+            where=str(entry.parent),
+            hint="free some space there (`fairlane lab clean`), or set FAIRLANE_CACHE to a folder on another disk",
+        ) from error
     finally:
         Path(f"{scratch}.lock").unlink(missing_ok=True)
         shutil.rmtree(scratch, ignore_errors=True)
