@@ -145,6 +145,15 @@ def test_broken_platform_is_exit_3_and_names_the_way_on(capsys: pytest.CaptureFi
     assert "fairlane run --resume out" in err
 
 
+def test_a_run_in_which_nothing_worked_is_exit_3_and_has_a_report(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("study.yaml").write_text(Path("study.yaml").read_text().replace("pace: 0s", "failures: 100%"))
+    assert run(["run", "study.yaml", "--out", "out"]) == Exit.RUN_FAILED
+    out, err = capsys.readouterr()
+    assert "every trial failed, mostly: exit code 1: fio: io_u error" in err
+    assert "every trial of" in out
+    assert "cannot be compared" in Path("out/report.md").read_text()
+
+
 # --- which run is resumed -----------------------------------------------------------------------------------------
 
 

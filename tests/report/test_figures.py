@@ -3,6 +3,7 @@
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -134,3 +135,15 @@ def test_every_figure_has_its_data(report):
         assert figure.table.rows
         assert {len(row) for row in figure.table.rows} == {len(figure.table.columns)}
         assert figure.caption
+
+
+def test_labels_of_a_wide_axis_do_not_run_into_each_other(report):
+    wide = [
+        replace(row, ratio=x, low=x / 1.5, high=x * 1.5)
+        for x, row in zip((0.6, 65.0), nvme(report).rows[:2], strict=True)
+    ]
+    words = [e for e in drawn(forest(replace(nvme(report), rows=tuple(wide)), "f")) if e.tag == f"{NS}text"]
+    labels = [(float(e.attrib["x"]), e.text or "") for e in words if (e.text or "").endswith("%")]
+    assert len(labels) >= 4
+    for (x, left), (y, right) in pairwise(labels):
+        assert y - x > 3.2 * (len(left) + len(right))  # half of each, at some 6.4 units a character

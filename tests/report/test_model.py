@@ -4,7 +4,7 @@ import pytest
 
 from fairlane.metrics import METRICS
 from fairlane.records import Finding
-from fairlane.report import lanes, model
+from fairlane.report import html, lanes, markdown, model
 from fairlane.report.text import DASH
 
 
@@ -59,7 +59,68 @@ def test_failed_trials_are_counted_and_named(make_case):
     assert [(t.block, t.failed) for t in failed] == [(2, "fio ended with code 1")]
     nvme = next(c for c in report.answers if c.lane == "NVMe/TCP")
     assert [row.voided for row in nvme.rows] == [0, 1, 0, 0, 0, 0, 0, 0]
+    assert [row.counted for row in nvme.rows[:2]] == ["6 blocks", "5 of 6 blocks"]
     assert nvme.blocks is None
+
+
+@pytest.fixture(scope="module")
+def lost(make_case):
+    """One lane never works, another not at one cell, a block of a third cell is void."""
+    trials = [f"main.{cell}.b{b:03d}.{lane}" for b in range(6) for cell, lane in _LOST if b == 0 or lane != "iscsi"]
+    return make_case(failed=frozenset(trials), findings=())
+
+
+_LOST = [
+    *((f"{bs}-{rw}-qd{qd}", "local") for bs in ("4k", "64k") for rw in ("randread", "randwrite") for qd in (1, 16)),
+    ("64k-randread-qd1", "nvme-tcp"),
+    ("4k-randwrite-qd16", "iscsi"),
+]
+
+
+def test_where_nothing_can_be_compared_the_reason_stands_everywhere(lost):
+    report = model.build(*lost)
+    local, nvme = report.answers
+    assert local.summary == "local cannot be compared with iSCSI in all 8 cells: every trial of local failed."
+    assert "refused in 1 (64k randread qd1; every trial of nvme-tcp failed)" in nvme.summary
+    row = nvme.rows[2]
+    assert (row.word, row.reason, row.counted) == ("refused", "every trial of nvme-tcp failed", "0 of 6 blocks")
+    assert [row.reason for row in nvme.rows if row.word != "refused"] == [""] * 7
+    page, text = html.render(report), markdown.render(report)
+    assert page.count('<small class="why">every trial of nvme-tcp failed</small>') == 1
+    assert "✕ refused (every trial of nvme-tcp failed)" in text
+    assert 'id="forest-1-1"' not in page  # a picture without a single mark
+    assert 'id="forest-1-2"' in page
+
+
+def test_a_single_block_has_an_estimate_and_says_why_no_interval(make_case):
+    failed = {f"main.4k-randread-qd1.b{b:03d}.nvme-tcp" for b in range(1, 6)}
+    row = model.build(*make_case(failed=frozenset(failed), findings=())).answers[1].rows[0]
+    assert (row.word, row.counted, row.low) == ("inconclusive", "1 of 6 blocks", None)
+    assert row.ratio
+    assert row.reason == "fewer than 2 blocks count: no interval"
+
+
+def said(case):
+    return " ".join(model.build(*case).sureness)
+
+
+def test_what_holm_keeps_is_told_and_no_more(case, make_case):
+    told = said(case)
+    assert (
+        "With 16 primary comparisons, the chance that any is called different without being so is at most 5 %" in told
+    )
+    assert "together hold" not in told
+    one = make_case(blocks=6, findings=())
+    only = [v for v in one[1] if v.key == "main.4k-randread-qd1" and v.lane == "local"]
+    assert "primary comparison" not in said((one[0], only, ()))
+
+
+@pytest.mark.parametrize(("blocks", "few"), [(3, True), (4, True), (6, False)])
+def test_few_blocks_under_the_virtual_clock_are_told_for_what_they_are(make_case, blocks, few):
+    told = said(make_case(blocks=blocks, findings=()))
+    assert (f"With {blocks} blocks, that log-ratios are normally distributed is an assumption" in told) == few
+    real = said(make_case(blocks=blocks, findings=(), modelled=False))
+    assert ("is an assumption:" in real) == few  # of real machines more than addresses and order is in the spread
 
 
 def test_a_run_that_is_not_complete_says_how_far_it_is(case):
@@ -72,6 +133,7 @@ def test_a_run_without_any_trial_has_a_report(case):
     evidence, _, _ = case
     report = model.build(replace(evidence, observations=(), complete=False), (), ())
     assert report.answers == ()
+    assert not any("succeeded" in line for line in report.sureness)
     assert report.sections[0].levels == ()
     assert report.sections[0].cpu is None
     assert report.trials == ()

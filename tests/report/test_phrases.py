@@ -117,7 +117,9 @@ def test_a_tie_shows_the_interval_that_proves_it():
 
 
 def test_an_interval_without_limit_says_so():
-    assert phrases.interval(1e-12, 1e12) == "\u2212100.0 % to no upper limit"
+    assert phrases.interval(1e-12, 1e12) == "\u2212100.0 % to no limit"
+    assert phrases.interval(0.042, 21_934) == "\u221295.8 % to no limit"
+    assert phrases.interval(4900, 5010) == "+489,900 % to +500,900 %"  # large, but known well
 
 
 def test_large_changes_have_no_decimals():
@@ -183,7 +185,7 @@ def test_summary_says_better_where_faster_would_be_odd():
 
 def test_summary_of_refusals_gives_the_common_reason():
     why = {"verdict": "refused", "notes": ("no trial yet",), "low": None, "high": None}
-    assert summed(why, why) == "N may not be compared with I in all 2 cells: no trial yet."
+    assert summed(why, why) == "N cannot be compared with I in all 2 cells: no trial yet."
 
 
 def test_an_unknown_metric_is_shown_not_hidden():

@@ -36,6 +36,13 @@ def test_answer_table_and_findings_are_there(case):
     assert "critical: 3 packets were dropped during the trial. (local: 4k randread qd1)" in text
 
 
+def test_why_there_is_no_interval_stands_below_the_table(make_case):
+    failed = frozenset(f"main.4k-randread-qd1.b{b:03d}.local" for b in range(6))
+    text = printed(make_case(failed=failed, findings=()), terminal=False, width=80)
+    assert re.search(r"4k randread qd1 .*✕ refused", text)
+    assert "\n✕ every trial of local failed" in text
+
+
 def test_names_and_messages_cannot_paint_the_terminal(make_case):
     bad = "[red]x[/red] \x1b[2J\u202e :bomb:"
     case = make_case(nvme="[red]lane[/red]", findings=(Finding("check", "warning", bad),))

@@ -1,6 +1,7 @@
 """``fairlane run``: carry a study out, or go on with a run, and print the verdicts."""
 
 import os
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ import click
 
 from fairlane.cli._click import Command
 from fairlane.cli._output import Format, format_option, print_json, tell
-from fairlane.errors import FairlaneError
+from fairlane.errors import FairlaneError, RunFailed
 
 if TYPE_CHECKING:
     from fairlane.trial.plan import Plan
@@ -202,3 +203,10 @@ def _conclude(folder: Path, output: Format) -> None:
 
         show(Console(), evidence, verdicts, findings)
     tell(f"report: {html} and {markdown}")
+    reasons = Counter(seen.failed for seen in evidence.observations)
+    if reasons and "" not in reasons:
+        raise RunFailed(
+            f"every trial failed, mostly: {reasons.most_common(1)[0][0]}",
+            where=str(folder),
+            hint="what the tools printed is in raw/; mend the cause and begin a new run",
+        )

@@ -65,10 +65,12 @@ def _frame(scale: Scale, comparison: Comparison, bottom: float) -> list[Markup]:
     for tick in scale.ticks(8):
         x = scale(tick)
         parts.append(svg.line(x, bottom, x, bottom + 5, stroke=colour("muted"), stroke_width=1))
-        at = min(max(x, scale.start + 16), scale.end - 16)
-        if at - last >= 46:
-            parts.append(svg.text(at, bottom + 18, _tick(tick), text_anchor="middle", font_size=12))
-            last = at
+        label = _tick(tick)
+        half = 3.6 * len(label)  # 12 px type, and a gap
+        at = min(max(x, scale.start + half - 4), scale.end - half + 4)
+        if at - half >= last:
+            parts.append(svg.text(at, bottom + 18, label, text_anchor="middle", font_size=12))
+            last = at + half
     up, down = ("better", "worse") if comparison.better > 0 else ("worse", "better")
     lane = svg.fit(comparison.lane, 170, 12)
     parts += [
@@ -89,8 +91,9 @@ def _line(row: Row, scale: Scale, top: float, comparison: Comparison) -> Markup:
     y = top + 26
     left, right = scale(1 / (1 + comparison.margin)), scale(1 + comparison.margin)
     room = scale.end - scale.start
+    seen = f", {row.change} ({row.interval})" if row.low is not None else f": {row.reason}" if row.reason else ""
     parts = [
-        svg.tag("title", f"{row.cell}: {row.word}, {row.change} ({row.interval})"),
+        svg.tag("title", f"{row.cell}: {row.word}{seen}"),
         svg.text(scale.start, top + 12, svg.fit(row.cell, room - 8.2 * len(word) - 10), font_weight=600),
         svg.text(scale.end, top + 12, word, text_anchor="end", fill=paint),
         svg.tag("rect", x=left, y=y - 8, width=right - left, height=16, fill=colour("band")),
@@ -111,8 +114,6 @@ def _line(row: Row, scale: Scale, top: float, comparison: Comparison) -> Markup:
         turned = {"right": "left", "left": "right"}.get(shape, shape) if comparison.better < 0 else shape
         fill = paint if filled else PAPER
         parts.append(svg.marker(turned, scale(row.ratio), y, 4.5, fill=fill, stroke=paint, stroke_width=1.5))
-    elif row.word == "refused":
-        parts.append(svg.marker(shape, scale(1), y, 4.5, stroke=paint, stroke_width=2))
     return svg.tag("g", *parts)
 
 

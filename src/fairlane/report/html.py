@@ -1,5 +1,6 @@
 """report.html: one self-contained page, offline, without scripts; every string is escaped by the template engine."""
 
+import re
 from functools import cache
 from importlib import resources
 
@@ -25,7 +26,13 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["share"] = share
+    environment.filters["glue"] = _glue
     return environment
+
+
+def _glue(text: str) -> str:
+    """A number stays with its percent sign when a line breaks."""
+    return re.sub(r"(?<=\d) (?=%)", "\u00a0", text)
 
 
 @cache
@@ -41,7 +48,8 @@ def render(report: Report) -> str:
     cpu: list[tuple[str, Figure, list[Comparison]]] = []
     for n, section in enumerate(report.sections, start=1):
         for i, comparison in enumerate(section.primary):
-            forests[i, section.name] = forest(comparison, f"forest-{n}-{i + 1}")
+            if any(row.ratio is not None for row in comparison.rows):
+                forests[i, section.name] = forest(comparison, f"forest-{n}-{i + 1}")
         if figures := [bars(levels, f"bars-{n}-{levels.metric}") for levels in _pictured(section.levels)]:
             shown.append((section.name, figures))
         if section.cpu:

@@ -77,6 +77,7 @@ def _comparison(c: Comparison) -> list[str]:
                     r.word,
                     r.sized,
                     r.tie and f"({r.tie})",
+                    r.reason and f"({r.reason})",
                     "(withheld: critical finding)" if r.withheld else "",
                 )
                 if x
@@ -85,7 +86,7 @@ def _comparison(c: Comparison) -> list[str]:
             r.interval,
             r.baseline_value,
             r.lane_value,
-            f"{r.blocks} ({r.voided} void)" if r.voided else str(r.blocks),
+            r.counted,
         )
         for r in c.rows
     ]

@@ -13,7 +13,7 @@ from fairlane.records import Evidence, Finding, Observation, Verdict, Word
 from fairlane.report import lanes, levels, phrases, prose
 from fairlane.report.lanes import Lane, LaneTable
 from fairlane.report.levels import Levels, Stacks
-from fairlane.report.phrases import metric_of
+from fairlane.report.phrases import count, metric_of
 from fairlane.report.prose import Banner
 from fairlane.report.text import DASH, flatten, scrub
 
@@ -42,10 +42,14 @@ class Row:
     """Coverage of this one interval: ``99.4 %``."""
     blocks: int
     voided: int
+    counted: str
+    """``6 blocks``, or ``5 of 6 blocks`` where some are void."""
     withheld: bool
     """Decided, but a critical finding took it out of the headline."""
     sentence: str
     notes: tuple[str, ...]
+    reason: str
+    """Why there is no interval, where there is none."""
     trials: str
     """Anchor of this cell's trials."""
 
@@ -253,9 +257,11 @@ def _row(v: Verdict, lane: str, baseline: str, anchor: str) -> Row:
         coverage=phrases.coverage(v.level),
         blocks=v.blocks,
         voided=v.voided,
+        counted=f"{v.blocks} of {count(v.blocks + v.voided, 'block')}" if v.voided else count(v.blocks, "block"),
         withheld=phrases.withheld(v),
         sentence=phrases.sentence(v, lane, baseline),
         notes=v.notes,
+        reason=v.notes[-1] if v.low is None and v.notes else "",
         trials=anchor,
     )
 
@@ -266,7 +272,7 @@ def _anchors(evidence: Evidence) -> dict[str, str]:
 
 def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[str, str]) -> tuple[FindingGroup, ...]:
     several = len(evidence.study.workloads) > 1
-    names = {c.key: f"{c.workload}: {c.name}" if several else c.name for c in evidence.cells()}
+    names = {c.key: f"{c.workload}/{c.name}" if several else c.name for c in evidence.cells()}
     rank = {"critical": 0, "warning": 1, "info": 2}
     groups: dict[tuple[str, str], list[FindingView]] = {}
     for finding in sorted(findings, key=lambda f: rank[f.severity]):
@@ -277,7 +283,7 @@ def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[st
 
 def _mentions(message: str, name: str) -> bool:
     """``name`` stands in ``message`` by itself: "4k randread qd1" does not stand in "64k randread qd16"."""
-    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", message) is not None
+    return re.search(rf"(?<![\w/-]){re.escape(name)}(?![\w/-])", message) is not None
 
 
 def _where(finding: Finding, names: Mapping[str, str], label: Mapping[str, str]) -> str:
@@ -321,7 +327,7 @@ def _trials(evidence: Evidence, label: Mapping[str, str]) -> tuple[TrialRow, ...
         anchor = anchors[cell.key]
         for lane in label:
             if trials := by_place.get((cell.key, lane)):
-                name = f"{cell.workload}: {cell.name}" if several else cell.name
+                name = f"{cell.workload}/{cell.name}" if several else cell.name
                 rows.append(TrialRow(anchor, name, label[lane], tuple(_trial(o) for o in trials)))
                 anchor = ""
     return tuple(rows)

@@ -26,14 +26,14 @@ MEANING: dict[Word, str] = {
     "Not merely “no difference found”.",
     "inconclusive": "the interval allows for both: neither a difference nor a tie is proven. "
     "Further blocks may decide it.",
-    "refused": "the two lanes may not be compared here; the reason stands beside it.",
+    "refused": "the two lanes cannot be compared here; the reason stands beside it.",
 }
 
 ORDER: tuple[Word, ...] = ("faster", "slower", "different-but-small", "tie", "inconclusive", "refused")
 
 
-_BOUND = 1e6
-"""Ratios beyond this are what an interval of two or three wild blocks gives: no limit worth the name."""
+_BOUND = 1e3
+"""An interval that spans more is what two or three wild blocks give: its far ends are no limits worth the name."""
 
 
 _LARGE = 11.0
@@ -42,8 +42,6 @@ _LARGE = 11.0
 
 def change(ratio: float, decimals: int = 1) -> str:
     """A ratio as a signed change: 1.118 -> ``+11.8 %``."""
-    if ratio > _BOUND:
-        return "no upper limit"
     text = f"{(ratio - 1) * 100:+,.{decimals if ratio < _LARGE else 0}f}".replace("-", MINUS)
     return f"{'±' + text[1:] if not text[1:].strip('0.') else text} %"
 
@@ -53,7 +51,8 @@ def interval(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return DASH
     least = 2 if high - low < 0.01 else 1
-    return f"{_end(low, least, -1)} to {_end(high, least, +1)}"
+    endless = high > _BOUND and high / low > _BOUND
+    return f"{_end(low, least, -1)} to {'no limit' if endless else _end(high, least, +1)}"
 
 
 def _end(ratio: float, least: int, side: int) -> str:
@@ -156,7 +155,7 @@ def comparison(verdict: Verdict, lane: str, baseline: str) -> str:
             more = f"; {further([verdict.more_blocks])} to reach the margin" if verdict.more_blocks else ""
             return f"no conclusion for {lane} against {baseline} ({seen}{more})"
         case "refused":
-            return f"{lane} may not be compared with {baseline}"
+            return f"{lane} cannot be compared with {baseline}"
 
 
 def sentence(verdict: Verdict, lane: str, baseline: str) -> str:
@@ -211,7 +210,7 @@ def _uniform(word: Word, verdicts: Sequence[Verdict], lane: str, baseline: str, 
         case "refused":
             reasons = {note for v in verdicts for note in v.notes[:1]}
             why = reasons.pop() if len(reasons) == 1 else "see the findings"
-            return f"{lane} may not be compared with {baseline} in {places}: {why}."
+            return f"{lane} cannot be compared with {baseline} in {places}: {why}."
 
 
 def summary(verdicts: Sequence[Verdict], lane: str, baseline: str) -> str:
@@ -228,7 +227,9 @@ def summary(verdicts: Sequence[Verdict], lane: str, baseline: str) -> str:
         if group := groups[word]:
             size = _range(group) if word in {"faster", "slower"} else ""
             named = _where(group) if len(group) <= 3 and not (size and len(group) > 1) else ""
-            detail = "; ".join(x for x in (named, size) if x)
+            reasons = {note for v in group for note in v.notes[:1]} if word == "refused" else set()
+            why = reasons.pop() if len(reasons) == 1 else ""
+            detail = "; ".join(x for x in (named, size, why) if x)
             said = _plainly(word, metric_of(group[0].metric))
             parts.append(f"{said} in {len(group)}" + (f" ({detail})" if detail else ""))
     if held:

@@ -82,21 +82,22 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
             "The virtual clock repeats bit for bit: running the same seed again adds nothing. Between blocks only "
             "addresses, the order of the lanes and the instants of starting vary; on real machines more does."
         )
-    fewest = min((v.blocks for v in primary if v.low is not None), default=_FEW)
-    if fewest < _FEW:
+    few = [v.blocks for v in primary if v.low is not None and v.blocks < _FEW]
+    if few:
         what = " and the spread they show is that of addresses, order and instants of starting alone"
         spread = what if evidence.modelled else ""
         said.append(
-            f"With {fewest} blocks, that log-ratios are normally distributed is an assumption{spread}: "
+            f"With {_span(few)} blocks, that log-ratios are normally distributed is an assumption{spread}: "
             "trust the size of a difference more than the last digit of its interval."
         )
     failed = [o for o in seen if o.failed]
-    said.append(
-        f"{len(failed)} of {count(len(seen), 'trial')} failed; each voids its block for the pairs it belongs to. "
-        "Nothing was filled in and no outlier was dropped."
-        if failed
-        else f"All {len(seen):,} trials succeeded. Nothing was filled in and no outlier was dropped."
-    )
+    if failed:
+        said.append(
+            f"{len(failed)} of {count(len(seen), 'trial')} failed; each voids its block for the pairs it belongs to. "
+            "Nothing was filled in and no outlier was dropped."
+        )
+    elif seen:
+        said.append(f"All {len(seen):,} trials succeeded. Nothing was filled in and no outlier was dropped.")
     open_ = [v for v in primary if v.verdict == "inconclusive"]
     if open_:
         more = [v.more_blocks for v in open_ if v.more_blocks]

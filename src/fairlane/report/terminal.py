@@ -68,7 +68,7 @@ def _table(c: Comparison, workload: str) -> Table:
     table.add_column("cell", overflow="fold", max_width=22)
     table.add_column(Text(c.baseline), justify="right", overflow="fold", max_width=12)
     table.add_column(Text(c.lane), justify="right", overflow="fold", max_width=12)
-    table.add_column("change, interval", justify="right", overflow="fold", max_width=22)
+    table.add_column("change, interval", justify="right", overflow="fold", max_width=24)
     table.add_column("verdict", overflow="fold", max_width=22)
     for row in c.rows:
         word = Text.assemble((f"{row.symbol} {row.word}", _COLOUR[row.word]))
@@ -78,7 +78,9 @@ def _table(c: Comparison, workload: str) -> Table:
             word.append(" " + row.sized.replace("at least", "≥").replace("more than", ">"))
         seen = row.tie.removeprefix("tie test: ") + " †" if row.word == "tie" else row.interval
         table.add_row(Text(row.cell), row.baseline_value, row.lane_value, seen, word)
+    told = list(dict.fromkeys(f"{row.symbol} {row.reason}" for row in c.rows if row.reason))
     if any(row.word == "tie" for row in c.rows):
-        table.caption = Text("† the tie test's interval, which lies within the margin", style="dim")
-        table.caption_justify = "left"
+        told.insert(0, "† the tie test's interval, which lies within the margin")
+    table.caption = Text("\n".join(told), style="dim") if told else None
+    table.caption_justify = "left"
     return table

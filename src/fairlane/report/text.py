@@ -82,7 +82,7 @@ def plain(value: Any) -> str:
         case list() | tuple():
             return ", ".join(plain(v) for v in value)
         case _:
-            return str(value).strip()
+            return str(value).strip() or "(empty)"
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
