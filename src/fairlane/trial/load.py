@@ -94,13 +94,22 @@ def load_run(folder: Path) -> Evidence:
         seed=plan.study.design.seed,
         blocks=due,
         observations=in_order(seen for trial, seen in state.observations.items() if trial in trials),
-        description=read_json(folder / "description.json"),
+        description=_description(folder / "description.json"),
         fingerprint=read_json(folder / "fingerprint.json"),
         events=tuple(others) + tuple({"type": "damaged", "trial": trial} for trial in state.damaged),
         modelled=bool(begun.get("modelled", platform.modelled)),
         emulated=bool(begun.get("emulated", platform.emulated)),
         complete=state.ended and trials <= state.observations.keys(),
     )
+
+
+def _description(path: Path) -> Mapping[str, Any]:
+    """How the lanes were built: an object per lane under ``lanes``, and ``platform``. Raises FairlaneError."""
+    found = read_json(path)
+    lanes = found.get("lanes", {})
+    if not isinstance(lanes, dict) or not all(isinstance(part, dict) for part in (*lanes.values(), *found.values())):
+        raise FairlaneError("not a description of lanes and platform", where=str(path))
+    return found
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
