@@ -17,8 +17,8 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     lines = out.splitlines()
     assert "study     demo" in lines
     assert any(line.startswith("iscsi (baseline)  iscsi") and "chap=no" in line for line in lines)
-    assert "main      64k randwrite qd16  0.25 s" in lines
-    assert any(line.split()[:4] == ["6", "144", "36", "s"] for line in lines)
+    assert "main      64k randwrite qd16  0.18 s" in lines
+    assert any(line.split()[:4] == ["4", "96", "17", "s"] for line in lines)
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,9 +30,9 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         "workload": "main",
         "cell": "4k randread qd1",
         "key": "main.4k-randread-qd1",
-        "trial_seconds": 0.25,
+        "trial_seconds": 0.18,
     }
-    assert plan["looks"][0]["trials"] == 144
+    assert plan["looks"][0]["trials"] == 96
 
 
 def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:

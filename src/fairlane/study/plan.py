@@ -58,7 +58,7 @@ def about(seconds: float) -> str:
     """A duration as one says it: ``0.25 s``, ``45 s``, ``12 min``, ``3.5 h``."""
     if seconds < 10:
         return f"{seconds:.2g} s"
-    if seconds < 90:
+    if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"

@@ -53,8 +53,9 @@ class LabSpec(PlatformSpec):
     transports = ("local", "iscsi", "nvme_tcp")
 
     def wall_seconds(self, guest_seconds: float) -> float:
-        """Measured under TCG on a server core of 2023: a share of the resume, fio's start, snapshots; then the load."""
-        return 0.7 + 6.0 * guest_seconds
+        """A share of the resume, fio's start, snapshots; then the load. Measured under TCG on both of a server's two
+        cores of 2023: within 16 % of three runs of 24 to 96 trials with 180 and 250 ms under load."""
+        return 0.9 + 6.5 * guest_seconds
 
     def workers(self, jobs: int) -> int:
         return jobs
