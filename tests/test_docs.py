@@ -1,0 +1,178 @@
+"""What the documentation tells a reader to type exists, and what it says will be printed is printed."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import click
+import pytest
+
+from fairlane.cli.main import main
+from fairlane.study.load import parse_study, preset_text
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
+    (ROOT / "docs").rglob("*.md")
+)
+EXECUTED = "<!-- executed by tests/test_docs.py -->"
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"`([^`\n]+)`")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_ENDS = re.compile(r"[|&;<>]+")
+
+
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def words(line: str) -> list[str]:
+    """The first simple command of a shell line, without comment, redirection and what it is piped into."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    out: list[str] = []
+    for word in lexer:
+        if _ENDS.fullmatch(word):
+            break
+        out.append(word)
+    return out
+
+
+def commands(*, inline: bool) -> list[tuple[Path, str]]:
+    """Every command line of ours: in console and sh blocks, or in the running text."""
+    out = []
+    for page in PAGES:
+        blocks = [body for kind, body in _FENCE.findall(text(page)) if kind in ("console", "sh")]
+        lines = [line.removeprefix("$ ").strip() for body in blocks for line in body.splitlines()]
+        if inline:
+            lines = _INLINE.findall(_FENCE.sub("", text(page)))
+        out += [(page, line) for line in lines if re.match(r"(\.venv/bin/)?fairlane(\s|$)", line)]
+    return out
+
+
+def understand(line: str) -> None:
+    """Parse a command line as the program would, without carrying it out. Raises click's errors."""
+    context: click.Context | None = None
+    command: click.Command = main
+    called, rest = "fairlane", words(line)[1:]
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        context = click.Context(command, parent=context, info_name=called)
+        _, found, rest = command.resolve_command(context, rest)
+        assert found is not None
+        command, called = found, found.name or ""
+    with suppress(click.exceptions.Exit):  # --help and --version are answered, successfully, while parsing
+        command.make_context(called, rest, parent=context)
+
+
+def label(value: object) -> str:
+    return name(value) if isinstance(value, Path) else str(value)
+
+
+def test_commands_are_found_in_every_page_that_teaches_some() -> None:
+    pages = {name(page) for page, _ in commands(inline=False)}
+    assert {"docs/tutorial.md", "docs/lab.md", "docs/nvme-tcp-stall.md"} <= pages
+    assert "README.md" in {name(page) for page, _ in commands(inline=True)}
+
+
+@pytest.mark.parametrize(("page", "line"), commands(inline=False), ids=label)
+def test_a_command_in_a_block_would_be_taken(page: Path, line: str) -> None:
+    understand(line)
+
+
+@pytest.mark.parametrize(("page", "line"), commands(inline=True), ids=label)
+def test_a_command_in_the_text_exists_with_its_options(page: Path, line: str) -> None:
+    with suppress(click.MissingParameter):  # the text may only name a command: `fairlane run`
+        understand(line)
+
+
+@pytest.mark.parametrize("line", ["fairlane rnu demo", "fairlane run demo --job 1", "fairlane verdicts a --format xml"])
+def test_a_wrong_command_would_be_seen(line: str) -> None:
+    with pytest.raises(click.UsageError):
+        understand(line)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a forge makes of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", _FENCE.sub("", text(page)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    for target in _LINK.findall(_FENCE.sub("", text(page))):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{name(page)} links to {target}"
+        if anchor:
+            assert anchor in anchors(found), f"{name(page)} links to {target}"
+
+
+def test_the_index_has_every_page() -> None:
+    index = ROOT / "docs" / "index.md"
+    linked = {(index.parent / target).resolve() for target in _LINK.findall(text(index))}
+    assert {page for page in PAGES if page.is_relative_to(index.parent)} <= linked | {index}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_whole_studies_in_a_page_are_valid(page: Path) -> None:
+    for kind, body in _FENCE.findall(text(page)):
+        if kind == "yaml" and re.search(r"^name:", body, re.MULTILINE):
+            parse_study(body, name(page))
+
+
+def test_the_tutorial_changes_lines_that_the_demo_has() -> None:
+    (change,) = (body for kind, body in _FENCE.findall(text(ROOT / "docs" / "tutorial.md")) if kind == "diff")
+    study = preset_text("demo")
+    for old, new in re.findall(r"^-(.*)\n\+(.*)$", change, re.MULTILINE):
+        assert study.count(f"\n{old}\n") == 1
+        study = study.replace(f"\n{old}\n", f"\n{new}\n")
+    assert parse_study(study, "tutorial").name == "far-link"
+
+
+def sessions() -> Iterator[tuple[Path, list[tuple[str, str]]]]:
+    """Of each block that is marked so: (command line, what it is said to print)."""
+    for page in PAGES:
+        for body in re.findall(re.escape(EXECUTED) + r"\n```console\n(.*?)^```$", text(page), re.MULTILINE | re.DOTALL):
+            parts = re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]
+            yield page, [(line, said) for line, _, said in (part.partition("\n") for part in parts)]
+
+
+@pytest.mark.parametrize(
+    ("page", "session"), list(sessions()), ids=lambda x: name(x) if isinstance(x, Path) else "session"
+)
+def test_a_session_prints_what_the_page_shows(page: Path, session: list[tuple[str, str]], tmp_path: Path) -> None:
+    for line, said in session:
+        done = subprocess.run(
+            [sys.executable, "-m", *words(line)], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        if said:
+            assert [row.rstrip() for row in done.stdout.splitlines()] == said.splitlines(), f"{name(page)}: {line}"
+
+
+CHEAP = (
+    "fairlane --help",
+    "fairlane --version",
+    "fairlane study check demo",
+    "fairlane schema",
+    "fairlane init demo -o -",
+)
+
+
+@pytest.mark.parametrize("line", CHEAP)
+def test_a_cheap_command_works(line: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *words(line)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
