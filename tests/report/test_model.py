@@ -107,7 +107,8 @@ def said(case):
 def test_what_holm_keeps_is_told_and_no_more(case, make_case):
     told = said(case)
     assert (
-        "With 16 primary comparisons, the chance that any is called different without being so is at most 5 %" in told
+        "With 16 primary comparisons, the chance that any is called different without being so is held at about 5 %"
+        in told
     )
     assert "together hold" not in told
     one = make_case(blocks=6, findings=())
@@ -118,9 +119,13 @@ def test_what_holm_keeps_is_told_and_no_more(case, make_case):
 @pytest.mark.parametrize(("blocks", "few"), [(3, True), (4, True), (6, False)])
 def test_few_blocks_under_the_virtual_clock_are_told_for_what_they_are(make_case, blocks, few):
     told = said(make_case(blocks=blocks, findings=()))
-    assert (f"With {blocks} blocks, that log-ratios are normally distributed is an assumption" in told) == few
+    assert (
+        f"With {blocks} blocks a normal distribution of the log-ratios is assumed, not seen, and the spread" in told
+    ) == few
     real = said(make_case(blocks=blocks, findings=(), modelled=False))
-    assert ("is an assumption:" in real) == few  # of real machines more than addresses and order is in the spread
+    assert (
+        "is assumed, not seen: trust" in real
+    ) == few  # of real machines more than addresses and order is in the spread
 
 
 def test_a_run_that_is_not_complete_says_how_far_it_is(case):

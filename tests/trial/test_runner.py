@@ -70,7 +70,7 @@ def test_observations_hold_no_wall_clock(new_run: NewRun) -> None:
     run = new_run()
     run.go()
     line = json.loads(run.result().splitlines()[0])
-    assert set(line) == {"cell", "block", "lane", "position", "failed", "metrics", "histograms", "context"}
+    assert set(line) == {"cell", "block", "lane", "position", "failed", "metrics", "histograms", "context", "steps"}
     assert b"202" not in json.dumps(line["context"]).encode()
 
 

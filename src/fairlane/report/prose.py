@@ -74,8 +74,8 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     if len(primary) > 1:
         widest = phrases.coverage(min(v.level for v in primary))
         said.append(
-            f"With {len(primary)} primary comparisons, the chance that any is called different without being so is at "
-            f"most {share(study.design.alpha)} (Holm); for that, single intervals are drawn at up to {widest}."
+            f"With {len(primary)} primary comparisons, the chance that any is called different without being so is held "
+            f"at about {share(study.design.alpha)} (Holm); for that, single intervals are drawn at up to {widest}."
         )
     if evidence.modelled:
         said.append(
@@ -84,10 +84,10 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
         )
     few = [v.blocks for v in primary if v.low is not None and v.blocks < _FEW]
     if few:
-        what = " and the spread they show is that of addresses, order and instants of starting alone"
-        spread = what if evidence.modelled else ""
+        what = ", and the spread is that of addresses, order and instants of starting alone"
         said.append(
-            f"With {_span(few)} blocks, that log-ratios are normally distributed is an assumption{spread}: "
+            f"With {_span(few)} blocks a normal distribution of the log-ratios is assumed, not seen"
+            f"{what if evidence.modelled else ''}: "
             "trust the size of a difference more than the last digit of its interval."
         )
     failed = [o for o in seen if o.failed]
