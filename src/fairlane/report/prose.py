@@ -74,8 +74,8 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     if len(primary) > 1:
         widest = phrases.coverage(min(v.level for v in primary))
         said.append(
-            f"With {len(primary)} primary comparisons, the chance that any is called different without being so is held "
-            f"at about {share(study.design.alpha)} (Holm); for that, single intervals are drawn at up to {widest}."
+            f"With {len(primary)} primary comparisons, the chance that any is called different without being so is "
+            f"held at about {share(study.design.alpha)} (Holm); for that, single intervals are drawn at up to {widest}."
         )
     if evidence.modelled:
         said.append(
