@@ -48,7 +48,7 @@ def test_a_study_written_back_is_the_same_study(name: str) -> None:
         ("  iscsi:", "  I SCSI:"),
         ("primary: iops", "primary: iosp"),
         ("queues: 1", "queues: many"),
-        ("looks: [6]", "looks: 6"),
+        ("looks: [4]", "looks: 4"),
         ("  # margins:", "  margins: { iosp: 5% } #"),
     ],
 )
