@@ -23,3 +23,18 @@ def small_study(*, platform: str = "", iscsi: str = "", nvme: str = "", fio: str
 
 def study_of(text: str) -> Study:
     return parse_study(text, "test.yaml")
+
+
+THREE_LANES = """\
+name: three
+platform: {kind: lab, settle: 20ms}
+baseline: iscsi
+lanes:
+  local: {transport: local}
+  iscsi: {transport: iscsi}
+  nvme-tcp: {transport: nvme_tcp}
+workloads:
+  main: {kind: fio, rw: [randread, randwrite], bs: [4k], iodepth: [8], runtime: 40ms, ramp: 10ms, prefill: false}
+design: {looks: [2]}
+"""
+"""12 trials in 4 blocks; some 10 seconds on two cores once its state is saved."""
