@@ -1,5 +1,6 @@
 """``fairlane lab``: the lab's image and saved states on this machine."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def build(force: bool, output: Format) -> None:
     """Build the lab image (about 20 s and 250 MB of downloads)."""
     from fairlane.platforms.lab import image
 
-    built = image.build(tell, force=force)
+    built = asyncio.run(image.build(tell, force=force))
     print_rows([_image_row(built.folder)], output)
 
 

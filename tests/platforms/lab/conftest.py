@@ -1,3 +1,4 @@
+import asyncio
 import shutil
 
 import pytest
@@ -10,4 +11,4 @@ def lab_image() -> image.Image:
     """The cached lab image, built once on a new machine."""
     if not shutil.which(qemu.BINARY):
         pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
-    return image.build(print)
+    return asyncio.run(image.build(print))

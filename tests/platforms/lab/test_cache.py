@@ -1,5 +1,6 @@
 """The cache: nothing half-made stays, nothing in use goes, what is too much goes oldest first."""
 
+import asyncio
 import errno
 import os
 from pathlib import Path
@@ -17,7 +18,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def make(name: str, age: int = 0) -> Path:
     entry = cache.cache_dir() / "states" / name
-    with cache.locked(entry), cache.making(entry) as scratch:
+    with cache.making(entry) as scratch:
         (scratch / "memory").write_bytes(b"x" * 100)
     os.utime(entry, (10**9 - age, 10**9 - age))
     return entry
@@ -33,20 +34,20 @@ def test_what_fails_half_way_leaves_nothing() -> None:
     entry = cache.cache_dir() / "states" / "a"
 
     def fail() -> None:
-        with cache.locked(entry), cache.making(entry) as scratch:
+        with cache.making(entry) as scratch:
             (scratch / "memory").write_bytes(b"x")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         fail()
-    assert [p.name for p in entry.parent.iterdir()] == ["a.lock"]
+    assert list(entry.parent.iterdir()) == []
 
 
 def test_a_full_disk_is_one_error_with_path_and_hint() -> None:
     entry = cache.cache_dir() / "states" / "a"
 
     def fill() -> None:
-        with cache.locked(entry), cache.making(entry):
+        with cache.making(entry):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with pytest.raises(FairlaneError, match="No space left") as caught:
@@ -72,3 +73,23 @@ def test_use_makes_an_entry_the_most_recent() -> None:
     cache.prune("states", keep=1)
     assert cache.entries("states") == [old]
     assert not young.exists()
+
+
+def test_who_waits_for_an_entry_can_be_interrupted() -> None:
+    entry = cache.cache_dir() / "states" / "a"
+
+    async def wait() -> str:
+        async with cache.locked(entry):
+            try:
+                async with asyncio.timeout(0.5), cache.locked(entry):
+                    return "held twice"
+            except TimeoutError:
+                return "waited"
+
+    assert asyncio.run(wait()) == "waited"
+
+
+def test_an_entry_in_use_can_be_used_by_others() -> None:
+    entry = make("a")
+    with cache.use(entry), cache.use(entry):
+        assert not cache.remove(entry)

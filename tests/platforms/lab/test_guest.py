@@ -137,7 +137,7 @@ def test_a_state_built_twice_gives_the_same_bytes(tmp_path: Path, monkeypatch: p
     (cell,) = lab.study.cells()
     script = _script.block_script(Block(cell, 0, ("nvme-tcp", "iscsi"), 5), 0.02)
     first = run(lab, script)
-    built = image.build(quiet)
+    built = asyncio.run(image.build(quiet))
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / built.key).symlink_to(built.folder)
     monkeypatch.setenv("FAIRLANE_CACHE", str(tmp_path))

@@ -103,7 +103,7 @@ class Lab(Platform):
         return script.setup_script(self._platform_steps(), self._lanes(), self.study, self._prepare())
 
     async def open(self, notify: Notify) -> Opened:
-        built = image.build(notify)
+        built = await image.build(notify)
         self.saved = await virtual.state(built, self.spec, self.setup_script(), notify)
         self._held = cache.use(self.saved.folder)
         described = {name.removesuffix(".tsv"): script.rows(text) for name, text in self.saved.described().items()}

@@ -4,11 +4,12 @@ Each entry is a folder with a lock file beside it: held exclusively while the en
 run uses it.
 """
 
+import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from pathlib import Path
 from typing import IO
@@ -30,17 +31,25 @@ def _lock_file(entry: Path) -> IO[str]:
     return Path(f"{entry}.lock").open("w", encoding="utf-8")
 
 
-@contextmanager
-def locked(entry: Path) -> Iterator[None]:
-    """Hold ``entry`` exclusively, waiting for others: two processes do not make the same thing."""
+@asynccontextmanager
+async def locked(entry: Path) -> AsyncIterator[None]:
+    """Hold ``entry`` exclusively: two processes do not make the same thing. Waits so that Ctrl-C still works.
+
+    Only for an entry that is missing: one that is in use is held by its users until they end."""
     with _lock_file(entry) as handle:
-        flock(handle, LOCK_EX)
+        while True:
+            try:
+                flock(handle, LOCK_EX | LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(0.1)
         yield
 
 
 @contextmanager
 def making(entry: Path) -> Iterator[Path]:
     """A scratch folder that becomes ``entry`` if all goes well, and is gone otherwise. Call it under ``locked``."""
+    entry.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=entry.parent, prefix=_HALF_MADE))
     try:
         with use(scratch) as handle:

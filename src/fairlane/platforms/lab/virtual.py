@@ -53,11 +53,13 @@ async def state(built: image.Image, spec: LabSpec, setup: str, notify: Notify) -
     key = state_key(built, spec, setup, version)
     folder = cache_dir() / "states" / key
     machine = tuple(qemu.virtual_clock(built, folder / "initrd", memory=spec.memory, preempt=spec.preempt))
-    with locked(folder):
-        if not (folder / "described.json").exists():
-            notify("booting the lab VM and building the lanes (once)")
-            with making(folder) as scratch:
-                await _make(scratch, built, spec, setup)
+    described = folder / "described.json"
+    if not described.exists():
+        async with locked(folder):
+            if not described.exists():
+                notify("booting the lab VM and building the lanes (once)")
+                with making(folder) as scratch:
+                    await _make(scratch, built, spec, setup)
     prune("states", keep=_KEPT)
     return State(folder, key, machine)
 
