@@ -25,7 +25,12 @@ def test_a_block_keeps_its_bytes_however_often_qemu_is_woken(monkeypatch: pytest
     """
     text = small_study().replace("nvme-tcp: {transport: nvme_tcp}", "local: {transport: local}")
     lab = Lab(study_of(text.replace("iodepth: [8], runtime: 60ms", "iodepth: [1], runtime: 200ms")))
-    asyncio.run(lab.open(lambda _: None))
+
+    async def build() -> None:
+        async with lab:
+            await lab.open(lambda _: None)
+
+    asyncio.run(build())
     script = _script.block_script(Block(lab.study.cells()[0], 0, ("local",), 11), 0.02)
     asked = [0]
     execute = Qemu.execute

@@ -123,6 +123,7 @@ class Lab(Platform):
                 "image": built.key,
                 "image_sha256": manifest["sha256"],
                 "state": self.saved.key,
+                "state_sha256": self.saved.identity,
                 "packages": manifest["packages"],
             },
         )

@@ -63,7 +63,15 @@ class Qemu:
         data = self.job.encode()
         if len(data) > JOB_BYTES:
             raise FairlaneError(f"a block's script has {len(data)} bytes, more than the {JOB_BYTES} a guest can take")
-        (self.folder / "job").write_bytes(data.ljust(JOB_BYTES, b"\0"))
+        try:
+            (self.folder / "job").write_bytes(data.ljust(JOB_BYTES, b"\0"))
+        except OSError as error:
+            self._scratch.cleanup()
+            raise RunFailed(
+                f"cannot write a VM's scratch files: {error.strerror}",
+                where=str(self.folder.parent),
+                hint="make room there, or set TMPDIR to a folder on another disk",
+            ) from error
         ours, theirs = socket.socketpair()
         # Names relative to the scratch folder and an inherited socket: no path can be too long or hold a comma.
         command = [

@@ -1,7 +1,9 @@
 """Guests under the virtual clock: set up once, save the state, start every block from it.
 
-The state is cached beside the image. Its key covers everything that decides its bytes: image, QEMU version, command
-line and set-up script. A run under the same key gives the same figures, bit for bit, on any machine.
+The state is cached beside the image, under a key made of all its inputs: image, QEMU version, command line, set-up
+script. From one state every block gives the same figures, bit for bit, however busy the machine. A state built anew
+from the same inputs is usually, but not always, the same to the instruction: blocks run under QEMU's recording, which orders
+its threads, but a state cannot be saved under it. So each state carries an identity, which is part of the fingerprint.
 """
 
 import asyncio
@@ -21,6 +23,7 @@ from fairlane.platforms.lab.cache import cache_dir, locked, making, prune
 from fairlane.platforms.lab.spec import LabSpec
 
 _SETUP_TIMEOUT = 600.0
+_FLUSH_TIMEOUT = 60.0
 _KEPT = 12
 """Saved states in the cache at once; one has 150 MB."""
 
@@ -40,6 +43,11 @@ class State:
     @property
     def initrd(self) -> Path:
         return self.folder / "initrd"
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 of the guest's state. Equal identity, equal figures; the key alone does not promise that much."""
+        return (self.folder / "identity").read_text("utf-8")
 
     def described(self) -> dict[str, str]:
         """What the set-up read back: file name -> text."""
@@ -93,15 +101,34 @@ async def _make(folder: Path, built: image.Image, spec: LabSpec, setup: str) -> 
             raise RunFailed(f"set-up step {frames.text(failed, 'step').strip()!r} failed: {said or 'no message'}")
         if event == "GONE" or "setup" not in results:
             raise RunFailed(f"the lab VM died during its set-up:\n{vm.last_words() or vm.complaint()}")
-        await vm.execute("migrate", uri=f"exec:cat > {shlex.quote(str(folder / 'memory'))}")
+        memory, saved = folder / "memory", vm.folder / "saved"
+        await vm.execute("migrate", uri=f"exec:cat > {shlex.quote(str(memory))} && : > {shlex.quote(str(saved))}")
         while (progress := await vm.execute("query-migrate"))["status"] not in ("completed", "failed", "cancelled"):
             await asyncio.sleep(0.02)
-        if progress["status"] != "completed":
+        # "completed" means handed to cat; ended now, cat would take along what it has not written yet.
+        deadline = time.monotonic() + (_FLUSH_TIMEOUT if progress["status"] == "completed" else 0)
+        while not saved.exists() and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        if not saved.exists():
             raise RunFailed(
                 f"the lab VM's state could not be saved: {vm.complaint()}", hint="is the cache's disk full?"
             )
+    (folder / "identity").write_text(_identity((folder / "memory").read_bytes()))
     described = {name: data.decode(errors="replace") for name, data in results["setup"].items()}
     (folder / "described.json").write_text(json.dumps(described, indent=1, sort_keys=True))
+
+
+_CLOCKS = b"\x05timer" + bytes(4) + b"\0\0\0\x02"
+"""Header of the section in which QEMU keeps its host clocks: name, instance 0, version 2."""
+
+
+def _identity(memory: bytes) -> str:
+    """SHA-256 of a saved state without the 24 bytes that hold the host's clocks: they never reach the guest."""
+    at = memory.rfind(_CLOCKS)
+    end = at + len(_CLOCKS) + 24 if at >= 0 else 0
+    digest = hashlib.sha256(memory[: max(at, 0)])
+    digest.update(memory[end:])
+    return digest.hexdigest()
 
 
 class VirtualGuest(Guest):
