@@ -2,8 +2,8 @@
 
 The state is cached beside the image, under a key made of all its inputs: image, QEMU version, command line, set-up
 script. From one state every block gives the same figures, bit for bit, however busy the machine. A state built anew
-from the same inputs is usually, but not always, the same to the instruction: blocks run under QEMU's recording, which orders
-its threads, but a state cannot be saved under it. So each state carries an identity, which is part of the fingerprint.
+from the same inputs is usually, but not always, the same to the instruction: blocks run under QEMU's recording, which
+orders its threads, but a state cannot be saved under it. So each state carries an identity, part of the fingerprint.
 """
 
 import asyncio
