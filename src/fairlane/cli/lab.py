@@ -1,6 +1,5 @@
 """``fairlane lab``: the lab's image and saved states on this machine."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,8 @@ fairlane lab build --force   # again, with today's package versions
 @format_option
 def build(force: bool, output: Format) -> None:
     """Build the lab image (about 20 s and 250 MB of downloads)."""
+    import asyncio
+
     from fairlane.platforms.lab import image
 
     built = asyncio.run(image.build(tell, force=force))
