@@ -1,0 +1,101 @@
+"""``fairlane`` as a process of its own, and every process that comes from it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from fairlane.platforms.lab import qemu
+from fairlane.trial import journal
+
+_MARK = "FAIRLANE_TEST_MARK"
+T = TypeVar("T")
+
+
+class Fairlane:
+    """One command line. Its environment carries a mark, which children inherit: orphans are found as well.
+
+    A session of its own, as a shell gives each job a process group: Ctrl-C reaches the group, not fairlane alone.
+    """
+
+    def __init__(self, *args: str, env: Mapping[str, str] | None = None, under: tuple[str, ...] = ()) -> None:
+        self._mark = f"{_MARK}={uuid.uuid4().hex}"
+        key, value = self._mark.split("=")
+        self.process = subprocess.Popen(
+            [*under, sys.executable, "-m", "fairlane", *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "NO_COLOR": "1", **(env or {}), key: value},
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+    def end(self, timeout: float = 240) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr, once it and everything it started are gone."""
+        out, err = self.process.communicate(timeout=timeout)
+        assert "Traceback" not in err, err
+        self.nothing_is_left()
+        return self.process.returncode, out, err
+
+    def kill(self) -> None:
+        """kill -9 of fairlane, and of nothing else."""
+        self.process.kill()
+        self.process.communicate()
+
+    def interrupt(self) -> None:
+        """Ctrl-C on a terminal."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def family(self) -> dict[int, str]:
+        """pid -> command line of every living process that bears the mark, fairlane itself excepted."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == self.process.pid:
+                continue
+            with suppress(OSError):  # it ended while we looked; a zombie has neither file
+                if self._mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        return found
+
+    def qemus(self) -> set[int]:
+        """Pids of its virtual machines: not yet those that have only just been forked, nor ``--version``."""
+        return {pid for pid, line in self.family().items() if line.startswith(qemu.BINARY) and " -mon " in line}
+
+    def nothing_is_left(self) -> None:
+        for _ in range(200):
+            if not (left := self.family()):
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"left behind: {left}")
+
+    def wait_for(self, what: Callable[[], T], text: str) -> T:
+        """What ``what`` gives once that is true."""
+        for _ in range(12_000):
+            if found := what():
+                return found
+            assert self.process.poll() is None, f"it ended before {text}: {self.process.communicate()[1]}"
+            time.sleep(0.005)
+        raise AssertionError(f"no {text}")
+
+
+def trials(folder: Path) -> dict[tuple[str, int, str], str]:
+    """(cell, block, lane) -> SHA-256 of the raw file, as journaled."""
+    events = journal.read(folder) if folder.exists() else ()
+    return {(e["cell"], e["block"], e["lane"]): e["sha256"] for e in events if e["type"] == "trial"}
