@@ -142,8 +142,9 @@ def test_another_seed_gives_other_addresses_and_other_bytes() -> None:
     assert one["iscsi"]["fio.json"] != two["iscsi"]["fio.json"]
 
 
-def test_states_of_the_same_identity_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state built anew may differ by instructions; then its identity says so, and the figures stay close."""
+def test_a_state_built_anew_is_the_same_and_gives_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab = opened()
     (cell,) = lab.study.cells()
     block = Block(cell, 0, ("nvme-tcp", "iscsi"), 5)
@@ -155,23 +156,12 @@ def test_states_of_the_same_identity_give_the_same_bytes(tmp_path: Path, monkeyp
     again = opened()
     assert again.saved.folder.is_relative_to(tmp_path)
     assert again.saved.key == lab.saved.key
-    second = run(again, _script.block_script(block, 0.02))
-    assert (second == first) or again.saved.identity != lab.saved.identity
-    for lane in block.order:
-        one, two = (observe(block, lane, out[lane]).metrics["iops"] for out in (first, second))
-        assert two == pytest.approx(one, rel=0.1)
+    assert again.saved.identity == lab.saved.identity
+    assert run(again, _script.block_script(block, 0.02)) == first
 
 
-def test_the_identity_of_a_state_leaves_out_the_hosts_clocks_only() -> None:
-    clocks = virtual._CLOCKS
-
-    def memory(ram: bytes, ticks: bytes) -> bytes:
-        return ram + clocks + ticks + b"icount"
-
-    one = virtual._identity(memory(b"ram", bytes(24)))
-    assert virtual._identity(memory(b"ram", b"x" * 24)) == one
-    assert virtual._identity(memory(b"RAM", bytes(24))) != one
-    assert virtual._identity(b"no clocks") != virtual._identity(b"no clock")
+def test_states_that_differ_in_a_delay_have_another_identity() -> None:
+    assert opened().saved.identity != opened(platform=", link: {mtu: 1500, delay: 20us, rate: 10gbit}").saved.identity
 
 
 def test_fio_that_fails_is_a_failed_trial_with_its_reason_and_the_next_lane_goes_on() -> None:

@@ -41,7 +41,9 @@ _LIBRARY_FOLDERS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64")
 _PROGRAM_FOLDERS = ("usr/sbin", "usr/bin", "sbin", "bin")
 _KEPT = 4
 """Images in the cache at once; one has 40 MB."""
-STOP_PORT, QUIT_PORT = 0x505, 0x501
+STOP_PORT, QUIT_PORT = 0x443, 0x501
+STOP_IN_2_S = 0x0E
+"""The watchdog's count: it stops the guest after 2 virtual seconds."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def _compose(wanted: Recipe, root_tar: Path, out: Path) -> None:
             "init": cpio.file(wanted.files["init"].encode(), executable=True),
             "fairlane/lib.sh": cpio.file(wanted.files["lib.sh"].encode()),
             "fairlane/programs": cpio.file("".join(f"{p}\n" for p in wanted.programs).encode()),
-            "fairlane/stop": cpio.file(elf.port_writer(STOP_PORT, 1), executable=True),
+            "fairlane/stop": cpio.file(elf.port_writer(STOP_PORT, STOP_IN_2_S), executable=True),
             "fairlane/quit": cpio.file(elf.port_writer(QUIT_PORT, 0), executable=True),
             "etc/passwd": cpio.file(b"root:x:0:0:root:/:/bin/sh\n"),
             "etc/hosts": cpio.file(b"127.0.0.1 localhost\n"),

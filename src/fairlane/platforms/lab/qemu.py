@@ -42,7 +42,7 @@ def virtual_clock(image: Image, initrd: Path, *, memory: int, preempt: str) -> l
         BINARY, "-M", "q35", "-nodefaults", "-no-user-config", "-accel", "tcg,thread=single", "-cpu", "max",
         "-smp", "1", "-m", f"{memory // 2**20}M", "-nic", "none", "-display", "none", "-no-reboot",
         "-icount", "shift=0,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "7",
-        "-device", "pvpanic", "-action", "panic=pause", "-device", f"isa-debug-exit,iobase={QUIT_PORT:#x}",
+        "-device", "ib700", "-action", "watchdog=pause", "-device", f"isa-debug-exit,iobase={QUIT_PORT:#x}",
         "-kernel", str(image.kernel), "-initrd", str(initrd), "-append", f"{_KERNEL} preempt={preempt}",
     ]  # fmt: skip
 

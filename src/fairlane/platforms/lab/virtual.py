@@ -1,9 +1,10 @@
 """Guests under the virtual clock: set up once, save the state, start every block from it.
 
 The state is cached beside the image, under a key made of all its inputs: image, QEMU version, command line, set-up
-script. From one state every block gives the same figures, bit for bit, however busy the machine. A state built anew
-from the same inputs is usually, but not always, the same to the instruction: blocks run under QEMU's recording, which
-orders its threads, but a state cannot be saved under it. So each state carries an identity, part of the fingerprint.
+script. From one state every block gives the same figures, bit for bit, however busy the machine: blocks run under
+QEMU's recording, which orders its threads. A state cannot be saved under it. Two builds are alike because a watchdog
+stops the guest in its sleep; after an instruction that stops it, QEMU skips to the next timer or does not (of 12 builds
+on a busy machine, one did). To be sure, each state carries an identity, which is part of the fingerprint.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ class State:
 
     @property
     def identity(self) -> str:
-        """SHA-256 of the guest's state. Equal identity, equal figures; the key alone does not promise that much."""
+        """SHA-256 of how the guest stands. Equal identity, equal figures; the key alone does not promise that much."""
         return (self.folder / "identity").read_text("utf-8")
 
     def described(self) -> dict[str, str]:
@@ -85,7 +86,7 @@ async def _make(folder: Path, built: image.Image, spec: LabSpec, setup: str) -> 
     initrd = folder / "initrd"
     initrd.write_bytes(built.initrd.read_bytes() + image.as_initrd({"fairlane/setup.sh": setup}))
     machine = qemu.virtual_clock(built, initrd, memory=spec.memory, preempt=spec.preempt)
-    async with qemu.Qemu(machine) as vm, vm.events("STOP", "GUEST_PANICKED") as events:
+    async with qemu.Qemu(machine) as vm, vm.events("STOP") as events:
         await vm.execute("cont")
         try:
             # Listen only: any command to the running guest, a poll included, can change what is saved.
@@ -113,21 +114,26 @@ async def _make(folder: Path, built: image.Image, spec: LabSpec, setup: str) -> 
             raise RunFailed(
                 f"the lab VM's state could not be saved: {vm.complaint()}", hint="is the cache's disk full?"
             )
-    (folder / "identity").write_text(_identity((folder / "memory").read_bytes()))
+    (folder / "identity").write_text(await _identity(State(folder, "", tuple(machine))))
     described = {name: data.decode(errors="replace") for name, data in results["setup"].items()}
     (folder / "described.json").write_text(json.dumps(described, indent=1, sort_keys=True))
 
 
-_CLOCKS = b"\x05timer" + bytes(4) + b"\0\0\0\x02"
-"""Header of the section in which QEMU keeps its host clocks: name, instance 0, version 2."""
+_LOOK = """. /fairlane/lib.sh
+mkdir /run/look
+cat /proc/timer_list /proc/interrupts /proc/stat /proc/vmstat /proc/[0-9]*/schedstat > /run/look/all
+send look /run/look
+"""
 
 
-def _identity(memory: bytes) -> str:
-    """SHA-256 of a saved state without the 24 bytes that hold the host's clocks: they never reach the guest."""
-    at = memory.rfind(_CLOCKS)
-    end = at + len(_CLOCKS) + 24 if at >= 0 else 0
-    digest = hashlib.sha256(memory[: max(at, 0)])
-    digest.update(memory[end:])
+async def _identity(saved: State) -> str:
+    """SHA-256 of what a guest sees when it looks around: every timer, clock and thread's time, to the instruction.
+
+    The file would not do: it holds host clocks, and the order of its parts depends on how fast it was written."""
+    digest = hashlib.sha256()
+    async for name, files in VirtualGuest(saved).run(_LOOK, _SETUP_TIMEOUT):
+        for file, data in sorted(files.items()):
+            digest.update(f"{name}/{file}\0".encode() + data)
     return digest.hexdigest()
 
 
