@@ -40,8 +40,9 @@ class Metric:
 def _percentile(name: str, title: str, q: float) -> Metric:
     return Metric(
         name, title, "ns", -1, 0.10,
-        f"{100 * q:g} % of I/Os took at most this long from submission to completion (fio's lat, the bins of all jobs "
-        "and directions merged); reported only where at least 10 I/Os lie beyond it in every block",
+        f"{100 * q:g} % of operations took at most this long from submission to completion (fio's lat, the bins of all "
+        "jobs and directions merged; of databases: transactions); from a histogram only where at least 10 operations "
+        "lie beyond it in every block",
         _duration, q,
     )  # fmt: skip
 
@@ -53,14 +54,32 @@ _ALL = (
            "bytes of the same I/Os / the same time",
            lambda v: f"{v / 2**20:,.4g} MiB/s"),
     Metric("lat_mean", "mean latency", "ns", -1, 0.05,
-           "mean time of an I/O from submission to completion (fio's lat)", _duration),
+           "mean time of an operation from submission to completion (fio's lat; of databases: a transaction)",
+           _duration),
     _percentile("lat_p50", "p50 latency", 0.50),
+    _percentile("lat_p95", "p95 latency", 0.95),
     _percentile("lat_p99", "p99 latency", 0.99),
     _percentile("lat_p999", "p99.9 latency", 0.999),
     Metric("cpu_per_io", "CPU per I/O", "ns", -1, 0.05,
            "CPU time of the generator and of every kernel thread and standing program of the machine, initiator and "
            "target included, during the load / I/Os; interrupts of an idle CPU are charged to nobody. Under the "
            "virtual clock 1 ns = 1 instruction", _duration),
+    Metric("tps", "transactions per second", "1/s", +1, 0.05,
+           "transactions that a database load completed / the time measured", _si),
+    Metric("tpm", "TPM", "1/min", +1, 0.05,
+           "HammerDB's transactions per minute: commits and rollbacks as the database counts them", _si),
+    Metric("nopm", "NOPM", "1/min", +1, 0.05,
+           "HammerDB's new orders per minute: the figure that compares between databases", _si),
+    Metric("vm_ready_mean", "mean time to ready", "ns", -1, 0.10,
+           "mean time from a virtual machine's creation until it is ready (kube-burner's vmiLatency)", _duration),
+    Metric("vm_ready_p50", "p50 time to ready", "ns", -1, 0.10,
+           "half of the virtual machines were ready after this time", _duration),
+    Metric("vm_ready_p95", "p95 time to ready", "ns", -1, 0.10,
+           "95 % of the virtual machines were ready after this time", _duration),
+    Metric("vm_ready_p99", "p99 time to ready", "ns", -1, 0.10,
+           "99 % of the virtual machines were ready after this time", _duration),
+    Metric("job_time", "time of the job", "ns", -1, 0.05,
+           "time from the job's start until all it made was there, as the tool tells it", _duration),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {m.name: m for m in _ALL}

@@ -76,7 +76,8 @@ class Observation:
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     """``"read.lat"``, ``"write.clat"``, ...: all jobs of the trial merged."""
     context: Mapping[str, Any] = field(default_factory=dict)
-    """Anything else a check or a reader wants (drops, retransmits, fio's version): plain JSON."""
+    """Anything else a check or a reader wants (drops, retransmits, fio's version): plain JSON. Its keys are described
+    in ``fairlane.checks.base``."""
     steps: Mapping[str, float] = field(default_factory=dict)
     """Name of a metric -> how far, as a share, its figure may lie from the truth because the tool counts in steps
     (whole I/Os, whole milliseconds). Repeating does not help against it, so no interval is narrower."""
@@ -91,7 +92,8 @@ Severity = Literal["info", "warning", "critical"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check says about a run. A ``critical`` finding takes the headline away from the cells it names."""
+    """What a check says about a run. A ``critical`` finding takes the headline away from the cells it names; one that
+    ``refuses`` takes their verdict: it becomes ``refused``, with the message as its reason."""
 
     check: str
     severity: Severity
@@ -100,9 +102,12 @@ class Finding:
     cells: tuple[str, ...] = ()
     lanes: tuple[str, ...] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    refuses: bool = False
+    """Lane and baseline cannot be compared in the cells it names (none: all), for the lanes it names (none: all)."""
 
 
-Word = Literal["faster", "slower", "different-but-small", "tie", "inconclusive", "refused"]
+Word = Literal["faster", "slower", "different-but-small", "tie", "inconclusive", "no-spread", "refused"]
+"""``no-spread``: compared, but from so few trials that nothing is known of how they vary."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,21 @@ class Check(ABC):
 
     ``Observation.context`` and ``Evidence.events`` come from outside and from other versions: whatever a check reads
     there may be missing, and is then no finding.
+
+    Keys of ``Observation.context``, filled by workloads, importers and probes alike; ``read`` and ``write`` are keys of
+    an inner object wherever it says *by direction*:
+
+    * ``load``: ``ios``, ``bytes``, ``iops`` by direction; ``runtime_ms``, ``runtime_ms_min``, ``jobs``; ``parts``: jobs
+      that can be told apart in time, each ``{"name", "ios", "group", "stonewall", "start_ms", "end_ms"}``; ``series``:
+      ``{"interval_ms", "iops": [...]}``; ``percentiles_of``: ``averaged`` where percentiles were averaged, over what.
+    * ``fio``: ``version``, ``usr_cpu``, ``sys_cpu`` (percent of one core, jobs added), ``short_ios``, ``dropped_ios``.
+    * ``disk``: what the guest's block device counted meanwhile: ``reads``, ``writes``, ``read_bytes``, ``write_bytes``.
+    * ``machine``: shares of the machine's CPU time meanwhile: ``busy``, ``steal``, ``iowait``; ``cpus``.
+    * ``cpu``: ``by_place``, ``by_mode``: ns per I/O. ``net``: ``retransmits``, ``drops``, ``tx_bytes``, ``rx_bytes``.
+    * ``vms``: per machine ``{"name", "iops", "lat_p99", "start_ms"}``.
+    * ``medium``: ``allocated_bytes`` of the volume before the load, ``unwritten_reads``: what reading unwritten space
+      does (``zeros``: served without the medium; ``same``: as any other).
+    * ``conditions``: parameters (``study.parameters``) as the trial itself tells them.
     """
 
     @abstractmethod
@@ -34,10 +49,11 @@ class Check(ABC):
         cells: Sequence[str] = (),
         lanes: Sequence[str] = (),
         evidence: Mapping[str, Any] | None = None,
+        refuses: bool = False,
     ) -> Finding:
         """A finding of this check. No cells or no lanes: all of them. Reports add cells and lanes that ``message`` does
         not name: one finding per lane and kind says it once for all its cells."""
-        return Finding(self.name, severity, message, tuple(cells), tuple(lanes), evidence or {})
+        return Finding(self.name, severity, message, tuple(cells), tuple(lanes), evidence or {}, refuses)
 
 
 def run_all(evidence: Evidence) -> tuple[Finding, ...]:

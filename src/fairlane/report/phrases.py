@@ -13,6 +13,7 @@ SYMBOL: dict[Word, str] = {
     "different-but-small": "◆",
     "tie": "=",
     "inconclusive": "?",
+    "no-spread": "○",
     "refused": "✕",
 }
 """Stands before the word, so that a verdict is never told by colour alone."""
@@ -26,10 +27,11 @@ MEANING: dict[Word, str] = {
     "Not merely “no difference found”.",
     "inconclusive": "the interval allows for both: neither a difference nor a tie is proven. "
     "Further blocks may decide it.",
+    "no-spread": "compared, but from so few trials that nothing is known of how they vary: no claim can stand on it.",
     "refused": "the two lanes cannot be compared here; the reason stands beside it.",
 }
 
-ORDER: tuple[Word, ...] = ("faster", "slower", "different-but-small", "tie", "inconclusive", "refused")
+ORDER: tuple[Word, ...] = ("faster", "slower", "different-but-small", "tie", "inconclusive", "no-spread", "refused")
 
 
 _BOUND = 1e3
@@ -136,7 +138,7 @@ def value(metric: str, figure: float | None) -> str:
     return DASH if figure is None else metric_of(metric).format(figure)
 
 
-def comparison(verdict: Verdict, lane: str, baseline: str) -> str:
+def comparison(verdict: Verdict, lane: str, baseline: str) -> str:  # noqa: PLR0911 - one sentence a word
     """What was found, without the cell: ``NVMe/TCP is at least 11.8 % faster than iSCSI``."""
     metric, sized = metric_of(verdict.metric), at_least(verdict)
     margin = share(verdict.margin)
@@ -154,6 +156,9 @@ def comparison(verdict: Verdict, lane: str, baseline: str) -> str:
         case "inconclusive":
             more = f"; {further([verdict.more_blocks])} to reach the margin" if verdict.more_blocks else ""
             return f"no conclusion for {lane} against {baseline} ({seen}{more})"
+        case "no-spread":
+            seen = change(verdict.ratio) if verdict.ratio else "nothing"
+            return f"{lane} against {baseline} is {seen} in single results, and nothing is known of their spread"
         case "refused":
             return f"{lane} cannot be compared with {baseline}"
 
@@ -170,7 +175,7 @@ def sentence(verdict: Verdict, lane: str, baseline: str) -> str:
 
 def withheld(verdict: Verdict) -> bool:
     """A decided primary verdict that a critical finding took out of the headline."""
-    return verdict.primary and not verdict.headline and verdict.verdict not in {"inconclusive", "refused"}
+    return verdict.primary and not verdict.headline and verdict.verdict not in {"inconclusive", "no-spread", "refused"}
 
 
 def _where(verdicts: Sequence[Verdict]) -> str:
@@ -207,6 +212,8 @@ def _uniform(word: Word, verdicts: Sequence[Verdict], lane: str, baseline: str, 
             return f"{lane} and {baseline} differ in {metric.title}, but by less than {margin}, in {places}."
         case "inconclusive":
             return f"No conclusion yet on {metric.title} of {lane} against {baseline} in {places}."
+        case "no-spread":
+            return f"{lane} against {baseline} in {places}: single results without spread; no claim on {metric.title}."
         case "refused":
             reasons = {note for v in verdicts for note in v.notes[:1]}
             why = reasons.pop() if len(reasons) == 1 else "see the findings"

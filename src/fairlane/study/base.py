@@ -5,13 +5,15 @@ joins them into one discriminated union per kind, so that a new plugin needs no 
 """
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, field_validator
 
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
+from fairlane.study.parameters import Conditions, ParameterName
 from fairlane.study.units import Share
 
 
@@ -38,6 +40,19 @@ class LaneSpec(Strict):
     """How the volume reaches the guest."""
     label: str = ""
     """Name in reports; the lane's key if empty."""
+    conditions: Conditions = Field(default_factory=dict)
+    """What is known of the lane and cannot be read back: copies, write_ack, flush, link_speed, vm_memory, ... What
+    lanes must have in common is compared, and a verdict is refused where it differs or is known on one side only."""
+    cap_iops: float | None = Field(None, gt=0)
+    """IOPS that this lane's tier is limited to. A result above it is not a result of the tier."""
+    cap_mibs: float | None = Field(None, gt=0)
+    """MiB/s that this lane's tier is limited to."""
+    cost: float | None = Field(None, gt=0)
+    """What the lane costs, in any unit that all lanes share (per month, say): gives IOPS per unit of cost."""
+
+    def known(self) -> Mapping[str, Any]:
+        """Parameters (see ``study.parameters``) that follow from the lane's own keys; ``conditions`` adds to them."""
+        return {}
 
 
 class WorkloadSpec(Strict):
@@ -52,6 +67,10 @@ class WorkloadSpec(Strict):
     def cells(self, name: str) -> tuple[Cell, ...]:
         """The cells of this workload, whose name in the study is ``name``, in a stable order."""
 
+    def known(self, cell: Cell) -> Mapping[str, Any]:
+        """Parameters (see ``study.parameters``) of ``cell``: what the lanes must have in common in it."""
+        return cell.params
+
     @abstractmethod
     def trial_seconds(self, cell: Cell) -> float:
         """Time under load of one trial of ``cell``, ramp included, in the guest's seconds."""
@@ -64,6 +83,10 @@ class PlatformSpec(Strict):
     """Where the virtual machines come from."""
     transports: ClassVar[tuple[str, ...]] = ()
     """Transports this platform can build; empty: any."""
+
+    def known(self) -> Mapping[str, Any]:
+        """Parameters (see ``study.parameters``) that this platform gives to every lane alike."""
+        return {}
 
     def wall_seconds(self, guest_seconds: float) -> float:
         """Expected wall time of one trial with ``guest_seconds`` under load, on one worker."""
@@ -85,6 +108,14 @@ class Design(Strict):
     """Two-sided error rate over all looks and all primaries."""
     margins: dict[MetricName, Share] = {}
     """Per metric: the smallest difference that matters. Defaults: 5 % for throughput, 10 % for latency."""
+    paired: bool = True
+    """The lanes of a block ran close together and with the same addresses, so that they are compared block by block.
+    False for results whose lanes ran at different times: their trials are compared as two independent samples."""
+    vary: tuple[ParameterName, ...] = ()
+    """Parameters in which the lanes are meant to differ, beside the path itself: the question of the study. They are
+    reported and not required to match."""
+    accept: dict[ParameterName, str] = Field(default_factory=dict)
+    """Parameters that do not match, or are not known, and are accepted: name and reason. The report prints both."""
 
     @field_validator("looks")
     @classmethod

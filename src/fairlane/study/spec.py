@@ -8,6 +8,7 @@ from pydantic_core import core_schema
 from fairlane import registry
 from fairlane.records import Cell
 from fairlane.study.base import Design, LaneSpec, PlatformSpec, Strict, WorkloadSpec
+from fairlane.study.parameters import Conditions
 
 
 class OneOf:
@@ -44,6 +45,8 @@ class Study(Strict):
     """The storage paths under test."""
     workloads: dict[Name, Annotated[WorkloadSpec, OneOf("workloads", "kind")]] = Field(min_length=1)
     """What is run on each lane."""
+    conditions: Conditions = Field(default_factory=dict)
+    """What is known of all lanes alike and cannot be read back; a lane's own ``conditions`` win over these."""
     design: Design = Design()
     """Randomisation, looks, margins."""
 

@@ -1,0 +1,1 @@
+"""Pure readers of file formats that more than one part of Fairlane meets."""

@@ -1,0 +1,78 @@
+"""What an importer is: it recognises a tool's files and turns them into records, whatever the files hold."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, ClassVar, Self
+
+from pydantic import BaseModel
+
+from fairlane.errors import FairlaneError
+from fairlane.formats.record import Record
+
+HEAD = 65536
+"""Bytes of a file that ``claims`` may look at."""
+LARGEST = 256 * 2**20
+"""A file that is read as a whole may have so many bytes."""
+
+
+class Unreadable(FairlaneError):  # noqa: N818 - reads as what happened
+    """The file is not what the importer reads, is cut off, or says things that cannot be. ``where``: file or file:line.
+
+    One such file is told and left out; it never ends an import of many.
+    """
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file to import: its name for messages, and its bytes."""
+
+    name: str
+    """Path relative to what the user named, with forward slashes."""
+    open: Callable[[], BinaryIO]
+
+    def head(self) -> bytes:
+        """The first ``HEAD`` bytes."""
+        with self.open() as file:
+            return file.read(HEAD)
+
+    def read(self, largest: int = LARGEST) -> bytes:
+        """All of it. Raises Unreadable if there is more than ``largest``."""
+        with self.open() as file:
+            data = file.read(largest + 1)
+        if len(data) > largest:
+            raise Unreadable(f"larger than {largest >> 20} MiB", where=self.name)
+        return data
+
+
+class Importer(ABC):
+    """An importer. ``PLUGIN`` of each file in this package is one instance."""
+
+    title: ClassVar[str]
+    """What it reads, for a list: ``fio json and json+, 2.x to 3.x, client/server included``."""
+    source: ClassVar[str] = ""
+    """Where the format is documented: the tool's manual page or source file, in words."""
+    explicit: ClassVar[bool] = False
+    """Only used when the user names it (a generic table), never by looking at files."""
+
+    Options: ClassVar[type[BaseModel] | None] = None
+    """Model of what an import map may say under the importer's name; None: nothing."""
+
+    def configured(self, options: Any) -> Self:  # noqa: ARG002
+        """This importer with ``options``, an instance of ``Options``."""
+        return self
+
+    @abstractmethod
+    def claims(self, name: str, head: bytes) -> bool:
+        """Whether a file with this name and beginning (up to ``HEAD`` bytes) is one of the tool's. Raises nothing."""
+
+    def group(self, name: str) -> str:
+        """Name of the trial that this file belongs to; files of one group are read together. Default: by itself."""
+        return name
+
+    @abstractmethod
+    def read(self, files: Sequence[Source]) -> Iterable[Record]:
+        """The trials in one group of files, sorted by name. Pure; memory bounded by ``LARGEST`` and what a trial needs.
+
+        Raises Unreadable, and nothing else, whatever the files hold.
+        """

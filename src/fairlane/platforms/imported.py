@@ -1,0 +1,35 @@
+"""Results that other tools made, or that were published: a study of them can be judged, and not run."""
+
+from typing import Literal
+
+from fairlane.errors import FairlaneError
+from fairlane.platforms.base import Platform
+from fairlane.study.base import PlatformSpec
+
+
+class ImportedSpec(PlatformSpec):
+    """Results of other tools; ``fairlane import`` writes such studies."""
+
+    kind: Literal["imported"]
+    """Nothing is run: the figures come from files."""
+    tools: tuple[str, ...] = ()
+    """Importers that read the files."""
+    transports = ("imported",)
+
+
+class Imported(Platform):
+    """Has no machines, so neither ``open`` nor ``run_block`` can be reached: ``problems`` says so first."""
+
+    Spec = ImportedSpec
+
+    def problems(self) -> list[FairlaneError]:
+        return [FairlaneError("imported results cannot be run again", hint="fairlane report RUN and compare read them")]
+
+    async def open(self, notify):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, ARG002
+        raise self.problems()[0]
+
+    def run_block(self, block):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, ARG002
+        raise self.problems()[0]
+
+
+PLUGIN = Imported
