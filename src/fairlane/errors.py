@@ -40,6 +40,11 @@ class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
         super().__init__(message, hint=hint, where=where, code=Exit.RUN_FAILED)
 
 
+class Garbage(Exception):  # noqa: N818 - reads as what it is
+    """A tool's output cannot be read; the message says why. A trial of our own then counts as failed; an importer
+    says so of the file."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """The entry of ``known`` that was probably meant by ``word``; empty if none is near. For hints."""
     by_lower = {name.lower(): name for name in known}

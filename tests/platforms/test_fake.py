@@ -80,8 +80,8 @@ def test_littles_law_holds() -> None:
 
 def test_rate_and_mix_are_kept() -> None:
     (block,) = seen(study(workload="rw: [randrw], rate_iops: 500, numjobs: [2], runtime: 10s"), 1)
-    fio = block["iscsi"].context["fio"]
-    assert fio["iops"] == {"read": 700.0, "write": 300.0}
+    load = block["iscsi"].context["load"]
+    assert load["iops"] == {"read": 700.0, "write": 300.0}
 
 
 @pytest.mark.parametrize("model", ["normal", "t3", "stalls", "drift", "correlated"])

@@ -121,11 +121,11 @@ def test_real_fio_is_read(disk: Path, tmp_path: Path) -> None:
     outputs = run(PLUGIN.script(point, str(disk), 3), tmp_path / "out")
     assert outputs["status"] == b"0", outputs["fio.err"]
     figures = PLUGIN.observe(point, outputs)
-    context = figures.context["fio"]
+    context, load = figures.context["fio"], figures.context["load"]
     fio = json.loads(outputs["fio.json"])
     assert context["version"].startswith("fio-3")
     assert context["jobs"] == len(fio["jobs"]) == 2
-    assert 150 <= context["runtime_ms"] <= 400
+    assert 150 <= load["runtime_ms"] <= 400
     reported = sum(j[way]["iops"] for j in fio["jobs"] for way in ("read", "write"))
     assert figures.metrics["iops"] == pytest.approx(reported, rel=0.05)
     assert figures.metrics["bw"] == pytest.approx(figures.metrics["iops"] * 4096)
@@ -180,7 +180,7 @@ def test_sequential_jobs_work_on_regions_of_their_own(disk: Path, tmp_path: Path
 def test_rate_split_holds_in_a_real_run(disk: Path, tmp_path: Path) -> None:
     point = cell(rw=["randrw"], rate_iops=1000, runtime="1s")
     figures = PLUGIN.observe(point, run(PLUGIN.script(point, str(disk), 3), tmp_path / "out"))
-    ios = figures.context["fio"]["ios"]
+    ios = figures.context["load"]["ios"]
     assert ios["read"] / sum(ios.values()) == pytest.approx(0.7, abs=0.03)
     assert figures.metrics["iops"] == pytest.approx(1000, rel=0.1)
 
@@ -236,7 +236,7 @@ def test_percentiles_come_from_merged_bins_and_the_mean_is_weighted_by_ios() -> 
     assert figures.metrics["lat_p99"] == 9000  # the mean of the two p99s would be 5000, weighted 1800
     assert "lat_p999" not in figures.metrics  # one I/O beyond it
     assert figures.histograms["read.lat"] == {1000: 900}
-    assert figures.context["fio"]["iops"] == {"read": 900.0, "write": 100.0}
+    assert figures.context["load"]["iops"] == {"read": 900.0, "write": 100.0}
     assert figures.context["generator"] == {"user": 10_000.0, "kernel": 20_000.0}  # 1 % and 2 % of a second, 1000 I/Os
 
 
@@ -259,7 +259,7 @@ def test_iops_and_bandwidth_of_real_fio_agree_after_a_ramp(disk: Path, tmp_path:
     point = cell(engine="libaio", iodepth=[16], ramp="50ms")
     outputs = run(PLUGIN.script(point, str(disk), 7), tmp_path / "out")
     figures = PLUGIN.observe(point, outputs)
-    ios = sum(figures.context["fio"]["ios"].values())
+    ios = sum(figures.context["load"]["ios"].values())
     # one I/O may be in the bytes alone: it was being counted when fio's ramp ended
     assert figures.metrics["bw"] == pytest.approx(figures.metrics["iops"] * 4096, rel=2 / ios)
 

@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
+from fairlane.errors import Garbage
 from fairlane.records import Cell, Figures
 from fairlane.study.base import WorkloadSpec
 
 
-class Garbage(Exception):  # noqa: N818 - reads as what it is
-    """The tool's output cannot be read; the message says why. The trial counts as failed."""
+__all__ = ["Garbage", "Workload"]
 
 
 class Workload(ABC):

@@ -7,10 +7,10 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fairlane.errors import FairlaneError
+from fairlane.formats.fio_json import figures
 from fairlane.records import Cell, Figures
 from fairlane.study.base import WorkloadSpec
 from fairlane.study.units import Duration, Size, format_size
-from fairlane.workloads._fio_output import figures
 from fairlane.workloads.base import Workload
 
 Pattern = Literal["read", "write", "randread", "randwrite", "rw", "randrw"]

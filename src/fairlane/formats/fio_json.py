@@ -5,10 +5,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fairlane.errors import Garbage
 from fairlane.metrics import METRICS
 from fairlane.records import Figures, Histogram
 from fairlane.stats.histogram import latency, merge, percentile, reportable
-from fairlane.workloads.base import Garbage
 
 _DIRECTIONS = ("read", "write")
 _KINDS = ("lat", "clat", "slat")
@@ -19,8 +19,9 @@ _LARGEST = 2**63
 def figures(raw: bytes | None) -> Figures:
     """The figures of one ``fio.json``, jobs and directions merged.
 
-    Context: ``fio``, and for the CPU probe ``generator``, fio's own CPU time in ns per I/O (user, kernel), with
-    ``generator_step``, how far their sum may be off. All figures are of the time measured: fio leaves its ramp out.
+    Context: ``load``, ``fio``, ``conditions``, and for the CPU probe ``generator``, fio's own CPU time in ns per I/O
+    (user, kernel), with ``generator_step``, how far their sum may be off. All figures are of the time measured: fio
+    leaves its ramp out.
     Raises Garbage with the reason.
     """
     report, preface = _json(raw)
@@ -56,23 +57,27 @@ def figures(raw: bytes | None) -> Figures:
         q = metric.percentile
         if q is not None and reportable(lat, q):
             metrics[name] = float(percentile(lat, q))
-    context: dict[str, Any] = {
-        "version": str(report.get("fio version", "")),
-        "jobs": len(jobs),
+    version = str(report.get("fio version", ""))
+    load = {
+        "ios": ios,
+        "bytes": size,
+        "iops": {way: ios[way] * 1000 / runtime for way in _DIRECTIONS},
         "runtime_ms": runtime,
         # jobs that stopped early, or did not run together, show here
         "runtime_ms_min": min(runtimes),
+        "jobs": len(jobs),
+    }
+    fio: dict[str, Any] = {
+        "version": version,
+        "jobs": len(jobs),
         "usr_cpu": sum(_number(job, "usr_cpu") for job in jobs),
         "sys_cpu": sum(_number(job, "sys_cpu") for job in jobs),
         "short_ios": sum(_count(side, "short_ios") for parts in sides.values() for side in parts),
         "dropped_ios": sum(_count(side, "drop_ios") for parts in sides.values() for side in parts),
-        "ios": ios,
         "submitted": {way: sum(_count(side, "total_ios") for side in parts) for way, parts in sides.items()},
-        "bytes": size,
-        "iops": {way: ios[way] * 1000 / runtime for way in _DIRECTIONS},
     }
     if preface:
-        context["warnings"] = preface[:2000]
+        fio["warnings"] = preface[:2000]
     # fio's CPU shares are whole milliseconds per job, divided by the job's own run time
     generator = {
         mode: sum(_number(job, key) / 100 * _count({"job_runtime": runtime, **job}, "job_runtime") for job in jobs)
@@ -83,7 +88,9 @@ def figures(raw: bytes | None) -> Figures:
     # Run times are rounded up to whole milliseconds, and their ends may catch one I/O more or less.
     step = 1 / total + 0.5 / runtime
     seen = {
-        "fio": context,
+        "load": load,
+        "fio": fio,
+        "conditions": {"tool": "fio", "tool_version": version},
         "generator": generator,
         # user and kernel time are each cut down to whole milliseconds: 1 ms off per job, on average
         "generator_step": len(jobs) * 1e6 / total,
