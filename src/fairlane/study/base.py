@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
 from fairlane.study.parameters import Conditions, ParameterName
-from fairlane.study.units import Share
+from fairlane.study.units import Duration, Share
 
 
 class Strict(BaseModel):
@@ -66,6 +66,18 @@ class WorkloadSpec(Strict):
     @abstractmethod
     def cells(self, name: str) -> tuple[Cell, ...]:
         """The cells of this workload, whose name in the study is ``name``, in a stable order."""
+
+    slo: dict[MetricName, Duration] = Field(default_factory=dict)
+    """Latency objectives: metric and the highest latency that is acceptable, {lat_p99: 2ms}. On every ladder (cells
+    that differ only in iodepth, numjobs or rate) the lanes are compared by the throughput they carry within it."""
+
+    @field_validator("slo")
+    @classmethod
+    def _latencies(cls, slo: dict[str, int]) -> dict[str, int]:
+        for name, limit in slo.items():
+            if METRICS[name].unit != "ns" or METRICS[name].better > 0 or not limit:
+                raise ValueError(f"{name}: expected latencies with limits above 0, such as {{lat_p99: 2ms}}")
+        return slo
 
     def known(self, cell: Cell) -> Mapping[str, Any]:
         """Parameters (see ``study.parameters``) of ``cell``: what the lanes must have in common in it."""

@@ -1,0 +1,281 @@
+"""What a lane can carry at a given latency, and what latency it has at a given throughput; lanes compared there.
+
+Each lane, each block: the rungs of a ladder by rising load, (T_i, L_i). Neither throughput nor latency should fall as
+load rises; where noise lets them, both are replaced by their isotonic least squares fits on the log scale (Barlow,
+Bartholomew, Bremner and Brunk, *Statistical Inference under Order Restrictions*, 1972; pool adjacent violators).
+Between two rungs ln T is linear in ln L. Nothing is extrapolated: a capacity beyond the top rung is "at least that of
+the top rung", one below the bottom rung "less than that". Such a censored figure is carried through as bounds, and a
+claim is made only if it holds for every value within them.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from fairlane.metrics import METRICS
+from fairlane.records import Observation, Word
+from fairlane.stats.effects import Effect
+from fairlane.stats.histogram import BIN_ERROR
+from fairlane.stats.judge import word
+from fairlane.stats.ladders import Ladder, Point, climb, ladders
+from fairlane.stats.looks import level
+from fairlane.stats.pairs import Shelf, shelve
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
+
+INF = math.inf
+
+Shelves = Mapping[str, Shelf]
+"""As ``pairs.shelve`` gives them: cell key -> lane -> block -> reading."""
+Kind = Literal["throughput", "latency"]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A figure that lies within [low, high]; one number where they are equal. 0 or infinite ends: not known."""
+
+    low: float
+    high: float
+
+    @property
+    def exact(self) -> bool:
+        return self.low == self.high
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Up to which latency: a metric of the registry and its limit in ns."""
+
+    metric: str
+    limit: float
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a ladder: the throughput at the latency ``at`` (ns), or the latency at the throughput ``at``."""
+
+    ladder: Ladder
+    kind: Kind
+    metric: str
+    """The latency's name in the registry."""
+    at: float
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """A lane against the baseline on one ladder: throughput at equal latency, or latency at equal throughput."""
+
+    question: Question
+    lane: str
+    baseline: str
+    lane_value: Bounds
+    """Geometric mean over blocks; censored if any block is."""
+    baseline_value: Bounds
+    verdict: Word
+    ratio: float | None
+    """Lane / baseline, where no block is censored."""
+    low: float | None
+    """Ends of the interval of the ratio at ``level``; None: not known on that side."""
+    high: float | None
+    margin: float
+    level: float
+    blocks: int
+    notes: tuple[str, ...] = ()
+
+
+def frontier(points: Sequence[Point]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Throughputs and latencies of a lane's rungs, by rising load, made to rise (isotonic fits of the logarithms)."""
+
+    def risen(values: Iterable[float]) -> tuple[float, ...]:
+        fit = isotonic_regression(np.log(list(values))).x
+        return tuple(float(v) for v in np.exp(fit))
+
+    return risen(p.throughput for p in points), risen(p.latency for p in points)
+
+
+def throughput_at(points: Sequence[Point], latency: float) -> Bounds:
+    """Highest throughput with at most ``latency`` (ns): SLO capacity. ``points`` by rising load, not empty."""
+    throughputs, latencies = frontier(points)
+    below = sum(value <= latency * (1 + 1e-12) for value in latencies)
+    if not below:
+        return Bounds(0.0, throughputs[0])
+    if below == len(points):
+        return Bounds(throughputs[-1], INF)
+    value = _between(latencies[below - 1 : below + 1], throughputs[below - 1 : below + 1], latency)
+    return Bounds(value, value)
+
+
+def latency_at(points: Sequence[Point], throughput: float) -> Bounds:
+    """Least latency (ns) at which ``throughput`` (1/s) is reached. ``points`` by rising load, not empty."""
+    throughputs, latencies = frontier(points)
+    short = sum(value < throughput * (1 - 1e-12) for value in throughputs)
+    if not short:
+        return Bounds(0.0, latencies[0])
+    if short == len(points):
+        return Bounds(latencies[-1], INF)
+    value = _between(throughputs[short - 1 : short + 1], latencies[short - 1 : short + 1], throughput)
+    return Bounds(value, value)
+
+
+def _between(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
+    """Log-linear between two points with x1 < x2."""
+    share = (math.log(x) - math.log(xs[0])) / (math.log(xs[1]) - math.log(xs[0]))
+    return math.exp(math.log(ys[0]) + min(1.0, max(0.0, share)) * (math.log(ys[1]) - math.log(ys[0])))
+
+
+def objectives(study: "Study", workload: str) -> tuple[Objective, ...]:
+    """What the study asks for in its workload's ``slo``."""
+    return tuple(Objective(metric, float(limit)) for metric, limit in study.workloads[workload].slo.items())
+
+
+def capacities(
+    study: "Study", observations: Sequence[Observation], asked: Sequence[Objective] | None = None
+) -> tuple[Capacity, ...]:
+    """Throughput at every objective (``asked``; default: the study's), on every ladder and lane.
+
+    The error rate is shared among all of them (Bonferroni), at the last look that every rung of a ladder reached.
+    """
+    shelves = shelve(observations)
+    jobs = [
+        (Question(ladder, "throughput", goal.metric, goal.limit), lane)
+        for ladder in ladders(study)
+        for goal in (objectives(study, ladder.workload) if asked is None else asked)
+        for lane in study.lanes
+        if lane != study.baseline
+    ]
+    return tuple(_compare(study, shelves, question, lane, study.design.alpha / len(jobs)) for question, lane in jobs)
+
+
+def at_equal_terms(
+    study: "Study", observations: Sequence[Observation], latency: str = "lat_p99"
+) -> tuple[Capacity, ...]:
+    """Every lane at the baseline's own rungs: its throughput at that latency, its latency at that throughput.
+
+    Exploratory: intervals at the study's error rate, each by itself. This is what to compare, not each lane's own
+    peak, where one of them may take twice the latency of the other.
+    """
+    shelves = shelve(observations)
+    kinds: tuple[Kind, ...] = ("throughput", "latency")
+    found = []
+    for ladder in ladders(study):
+        base = [
+            p for b in rounds(study, shelves, ladder)[0] if (p := climb(ladder, shelves, study.baseline, b, latency))
+        ]
+        for i in range(len(ladder.cells) if base else 0):
+            for kind in kinds:
+                here = [p[i].latency if kind == "throughput" else p[i].throughput for p in base]
+                question = Question(ladder, kind, latency, math.exp(math.fsum(map(math.log, here)) / len(here)))
+                found += [
+                    _compare(study, shelves, question, lane, study.design.alpha)
+                    for lane in study.lanes
+                    if lane != study.baseline
+                ]
+    return tuple(found)
+
+
+def rounds(study: "Study", shelves: Shelves, ladder: Ladder) -> tuple[range, int]:
+    """The rounds that count, and how many looks they are: up to the last look that all rungs of all lanes reached."""
+    done = min(
+        1 + max(shelves.get(cell.key, {}).get(lane, {}), default=-1) for cell in ladder.cells for lane in study.lanes
+    )
+    looks = sum(n <= done for n in study.design.looks)
+    return range(study.design.looks[looks - 1] if looks else 0), looks
+
+
+def _compare(study: "Study", shelves: Shelves, question: Question, lane: str, rate: float) -> Capacity:
+    """One lane against the baseline, paired by round; ``rate``: error rate of the interval over all looks."""
+    counted, looks = rounds(study, shelves, question.ladder)
+    find = throughput_at if question.kind == "throughput" else latency_at
+    pairs = []
+    for block in counted:
+        mine, other = (climb(question.ladder, shelves, name, block, question.metric) for name in (lane, study.baseline))
+        if mine and other:
+            pairs.append((find(mine, question.at), find(other, question.at)))
+    measured = METRICS["iops" if question.kind == "throughput" else question.metric]
+    margin = study.design.margins.get(measured.name, measured.margin)
+    # a latency from a histogram is known to half a bin, and so is what is read off at it
+    step = 2 * BIN_ERROR if METRICS[question.metric].percentile is not None else 0.0
+    seen = _Seen("inconclusive")
+    notes = []
+    if len(pairs) < 2:
+        seen = _Seen("no-spread" if pairs else "inconclusive")
+        notes.append("fewer than 2 rounds have every rung: no interval")
+    else:
+        plan = study.design.looks
+        levels = level(plan, plan[:looks], rate), level(plan, plan[:looks], 2 * study.design.alpha)
+        least = [_log(a.low) - _log(b.high) for a, b in pairs]
+        most = [_log(a.high) - _log(b.low) for a, b in pairs]
+        better = 1 if question.kind == "throughput" else -1
+        seen = _judge(least, most, step, levels=levels, margin=margin, better=better)
+    ours, theirs = (_mean([pair[side] for pair in pairs]) if pairs else Bounds(0.0, INF) for side in (0, 1))
+    for name, value in ((lane, ours), (study.baseline, theirs)):
+        if pairs and not value.exact:
+            notes.append(_censored(name, question.kind, value))
+    return Capacity(
+        question, lane, study.baseline, ours, theirs, seen.verdict, seen.ratio, seen.low, seen.high, margin, rate,
+        len(pairs), tuple(notes),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Seen:
+    verdict: Word
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def _judge(
+    least: Sequence[float],
+    most: Sequence[float],
+    step: float,
+    *,
+    levels: tuple[float, float],
+    margin: float,
+    better: int,
+) -> _Seen:
+    """``least`` and ``most``: what each block's log-ratio lies within; infinite where a censored end says nothing.
+
+    ``levels``: of the interval, and of the tie test's. Claimed is only what holds for every value within the bounds.
+    """
+    floor = Effect(tuple(least), step) if all(map(math.isfinite, least)) else None
+    roof = Effect(tuple(most), step) if all(map(math.isfinite, most)) else None
+    outer, inner = (
+        (floor.interval(rate)[0] if floor else -INF, roof.interval(rate)[1] if roof else INF) for rate in levels
+    )
+    exact = list(least) == list(most)
+    centre = floor.mean if floor and exact else 1.0 if outer[0] > 0 else -1.0
+    return _Seen(
+        word(centre, outer, inner, margin, better),
+        math.exp(floor.mean) if floor and exact else None,
+        math.exp(outer[0]) if floor else None,
+        math.exp(outer[1]) if roof else None,
+    )
+
+
+def _log(value: float) -> float:
+    return -INF if value <= 0 else INF if value == INF else math.log(value)
+
+
+def _mean(bounds: Sequence[Bounds]) -> Bounds:
+    """Geometric mean, end by end."""
+
+    def ends(values: Sequence[float]) -> float:
+        logs = [_log(v) for v in values]
+        return 0.0 if -INF in logs else INF if INF in logs else math.exp(math.fsum(logs) / len(logs))
+
+    low, high = ends([b.low for b in bounds]), ends([b.high for b in bounds])
+    return Bounds(low, high) if not all(b.exact for b in bounds) else Bounds(low, low)
+
+
+def _censored(name: str, kind: Kind, value: Bounds) -> str:
+    if kind == "throughput":
+        reached = "stays within the limit on its top rung: it carries at least that"
+        return f"{name} {reached if value.high == INF else 'is above the limit on its lowest rung already'}"
+    reached = "does not reach that throughput on any rung"
+    return f"{name} {reached if value.high == INF else 'carries more than that on its lowest rung already'}"

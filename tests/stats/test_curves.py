@@ -1,0 +1,224 @@
+"""Ladders, capacity at equal latency, and the scalability law, against curves whose truth is known."""
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlane.records import Observation
+from fairlane.stats import usl
+from fairlane.stats.capacity import (
+    Capacity,
+    Objective,
+    at_equal_terms,
+    capacities,
+    frontier,
+    latency_at,
+    throughput_at,
+)
+from fairlane.stats.ladders import Point, ladders
+from fairlane.study.load import parse_study
+from fairlane.study.spec import Study
+
+STUDY = """
+name: ladder
+platform: {{kind: fake}}
+baseline: a
+lanes:
+  a: {{transport: local}}
+  b: {{transport: local}}
+workloads:
+  main: {{kind: fio, rw: [randread], bs: [4k], iodepth: {depths}, numjobs: {jobs}, slo: {{lat_mean: 200us}}}}
+design: {{looks: [{blocks}]}}
+"""
+
+
+def study(*, depths: str = "[1, 2, 4, 8, 16, 32]", jobs: str = "[1]", blocks: str = "6") -> Study:
+    return parse_study(STUDY.format(depths=depths, jobs=jobs, blocks=blocks), "test.yaml")
+
+
+def law(depth: float, speed: float) -> tuple[float, float]:
+    """IOPS and mean latency (ns) of a device that saturates: latency = service x (1 + depth / 8), Little's law."""
+    latency = 80_000 / speed * (1 + depth / 8)
+    return depth / latency * 1e9, latency
+
+
+def observed(asked: Study, speeds: dict[str, float], sd: float = 0.01, blocks: int = 6) -> list[Observation]:
+    rng = random.Random(5)  # noqa: S311
+    seen = []
+    for cell in asked.cells():
+        for block in range(blocks):
+            for place, (lane, speed) in enumerate(speeds.items()):
+                iops, latency = law(cell.params["iodepth"] * cell.params["numjobs"], speed)
+                wobble = math.exp(rng.gauss(0, sd))
+                metrics = {"iops": iops * wobble, "lat_mean": latency / wobble}
+                seen.append(Observation(cell.key, block, lane, place, metrics=metrics))
+    return seen
+
+
+def capacity_of(speed: float, limit: float) -> float:
+    """Throughput at ``limit`` by the law."""
+    depth = 8 * (limit * speed / 80_000 - 1)
+    return law(depth, speed)[0]
+
+
+def test_a_ladder_is_cells_that_differ_in_one_kind_of_load() -> None:
+    (one,) = ladders(study())
+    assert [cell.params["iodepth"] for cell in one.cells] == [1, 2, 4, 8, 16, 32]
+    assert one.loads == (1, 2, 4, 8, 16, 32)
+    assert one.name == "4k randread, iodepth 1 to 32"
+    assert not one.open_loop
+    assert ladders(study(depths="[1, 8]")) == ()
+    both = ladders(study(depths="[1, 4, 16]", jobs="[1, 2, 4]"))
+    assert [ladder.climb for ladder in both] == ["iodepth"] * 3 + ["numjobs"] * 3
+    assert both[1].loads == (2, 8, 32)
+    assert both[4].name == "4k randread qd4, numjobs 1 to 4"
+
+
+def test_capacity_between_rungs_and_at_them() -> None:
+    points = [Point(n, t, latency) for n, t, latency in ((1, 1000, 100.0), (2, 1900, 120.0), (4, 3000, 200.0))]
+    assert throughput_at(points, 120.0).low == pytest.approx(1900)
+    middle = throughput_at(points, math.sqrt(120 * 200))
+    assert middle.exact
+    assert middle.low == pytest.approx(math.sqrt(1900 * 3000))
+    top, bottom = throughput_at(points, 200.0), throughput_at(points, 99.0)
+    assert (top.low, top.high) == (pytest.approx(3000), math.inf)
+    assert (bottom.low, bottom.high) == (0, pytest.approx(1000))
+    back = latency_at(points, middle.low)
+    assert back.low == pytest.approx(math.sqrt(120 * 200))
+    assert latency_at(points, 500).high == pytest.approx(100)
+    assert latency_at(points, 3001).low == pytest.approx(200)
+    assert latency_at(points, 3001).high == math.inf
+
+
+def test_what_falls_where_it_should_rise_is_pooled() -> None:
+    points = [Point(1, 1000, 100.0), Point(2, 2000, 300.0), Point(4, 1800, 200.0), Point(8, 2500, 400.0)]
+    throughputs, latencies = frontier(points)
+    assert throughputs == pytest.approx([1000, math.sqrt(2000 * 1800), math.sqrt(2000 * 1800), 2500])
+    assert latencies == pytest.approx([100, math.sqrt(300 * 200), math.sqrt(300 * 200), 400])
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 1e6), st.floats(1e3, 1e9)), min_size=3, max_size=9),
+    st.floats(1e2, 1e10),
+    st.floats(1.0, 10.0),
+)
+def test_more_latency_never_means_less_capacity(
+    rungs: list[tuple[float, float]], limit: float, factor: float
+) -> None:
+    points = [Point(i, t, latency) for i, (t, latency) in enumerate(rungs, start=1)]
+    tight, loose = throughput_at(points, limit), throughput_at(points, limit * factor)
+    assert tight.low <= loose.low * (1 + 1e-9)
+    assert tight.low <= tight.high
+
+
+def one(found: tuple[Capacity, ...]) -> Capacity:
+    (only,) = found
+    return only
+
+
+def test_slo_capacity_finds_the_true_ratio() -> None:
+    asked = study()
+    found = one(capacities(asked, observed(asked, {"a": 1.0, "b": 1.3})))
+    truth = capacity_of(1.3, 200_000) / capacity_of(1.0, 200_000)
+    assert found.verdict == "faster"
+    assert found.ratio == pytest.approx(truth, rel=0.03)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.ratio < found.high
+    assert found.lane_value.exact
+    assert found.lane_value.low == pytest.approx(capacity_of(1.3, 200_000), rel=0.03)
+    assert found.blocks == 6
+
+
+def test_equal_lanes_tie_at_equal_latency_and_at_equal_throughput() -> None:
+    asked = study()
+    found = at_equal_terms(asked, observed(asked, {"a": 1.0, "b": 1.0}, sd=0.003), "lat_mean")
+    assert len(found) == 12
+    words = [c.verdict for c in found if c.lane_value.exact and c.baseline_value.exact]
+    assert len(words) >= 6
+    assert set(words) == {"tie"}
+
+
+def test_a_capacity_beyond_the_top_rung_is_a_lower_bound_and_can_still_be_faster() -> None:
+    asked = study(depths="[1, 2, 4, 8]")
+    # at 100 us b (three times as fast) is still within on its top rung, a is between its rungs
+    goal = [Objective("lat_mean", 100_000)]
+    found = one(capacities(asked, observed(asked, {"a": 1.0, "b": 3.0}), goal))
+    assert found.lane_value.high == math.inf
+    assert found.baseline_value.exact
+    assert found.verdict == "faster"
+    assert found.ratio is None
+    assert found.high is None
+    assert found.low is not None
+    assert 1 < found.low <= law(8, 3.0)[0] / capacity_of(1.0, 100_000) * 1.01
+    assert "top rung" in " ".join(found.notes)
+    # the other way round, b is slower and the bound is an upper one
+    swapped = one(capacities(asked, observed(asked, {"a": 3.0, "b": 1.0}), goal))
+    assert swapped.verdict == "slower"
+    assert swapped.low is None
+    assert swapped.high == pytest.approx(1 / found.low, rel=0.05)
+
+
+def test_both_beyond_the_top_rung_say_nothing() -> None:
+    asked = study(depths="[1, 2, 4, 8]")
+    found = one(capacities(asked, observed(asked, {"a": 1.0, "b": 1.5}), [Objective("lat_mean", 10**9)]))
+    assert found.verdict == "inconclusive"
+    assert (found.low, found.high, found.ratio) == (None, None, None)
+    assert len(found.notes) == 2
+
+
+def test_a_failed_rung_takes_its_round_away_and_one_round_is_no_spread() -> None:
+    asked = study()
+    seen = observed(asked, {"a": 1.0, "b": 1.3})
+    top = asked.cells()[-1].key
+    broken = [replace(o, failed="gone", metrics={}) if (o.cell, o.block, o.lane) == (top, 2, "b") else o for o in seen]
+    assert one(capacities(asked, broken)).blocks == 5
+    single = [o for o in broken if o.block == 0 or o.cell == "no"]
+    assert one(capacities(study(blocks="2"), single)).verdict == "inconclusive"
+
+
+def test_false_verdicts_of_equal_lanes_are_rare() -> None:
+    """Nominal 5 %; 300 studies: 5 % is 15, and 27 is beyond 99.8 % of the binomial."""
+    asked = study(depths="[1, 4, 16]")
+    wrong = 0
+    rng = np.random.default_rng(11)
+    for _ in range(300):
+        seen = []
+        for cell in asked.cells():
+            iops, latency = law(cell.params["iodepth"], 1.0)
+            for block in range(6):
+                for place, lane in enumerate("ab"):
+                    wobble = math.exp(rng.normal(0, 0.05))
+                    metrics = {"iops": iops * wobble, "lat_mean": latency / wobble}
+                    seen.append(Observation(cell.key, block, lane, place, metrics=metrics))
+        wrong += one(capacities(asked, seen, [Objective("lat_mean", 150_000)])).verdict in ("faster", "slower")
+    assert wrong <= 27
+
+
+def test_the_scalability_law_is_found_and_not_extrapolated() -> None:
+    loads = [1, 2, 4, 8, 16, 32, 64]
+
+    def x(n: float) -> float:
+        return 1000 * n / (1 + 0.05 * (n - 1) + 0.001 * n * (n - 1))
+
+    fitted = usl.fit(loads, [x(n) for n in loads])
+    assert fitted is not None
+    assert (fitted.scale, fitted.contention, fitted.coherency) == pytest.approx((1000, 0.05, 0.001), rel=1e-3)
+    assert fitted.error < 1e-6
+    assert fitted.peak == pytest.approx(math.sqrt(0.95 / 0.001))
+    assert fitted.at(16) == pytest.approx(x(16))
+    short = usl.fit(loads[:6], [x(n) for n in loads[:6]])
+    assert short is not None
+    assert short.peak == pytest.approx(math.sqrt(0.95 / 0.001)) if max(loads[:6]) > 30.8 else short.peak is None
+    assert usl.fit(loads[:5], [x(n) for n in loads[:5]]) is None
+    assert usl.fit(loads[1:], [x(n) for n in loads[1:]]) is None
+
+
+def test_an_objective_is_a_latency() -> None:
+    with pytest.raises(Exception, match="latencies with limits"):
+        parse_study(STUDY.format(depths="[1]", jobs="[1]", blocks=2).replace("lat_mean: 200us", "iops: 200us"), "x")
