@@ -8,7 +8,6 @@ from fairlane.errors import Garbage
 from fairlane.records import Cell, Figures
 from fairlane.study.base import WorkloadSpec
 
-
 __all__ = ["Garbage", "Workload"]
 
 
