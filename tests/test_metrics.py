@@ -9,7 +9,7 @@ from fairlane.study.base import Design
 def test_every_metric_says_what_it_is(metric):
     assert METRICS[metric.name] is metric
     assert metric.title
-    assert metric.unit in {"1/s", "B/s", "ns"}
+    assert metric.unit in {"1/s", "1/min", "B/s", "ns", "1/s per Gbit/s", "1/s per unit"}
     assert metric.better == (-1 if metric.unit == "ns" else 1), "rates: more is better; times: less is"
     assert 0 < metric.margin < 1
     assert len(metric.definition) > 20
@@ -19,13 +19,15 @@ def test_every_metric_says_what_it_is(metric):
 def test_the_issues_margins():
     assert {name: m.margin for name, m in METRICS.items()} == {
         "iops": 0.05, "bw": 0.05, "lat_mean": 0.05, "cpu_per_io": 0.05,
-        "lat_p50": 0.10, "lat_p99": 0.10, "lat_p999": 0.10,
+        "lat_p50": 0.10, "lat_p95": 0.10, "lat_p99": 0.10, "lat_p999": 0.10,
+        "iops_per_gbit": 0.05, "iops_per_cost": 0.05, "tps": 0.05, "tpm": 0.05, "nopm": 0.05, "job_time": 0.05,
+        "vm_ready_mean": 0.10, "vm_ready_p50": 0.10, "vm_ready_p95": 0.10, "vm_ready_p99": 0.10,
     }  # fmt: skip
 
 
 def test_percentiles_are_told_by_their_names():
     assert {name: m.percentile for name, m in METRICS.items() if m.percentile is not None} == {
-        "lat_p50": 0.5, "lat_p99": 0.99, "lat_p999": 0.999,
+        "lat_p50": 0.5, "lat_p95": 0.95, "lat_p99": 0.99, "lat_p999": 0.999,
     }  # fmt: skip
 
 

@@ -64,6 +64,11 @@ _ALL = (
            "CPU time of the generator and of every kernel thread and standing program of the machine, initiator and "
            "target included, during the load / I/Os; interrupts of an idle CPU are charged to nobody. Under the "
            "virtual clock 1 ns = 1 instruction", _duration),
+    Metric("iops_per_gbit", "IOPS per Gbit/s of link", "1/s per Gbit/s", +1, 0.05,
+           "IOPS / link_speed of the lane; told only where lanes have links of different speed",
+           _si),
+    Metric("iops_per_cost", "IOPS per unit of cost", "1/s per unit", +1, 0.05,
+           "IOPS / the cost that the study declares for the lane", _si),
     Metric("tps", "transactions per second", "1/s", +1, 0.05,
            "transactions that a database load completed / the time measured", _si),
     Metric("tpm", "TPM", "1/min", +1, 0.05,

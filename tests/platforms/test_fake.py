@@ -79,7 +79,7 @@ def test_littles_law_holds() -> None:
 
 
 def test_rate_and_mix_are_kept() -> None:
-    (block,) = seen(study(workload="rw: [randrw], rate_iops: 500, numjobs: [2], runtime: 10s"), 1)
+    (block,) = seen(study(workload="rw: [randrw], rate_iops: [500], numjobs: [2], runtime: 10s"), 1)
     load = block["iscsi"].context["load"]
     assert load["iops"] == {"read": 700.0, "write": 300.0}
 

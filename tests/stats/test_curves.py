@@ -79,6 +79,14 @@ def test_a_ladder_is_cells_that_differ_in_one_kind_of_load() -> None:
     assert both[4].name == "4k randread qd4, numjobs 1 to 4"
 
 
+def test_an_open_loop_is_a_ladder_of_its_own() -> None:
+    asked = study(depths="[1, 2, 4, 64], rate_iops: [1000, 2000, 4000]")
+    found = ladders(asked)
+    assert [(ladder.climb, ladder.open_loop) for ladder in found] == [("rate_iops", True)] * 4
+    assert found[3].loads == (1000, 2000, 4000)
+    assert found[3].cells[0].name == "4k randread qd64 at 1000"
+
+
 def test_capacity_between_rungs_and_at_them() -> None:
     points = [Point(n, t, latency) for n, t, latency in ((1, 1000, 100.0), (2, 1900, 120.0), (4, 3000, 200.0))]
     assert throughput_at(points, 120.0).low == pytest.approx(1900)
@@ -86,8 +94,8 @@ def test_capacity_between_rungs_and_at_them() -> None:
     assert middle.exact
     assert middle.low == pytest.approx(math.sqrt(1900 * 3000))
     top, bottom = throughput_at(points, 200.0), throughput_at(points, 99.0)
-    assert (top.low, top.high) == (pytest.approx(3000), math.inf)
-    assert (bottom.low, bottom.high) == (0, pytest.approx(1000))
+    assert [top.low, top.high] == pytest.approx([3000, math.inf])
+    assert [bottom.low, bottom.high] == pytest.approx([0, 1000])
     back = latency_at(points, middle.low)
     assert back.low == pytest.approx(math.sqrt(120 * 200))
     assert latency_at(points, 500).high == pytest.approx(100)
@@ -129,6 +137,7 @@ def test_slo_capacity_finds_the_true_ratio() -> None:
     assert found.ratio == pytest.approx(truth, rel=0.03)
     assert found.low is not None
     assert found.high is not None
+    assert found.ratio is not None
     assert found.low < found.ratio < found.high
     assert found.lane_value.exact
     assert found.lane_value.low == pytest.approx(capacity_of(1.3, 200_000), rel=0.03)

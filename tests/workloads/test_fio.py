@@ -74,7 +74,7 @@ def test_cells_are_every_combination_in_a_stable_order() -> None:
         ({"runtime": "0s"}, "at least 1ms"),
         ({"ramp": "100us"}, "whole milliseconds"),
         ({"size": "4k", "numjobs": [2]}, "no room"),
-        ({"rw": ["rw"], "rate_iops": 2}, "70/30"),
+        ({"rw": ["rw"], "rate_iops": [2]}, "70/30"),
     ],
 )
 def test_what_fio_would_misread_is_refused(change: dict[str, Any], message: str) -> None:
@@ -92,8 +92,8 @@ def test_script_asks_for_what_the_statistics_need() -> None:
 
 
 def test_rate_is_split_by_the_mix() -> None:
-    assert job(PLUGIN.script(cell(rw=["randrw"], rate_iops=500), "/dev/sdx", 1))["rate_iops"] == "350,150"
-    assert job(PLUGIN.script(cell(rate_iops=500), "/dev/sdx", 1))["rate_iops"] == "500,500"
+    assert job(PLUGIN.script(cell(rw=["randrw"], rate_iops=[500]), "/dev/sdx", 1))["rate_iops"] == "350,150"
+    assert job(PLUGIN.script(cell(rate_iops=[500]), "/dev/sdx", 1))["rate_iops"] == "500,500"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_sequential_jobs_work_on_regions_of_their_own(disk: Path, tmp_path: Path
 
 @needs_fio
 def test_rate_split_holds_in_a_real_run(disk: Path, tmp_path: Path) -> None:
-    point = cell(rw=["randrw"], rate_iops=1000, runtime="1s")
+    point = cell(rw=["randrw"], rate_iops=[1000], runtime="1s")
     figures = PLUGIN.observe(point, run(PLUGIN.script(point, str(disk), 3), tmp_path / "out"))
     ios = figures.context["load"]["ios"]
     assert ios["read"] / sum(ios.values()) == pytest.approx(0.7, abs=0.03)

@@ -35,7 +35,7 @@ class Ladder:
     """The parameter that rises."""
     cells: tuple[Cell, ...]
     loads: tuple[float, ...]
-    """Of each cell: operations in flight (iodepth x numjobs x fleet), or the rate asked for (1/s)."""
+    """Of each cell: operations in flight (iodepth x numjobs x fleet), or the rate asked for (1/s, of all jobs)."""
 
     @property
     def open_loop(self) -> bool:
@@ -78,9 +78,8 @@ def _number(value: Any) -> bool:
 
 
 def _load(params: Mapping[str, Any], climb: str) -> float:
-    if climb == "rate_iops":
-        return float(params[climb])
-    return math.prod(float(params[key]) for key in ("iodepth", "numjobs", "fleet") if _number(params.get(key)))
+    factors = ("rate_iops" if climb == "rate_iops" else "iodepth", "numjobs", "fleet")
+    return math.prod(float(params[key]) for key in factors if _number(params.get(key)))
 
 
 def _name(rungs: Sequence[Cell], climb: str) -> str:

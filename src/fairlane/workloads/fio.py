@@ -33,8 +33,9 @@ class FioSpec(WorkloadSpec):
     """Jobs (processes) at once; their bins are merged, never averaged."""
     rwmixread: tuple[int, ...] = Field((70,), min_length=1)
     """Share of reads in percent, for the patterns rw and randrw."""
-    rate_iops: int | None = Field(None, gt=0)
-    """Cap per job for reads and writes together; split by rwmixread, so that 70/30 stays 70/30."""
+    rate_iops: tuple[int, ...] = ()
+    """Rates to ask for, per job, reads and writes together; split by rwmixread, so that 70/30 stays 70/30. Three and
+    more make a ladder of an open loop. Not given: as fast as iodepth allows."""
     engine: Literal["io_uring", "libaio", "psync"] = "io_uring"
     """fio's ioengine. psync has no depth: iodepth must be 1."""
     mem: Literal["malloc", "mmaphuge"] = "malloc"
@@ -64,26 +65,24 @@ class FioSpec(WorkloadSpec):
             raise ValueError(f"iodepth: psync has one I/O in flight, so iodepth must be 1 (found {deep[0]})")
         if self.size is not None and self.size < max(self.bs) * max(self.numjobs):
             raise ValueError(f"size: {format_size(self.size)} has no room for one block of every job")
-        if self.rate_iops and any(rw in _MIXES for rw in self.rw):
+        _within("rate_iops", self.rate_iops, 1, 10**9)
+        for rate in self.rate_iops if any(rw in _MIXES for rw in self.rw) else ():
             for mix in self.rwmixread:
-                reads = round(self.rate_iops * mix / 100)
-                if abs(reads / self.rate_iops - mix / 100) > 0.005:
-                    raise ValueError(
-                        f"rate_iops: {self.rate_iops} cannot be split {mix}/{100 - mix} into whole I/Os per second"
-                    )
+                if abs(round(rate * mix / 100) / rate - mix / 100) > 0.005:
+                    raise ValueError(f"rate_iops: {rate} cannot be split {mix}/{100 - mix} into whole I/Os per second")
         return self
 
     def cells(self, name: str) -> tuple[Cell, ...]:
         points = [
-            {"rw": rw, "bs": bs, "iodepth": depth, "numjobs": jobs, "rwmixread": mix}
+            {"rw": rw, "bs": bs, "iodepth": depth, "numjobs": jobs, "rwmixread": mix, "rate_iops": rate}
             for rw in self.rw
             for mix in (self.rwmixread if rw in _MIXES else (None,))
             for bs in self.bs
             for depth in self.iodepth
             for jobs in self.numjobs
+            for rate in self.rate_iops or (None,)
         ]
         common = {
-            "rate_iops": self.rate_iops,
             "engine": self.engine,
             "mem": self.mem,
             "runtime": self.runtime,
@@ -106,10 +105,11 @@ def _within(key: str, values: tuple[int, ...], least: int, most: int, *, multipl
 
 
 def _name(point: Mapping[str, Any]) -> str:
-    """``4k randread qd16``, ``8k randrw 70/30 qd8 x4``."""
-    mix, jobs = point["rwmixread"], point["numjobs"]
+    """``4k randread qd16``, ``8k randrw 70/30 qd8 x4``, ``4k randread qd64 at 5000``."""
+    mix, jobs, rate = point["rwmixread"], point["numjobs"], point["rate_iops"]
     pattern = point["rw"] if mix is None else f"{point['rw']} {mix}/{100 - mix}"
-    return f"{format_size(point['bs'])} {pattern} qd{point['iodepth']}" + (f" x{jobs}" if jobs != 1 else "")
+    name = f"{format_size(point['bs'])} {pattern} qd{point['iodepth']}" + (f" x{jobs}" if jobs != 1 else "")
+    return name if rate is None else f"{name} at {rate}"
 
 
 @dataclass(frozen=True)

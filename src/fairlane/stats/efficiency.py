@@ -1,0 +1,54 @@
+"""Throughput per resource: what a lane gives for each Gbit/s of its link and each unit of its cost. Pure.
+
+A lane with twice the link is not better because it moves twice as much (study 002 compares FC at 16 and 32 Gbit/s with
+Ethernet at 25): dividing by the link says what the protocol makes of it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fairlane.records import Observation
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
+
+_GBIT = 1e9
+
+
+def efficient(study: "Study", observations: Iterable[Observation]) -> tuple[Observation, ...]:
+    """The observations, with ``iops_per_gbit`` and ``iops_per_cost`` where link and cost are known. Idempotent."""
+    seen = tuple(observations)
+    declared = {name: _declared(study, name) for name in study.lanes}
+    speeds = {link for o in seen if (link := _link(o, declared))}
+    several = len(speeds) > 1
+    costs = {name: lane.cost for name, lane in study.lanes.items() if lane.cost}
+    if not several and not costs:
+        return seen
+    return tuple(_with(o, _link(o, declared) if several else None, costs.get(o.lane)) for o in seen)
+
+
+def _declared(study: "Study", lane: str) -> Any:
+    spec = study.lanes[lane]
+    known = {**study.platform.known(), **study.conditions, **spec.known(), **spec.conditions}
+    return known.get("link_speed")
+
+
+def _link(o: Observation, declared: Mapping[str, Any]) -> float | None:
+    """Link speed in bit/s, as the trial tells it or else the study; None: not known."""
+    told = o.context.get("conditions")
+    value = told.get("link_speed") if isinstance(told, Mapping) else None
+    value = declared.get(o.lane) if value is None else value
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and value > 0 else None
+
+
+def _with(o: Observation, link: float | None, cost: float | None) -> Observation:
+    iops = o.metrics.get("iops")
+    if not iops:
+        return o
+    per = {"iops_per_gbit": link and iops / (link / _GBIT), "iops_per_cost": cost and iops / cost}
+    figures = {name: value for name, value in per.items() if value}
+    # counted in the same steps as the IOPS they are made of
+    steps = dict.fromkeys(figures, o.steps["iops"]) if "iops" in o.steps else {}
+    return replace(o, metrics={**o.metrics, **figures}, steps={**o.steps, **steps}) if figures else o
