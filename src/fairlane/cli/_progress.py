@@ -1,7 +1,7 @@
 """Drawing the progress of a run on stderr: a bar on a terminal, plain lines now and then otherwise."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -10,6 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from fairlane.records import Block, Observation
+from fairlane.stats.anytime import FAR, percent
+from fairlane.stats.live import Live, Standing
 from fairlane.study.plan import about
 from fairlane.study.spec import Study
 from fairlane.trial.watch import Estimate, Watch
@@ -32,6 +34,8 @@ class Lines(Watch):
         self.console = console
         self.looks = study.design.looks
         self.estimate = Estimate(study)
+        self.live = Live(study)
+        self.standing: Standing | None = None
         self.total = self.done = self.failures = 0
         self.taken = 0
         self._told = time.monotonic()
@@ -47,6 +51,10 @@ class Lines(Watch):
     def note(self, text: str) -> None:
         self.console.print(Text(printable(text)), soft_wrap=True)
 
+    def resumed(self, seen: Iterable[Observation]) -> None:
+        for trial in seen:
+            self._stand(trial)
+
     def due(self, blocks: Sequence[Block], done: frozenset[str], workers: int) -> None:
         trials = [block.trial_id(lane) for block in blocks for lane in block.order]
         self.total = len(trials)
@@ -58,6 +66,7 @@ class Lines(Watch):
     def trial(self, block: Block, seen: Observation, seconds: float) -> None:  # noqa: ARG002
         self.done += 1
         self.estimate.trial(seen.trial, seconds)
+        self._stand(seen)
         if seen.failed:
             self.failures += 1
             if self.failures <= _FAILURES_SHOWN:
@@ -81,7 +90,20 @@ class Lines(Watch):
         where = f" to look {self.taken + 1} of {len(self.looks)}" if len(self.looks) > 1 else ""
         left = f", about {about(self.estimate.seconds)}{where}" if self.done < self.total else ""
         failed = f", {self.failures} failed" if self.failures else ""
-        return f"{self.done} of {self.total} trials{failed}{left}"
+        return f"{self.done} of {self.total} trials{failed}{left}{self._so_far()}"
+
+    def _stand(self, seen: Observation) -> None:
+        changed = self.live.add(seen)
+        self.standing = changed[-1] if changed else self.standing
+
+    def _so_far(self) -> str:
+        """What the blocks so far say, valid whenever it is read: ``, 3 of 8 cells decided so far``; of a study with one
+        comparison, its interval: ``, nvme-tcp so far +11.2 % to +18.9 %``."""
+        if self.live.comparisons > 1:
+            decided = self.live.decided
+            return f", {decided} of {self.live.cells} cells decided so far" if decided else ""
+        at = self.standing
+        return f", {at.lane} so far {percent(at.low)} to {percent(at.high)}" if at and at.high < FAR else ""
 
     def _progress(self, *, now: bool = False) -> None:
         if now or time.monotonic() - self._told >= _EVERY or self.done == self.total:

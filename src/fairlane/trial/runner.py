@@ -107,6 +107,7 @@ class Runner:
     async def run(self) -> None:
         """Open the platform (if anything is to be run), carry out what is due look by look, close the platform."""
         opened = False
+        self.watch.resumed(self.seen.values())
         try:
             while True:
                 due = self.plan.due(self.opened)

@@ -12,6 +12,9 @@ class Watch:
     def note(self, text: str) -> None:
         """One short line for the user."""
 
+    def resumed(self, seen: Iterable[Observation]) -> None:
+        """The run goes on; these trials were done before."""
+
     def due(self, blocks: Sequence[Block], done: frozenset[str], workers: int) -> None:
         """A stage begins: all blocks up to its look, and the ids of the trials that are done already."""
 

@@ -1,0 +1,83 @@
+"""A running study as it stands, trial by trial: which cells are decided so far, valid at any moment."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairlane.metrics import METRICS
+from fairlane.records import Observation
+from fairlane.stats import anytime
+from fairlane.stats.judge import word
+from fairlane.stats.pairs import Reading, pair, shelve
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A lane against the baseline, in the primary metric of one cell, after the newest block."""
+
+    cell: str
+    """``Cell.name``."""
+    lane: str
+    blocks: int
+    low: float
+    """Ends of the anytime-valid interval as log-ratios; infinite while there is none."""
+    high: float
+    decided: bool
+    """The interval excludes no difference, or lies within the margin."""
+
+
+class Live:
+    """What is known so far of every primary comparison.
+
+    Each has the share alpha / (number of primaries) of the error (Bonferroni), over all moments: the chance that any of
+    them is ever called different without being so is at most alpha. The verdicts, from the planned looks, are sharper.
+    """
+
+    def __init__(self, study: "Study") -> None:
+        self._study = study
+        self._cells = {cell.key: cell for cell in study.cells()}
+        self._others = [lane for lane in study.lanes if lane != study.baseline]
+        self._alpha, self._g = anytime.spent(study)
+        self._shelves: dict[str, dict[str, dict[int, Reading]]] = {}
+        self._standings: dict[tuple[str, str], Standing] = {}
+
+    @property
+    def cells(self) -> int:
+        return len(self._cells)
+
+    @property
+    def comparisons(self) -> int:
+        """Primary comparisons: lanes but the baseline, in every cell."""
+        return len(self._cells) * len(self._others)
+
+    @property
+    def decided(self) -> int:
+        """Cells in which every lane is decided so far."""
+        return sum(
+            all((s := self._standings.get((key, lane))) and s.decided for lane in self._others) for key in self._cells
+        )
+
+    def add(self, seen: Observation) -> tuple[Standing, ...]:
+        """One more trial, in any order. Returns what it changed: nothing while its partner is missing or has failed."""
+        cell = self._cells.get(seen.cell)
+        if cell is None:
+            return ()
+        shelf = self._shelves.setdefault(seen.cell, {})
+        shelf.setdefault(seen.lane, {})[seen.block] = shelve([seen])[seen.cell][seen.lane][seen.block]
+        lanes = self._others if seen.lane == self._study.baseline else [seen.lane]
+        return tuple(s for lane in lanes if (s := self._stand(seen.cell, lane, seen.block)))
+
+    def _stand(self, key: str, lane: str, block: int) -> Standing | None:
+        metric = METRICS[self._study.workloads[self._cells[key].workload].primary]
+        seen = pair(self._shelves[key], lane, self._study.baseline, metric.name)
+        if all(row.block != block for row in seen.rows):
+            return None
+        margin = self._study.design.margins.get(metric.name, metric.margin)
+        outer = anytime.interval(seen.effect, self._alpha, self._g)
+        tie = anytime.interval(seen.effect, 2 * self._study.design.alpha, self._g)
+        found = word(seen.effect.mean, outer, tie, margin, metric.better)
+        standing = Standing(self._cells[key].name, lane, len(seen.rows), *outer, found != "inconclusive")
+        self._standings[key, lane] = standing
+        return standing
