@@ -64,8 +64,9 @@ class Live:
         cell = self._cells.get(seen.cell)
         if cell is None:
             return ()
-        shelf = self._shelves.setdefault(seen.cell, {})
-        shelf.setdefault(seen.lane, {})[seen.block] = shelve([seen])[seen.cell][seen.lane][seen.block]
+        primary = self._study.workloads[cell.workload].primary
+        reading = shelve([seen], [primary])[seen.cell][seen.lane][seen.block]
+        self._shelves.setdefault(seen.cell, {}).setdefault(seen.lane, {})[seen.block] = reading
         lanes = self._others if seen.lane == self._study.baseline else [seen.lane]
         return tuple(s for lane in lanes if (s := self._stand(seen.cell, lane, seen.block)))
 

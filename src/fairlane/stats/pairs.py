@@ -1,7 +1,7 @@
 """From observations to pairs: which blocks of a cell count for a lane, the baseline and a metric."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,16 +70,18 @@ class Pair:
         return tuple(row.lane_first for row in self.rows)
 
 
-def shelve(observations: Iterable[Observation]) -> dict[str, dict[str, dict[int, Reading]]]:
-    """Read every observation once: cell key -> lane -> block -> reading."""
+def shelve(
+    observations: Iterable[Observation], metrics: Collection[str] = tuple(METRICS)
+) -> dict[str, dict[str, dict[int, Reading]]]:
+    """Read every observation once: cell key -> lane -> block -> reading, with the figures of ``metrics`` only."""
     shelves: dict[str, dict[str, dict[int, Reading]]] = {}
     for seen in observations:
-        shelves.setdefault(seen.cell, {}).setdefault(seen.lane, {})[seen.block] = _read(seen)
+        shelves.setdefault(seen.cell, {}).setdefault(seen.lane, {})[seen.block] = _read(seen, metrics)
     return shelves
 
 
-def _read(seen: Observation) -> Reading:
-    """All metrics of the registry that this trial has a positive figure for.
+def _read(seen: Observation, metrics: Collection[str]) -> Reading:
+    """Those of ``metrics`` that this trial has a positive figure for.
 
     Percentiles come from the histograms alone, whatever ``metrics`` says, and are there even with too few I/Os beyond:
     whether they may be reported is a question to all blocks (``too_few_beyond``).
@@ -89,7 +91,8 @@ def _read(seen: Observation) -> Reading:
     lat = latency(seen.histograms)
     ios = count(lat)
     figures = {}
-    for name, metric in METRICS.items():
+    for name in metrics:
+        metric = METRICS[name]
         if metric.percentile is not None:
             value = float(percentile(lat, metric.percentile)) if ios else 0.0
             step = BIN_ERROR
