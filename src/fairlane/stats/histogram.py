@@ -3,10 +3,16 @@
 A bin is ``midpoint in ns -> count``. fio splits every power of two into 64 bins (above 128 ns), so a midpoint is within
 1/128 = 0.78 % of every latency in its bin. Percentiles are by nearest rank: the smallest bin that holds rank ceil(q N).
 The mean of two p99s is not the p99 of anything; the p99 of the added bins is that of all the I/Os together.
+
+Functions take any mapping; ``Bins`` is the compact one, 16 bytes a bin, that readers make.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairlane.records import Histogram
 
@@ -16,35 +22,126 @@ BIN_ERROR = 1 / 128
 BEYOND = 10
 """I/Os that must lie beyond a percentile before it is a figure."""
 
+_MOST = 2**62
+"""No histogram holds so many I/Os; sums below it are exact."""
 
-def merge(histograms: Iterable[Histogram]) -> dict[int, int]:
-    """All I/Os together (of jobs, VMs, directions, blocks), bins in rising order; those without I/Os are left out."""
-    total: dict[int, int] = {}
-    for histogram in histograms:
-        for ns, count in histogram.items():
-            total[ns] = total.get(ns, 0) + count
-    return {ns: total[ns] for ns in sorted(total) if total[ns]}
+Ints = NDArray[np.int64]
 
 
-def latency(histograms: Mapping[str, Histogram]) -> dict[int, int]:
+class Bins(Mapping[int, int]):
+    """A histogram in two arrays, immutable: ``ns``, the midpoints, rising, and ``counts``, all above 0. Equal to any
+    mapping with the same bins."""
+
+    __slots__ = ("counts", "ns", "total")
+
+    ns: Ints
+    counts: Ints
+    total: int
+    """Number of I/Os."""
+
+    def __init__(self, ns: Any = (), counts: Any = ()) -> None:
+        """From midpoints and counts in any order; equal midpoints are added, empty bins left out. ValueError: not whole
+        numbers, negative, of different lengths, or more I/Os than 2^62."""
+        at, n = _whole(ns), _whole(counts)
+        if at.shape != n.shape:
+            raise ValueError(f"{at.size} bins, but {n.size} counts")
+        if n.size:
+            if at.min() < 0 or n.min() < 0:
+                raise ValueError("a bin is below 0")
+            if n.sum(dtype=np.float64) >= _MOST:
+                raise ValueError("more I/Os than there can be")
+            if not n.all():
+                at, n = at[n > 0], n[n > 0]
+            if not (at[1:] > at[:-1]).all():
+                order = at.argsort(kind="stable")
+                at, n = at[order], n[order]
+                first = np.flatnonzero(np.diff(at, prepend=-1))
+                at, n = at[first], np.add.reduceat(n, first)
+        at.flags.writeable = n.flags.writeable = False
+        self.ns, self.counts, self.total = at, n, int(n.sum())
+
+    @classmethod
+    def of(cls, histogram: Histogram) -> "Bins":
+        """``histogram`` itself if it is one already. Raises ValueError as the constructor does."""
+        if isinstance(histogram, Bins):
+            return histogram
+        return cls(list(histogram.keys()), list(histogram.values()))
+
+    def __getitem__(self, ns: int) -> int:
+        if isinstance(ns, int) and self.ns.size and 0 <= ns <= self.ns[-1]:
+            i = int(self.ns.searchsorted(ns))
+            if self.ns[i] == ns:
+                return int(self.counts[i])
+        raise KeyError(ns)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.ns.tolist())
+
+    def __len__(self) -> int:
+        return len(self.ns)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Bins):
+            return np.array_equal(self.ns, other.ns) and np.array_equal(self.counts, other.counts)
+        if isinstance(other, Mapping):
+            return dict(zip(self.ns.tolist(), self.counts.tolist(), strict=True)) == dict(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # equal to dicts, which have none
+
+    def __repr__(self) -> str:
+        return f"Bins({self.ns.tolist()}, {self.counts.tolist()})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Bins, (self.ns, self.counts)
+
+
+def _whole(values: Any) -> Ints:
+    """A copy as int64. ValueError for what is no list of whole numbers or does not fit."""
+    try:
+        array = np.array(values)
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            raise ValueError("a histogram is made of whole numbers below 2^63")
+        return array.astype(np.int64, casting="same_kind" if array.size else "unsafe", copy=False)
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"a histogram is made of whole numbers below 2^63: {error}") from None
+
+
+def merge(histograms: Iterable[Histogram]) -> Bins:
+    """All I/Os together (of jobs, VMs, directions, blocks). Raises ValueError as ``Bins`` does."""
+    parts = [bins for histogram in histograms if (bins := Bins.of(histogram))]
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Bins()
+    return Bins(np.concatenate([p.ns for p in parts]), np.concatenate([p.counts for p in parts]))
+
+
+def latency(histograms: Mapping[str, Histogram]) -> Bins:
     """The ``lat`` bins (submission to completion) of all directions of an ``Observation``'s histograms, merged."""
     return merge(bins for name, bins in histograms.items() if name.rpartition(".")[2] == "lat")
 
 
 def count(histogram: Histogram) -> int:
     """Number of I/Os."""
-    return sum(histogram.values())
+    return Bins.of(histogram).total
 
 
 def percentile(histogram: Histogram, q: float) -> int:
     """Latency in ns at or below which a share ``q`` (0 < q <= 1) of the I/Os lies. ValueError: no I/Os, or bad q."""
-    rank = _rank(count(histogram), q)
-    seen = 0
-    for ns in sorted(histogram):
-        seen += histogram[ns]
-        if seen >= rank:
-            return ns
-    raise ValueError("an empty histogram has no percentile")
+    bins = Bins.of(histogram)
+    rank = _rank(bins.total, q)
+    if not bins.total:
+        raise ValueError("an empty histogram has no percentile")
+    return int(bins.ns[bins.counts.cumsum().searchsorted(rank)])
+
+
+def mean(histogram: Histogram) -> float:
+    """Mean latency in ns, within ``BIN_ERROR`` of that of the I/Os. ValueError: no I/Os."""
+    bins = Bins.of(histogram)
+    if not bins.total:
+        raise ValueError("an empty histogram has no mean")
+    return float(bins.ns.astype(np.float64) @ bins.counts) / bins.total
 
 
 def beyond(histogram: Histogram, q: float) -> int:
@@ -65,16 +162,13 @@ def ecdf(histogram: Histogram, points: int = 256) -> list[tuple[int, float]]:
     1/points since the last one kept, or the share *beyond* shrank by the factor that cuts six decades into ``points``,
     so that the tail keeps its shape on a logarithmic axis too.
     """
-    total = count(histogram)
+    bins = Bins.of(histogram)
     kept: list[tuple[int, float]] = []
-    seen, last = 0, 0.0
+    last = 0.0
     shrink = 10 ** (-6 / points)
-    for ns in sorted(histogram):
-        if not histogram[ns]:
-            continue
-        seen += histogram[ns]
-        share = seen / total
-        if not kept or seen == total or share - last >= 1 / points or 1 - share <= (1 - last) * shrink:
+    for ns, seen in zip(bins.ns.tolist(), bins.counts.cumsum().tolist(), strict=True):
+        share = seen / bins.total
+        if not kept or seen == bins.total or share - last >= 1 / points or 1 - share <= (1 - last) * shrink:
             kept.append((ns, share))
             last = share
     return kept
@@ -84,3 +178,41 @@ def _rank(total: int, q: float) -> int:
     if not 0 < q <= 1:
         raise ValueError(f"a percentile is a share above 0 and up to 1, not {q}")
     return math.ceil(round(q * total, 6))  # a product that is a whole number in decimal may lie just above it in binary
+
+
+# --- fio's own bins
+
+_BITS = 6
+_GROUPS = 29
+"""FIO_IO_U_PLAT_BITS and FIO_IO_U_PLAT_GROUP_NR of fio's stat.h since 3.0, in ns. Before: microseconds, 19 groups."""
+_LAST = _GROUPS * 2**_BITS - 1
+"""Every latency beyond the last bin (17 s) is counted in it."""
+
+
+def midpoints(groups: int = _GROUPS) -> Ints:
+    """fio's bins by their index: the value that it prints for each (``plat_idx_to_val`` of its stat.c)."""
+    index = np.arange(groups << _BITS, dtype=np.int64)
+    bits = np.maximum((index >> _BITS) - 1, 0)
+    above = (1 << (bits + _BITS)) + (index % 2**_BITS << bits) + (1 << bits >> 1)
+    found: Ints = np.where(index < 2 << _BITS, index, above)
+    return found
+
+
+def indices(ns: Ints) -> Ints:
+    """Index of the bin in which fio counts each latency (``plat_val_to_idx`` of its stat.c)."""
+    bits = np.maximum(np.frexp(ns.astype(np.float64))[1] - 1 - _BITS, 0).astype(np.int64)
+    # the float of a value of more than 53 bits may be rounded up to the next power of two; all of those are in _LAST
+    inside = (bits + 1 << _BITS) + (ns >> bits & 2**_BITS - 1)
+    found: Ints = np.minimum(np.where(ns < 2 << _BITS, ns, inside), _LAST)
+    return found
+
+
+def binned(ns: Ints) -> Bins:
+    """Latencies in ns, none below 0, counted in fio's bins."""
+    counts = np.bincount(indices(ns), minlength=_LAST + 1)
+    return Bins(midpoints(), counts)
+
+
+def bin_of(ns: int) -> int:
+    """Midpoint of the bin in which fio counts a latency of ``ns`` >= 0."""
+    return int(midpoints()[indices(np.array([min(ns, 2**62)]))[0]])
