@@ -21,10 +21,13 @@ class Check(ABC):
 
     * ``load``: ``ios``, ``bytes``, ``iops`` by direction; ``runtime_ms``, ``runtime_ms_min``, ``jobs``; ``parts``: jobs
       that can be told apart in time, each ``{"name", "ios", "group", "stonewall", "start_ms", "end_ms"}``; ``series``:
-      ``{"interval_ms", "iops": [...]}``; ``percentiles_of``: ``averaged`` where percentiles were averaged, over what.
+      ``{"interval_ms", "iops": [...]}``; ``samples`` by direction: ``{"count", "mean", "stddev"}`` of the tool's own
+      samples of IOPS; ``percentiles_of``: ``averaged`` where percentiles were averaged, over what.
     * ``fio``: ``version``, ``usr_cpu``, ``sys_cpu`` (percent of one core, jobs added), ``short_ios``, ``dropped_ios``.
-    * ``disk``: what the guest's block device counted meanwhile: ``reads``, ``writes``, ``read_bytes``, ``write_bytes``.
-    * ``machine``: shares of the machine's CPU time meanwhile: ``busy``, ``steal``, ``iowait``; ``cpus``.
+    * ``disk``: what the guest's block device counted meanwhile: ``reads``, ``writes``, ``read_bytes``, ``write_bytes``,
+      ``read_merges``, ``write_merges`` (I/Os that became part of others).
+    * ``machine``: shares of the machine's CPU time meanwhile: ``busy``, ``steal``, ``iowait``; ``cpus``;
+      ``window_ms``: how long the counters ran, where that is longer than the load.
     * ``cpu``: ``by_place``, ``by_mode``: ns per I/O. ``net``: ``retransmits``, ``drops``, ``tx_bytes``, ``rx_bytes``.
     * ``vms``: per machine ``{"name", "iops", "lat_p99", "start_ms"}``.
     * ``medium``: ``allocated_bytes`` of the volume before the load, ``unwritten_reads``: what reading unwritten space

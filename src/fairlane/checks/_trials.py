@@ -1,0 +1,177 @@
+"""Checks that look at one trial at a time: reading what came from outside, and telling many trials in one sentence.
+Not a check."""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from fairlane.checks.base import Check
+from fairlane.records import Cell, Evidence, Finding, Observation, Severity
+from fairlane.study.base import LaneSpec
+from fairlane.study.conditions import Known, conditions
+
+DIRECTIONS = ("read", "write")
+PATTERNS: Mapping[str, tuple[bool, bool]] = {
+    "read": (True, False), "randread": (True, False), "write": (False, True), "randwrite": (False, True),
+    "rw": (True, True), "readwrite": (True, True), "randrw": (True, True),
+}  # fmt: skip
+"""Access pattern -> whether it reads, whether it writes (fio's names)."""
+_LARGEST = 2**63
+"""No count, size or time reaches it; what does is not a figure."""
+
+
+def at(tree: Any, *path: str) -> Any:
+    """What is at ``path`` in nested mappings; None if there is nothing."""
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def number(tree: Any, *path: str) -> float | None:
+    """The finite, not negative number at ``path``; None if there is none."""
+    value = at(tree, *path)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < _LARGEST else None
+
+
+def text(tree: Any, *path: str) -> str:
+    """The text at ``path``, cut to what fits into a sentence; empty if there is none."""
+    value = at(tree, *path)
+    return value.strip()[:200] if isinstance(value, str) else ""
+
+
+def mappings(tree: Any, *path: str) -> list[Mapping[str, Any]]:
+    """The mappings in the list at ``path``; whatever else is in it is left out."""
+    value = at(tree, *path)
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, Sequence) else []
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial that has figures, with all that is known of its circumstances."""
+
+    cell: Cell
+    seen: Observation
+    spec: LaneSpec
+    """Its lane, as the study has it."""
+    known: Known
+    """Parameters (``study.parameters``) of its cell and lane."""
+    primary: str
+    """The workload's headline metric."""
+
+    def metric(self, name: str) -> float | None:
+        return number(self.seen.metrics, name)
+
+    def step(self, *metrics: str) -> float:
+        """How far the metrics together may be off because the tool counts in steps; relative."""
+        return sum(number(self.seen.steps, name) or 0.0 for name in metrics)
+
+    def context(self, *path: str) -> float | None:
+        return number(self.seen.context, *path)
+
+    def parameter(self, name: str) -> float | None:
+        """A parameter that is a number; None if it is not known, or was not the same in all trials."""
+        return number(self.known, name)
+
+    @property
+    def directions(self) -> tuple[bool, bool] | None:
+        """Whether it reads and whether it writes, by its pattern or by what it counted; None: nothing says so."""
+        if (pattern := PATTERNS.get(text(self.known, "rw"))) is not None:
+            return pattern
+        counts = [self.context("load", "ios", way) for way in DIRECTIONS]
+        return (bool(counts[0]), bool(counts[1])) if any(counts) else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Time measured, without the ramp: as the tool counted it, or else as it was asked for."""
+        if ran := self.context("load", "runtime_ms"):
+            return ran / 1e3
+        asked = self.parameter("runtime")
+        return asked / 1e9 if asked else None
+
+    @property
+    def fleet(self) -> tuple[float, bool]:
+        """Machines under load together, and whether that is known. One, where nothing is known."""
+        if known := self.parameter("fleet"):
+            return known, True
+        told = len(mappings(self.seen.context, "vms"))
+        return (float(told), True) if told else (1.0, False)
+
+    @property
+    def in_flight(self) -> float | None:
+        """I/Os that may be in flight at once in all machines: iodepth x numjobs x fleet; None: depth is not known."""
+        depth = 1.0 if text(self.known, "engine") in _SYNCHRONOUS else self.parameter("iodepth")
+        return depth * (self.parameter("numjobs") or 1.0) * self.fleet[0] if depth else None
+
+
+_SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
+"""fio's engines that wait for each I/O, whatever iodepth says (fio's manual, I/O engine)."""
+
+
+@dataclass(frozen=True)
+class Oddity:
+    """Something odd about one trial."""
+
+    kind: str
+    severity: Severity
+    size: float
+    """The larger, the odder, among oddities of one kind: the oddest is the one that the sentence tells."""
+    message: str
+    """What was seen, with figures: the cell's name will follow."""
+    why: str
+    """What it means, without the figures."""
+    proof: Mapping[str, Any] = field(default_factory=dict)
+
+
+def trials(evidence: Evidence) -> Iterator[Trial]:
+    """The trials that have figures, in the order of the observations."""
+    study, known = evidence.study, conditions(evidence)
+    cells = {cell.key: cell for cell in evidence.cells()}
+    for seen in evidence.observations:
+        cell, lane = cells.get(seen.cell), study.lanes.get(seen.lane)
+        if cell and lane and not seen.failed:
+            yield Trial(cell, seen, lane, known[seen.lane, cell.key], study.workloads[cell.workload].primary)
+
+
+class TrialCheck(Check):
+    """A check of single trials. One finding per lane, kind and severity: it names the cells, and tells of the oddest
+    trial; the evidence has the oddest of each cell, and in how many of its trials the same was seen."""
+
+    quorum: ClassVar[float] = 0.0
+    """Share of a cell's trials that must be odd before it is told; 0: any one will do."""
+
+    @abstractmethod
+    def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
+        """What is odd about the trial, at most one of a kind."""
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        tried: Counter[tuple[str, str]] = Counter()
+        found: dict[tuple[str, str, Severity], dict[str, list[Oddity]]] = {}
+        for trial in trials(evidence):
+            lane, cell = trial.seen.lane, trial.cell.key
+            tried[lane, cell] += 1
+            for oddity in self.odd(trial, evidence):
+                found.setdefault((lane, oddity.kind, oddity.severity), {}).setdefault(cell, []).append(oddity)
+        names = {cell.key: cell.name for cell in evidence.cells()}
+        order = list(evidence.study.lanes)
+        for (lane, _, severity), cells in sorted(found.items(), key=lambda item: order.index(item[0][0])):
+            worst = {
+                key: max(oddities, key=lambda o: o.size)
+                for key in names
+                if (oddities := cells.get(key)) and len(oddities) >= self.quorum * tried[lane, key]
+            }
+            if not worst:
+                continue
+            key = max(worst, key=lambda k: worst[k].size)
+            count, of = len(cells[key]), tried[lane, key]
+            some = f" in {count} of {of} trials" if count < of else ""
+            yield self.finding(
+                severity,
+                f"{worst[key].message} at {names[key]}{some}: {worst[key].why}",
+                cells=list(worst),
+                lanes=[lane],
+                evidence={k: {**o.proof, "trials": len(cells[k]), "of": tried[lane, k]} for k, o in worst.items()},
+            )

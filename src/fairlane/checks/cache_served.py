@@ -1,0 +1,80 @@
+"""I/O that the load generator counted and the guest's disk never saw."""
+
+from collections.abc import Iterable, Iterator
+
+from fairlane.checks._trials import DIRECTIONS, Oddity, Trial, TrialCheck
+from fairlane.records import Evidence
+
+_SHORT = 0.05
+"""fio reads the disk's counters a little before it ends (1 % short in 400 ms on an idle disk); what is served from a
+cache is either nothing or much."""
+_MORE = 1.25
+"""Read-ahead doubles, splitting multiplies; the ramp, which the disk's counters include, is taken off by its share and
+may have run at another rate."""
+_INDIRECT = (False, 0, "no", "false")
+
+
+class CacheServed(TrialCheck):
+    """The disk's bytes by direction (or its I/Os, with those merged) against the load's, and ``direct`` where it is
+    known to be off. The disk's counters cover the ramp and the load's do not, so that what is missing is missing."""
+
+    def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
+        for way in DIRECTIONS:
+            yield from _against(trial, way)
+        if trial.known.get("direct") in _INDIRECT:
+            yield Oddity(
+                "indirect",
+                "warning",
+                1.0,
+                "the load went through the guest's page cache (direct: false)",
+                "memory may have answered in place of the storage path",
+                {"direct": False},
+            )
+
+
+def _against(trial: Trial, way: str) -> Iterator[Oddity]:
+    asked, seen = trial.context("load", "bytes", way), trial.context("disk", f"{way}_bytes")
+    unit = "bytes"
+    if asked is None or seen is None:
+        ios, done = trial.context("load", "ios", way), trial.context("disk", f"{way}s")
+        asked, seen, unit = ios, done, "I/Os"
+        if done is not None:
+            seen = done + (trial.context("disk", f"{way}_merges") or 0.0)
+    if not asked or seen is None:
+        return
+    # what is in flight at the end was counted by one and not yet by the other
+    ios = trial.context("load", "ios", way)
+    late = (trial.in_flight or 0.0) / ios if ios else 0.0
+    proof = {"load": int(asked), "disk": int(seen), "unit": unit}
+    told = f"the guest's disk saw {_figure(seen, unit)} of {way}s where fio counted {_figure(asked, unit)}"
+    if seen < asked * (1 - _SHORT - late):
+        yield Oddity(
+            f"fewer {way}s",
+            "critical",
+            1 - seen / asked,
+            told,
+            "a cache in the guest served the rest. This is no figure of the storage path"
+            if way == "read"
+            else "the rest was still in the guest's memory. This is no figure of the storage path",
+            proof,
+        )
+    ramp, runtime = trial.parameter("ramp"), trial.seconds
+    if ramp is None or not runtime:
+        return
+    whole = asked * (1 + ramp / 1e9 / runtime)
+    if seen > _MORE * whole * (1 + late):
+        yield Oddity(
+            f"more {way}s",
+            "info",
+            seen / whole,
+            told,
+            "read-ahead, splitting, or another program on the same disk",
+            {**proof, "ramp_included": int(whole)},
+        )
+
+
+def _figure(value: float, unit: str) -> str:
+    return f"{value / 2**20:,.4g} MiB" if unit == "bytes" else f"{value:,.0f} I/Os"
+
+
+PLUGIN = CacheServed()

@@ -1,0 +1,56 @@
+"""Rate, latency and depth that do not fit together."""
+
+from collections.abc import Iterable
+
+from fairlane.checks._trials import Oddity, Trial, TrialCheck
+from fairlane.records import Evidence
+
+_OFF = 0.05
+"""A saturated closed loop keeps its depth: STATISTICS, "fio facts that bite". What a generator does between two I/Os is
+a few per cent on a healthy one."""
+_PACED = ("rate_iops", "rate", "thinktime")
+"""Parameters under which a loop is not closed, or not saturated."""
+
+
+class LittlesLaw(TrialCheck):
+    """IOPS x mean latency = I/Os in flight (Little, Operations Research 9, 1961), against iodepth x numjobs x fleet.
+
+    Below: I/Os were missing, so the generator did not keep the depth; under the virtual clock, where its time is part
+    of the model, for information. Above: no such latency and rate can have been together. The I/Os that are in flight
+    at either end of a trial are counted with all their latency: depth / I/Os is allowed for.
+    """
+
+    def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
+        iops, latency, depth = trial.metric("iops"), trial.metric("lat_mean"), trial.in_flight
+        if not iops or not latency or not depth or any(trial.known.get(name) for name in _PACED):
+            return
+        seconds = trial.seconds
+        allowed = _OFF + trial.step("iops", "lat_mean") + (depth / (iops * seconds) if seconds else 0.0)
+        flying = iops * latency / 1e9
+        proof = {"in_flight": flying, "asked": depth, "iops": iops, "lat_mean_ns": latency, "allowed": allowed}
+        told = f"IOPS x mean latency is {flying:,.3g} I/Os in flight where {depth:,.0f}"
+        if flying < depth * (1 - allowed):
+            yield Oddity(
+                "below",
+                "info" if evidence.modelled else "warning",
+                depth / flying,
+                f"{told} {'was' if depth == 1 else 'were'} asked for",
+                "the load generator did not keep the depth, so its own time is in the figures (or its latency leaves "
+                "the submission out): lanes differ by more than they show",
+                proof,
+            )
+        elif flying > depth * (1 + allowed):
+            certain = trial.fleet[1] or trial.cell.kind != "imported"
+            yield Oddity(
+                "above",
+                "critical" if certain else "warning",
+                flying / depth,
+                f"{told} can have been",
+                "rate and latency are not of the same I/Os"
+                if certain
+                else "rate and latency are not of the same I/Os, or of more machines than one",
+                proof,
+            )
+
+
+PLUGIN = LittlesLaw()

@@ -1,0 +1,35 @@
+"""Points that were asked for a rate and did not reach it."""
+
+from collections.abc import Iterable
+
+from fairlane.checks._trials import Oddity, Trial, TrialCheck
+from fairlane.metrics import METRICS
+from fairlane.records import Evidence
+
+_REACHED = 0.99
+"""STATISTICS: an open-loop point counts as overrun below 99 % of the rate asked for."""
+
+
+class Overrun(TrialCheck):
+    """IOPS against ``rate_iops`` (per job) x numjobs x fleet. What could not be sent in time waits where no latency is
+    measured, so its latencies are too good: critical where latency is the headline."""
+
+    def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
+        rate, iops = trial.parameter("rate_iops"), trial.metric("iops")
+        if not rate or iops is None:
+            return
+        asked = rate * (trial.parameter("numjobs") or 1.0) * trial.fleet[0]
+        if iops >= asked * (_REACHED - trial.step("iops")):
+            return
+        yield Oddity(
+            "overrun",
+            "critical" if METRICS[trial.primary].name.startswith("lat_") else "warning",
+            asked / iops if iops else asked,
+            f"overrun: {iops:,.0f} of the {asked:,.0f} IOPS asked for were reached",
+            "I/Os that waited to be sent are in no latency, so latencies here must not be compared with those of a "
+            "lane that kept up",
+            {"iops": iops, "asked": asked, "share": iops / asked},
+        )
+
+
+PLUGIN = Overrun()

@@ -1,0 +1,62 @@
+"""Machines of one fleet that did not get the same."""
+
+from collections.abc import Iterable
+from math import sqrt
+
+from fairlane.checks._trials import Oddity, Trial, TrialCheck, mappings, number, text
+from fairlane.checks.spread import two_modes
+from fairlane.records import Evidence
+
+_RANGE = 1.5
+"""Largest / smallest: the fastest machine has half as much again as the slowest. Between blocks the same limit marks
+what is not one steady thing (``spread``)."""
+_SIGMAS = 4.0
+"""Counts of I/Os scatter by their square root."""
+
+
+class UnevenVms(TrialCheck):
+    """IOPS of single machines (``vms``): two groups, or a wide range, in at least half of a cell's trials."""
+
+    quorum = 0.5
+
+    def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
+        told = [
+            (text(vm, "name") or f"machine {place}", iops)
+            for place, vm in enumerate(mappings(trial.seen.context, "vms"), 1)
+            if (iops := number(vm, "iops")) is not None
+        ]
+        if len(told) < 2:
+            return
+        values = sorted(iops for _, iops in told)
+        least, most = min(told, key=lambda vm: vm[1]), max(told, key=lambda vm: vm[1])
+        proof = {"iops": {name: round(iops, 1) for name, iops in told}}
+        split = two_modes(values) if values[0] > 0 else None
+        if split:
+            low, high = split
+            yield Oddity(
+                "two groups",
+                "warning",
+                min(high) / max(low),
+                f"the machines fall into two groups, {len(low)} at {min(low):,.0f}-{max(low):,.0f} IOPS and "
+                f"{len(high)} at {min(high):,.0f}-{max(high):,.0f},",
+                "look at what the groups have in common (host, path, controller) before believing the sum",
+                {**proof, "groups": [len(low), len(high)]},
+            )
+        elif most[1] > _RANGE * least[1] and most[1] - least[1] > _noise(trial, least[1], most[1]):
+            yield Oddity(
+                "range",
+                "warning",
+                most[1] / least[1] if least[1] else float(len(told)) * most[1],
+                f"IOPS of single machines range from {least[1]:,.0f} ({least[0]}) to {most[1]:,.0f} ({most[0]})",
+                "the sum hides that some users get much less than others",
+                proof,
+            )
+
+
+def _noise(trial: Trial, least: float, most: float) -> float:
+    """Of the difference of two rates, by the I/Os that they are counted from."""
+    seconds = trial.seconds or 1.0
+    return _SIGMAS * sqrt((least + most) / seconds)
+
+
+PLUGIN = UnevenVms()

@@ -1,0 +1,83 @@
+"""Reads of space that was never written, and first writes to it."""
+
+from collections.abc import Iterable
+
+from fairlane.checks._trials import Oddity, Trial, TrialCheck, at, number, text
+from fairlane.records import Evidence
+
+_WRITTEN = 0.98
+"""Share of the working set that must be there: file systems and thin pools count in extents of up to some MiB, and a
+hundredth of the reads served at once moves no mean by the margin."""
+_FALSE = (False, 0, "no", "false")
+
+
+class UnwrittenSpace(TrialCheck):
+    """A medium may serve what was never written as zeros, from memory, and must allocate what is written for the first
+    time. What tells: ``medium.allocated_bytes`` against the working set; else the condition ``prefill``. Databases
+    write what they read, so only trials with IOPS or bandwidth are looked at. A medium whose I/Os are known to be
+    alike is none of this (``medium.unwritten_reads``; null_blk, which completes every I/O after the same time).
+    """
+
+    def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
+        if not (trial.metric("iops") or trial.metric("bw")) or _alike(trial, evidence):
+            return
+        reads = trial.directions is None or trial.directions[0]
+        first = (
+            "reads of the rest are served as zeros, without the medium"
+            if reads
+            else "writes to the rest are first writes, which pay for their allocation once and never again"
+        )
+        allocated, size = trial.context("medium", "allocated_bytes"), _working_set(trial, evidence)
+        if allocated is not None and size:
+            if allocated < _WRITTEN * size:
+                yield Oddity(
+                    "allocated",
+                    "critical",
+                    1 - allocated / size,
+                    f"only {_size(allocated)} of the {_size(size)} in use had ever been written",
+                    first,
+                    {"allocated_bytes": allocated, "size_bytes": size, "share": allocated / size},
+                )
+            return
+        prefill = trial.known.get("prefill")
+        if prefill is None:
+            yield Oddity(
+                "unknown",
+                "warning",
+                1.0,
+                "no prefill is known",
+                "reads of space never written may have been served as zeros, and first writes pay for their allocation",
+                {"prefill": None},
+            )
+        elif prefill in _FALSE:
+            yield Oddity(
+                "none",
+                "critical" if reads else "warning",
+                1.0,
+                "nothing was written before the load (prefill: false)",
+                f"{first}, if nothing else had written it. If something had, say so: conditions: {{prefill: true}}",
+                {"prefill": False},
+            )
+
+
+def _alike(trial: Trial, evidence: Evidence) -> bool:
+    if text(trial.seen.context, "medium", "unwritten_reads") == "same":
+        return True
+    return text(evidence.description, "platform", "medium.kind") == "null_blk"
+
+
+def _working_set(trial: Trial, evidence: Evidence) -> float | None:
+    """Bytes of the volume that are used; the whole of it where nothing says otherwise."""
+    if size := trial.parameter("size") or trial.parameter("disk_size"):
+        return size
+    lane = at(evidence.description, "lanes", trial.seen.lane)
+    told = text(lane, "device.bytes")
+    return float(told) if told.isascii() and told.isdigit() and len(told) < 20 else number(lane, "device.bytes")
+
+
+def _size(size: float) -> str:
+    unit, name = (2**30, "GiB") if size >= 2**30 else (2**20, "MiB")
+    return f"{size / unit:,.4g} {name}"
+
+
+PLUGIN = UnwrittenSpace()

@@ -1,0 +1,41 @@
+"""What the lane's own block device counted meanwhile: whoever served an I/O without it left no trace there.
+
+``/sys/class/block/NAME/stat`` (kernel: Documentation/block/stat.rst): reads, those merged into others, sectors of 512
+bytes, ticks; then the same of writes. The window is that of the snapshots: ramp included, and whatever else used the
+device meanwhile.
+"""
+
+from typing import ClassVar
+
+from fairlane.probes.base import Probe, counter
+from fairlane.records import Figures
+
+_SECTOR = 512
+_FIELDS = {"read": 0, "write": 4}
+"""Direction -> place of its I/Os; merges and sectors follow."""
+
+
+class Disk(Probe):
+    # read and echo are the shell's own: every program started costs the guest of the virtual clock milliseconds
+    capture: ClassVar[str] = 'read -r line < /sys/class/block/$DEVICE/stat && echo "$line"'
+
+    def observe(self, before: str, after: str, load: Figures) -> Figures:  # noqa: ARG002
+        first, last = _read(before), _read(after)
+        if not first or not last or any(b > a for b, a in zip(first, last, strict=True)):
+            return Figures()  # counters fall only where the device was made anew
+        moved = [a - b for b, a in zip(first, last, strict=True)]
+        disk: dict[str, int] = {}
+        for way, place in _FIELDS.items():
+            ios, merges, sectors = moved[place : place + 3]
+            disk |= {f"{way}s": ios, f"{way}_merges": merges, f"{way}_bytes": sectors * _SECTOR}
+        return Figures(context={"disk": disk})
+
+
+def _read(text: str) -> list[int]:
+    """The first seven counters; empty if one of them is none."""
+    counters = [counter(field) for field in text.split()[:7]]
+    found = [c for c in counters if c is not None]
+    return found if len(found) == 7 else []
+
+
+PLUGIN = Disk()
