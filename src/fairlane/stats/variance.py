@@ -1,0 +1,180 @@
+"""Where the spread of a workload's figures comes from: what a block's lanes share, and what each trial has of its own.
+
+Log figures y of lane l in block b of provisioning p (one making of volumes and machines; most designs have just one):
+
+    y_lpb = mu + lambda_l + P_p + (lambda P)_lp + B_pb + e_lpb
+
+with random P, lambda P, B and e. Comparing within blocks cancels P and B; e averages out over blocks, (lambda P) only
+over provisionings. With k lanes and n blocks per provisioning the mean squares of the analysis of variance expect
+
+    blocks within provisionings   k s_B + s_e
+    trials (residual)             s_e
+    lanes by provisionings        n0 s_LP + s_e
+    provisionings                 k n0 s_P + n0 s_LP + k s_B + s_e
+
+(n0 = (N - sum n_p^2 / N) / (P - 1) for N blocks in P unequal provisionings). Equating them to what is seen gives the
+estimates; a negative one is cut at 0: the method of moments of Searle, Casella and McCulloch, *Variance Components*,
+1992. Cells have their own means and are added up as sums of squares, so a share is an average over the cells. Blocks in
+which any lane lacks a figure are left out: what is left is balanced, and the estimates exact in expectation.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtri
+
+from fairlane.metrics import METRICS
+from fairlane.records import Cell, Evidence
+from fairlane.stats.pairs import Shelf, shelve
+
+Floats = NDArray[np.float64]
+
+_ROUNDING = 1e-18
+"""Variance that the arithmetic of logarithms may leave where there is none."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One cell: ``logs`` has the shape lanes x blocks; ``provisions`` names the provisioning of each block."""
+
+    logs: Floats
+    provisions: tuple[Hashable, ...] = ()
+    """Empty: all blocks belong to one."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Variances of the log figures of one trial, each at least 0."""
+
+    block: float
+    """Shared by the lanes of a block."""
+    trial: float
+    """Of the trial alone."""
+    provision: float | None
+    """Shared by the lanes of a provisioning; None: there is only one."""
+    lane_provision: float | None
+    """Of a lane in a provisioning: more blocks do not average it out; None: there is only one."""
+    share: tuple[float, float]
+    """95 % interval of block / (block + trial), from the F distribution of the ratio of the mean squares."""
+    blocks: int
+    """Blocks of all cells that count."""
+
+    @property
+    def total(self) -> float:
+        return self.block + self.trial + (self.provision or 0.0) + (self.lane_provision or 0.0)
+
+    @property
+    def shared(self) -> float:
+        """Share of the variance that comparing within blocks cancels, 0..1."""
+        return (self.block + (self.provision or 0.0)) / self.total
+
+    @property
+    def narrower(self) -> float:
+        """How many times narrower paired intervals are than those of as many independent trials; inf: all is shared."""
+        return math.sqrt(1 / (1 - self.shared)) if self.shared < 1 else math.inf
+
+
+def split(tables: Sequence[Table]) -> Split | None:
+    """The components over ``tables``. None without spread, or where no table has 2 lanes and 2 blocks."""
+    sums = _Sums()
+    for table in tables:
+        sums.add(table)
+    if not sums.df_trial or not sums.df_block or sums.ss_block + sums.ss_trial <= _ROUNDING * sums.df_trial:
+        return None
+    trial = sums.ss_trial / sums.df_trial
+    block = (sums.ss_block - sums.df_block * trial) / sums.k_df_block
+    provision = lane_provision = None
+    if sums.df_provision:
+        lane_provision = (sums.ss_lane_provision - sums.df_lane_provision * trial) / sums.n_lane_provision
+        mean_block = sums.ss_block / sums.df_block
+        rest = sums.ss_provision - sums.df_provision * mean_block - sums.n_provision * max(lane_provision, 0.0)
+        provision, lane_provision = max(rest / sums.k_n_provision, 0.0), max(lane_provision, 0.0)
+    return Split(max(block, 0.0), trial, provision, lane_provision, _share(sums), sums.blocks)
+
+
+def _share(sums: "_Sums") -> tuple[float, float]:
+    """Ends of the interval of s_B / (s_B + s_e): F (1 + k s_B / s_e)^-1 has the F distribution; exact for one cell and
+    normal figures (Searle, Casella and McCulloch 1992, the interval of a ratio of components)."""
+    if not sums.ss_trial:
+        return 1.0, 1.0
+    f = (sums.ss_block / sums.df_block) / (sums.ss_trial / sums.df_trial)
+    k = sums.k_df_block / sums.df_block
+    ratios = [max(0.0, (f / float(fdtri(sums.df_block, sums.df_trial, q)) - 1) / k) for q in (0.975, 0.025)]
+    return ratios[0] / (1 + ratios[0]), ratios[1] / (1 + ratios[1])
+
+
+class _Sums:
+    """Sums of squares, degrees of freedom and their coefficients, added over cells."""
+
+    def __init__(self) -> None:
+        self.ss_block = self.ss_trial = self.ss_provision = self.ss_lane_provision = 0.0
+        self.df_block = self.df_trial = self.df_provision = self.df_lane_provision = self.blocks = 0
+        self.k_df_block = self.n_provision = self.k_n_provision = self.n_lane_provision = 0.0
+
+    def add(self, table: Table) -> None:
+        y = np.asarray(table.logs, dtype=float)
+        k, n = y.shape
+        if k < 2 or n < 2:
+            return
+        labels = table.provisions or (0,) * n
+        names = list(dict.fromkeys(labels))
+        member = np.array([[label == name for label in labels] for name in names], dtype=float)  # provisions x blocks
+        sizes = member.sum(axis=1)
+        block = y.mean(axis=0)
+        own = (y @ member.T) / sizes  # means: lanes x provisions
+        shared = own.mean(axis=0)
+        lane, grand = y.mean(axis=1), float(y.mean())
+        p = len(names)
+        self.blocks += n
+        self.ss_block += k * float(((block - shared @ member) ** 2).sum())
+        self.df_block += n - p
+        self.k_df_block += k * (n - p)
+        self.ss_trial += float(((y - own @ member - block + shared @ member) ** 2).sum())
+        self.df_trial += (k - 1) * (n - p)
+        if p > 1:
+            n0 = n - float((sizes**2).sum()) / n  # times P - 1
+            self.ss_provision += k * float((sizes * (shared - grand) ** 2).sum())
+            self.df_provision += p - 1
+            self.n_provision += n0
+            self.k_n_provision += k * n0
+            self.ss_lane_provision += float((sizes * (own - lane[:, None] - shared + grand) ** 2).sum())
+            self.df_lane_provision += (k - 1) * (p - 1)
+            self.n_lane_provision += (k - 1) * n0
+
+
+def splits(evidence: Evidence) -> dict[str, Split]:
+    """The components of the primary metric by workload; workloads that cannot tell are left out.
+
+    Empty where the lanes of a block did not run together (``design.paired: false``).
+    """
+    study = evidence.study
+    if not study.design.paired:
+        return {}
+    primaries = {workload.primary for workload in study.workloads.values()}
+    shelves = shelve(evidence.observations, primaries)
+    labels = {(seen.cell, seen.block, seen.lane): seen.context.get("provision") for seen in evidence.observations}
+    found = {}
+    for name, workload in study.workloads.items():
+        mine = [cell for cell in evidence.cells() if cell.workload == name]
+        tables = [_table(cell, shelves.get(cell.key, {}), workload.primary, labels) for cell in mine]
+        if parts := split(tables):
+            found[name] = parts
+    return found
+
+
+def _table(cell: Cell, shelf: Shelf, metric: str, labels: dict[tuple[str, int, str], object]) -> Table:
+    """The blocks in which every lane that has any figure has one. A provisioning counts if all lanes name the same."""
+    assert metric in METRICS  # noqa: S101 - the study's model allows no other
+    figures = {
+        lane: {b: math.log(r.figures[metric].value) for b, r in readings.items() if metric in r.figures}
+        for lane, readings in shelf.items()
+    }
+    lanes = [lane for lane, logs in figures.items() if logs]
+    blocks = sorted(set.intersection(*(set(figures[lane]) for lane in lanes))) if lanes else []
+    logs = np.array([[figures[lane][b] for b in blocks] for lane in lanes]).reshape(len(lanes), len(blocks))
+    named = [{labels.get((cell.key, b, lane)) for lane in lanes} for b in blocks]
+    whole = all(len(names) == 1 and isinstance(next(iter(names)), str | int) for names in named)
+    return Table(logs, tuple(str(*names) for names in named) if whole else ())
