@@ -15,6 +15,7 @@ class ImportedSpec(PlatformSpec):
     tools: tuple[str, ...] = ()
     """Importers that read the files."""
     transports = ("imported",)
+    least_lanes = 1
 
 
 class Imported(Platform):

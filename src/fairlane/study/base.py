@@ -95,6 +95,8 @@ class PlatformSpec(Strict):
     """Where the virtual machines come from."""
     transports: ClassVar[tuple[str, ...]] = ()
     """Transports this platform can build; empty: any."""
+    least_lanes: ClassVar[int] = 2
+    """A study that is run compares lanes; one that was imported may be compared with another."""
 
     def known(self) -> Mapping[str, Any]:
         """Parameters (see ``study.parameters``) that this platform gives to every lane alike."""

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,8 +12,24 @@ from fairlane.errors import nearest
 from fairlane.study.schema import json_schema, resolve, step_into
 from fairlane.study.yaml_tree import Path, Problem, Tree
 
-_TAGGED = {"platform": 1, "lanes": 2, "workloads": 2}
-"""Where pydantic puts the chosen plugin's name into a location: ("lanes", "fast", "iscsi", "sessions")."""
+
+@dataclass(frozen=True)
+class Form:
+    """What a file is validated against."""
+
+    schema: Callable[[], Mapping[str, Any]]
+    """Gives its JSON Schema."""
+    tagged: Mapping[str, int] = field(default_factory=dict)
+    """Where pydantic puts the chosen plugin's name into a location: ("lanes", "fast", "iscsi", "sessions")."""
+
+
+STUDY = Form(json_schema, {"platform": 1, "lanes": 2, "workloads": 2})
+
+
+@dataclass
+class _Tree(Tree):
+    form: Form = STUDY
+
 
 _KINDS = {
     "int_type": "a whole number",
@@ -37,8 +54,9 @@ _CHOICES = re.compile(r"'([^']*)'.*\([^():]+: ([^()]+)\)$")
 """A validator's message that ends with the valid values: ``'iscssi' is not a lane (lanes: local, iscsi)``."""
 
 
-def explain(error: ValidationError, tree: Tree) -> Iterator[Problem]:
-    """One problem per error; ``tree`` is what was validated. Errors that only follow from others are left out."""
+def explain(error: ValidationError, read: Tree, form: Form = STUDY) -> Iterator[Problem]:
+    """One problem per error; ``read`` was validated as ``form``. Errors that only follow from others are left out."""
+    tree = _Tree(read.data, read.lines, read.problems, form)
     details = error.errors(include_url=False)
     for detail in details:
         if detail["type"] == "too_short" and _size(tree.at(_path(detail["loc"], tree))) >= detail["ctx"]["min_length"]:
@@ -50,9 +68,9 @@ def _size(value: Any) -> int:
     return len(value) if isinstance(value, list | dict) else 0
 
 
-def _path(location: tuple[str | int, ...], tree: Tree) -> Path:
+def _path(location: tuple[str | int, ...], tree: _Tree) -> Path:
     """The path in the file: without the plugin names and other labels that pydantic adds."""
-    tag = _TAGGED.get(str(location[0])) if location else None
+    tag = tree.form.tagged.get(str(location[0])) if location else None
     steps = [step for index, step in enumerate(location) if index != tag]
     path: Path = ()
     for index, step in enumerate(steps):
@@ -61,7 +79,7 @@ def _path(location: tuple[str | int, ...], tree: Tree) -> Path:
     return path
 
 
-def _problem(detail: dict[str, Any], tree: Tree) -> Problem:
+def _problem(detail: dict[str, Any], tree: _Tree) -> Problem:
     path = _path(detail["loc"], tree)
     context = detail.get("ctx", {})
     kind: str = detail["type"]
@@ -78,22 +96,22 @@ def _problem(detail: dict[str, Any], tree: Tree) -> Problem:
     return Problem(tree.line(path), path, f"{message}, found {_show(tree.at(path))}", _about(path, tree))
 
 
-def _unknown_key(path: Path, _: Mapping[str, Any], tree: Tree) -> Problem:
+def _unknown_key(path: Path, _: Mapping[str, Any], tree: _Tree) -> Problem:
     known = [k for k in _schema(path[:-1], tree).get("properties", {}) if k not in (tree.at(path[:-1]) or {})]
     return Problem(tree.line(path), path, "unknown key", _choose(str(path[-1]), known, "keys that may stand here"))
 
 
-def _missing(path: Path, _: Mapping[str, Any], tree: Tree) -> Problem:
+def _missing(path: Path, _: Mapping[str, Any], tree: _Tree) -> Problem:
     return Problem(tree.line(path[:-1]), path[:-1], f"the key {str(path[-1])!r} is missing", _about(path, tree))
 
 
-def _no_tag(path: Path, context: Mapping[str, Any], tree: Tree) -> Problem:
+def _no_tag(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem:
     tag = context["discriminator"].strip("'")
     known = _tags(path, tree)
     return Problem(tree.line(path), path, f"the key {tag!r} is missing", f"{tag} is one of: {', '.join(known)}")
 
 
-def _wrong_tag(path: Path, context: Mapping[str, Any], tree: Tree) -> Problem:
+def _wrong_tag(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem:
     tag = context["discriminator"].strip("'")
     what = f"{str(path[0]).removesuffix('s')} kind" if tag == "kind" else tag
     here = (*path, tag)
@@ -101,7 +119,7 @@ def _wrong_tag(path: Path, context: Mapping[str, Any], tree: Tree) -> Problem:
     return Problem(tree.line(here), here, message, _choose(str(context["tag"]), _tags(path, tree), "one of"))
 
 
-def _wrong_value(path: Path, context: Mapping[str, Any], tree: Tree) -> Problem:
+def _wrong_value(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem:
     known = re.findall(r"'([^']*)'", context["expected"]) or [context["expected"]]
     found = tree.at(path)
     message = f"expected {' or '.join(known)}, found {_show(found)}"
@@ -109,24 +127,24 @@ def _wrong_value(path: Path, context: Mapping[str, Any], tree: Tree) -> Problem:
     return Problem(tree.line(path), path, message, f"did you mean {near!r}?" if near else "")
 
 
-def _bad_text(path: Path, _: Mapping[str, Any], tree: Tree) -> Problem:
+def _bad_text(path: Path, _: Mapping[str, Any], tree: _Tree) -> Problem:
     about = "lower-case letters, digits and dashes, at most 31, starting with a letter or digit"
     return Problem(
         tree.line(path), path, f"expected {about}, found {_show(path[-1] if _is_key(path, tree) else tree.at(path))}"
     )
 
 
-def _is_key(path: Path, tree: Tree) -> bool:
+def _is_key(path: Path, tree: _Tree) -> bool:
     return not isinstance(tree.at(path), str)
 
 
-def _too_few(path: Path, context: Mapping[str, Any], tree: Tree) -> Problem:
+def _too_few(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem:
     found, least = _size(tree.at(path)), context["min_length"]
     message = f"expected at least {least}, found {found}" if found else f"no {path[-1]}: expected at least {least}"
     return Problem(tree.line(path), path, message, _about(path, tree))
 
 
-_SPECIAL: dict[str, Callable[[Path, Mapping[str, Any], Tree], Problem]] = {
+_SPECIAL: dict[str, Callable[[Path, Mapping[str, Any], _Tree], Problem]] = {
     "extra_forbidden": _unknown_key,
     "missing": _missing,
     "union_tag_not_found": _no_tag,
@@ -137,7 +155,7 @@ _SPECIAL: dict[str, Callable[[Path, Mapping[str, Any], Tree], Problem]] = {
 }
 
 
-def _wrong_kind(path: Path, expected: str, tree: Tree) -> Problem:
+def _wrong_kind(path: Path, expected: str, tree: _Tree) -> Problem:
     found = tree.at(path)
     if found is None:
         least = _schema(path, tree).get("minProperties")
@@ -148,7 +166,7 @@ def _wrong_kind(path: Path, expected: str, tree: Tree) -> Problem:
     return Problem(tree.line(path), path, f"expected {expected}, found {_show(found)}", hint)
 
 
-def _from_validator(path: Path, message: str, tree: Tree) -> Problem:
+def _from_validator(path: Path, message: str, tree: _Tree) -> Problem:
     """A validator of a whole model may begin its message with the key it means: ``lanes.fast.transport: ...``."""
     prefix, colon, rest = message.partition(": ")
     for start in (path, ()):
@@ -163,20 +181,21 @@ def _from_validator(path: Path, message: str, tree: Tree) -> Problem:
     return Problem(tree.line(path), path, message + found, f"did you mean {near!r}?" if near else "")
 
 
-def _schema(path: Path, tree: Tree) -> Mapping[str, Any]:
+def _schema(path: Path, tree: _Tree) -> Mapping[str, Any]:
     """The part of the JSON Schema that speaks of ``path``; empty where it says nothing."""
-    schema = resolve(json_schema(), tree.data)
+    root = tree.form.schema()
+    schema = resolve(root, tree.data, root)
     for index, step in enumerate(path):
-        schema = resolve(step_into(schema, step), tree.at(path[: index + 1]))
+        schema = resolve(step_into(schema, step), tree.at(path[: index + 1]), root)
     return schema
 
 
-def _tags(path: Path, tree: Tree) -> list[str]:
+def _tags(path: Path, tree: _Tree) -> list[str]:
     schema = step_into(_schema(path[:-1], tree), path[-1])
     return sorted(schema.get("discriminator", {}).get("mapping", {}))
 
 
-def _about(path: Path, tree: Tree) -> str:
+def _about(path: Path, tree: _Tree) -> str:
     """What the schema tells of the key."""
     schema = _schema(path[:-1], tree) if path else {}
     text: str = step_into(schema, path[-1]).get("description", "") if path else ""

@@ -4,14 +4,17 @@ import json
 from functools import cache
 from importlib import resources
 from pathlib import Path as File
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from fairlane.errors import FairlaneError, nearest
 from fairlane.study import yaml_tree
-from fairlane.study.explain import explain
+from fairlane.study.explain import STUDY, Form, explain
 from fairlane.study.spec import Study
 from fairlane.study.yaml_tree import Problem
+
+M = TypeVar("M", bound=BaseModel)
 
 MAX_PROBLEMS = 10
 """More are counted but not printed: the first ones are enough to start with."""
@@ -42,29 +45,35 @@ def load_study(ref: str) -> tuple[Study, str]:
     if ref in presets():
         text, where = presets()[ref], f"preset {ref}"
     else:
-        text, where = _read(ref), ref
+        text, where = read_text(ref, _neither(ref)), ref
     return parse_study(text, where), text
 
 
 def parse_study(text: str, where: str) -> Study:
     """The study written in ``text``. Raises one FairlaneError that names ``where``, the lines, and all problems."""
+    return parse(text, where, Study, STUDY)
+
+
+def parse(text: str, where: str, model: type[M], form: Form) -> M:
+    """What ``text`` says, as a ``model``. Raises one FairlaneError with ``where``, the lines, and all problems."""
     tree = yaml_tree.read(text)
     problems = list(tree.problems)
-    study = None
+    read = None
     if tree.data is not None:
         try:
             # As JSON, because strict validation of JSON takes a list for a tuple, but neither true for 1 nor "4" for 4.
-            study = Study.model_validate_json(json.dumps(tree.data), strict=True)
+            read = model.model_validate_json(json.dumps(tree.data), strict=True)
         except ValidationError as error:
-            problems += explain(error, tree)
+            problems += explain(error, tree, form)
     elif not problems:
         problems.append(Problem(0, (), "the file is empty", "fairlane init writes a commented study"))
-    if study is None or problems:
+    if read is None or problems:
         raise _error(problems, where)
-    return study
+    return read
 
 
-def _read(ref: str) -> str:
+def read_text(ref: str, missing: FairlaneError) -> str:
+    """The text of the YAML file ``ref``. Raises ``missing`` if there is none, FairlaneError if it cannot be read."""
     path = File(ref)
     try:
         with path.open("rb") as file:
@@ -73,10 +82,7 @@ def _read(ref: str) -> str:
             raise FairlaneError(f"larger than {yaml_tree.MAX_BYTES // 1024} KiB: not a study", where=ref)
         return content.decode("utf-8-sig")
     except FileNotFoundError:
-        near = nearest(ref, presets())
-        meant = f"did you mean the preset {near!r}? " if near else ""
-        listed = f"presets: {', '.join(presets())}; fairlane init writes one to a file"
-        raise FairlaneError("neither a file nor a preset", where=ref, hint=meant + listed) from None
+        raise missing from None
     except IsADirectoryError:
         raise FairlaneError("a directory; expected a study file", where=ref, hint=_yaml_in(path)) from None
     except UnicodeDecodeError as error:
@@ -84,6 +90,13 @@ def _read(ref: str) -> str:
         raise FairlaneError("not UTF-8 text", where=f"{ref}:{line}", hint="save the file as UTF-8") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the name
         raise FairlaneError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=repr(ref)) from None
+
+
+def _neither(ref: str) -> FairlaneError:
+    near = nearest(ref, presets())
+    meant = f"did you mean the preset {near!r}? " if near else ""
+    listed = f"presets: {', '.join(presets())}; fairlane init writes one to a file"
+    return FairlaneError("neither a file nor a preset", where=ref, hint=meant + listed)
 
 
 def _yaml_in(folder: File) -> str:

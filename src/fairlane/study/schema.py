@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import SchemaSerializer, core_schema
 
@@ -32,15 +33,22 @@ class _Generator(GenerateJsonSchema):
 @cache
 def json_schema() -> Mapping[str, Any]:
     """JSON Schema, draft 2020-12, of a study file, with every installed transport, workload and platform."""
-    schema = Study.model_json_schema(schema_generator=_Generator)
-    return {"$schema": DIALECT, **schema, "title": "Fairlane study"}
+    return schema_of(Study, "Fairlane study")
 
 
-def resolve(schema: Mapping[str, Any], value: Any = None) -> Mapping[str, Any]:
-    """Follow references, take the alternative that is not null, and of a tagged union the one that ``value`` names."""
+def schema_of(model: type[BaseModel], title: str) -> Mapping[str, Any]:
+    """JSON Schema of what a user may write for ``model``."""
+    return {"$schema": DIALECT, **model.model_json_schema(schema_generator=_Generator), "title": title}
+
+
+def resolve(schema: Mapping[str, Any], value: Any = None, root: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """Follow references, take the alternative that is not null, and of a tagged union the one that ``value`` names.
+
+    ``root`` is the whole schema that ``schema`` is a part of; the study's if not given.
+    """
     while True:
         if "$ref" in schema:
-            target = json_schema()["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+            target = (root or json_schema())["$defs"][schema["$ref"].removeprefix("#/$defs/")]
             schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}}
         elif "anyOf" in schema:
             first = next(s for s in schema["anyOf"] if s.get("type") != "null")

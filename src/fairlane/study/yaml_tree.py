@@ -70,6 +70,9 @@ for _tag, _pattern, _first in (
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
 
+IMPLICIT = _Loader.yaml_implicit_resolvers
+"""What unquoted text is not text; for who writes YAML that is read here."""
+
 
 def read(text: str) -> Tree:
     """Parse ``text``. What is wrong is in the tree's ``problems``; ``data`` holds what could be read all the same."""

@@ -7,14 +7,14 @@ disk: readers pass over it, the next writer cuts it off. Anything else that cann
 import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from fairlane.errors import FairlaneError
-from fairlane.trial.files import storing, sync_folder, write_all
+from fairlane.trial.files import storing, sync_folder, write_all, write_atomic
 
 NAME = "journal.jsonl"
 
@@ -30,6 +30,14 @@ def now() -> str:
 def read(folder: Path) -> tuple[Event, ...]:
     """The events of a run in order; none if it has no journal yet. Raises FairlaneError with file and line."""
     return _parse(folder / NAME)[0]
+
+
+def write(folder: Path, events: Iterable[Event]) -> None:
+    """Writes the whole journal of a run that is made at once (an import). Raises RunFailed (disk full)."""
+    at = now()
+    lines = (json.dumps({**event, "at": at}, allow_nan=False) + "\n" for event in events)
+    with storing(folder / NAME):
+        write_atomic(folder / NAME, "".join(lines).encode())
 
 
 def _parse(path: Path) -> tuple[tuple[Event, ...], int]:

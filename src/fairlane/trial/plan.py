@@ -8,7 +8,8 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -73,6 +74,14 @@ def _in_force(study: Study, seed: int, looks: tuple[int, ...]) -> Study:
 
 def create(folder: Path, plan: Plan) -> None:
     """Makes the run directory: after a crash it is there whole, or not at all. Raises FairlaneError, RunFailed."""
+    with beside(folder) as fresh, storing(folder):
+        write(fresh, plan)
+
+
+@contextmanager
+def beside(folder: Path) -> Iterator[Path]:
+    """A new folder beside ``folder``, with an empty ``raw``, that takes its place at the end; after an error it is
+    gone. Raises FairlaneError if there is something in its place already, RunFailed if it cannot be made."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FairlaneError(
             "already exists",
@@ -82,16 +91,23 @@ def create(folder: Path, plan: Plan) -> None:
     with storing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".new", dir=folder.parent))
-        try:
+    try:
+        with storing(folder):
             fresh.chmod(0o755)
             (fresh / RAW).mkdir()
-            for name, text in _files(plan).items():
-                write_atomic(fresh / name, text.encode())
+        yield fresh
+        with storing(folder):
             fresh.rename(folder)
-        except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
-            raise
-        sync_folder(folder.parent)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    sync_folder(folder.parent)
+
+
+def write(folder: Path, plan: Plan) -> None:
+    """Writes the fixed files of ``plan`` into ``folder``. Raises OSError."""
+    for name, text in _files(plan).items():
+        write_atomic(folder / name, text.encode())
 
 
 def _files(plan: Plan) -> dict[str, str]:

@@ -18,8 +18,11 @@ class Damaged(FairlaneError):  # noqa: N818 - reads as what happened
     """A raw file is missing or not the one that the journal speaks of."""
 
 
-def pack(outputs: Mapping[str, bytes]) -> bytes:
-    """Outputs to a ``.tar.gz``: sorted, no times, no owners, so that equal outputs give equal bytes."""
+def pack(outputs: Mapping[str, bytes], level: int = 6) -> bytes:
+    """Outputs to a ``.tar.gz``: sorted, no times, no owners, so that equal outputs give equal bytes.
+
+    ``level``: gzip's; 1 takes a quarter of the time for a tenth more bytes.
+    """
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(outputs):
@@ -27,7 +30,7 @@ def pack(outputs: Mapping[str, bytes]) -> bytes:
             member.size = len(outputs[name])
             member.mode = 0o644
             archive.addfile(member, io.BytesIO(outputs[name]))
-    return gzip.compress(plain.getvalue(), compresslevel=6, mtime=0)
+    return gzip.compress(plain.getvalue(), compresslevel=level, mtime=0)
 
 
 def unpack(data: bytes) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from fairlane.errors import FairlaneError
 from fairlane.formats import record
 from fairlane.records import Cell, Figures
 from fairlane.study.base import Strict, WorkloadSpec
-from fairlane.study.parameters import Scalar
+from fairlane.study.values import Scalar
 from fairlane.workloads.base import Garbage, Workload
 
 
@@ -20,8 +20,6 @@ class ImportedCell(Strict):
     """Readable and unique in its workload: 4k randread qd16."""
     params: dict[str, Scalar] = Field(default_factory=dict)
     """What is known of the load, by the names of ``study.parameters`` (sizes in bytes, times in ns)."""
-    primary: str = ""
-    """This cell's headline metric, if it is not the workload's."""
 
 
 class ImportedSpec(WorkloadSpec):
@@ -50,9 +48,12 @@ class Imported(Workload):
 
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:  # noqa: ARG002
         try:
-            return record.read(outputs.get("record.json", b"")).figures
+            trial = record.read(outputs.get("record.json", b""))
         except ValueError as error:
             raise Garbage(f"record.json: {error}") from None
+        if trial.failed:
+            raise Garbage(trial.failed)
+        return trial.figures
 
 
 PLUGIN = Imported()

@@ -1,0 +1,172 @@
+"""The files that a user names for an import: found in name order, opened with every error told as Unreadable."""
+
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import BinaryIO
+
+from fairlane.errors import FairlaneError
+from fairlane.importers.base import Source, Unreadable
+
+UNPACKED = 4 * 2**30
+"""A compressed file may unpack to so many bytes."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One file, as it is seen by importers and kept in the run."""
+
+    name: str
+    """Path below what the user named, with forward slashes and without ``.gz``: what ``Source.name`` is. With several
+    paths each begins with its own path's last part (or parts, as far as needed to tell them apart)."""
+    path: Path
+    folder: str
+    """First folder of ``name``; of files that lie in none, the folder or the file that the user named."""
+
+    @property
+    def source(self) -> Source:
+        return Source(self.name, partial(_open, self.path, self.name))
+
+
+def walk(paths: Sequence[Path]) -> tuple[tuple[Found, ...], tuple[tuple[str, str], ...]]:
+    """The files in and below ``paths`` in the order of their names (``run-2`` before ``run-10``), and what was passed
+    over as (name, reason): symbolic links that lead out of their path, and what is neither file nor folder.
+
+    Hidden files and folders are not looked at. Raises FairlaneError for a path that is not there or not readable.
+    """
+    found: dict[Path, Found] = {}
+    passed: list[tuple[str, str]] = []
+    taken: set[str] = set()
+    heads = _heads(paths)
+    for path, head in zip(paths, heads, strict=True):
+        if not path.exists():
+            raise FairlaneError("no such file or folder", where=str(path))
+        top = path.resolve()
+        for file in _files(top) if top.is_dir() else iter((top,)):
+            below = "" if file == top else file.relative_to(top).as_posix()
+            name = _text("/".join(part for part in (head or ("" if below else top.name), below) if part))
+            reason = _no_file(file, top)
+            if reason:
+                passed.append((name, reason))
+                continue
+            real = file.resolve()
+            if real in found:
+                continue  # named twice
+            plain = name.removesuffix(".gz")
+            if plain in taken:
+                plain = name  # both x and x.gz are there
+            taken.add(plain)
+            first, slash, _ = plain.partition("/")
+            found[real] = Found(plain, real, first if slash else (_text(top.name) if below else _stem(plain)))
+    return tuple(sorted(found.values(), key=lambda f: natural(f.name))), tuple(sorted(passed))
+
+
+def natural(name: str) -> tuple[tuple[int, int | str], ...]:
+    """A key that sorts numbers in names by value."""
+    return tuple((0, int(p)) if p.isdecimal() and len(p) < 19 else (1, p) for p in re.split(r"(\d+)", name) if p)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether ``pattern`` names the file ``name`` or a folder above it; see ``MappedLane.files``."""
+    steps = name.split("/")
+    if "/" not in pattern:
+        return any(_pattern(pattern).fullmatch(step) for step in steps)
+    return any(_pattern(pattern.rstrip("/")).fullmatch("/".join(steps[:n])) for n in range(1, len(steps) + 1))
+
+
+@cache
+def _pattern(pattern: str) -> re.Pattern[str]:
+    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
+    return re.compile("".join(words.get(part) or re.escape(part) for part in parts), re.DOTALL)
+
+
+def _heads(paths: Sequence[Path]) -> list[str]:
+    """One path: nothing. Several: so many last parts of each that no two are alike."""
+    if len(paths) == 1:
+        return [""]
+    parts = [path.resolve().parts[1:] or ("root",) for path in paths]
+    most = max(map(len, parts))
+    for length in range(1, most + 1):
+        heads = ["/".join(p[-length:]) for p in parts]
+        if len(set(heads)) == len(set(parts)):
+            return heads
+    return ["/".join(p) for p in parts]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Everything in ``folder`` that is no folder and not hidden, links to folders included (they are not followed)."""
+
+    def refuse(error: OSError) -> None:
+        raise FairlaneError(f"cannot be read: {error.strerror}", where=str(error.filename))
+
+    for here, folders, files in os.walk(folder, onerror=refuse):
+        links = [name for name in folders if (Path(here) / name).is_symlink()]
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(here) / name for name in sorted(files + links) if not name.startswith("."))
+
+
+def _no_file(file: Path, top: Path) -> str:
+    """Why ``file`` is not opened; empty if it is an ordinary file."""
+    if file.is_symlink():
+        real = file.resolve()
+        if not real.exists():
+            return "a symbolic link to nothing"
+        if file != top and not real.is_relative_to(top):
+            return "a symbolic link that leads out of the folder"
+    if file.is_dir():
+        return "a symbolic link to a folder"
+    return "" if file.is_file() else "not an ordinary file"
+
+
+def _text(name: str) -> str:
+    """Names are bytes to the system: what is not UTF-8 is replaced."""
+    return os.fsencode(name).decode(errors="replace")
+
+
+def _stem(name: str) -> str:
+    return name.partition(".")[0] or name
+
+
+def _open(path: Path, name: str) -> BinaryIO:
+    try:
+        file = path.open("rb")
+        packed = file.peek(2)[:2] == b"\x1f\x8b"
+    except OSError as error:
+        raise Unreadable(f"cannot be read: {error.strerror}", where=name) from None
+    plain: BinaryIO = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
+    return io.BufferedReader(_Told(plain, file, name, UNPACKED if packed else None), 2**18)
+
+
+class _Told(io.RawIOBase):
+    """Reads ``plain``; whatever goes wrong is Unreadable. Closing it closes ``file`` below."""
+
+    def __init__(self, plain: BinaryIO, file: BinaryIO, name: str, most: int | None) -> None:
+        self._plain, self._file, self._name, self._left = plain, file, name, most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]
+        try:
+            data = self._plain.read(len(buffer))
+        except (OSError, EOFError, zlib.error) as error:
+            reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+            told = "cut off" if isinstance(error, EOFError) else f"damaged: {reason}"
+            raise Unreadable(f"the file is {told}", where=self._name) from None
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                raise Unreadable(f"unpacks to more than {UNPACKED >> 30} GiB", where=self._name)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
