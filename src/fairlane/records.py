@@ -152,6 +152,34 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Winners:
+    """Which of three lanes or more may be the best in a cell, in the primary metric of its workload."""
+
+    workload: str
+    key: str
+    """``Cell.key``."""
+    cell: str
+    """``Cell.name`` within the workload."""
+    metric: str
+    lanes: tuple[str, ...]
+    """The lanes compared with each other, in the study's order."""
+    out: Mapping[str, tuple[str, float]]
+    """Lane that cannot be the best -> the lane that beats it most clearly, and the end nearest to 1 of the ratio winner /
+    beaten of the metric itself: 1.12 is at least 12 % more IOPS, 0.9 at least 10 % less latency."""
+    intervals: Mapping[str, tuple[float, float]]
+    """Lane but the baseline -> interval of the ratio lane / baseline; those of a cell hold simultaneously."""
+    level: float
+    """Chance that the truly best lane is missing in ``plausible``, and that any of ``intervals`` misses: at most this."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Lane -> why it is not compared: refused, or without figures."""
+
+    @property
+    def plausible(self) -> tuple[str, ...]:
+        """Lanes that no other is shown to beat: the truly best of ``lanes`` is among them."""
+        return tuple(lane for lane in self.lanes if lane not in self.out)
+
+
+@dataclass(frozen=True)
 class Evidence:
     """A run as everything to the right of the journal sees it: the argument of checks, verdicts and reports."""
 
