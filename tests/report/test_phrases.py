@@ -189,7 +189,7 @@ def test_summary_of_refusals_gives_the_common_reason():
 
 
 def test_an_unknown_metric_is_shown_not_hidden():
-    assert phrases.value("nopm", 1234.5) == "1234"
+    assert phrases.value("wobbles", 1234.5) == "1234"
     assert phrases.value("iops", None) == "\u2013"
 
 

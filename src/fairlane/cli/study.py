@@ -62,7 +62,7 @@ def describe(study: "Study", jobs: int) -> dict[str, Any]:
             {
                 "lane": name,
                 "transport": lane.transport,
-                "parameters": lane.model_dump(mode="json", exclude={"transport"}),
+                "parameters": lane.model_dump(mode="json", exclude={"transport"}, exclude_none=True),
             }
             for name, lane in study.lanes.items()
         ],

@@ -18,6 +18,7 @@ STYLE: dict[Word, tuple[str, str, bool]] = {
     "different-but-small": ("even", "diamond", True),
     "tie": ("even", "diamond", False),
     "inconclusive": ("unsure", "circle", False),
+    "no-spread": ("unsure", "square", False),
     "refused": ("unsure", "cross", False),
 }
 """Verdict word -> colour, shape, filled. The shape points to the better side as the word says, whatever the axis."""

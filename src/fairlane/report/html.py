@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from fairlane.metrics import METRICS
 from fairlane.report.bars import bars, stacks
+from fairlane.report.curves import figure
 from fairlane.report.forest import forest
 from fairlane.report.levels import Levels
 from fairlane.report.model import Comparison, Report
@@ -55,8 +56,11 @@ def render(report: Report) -> str:
         if section.cpu:
             told = [c for c in (*section.primary, *section.exploratory) if c.metric == METRICS["cpu_per_io"].title]
             cpu.append((section.name, stacks(section.cpu, f"cpu-{n}"), told))
+    ladders = [(view, figure(view, f"curve-{n}")) for n, view in enumerate(report.curves, start=1)]
     template = _environment().get_template("report.html.j2")
-    return template.render(report=report, style=_style(), signs=SYMBOL, forests=forests, bars=shown, cpu=cpu)
+    return template.render(
+        report=report, style=_style(), signs=SYMBOL, forests=forests, bars=shown, cpu=cpu, ladders=ladders
+    )
 
 
 def _pictured(levels: tuple[Levels, ...]) -> list[Levels]:

@@ -95,7 +95,8 @@ def side_by_side(evidence: Evidence) -> LaneTable:
     named = labels(evidence.study)
     columns = []
     for name in named:
-        asked = evidence.study.lanes[name].model_dump(mode="json", exclude={"label"})
+        # conditions have a table of their own; caps and cost are told where there are any
+        asked = evidence.study.lanes[name].model_dump(mode="json", exclude={"label", "conditions"}, exclude_none=True)
         read = {key: value for key, value in _described(evidence, name).items() if key != _PATH}
         columns.append(
             {f"asked: {k}": v for k, v in flatten(asked).items()}

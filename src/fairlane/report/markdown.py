@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from fairlane.report.bars import bars, stacks
+from fairlane.report.curves import figure
 from fairlane.report.model import Comparison, Report, Section
 from fairlane.report.phrases import share
 from fairlane.report.svg import Table
@@ -37,6 +38,7 @@ def render(report: Report) -> str:
         parts += _section(section)
     parts += ["### What the verdict words mean", "\n".join(f"- **{s} {w}**: {md(m)}" for w, s, m in report.words)]
     parts += _levels(report)
+    parts += _curves(report)
     parts += ["## Findings", *_findings(report)]
     parts += _lanes(report)
     parts += ["## Method", _list(report.method), table(("Metric", "Definition"), report.metrics)]
@@ -114,6 +116,19 @@ def _levels(report: Report) -> list[str]:
                 _figure_table(stacks(section.cpu, "unused").table),
             ]
     return parts + cpu
+
+
+def _curves(report: Report) -> list[str]:
+    parts = ["## Throughput against latency"] if report.curves else []
+    for view in report.curves:
+        parts += [f"### {md(view.name)}", _figure_table(figure(view, "unused").table), _list(view.answers)]
+        parts.append(_list(f"{c.lane}: {c.law}" for c in view.curves if c.law))
+        if view.equal.rows:
+            parts += [
+                "At equal latency and at equal throughput (exploratory):",
+                table(view.equal.columns, view.equal.rows),
+            ]
+    return parts
 
 
 def _figure_table(data: Table) -> str:

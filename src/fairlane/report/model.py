@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from fairlane.records import Evidence, Finding, Observation, Verdict, Word
-from fairlane.report import lanes, levels, phrases, prose
+from fairlane.report import curves, lanes, levels, phrases, prose
+from fairlane.report.curves import LadderView
 from fairlane.report.lanes import Lane, LaneTable
 from fairlane.report.levels import Levels, Stacks
 from fairlane.report.phrases import count, metric_of
@@ -135,6 +136,8 @@ class Report:
     banners: tuple[Banner, ...]
     sections: tuple[Section, ...]
     sureness: tuple[str, ...]
+    curves: tuple[LadderView, ...]
+    """Throughput against latency, where cells form ladders."""
     findings: tuple[FindingGroup, ...]
     """The gravest first."""
     lanes: tuple[Lane, ...]
@@ -174,6 +177,7 @@ def build(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Fi
         banners=prose.banners(evidence),
         sections=sections,
         sureness=prose.sureness(evidence, shown, findings),
+        curves=curves.views(evidence, label),
         findings=_findings(evidence, findings, label),
         lanes=lanes.views(evidence),
         lane_table=lanes.side_by_side(evidence),

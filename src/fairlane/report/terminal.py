@@ -18,6 +18,7 @@ _COLOUR = {
     "different-but-small": "cyan",
     "tie": "cyan",
     "inconclusive": "dim",
+    "no-spread": "dim",
     "refused": "dim",
     "critical": "bold red",
     "warning": "yellow",
@@ -44,6 +45,9 @@ def show(console: Console, evidence: Evidence, verdicts: Sequence[Verdict], find
         for comparison in section.primary:
             say()
             say(_table(comparison, section.name if len(report.sections) > 1 else ""))
+    for answer in (answer for view in report.curves for answer in view.answers):
+        say()
+        say(Text(answer))
     say()
     for line in report.sureness:
         say(Text(f"• {line}"))

@@ -1,0 +1,99 @@
+"""``fairlane curves``: throughput against latency, and what each lane carries within an objective."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlane.cli._click import Command
+from fairlane.cli._output import Format, format_option
+from fairlane.errors import FairlaneError, nearest
+
+if TYPE_CHECKING:
+    from fairlane.stats.capacity import Objective
+
+
+def _asked(slos: tuple[str, ...]) -> "list[Objective]":
+    from fairlane.metrics import METRICS
+    from fairlane.stats.capacity import Objective
+    from fairlane.study.units import parse_duration
+
+    asked = []
+    for text in slos:
+        name, _, limit = text.partition("=")
+        latencies = [n for n, m in METRICS.items() if n.startswith("lat_")]
+        if name not in latencies:
+            near = nearest(name, latencies)
+            raise FairlaneError(
+                f"--slo: {name!r} is not a latency",
+                hint=f"did you mean {near}?" if near else f"latencies: {', '.join(latencies)}",
+            )
+        try:
+            ns = parse_duration(limit)
+        except ValueError as error:
+            raise FairlaneError(f"--slo {name}: {error}", hint="such as --slo lat_p99=2ms") from None
+        if not ns:
+            raise FairlaneError(f"--slo {name}: the limit must be above 0")
+        asked.append(Objective(name, float(ns)))
+    return asked
+
+
+@click.command(
+    cls=Command,
+    examples="""
+        fairlane curves runs/ladder                      at the objectives of the study
+        fairlane curves runs/ladder --slo lat_p99=2ms    at this one instead
+        fairlane curves runs/ladder --format json        curves, capacities, lanes at equal latency
+    """,
+)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--slo", "slos", multiple=True, metavar="METRIC=LIMIT", help="A latency objective: lat_p99=2ms. Repeatable."
+)
+@format_option
+def command(run: Path, slos: tuple[str, ...], output: Format) -> None:
+    """Print throughput against latency for every ladder of RUN: cells that differ only in iodepth, numjobs or rate.
+
+    At a latency objective (`slo` of the workload, or --slo) the lanes are compared by the throughput they carry within
+    it, block by block. What lies beyond the highest or lowest load is told as a bound, never extrapolated.
+    """
+    from fairlane.cli._output import print_json, print_rows
+    from fairlane.report import curves, lanes
+    from fairlane.report.phrases import metric_of
+    from fairlane.report.text import scrub
+    from fairlane.trial.load import load_run
+
+    evidence = load_run(run)
+    views = scrub(curves.views(evidence, lanes.labels(evidence.study), _asked(slos) or None))
+    if not views:
+        raise FairlaneError(
+            "no ladder in this run",
+            where=str(run),
+            hint="a ladder is three or more cells that differ only in iodepth, numjobs or rate_iops, "
+            "with complete blocks of every lane",
+        )
+    if output == "json":
+        print_json([_plain(view) for view in views])
+        return
+    for n, view in enumerate(views):
+        figure = curves.figure(view, "curve").table
+        head = f"{view.workload}: {view.name}, {metric_of(view.metric).title}"
+        if n:
+            click.echo()
+        print_rows([dict(zip(figure.columns, row, strict=True)) for row in figure.rows], output, title=head)
+        for curve in view.curves:
+            if curve.law:
+                click.echo(f"{curve.lane}: {curve.law}")
+        for answer in view.answers:
+            click.echo(f"• {answer}")
+        click.echo()
+        rows = [dict(zip(view.equal.columns, row, strict=True)) for row in view.equal.rows]
+        print_rows(rows, output, title="Lanes at equal latency and at equal throughput (exploratory)")
+
+
+def _plain(view: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    tree = asdict(view)
+    tree["equal"] = [dict(zip(view.equal.columns, row, strict=True)) for row in view.equal.rows]
+    return tree

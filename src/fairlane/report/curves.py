@@ -1,0 +1,284 @@
+"""Throughput against latency: what each lane did on the rungs of a ladder, and what it carries within an objective."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from fairlane.records import Evidence
+from fairlane.report import svg
+from fairlane.report.phrases import SYMBOL, change, count, interval, metric_of, share, value
+from fairlane.report.svg import INK, LANES, WIDTH, Figure, Scale, Table, colour
+from fairlane.report.text import DASH
+from fairlane.stats import usl
+from fairlane.stats.capacity import (
+    INF,
+    Bounds,
+    Capacity,
+    Objective,
+    Shelves,
+    at_equal_terms,
+    capacities,
+    objectives,
+    rounds,
+)
+from fairlane.stats.efficiency import efficient
+from fairlane.stats.ladders import Ladder, climb, ladders
+from fairlane.stats.pairs import shelve
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One lane on one rung; figures are geometric means over the rounds."""
+
+    load: float
+    throughput: float
+    latency: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One lane on one ladder."""
+
+    lane: str
+    """Label."""
+    index: int
+    """0 for the baseline, then the other lanes in the study's order: the lane's colour."""
+    rungs: tuple[Rung, ...]
+    law: str
+    """The scalability law's parameters in words; empty where it was not fitted."""
+
+
+@dataclass(frozen=True)
+class LadderView:
+    """One ladder, ready to print."""
+
+    workload: str
+    name: str
+    metric: str
+    """The latency's name in the registry."""
+    open_loop: bool
+    unit: str
+    """What the load counts: ``in flight`` or ``asked for, 1/s``."""
+    rounds: int
+    limits: tuple[float, ...]
+    """Objectives on this metric, ns."""
+    curves: tuple[Curve, ...]
+    answers: tuple[str, ...]
+    """One sentence per lane and objective."""
+    equal: Table
+    """Lanes at the baseline's rungs: equal latency, equal throughput."""
+
+
+def views(
+    evidence: Evidence, label: Mapping[str, str], asked: Sequence[Objective] | None = None
+) -> tuple[LadderView, ...]:
+    """Every ladder of a run, with the latency that its objective names (p99, or what the run has, without one).
+
+    ``asked`` takes the place of the study's objectives.
+    """
+    study = evidence.study
+    found = ladders(study)
+    if not found:
+        return ()
+    observations = efficient(study, evidence.observations)
+    shelves = shelve(observations)
+    told = capacities(study, observations, asked)
+    equal: dict[str, tuple[Capacity, ...]] = {}
+    result = []
+    for ladder in found:
+        goals = objectives(study, ladder.workload) if asked is None else tuple(asked)
+        counted = rounds(study, shelves, ladder)[0]
+        for metric in dict.fromkeys(goal.metric for goal in goals) or [_told(shelves, ladder, study.baseline, counted)]:
+            curves = []
+            for index, lane in enumerate([study.baseline, *(lane for lane in study.lanes if lane != study.baseline)]):
+                climbs = [p for b in counted if (p := climb(ladder, shelves, lane, b, metric))]
+                if climbs:
+                    rungs = tuple(
+                        Rung(at[0].load, _mean([p.throughput for p in at]), _mean([p.latency for p in at]))
+                        for at in zip(*climbs, strict=True)
+                    )
+                    curves.append(Curve(label[lane], index, rungs, "" if ladder.open_loop else _law(rungs)))
+            if curves:
+                equal.setdefault(metric, at_equal_terms(study, observations, metric))
+                mine = [c for c in equal[metric] if c.question.ladder == ladder]
+                answers = [
+                    _answer(c, label) for c in told if c.question.ladder == ladder and c.question.metric == metric
+                ]
+                limits = tuple(goal.limit for goal in goals if goal.metric == metric)
+                unit = "asked for, 1/s" if ladder.open_loop else "in flight"
+                result.append(
+                    LadderView(
+                        ladder.workload,
+                        ladder.name,
+                        metric,
+                        ladder.open_loop,
+                        unit,
+                        len(counted),
+                        limits,
+                        tuple(curves),
+                        tuple(answers),
+                        _equal(mine, label, metric),
+                    )
+                )
+    return tuple(result)
+
+
+def _told(shelves: Shelves, ladder: Ladder, lane: str, counted: range) -> str:
+    """The deepest latency that every rung of the baseline has: p99, else p95, p50, mean."""
+    for metric in ("lat_p99", "lat_p95", "lat_p50"):
+        if any(climb(ladder, shelves, lane, b, metric) for b in counted):
+            return metric
+    return "lat_mean"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def _law(rungs: Sequence[Rung]) -> str:
+    fitted = usl.fit([r.load for r in rungs], [r.throughput for r in rungs])
+    if fitted is None:
+        return ""
+    peak = f", peak near {fitted.peak:.0f} in flight" if fitted.peak else ", no peak within what was measured"
+    return (
+        f"scalability law: contention {fitted.contention:.3g}, coherency {fitted.coherency:.2g}{peak}; "
+        f"off by at most {share(fitted.error)}"
+    )
+
+
+def figure_of(bounds: Bounds, metric: str) -> str:
+    """A figure, or what is known of it: ``≥ 12,300``, ``< 1.2 ms``."""
+    if bounds.exact:
+        return value(metric, bounds.low)
+    if bounds.high == INF:
+        return f"≥ {value(metric, bounds.low)}" if bounds.low > 0 else DASH
+    return f"< {value(metric, bounds.high)}" if bounds.low == 0 else f"{value(metric, bounds.low)} or more"
+
+
+def _answer(c: Capacity, label: Mapping[str, str]) -> str:
+    metric = metric_of(c.question.metric)
+    lane, baseline = label[c.lane], label[c.baseline]
+    told = _change(c)
+    notes = "".join(f"; {note}" for note in c.notes)
+    ours, theirs = figure_of(c.lane_value, "iops"), figure_of(c.baseline_value, "iops")
+    return (
+        f"Within {metric.title} of {metric.format(c.question.at)}, {lane} carries {ours} IOPS, {baseline} {theirs}: "
+        f"{SYMBOL[c.verdict]} {c.verdict}{told} ({count(c.blocks, 'block')}){notes}."
+    )
+
+
+def _change(c: Capacity) -> str:
+    if c.low is not None and c.high is not None:
+        at = f"{change(c.ratio)}, " if c.ratio is not None else ""
+        return f", {at}{interval(c.low, c.high)}"
+    if c.low is not None:
+        return f", {change(c.low)} or more"
+    return f", {change(c.high)} or less" if c.high is not None else ""
+
+
+def _equal(found: Sequence[Capacity], label: Mapping[str, str], metric: str) -> Table:
+    """One row per rung of the baseline, kind and lane."""
+    rows = []
+    for c in found:
+        by = c.question.kind == "throughput"
+        at = value(metric if by else "iops", c.question.at)
+        measured = "iops" if by else metric
+        title = f"IOPS at {metric_of(metric).title} of {at}" if by else f"{metric_of(metric).title} at {at} IOPS"
+        figures = (figure_of(c.baseline_value, measured), figure_of(c.lane_value, measured))
+        rows.append((title, label[c.lane], *figures, _change(c).removeprefix(", ") or DASH, c.verdict))
+    return Table(("at equal", "lane", "baseline's", "lane's", "change", "verdict"), tuple(rows))
+
+
+_LEFT, _RIGHT, _TOP, _HEIGHT, _FOOT = 70, 14, 10, 230, 40
+_SHAPES = ("circle", "square", "diamond", "right", "left")
+
+
+def figure(view: LadderView, ident: str) -> Figure:
+    """Latency (log axis) against throughput, one line per lane, loads written at the points, objectives as lines."""
+    points = [(r.throughput, r.latency) for c in view.curves for r in c.rungs]
+    legend = 20 * len(view.curves)
+    bottom = _TOP + legend + _HEIGHT
+    across = Scale(0, max(x for x, _ in points) * 1.06, _LEFT, WIDTH - _RIGHT)
+    spread = [y for _, y in points] + list(view.limits)
+    up = Scale(min(spread) / 1.15, max(spread) * 1.15, bottom, _TOP + legend, log=True)
+    title = f"{metric_of(view.metric).title} against throughput: {view.name}"
+    parts = [*_legend(view), *_axes(across, up, view.metric, bottom)]
+    for limit in view.limits:
+        y = up(limit)
+        parts.append(svg.line(_LEFT, y, WIDTH - _RIGHT, y, stroke=colour("worse"), stroke_dasharray="6 4"))
+        told = f"objective {value(view.metric, limit)}"
+        parts.append(svg.text(WIDTH - _RIGHT, y - 4, told, text_anchor="end", font_size=12, fill=colour("worse")))
+    for curve in view.curves:
+        parts.append(_curve(curve, across, up, view))
+    described = "; ".join(
+        f"{c.lane}: {value('iops', c.rungs[-1].throughput)} IOPS at the top rung" for c in view.curves
+    )
+    caption = (
+        f"Each point is a load ({view.unit}), mean of {count(view.rounds, 'block')}; down and to the right is better. "
+        "The latency axis is logarithmic, throughput begins at zero. Nothing is drawn beyond what was measured."
+    )
+    columns = ("load", *(text for c in view.curves for text in (f"{c.lane}: IOPS", f"{c.lane}: latency")))
+    loads = sorted({r.load for c in view.curves for r in c.rungs})
+    rows = tuple((f"{load:g}", *(x for c in view.curves for x in _cells(c, load, view.metric))) for load in loads)
+    return Figure(
+        ident, title, caption, svg.picture(ident, bottom + _FOOT, title, described, *parts), Table(columns, rows)
+    )
+
+
+def _cells(curve: Curve, load: float, metric: str) -> tuple[str, str]:
+    found = next((r for r in curve.rungs if r.load == load), None)
+    return (value("iops", found.throughput), value(metric, found.latency)) if found else (DASH, DASH)
+
+
+def _legend(view: LadderView) -> list[Markup]:
+    parts = []
+    for i, curve in enumerate(view.curves):
+        y = _TOP + 20 * i + 6
+        paint = colour(f"lane-{curve.index % LANES}")
+        parts.append(svg.marker(_SHAPES[curve.index % len(_SHAPES)], _LEFT + 6, y, 4.5, fill=paint, stroke=INK))
+        parts.append(svg.text(_LEFT + 18, y + 4, svg.fit(curve.lane, WIDTH - _LEFT - 30, 12), font_size=12))
+    return parts
+
+
+def _axes(across: Scale, up: Scale, metric: str, bottom: float) -> list[Markup]:
+    muted = colour("muted")
+    parts = [svg.line(_LEFT, bottom, WIDTH - _RIGHT, bottom, stroke=muted)]
+    for tick in across.ticks(4):
+        x = across(tick)
+        parts.append(svg.line(x, bottom, x, bottom + 5, stroke=muted))
+        shown = "0" if tick == 0 else value("iops", tick)
+        parts.append(svg.text(x, bottom + 18, shown, text_anchor="middle", font_size=12, fill=muted))
+    parts.append(
+        svg.text(WIDTH - _RIGHT, bottom + 34, "throughput, IOPS →", text_anchor="end", font_size=12, fill=muted)
+    )
+    for tick in _log_ticks(up.low, up.high):
+        y = up(tick)
+        parts.append(svg.line(_LEFT, y, WIDTH - _RIGHT, y, stroke=colour("grid")))
+        parts.append(svg.text(_LEFT - 6, y + 4, value(metric, tick), text_anchor="end", font_size=12, fill=muted))
+    return parts
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 of each decade; every power of ten alone where that would crowd."""
+    decades = [10.0**k for k in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    fine = [m * d for d in decades for m in (1, 2, 5) if low <= m * d <= high]
+    return fine if len(fine) <= 8 else [d for d in decades if low <= d <= high]
+
+
+def _curve(curve: Curve, across: Scale, up: Scale, view: LadderView) -> Markup:
+    paint = colour(f"lane-{curve.index % LANES}")
+    at = [(across(r.throughput), up(r.latency)) for r in curve.rungs]
+    d = "M" + "L".join(f"{svg.num(x)} {svg.num(y)}" for x, y in at)
+    shape = _SHAPES[curve.index % len(_SHAPES)]
+    marks = [
+        svg.tag(
+            "g",
+            svg.tag("title", f"{curve.lane}, {r.load:g} {view.unit}: {value('iops', r.throughput)} IOPS, "
+                    f"{value(view.metric, r.latency)}"),
+            svg.marker(shape, x, y, 4.5, fill=paint, stroke=INK),
+        )
+        for r, (x, y) in zip(curve.rungs, at, strict=True)
+    ]  # fmt: skip
+    return svg.tag("g", svg.tag("path", d=d, fill="none", stroke=paint, stroke_width=2), *marks)

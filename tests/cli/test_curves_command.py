@@ -1,0 +1,89 @@
+"""``fairlane curves`` and the report's curves, on a real run of the fake platform whose true ratio is 1.2."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlane.cli.main import run
+from fairlane.errors import Exit
+
+STUDY = """\
+name: ladder
+platform: {kind: fake, effects: {fast: {speed: 1.2}}, noise: {sd: 1%}}
+baseline: slow
+lanes: {slow: {transport: local}, fast: {transport: local}}
+workloads:
+  main: {kind: fio, iodepth: [1, 2, 4, 8, 16, 32], runtime: 10s, slo: {lat_p99: 500us}}
+design: {looks: [6]}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("curves")
+    (place / "study.yaml").write_text(STUDY)
+    assert run(["run", str(place / "study.yaml"), "--out", str(place / "done")]) == Exit.OK
+    return place / "done"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    capsys.readouterr()
+    assert run(["curves", *args]) == Exit.OK
+    return capsys.readouterr().out
+
+
+def test_the_lanes_are_compared_within_the_objective(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(capsys, str(folder))
+    assert "main: 4k randread, iodepth 1 to 32, p99 latency" in out
+    (answer,) = [line for line in out.splitlines() if line.startswith("•")]
+    assert "Within p99 latency of 500 us" in answer
+    assert "▲ faster" in answer
+    assert "scalability law" in out
+
+
+def test_json_has_curves_and_comparisons(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (view,) = json.loads(printed(capsys, str(folder), "--format", "json"))
+    slow, fast = view["curves"]
+    assert [rung["load"] for rung in slow["rungs"]] == [1, 2, 4, 8, 16, 32]
+    for one, other in zip(slow["rungs"], fast["rungs"], strict=True):
+        assert other["throughput"] / one["throughput"] == pytest.approx(1.2, rel=0.03)
+        assert other["latency"] / one["latency"] == pytest.approx(1 / 1.2, rel=0.05)
+    rows: list[dict[str, Any]] = view["equal"]
+    assert len(rows) == 12
+    assert {row["verdict"] for row in rows[2:10]} == {"faster"}
+
+
+def test_another_objective_takes_the_studys_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(capsys, str(folder), "--slo", "lat_p99=1s", "--slo", "lat_mean=150us")
+    told = [line for line in out.splitlines() if line.startswith("•")]
+    assert len(told) == 2
+    assert "≥" in told[0]
+    assert "inconclusive" in told[0]
+    assert "mean latency of 150 us" in told[1]
+    assert "faster" in told[1]
+
+
+def test_the_reports_have_the_picture_and_the_answer(folder: Path) -> None:
+    page, text = (folder / "report.html").read_text(), (folder / "report.md").read_text()
+    assert 'id="curve-1"' in page
+    assert "objective 500 us" in page
+    assert "Throughput against latency" in text
+    assert "Within p99 latency of 500 us" in page.replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize(
+    ("slo", "told"),
+    [("iops=5ms", "not a latency"), ("lat_p99", "duration"), ("lat_p99=5", "unit"), ("lat_p99=0ms", "above 0")],
+)
+def test_a_wrong_objective_is_told(folder: Path, capsys: pytest.CaptureFixture[str], slo: str, told: str) -> None:
+    assert run(["curves", str(folder), "--slo", slo]) == Exit.USER_ERROR
+    assert told in capsys.readouterr().err
+
+
+def test_a_run_without_ladder_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY.replace("[1, 2, 4, 8, 16, 32]", "[1, 8]"))
+    assert run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "done")]) == Exit.OK
+    assert run(["curves", str(tmp_path / "done")]) == Exit.USER_ERROR
+    assert "a ladder is three or more cells" in capsys.readouterr().err
