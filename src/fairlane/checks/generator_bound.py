@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from statistics import median
 
+from fairlane.checks._trials import number
 from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
 
@@ -21,11 +22,11 @@ class GeneratorBound(Check):
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         busy: dict[tuple[str, str], list[float]] = defaultdict(list)
         for trial in evidence.observations:
-            fio = trial.context.get("fio", {})
-            if not trial.failed and "usr_cpu" in fio and "sys_cpu" in fio:
+            user, system = (number(trial.context, "fio", key) for key in ("usr_cpu", "sys_cpu"))
+            if not trial.failed and user is not None and system is not None:
                 # fio gives percent of the run time; with several jobs our reader adds them up
-                used = (fio["usr_cpu"] + fio["sys_cpu"]) / max(1, fio.get("jobs", 1))
-                busy[trial.lane, trial.cell].append(used)
+                jobs = number(trial.context, "fio", "jobs") or number(trial.context, "load", "jobs") or 1.0
+                busy[trial.lane, trial.cell].append((user + system) / jobs)
         why = (
             "of the model's only core: the rest of the path hardly counts in these figures"
             if evidence.modelled
