@@ -88,7 +88,7 @@ def _print(report: dict[str, Any], output: Format) -> None:
         {
             "lane": lane["lane"] + (" (baseline)" if lane["lane"] == report["baseline"] else ""),
             "transport": lane["transport"],
-            "parameters": [f"{k}={text(v)}" for k, v in lane["parameters"].items() if v != ""],
+            "parameters": [f"{k}={text(v)}" for k, v in lane["parameters"].items() if v not in ("", {})],
         }
         for lane in report["lanes"]
     ]
