@@ -1,0 +1,118 @@
+import math
+
+import numpy as np
+import pytest
+
+from fairlane.records import Finding
+from fairlane.stats.effects import Effect
+from fairlane.stats.looks import level, nominal_levels
+from fairlane.stats.winners import winners
+
+
+def lanes(rng, speeds, blocks=20, sd=0.01, shared=0.1):
+    common = rng.normal(0, shared, blocks)
+    return {
+        name: list(1000 * speed * np.exp(common + rng.normal(0, sd, blocks)))
+        for name, speed in zip("abcdefgh", speeds, strict=False)
+    }
+
+
+def of(run, cell, **options):
+    (found,) = winners(run([cell], **options), ())
+    return found
+
+
+def test_the_clear_best_and_by_how_much_it_beats_the_others(run):
+    found = of(run, lanes(np.random.default_rng(1), [1.0, 1.5, 1.2]))
+    assert found.plausible == ("b",)
+    beaten_by, ratio = found.out["a"]
+    assert beaten_by == "b"
+    assert 1.45 < ratio < 1.5
+    assert found.out["c"][0] == "b"
+    assert 1.2 < found.out["c"][1] < 1.25
+
+
+def test_lanes_that_are_not_told_apart_are_all_plausible(run):
+    found = of(run, lanes(np.random.default_rng(2), [1.0, 1.5, 1.5, 1.49]))
+    assert "a" not in found.plausible
+    assert {"b", "c"} <= set(found.plausible)
+    assert set(found.plausible) | set(found.out) == set(found.lanes)
+
+
+def test_less_is_better_for_latency(run):
+    found = of(run, lanes(np.random.default_rng(3), [1.0, 0.5, 0.8]), primary="lat_mean")
+    assert found.plausible == ("b",)
+    assert 0.5 < found.out["a"][1] < 0.55
+
+
+def test_the_bound_is_the_one_sided_interval_of_the_common_blocks(run):
+    cell = lanes(np.random.default_rng(4), [1.0, 1.5, 1.2])
+    cell["c"][2] = None
+    found = of(run, cell)
+    logs = [math.log(b / c) for b, c in zip(cell["b"], cell["c"], strict=True) if c is not None]
+    assert len(logs) == 19
+    nominal = level((6, 10, 15, 20), (5, 9, 14, 19), 2 * 0.05 / 2)
+    assert found.out["c"] == ("b", pytest.approx(math.exp(Effect(tuple(logs)).interval(nominal)[0])))
+
+
+def test_intervals_against_the_baseline_are_bonferronis(run):
+    cell = lanes(np.random.default_rng(5), [1.0, 1.5, 1.2, 0.9])
+    found = of(run, cell)
+    nominal = nominal_levels((6, 10, 15, 20), 0.05 / 3)[-1]
+    assert set(found.intervals) == {"b", "c", "d"}
+    for lane, ends in found.intervals.items():
+        logs = tuple(math.log(x / y) for x, y in zip(cell[lane], cell["a"], strict=True))
+        assert np.log(ends) == pytest.approx(Effect(logs).interval(nominal))
+
+
+def test_two_lanes_have_verdicts_and_no_set(run):
+    assert winners(run([lanes(np.random.default_rng(6), [1.0, 1.5])]), ()) == ()
+
+
+def test_before_the_first_look_nothing_is_said(run):
+    assert winners(run([lanes(np.random.default_rng(7), [1, 2, 3], blocks=5)], complete=False), ()) == ()
+
+
+def test_blocks_beyond_the_last_look_reached_wait(run):
+    cell = lanes(np.random.default_rng(8), [1.0, 1.5, 1.2], blocks=9)
+    six = {lane: values[:6] for lane, values in cell.items()}
+    assert of(run, cell, complete=False).out == of(run, six, complete=False).out
+
+
+def test_a_lane_without_figures_is_left_out_and_says_so(run):
+    cell = lanes(np.random.default_rng(9), [1.0, 1.5, 1.2, 2.0])
+    cell["d"] = [None] * 20
+    found = of(run, cell)
+    assert found.lanes == ("a", "b", "c")
+    assert found.left_out == {"d": "no figures"}
+    assert found.plausible == ("b",)
+
+
+def test_refused_lanes_are_left_out(run):
+    evidence = run([lanes(np.random.default_rng(10), [1.0, 1.5, 1.2, 2.0])])
+    key = evidence.cells()[0].key
+    refusal = Finding("unmatched", "critical", "another disk size", (key,), ("d",), refuses=True)
+    (found,) = winners(evidence, (refusal,))
+    assert found.left_out == {"d": "another disk size"}
+    assert found.plausible == ("b",)
+    elsewhere = Finding("unmatched", "critical", "another disk size", ("other",), ("d",), refuses=True)
+    assert winners(evidence, (elsewhere,))[0].plausible == ("d",)
+    everything = Finding("unmatched", "critical", "nothing matches", refuses=True)
+    assert winners(evidence, (everything,)) == ()
+
+
+def test_swapping_names_swaps_the_answer(run):
+    cell = lanes(np.random.default_rng(11), [1.0, 1.5, 1.2])
+    found = of(run, cell)
+    turned = of(run, {"a": cell["b"], "b": cell["c"], "c": cell["a"]})
+    names = {"b": "a", "c": "b", "a": "c"}
+    assert {names[lane] for lane in found.plausible} == set(turned.plausible)
+    assert {names[lane]: (names[by], ratio) for lane, (by, ratio) in found.out.items()} == turned.out
+
+
+@pytest.mark.parametrize("speeds", [[1, 1, 1], [1, 1, 1, 1, 1], [1, 0.99, 0.98]])
+def test_the_best_is_in_the_set_with_95_percent(run, speeds):
+    """Where all are equal the first is a best one: it is left out in at most 5 % of 400 studies."""
+    rng = np.random.default_rng(13)
+    missed = sum("a" in of(run, lanes(rng, speeds, blocks=6, sd=0.02), looks=[6]).out for _ in range(400))
+    assert missed / 400 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
