@@ -7,7 +7,7 @@ clock, which must find its whole job inside and never be talked to.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from fairlane.study.base import LaneSpec
 
@@ -46,6 +46,11 @@ class Site:
     """Number of the lane, from 0: keeps ports, portals and serials apart."""
     secret: str
     """For authentication; never described, never in a run directory."""
+
+
+def digests(spec: Any) -> list[str]:
+    """For ``path_settings``: the checksums that a transport with header and data digests adds."""
+    return [f"{part} digest" for part in ("header", "data") if getattr(spec, f"{part}_digest")]
 
 
 class Transport(ABC, Generic[SpecT]):

@@ -1,6 +1,7 @@
 """A storage path that somebody else built: known by what is said of it."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from fairlane.errors import FairlaneError
 from fairlane.lanes.base import Site, Step, Transport
@@ -14,6 +15,9 @@ class ImportedLane(LaneSpec):
     """Built by others."""
     source: str = ""
     """Where its figures come from: files, page, run."""
+
+    def known(self) -> Mapping[str, Any]:
+        return {}  # how the volume reached the guest, ``conditions`` may say
 
 
 class Imported(Transport[ImportedLane]):

@@ -4,12 +4,14 @@ LIO: Documentation/target of the kernel; open-iscsi: its README. The kernel's in
 namespace only. Several sessions are joined by device-mapper multipath, round robin, one I/O per path in turn.
 """
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from fairlane.lanes.base import Site, Step, Transport
+from fairlane.lanes.base import Site, Step, Transport, digests
 from fairlane.study.base import LaneSpec
+from fairlane.study.values import NONE
 
 _PORT = 3260
 
@@ -27,6 +29,15 @@ class IscsiSpec(LaneSpec):
     """CRC32C over headers."""
     data_digest: bool = False
     """CRC32C over data."""
+
+    def known(self) -> Mapping[str, Any]:
+        several = self.sessions > 1
+        settings = [f"{self.sessions} session{'s' * several}", *(["CHAP"] * self.chap), *digests(self)]
+        return {
+            **super().known(),
+            "multipath": f"dm-multipath, round robin over {self.sessions} sessions" if several else NONE,
+            "path_settings": ", ".join(settings),
+        }
 
 
 def _iqn(name: str) -> str:

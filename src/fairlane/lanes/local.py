@@ -1,9 +1,11 @@
 """The medium itself, with no transport: what the other lanes can at best reach."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from fairlane.lanes.base import Site, Step, Transport
 from fairlane.study.base import LaneSpec
+from fairlane.study.values import NONE
 
 
 class LocalSpec(LaneSpec):
@@ -11,6 +13,9 @@ class LocalSpec(LaneSpec):
 
     transport: Literal["local"]
     """The medium itself."""
+
+    def known(self) -> Mapping[str, Any]:
+        return {**super().known(), "multipath": NONE, "link_speed": NONE, "link_delay": NONE, "mtu": NONE}
 
 
 class Local(Transport[LocalSpec]):

@@ -1,11 +1,13 @@
 """NVMe/TCP: nvmet on the target (through configfs), the kernel's nvme-tcp on the initiator."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field
 
-from fairlane.lanes.base import Site, Step, Transport
+from fairlane.lanes.base import Site, Step, Transport, digests
 from fairlane.study.base import LaneSpec
+from fairlane.study.values import NONE
 
 _PORT = 4420
 
@@ -23,6 +25,10 @@ class NvmeTcpSpec(LaneSpec):
     """CRC32C over headers."""
     data_digest: bool = False
     """CRC32C over data."""
+
+    def known(self) -> Mapping[str, Any]:
+        settings = [f"{self.queues} queue{'s' * (self.queues > 1)} of {self.queue_size}", *digests(self)]
+        return {**super().known(), "multipath": NONE, "path_settings": ", ".join(settings)}
 
 
 def _nqn(name: str) -> str:

@@ -7,10 +7,10 @@ seed, block seed, lane and position, and is the same on every machine and in eve
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from fnmatch import fnmatchcase
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -20,8 +20,10 @@ from fairlane.platforms._fio_text import Latency, Side, report
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
 from fairlane.records import Block, Cell
 from fairlane.study.base import PlatformSpec, Strict
+from fairlane.study.parameters import PARAMETERS
 from fairlane.study.schedule import Stream
 from fairlane.study.units import Duration, Share
+from fairlane.study.values import NONE
 
 _SERVICE_NS = 4_000
 """Time of the device for one more I/O in its queue, beside the bytes."""
@@ -68,6 +70,11 @@ class FakeSpec(PlatformSpec):
     """Latency of one small I/O on the idle device."""
     pace: Duration = 0
     """Wall time that a trial is made to take."""
+
+    def known(self) -> Mapping[str, Any]:
+        """There is no machine and nothing is stored: the same holds for every lane."""
+        missing = {n: NONE for n, p in PARAMETERS.items() if p.group in ("machine", "durability", "link")}
+        return {**super().known(), "backend": "invented", **missing, "fleet": 1, "disks": 1}
 
     def wall_seconds(self, guest_seconds: float) -> float:  # noqa: ARG002
         return 0.005 + self.pace / 1e9

@@ -1,6 +1,7 @@
 """Results that other tools made, or that were published: a study of them can be judged, and not run."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from fairlane.errors import FairlaneError
 from fairlane.platforms.base import Platform
@@ -16,6 +17,10 @@ class ImportedSpec(PlatformSpec):
     """Importers that read the files."""
     transports = ("imported",)
     least_lanes = 1
+    measured_here = False
+
+    def known(self) -> Mapping[str, Any]:
+        return {}  # where the machines came from, the import map may say
 
 
 class Imported(Platform):

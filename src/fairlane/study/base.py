@@ -51,8 +51,10 @@ class LaneSpec(Strict):
     """What the lane costs, in any unit that all lanes share (per month, say): gives IOPS per unit of cost."""
 
     def known(self) -> Mapping[str, Any]:
-        """Parameters (see ``study.parameters``) that follow from the lane's own keys; ``conditions`` adds to them."""
-        return {}
+        """Parameters (see ``study.parameters``) that follow from the lane's own keys; ``conditions`` adds to them.
+
+        Keys that only this transport has are part of what is compared: ``path_settings`` tells them."""
+        return {"transport": self.transport}
 
 
 class WorkloadSpec(Strict):
@@ -98,9 +100,13 @@ class PlatformSpec(Strict):
     least_lanes: ClassVar[int] = 2
     """A study that is run compares lanes; one that was imported may be compared with another."""
 
+    measured_here: ClassVar[bool] = True
+    """One run of this program measured all lanes, so that the journal's times are those of the figures and nothing but
+    the lanes' own paths can have differed without being known."""
+
     def known(self) -> Mapping[str, Any]:
         """Parameters (see ``study.parameters``) that this platform gives to every lane alike."""
-        return {}
+        return {"platform": self.kind}
 
     def wall_seconds(self, guest_seconds: float) -> float:
         """Expected wall time of one trial with ``guest_seconds`` under load, on one worker."""

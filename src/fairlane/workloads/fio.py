@@ -93,6 +93,10 @@ class FioSpec(WorkloadSpec):
         cells = (Cell(name, "fio", _name(point), point | common) for point in points)
         return tuple(dict.fromkeys(cells))  # a value listed twice is one cell
 
+    def known(self, cell: Cell) -> Mapping[str, Any]:
+        told = {name: value for name, value in cell.params.items() if value is not None}
+        return {"size": "whole disk", **told, "tool": "fio", "direct": True}
+
     def trial_seconds(self, cell: Cell) -> float:  # noqa: ARG002
         return (self.ramp + self.runtime) / 1e9
 

@@ -1,11 +1,13 @@
 """The lab's part of a study file."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field
 
 from fairlane.study.base import PlatformSpec, Strict
-from fairlane.study.units import Bitrate, Duration, Size
+from fairlane.study.units import Bitrate, Duration, Size, format_duration
+from fairlane.study.values import NONE
 
 
 class Medium(Strict):
@@ -51,6 +53,29 @@ class LabSpec(PlatformSpec):
     """Idle time between two trials of a block; costs no wall time under the virtual clock."""
 
     transports = ("local", "iscsi", "nvme_tcp")
+
+    def known(self) -> Mapping[str, Any]:
+        """The initiator runs in the guest, so that there is no guest device; null_blk has no volatile cache."""
+        medium = f"null_blk, {format_duration(self.medium.latency)} per I/O"
+        return {
+            **super().known(),
+            "initiator": "guest",
+            "backend": medium + ("" if self.medium.memory_backed else ", keeps nothing"),
+            "vm_cpus": 1,
+            "vm_memory": self.memory,
+            "cpu_pinning": NONE,
+            "preempt": self.preempt,
+            "fleet": 1,
+            **dict.fromkeys(("bus", "io_threads", "queues", "cache_mode", "aio", "volume_mode", "provisioning"), NONE),
+            "disk_size": self.medium.size,
+            "disks": 1,
+            "copies": 1,
+            "write_ack": "when the medium has completed it",
+            "flush": "nothing to flush: no volatile cache",
+            "link_speed": self.link.rate,
+            "link_delay": self.link.delay,
+            "mtu": self.link.mtu,
+        }
 
     def wall_seconds(self, guest_seconds: float) -> float:
         """A share of the resume, fio's start, snapshots; then the load. Measured under TCG on both of a server's two

@@ -1,0 +1,30 @@
+"""A run that was carried out over weeks, with pauses."""
+
+from collections.abc import Iterable
+
+from fairlane.checks.base import Check
+from fairlane.records import Evidence, Finding
+from fairlane.study.conditions import days
+from fairlane.study.parameters import PARAMETERS
+
+
+class LongRun(Check):
+    """First against last event of the journal, where it was written while measuring: a warning beyond the distance that
+    the guard allows between dates. Pairing within blocks keeps lanes comparable; the figures of one lane are those of
+    more than one time."""
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        seen = days(evidence) if evidence.study.platform.measured_here else []
+        date = PARAMETERS["date"]
+        if not seen or max(seen) - min(seen) <= date.tolerance:
+            return
+        first, last = date.shown(min(seen)), date.shown(max(seen))
+        yield self.finding(
+            "warning",
+            f"the run was carried out between {first} and {last}. Lanes were compared within each block, close in "
+            "time, but a block tells of its day: array, network and neighbours may have changed in between",
+            evidence={"first": first, "last": last, "days": round(max(seen) - min(seen), 1)},
+        )
+
+
+PLUGIN = LongRun()

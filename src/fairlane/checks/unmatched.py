@@ -1,0 +1,158 @@
+"""The guard: lanes whose conditions differ, or are not known to be the same, are not compared."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fairlane.checks.base import Check
+from fairlane.records import Evidence, Finding
+from fairlane.study.matched import Relation, Rules, Side, differences, missed, sides
+from fairlane.study.parameters import in_order, parameter
+
+_VERB: Mapping[Relation, str] = {
+    "differs": "differs",
+    "one-sided": "is known on one side only",
+    "mixed": "is not the same in all trials",
+}
+_MOST = 12
+"""Parameters in one sentence; the evidence has all of them."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How the sides are told of, and how they were measured."""
+
+    names: Mapping[str, str]
+    """Cell key -> name."""
+    labels: Mapping[str, str]
+    """Side -> how readers know it."""
+    primary: Mapping[str, str]
+    """Cell key -> headline metric: tells what kind of load it is."""
+    interleaved: bool
+    """One run measured all sides in the same machine, so that only what belongs to their paths can differ unseen."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One controlled parameter in which a side does not provably agree with the baseline."""
+
+    side: str
+    name: str
+    relation: Relation
+    cells: tuple[str, ...]
+    said: str
+    """``10s on ROKS, unknown on VCF``."""
+
+    @property
+    def title(self) -> str:
+        return parameter(self.name).title
+
+    def fate(self, rules: Rules) -> Literal["refused", "accepted", "varied", "unknown"]:
+        if self.name in rules.vary and self.relation != "mixed":
+            return "varied"
+        if self.name in rules.accept:
+            return "accepted"
+        return "unknown" if self.relation == "unknown" else "refused"
+
+
+def _cases(side: Side, base: Side, setting: Setting) -> Iterator[_Case]:
+    first, second = (setting.labels.get(s.name, s.name) for s in (side, base))
+    for found in differences(side, base):
+        if parameter(found.name).role == "controlled":
+            said = found.said(first, second, setting.names)
+            yield _Case(side.name, found.name, found.relation, tuple(found.cells), said)
+    for name, cells in missed(side, base, setting.primary, interleaved=setting.interleaved).items():
+        yield _Case(side.name, name, "unknown", tuple(cells), f"unknown on {first} and {second}")
+
+
+class Unmatched(Check):
+    """Each lane against the baseline, per cell. A controlled parameter (``study.parameters``) that differs, is known on
+    one side only, or was not the same in all trials of a lane refuses the verdict.
+
+    What is known on neither side is a warning: of lanes that one run measured side by side in the same machine only
+    what belongs to the path is missed (copies, acknowledgement, flush, link), of all others whatever matters for the
+    kind of load. ``design.vary`` takes a parameter out, and says so; ``design.accept`` turns refusal and warning into a
+    warning that prints the reason.
+    """
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        study, cells = evidence.study, evidence.cells()
+        found = sides(evidence)
+        base = found.pop(study.baseline)
+        setting = Setting(
+            names={cell.key: cell.name for cell in cells},
+            labels={name: lane.label or name for name, lane in study.lanes.items()},
+            primary={cell.key: study.workloads[cell.workload].primary for cell in cells},
+            interleaved=study.platform.measured_here and study.design.paired,
+        )
+        return self.guard(base, list(found.values()), Rules.of(evidence), setting)
+
+    def guard(self, base: Side, others: Sequence[Side], rules: Rules, setting: Setting) -> Iterator[Finding]:
+        """The findings about ``others`` against ``base``, whatever these are: lanes, or whole runs."""
+        others = [side for side in others if side.tried & base.tried]
+        fates: dict[str, list[_Case]] = {"refused": [], "accepted": [], "varied": [], "unknown": []}
+        for side in others:
+            for case in _cases(side, base, setting):
+                fates[case.fate(rules)].append(case)
+        for same in _by(fates["refused"], lambda c: (c.side, c.cells)):
+            yield self._refused(base, same, setting)
+        for same in _by(fates["unknown"], lambda c: tuple(x.name for x in fates["unknown"] if x.side == c.side)):
+            yield self._unknown(base, same, setting)
+        for same in _by(fates["accepted"], lambda c: c.name):
+            reason = rules.accept[same[0].name]
+            yield self._found("warning", f"accepted: {same[0].title} ({_said(same)}): {reason}", base, same)
+        for same in _by(fates["varied"], lambda c: c.side):
+            yield self._found("info", f"differs because the study asks for it: {_listed(same)}", base, same)
+        if others:
+            for name in in_order(rules.accept.keys() - {case.name for case in fates["accepted"]}):
+                yield self.finding("info", f"accepting {parameter(name).title} was not needed: it refuses nothing here")
+
+    def _refused(self, base: Side, same: Sequence[_Case], setting: Setting) -> Finding:
+        ours, theirs = (setting.labels.get(name, name) for name in (same[0].side, base.name))
+        told = [f"{case.title} {_VERB[case.relation]}: {case.said}" for case in same[:_MOST]]
+        more = [f"and {len(same) - _MOST} more"] * (len(same) > _MOST)
+        message = f"{ours} and {theirs} are not comparable: {'; '.join([*told, *more])}"
+        return self._found("critical", message, base, same, refuses=True)
+
+    def _unknown(self, base: Side, same: Sequence[_Case], setting: Setting) -> Finding:
+        lanes = [setting.labels.get(name, name) for name in dict.fromkeys([*(c.side for c in same), base.name])]
+        titles = ", ".join(dict.fromkeys(case.title for case in same))
+        message = f"nothing is known of {titles}, so {', '.join(lanes[:-1])} and {lanes[-1]} may differ in it"
+        return self._found("warning", message, base, same)
+
+    def _found(
+        self, severity: Literal["info", "warning", "critical"], message: str, base: Side, cases: Sequence[_Case], *,
+        refuses: bool = False,
+    ) -> Finding:  # fmt: skip
+        """A finding about the cells and sides of ``cases``; in all cells: about no cell in particular."""
+        cells = {key: None for case in cases for key in case.cells}
+        evidence: dict[str, dict[str, str]] = {}
+        for case in cases:
+            evidence.setdefault(case.name, {})[case.side] = case.said
+        return self.finding(
+            severity,
+            message,
+            cells=() if cells.keys() >= base.cells.keys() else tuple(cells),
+            lanes=tuple(dict.fromkeys(case.side for case in cases)),
+            evidence=evidence,
+            refuses=refuses,
+        )
+
+
+def _by(cases: Iterable[_Case], key: Callable[[_Case], Hashable]) -> list[list[_Case]]:
+    """``cases`` in groups of equal ``key``, in the order in which they come."""
+    groups: dict[Hashable, list[_Case]] = {}
+    for case in cases:
+        groups.setdefault(key(case), []).append(case)
+    return list(groups.values())
+
+
+def _said(cases: Sequence[_Case]) -> str:
+    return "; ".join(dict.fromkeys(case.said for case in cases))
+
+
+def _listed(cases: Sequence[_Case]) -> str:
+    return "; ".join(f"{case.title} ({case.said})" for case in cases)
+
+
+PLUGIN = Unmatched()
