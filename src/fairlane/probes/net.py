@@ -1,4 +1,5 @@
-"""What the network lost during a trial: TCP retransmits of the machine, packets dropped by its queues and interfaces.
+"""What the network carried and lost during a trial: bytes of the busiest interface in each direction, TCP retransmits
+of the machine, packets dropped by its queues and interfaces.
 
 A cell with either is no measurement of a protocol but of a broken link: it gets a finding and no headline. A counter
 that is missing in either snapshot is not told: "none lost" would be a claim.
@@ -12,7 +13,10 @@ from fairlane.records import Figures
 
 
 class Net(Probe):
-    capture: ClassVar[str] = "grep -s . /proc/net/snmp /sys/class/net/*/statistics/*_dropped; tc -s qdisc show"
+    capture: ClassVar[str] = (
+        "grep -s . /proc/net/snmp /sys/class/net/*/statistics/*_dropped /sys/class/net/*/statistics/[rt]x_bytes; "
+        "tc -s qdisc show"
+    )
 
     def observe(self, before: str, after: str, load: Figures) -> Figures:  # noqa: ARG002
         lost = {}
@@ -20,7 +24,8 @@ class Net(Probe):
             first, last = read(before), read(after)
             if first is not None and last is not None:
                 lost[name] = max(0, last - first)  # a counter falls only where its interface was made anew
-        return Figures(context={"net": lost} if lost else {})
+        net = lost | _carried(before, after)
+        return Figures(context={"net": net} if net else {})
 
 
 def _retransmits(text: str) -> int | None:
@@ -35,6 +40,22 @@ def _drops(text: str) -> int | None:
     """Packets dropped by queues (tc) and by interfaces; None if neither is told."""
     found = re.findall(r"\(dropped (\d+)|^/sys/class/net/\S+_dropped:(\d+)$", text, re.M)
     return sum(counter(queue or interface) or 0 for queue, interface in found) if found else None
+
+
+def _carried(before: str, after: str) -> dict[str, int]:
+    """``tx_bytes`` and ``rx_bytes`` of the interface that sent most, or received most. Not the sum: bonds, bridges and
+    VLANs count again what their members carried, and a link's speed is that of one interface."""
+    first, last = _bytes(before), _bytes(after)
+    moved: dict[str, int] = {}
+    for (interface, name), count in last.items():
+        if (interface, name) in first:
+            moved[name] = max(moved.get(name, 0), count - first[interface, name])
+    return moved
+
+
+def _bytes(text: str) -> dict[tuple[str, str], int]:
+    found = re.findall(r"^/sys/class/net/([^/\s]+)/statistics/([rt]x_bytes):(\d+)$", text, re.M)
+    return {(interface, name): count for interface, name, told in found if (count := counter(told)) is not None}
 
 
 PLUGIN = Net()
