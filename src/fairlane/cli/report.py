@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
 from fairlane.cli._output import Format, format_option
 
@@ -22,8 +23,9 @@ from fairlane.cli._output import Format, format_option
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the two files; the run directory itself if not given. Links to raw files work only there.",
 )
+@accept_option
 @format_option
-def command(run: Path, out: Path | None, output: Format) -> None:
+def command(run: Path, out: Path | None, accepts: dict[str, str], output: Format) -> None:
     """Write the report of RUN: report.html and report.md.
 
     Everything is rebuilt from the run's raw files; a run that is not complete gives a report that says so.
@@ -32,9 +34,10 @@ def command(run: Path, out: Path | None, output: Format) -> None:
     from fairlane.cli._output import print_json, print_rows
     from fairlane.report.bundle import write_reports
     from fairlane.stats.judge import judge
+    from fairlane.study.accept import accepting
     from fairlane.trial.load import load_run
 
-    evidence = load_run(run)
+    evidence = accepting(load_run(run), accepts)
     findings = run_all(evidence)
     html, md = write_reports(evidence, judge(evidence, findings), findings, out or run)
     paths = [{"file": path.name, "path": str(path)} for path in (html, md)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
 from fairlane.cli._output import Format, format_option
 from fairlane.errors import FairlaneError, nearest
@@ -28,8 +29,9 @@ from fairlane.errors import FairlaneError, nearest
     default=None,
     help="Only primary metrics, or all. Default: all for json and with --metric, primary for table and md.",
 )
+@accept_option
 @format_option
-def command(run: Path, metric: str | None, primary: bool | None, output: Format) -> None:
+def command(run: Path, metric: str | None, primary: bool | None, accepts: dict[str, str], output: Format) -> None:
     """Print the verdicts of RUN: lane against baseline, per cell and metric.
 
     Ratios are lane / baseline of the metric itself (1.12: 12 % more); low and high are the ends of the adjusted
@@ -39,9 +41,10 @@ def command(run: Path, metric: str | None, primary: bool | None, output: Format)
     from fairlane.cli._output import print_rows
     from fairlane.report.model import as_json
     from fairlane.stats.judge import judge
+    from fairlane.study.accept import accepting
     from fairlane.trial.load import load_run
 
-    evidence = load_run(run)
+    evidence = accepting(load_run(run), accepts)
     found = [as_json(v) for v in judge(evidence, run_all(evidence))]
     known = list(dict.fromkeys(str(v["metric"]) for v in found))
     if metric is not None and metric not in known:
