@@ -1,6 +1,6 @@
 """An import as a run directory: the study that describes it, its schedule, its journal."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from fairlane.study.yaml_tree import IMPLICIT, MAX_BYTES
 from fairlane.trial import journal, raw
 from fairlane.trial.import_place import Layout, Placed
 from fairlane.trial.import_read import LeftOut, Original
+from fairlane.trial.import_walk import natural
 from fairlane.trial.journal import Event
 from fairlane.trial.plan import Plan
 
@@ -96,14 +97,27 @@ def _lane(name: str, layout: Layout, chosen: ImportMap) -> dict[str, Any]:
     lane: dict[str, Any] = {"transport": "imported"}
     if layout.lanes[name] not in ("", name):
         lane["label"] = layout.lanes[name]
-    files = Counter(place.trial.tool for place in layout.placed if place.lane == name)
-    lane["source"] = (told and told.source) or ", ".join(f"{n} trials of {tool}" for tool, n in files.items())
+    lane["source"] = (told and told.source) or _source([place for place in layout.placed if place.lane == name])
     if told:
         if told.conditions:
             lane["conditions"] = _conditions(told.conditions)
         caps = {"cap_iops": told.cap_iops, "cap_mibs": told.cap_mibs, "cost": told.cost}
         lane |= {key: value for key, value in caps.items() if value is not None}
     return lane
+
+
+def _source(placed: Sequence[Placed]) -> str:
+    """``6 trials (fio_json: iscsi/1.json to iscsi/6.json)``."""
+    tools = "; ".join(
+        f"{tool}: {_shown(names[0])}{f' to {_shown(names[-1])}' if len(names) > 1 else ''}"
+        for tool in dict.fromkeys(place.trial.tool for place in placed)
+        if (names := sorted({p.trial.files[0] for p in placed if p.trial.tool == tool}, key=natural))
+    )
+    return f"{len(placed)} trial{'s' if len(placed) > 1 else ''} ({tools})"
+
+
+def _shown(name: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in name)[-80:]
 
 
 def _workloads(layout: Layout, chosen: ImportMap) -> Iterator[tuple[str, Any]]:
@@ -125,7 +139,8 @@ def _written(name: str, value: Any) -> Any:
     entry = parameter(name)
     try:
         text = entry.shown(value)
-        return text if not isinstance(value, bool) and entry.read(text) == value else value
+        same = isinstance(value, bool) or text == str(value) or entry.read(text) != value
+        return value if same else text
     except (ValueError, TypeError):
         return value
 
