@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 import statsmodels.formula.api as smf
+from scipy.stats import f as f_distribution
 from statsmodels.stats.anova import anova_lm
 
 from fairlane.stats.variance import Split, Table, split, splits
@@ -81,6 +82,8 @@ def test_nested_layout_as_anova_has_it(sizes):
     assert found.trial == pytest.approx(trial)
     assert found.block == pytest.approx((blocks - trial) / k)
     assert found.lane_provision == pytest.approx((lanes - trial) / n0)
+    df = ((k - 1) * (len(sizes) - 1), (k - 1) * (sum(sizes) - len(sizes)))
+    assert found.lane_provision_p == pytest.approx(float(f_distribution.sf(lanes / trial, *df)))
     assert found.provision == pytest.approx(max(0, (provisions - blocks - (lanes - trial)) / (k * n0)))
 
 

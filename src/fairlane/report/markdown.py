@@ -9,6 +9,7 @@ from fairlane.report.phrases import share
 from fairlane.report.svg import Table
 from fairlane.report.text import fence
 from fairlane.report.text import markdown as md
+from fairlane.report.winners import WinnersView
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
@@ -33,9 +34,12 @@ def render(report: Report) -> str:
         ]
     if not report.answers:
         parts.append("There is no verdict: no lane could be compared with the baseline.")
+    parts += [f"{md(view.title)}: {md(_winners(view))}" for view in report.winners]
     parts += ["## How sure is it", _list(report.sureness), "## Verdicts"]
     for section in report.sections:
         parts += _section(section)
+    for view in report.winners:
+        parts += [f"### {md(view.title)}", md(view.meaning), table(view.table.columns, view.table.rows)]
     parts += ["### What the verdict words mean", "\n".join(f"- **{s} {w}**: {md(m)}" for w, s, m in report.words)]
     parts += _levels(report)
     parts += _curves(report)
@@ -55,6 +59,10 @@ def render(report: Report) -> str:
         *_trials(report),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _winners(view: WinnersView) -> str:
+    return "; ".join(f"{cells}: {answer}" for cells, answer in view.lines)
 
 
 def _section(section: Section) -> list[str]:

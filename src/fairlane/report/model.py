@@ -10,13 +10,14 @@ from typing import Any
 from urllib.parse import quote
 
 from fairlane.records import Evidence, Finding, Observation, Verdict, Word
-from fairlane.report import curves, lanes, levels, phrases, prose
+from fairlane.report import curves, lanes, levels, phrases, prose, spread, winners
 from fairlane.report.curves import LadderView
 from fairlane.report.lanes import Lane, LaneTable
 from fairlane.report.levels import Levels, Stacks
 from fairlane.report.phrases import count, metric_of
 from fairlane.report.prose import Banner
 from fairlane.report.text import DASH, flatten, scrub
+from fairlane.report.winners import WinnersView
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,8 @@ class Report:
     question: str
     banners: tuple[Banner, ...]
     sections: tuple[Section, ...]
+    winners: tuple[WinnersView, ...]
+    """Which lanes may be the best, where there are three or more."""
     sureness: tuple[str, ...]
     curves: tuple[LadderView, ...]
     """Throughput against latency, where cells form ladders."""
@@ -176,7 +179,8 @@ def build(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Fi
         question=study.question or f"How do {_names(label)} compare, with {label[study.baseline]} as the baseline?",
         banners=prose.banners(evidence),
         sections=sections,
-        sureness=prose.sureness(evidence, shown, findings),
+        winners=winners.views(evidence, findings, label),
+        sureness=prose.sureness(evidence, shown, findings) + spread.sentences(evidence),
         curves=curves.views(evidence, label),
         findings=_findings(evidence, findings, label),
         lanes=lanes.views(evidence),

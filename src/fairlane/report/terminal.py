@@ -45,6 +45,11 @@ def show(console: Console, evidence: Evidence, verdicts: Sequence[Verdict], find
         for comparison in section.primary:
             say()
             say(_table(comparison, section.name if len(report.sections) > 1 else ""))
+    for winners in report.winners:
+        say()
+        say(Text(winners.title, style="bold"))
+        for cells, answer in winners.lines:
+            say(Padding(Text(f"{cells}: {answer}"), (0, 0, 0, 2)))
     for answer in (answer for view in report.curves for answer in view.answers):
         say()
         say(Text(answer))

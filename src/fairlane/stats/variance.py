@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtri
+from scipy.special import fdtrc, fdtri
 
 from fairlane.metrics import METRICS
 from fairlane.records import Cell, Evidence
@@ -57,6 +57,8 @@ class Split:
     """Shared by the lanes of a provisioning; None: there is only one."""
     lane_provision: float | None
     """Of a lane in a provisioning: more blocks do not average it out; None: there is only one."""
+    lane_provision_p: float | None
+    """p-value of there being none of it, by the F test of its mean square; None: there is only one."""
     share: tuple[float, float]
     """95 % interval of block / (block + trial), from the F distribution of the ratio of the mean squares."""
     blocks: int
@@ -86,13 +88,16 @@ def split(tables: Sequence[Table]) -> Split | None:
         return None
     trial = sums.ss_trial / sums.df_trial
     block = (sums.ss_block - sums.df_block * trial) / sums.k_df_block
-    provision = lane_provision = None
+    provision = lane_provision = p = None
     if sums.df_provision:
+        if trial:
+            f = sums.ss_lane_provision / sums.df_lane_provision / trial
+            p = float(fdtrc(sums.df_lane_provision, sums.df_trial, f))
         lane_provision = (sums.ss_lane_provision - sums.df_lane_provision * trial) / sums.n_lane_provision
         mean_block = sums.ss_block / sums.df_block
         rest = sums.ss_provision - sums.df_provision * mean_block - sums.n_provision * max(lane_provision, 0.0)
         provision, lane_provision = max(rest / sums.k_n_provision, 0.0), max(lane_provision, 0.0)
-    return Split(max(block, 0.0), trial, provision, lane_provision, _share(sums), sums.blocks)
+    return Split(max(block, 0.0), trial, provision, lane_provision, p, _share(sums), sums.blocks)
 
 
 def _share(sums: "_Sums") -> tuple[float, float]:

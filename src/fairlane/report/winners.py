@@ -1,0 +1,86 @@
+"""Which lanes may be the best, where three or more are compared: one line for all cells with the same answer. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairlane.records import Evidence, Finding, Winners
+from fairlane.report.phrases import count, coverage, interval, metric_of
+from fairlane.report.svg import Table
+from fairlane.report.text import DASH
+from fairlane.stats.winners import winners
+
+
+@dataclass(frozen=True)
+class WinnersView:
+    """One workload."""
+
+    title: str
+    """``Plausible winners by IOPS``, with the workload's name where there are several."""
+    meaning: str
+    lines: tuple[tuple[str, str], ...]
+    """(cells, lanes): ``("4k randread qd1", "NVMe/TCP or RDMA: not told apart")``."""
+    table: Table
+    """Per cell: the simultaneous interval of every lane, what beats it, and the plausible winners."""
+
+
+def views(evidence: Evidence, findings: Sequence[Finding], label: Mapping[str, str]) -> tuple[WinnersView, ...]:
+    """By workload, in the order of the study; none with fewer than three lanes."""
+    found = winners(evidence, findings)
+    several = len(evidence.study.workloads) > 1
+    return tuple(
+        _view(mine, findings, label, evidence.study.baseline, name if several else "")
+        for name in evidence.study.workloads
+        if (mine := [w for w in found if w.workload == name])
+    )
+
+
+def _view(
+    found: Sequence[Winners], findings: Sequence[Finding], label: Mapping[str, str], baseline: str, workload: str
+) -> WinnersView:
+    groups: dict[str, list[str]] = {}
+    for w in found:
+        groups.setdefault(_answer(w, findings, label), []).append(w.cell)
+    others = [lane for lane in label if lane != baseline]
+    return WinnersView(
+        title=f"Plausible winners by {metric_of(found[0].metric).title}"
+        + (f", workload {workload}" if workload else ""),
+        meaning="Lanes that no other lane is shown to beat (all pairs of lanes, from the same blocks). In at least "
+        f"{coverage(found[0].level)} of such cells the truly best lane is among them.",
+        lines=tuple((_cells(cells, len(found)), answer) for answer, cells in groups.items()),
+        table=Table(
+            ("Cell", *(label[lane] for lane in others), "Plausible winners"),
+            tuple((w.cell, *(_lane(w, lane, label) for lane in others), _answer(w, findings, label)) for w in found),
+        ),
+    )
+
+
+def _answer(w: Winners, findings: Sequence[Finding], label: Mapping[str, str]) -> str:
+    if any(_stains(finding, w) for finding in findings):
+        return "withheld: critical finding"
+    *first, last = [label[lane] for lane in w.plausible] or [DASH]
+    told = f"{', '.join(first)} or {last}: not told apart" if first else last
+    left = ", ".join(label[lane] for lane in w.left_out)
+    return f"{told}; {left} not compared" if left else told
+
+
+def _stains(finding: Finding, w: Winners) -> bool:
+    """What takes a verdict's headline takes this one too. Lanes that were refused are not in ``w`` at all."""
+    return (
+        finding.severity == "critical"
+        and not finding.refuses
+        and (not finding.cells or w.key in finding.cells)
+        and (not finding.lanes or not set(w.lanes).isdisjoint(finding.lanes))
+    )
+
+
+def _cells(cells: Sequence[str], of: int) -> str:
+    if len(cells) == of > 1:
+        return f"all {of} cells"
+    return ", ".join(cells) if len(cells) <= 6 else f"{', '.join(cells[:5])} and {count(len(cells) - 5, 'more cell')}"
+
+
+def _lane(w: Winners, lane: str, label: Mapping[str, str]) -> str:
+    if lane not in w.lanes:
+        return w.left_out.get(lane, DASH)
+    text = interval(*w.intervals.get(lane, (None, None)))
+    return f"{text}; beaten by {label[w.out[lane][0]]}" if lane in w.out else text
