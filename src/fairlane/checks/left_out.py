@@ -1,0 +1,38 @@
+"""Files of an import that could not be read: their trials are missing, and nobody knows what they would have said."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fairlane.checks.base import Check
+from fairlane.records import Evidence, Finding
+
+_SHOWN = 20
+"""Files that the evidence lists; the others are counted."""
+
+
+class LeftOut(Check):
+    """``left-out`` events with a reason. Those without are files of other kinds beside the results: no finding."""
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        gone = [e for e in evidence.events if e.get("type") == "left-out" and e.get("reason")]
+        if not gone:
+            return
+        counted = next((e for e in evidence.events if e.get("type") == "files"), {})
+        lost = sum(len(_names(event)) or 1 for event in gone)
+        read = counted.get("read")
+        total = f" of {read + lost}" if isinstance(read, int) else ""
+        first = gone[0]
+        yield self.finding(
+            "warning",
+            f"{lost}{total} files could not be read and are left out: {first.get('where') or 'unnamed'}: "
+            f"{first.get('reason')}{f' (and {len(gone) - 1} more)' if len(gone) > 1 else ''}",
+            evidence={str(e.get("where")): str(e.get("reason")) for e in gone[:_SHOWN]},
+        )
+
+
+def _names(event: Mapping[str, Any]) -> list[str]:
+    names = event.get("files")
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+PLUGIN = LeftOut()
