@@ -285,10 +285,10 @@ def edited(path: str, value: Any) -> dict[str, Any]:
     [
         (b"", "empty"),
         (b"  \n", "empty"),
-        (b"\xff\xfe", "not text"),
+        (b"\xff\xfa", "not text"),
         (b"Segmentation fault", "no JSON"),
         (json.dumps(GOOD).encode()[:300], "cut off"),
-        (json.dumps(GOOD).encode() * 2, "cut off or no JSON"),
+        (json.dumps(GOOD).encode() * 2, "2 reports"),
         (b"[]", "no JSON"),
         (b"{}", "jobs"),
         ({"jobs": []}, "no jobs"),
@@ -304,7 +304,7 @@ def edited(path: str, value: Any) -> dict[str, Any]:
         (edited("jobs/0/read/lat_ns/mean", float("nan")), "mean"),
         (edited("jobs/0/read/lat_ns/bins", {"x": 1}), "bin"),
         (edited("jobs/0/read/lat_ns/bins", {"-1": 1}), "bin"),
-        (edited("jobs/0/read/lat_ns/bins", {"1": -1}), "1 is"),
+        (edited("jobs/0/read/lat_ns/bins", {"1": -1}), "bin holds -1"),
         (whole((side(9, 1.0, {}), side(0, 0.0, {}))), "latency bins"),
     ],
 )

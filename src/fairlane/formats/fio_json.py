@@ -1,184 +1,285 @@
-"""Reading fio's ``json+``: strict, because a figure read wrongly is worse than a trial lost."""
+"""fio's json as figures: jobs, directions and machines merged by their I/Os and bins, nothing averaged.
 
-import json
-import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+``figures`` reads a trial of our own, strictly; ``reports`` and ``summary`` are for files that others made, where what
+is missing is left out. All figures are of the time measured: fio leaves its ramp out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from fairlane.errors import Garbage
+from fairlane.formats.fio_disks import ENOUGH_MS, disks
+from fairlane.formats.fio_documents import Document, documents
+from fairlane.formats.fio_jobs import KINDS, WAYS, Job, Side, host, job, text, texts
+from fairlane.formats.fio_options import duration, integer
 from fairlane.metrics import METRICS
-from fairlane.records import Figures, Histogram
-from fairlane.stats.histogram import latency, merge, percentile, reportable
+from fairlane.records import Figures
+from fairlane.stats.histogram import BEYOND, Bins, beyond, latency, merge, percentile, reportable
 
-_DIRECTIONS = ("read", "write")
-_KINDS = ("lat", "clat", "slat")
-_LARGEST = 2**63
-"""No count, size or time in fio's output reaches it; beyond lies garbage (and float overflow)."""
+Kind = Literal["lat", "clat"]
+_ALL_CLIENTS = "All clients"
+"""Name of the entry in which fio's client adds up all machines."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One report of fio: a run of it, or of its clients."""
+
+    version: str
+    """``fio-3.33``."""
+    jobs: tuple[Job, ...]
+    """Without the client's sum over all machines."""
+    disk: Mapping[str, int]
+    """What the block devices counted (``fio_disks``). Empty: not told, or not to be told apart."""
+    printed: int | None
+    """Unix time in ms when fio printed it: at its end; a client's at its start."""
+    clients: bool
+    said: str
+    """Warnings around it."""
+
+
+def reports(data: bytes, name: str) -> list[Report]:
+    """All reports in a file, in their order. Raises Garbage."""
+    return [_report(document, name) for document in documents(data, name)]
 
 
 def figures(raw: bytes | None) -> Figures:
-    """The figures of one ``fio.json``, jobs and directions merged.
+    """The figures of one ``fio.json`` of ours: json+ with the bins of lat. As ``summary``. Raises Garbage."""
+    if raw is None:
+        raise Garbage("fio left no fio.json")
+    found = reports(raw, "fio.json")
+    if len(found) > 1:
+        raise Garbage(f"fio.json holds {len(found)} reports of fio")
+    report = found[0]
+    for one in report.jobs:
+        if one.error:
+            raise Garbage(f"fio reports error {one.error} in job {one.name!r}")
+    seen = summary(report, report.jobs, disk=True)
+    if not latency(seen.histograms):
+        raise Garbage("fio.json has no latency bins: json+ and lat_percentiles=1 are needed")
+    if "lat_mean" not in seen.metrics:
+        raise Garbage("fio.json: lat_ns has no mean")
+    return seen
 
-    Context: ``load``, ``fio``, ``conditions``, and for the CPU probe ``generator``, fio's own CPU time in ns per I/O
-    (user, kernel), with ``generator_step``, how far their sum may be off. All figures are of the time measured: fio
-    leaves its ramp out.
-    Raises Garbage with the reason.
+
+def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bool = False) -> Figures:
+    """``jobs`` of ``report`` as if they were one. They must have run together: nothing here can tell.
+
+    Metrics: iops, bw, and of latency the mean and every percentile of the registry that ten I/Os lie beyond: from the
+    merged bins, or fio's own where a single job of one direction has no bins. ``kind``: what counts as latency; with
+    ``clat`` (completion alone) all latency figures and ``lat`` histograms are clat's. ``disk``: ``jobs`` are all that
+    loaded the disks, so that their counters belong to them.
+
+    Context as ``checks.base`` has it, and for the CPU probe ``generator``, fio's own CPU time in ns per I/O (user,
+    kernel), with ``generator_step``, how far their sum may be off. Raises Garbage: no I/O, no time.
     """
-    report, preface = _json(raw)
-    jobs = [_mapping(job, "a job") for job in _list(report.get("jobs"), "jobs")]
-    if not jobs:
-        raise Garbage("fio.json has no jobs")
-    for job in jobs:
-        if error := _count(job, "error"):
-            raise Garbage(f"fio reports error {error} in job {job.get('jobname')!r}")
-    sides = {way: [_mapping(job.get(way), way) for job in jobs] for way in _DIRECTIONS}
-    # Completions, which are what latencies were taken of. fio's total_ios counts submissions: an I/O in flight at the
-    # ramp's end is in the bytes and the latencies but not there, 4 % of a trial of 150 ms at 64k and depth 16.
-    ios = {way: sum(map(_completions, parts)) for way, parts in sides.items()}
-    size = {way: sum(_count(side, "io_bytes") for side in parts) for way, parts in sides.items()}
-    runtimes = [_count(side, "runtime") for parts in sides.values() for side in parts if _completions(side)]
-    total, runtime = sum(ios.values()), max(runtimes, default=0)
+    sides = [(way, side) for one in jobs for way, side in one.sides.items()]
+    total, runtime = sum(side.ios for _, side in sides), max((side.runtime for _, side in sides), default=0)
     if not total:
         raise Garbage("fio completed no I/O in the time measured")
     if not runtime:
         raise Garbage("fio reports a run time of 0 ms")
-
-    histograms = dict(_histograms(sides))
-    lat = latency(histograms)
-    if not lat:
-        raise Garbage("fio.json has no latency bins: json+ and lat_percentiles=1 are needed")
+    histograms = _histograms(sides, kind)
     metrics = {
         "iops": total * 1000 / runtime,
         # of the bytes, not of fio's bw_bytes: those are rates of single jobs, rounded
-        "bw": sum(size.values()) * 1000 / runtime,
-        "lat_mean": _mean_latency([side for parts in sides.values() for side in parts]),
+        "bw": sum(side.size for _, side in sides) * 1000 / runtime,
+        **_latencies(sides, histograms, kind),
     }
-    for name, metric in METRICS.items():
-        q = metric.percentile
-        if q is not None and reportable(lat, q):
-            metrics[name] = float(percentile(lat, q))
-    version = str(report.get("fio version", ""))
-    load = {
-        "ios": ios,
-        "bytes": size,
-        "iops": {way: ios[way] * 1000 / runtime for way in _DIRECTIONS},
-        "runtime_ms": runtime,
-        # jobs that stopped early, or did not run together, show here
-        "runtime_ms_min": min(runtimes),
-        "jobs": len(jobs),
+    sums = [members(one, jobs) for one in jobs]
+    # Run times are rounded up to whole milliseconds, and their ends may catch one I/O more or less. Submissions that
+    # stand for completions lack what was in flight when the ramp ended.
+    step = 1 / total + 0.5 / runtime
+    step += sum(_unsure(one, jobs_in_it) for one, jobs_in_it in zip(jobs, sums, strict=True)) / total
+    context: dict[str, Any] = {
+        "load": _load(sides, jobs, sum(sums), runtime),
+        "fio": _fio(report, sides, jobs, sums),
+        "conditions": {"tool": "fio", "tool_version": report.version.removeprefix("fio-")},
     }
-    fio: dict[str, Any] = {
-        "version": version,
-        "jobs": len(jobs),
-        "usr_cpu": sum(_number(job, "usr_cpu") for job in jobs),
-        "sys_cpu": sum(_number(job, "sys_cpu") for job in jobs),
-        "short_ios": sum(_count(side, "short_ios") for parts in sides.values() for side in parts),
-        "dropped_ios": sum(_count(side, "drop_ios") for parts in sides.values() for side in parts),
-        "submitted": {way: sum(_count(side, "total_ios") for side in parts) for way, parts in sides.items()},
-    }
-    if preface:
-        fio["warnings"] = preface[:2000]
+    if disk and report.disk and runtime >= ENOUGH_MS:
+        context["disk"] = dict(report.disk)
+    if len({one.host for one in jobs}) > 1:
+        context["vms"] = _machines(jobs, kind)
     # fio's CPU shares are whole milliseconds per job, divided by the job's own run time
-    generator = {
-        mode: sum(_number(job, key) / 100 * _count({"job_runtime": runtime, **job}, "job_runtime") for job in jobs)
+    context["generator"] = {
+        mode: sum(
+            getattr(one, key) / 100 * (runtime * n if one.job_runtime is None else one.job_runtime)
+            for one, n in zip(jobs, sums, strict=True)
+        )
         * 1e6
         / total
         for mode, key in (("user", "usr_cpu"), ("kernel", "sys_cpu"))
+        if all(getattr(one, key) is not None for one in jobs)
     }
-    # Run times are rounded up to whole milliseconds, and their ends may catch one I/O more or less.
-    step = 1 / total + 0.5 / runtime
-    seen = {
-        "load": load,
-        "fio": fio,
-        "conditions": {"tool": "fio", "tool_version": version},
-        "generator": generator,
-        # user and kernel time are each cut down to whole milliseconds: 1 ms off per job, on average
-        "generator_step": len(jobs) * 1e6 / total,
+    # user and kernel time are each cut down to whole milliseconds: 1 ms off per job, on average
+    context["generator_step"] = sum(sums) * 1e6 / total
+    return Figures(metrics, histograms, context, {"iops": step, "bw": step})
+
+
+def members(one: Job, jobs: Iterable[Job]) -> int:
+    """How many jobs an entry of ``jobs`` adds up: more than one under group_reporting, which json does not tell.
+
+    Their run times are added too (since 3.8); before, numjobs tells, if there are fewer entries of the name.
+    """
+    if one.job_runtime is not None and one.runtime:
+        return max(1, round(one.job_runtime / one.runtime))
+    asked = numjobs(one)
+    alike = sum((other.name, other.group, other.host) == (one.name, one.group, one.host) for other in jobs)
+    return asked if alike < asked else 1
+
+
+def numjobs(one: Job) -> int:
+    """As asked for; 1 if it was not, or cannot be read."""
+    try:
+        return min(max(1, integer((one.options or {}).get("numjobs", "1"))), 10**6)
+    except ValueError:
+        return 1
+
+
+def _report(document: Document, name: str) -> Report:
+    tree = document.tree
+    clients = "client_stats" in tree and "jobs" not in tree
+    key = "client_stats" if clients else "jobs"
+    entries = tree.get(key)
+    if not isinstance(entries, list):
+        raise Garbage(f"{name}: jobs is missing or not a list")
+    common = _common(tree.get("global options", {}), name)
+    jobs = tuple(job(entry, name, common.get(_host(entry), common.get("", {}))) for entry in entries)
+    if clients and len(jobs) > 1:
+        jobs = tuple(one for one in jobs if one.name != _ALL_CLIENTS or one.own is not None)
+    if not jobs:
+        raise Garbage(f"{name} has no jobs")
+    printed = tree.get("timestamp_ms", tree.get("timestamp"))
+    if isinstance(printed, bool) or not isinstance(printed, int) or not 0 < printed < 2**53:
+        printed = None
+    elif "timestamp_ms" not in tree:
+        printed *= 1000
+    version = text(tree.get("fio version"))[:100]
+    return Report(version, jobs, disks(tree.get("disk_util")), printed, clients, document.said)
+
+
+def _host(entry: Any) -> str:
+    return host(entry) if isinstance(entry, dict) else ""
+
+
+def _common(tree: Any, name: str) -> dict[str, Mapping[str, str]]:
+    """Global options by machine; under ``""`` those of all. A client of several machines lists them one by one."""
+    if isinstance(tree, list):
+        return {_host(one): texts(one, name) for one in tree}
+    return {"": texts(tree, name)}
+
+
+def _histograms(sides: Sequence[tuple[str, Side]], kind: Kind) -> dict[str, Bins]:
+    """``read.lat`` and so on. A kind for which some job has no bins is left out: the rest would not be all I/Os."""
+    found: dict[str, Bins] = {}
+    for one in KINDS:
+        # psync has no slat at all
+        with_any = [(way, side) for way, side in sides if one != "slat" or side.latency[one].ios != 0]
+        if (one == "lat" and kind != "lat") or not all(side.latency[one].bins for _, side in with_any):
+            continue
+        for way in WAYS:
+            if merged := merge(side.latency[one].bins for name, side in with_any if name == way):
+                found[f"{way}.{one}"] = merged
+                if one == kind:
+                    found[f"{way}.lat"] = merged
+    return found
+
+
+def _latencies(sides: Sequence[tuple[str, Side]], histograms: Mapping[str, Bins], kind: Kind) -> dict[str, float]:
+    found: dict[str, float] = {}
+    all_of = [(side.latency[kind], side) for _, side in sides]
+    means = [(lat.mean, lat.ios or side.ios) for lat, side in all_of if lat.mean]
+    if len(means) == len(all_of):
+        found["lat_mean"] = sum(mean * ios for mean, ios in means) / sum(ios for _, ios in means)
+    bins = latency(histograms)
+    for name, metric in METRICS.items():
+        q = metric.percentile
+        if q is None:
+            continue
+        if bins:
+            if reportable(bins, q):
+                found[name] = float(percentile(bins, q))
+        elif len(all_of) == 1:
+            lat, side = all_of[0]
+            if q in lat.percentiles and beyond({1: lat.ios or side.ios}, q) >= BEYOND:
+                found[name] = float(lat.percentiles[q])
+    return found
+
+
+def _unsure(one: Job, jobs_in_it: int) -> float:
+    """I/Os by which the count of an entry may be off, beyond one."""
+    unsure = sum(side.slack for side in one.sides.values())
+    if any(not side.exact and not side.slack for side in one.sides.values()):
+        options = one.options or {}
+        try:
+            ramp = duration(options.get("ramp_time", "0")) if one.options is not None else None
+            depth = min(integer(options["iodepth"]), one.depth) if "iodepth" in options else one.depth
+        except ValueError:
+            ramp, depth = None, one.depth
+        if ramp != 0:
+            unsure += depth * jobs_in_it
+    return unsure
+
+
+def _load(sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], count: int, runtime: int) -> dict[str, Any]:
+    ways = [way for way in WAYS if way in ("read", "write") or any(name == way for name, _ in sides)]
+    ios = {way: sum(side.ios for name, side in sides if name == way) for way in ways}
+    load: dict[str, Any] = {
+        "ios": ios,
+        "bytes": {way: sum(side.size for name, side in sides if name == way) for way in ways},
+        "iops": {way: ios[way] * 1000 / runtime for way in ways},
+        "runtime_ms": runtime,
+        # jobs that stopped early, or did not run together, show here
+        "runtime_ms_min": min(side.runtime for _, side in sides),
+        "jobs": count,
     }
-    return Figures(metrics, histograms, seen, {"iops": step, "bw": step})
+    if len(jobs) > 1:
+        first = min(one.group for one in jobs)
+        load["parts"] = [
+            {
+                "name": one.name,
+                "ios": sum(side.ios for side in one.sides.values()),
+                "group": one.group,
+                # json does not tell the option; what else begins a group (new_group) is rare
+                "stonewall": one.group != first,
+                **({"start_ms": one.started, "end_ms": one.started + one.runtime} if one.started else {}),
+            }
+            for one in jobs
+        ]
+    return load
 
 
-def _json(raw: bytes | None) -> tuple[Mapping[str, Any], str]:
-    """The report, and what fio printed before it (it warns into the same file)."""
-    if raw is None:
-        raise Garbage("fio left no fio.json")
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as error:
-        raise Garbage(f"fio.json is not text (byte {error.start})") from None
-    if not text.strip():
-        raise Garbage("fio.json is empty")
-    start = 0 if text.startswith("{") else text.find("\n{") + 1
-    if not start and not text.startswith("{"):
-        raise Garbage(f"fio.json holds no JSON: {text.strip()[:80]!r}")
-    try:
-        report = json.loads(text[start:])
-    except RecursionError:
-        raise Garbage("fio.json is nested too deeply") from None
-    except ValueError as error:  # JSONDecodeError, and integers of thousands of digits
-        raise Garbage(f"fio.json is cut off or no JSON: {str(error)[:200]}") from None
-    return _mapping(report, "fio.json"), text[:start].strip()
+def _fio(report: Report, sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], sums: Sequence[int]) -> dict[str, Any]:
+    fio: dict[str, Any] = {"version": report.version, "jobs": sum(sums)}
+    for key in ("usr_cpu", "sys_cpu"):
+        shares = [getattr(one, key) for one in jobs]
+        if None not in shares:
+            fio[key] = sum(share * n for share, n in zip(shares, sums, strict=True))
+    fio["short_ios"] = sum(side.short for _, side in sides)
+    fio["dropped_ios"] = sum(side.dropped for _, side in sides)
+    if all(side.submitted is not None for _, side in sides):
+        fio["submitted"] = {
+            way: sum(side.submitted or 0 for name, side in sides if name == way) for way in ("read", "write")
+        }
+    if report.said:
+        fio["warnings"] = report.said
+    return fio
 
 
-def _mapping(value: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise Garbage(f"fio.json: {what} is not an object")
-    return value
-
-
-def _list(value: Any, what: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise Garbage(f"fio.json: {what} is missing or not a list")
-    return value
-
-
-def _number(parent: Mapping[str, Any], key: str) -> float:
-    """A finite, not negative number; 0 if it is missing."""
-    value = parent.get(key, 0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
-        raise Garbage(f"fio.json: {key} is {str(value)[:40]!r}")
-    return float(value)
-
-
-def _count(parent: Mapping[str, Any], key: str) -> int:
-    if key not in parent:
-        raise Garbage(f"fio.json: {key} is missing")
-    value = _number(parent, key)
-    if value != math.floor(value):
-        raise Garbage(f"fio.json: {key} is {value}, not a whole number")
-    return int(parent[key])
-
-
-def _completions(side: Mapping[str, Any]) -> int:
-    return _count(_mapping(side.get("lat_ns"), "lat_ns"), "N")
-
-
-def _mean_latency(sides: list[Mapping[str, Any]]) -> float:
-    """Mean over all I/Os in ns: the jobs' means weighted by their I/Os."""
-    total = weight = 0.0
-    for side in sides:
-        lat = _mapping(side.get("lat_ns"), "lat_ns")
-        count = _count(lat, "N")
-        weight += count
-        total += count * _number(lat, "mean")
-    if not total:
-        raise Garbage("fio.json: lat_ns has no mean")
-    return total / weight
-
-
-def _histograms(sides: Mapping[str, list[Mapping[str, Any]]]) -> Iterator[tuple[str, Histogram]]:
-    """``read.lat`` and so on, for what has any I/O."""
-    for way, parts in sides.items():
-        for kind in _KINDS:
-            merged = merge([_bins(_mapping(side.get(f"{kind}_ns", {}), f"{kind}_ns")) for side in parts])
-            if merged:
-                yield f"{way}.{kind}", merged
-
-
-def _bins(latency: Mapping[str, Any]) -> Histogram:
-    """Midpoint in ns -> count. Psync has no slat, a direction without I/O no bins."""
-    bins = _mapping(latency.get("bins", {}), "bins")
-    for key in bins:
-        if not (key.isascii() and key.isdigit() and len(key) < 19):
-            raise Garbage(f"fio.json: a latency bin is named {key[:40]!r}")
-    return {int(key): count for key in bins if (count := _count(bins, key))}
+def _machines(jobs: Sequence[Job], kind: Kind) -> list[dict[str, Any]]:
+    """Per machine of a client's report: IOPS over its own run time, p99 if it has one, start if it is told."""
+    machines = []
+    for name in dict.fromkeys(one.host for one in jobs):
+        own = [one for one in jobs if one.host == name]
+        sides = [(way, side) for one in own for way, side in one.sides.items()]
+        runtime = max((side.runtime for _, side in sides), default=0)
+        machine: dict[str, Any] = {"name": name, "iops": 0.0}
+        if runtime:
+            machine["iops"] = sum(side.ios for _, side in sides) * 1000 / runtime
+            p99 = _latencies(sides, _histograms(sides, kind), kind).get("lat_p99")
+            machine |= {} if p99 is None else {"lat_p99": p99}
+        starts = [one.started for one in own if one.started]
+        machine |= {"start_ms": min(starts)} if starts else {}
+        machines.append(machine)
+    return machines

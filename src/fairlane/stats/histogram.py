@@ -46,11 +46,12 @@ class Bins(Mapping[int, int]):
         if at.shape != n.shape:
             raise ValueError(f"{at.size} bins, but {n.size} counts")
         if n.size:
-            if at.min() < 0 or n.min() < 0:
+            least = n.min()
+            if at.min() < 0 or least < 0:
                 raise ValueError("a bin is below 0")
             if n.sum(dtype=np.float64) >= _MOST:
                 raise ValueError("more I/Os than there can be")
-            if not n.all():
+            if not least:
                 at, n = at[n > 0], n[n > 0]
             if not (at[1:] > at[:-1]).all():
                 order = at.argsort(kind="stable")

@@ -1,0 +1,98 @@
+"""The JSON documents in what fio wrote: warnings before, between and after them, several in one file, cut-off ones."""
+
+import codecs
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairlane.errors import Garbage
+
+# fio's report begins with this key in every version, and nothing that fio says before it does
+_START = re.compile(r'(?:^|(?<=\}))\{(?=\s*"fio version")', re.MULTILINE)
+_ANY = re.compile(r"^\{", re.MULTILINE)
+_TERSE = re.compile(r"^(?:[345];fio-|2;[^;\n]*;\d+;\d+;\d+;)", re.MULTILINE)
+_NORMAL = re.compile(r"^\S.*: \(g=\d+\): rw=|^\S.*: \(groupid=\d+, jobs=\d+\): err=", re.MULTILINE)
+# What C prints for a mean of nothing is no JSON. NaN is none either, but Python reads it, and no place changes.
+_NO_NUMBER = re.compile(r"(:\s*)-?(?:nan|inf(?:inity)?)(?=\s*[,}\]])", re.IGNORECASE)
+_BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_KEPT = 2000
+"""Characters of fio's warnings that are kept."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """One report of fio."""
+
+    tree: Mapping[str, Any]
+    said: str
+    """What fio printed around it: warnings."""
+
+
+def documents(data: bytes, name: str) -> list[Document]:
+    """The reports in ``data``, in their order; at least one. ``name`` of the file is for messages.
+
+    Raises Garbage: no text, no JSON, or a report that is cut off or damaged, with the byte.
+    """
+    text = _text(data, name)
+    try:
+        try:
+            found = _split(text)
+        except json.JSONDecodeError:
+            mended = _NO_NUMBER.sub(lambda match: match[1] + "NaN".rjust(len(match[0]) - len(match[1])), text)
+            found = _split(mended)
+    except json.JSONDecodeError as error:
+        raise Garbage(_where(text, error, name)) from None
+    except RecursionError:
+        raise Garbage(f"{name} is nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise Garbage(f"{name} is cut off or no JSON: {str(error)[:100]}") from None
+    if not found:
+        raise Garbage(_none(text, name))
+    return found
+
+
+def _split(text: str) -> list[Document]:
+    """Raises what the JSON decoder raises."""
+    decoder = json.JSONDecoder(strict=False)  # a job's description may hold a tab
+    found: list[Document] = []
+    position = 0
+    while start := _START.search(text, position) or (None if found else _ANY.search(text)):
+        said = text[position : start.start()].strip()[:_KEPT]
+        tree, position = decoder.raw_decode(text, start.start())
+        found.append(Document(tree, said))
+    if found and (rest := text[position:].strip()):
+        found[-1] = Document(found[-1].tree, f"{found[-1].said}\n{rest}".strip()[:_KEPT])
+    return found
+
+
+def other_output(head: str) -> str:
+    """What else of fio's the text is: ``terse``, ``normal``, or empty."""
+    return "terse" if _TERSE.search(head) else "normal" if _NORMAL.search(head) else ""
+
+
+def _text(data: bytes, name: str) -> str:
+    # a shell of Windows writes what it redirects as UTF-16
+    encoding = next((encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8")
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise Garbage(f"{name} is not text (byte {error.start})") from None
+    if not text.strip():
+        raise Garbage(f"{name} is empty")
+    return text
+
+
+def _none(text: str, name: str) -> str:
+    if other := other_output(text):
+        return f"{name} is fio's {other} output, which has no JSON"
+    return f"{name} holds no JSON: {text.strip()[:80]!r}"
+
+
+def _where(text: str, error: json.JSONDecodeError, name: str) -> str:
+    byte = len(text[: error.pos].encode())
+    open_string = error.msg.startswith("Unterminated string")
+    if open_string or not text[error.pos :].strip():
+        return f"{name} is cut off: {error.msg} at byte {byte}"
+    return f"{name} is cut off or no JSON at byte {byte}: {error.msg}"

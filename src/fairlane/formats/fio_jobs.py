@@ -1,0 +1,283 @@
+"""One job of fio's json, whatever the version: 2.x counts in us and KiB and has no ``N``, 3.x in ns and bytes.
+
+Read strictly: a value that cannot be is Garbage, because a figure read wrongly is worse than a file lost. What a
+version does not have is None.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from fairlane.errors import Garbage
+from fairlane.stats.histogram import Bins, midpoints
+
+WAYS = ("read", "write", "trim", "mixed")
+"""Directions of an I/O in fio's json; ``mixed``: all of them under unified_rw_reporting."""
+KINDS = ("lat", "clat", "slat")
+D = TypeVar("D", int, None)
+_LARGEST = 2**63
+"""No size or time in fio's output reaches it; beyond lies garbage (and float overflow)."""
+_MOST = 2**48
+"""No job does so many I/Os: ten million a second for 300 days. Sums of thousands of such jobs still are exact."""
+_DEEPEST = {"1": 1, "2": 3, "4": 7, "8": 15, "16": 31, "32": 63, ">=64": 1024}
+"""fio's classes of depth (``iodepth_level``) -> the deepest in it; the last has no end."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Latencies of one kind and direction, in ns."""
+
+    ios: int | None
+    mean: float | None
+    bins: Bins
+    percentiles: Mapping[float, int]
+    """Share -> latency. Empty without I/Os, and where the job did not ask for them."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One direction of one job."""
+
+    ios: int
+    """Completions where latencies were taken (their number), as fio counts submissions otherwise; see ``exact``."""
+    exact: bool
+    """``ios`` are completions of the time measured. Submissions lack what was in flight when the ramp ended."""
+    slack: float
+    """``ios`` may be off by so many because fio printed a rounded rate and no count (before 2.1.14)."""
+    submitted: int | None
+    size: int
+    """Bytes."""
+    runtime: int
+    """ms."""
+    short: int
+    dropped: int
+    latency: Mapping[str, Latency]
+    """By kind."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One entry of ``jobs`` or ``client_stats``: a job, or all of a group under group_reporting."""
+
+    name: str
+    group: int
+    error: int
+    host: str
+    """``host:port`` of fio's client/server mode, else empty."""
+    own: Mapping[str, str] | None
+    """Its options as the user wrote them; those without a value are never told (stonewall, group_reporting,
+    time_based). None: nothing is told."""
+    common: Mapping[str, str]
+    """Options of all jobs of the file."""
+    sides: Mapping[str, Side]
+    """Directions that had an I/O."""
+    usr_cpu: float | None
+    """Percent of one core, averaged over the jobs of the entry."""
+    sys_cpu: float | None
+    job_runtime: int | None
+    """ms, all jobs of the entry added (since 3.8)."""
+    started: int | None
+    """Unix time in ms (since 3.36)."""
+    elapsed: int | None
+    """Seconds since fio was started, rounded up."""
+    depth: int
+    """No deeper queue was seen."""
+
+    @property
+    def runtime(self) -> int:
+        """Of the direction that ran longest, ms."""
+        return max((side.runtime for side in self.sides.values()), default=0)
+
+    @property
+    def options(self) -> Mapping[str, str] | None:
+        """Its own, over the common ones; None: nothing is told."""
+        return None if self.own is None and not self.common else {**self.common, **(self.own or {})}
+
+
+def job(tree: Any, name: str, common: Mapping[str, str]) -> Job:
+    """Raises Garbage; ``name`` of the file is for its message."""
+    return _Reader(name).job(tree, common)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """The rules for one file."""
+
+    file: str
+
+    def job(self, tree: Any, common: Mapping[str, str]) -> Job:
+        entry = self.mapping(tree, "a job")
+        options = entry.get("job options")
+        sides = {way: side for way in WAYS if way in entry and (side := self.side(entry[way], way))}
+        if "read" in sides or "write" in sides:
+            sides.pop("mixed", None)  # unified_rw_reporting=both: once more, added up
+        return Job(
+            name=text(entry.get("jobname")),
+            group=self.count(entry, "groupid", 0),
+            error=self.error(entry.get("error", 0)),
+            host=host(entry),
+            own=None if options is None else texts(options, self.file),
+            common=common,
+            sides=sides,
+            usr_cpu=self.number(entry, "usr_cpu", None),
+            sys_cpu=self.number(entry, "sys_cpu", None),
+            job_runtime=self.count(entry, "job_runtime", None),
+            started=self.count(entry, "job_start", None) or None,
+            elapsed=self.count(entry, "elapsed", None),
+            depth=self.depth(entry),
+        )
+
+    def side(self, tree: Any, way: str) -> Side | None:
+        """None: no I/O."""
+        side = self.mapping(tree, way)
+        if side.get("total_ios") == 0 == side.get("io_bytes"):
+            return None
+        latency = {kind: self.latency(side, kind) for kind in KINDS}
+        submitted = self.count(side, "total_ios", None, _MOST)
+        runtime = self.count(side, "runtime", 0)
+        size = self.count(side, "io_bytes", 0) * (1 if "io_kbytes" in side or f"{KINDS[0]}_ns" in side else 1024)
+        # Completions, which are what latencies were taken of. fio's total_ios counts submissions: an I/O in flight at
+        # the ramp's end is in the bytes and the latencies but not there, 4 % of a trial of 150 ms at 64k and depth 16.
+        completed = latency["lat"].ios or latency["clat"].ios or 0
+        slack = 0.0
+        ios = completed or submitted or 0
+        if submitted is None and not completed:
+            ios = round(self.number(side, "iops", 0) * runtime / 1000)
+            slack = 0.5 * runtime / 1000
+        if ios >= _MOST:
+            raise Garbage(f"{self.file}: {way} has {ios} I/Os")
+        if not ios:
+            return None
+        return Side(
+            ios=ios,
+            exact=bool(completed),
+            slack=slack,
+            submitted=submitted,
+            size=size,
+            runtime=runtime,
+            short=self.count(side, "short_ios", 0),
+            dropped=self.count(side, "drop_ios", 0),
+            latency=latency,
+        )
+
+    def latency(self, side: Mapping[str, Any], kind: str) -> Latency:
+        ns = f"{kind}_ns" in side
+        tree = self.mapping(side.get(f"{kind}_ns" if ns else kind, {}), kind)
+        unit = 1 if ns else 1000
+        mean = self.number(tree, "mean", None)
+        percentiles = self.mapping(tree.get("percentile", {}), "percentile")
+        ios = self.count(tree, "N", None, _MOST)
+        bins = self.bins(tree.get("bins", {}), unit)
+        if bins and ios is not None and kind != "slat" and abs(bins.total - ios) > 0.01 * ios + 1:
+            raise Garbage(f"{self.file}: the bins of {kind} hold {bins.total} I/Os of {ios}")
+        return Latency(
+            ios=ios,
+            mean=None if mean is None else mean * unit,
+            bins=bins,
+            percentiles={
+                round(share, 9): self.count(percentiles, key, 0) * unit
+                for key in percentiles
+                if key != "0.00" and 0 < (share := self.share(key)) <= 1  # 2.x: "0.00" fills the list up
+            },
+        )
+
+    def bins(self, tree: Any, unit: int) -> Bins:
+        """psync has no slat, a direction without I/O no bins."""
+        bins = self.mapping(tree, "bins")
+        if not bins:
+            return _NONE
+        try:
+            at = list(map(_midpoints().__getitem__, bins))
+        except KeyError:  # not fio's own: from a build with other bins, or damaged
+            at = [self.midpoint(key) for key in bins]
+        counts = list(bins.values())
+        if set(map(type, counts)) != {int}:  # bool is an int to numpy
+            counts = [self.count(bins, key, 0) for key in bins]
+        try:
+            found = Bins(at if unit == 1 else [ns * unit for ns in at], counts)
+        except ValueError:
+            raise Garbage(f"{self.file}: a latency bin holds {_worst(bins)}") from None
+        if found.total >= _MOST:
+            raise Garbage(f"{self.file}: latency bins hold {found.total} I/Os, more than there can be")
+        return found
+
+    def midpoint(self, key: str) -> int:
+        if not (key.isascii() and key.isdigit() and len(key) < 16):
+            raise Garbage(f"{self.file}: a latency bin is named {key[:40]!r}")
+        return int(key)
+
+    def error(self, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**31:
+            raise Garbage(f"{self.file}: error is {str(value)[:40] if isinstance(value, float) else 'no number'}")
+        return abs(value)
+
+    def depth(self, entry: Mapping[str, Any]) -> int:
+        levels = self.mapping(entry.get("iodepth_level", {}), "iodepth_level")
+        return max((deep for key, deep in _DEEPEST.items() if self.number(levels, key, 0)), default=_DEEPEST[">=64"])
+
+    def share(self, key: str) -> float:
+        try:
+            return float(key) / 100
+        except ValueError:
+            raise Garbage(f"{self.file}: a percentile is named {key[:40]!r}") from None
+
+    def mapping(self, value: Any, what: str) -> Mapping[str, Any]:
+        if not isinstance(value, dict):
+            raise Garbage(f"{self.file}: {what} is not an object")
+        return value
+
+    def number(self, parent: Mapping[str, Any], key: str, default: D) -> float | D:
+        """A finite, not negative number; ``default`` if it is missing or NaN, fio's mean of nothing."""
+        value = parent.get(key)
+        if value is None or value != value:  # noqa: PLR0124 - true of NaN alone
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
+            raise Garbage(f"{self.file}: {key} is {str(value)[:40]!r}")
+        return float(value)
+
+    def count(self, parent: Mapping[str, Any], key: str, default: D, below: int = _LARGEST) -> int | D:
+        value = parent.get(key)
+        if type(value) is int and 0 <= value < below:
+            return value
+        read = self.number(parent, key, None)
+        if read is None:
+            return default
+        if read != math.floor(read):
+            raise Garbage(f"{self.file}: {key} is {read}, not a whole number")
+        if read >= below:
+            raise Garbage(f"{self.file}: {key} is {read:.0f}, more than there can be")
+        return int(read)
+
+
+_NONE = Bins()
+
+
+@cache
+def _midpoints() -> dict[str, int]:
+    """fio's bins, by the names that they have in its json: all of them read in one go."""
+    return {str(ns): ns for ns in midpoints().tolist()}
+
+
+def texts(tree: Any, file: str) -> dict[str, str]:
+    """Options: names and values, as text. Raises Garbage."""
+    if not isinstance(tree, dict):
+        raise Garbage(f"{file}: job options are not an object")
+    return {name: text(value) for name, value in tree.items()}
+
+
+def text(value: Any) -> str:
+    """A text or number; empty for anything else."""
+    return value[:4096] if isinstance(value, str) else str(value) if isinstance(value, int | float) else ""
+
+
+def host(entry: Mapping[str, Any]) -> str:
+    """``host:port`` of an entry of the client/server mode; empty without it."""
+    name, port = text(entry.get("hostname")), text(entry.get("port"))
+    return f"{name}:{port}" if port else name
+
+
+def _worst(bins: Mapping[str, Any]) -> str:
+    values = [value for value in bins.values() if isinstance(value, int)]
+    return f"{str(min(values, default=0))[:40]} to {str(max(values, default=0))[:40]} I/Os"

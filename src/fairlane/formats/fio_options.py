@@ -1,0 +1,149 @@
+"""fio's job options, as its json tells them, as parameters of the trial (``study.parameters``)."""
+
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+PATTERNS: Mapping[str, tuple[str, ...]] = {
+    "read": ("read",), "randread": ("read",), "write": ("write",), "randwrite": ("write",),
+    "rw": ("read", "write"), "randrw": ("read", "write"),
+    "trim": ("trim",), "randtrim": ("trim",), "trimwrite": ("trim", "write"), "randtrimwrite": ("trim", "write"),
+}  # fmt: skip
+"""fio's ``rw`` -> the directions it has."""
+MIXES = ("rw", "randrw")
+
+# Other options that change what is measured. Each is a parameter of its own where it is set.
+_OTHERS = (
+    "rate", "rate_process", "thinktime", "fsync", "fdatasync", "sync", "random_distribution", "percentage_random",
+    "bssplit", "zonemode", "io_submit_mode", "buffer_compress_percentage", "dedupe_percentage", "latency_target",
+    "verify", "startdelay",
+)  # fmt: skip
+_ALIASES = {
+    "readwrite": "rw", "blocksize": "bs", "blocksize_range": "bsrange", "iomem": "mem",
+}  # fmt: skip
+
+_POWERS = {letter: power for power, letter in enumerate("kmgtp", start=1)}
+_INTEGER = re.compile(r"(0x[0-9a-f]+|[0-9]+)(?:([kmgtp])(ib|i|b)?|b)?", re.IGNORECASE)
+_TIME = re.compile(r"([0-9]+)(d|h|m|s|sec|ms|msec|us|usec)?", re.IGNORECASE)
+_SECONDS = {
+    "d": Fraction(86400), "h": Fraction(3600), "m": Fraction(60), "s": Fraction(1), "sec": Fraction(1),
+    "ms": Fraction(1, 10**3), "msec": Fraction(1, 10**3), "us": Fraction(1, 10**6), "usec": Fraction(1, 10**6),
+}  # fmt: skip
+_LONGEST = 30
+"""Characters of a number; longer ones are none."""
+
+
+def integer(text: str, base: int = 1024) -> int:
+    """A number with fio's suffixes. ``base``: fio's ``kb_base``: with 1024, the default, ``4k`` is 4096 and ``4kib`` is
+    4000 (not so ``4ki``, whatever its manual says); with 1000 the other way round. Raises ValueError."""
+    match = _INTEGER.fullmatch(text.strip()) if len(text) <= _LONGEST else None
+    if not match:
+        raise ValueError(f"{text[:40]!r} is not a number of fio's")
+    number = int(match[1], 0) if match[1].lower().startswith("0x") else int(match[1])
+    if not match[2]:
+        return number
+    binary = (base == 1024) != ((match[3] or "").lower() == "ib")
+    return int(number * (1024 if binary else 1000) ** _POWERS[match[2].lower()])
+
+
+def duration(text: str, unit: str = "s") -> int:
+    """Nanoseconds; a bare number is in ``unit``. Raises ValueError."""
+    match = _TIME.fullmatch(text.strip()) if len(text) <= _LONGEST else None
+    if not match:
+        raise ValueError(f"{text[:40]!r} is not a time of fio's")
+    return int(int(match[1]) * _SECONDS[(match[2] or unit).lower()] * 10**9)
+
+
+def flag(text: str) -> bool:
+    """fio's bool; an option without a value is one that is set. Raises ValueError."""
+    return text.strip() in ("", "true") or (text.strip() != "false" and integer(text) != 0)
+
+
+def named(options: Mapping[str, str]) -> dict[str, str]:
+    """``options`` by the names that this module uses."""
+    return {_ALIASES.get(name, name): value for name, value in options.items()}
+
+
+def parameters(options: Mapping[str, str]) -> dict[str, Any]:
+    """The load of one job, by the names and in the units of ``study.parameters``.
+
+    ``options``: all that the job has, the global ones included. What is not among them has fio's default, which is what
+    fio ran; what cannot be understood, or is no single value (``bsrange``), is left out. Not ``numjobs`` and
+    ``runtime``, which need a look at what was measured.
+    """
+    given = named(options)
+    found: dict[str, Any] = {}
+    try:
+        base = integer(given.get("kb_base", "1024"))
+    except ValueError:
+        return found
+
+    def read(name: str, how: Callable[[str], Any], default: str | None = None, option: str = "") -> None:
+        value = given.get(option or name, default)
+        if value is not None:
+            try:
+                found[name] = how(value)
+            except (ValueError, ZeroDivisionError):
+                return
+
+    read("rw", _pattern, "read")
+    ways = PATTERNS.get(found.get("rw", ""), ())
+    if "bsrange" not in given and "bssplit" not in given:
+        read("bs", lambda text: _of_all(text, ways, base), "4096")
+    read("iodepth", integer, "1")
+    read("engine", str.strip, "psync", "ioengine")
+    read("direct", flag, "0")
+    if "direct" not in given and "buffered" in given:
+        read("direct", lambda text: not flag(text), option="buffered")
+    read("mem", str.strip, "malloc")
+    read("ramp", duration, "0", "ramp_time")
+    if found.get("rw") in MIXES:
+        read("rwmixread", integer, "50")
+        if "rwmixread" not in given and "rwmixwrite" in given:
+            read("rwmixread", lambda text: 100 - integer(text), option="rwmixwrite")
+    read("rate_iops", lambda text: _sum(text, ways))
+    if "offset_increment" not in given:  # jobs with parts of their own: size is not the working set
+        read("size", lambda text: integer(text, base))
+    for name in _OTHERS:
+        read(name, str.strip)
+    return found
+
+
+def devices(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The block devices in ``filename``, which separates several by colons that no backslash precedes."""
+    names = re.split(r"(?<!\\):", options.get("filename", ""))
+    return tuple(name.replace("\\:", ":") for name in names if name.startswith("/dev/"))
+
+
+def _pattern(text: str) -> str:
+    """``rw`` with a number of I/Os or a stride behind it (``rw:8``) is another pattern, and stays as it is."""
+    kind = text.strip()
+    return "rw" if kind == "readwrite" else kind
+
+
+def _values(text: str) -> dict[str, str]:
+    """fio's ``reads,writes,trims``: what is not given is as the first, or as the one before it (trims)."""
+    parts = [part.strip() for part in text.split(",")]
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(f"{text[:40]!r} has too many values")
+    reads = parts[0]
+    writes = parts[1] if len(parts) > 1 else reads
+    return {"read": reads, "write": writes, "trim": parts[2] if len(parts) > 2 else writes}
+
+
+def _of_all(text: str, ways: tuple[str, ...], base: int) -> int:
+    """The one value for all directions. ValueError: they differ."""
+    values = _values(text)
+    found = {integer(values[way], base) for way in (ways or tuple(values))}
+    if len(found) != 1:
+        raise ValueError("differs between directions")
+    return found.pop()
+
+
+def _sum(text: str, ways: tuple[str, ...]) -> int:
+    """Rate of all directions together: fio caps each by itself. ValueError: a direction without a cap."""
+    values = _values(text)
+    if not ways:
+        raise ValueError("the directions are not known")
+    return sum(integer(values[way]) for way in ways)
