@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from fairlane import registry
 from fairlane.records import Evidence, Finding, Severity
@@ -35,6 +35,9 @@ class Check(ABC):
     * ``conditions``: parameters (``study.parameters``) as the trial itself tells them.
     """
 
+    between: ClassVar[bool] = False
+    """It holds lanes against each other, rather than looking at trials, lanes and run by themselves."""
+
     @abstractmethod
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         """The findings, in any order; nothing found: none. Pure, and raises nothing."""
@@ -59,7 +62,8 @@ class Check(ABC):
         return Finding(self.name, severity, message, tuple(cells), tuple(lanes), evidence or {}, refuses)
 
 
-def run_all(evidence: Evidence) -> tuple[Finding, ...]:
-    """The findings of every check, the most severe first, then by check."""
-    found = [finding for _, check in registry.every("checks") for finding in check.check(evidence)]
+def run_all(evidence: Evidence, *, between: bool | None = None) -> tuple[Finding, ...]:
+    """The findings of every check, the most severe first, then by check. ``between``: only of checks that are so."""
+    checks = [check for _, check in registry.every("checks") if between in (None, check.between)]
+    found = [finding for check in checks for finding in check.check(evidence)]
     return tuple(sorted(found, key=lambda f: (_FIRST.index(f.severity), f.check)))

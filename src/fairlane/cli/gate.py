@@ -1,0 +1,92 @@
+"""``fairlane gate``: does a run meet the rules? For acceptance tests and CI."""
+
+from pathlib import Path
+
+import click
+
+from fairlane.cli._accept import accept_option
+from fairlane.cli._click import Command
+from fairlane.cli._output import Format, format_option
+from fairlane.errors import Exit, FairlaneError
+
+
+@click.command(
+    cls=Command,
+    examples="""
+        fairlane gate runs/demo --rule "nvme-tcp >= 20 % over iscsi on 4k randread, no block below 10 %"
+        fairlane gate runs/demo --rule "p99 of nvme-tcp <= 2ms on 4k randread qd16" --rule "no critical finding"
+        fairlane gate runs/demo --rules rules.txt --junit gate.xml
+        fairlane gate runs/demo --rule "nvme-tcp ties iscsi in p99" --format json
+    """,
+)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--rule", "texts", metavar="RULE", multiple=True, help="A rule; may be given several times.")
+@click.option("--rules", "file", metavar="FILE", help="File of rules, one a line; # begins a comment.")
+@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML.")
+@accept_option
+@format_option
+def command(
+    run: Path, *, texts: tuple[str, ...], file: str | None, junit: Path | None, accepts: dict[str, str], output: Format
+) -> int:
+    """Judge RUN by rules: exit code 0 if every one is met in every cell it names, 4 if not.
+
+    \b
+    LANE >= X % over BASELINE [in METRIC] [on CELLS] [, no block below Y %]
+    LANE within X % of BASELINE, LANE ties BASELINE [in METRIC] [on CELLS]
+    METRIC of LANE <= 2ms [on CELLS] [, no block above 3ms]
+    no critical finding [on CELLS]
+
+    A rule is met only if the interval proves it: the lower end is at least X %, not just the estimate. Any lane may be
+    the baseline of a rule. What is not proven, or was refused, does not pass.
+    """
+    from fairlane.checks.base import run_all
+    from fairlane.cli._output import print_rows
+    from fairlane.gate.decide import decide
+    from fairlane.gate.grammar import FORMS, parse, parse_file
+    from fairlane.report.text import clean
+    from fairlane.study.accept import accepting
+    from fairlane.study.load import read_text
+    from fairlane.trial.load import load_run
+
+    rules = [parse(text) for text in texts]
+    if file is not None:
+        rules += parse_file(read_text(file, FairlaneError("no such file", where=file)), file)
+    if not rules:
+        raise FairlaneError("no rule to judge by", hint=f'--rule "{FORMS[0]}"')
+    evidence = accepting(load_run(run), accepts)
+    outcomes = decide(rules, evidence, run_all)
+    if junit is not None:
+        from fairlane.gate.junit import junit as document
+
+        junit.write_text(document(outcomes, evidence.study.name, evidence.name), encoding="utf-8")
+    rows = [
+        {
+            "rule": str(o.rule),
+            "cell": clean(o.cell),
+            "outcome": o.word,
+            "seen": clean(o.seen),
+            "reason": clean(o.reason),
+        }
+        for o in outcomes
+    ]
+    if output == "table":
+        _lines(rows)
+    else:
+        print_rows(rows, output, columns=("rule", "cell", "outcome", "seen", "reason"))
+    return Exit.OK if all(o.word == "met" for o in outcomes) else Exit.NOT_DECIDED
+
+
+_SIGN = {"met": "✓", "not met": "✗", "not proven": "?", "refused": "✕"}
+
+
+def _lines(rows: list[dict[str, str]]) -> None:
+    """Each rule, and under it a line or two per cell: a table of whole rules would fit no terminal."""
+    rule = None
+    for row in rows:
+        if row["rule"] != rule:
+            rule = row["rule"]
+            click.echo(rule)
+        head = f"  {_SIGN[row['outcome']]} {row['outcome']}"
+        click.echo("  ".join(x for x in (head, row["cell"], row["seen"]) if x))
+        if row["reason"]:
+            click.echo(f"      {row['reason']}")

@@ -1,0 +1,65 @@
+"""What a lane does by itself: its figure with an interval over blocks. Pure."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairlane.metrics import METRICS
+from fairlane.records import Evidence
+from fairlane.stats.effects import Effect
+from fairlane.stats.looks import level
+from fairlane.stats.pairs import Reading, Shelf, too_few_beyond, upto
+
+
+@dataclass(frozen=True)
+class Level:
+    """A lane's figure in one cell and metric, in the registry's unit."""
+
+    mean: float
+    """Geometric mean over blocks; of a percentile: of the blocks' percentiles."""
+    low: float | None
+    """Ends of the interval (Student's t on logarithms); None with fewer than 2 blocks."""
+    high: float | None
+    blocks: Mapping[int, float]
+    """Block -> its figure, of those that count."""
+    failed: int
+    """Blocks without a figure."""
+
+
+def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level | str:
+    """The figure of ``lane`` over the blocks up to the last look reached, or why there is none.
+
+    The interval's error rate is the study's alpha, spent over the looks as the verdicts spend it: a run may have
+    stopped at any of them.
+    """
+    plan = evidence.study.design.looks
+    readings = shelf.get(lane, {})
+    reached = _reached(readings, plan, complete=evidence.complete)
+    if not reached:
+        return f"the first look is at {plan[0]} blocks" if readings else "no trial yet"
+    seen = upto({lane: readings}, plan[reached - 1])
+    blocks = {b: r.figures[metric] for b, r in sorted(seen[lane].items()) if metric in r.figures}
+    if not blocks:
+        return f"no trial of {lane} has the metric {METRICS[metric].title}"
+    short = too_few_beyond(seen, [lane], metric)
+    if short is not None:
+        return f"fewer than 10 I/Os lie beyond {METRICS[metric].title} in block {short}"
+    step = sum(figure.step for figure in blocks.values()) / len(blocks)
+    effect = Effect(tuple(math.log(figure.value) for figure in blocks.values()), step)
+    failed = len(seen[lane]) - len(blocks)
+    values = {b: figure.value for b, figure in blocks.items()}
+    usable = [sum(b < n for b in blocks) for n in plan[:reached]]
+    while len(usable) > 1 and usable[-1] == usable[-2]:  # a look at which failed trials left no new block is none
+        usable.pop()
+    if usable[-1] < 2:
+        return Level(math.exp(effect.mean), None, None, values, failed)
+    low, high = effect.interval(level(plan, tuple(usable), evidence.study.design.alpha))
+    return Level(math.exp(effect.mean), math.exp(low), math.exp(high), values, failed)
+
+
+def _reached(readings: Mapping[int, Reading], plan: tuple[int, ...], *, complete: bool) -> int:
+    """Looks that the lane has behind it, counted as the judge counts them (stats.judge)."""
+    if complete:
+        attempted = 1 + max(readings, default=-1)
+        return sum(before < attempted for before in (0, *plan[:-1]))
+    return sum(set(readings).issuperset(range(n)) for n in plan)

@@ -1,0 +1,47 @@
+"""Which cells and lanes a rule means. Pure."""
+
+from fnmatch import fnmatchcase
+
+from fairlane.errors import FairlaneError, nearest
+from fairlane.records import Cell, Evidence
+
+
+def shown(evidence: Evidence, cell: Cell) -> str:
+    """The cell's name; with its workload where the study has several."""
+    return f"{cell.workload}/{cell.name}" if len(evidence.study.workloads) > 1 else cell.name
+
+
+def chosen(evidence: Evidence, pattern: str) -> tuple[Cell, ...]:
+    """The cells that ``pattern`` means, in the order of the study; all of them if it is empty.
+
+    ``4k randread`` means every cell whose name has both words, whatever the others are: never ``64k randread``. A word
+    may have ``*`` and ``?``; ``WORKLOAD/`` before it narrows to one workload. Raises FairlaneError if there is none.
+    """
+    cells = evidence.cells()
+    workload, slash, words = pattern.partition("/")
+    found = tuple(c for c in cells if not pattern or _matches(pattern, c.name) or (
+        slash and fnmatchcase(c.workload, workload.strip().lower()) and (not words.strip() or _matches(words, c.name))
+    ))  # fmt: skip
+    if not found:
+        names = [shown(evidence, c) for c in cells]
+        near = nearest(pattern, names)
+        some = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        raise FairlaneError(
+            f"no cell is called {pattern!r}", hint=f"did you mean {near!r}? " * bool(near) + f"cells: {some}"
+        )
+    return found
+
+
+def _matches(pattern: str, name: str) -> bool:
+    words = name.lower().split()
+    return all(any(fnmatchcase(word, part) for word in words) for part in pattern.lower().split())
+
+
+def known_lane(evidence: Evidence, name: str) -> None:
+    """Raises FairlaneError with the nearest lane if the study has none called ``name``."""
+    lanes = evidence.study.lanes
+    if name not in lanes:
+        near = nearest(name, lanes)
+        raise FairlaneError(
+            f"no lane is called {name!r}", hint=f"did you mean {near}?" if near else f"lanes: {', '.join(lanes)}"
+        )

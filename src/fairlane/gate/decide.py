@@ -1,0 +1,259 @@
+"""Decides rules from intervals: a rule is met only where the interval proves it, never where the estimate agrees. Pure.
+
+A rule names its cells, and every one of them gets an outcome. All must be met, so nothing is adjusted for the number of
+rules: that all are met although one is truly not, is no more likely than the error of that one (intersection-union
+test: Berger, Technometrics 24, 1982, 295-300).
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fairlane.errors import FairlaneError
+from fairlane.gate.absolute import Level, level_of
+from fairlane.gate.cells import chosen, known_lane, shown
+from fairlane.gate.rules import Absolute, Clean, Relative, Rule, Within
+from fairlane.metrics import METRICS
+from fairlane.records import Cell, Evidence, Finding, Severity, Verdict
+from fairlane.report import phrases
+from fairlane.stats.judge import judge
+from fairlane.stats.pairs import pair, shelve
+
+Word = Literal["met", "not met", "not proven", "refused"]
+Check = Callable[[Evidence], Sequence[Finding]]
+
+_GRAVER: dict[Severity, tuple[Severity, ...]] = {
+    "critical": ("critical",),
+    "warning": ("critical", "warning"),
+    "info": ("critical", "warning", "info"),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One rule in one cell."""
+
+    rule: Rule
+    cell: str
+    """``Cell.name``, with its workload where the study has several; empty: the rule is of the whole run."""
+    word: Word
+    seen: str
+    """What the run says: figure and interval, in words."""
+    reason: str = ""
+    """Why it is not met."""
+
+
+def decide(rules: Sequence[Rule], evidence: Evidence, check: Check) -> tuple[Outcome, ...]:
+    """The outcomes, rule by rule, cells in the order of the study. ``check`` finds what is wrong with an evidence.
+
+    Raises FairlaneError for a rule whose lanes, cells or direction make no sense for this study.
+    """
+    gate = _Gate(evidence, check)
+    return tuple(outcome for rule in rules for outcome in _told(rule, gate))
+
+
+def _told(rule: Rule, gate: "_Gate") -> Iterator[Outcome]:
+    try:
+        yield from gate.outcomes(rule)
+    except FairlaneError as error:
+        raise FairlaneError(f"{error.message}, in the rule: {rule}", hint=error.hint) from None
+
+
+class _Side:
+    """The evidence with one lane as baseline: its findings, for what compares lanes differs, and its verdicts."""
+
+    def __init__(self, evidence: Evidence, check: Check) -> None:
+        self.evidence = evidence
+        self.findings = check(evidence)
+        self.verdicts = {(v.key, v.lane, v.metric): v for v in judge(evidence, self.findings)}
+
+
+class _Gate:
+    def __init__(self, evidence: Evidence, check: Check) -> None:
+        self.check = check
+        self.study = evidence.study
+        self.sides = {evidence.study.baseline: _Side(evidence, check)}
+        self.own = self.sides[evidence.study.baseline]
+        self.shelves = shelve(evidence.observations)
+
+    def side(self, baseline: str) -> _Side:
+        """The same blocks with another baseline."""
+        if baseline not in self.sides:
+            study = self.study.model_copy(update={"baseline": baseline})
+            self.sides[baseline] = _Side(dataclasses.replace(self.own.evidence, study=study), self.check)
+        return self.sides[baseline]
+
+    def outcomes(self, rule: Rule) -> Iterator[Outcome]:
+        cells = chosen(self.own.evidence, rule.cells)
+        if isinstance(rule, Clean):
+            yield self._clean(rule, cells)
+            return
+        known_lane(self.own.evidence, rule.lane)
+        if isinstance(rule, Absolute):
+            yield from (self._absolute(rule, cell) for cell in cells)
+            return
+        known_lane(self.own.evidence, rule.baseline)
+        yield from (self._compared(rule, cell) for cell in cells)
+
+    def _outcome(self, rule: Rule, cell: Cell, word: Word, seen: str, reason: str = "") -> Outcome:
+        return Outcome(rule, shown(self.own.evidence, cell), word, seen, "" if word == "met" else reason)
+
+    def _clean(self, rule: Clean, cells: Sequence[Cell]) -> Outcome:
+        keys = {cell.key for cell in cells}
+        found = [
+            f
+            for f in self.own.findings
+            if f.severity in _GRAVER[rule.severity] and (not f.cells or keys.intersection(f.cells))
+        ]
+        if not found:
+            return Outcome(rule, rule.cells, "met", "none")
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        return Outcome(rule, rule.cells, "not met", f"{len(found)} found", f"{found[0].message}{more}")
+
+    # --- a lane against another
+
+    def _compared(self, rule: Relative | Within, cell: Cell) -> Outcome:
+        metric = rule.metric or self.study.workloads[cell.workload].primary
+        if isinstance(rule, Relative):
+            _sensible(rule, metric)
+        side = self.side(rule.baseline)
+        v = side.verdicts.get((cell.key, rule.lane, metric))
+        if v is None:
+            return self._outcome(rule, cell, "refused", "no verdict", f"{METRICS[metric].title} is not to be had here")
+        seen = _seen(v, tie=isinstance(rule, Within))
+        if v.verdict == "refused":
+            return self._outcome(rule, cell, "refused", seen, v.notes[0] if v.notes else "see the findings")
+        if stain := _stain(side.findings, cell, (rule.lane, rule.baseline)):
+            return self._outcome(rule, cell, "refused", seen, stain)
+        if v.low is None or v.high is None or v.tie_low is None or v.tie_high is None:
+            return self._outcome(rule, cell, "not proven", seen, "; ".join(v.notes) or "there is no interval")
+        word, reason = _within(rule, v) if isinstance(rule, Within) else _relative(rule, v.low, v.high)
+        if isinstance(rule, Relative) and rule.block is not None and word != "not met":
+            word, reason, worst = self._blocks(rule, cell, v, word, reason)
+            seen = f"{seen}; {worst}" if worst else seen
+        if word == "not proven" and v.more_blocks:
+            reason += f"; {phrases.further([v.more_blocks])} may"
+        return self._outcome(rule, cell, word, seen, reason)
+
+    def _blocks(self, rule: Relative, cell: Cell, v: Verdict, word: Word, reason: str) -> tuple[Word, str, str]:
+        """What ``no block below`` makes of a rule whose interval gave ``word``; and the worst block in words."""
+        if not self.study.design.paired:
+            return "refused", "its trials form no blocks: the lanes ran at different times", ""
+        assert rule.block is not None  # noqa: S101 - the caller asked
+        seen = pair(self.shelves.get(cell.key, {}), rule.lane, rule.baseline, v.metric)
+        ratios = {row.block: row.lane.value / row.baseline.value for row in seen.rows}
+        block, worst = (min if rule.least else max)(ratios.items(), key=lambda item: item[1])
+        limit = rule.factor(rule.block)
+        told = f"the worst of {phrases.count(len(ratios), 'block')} is {phrases.change(worst)}"
+        if worst < limit if rule.least else worst > limit:
+            return "not met", f"block {block} is {phrases.change(worst)}", told
+        if seen.voided and word == "met":
+            return "not proven", f"{phrases.count(seen.voided, 'block')} without a figure may be any", told
+        return word, reason, told
+
+    # --- a lane by itself
+
+    def _absolute(self, rule: Absolute, cell: Cell) -> Outcome:
+        evidence, metric = self.own.evidence, METRICS[rule.metric]
+        if evidence.modelled or evidence.emulated:
+            what = "modelled" if evidence.modelled else "emulated"
+            return self._outcome(rule, cell, "refused", "", f"{what} figures are good for ratios, not as such")
+        if stain := _stain(self.own.findings, cell, (rule.lane,)):
+            return self._outcome(rule, cell, "refused", "", stain)
+        found = level_of(evidence, self.shelves.get(cell.key, {}), rule.lane, metric.name)
+        if isinstance(found, str):
+            return self._outcome(rule, cell, "refused", "", found)
+        if found.low is None or found.high is None:
+            return self._outcome(rule, cell, "not proven", metric.format(found.mean), "nothing is known of its spread")
+        seen = f"{metric.format(found.mean)} ({metric.format(found.low)} to {metric.format(found.high)})"
+        limit = rule.limit.value
+        word, reason = _against(
+            least=rule.least,
+            strict=len(rule.sign) == 1,
+            limit=limit,
+            low=found.low,
+            high=found.high,
+            named=metric.format(limit),
+        )
+        if rule.block is not None and word != "not met":
+            word, reason, worst = _levels(rule, found, word, reason)
+            seen = f"{seen}; {worst}"
+        return self._outcome(rule, cell, word, seen, reason)
+
+
+def _levels(rule: Absolute, found: Level, word: Word, reason: str) -> tuple[Word, str, str]:
+    assert rule.block is not None  # noqa: S101 - the caller asked
+    metric, limit = METRICS[rule.metric], rule.block.value
+    block, worst = (min if rule.least else max)(found.blocks.items(), key=lambda item: item[1])
+    told = f"the worst of {phrases.count(len(found.blocks), 'block')} is {metric.format(worst)}"
+    if worst < limit if rule.least else worst > limit:
+        return "not met", f"block {block} is {metric.format(worst)}", told
+    if found.failed and word == "met":
+        return "not proven", f"{phrases.count(found.failed, 'block')} without a figure may be any", told
+    return word, reason, told
+
+
+def _sensible(rule: Relative, metric: str) -> None:
+    """``>= 20 % over`` in a latency would be met by the worse lane: it is never what was meant."""
+    entry = METRICS[metric]
+    worse = "over" if entry.better < 0 else "under"
+    if rule.sign[0] == ">" and rule.side == worse:
+        other = "under" if worse == "over" else "over"
+        raise FairlaneError(
+            f"{entry.title} is better when it is {'lower' if entry.better < 0 else 'higher'}, and this asks for worse",
+            hint=f"write {other} in place of {worse}, turn the lanes round, or name another metric or cell",
+        )
+
+
+def _relative(rule: Relative, low: float, high: float) -> tuple[Word, str]:
+    limit = rule.factor(rule.percent)
+    return _against(
+        least=rule.least, strict=len(rule.sign) == 1, limit=limit, low=low, high=high, named=phrases.change(limit)
+    )
+
+
+def _against(*, least: bool, strict: bool, limit: float, low: float, high: float, named: str) -> tuple[Word, str]:
+    """Whether [low, high] lies on the right side of ``limit`` as a whole, or on the wrong one."""
+    near, far = (low, high) if least else (-high, -low)
+    edge = limit if least else -limit
+    if near > edge or (near == edge and not strict):
+        return "met", ""
+    if far < edge or (far == edge and strict):
+        return "not met", f"the whole interval lies {'below' if least else 'above'} {named}"
+    return "not proven", f"the interval reaches {'below' if least else 'above'} {named}"
+
+
+def _within(rule: Within, v: Verdict) -> tuple[Word, str]:
+    """Two one-sided tests, as the judge's own tie, against the rule's margin."""
+    assert v.tie_low is not None  # noqa: S101 - the caller looked
+    assert v.tie_high is not None  # noqa: S101
+    assert v.low is not None  # noqa: S101
+    assert v.high is not None  # noqa: S101
+    margin = v.margin if rule.percent is None else float(rule.percent) / 100
+    edge = 1 + margin
+    if 1 / edge < v.tie_low and v.tie_high < edge:
+        return "met", ""
+    if v.low > edge or v.high < 1 / edge:
+        return "not met", f"they differ by more than {phrases.share(margin)}"
+    interval = phrases.interval(v.tie_low, v.tie_high)
+    return "not proven", f"the tie test's interval, {interval}, is not within {phrases.share(margin)}"
+
+
+def _stain(findings: Sequence[Finding], cell: Cell, lanes: tuple[str, ...]) -> str:
+    """The first critical finding on the cell and one of the lanes."""
+    for f in findings:
+        here = not f.cells or cell.key in f.cells
+        if f.severity == "critical" and here and (not f.lanes or set(lanes) & set(f.lanes)):
+            return f"critical finding ({f.check}): {f.message}"
+    return ""
+
+
+def _seen(v: Verdict, *, tie: bool) -> str:
+    """The ratio with the interval that decides: the tie test's, or the verdict's."""
+    if v.ratio is None:
+        return "no figure"
+    if v.low is None:
+        return phrases.change(v.ratio)
+    interval = phrases.interval(v.tie_low, v.tie_high) if tie else phrases.interval(v.low, v.high)
+    return f"{phrases.change(v.ratio)} ({interval}, {phrases.count(v.blocks, 'block')})"

@@ -1,0 +1,196 @@
+"""Reads rules. One rule is one line; what is wrong gets one FairlaneError with the form that was meant. Pure.
+
+LANE >= X % over BASELINE [in METRIC] [on CELLS] [, no block below Y %]     also <=, >, <; under; "above" with <=
+LANE within X % of BASELINE [in METRIC] [on CELLS]
+LANE ties BASELINE [in METRIC] [on CELLS]
+METRIC of LANE <= QUANTITY [on CELLS] [, no block above QUANTITY]
+no critical finding [on CELLS] | no warning [on CELLS] | no finding [on CELLS]
+"""
+
+import re
+from decimal import Decimal
+
+from fairlane.errors import FairlaneError, nearest
+from fairlane.gate.rules import BANDWIDTHS, COUNTS, DURATIONS, Absolute, Clean, Quantity, Relative, Rule, Sign, Within
+from fairlane.metrics import METRICS
+
+LONGEST = 500
+"""Characters of a rule."""
+FORMS = (
+    "LANE >= 20 % over BASELINE [in METRIC] [on CELLS] [, no block below 10 %]",
+    "LANE within 5 % of BASELINE [in METRIC] [on CELLS]",
+    "LANE ties BASELINE [in METRIC] [on CELLS]",
+    "METRIC of LANE <= 2ms [on CELLS] [, no block above 3ms]",
+    "no critical finding [on CELLS]",
+)
+
+_NUMBER = r"\d{1,12}(?:\.\d{1,6})?"
+_NAME = r"[^\s,%<>=≤≥]{1,60}"
+_SIGN = r"(?P<sign>>=|<=|>|<|≥|≤|at\ least|at\ most|more\ than|less\ than)"
+_SIGNS: dict[str, Sign] = {
+    "≥": ">=", "at least": ">=", "≤": "<=", "at most": "<=", "more than": ">", "less than": "<",
+    ">=": ">=", "<=": "<=", ">": ">", "<": "<",
+}  # fmt: skip
+_IN = rf"(?:\ in\ (?P<metric>{_NAME}))?"
+_ON = r"(?:\ on\ (?P<cells>[^,]+?))?"
+
+
+def _form(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.VERBOSE | re.IGNORECASE | re.ASCII)
+
+
+_RELATIVE = _form(
+    rf"""(?P<lane>{_NAME})\ ?{_SIGN}\ ?(?P<percent>{_NUMBER})\ ?%\ (?P<side>over|under)\ (?P<baseline>{_NAME})
+    {_IN}{_ON}(?:\ ?,\ ?no\ block\ (?P<edge>below|above)\ (?P<block>{_NUMBER})\ ?%)?"""
+)
+_WITHIN = _form(
+    rf"""(?P<lane>{_NAME})\ (?:within\ (?P<percent>{_NUMBER})\ ?%\ of|ties)\ (?P<baseline>{_NAME}){_IN}{_ON}"""
+)
+_AMOUNT = rf"{_NUMBER}\ ?[A-Za-zµ/]{{0,5}}"
+_ABSOLUTE = _form(
+    rf"""(?P<metric>{_NAME})\ of\ (?P<lane>{_NAME})\ ?{_SIGN}\ ?(?P<limit>{_AMOUNT}){_ON}
+    (?:\ ?,\ ?no\ block\ (?P<edge>below|above)\ (?P<block>{_AMOUNT}))?"""
+)
+_CLEAN = _form(rf"""no\ (?P<what>critical\ findings?|warnings?|findings?){_ON}""")
+_QUANTITY = re.compile(rf"({_NUMBER}) ?(\S*)", re.ASCII)
+
+
+def parse(text: str) -> Rule:
+    """The rule written in ``text``. Raises FairlaneError, and nothing else, for anything that is none."""
+    shown = _printable(text[:LONGEST])
+    if len(text) > LONGEST:
+        raise FairlaneError(f"a rule of more than {LONGEST} characters: {shown[:60]} ...")
+    if not text.isprintable():
+        raise FairlaneError(f"a rule is one line of plain text: {shown}")
+    line = " ".join(text.split())
+    try:
+        for pattern, make in ((_CLEAN, _clean), (_RELATIVE, _relative), (_WITHIN, _within), (_ABSOLUTE, _absolute)):
+            if match := pattern.fullmatch(line):
+                return make(match)
+    except FairlaneError as error:
+        raise FairlaneError(f"{error.message}, in the rule: {shown}", hint=error.hint) from None
+    raise FairlaneError(f"not a rule: {shown or '(nothing)'}", hint=_meant(line))
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _meant(line: str) -> str:
+    """The form that ``line`` begins like."""
+    words = line.casefold().split()
+    form = (
+        FORMS[4] if words[:1] == ["no"]
+        else FORMS[3] if words[1:2] == ["of"]
+        else FORMS[1] if "within" in words
+        else FORMS[2] if "ties" in words
+        else FORMS[0] if "%" in line or "over" in words or "under" in words
+        else ""
+    )  # fmt: skip
+    return f"write {form}" if form else "write one of: " + "; ".join(FORMS)
+
+
+def _relative(match: re.Match[str]) -> Rule:
+    sign, side = _sign(match), match["side"].lower()
+    percent = Decimal(match["percent"])
+    metric = _metric(match["metric"]) if match["metric"] else ""
+    block = None if match["block"] is None else Decimal(match["block"])
+    if side == "under" and max(percent, block or 0) > 100:
+        raise FairlaneError("nothing is more than 100 % under", hint="a third of 300 is 66.7 % under it")
+    _edge(match, sign)
+    _different(match)
+    return Relative(
+        match["lane"], sign, percent, "over" if side == "over" else "under", match["baseline"], metric,
+        _cells(match), block,
+    )  # fmt: skip
+
+
+def _within(match: re.Match[str]) -> Rule:
+    _different(match)
+    percent = None if match["percent"] is None else Decimal(match["percent"])
+    if percent == 0:
+        raise FairlaneError("no interval lies within 0 %", hint="name the smallest difference that matters: 5 %")
+    metric = _metric(match["metric"]) if match["metric"] else ""
+    return Within(match["lane"], match["baseline"], percent, metric, _cells(match))
+
+
+def _absolute(match: re.Match[str]) -> Rule:
+    metric, sign = _metric(match["metric"]), _sign(match)
+    _edge(match, sign)
+    block = None if match["block"] is None else _quantity(match["block"], metric)
+    return Absolute(metric, match["lane"], sign, _quantity(match["limit"], metric), _cells(match), block)
+
+
+def _clean(match: re.Match[str]) -> Rule:
+    what = match["what"].lower()
+    return Clean("critical" if "critical" in what else "warning" if "warning" in what else "info", _cells(match))
+
+
+def _sign(match: re.Match[str]) -> Sign:
+    return _SIGNS[match["sign"].lower()]
+
+
+def _cells(match: re.Match[str]) -> str:
+    cells = (match["cells"] or "").strip()
+    if re.search(r"(^| )(in|on) ", f"{cells} "):
+        raise FairlaneError(
+            f"no cell is called {cells!r}", hint="the metric stands before the cells: in p99 on 4k randread"
+        )
+    return cells
+
+
+def _edge(match: re.Match[str], sign: Sign) -> None:
+    """``no block below`` goes with >=, ``above`` with <=: the other way round would never be broken."""
+    right = "below" if sign[0] == ">" else "above"
+    if match["edge"] and match["edge"].lower() != right:
+        raise FairlaneError(
+            f"'no block {match['edge'].lower()}' with {sign}", hint=f"with {sign} write: no block {right}"
+        )
+
+
+def _different(match: re.Match[str]) -> None:
+    if match["lane"] == match["baseline"]:
+        raise FairlaneError(f"{match['lane']} is compared with itself")
+
+
+def _metric(word: str) -> str:
+    """``p99`` is lat_p99, ``p99.9`` lat_p999. Raises FairlaneError with the nearest name."""
+    name = word.lower().replace(".", "")
+    for candidate in (name, f"lat_{name}"):
+        if candidate in METRICS:
+            return candidate
+    short = [n.removeprefix("lat_") for n in METRICS]
+    near = nearest(name, [*METRICS, *short])
+    raise FairlaneError(
+        f"unknown metric {word!r}", hint=f"did you mean {near}?" if near else f"metrics: {', '.join(METRICS)}"
+    )
+
+
+def _quantity(text: str, metric: str) -> Quantity:
+    """A quantity in a unit of ``metric``. Raises FairlaneError with the units it may have."""
+    units = {"ns": DURATIONS, "B/s": BANDWIDTHS}.get(METRICS[metric].unit, COUNTS)
+    match = _QUANTITY.fullmatch(text)
+    written = match[2].replace("µ", "u") if match else ""
+    unit = {"K": "k", "KB/s": "kB/s"}.get(written, written)  # m and M, b and B are different things, k and K are not
+    if match is None or unit not in units:
+        listed = ", ".join(u or "none" for u in units)
+        raise FairlaneError(f"{text!r} is no amount of {METRICS[metric].title}", hint=f"units of it: {listed}")
+    return Quantity(Decimal(match[1]), unit)
+
+
+def parse_file(text: str, where: str) -> tuple[Rule, ...]:
+    """The rules of a file: one per line; empty lines and what follows a ``#`` are passed over.
+
+    Raises FairlaneError with file and line for the first line that is no rule, and if there is none at all.
+    """
+    rules = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        rule = re.sub(r"(^|\s)#.*", "", line).strip()
+        if rule:
+            try:
+                rules.append(parse(rule))
+            except FairlaneError as error:
+                raise FairlaneError(error.message, hint=error.hint, where=f"{where}:{number}") from None
+    if not rules:
+        raise FairlaneError("no rule in the file", where=where, hint="one rule a line: " + FORMS[0])
+    return tuple(rules)
