@@ -62,7 +62,7 @@ class Live:
     def add(self, seen: Observation) -> tuple[Standing, ...]:
         """One more trial, in any order. Returns what it changed: nothing while its partner is missing or has failed."""
         cell = self._cells.get(seen.cell)
-        if cell is None:
+        if cell is None or not self._study.design.paired:  # trials apart have no blocks to watch
             return ()
         primary = self._study.workloads[cell.workload].primary
         reading = shelve([seen], [primary])[seen.cell][seen.lane][seen.block]

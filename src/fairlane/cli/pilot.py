@@ -1,0 +1,162 @@
+"""``fairlane pilot``: plan the real study from the spread of a short one."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlane.cli._click import Command
+from fairlane.cli._output import Format, format_option, print_json, print_rows
+from fairlane.errors import FairlaneError
+
+if TYPE_CHECKING:
+    from fairlane.records import Evidence
+    from fairlane.stats.pilot import Need
+
+
+def _share(ctx: click.Context, param: click.Parameter, given: str | None) -> float | None:  # noqa: ARG001
+    from fairlane.study.units import parse_share
+
+    if given is None:
+        return None
+    try:
+        value = parse_share(given)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if not 0 < value <= 1:
+        raise click.BadParameter("expected a share above 0 and up to 100%, such as 2%")
+    return value
+
+
+@click.command(
+    cls=Command,
+    examples="""
+        fairlane pilot runs/demo                       blocks for intervals as narrow as the margin
+        fairlane pilot runs/demo --half-width 2%       ... for +-2 %
+        fairlane pilot runs/demo --format json | jq .looks
+    """,
+)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--half-width", callback=_share, metavar="SHARE", help="Half width wanted.  [default: metric's margin]")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Blocks that run at one moment, where harmless.  [default: CPUs]"
+)
+@format_option
+def command(run: Path, half_width: float | None, jobs: int | None, output: Format) -> None:
+    """Say how many blocks a study like RUN needs, from the spread that RUN has shown.
+
+    RUN may be finished or not; all its blocks count. For every primary comparison: the spread of the paired ratio
+    between blocks, the blocks after which its interval is within the half width, and, because a short pilot knows its
+    spread badly, the blocks at the upper 90 % limit of the spread. The last lines go into the next study's file.
+    """
+    from fairlane.stats.pilot import needs
+    from fairlane.trial.load import load_run
+
+    evidence = load_run(run)
+    if not evidence.study.design.paired:
+        raise FairlaneError(
+            "the trials of this run are not paired: there are no blocks to plan",
+            where=str(run),
+            hint="run the lanes side by side as one study, a few blocks of it, and take that as the pilot",
+        )
+    told = _plan(evidence, needs(evidence, half_width), jobs or len(os.sched_getaffinity(0)))
+    if output == "json":
+        print_json(told)
+        return
+    print_rows([_readable(row) for row in told["cells"]], output)
+    for line in _advice(told):
+        click.echo(f"\n{line}")
+
+
+def _plan(evidence: "Evidence", found: tuple["Need", ...], jobs: int) -> dict[str, Any]:
+    """Everything as plain data; times in seconds, wall time without setting up."""
+    from fairlane.stats.pilot import level
+
+    study = evidence.study
+    workers = max(1, study.platform.workers(jobs))
+
+    def seconds(need: "Need", blocks: int | None) -> float | None:
+        trial = study.platform.wall_seconds(study.workloads[need.cell.workload].trial_seconds(need.cell))
+        return None if blocks is None else blocks * len(study.lanes) * trial / workers
+
+    cells = [
+        {
+            "workload": n.cell.workload,
+            "cell": n.cell.name,
+            "lane": n.lane,
+            "metric": n.metric,
+            "blocks": n.blocks,
+            "spread": n.sd,
+            "spread_upper": n.sd_upper,
+            "half_width": n.half_width,
+            "needed": n.needed,
+            "needed_upper": n.needed_upper,
+            "seconds": seconds(n, n.needed),
+            "seconds_upper": seconds(n, n.needed_upper),
+        }
+        for n in found
+    ]
+    return {
+        "level": level(study),
+        "cells": cells,
+        "looks": _most(cells, "needed"),
+        "looks_upper": _most(cells, "needed_upper"),
+        "seconds": _whole(study, _most(cells, "needed"), jobs),
+        "seconds_upper": _whole(study, _most(cells, "needed_upper"), jobs),
+    }
+
+
+def _most(cells: list[dict[str, Any]], key: str) -> list[int] | None:
+    """The looks that serve every cell; None: not known of one, or not to be had."""
+    wanted = [cell[key] for cell in cells]
+    return None if not wanted or None in wanted else [max(2, *wanted)]
+
+
+def _whole(study: Any, looks: list[int] | None, jobs: int) -> float | None:
+    from fairlane.study.plan import plan
+
+    if looks is None:
+        return None
+    design = study.design.model_copy(update={"looks": tuple(looks)})
+    return plan(study.model_copy(update={"design": design}), jobs).looks[-1].wall_seconds
+
+
+def _readable(row: dict[str, Any]) -> dict[str, Any]:
+    from fairlane.report.phrases import share
+    from fairlane.report.text import DASH, clean
+    from fairlane.study.plan import about
+
+    def number(key: str) -> str:
+        return DASH if row[key] is None else f"{row[key]:,}"
+
+    return {
+        "cell": clean(row["cell"]),
+        "lane": clean(row["lane"]),
+        "seen": row["blocks"],
+        "spread": DASH if row["spread"] is None else f"{100 * row['spread']:.2g} %",
+        "within": f"±{share(row['half_width'])}",
+        "blocks": number("needed"),
+        "at most": number("needed_upper"),
+        "time": DASH if row["seconds"] is None else about(row["seconds"]),
+    }
+
+
+def _advice(told: dict[str, Any]) -> list[str]:
+    from fairlane.report.phrases import coverage
+    from fairlane.study.plan import about
+
+    if told["looks"] is None:
+        return [
+            "No number of blocks can be told for all of them: fewer than 2 blocks count, the figures are counted in "
+            "steps coarser than the half width, or the spread is too large."
+        ]
+    surely = (
+        f"{told['looks_upper'][0]:,} (about {about(told['seconds_upper'])})" if told["looks_upper"] else "no number"
+    )
+    return [
+        f"Intervals of {coverage(told['level'])} each, so that all primary comparisons hold together. At the spread "
+        f"seen {told['looks'][0]:,} blocks do (about {about(told['seconds'])}); at its upper 90 % limit {surely}. "
+        "A fixed number, in the study:",
+        f"design:\n  looks: {told['looks']}",
+    ]

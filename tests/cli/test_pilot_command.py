@@ -1,0 +1,83 @@
+"""``fairlane pilot`` on real runs of the fake platform."""
+
+import json
+import shutil
+
+import pytest
+
+from fairlane.cli.main import run
+from fairlane.errors import Exit
+from fairlane.stats.effects import blocks_needed
+from fairlane.study.load import parse_study
+
+STUDY = """\
+name: small
+platform: {kind: fake, noise: {sd: 2%}, pace: 1ms}
+lanes: {a: {transport: iscsi}, b: {transport: iscsi}, c: {transport: nvme_tcp}}
+baseline: a
+workloads: {main: {kind: fio, rw: [randread], bs: [4k], iodepth: [1, 16], runtime: 1s}}
+design: {seed: 3, looks: [5]}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("pilots")
+    (place / "study.yaml").write_text(STUDY)
+    assert run(["run", str(place / "study.yaml"), "--out", str(place / "done")]) == Exit.OK
+    return place / "done"
+
+
+def told(capsys, *args):
+    capsys.readouterr()
+    assert run(["pilot", *map(str, args), "--format", "json"]) == Exit.OK
+    return json.loads(capsys.readouterr().out)
+
+
+def test_every_primary_comparison_has_its_number(folder, capsys):
+    plan = told(capsys, folder, "--half-width", "2%", "--jobs", "1")
+    assert [(c["cell"], c["lane"]) for c in plan["cells"]] == [
+        (f"4k randread qd{depth}", lane) for depth in (1, 16) for lane in "bc"
+    ]
+    assert plan["level"] == pytest.approx(0.05 / 4)
+    for cell in plan["cells"]:
+        assert cell["blocks"] == 5
+        assert cell["needed"] < cell["needed_upper"]
+        assert cell["needed"] == blocks_needed(cell["spread"], 0.0198026, plan["level"])
+        assert cell["seconds"] == pytest.approx(cell["needed"] * 3 * 0.006)  # blocks, lanes, one trial of the platform
+    assert plan["looks"] == [max(c["needed"] for c in plan["cells"])]
+    assert plan["seconds"] == pytest.approx(plan["looks"][0] * 2 * 3 * 0.006)
+
+
+def test_the_last_lines_are_a_design_that_a_study_takes(folder, capsys):
+    capsys.readouterr()
+    assert run(["pilot", str(folder)]) == Exit.OK
+    out = capsys.readouterr().out
+    design = out[out.index("design:") :]
+    study = parse_study(STUDY[: STUDY.index("design:")] + design, "advised.yaml")
+    assert study.design.looks == tuple(told(capsys, folder)["looks"])
+
+
+def test_an_unfinished_run_will_do(folder, tmp_path, capsys):
+    shutil.copytree(folder, tmp_path / "half")
+    journal = tmp_path / "half" / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[:20]))
+    plan = told(capsys, tmp_path / "half")
+    assert {c["blocks"] for c in plan["cells"]} <= {2, 3, 4}
+    journal.write_text("".join(lines[:4]))
+    assert told(capsys, tmp_path / "half")["looks"] is None
+    assert run(["pilot", str(tmp_path / "half")]) == Exit.OK
+    assert "No number of blocks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("bad", ["0%", "200", "x", "-1%", "150%"])
+def test_a_bad_half_width_is_a_usage_error(folder, bad):
+    assert run(["pilot", str(folder), f"--half-width={bad}"]) == Exit.USAGE
+
+
+def test_trials_that_ran_apart_have_no_blocks(tmp_path, capsys):
+    (tmp_path / "study.yaml").write_text(STUDY.replace("looks: [5]", "looks: [2], paired: false"))
+    run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "apart")])
+    assert run(["pilot", str(tmp_path / "apart")]) == Exit.USER_ERROR
+    assert "not paired" in capsys.readouterr().err
