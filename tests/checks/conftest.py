@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fairlane import registry
-from fairlane.records import Evidence, Finding, Observation
+from fairlane.records import Evidence, Figures, Finding, Observation
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
 
@@ -57,3 +57,47 @@ def build() -> Build:
 @pytest.fixture
 def run_check() -> RunCheck:
     return lambda name, evidence: list(registry.load("checks", name).check(evidence))
+
+
+BESIDE = """\
+name: beside
+platform: {{kind: fake}}
+baseline: sound
+lanes:
+  sound: {{transport: local{lane}}}
+  odd: {{transport: local{lane}}}
+workloads:
+  main: {{kind: fio, runtime: 1s, {workload}}}
+design: {{looks: [6]{design}}}
+"""
+Beside = Callable[..., Evidence]
+
+
+@pytest.fixture
+def beside() -> Beside:
+    """``beside(odd, sound, workload=, lane=, design=, blocks=, **fields)``: a run of one cell, in which every trial of
+    the lane ``odd`` has the figures ``odd`` and every trial of the baseline ``sound`` has the figures ``sound``."""
+
+    def make(
+        odd: Figures,
+        sound: Figures,
+        workload: str = "rw: [randread]",
+        *,
+        lane: str = "",
+        design: str = "",
+        blocks: int = 1,
+        **fields: object,
+    ) -> Evidence:
+        text = BESIDE.format(workload=workload, lane=lane, design=design)
+        study = parse_study(text, "beside.yaml")
+        planned = schedule(study, 6)[:blocks]
+        seen = [
+            Observation(b.cell.key, b.index, name, at, "", f.metrics, f.histograms, f.context, f.steps)
+            for b in planned
+            for at, name in enumerate(b.order)
+            for f in [odd if name == "odd" else sound]
+        ]
+        made = Evidence("r", study, text, 1, planned, tuple(seen), {}, {})
+        return replace(made, **fields)  # type: ignore[arg-type]
+
+    return make

@@ -38,6 +38,22 @@ def test_each_counter_is_read(was: str, now: str, told: dict[str, int]) -> None:
     )
 
 
+def carried(**interfaces: tuple[int, int]) -> str:
+    """``lo=(received, sent)``, as grep prints the counters."""
+    return "".join(
+        f"/sys/class/net/{name}/statistics/rx_bytes:{rx}\n/sys/class/net/{name}/statistics/tx_bytes:{tx}\n"
+        for name, (rx, tx) in interfaces.items()
+    )
+
+
+def test_the_busiest_interface_is_the_link() -> None:
+    """A bond counts again what its members carried."""
+    first = carried(bond0=(1000, 500), eth0=(600, 100), eth1=(400, 400), eth2=(5, 5))
+    then = carried(bond0=(9000, 900), eth0=(8000, 100), eth1=(1000, 800), eth3=(10**9, 10**9))
+    assert lost(first, then) == {"rx_bytes": 8000, "tx_bytes": 400}
+    assert lost(then, first) == {"rx_bytes": 0, "tx_bytes": 0}
+
+
 def test_what_was_not_counted_is_not_told_as_none() -> None:
     snmp = "".join(line + "\n" for line in AFTER.splitlines() if line.startswith("/proc/net/snmp"))
     assert lost(snmp, snmp) == {"retransmits": 0}

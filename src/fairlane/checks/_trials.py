@@ -94,11 +94,12 @@ class Trial:
 
     @property
     def fleet(self) -> tuple[float, bool]:
-        """Machines under load together, and whether that is known. One, where nothing is known."""
-        if known := self.parameter("fleet"):
-            return known, True
-        told = len(mappings(self.seen.context, "vms"))
-        return (float(told), True) if told else (1.0, False)
+        """Machines under load together, and whether that is known: as many as the trial tells of, or as the study says.
+        One, where nothing is known."""
+        if told := len(mappings(self.seen.context, "vms")):
+            return float(told), True
+        known = self.parameter("fleet")
+        return (known, True) if known else (1.0, False)
 
     @property
     def in_flight(self) -> float | None:

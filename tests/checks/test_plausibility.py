@@ -1,0 +1,527 @@
+"""Each check of single trials: the figures that it is for, the figures just short of them, and what it says.
+
+Real fio makes the cases in ``test_real_fio.py``; here are the edges, and what this machine cannot make."""
+
+import math
+
+import pytest
+from scipy.stats import linregress
+
+from fairlane.checks.drift import trend
+from fairlane.checks.unsteady import PLUGIN as UNSTEADY
+from fairlane.records import Figures
+from fairlane.stats.judge import judge
+
+KEY = "main.4k-randread-qd1"
+
+
+def figures(metrics=None, histograms=None, **context):
+    return Figures({"iops": 1000.0} if metrics is None else metrics, histograms or {}, context)
+
+
+def counted(reads, writes, **more):
+    return figures(load={"ios": {"read": reads, "write": writes}, **more})
+
+
+FINE = figures()
+
+
+@pytest.fixture
+def told(beside, run_check):
+    """``told(check, odd, sound=, ...)``: the findings, after making sure that none is about the lane ``sound``."""
+
+    def find(check, odd, sound=FINE, workload="rw: [randread]", **keys):
+        found = run_check(check, beside(odd, sound, workload, **keys))
+        assert {lane for f in found for lane in f.lanes} <= {"odd"}
+        assert all(f.cells and f.evidence and f.check == check for f in found)
+        return [(f.severity, f.message) for f in found]
+
+    return find
+
+
+# --- achieved_mix
+
+MIX = "rw: [randrw], rwmixread: [70]"
+
+
+def test_seventy_thirty_that_ran_half_and_half(told):
+    ((severity, message),) = told("achieved_mix", counted(29_995, 29_994), counted(41_900, 18_100), MIX)
+    assert severity == "critical"
+    assert "asked for 70/30 reads and writes, ran 50/50" in message
+    assert "a rate cap that holds for each direction does that" in message
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "odd"), [(67, 33, 0), (6700, 3300, 0), (6620, 3380, 0), (6600, 3400, 1), (66_000, 34_000, 1)]
+)
+def test_a_mix_is_off_beyond_two_points_and_noise(told, reads, writes, odd):
+    assert len(told("achieved_mix", counted(reads, writes), counted(70, 30), MIX)) == odd
+
+
+def test_a_load_that_only_reads_has_no_writes(told):
+    ((_, message),) = told("achieved_mix", counted(900, 100), counted(900, 0))
+    assert "asked for 100/0 reads and writes, ran 90/10" in message
+    assert "rate cap" not in message
+
+
+# --- above_cap
+
+
+def test_the_tier_of_500_that_scored_989(told):
+    """Study 003's NFS low tier: read and write jobs that ran one after the other were added up."""
+    odd, sound = figures({"iops": 989.0}), figures({"iops": 509.0})
+    ((severity, message),) = told("above_cap", odd, sound, lane=", cap_iops: 500")
+    assert severity == "critical"
+    assert "989 IOPS from a tier that is limited to 500, 1.98 times as much" in message
+    assert "as if two jobs under the cap had been added up" in message
+
+
+def test_a_cap_on_bandwidth(told):
+    odd, sound = figures({"bw": 64.0 * 2**20}), figures({"bw": 50.5 * 2**20})
+    ((_, message),) = told("above_cap", odd, sound, lane=", cap_mibs: 50")
+    assert "64 MiB/s from a tier that is limited to 50, 1.28 times as much" in message
+    assert "added up" not in message
+
+
+def test_steps_of_counting_are_no_excess(told):
+    short = Figures({"iops": 540.0}, steps={"iops": 0.1})
+    assert told("above_cap", short, lane=", cap_iops: 500", sound=figures({"iops": 1.0})) == []
+
+
+# --- added_up
+
+
+def part(name, start, end, **more):
+    return {"name": name, "ios": 100, "start_ms": start, "end_ms": end, **more}
+
+
+TOGETHER = counted(1, 0, parts=[part("a", 0, 1000, group=0), part("b", 20, 1020, group=1, stonewall=True)])
+
+
+def test_jobs_one_after_the_other(told):
+    odd = counted(1, 0, parts=[part("read", 0, 1000), part("write", 1000, 2000)])
+    ((severity, message),) = told("added_up", odd, TOGETHER)
+    assert severity == "critical"
+    assert "one figure holds 2 jobs, of which read and write never ran together" in message
+
+
+@pytest.mark.parametrize(("stonewall", "odd"), [(True, 1), (False, 0)])
+def test_groups_that_fio_kept_apart(told, stonewall, odd):
+    """fio before 3.34 does not tell when a job began: then its groups tell, which a job with stonewall opens."""
+    jobs = [
+        {"name": "r", "ios": 5, "group": 0, "stonewall": True},
+        {"name": "w", "ios": 5, "group": 1, "stonewall": stonewall},
+    ]
+    assert len(told("added_up", counted(5, 5, parts=jobs), TOGETHER)) == odd
+    idle = [jobs[0], {**jobs[1], "ios": 0}]
+    assert told("added_up", counted(5, 0, parts=idle), TOGETHER) == []
+
+
+def test_a_figure_that_is_defined_as_a_sum(told):
+    odd = figures(conditions={"metric_definition": "sum of the read job and the write job"})
+    sound = figures(conditions={"metric_definition": "one mixed job"})
+    ((severity, message),) = told("added_up", odd, sound)
+    assert severity == "critical"
+    assert "sum of the read job and the write job" in message
+
+
+# --- bandwidth
+
+
+@pytest.mark.parametrize(
+    ("bw", "told_of"),
+    [(4_096_000 * 1.019, None), (4_096_000 * 1.021, "not what it says"), (4_096_000 * 1.0486, "between MB and MiB"),
+     (4_096_000 / 8, "between bits and bytes"), (4_096_000 / 2, "two directions")],
+)  # fmt: skip
+def test_bandwidth_is_iops_times_block_size(told, bw, told_of):
+    found = told("bandwidth", figures({"iops": 1000.0, "bw": bw}), figures({"iops": 10.0, "bw": 40_960.0}))
+    assert [severity for severity, _ in found] == (["critical"] if told_of else [])
+    assert not told_of or told_of in found[0][1]
+
+
+# --- littles_law
+
+
+def loop(in_flight, **context):
+    return figures({"iops": 1000.0, "lat_mean": in_flight * 1e6}, load={"runtime_ms": 60_000}, **context)
+
+
+DEPTH = "iodepth: [16], numjobs: [2]"
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "severity"), [(32, None), (30.5, None), (30.2, "warning"), (33.5, None), (33.7, "critical")]
+)
+def test_rate_times_latency_is_the_depth(told, in_flight, severity):
+    found = told("littles_law", loop(in_flight), loop(32), DEPTH)
+    assert [s for s, _ in found] == ([severity] if severity else [])
+
+
+def test_a_fleet_multiplies_the_depth(told):
+    vms = [{"name": f"vm{i}", "iops": 100.0} for i in range(10)]
+    assert told("littles_law", loop(320, vms=vms), loop(32), DEPTH) == []
+    ((_, message),) = told("littles_law", loop(32, vms=vms), loop(32), DEPTH)
+    assert "32 I/Os in flight where 320 were asked for" in message
+
+
+@pytest.mark.parametrize("keys", ["iodepth: [16], rate_iops: [1000]", "iodepth: [1], engine: psync"])
+def test_a_loop_that_is_paced_and_one_without_depth(told, keys):
+    assert told("littles_law", loop(1 if "psync" in keys else 4), loop(1), keys) == []
+
+
+def test_under_the_virtual_clock_the_generator_is_part_of_the_model(told):
+    ((severity, _),) = told("littles_law", loop(20), loop(32), DEPTH, modelled=True)
+    assert severity == "info"
+
+
+def test_the_ends_of_a_short_trial_are_allowed_for(told):
+    short = figures({"iops": 1000.0, "lat_mean": 34e6}, load={"runtime_ms": 100})  # 32 of its 100 I/Os were in flight
+    assert told("littles_law", short, loop(32), DEPTH) == []
+
+
+# --- missing_percentile
+
+
+PERCENTILES = {"iops": 1.0, "lat_mean": 150.0, "lat_p50": 100.0, "lat_p95": 200.0, "lat_p99": 300.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "severity", "says"),
+    [
+        ({"lat_p99": 0.0}, "warning", "p99 latency is 0"),
+        ({"lat_p95": 90.0}, "critical", "p50 latency (100 ns) is above p95 latency (90 ns)"),
+        ({"lat_p50": 1e6}, "critical", "p50 latency (1 ms) is above p95 latency (200 ns)"),
+        ({"lat_p99": None}, "warning", "p99 latency is missing where other trials of the same cell have it"),
+        ({"lat_p95": 100.0}, None, ""),
+    ],
+)
+def test_percentiles_that_are_none(told, change, severity, says):
+    odd = {name: value for name, value in (PERCENTILES | change).items() if value is not None}
+    found = told("missing_percentile", figures(odd), figures(PERCENTILES))
+    assert [s for s, _ in found] == ([severity] if severity else [])
+    assert not says or says in found[0][1]
+
+
+@pytest.mark.parametrize(("mean", "odd"), [(100_000, 0), (402_000, 0), (420_000, 1), (90_000, 1)])
+def test_a_mean_lies_among_the_latencies(told, mean, odd):
+    bins = {"read.lat": {100_000: 900, 400_000: 100}}
+    found = told("missing_percentile", figures({"lat_mean": float(mean)}, bins), figures({"lat_mean": 130_000.0}, bins))
+    assert [s for s, _ in found] == ["critical"] * odd
+
+
+def test_a_histogram_too_short_for_a_percentile_is_no_flaw(told):
+    assert told("missing_percentile", figures({"iops": 1.0}, {"read.lat": {100: 5}}), figures(PERCENTILES)) == []
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"load": {"percentiles_of": "averaged over directions"}},
+        {"load": {"percentiles_of": {"averaged": "directions"}}},
+        {"conditions": {"metric_definition": "p99, averaged over read and write"}},
+    ],
+)
+def test_averaged_percentiles(told, context):
+    ((severity, message),) = told("missing_percentile", figures(PERCENTILES, **context), figures(PERCENTILES))
+    assert severity == "warning"
+    assert "percentiles are averaged" in message
+
+
+# --- unwritten_space
+
+SPARSE = "prefill: false, size: 1g"
+
+
+def on(allocated, **more):
+    return figures(medium={"allocated_bytes": allocated, **more})
+
+
+def test_reads_of_what_was_never_written(told):
+    ((severity, message),) = told("unwritten_space", on(2**28), on(2**30), SPARSE)
+    assert severity == "critical"
+    assert "only 256 MiB of the 1 GiB in use had ever been written" in message
+    assert "served as zeros" in message
+
+
+def test_first_writes_pay_for_their_allocation(told):
+    ((severity, message),) = told("unwritten_space", on(0), on(2**30), "rw: [randwrite], " + SPARSE)
+    assert severity == "critical"
+    assert "pay for their allocation once" in message
+
+
+@pytest.mark.parametrize(("rw", "severity"), [("randread", "critical"), ("randwrite", "warning"), ("rw", "critical")])
+def test_no_prefill(told, rw, severity):
+    ((found, message),) = told("unwritten_space", FINE, on(2**30), f"rw: [{rw}], {SPARSE}")
+    assert found == severity
+    assert "prefill: false" in message
+
+
+def test_a_medium_that_serves_all_alike(told):
+    alike = figures(medium={"unwritten_reads": "same"})
+    assert told("unwritten_space", alike, alike, SPARSE) == []
+    lab = {"platform": {"medium.kind": "null_blk", "medium.memory_backed": "0"}}
+    assert told("unwritten_space", FINE, FINE, SPARSE, description=lab) == []
+
+
+def test_a_database_wrote_what_it_reads(told):
+    base = {"tps": 100.0}
+    assert told("unwritten_space", figures(base), figures(base), SPARSE) == []
+
+
+# --- cache_served
+
+
+def disk(reads, bytes_, direct=True, **more):
+    load = {"ios": {"read": 1000, "write": 0}, "bytes": {"read": 4_096_000, "write": 0}, "runtime_ms": 1000}
+    return figures(
+        load=load, disk={"reads": reads, "read_bytes": bytes_, "writes": 3, **more}, conditions={"direct": direct}
+    )
+
+
+SEEN = disk(1000, 4_096_000)
+
+
+@pytest.mark.parametrize(("bytes_", "odd"), [(0, 1), (3_800_000, 1), (3_900_000, 0), (4_500_000, 0)])
+def test_reads_that_the_disk_never_saw(told, bytes_, odd):
+    found = told("cache_served", disk(1000, bytes_), SEEN)
+    assert [s for s, _ in found] == ["critical"] * odd
+
+
+def test_reads_that_the_kernel_merged_are_seen(told):
+    load = {"ios": {"read": 1000}, "runtime_ms": 1000}
+    merged = figures(load=load, disk={"reads": 250, "read_merges": 750})
+    assert told("cache_served", merged, SEEN) == []
+    assert len(told("cache_served", figures(load=load, disk={"reads": 250, "read_merges": 0}), SEEN)) == 1
+
+
+def test_read_ahead_is_for_information(told):
+    ((severity, message),) = told("cache_served", disk(1000, 8_192_000), SEEN, "rw: [read], ramp: 100ms")
+    assert severity == "info"
+    assert "read-ahead" in message
+    assert told("cache_served", disk(1100, 4_505_600), SEEN, "rw: [read], ramp: 100ms") == []
+
+
+def test_indirect_io_is_told(told):
+    ((severity, message),) = told("cache_served", disk(1000, 4_096_000, direct=False), SEEN)
+    assert severity == "warning"
+    assert "page cache" in message
+
+
+# --- link_bound
+
+LINK = ", conditions: {link_speed: 1gbit}"
+
+
+@pytest.mark.parametrize(
+    ("bw", "says"), [(100e6, None), (117.6e6, "you measured the wire"), (130e6, "more than it carries")]
+)
+def test_a_full_link(told, bw, says):
+    """117.6 MB/s is all that TCP carries over Gigabit Ethernet with ordinary packets: 1448 of 1538 bytes."""
+    found = told("link_bound", figures({"bw": bw}), figures({"bw": 90e6}), lane=LINK)
+    assert [severity for severity, _ in found] == (["warning"] if says else [])
+    assert not says or says in found[0][1]
+
+
+def test_a_link_is_full_in_one_direction(told):
+    def both(ways):
+        return figures({"bw": 160e6}, load={"bytes": ways})
+
+    assert told("link_bound", both({"read": 5, "write": 5}), FINE, lane=LINK) == []
+    assert len(told("link_bound", both({"read": 3, "write": 1}), FINE, lane=LINK)) == 1
+
+
+def test_small_ios_fill_a_link_with_headers(told):
+    odd = figures({"bw": 60e6}, load={"runtime_ms": 1000}, net={"rx_bytes": 121_000_000, "tx_bytes": 5})
+    ((severity, _),) = told("link_bound", odd, FINE, "ramp: 0s", lane=LINK)
+    assert severity == "warning"
+
+
+# --- cpu_bound
+
+
+@pytest.mark.parametrize(
+    ("machine", "says"),
+    [
+        ({"busy": 0.96, "cpus": 4}, ["CPUs were 96 % busy"]),
+        ({"busy": 0.94}, []),
+        ({"busy": 0.90, "steal": 0.06}, ["CPUs were 90 % busy", "took 6.0 %"]),
+        ({"busy": 0.5, "steal": 0.019}, []),
+        ({"busy": 0.8, "window_ms": 1200}, ["CPUs were 96 % busy"]),  # of a load of 1 s
+    ],
+)
+def test_a_machine_at_its_limit(told, machine, says):
+    found = told("cpu_bound", figures(machine=machine), figures(machine={"busy": 0.2}))
+    assert len(found) == len(says)
+    for (severity, message), text in zip(found, says, strict=True):
+        assert severity == "warning"
+        assert text in message.replace("%", " %").replace("  %", " %")
+
+
+def test_the_models_only_core_is_no_finding(told):
+    busy = figures(machine={"busy": 1.0})
+    assert told("cpu_bound", busy, busy, modelled=True) == []
+
+
+# --- unsteady
+
+
+def series(values):
+    return figures(load={"series": {"interval_ms": 1000, "iops": values}})
+
+
+def wobble(i):
+    return 1 + 0.02 * (-1) ** i
+
+
+CALM = series([1000 * wobble(i) for i in range(60)])
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ([1000 * (1 - i / 300) for i in range(60)], "moved by -14% from the first to the last third"),
+        ([1000 * (1 - i / 900) for i in range(60)], None),  # 5 % over the window
+        ([1000 * wobble(i) * (0.75 if 24 <= i < 36 else 1) for i in range(60)], "fifths of the trial range from 750"),
+        ([1000 + 900 * (-1) ** i for i in range(60)], None),  # scatter, not a trend
+        ([1000, 500] * 4, None),  # eight samples say nothing of rounds
+        ([0] * 60, None),
+    ],
+)
+def test_a_trial_that_did_not_settle(told, values, says):
+    found = told("unsteady", series(values), CALM)
+    assert [severity for severity, _ in found] == (["warning"] if says else [])
+    assert not says or says in found[0][1]
+
+
+def test_without_a_series_the_tools_own_deviation_tells(told):
+    def scattered(sd):
+        return counted(1, 0, samples={"read": {"count": 120, "mean": 1000.0, "stddev": sd}})
+
+    ((_, message),) = told("unsteady", scattered(400.0), scattered(150.0))
+    assert "varied by 40%" in message
+
+
+def test_one_unsteady_trial_of_many_is_the_spreads_to_tell(beside):
+    made = beside(CALM, CALM, blocks=6)
+    ramp = series([1000 * (1 - i / 300) for i in range(60)])
+    first = tuple(
+        obs if obs.block or obs.lane == "sound" else type(obs)(**{**vars(obs), "context": ramp.context})
+        for obs in made.observations
+    )
+    assert list(UNSTEADY.check(type(made)(**{**vars(made), "observations": first}))) == []
+
+
+# --- uneven_vms
+
+
+def fleet(*iops):
+    return figures(vms=[{"name": f"vm{i}", "iops": float(x), "start_ms": 0} for i, x in enumerate(iops)])
+
+
+@pytest.mark.parametrize(
+    ("iops", "says"),
+    [
+        ((1000, 1050, 990), None),
+        ((1000, 1050, 600), "range from 600 (vm2) to 1,050 (vm1)"),
+        ((1000, 1010, 1005, 800, 805, 803), "two groups, 3 at 800-805 IOPS and 3 at 1,000-1,010"),
+        ((5, 9), None),  # a second each: that is chance
+        ((1000,), None),
+    ],
+)
+def test_machines_that_did_not_get_the_same(told, iops, says):
+    found = told("uneven_vms", fleet(*iops), fleet(1, 1))
+    assert [severity for severity, _ in found] == (["warning"] if says else [])
+    assert not says or says in found[0][1]
+
+
+# --- late_starters
+
+
+def starting(*starts, runtime=60_000):
+    vms = [{"name": f"vm{i}", "iops": 1.0, "start_ms": s} for i, s in enumerate(starts)]
+    return figures(load={"runtime_ms": runtime}, vms=vms)
+
+
+@pytest.mark.parametrize(
+    ("starts", "severity"),
+    [
+        ((0, 500), None),
+        ((0, 601), "warning"),
+        ((0, 30_000), "critical"),  # study 003: up to 30 s apart
+        ((1.7953e12, 1.7953e12 + 601), "warning"),  # Unix time
+    ],
+)
+def test_machines_that_started_apart(told, starts, severity):
+    found = told("late_starters", starting(*starts), starting(0, 1))
+    assert [s for s, _ in found] == ([severity] if severity else [])
+    assert not severity or "vm1 started" in found[0][1]
+
+
+def test_a_second_is_late_however_long_the_trial(told):
+    assert len(told("late_starters", starting(0, 1100, runtime=300_000), starting(0, 900, runtime=300_000))) == 1
+
+
+def test_jobs_that_stopped_early(told):
+    odd = counted(1, 0, runtime_ms=60_000, runtime_ms_min=40_000)
+    ((severity, message),) = told("late_starters", odd, counted(1, 0, runtime_ms=60_000, runtime_ms_min=59_500))
+    assert severity == "critical"
+    assert "a job ran for 40 s of the 60 s" in message
+
+
+def test_jobs_meant_to_follow_each_other_are_not_late(told):
+    jobs = [part("r", 0, 1000, group=0), part("w", 1000, 2000, group=1, stonewall=True)]
+    assert told("late_starters", counted(1, 1, runtime_ms=1000, parts=jobs)) == []
+
+
+# --- overrun
+
+RATE = "rate_iops: [500], iodepth: [32], numjobs: [2]"
+
+
+@pytest.mark.parametrize(("primary", "severity"), [("iops", "warning"), ("lat_p99", "critical")])
+def test_a_point_that_did_not_reach_its_rate(told, primary, severity):
+    odd, sound = figures({"iops": 985.0}), figures({"iops": 991.0})
+    ((found, message),) = told("overrun", odd, sound, f"{RATE}, primary: {primary}")
+    assert found == severity
+    assert "985 of the 1,000 IOPS asked for" in message
+
+
+# --- drift
+
+
+def test_a_lane_that_wears_out(build, run_check):
+    def change(o):
+        falls = 0.97**o.block if o.lane == "new" and o.cell == KEY else 1
+        return type(o)(**{**vars(o), "metrics": {"iops": o.metrics["iops"] * falls}})
+
+    (found,) = run_check("drift", build(change))
+    assert (found.severity, found.cells, found.lanes) == ("warning", (KEY,), ("new",))
+    assert "moved by -28" in found.message
+    alone = build(change)
+    study = alone.study.model_copy(update={"design": alone.study.design.model_copy(update={"paired": False})})
+    (found,) = run_check("drift", type(alone)(**{**vars(alone), "study": study}))
+    assert found.severity == "critical"
+
+
+def test_trend_against_the_textbook():
+    """y = 100 exp(0.1 x) with a zigzag of 0.01: slope and p by scipy.linregress."""
+    values = {b: 100 * math.exp(0.1 * b + 0.01 * (-1) ** b) for b in (0, 1, 2, 4, 5, 7, 8)}
+    line = linregress(list(values), [math.log(v) for v in values.values()])
+    found = trend(values)
+    assert found is not None
+    assert found.p == pytest.approx(line.pvalue, rel=1e-6)
+    assert found.change == pytest.approx(math.expm1(line.slope * 8))
+    flat = trend(dict.fromkeys(range(6), 5.0))
+    assert flat is not None
+    assert flat.p == 1.0
+    assert trend({b: 5.0 + b for b in range(5)}) is None
+
+
+# --- what findings do
+
+
+def test_a_critical_finding_takes_the_headline_of_its_cell(beside, run_check):
+    made = beside(figures({"iops": 989.0}), figures({"iops": 500.0}), lane=", cap_iops: 500", blocks=6)
+    found = run_check("above_cap", made)
+    assert [v.headline for v in judge(made, found) if v.primary] == [False]
+    assert found[0].evidence[KEY]["trials"] == found[0].evidence[KEY]["of"] == 6

@@ -1,0 +1,240 @@
+"""Cases made by real fio on a file of this machine: each is found by its check, and its sound twin is not.
+
+Short jobs on a 16 MiB file in a temporary folder; the disk's counters are read by the probe that reads them in a guest.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from fairlane.formats.fio_json import figures
+from fairlane.probes.disk import PLUGIN as DISK
+from fairlane.probes.machine import PLUGIN as MACHINE
+from fairlane.records import Figures
+
+if not shutil.which("fio"):
+    pytest.skip("fio is not installed: run make setup", allow_module_level=True)
+
+SIZE = 16 * 2**20
+COMMON = ("--output-format=json+", "--lat_percentiles=1", "--clat_percentiles=1", "--slat_percentiles=1",
+          "--randrepeat=0", "--norandommap", "--time_based", "--thinktime=0")  # fmt: skip
+DIRECT = ("--direct=1", "--ioengine=libaio", "--iodepth=4")
+
+
+@dataclass
+class Bench:
+    """A folder with a file that was written, ``full``, and one that was not, ``sparse``."""
+
+    folder: Path
+    device: str
+
+    def fio(self, *options: str, runtime_ms: int = 300, first: bool = False) -> Figures:
+        """What fio says of one run, and what the disk below the folder counted meanwhile. ``first``: before all else
+        that this machine has to do."""
+        out = self.folder / "out.json"
+        command = [
+            *(["nice", "-n", "-20"] if first else []),
+            "fio",
+            *COMMON,
+            f"--runtime={runtime_ms}ms",
+            f"--output={out}",
+            *options,
+        ]
+        before = self.snapshot(DISK.capture)
+        subprocess.run(command, cwd=self.folder, check=True, capture_output=True, timeout=60)
+        after = self.snapshot(DISK.capture)
+        seen = figures(out.read_bytes())
+        # counted by the probe, as in a guest, not by fio
+        told = {key: value for key, value in seen.context.items() if key != "disk"}
+        return replace(seen, context={**told, **DISK.observe(before, after, seen).context})
+
+    def job(self, rw: str, *more: str, file: str = "full", bs: str = "4k") -> tuple[str, ...]:
+        return (f"--name={rw}", f"--filename={file}", f"--size={SIZE}", f"--rw={rw}", f"--bs={bs}", *more)
+
+    def snapshot(self, capture: str) -> str:
+        environment = os.environ | {"DEVICE": self.device}
+        return subprocess.run(
+            ["sh", "-c", capture], env=environment, capture_output=True, text=True, check=False
+        ).stdout
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    folder = tmp_path_factory.mktemp("fio")
+    number = folder.stat().st_dev
+    below = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    if not below.exists():
+        pytest.skip(f"{folder} lies on no block device, so O_DIRECT and disk counters say nothing here")
+    with (folder / "full").open("wb") as full:
+        full.write(os.urandom(SIZE))
+        os.fsync(full.fileno())
+    with (folder / "sparse").open("wb") as sparse:
+        sparse.truncate(SIZE)
+    return Bench(folder, below.resolve().name)
+
+
+@pytest.fixture(scope="module")
+def direct(bench: Bench) -> Figures:
+    """Direct reads of written space: what they should be."""
+    return bench.fio(*bench.job("randread", *DIRECT))
+
+
+@pytest.fixture
+def find(beside, run_check):
+    def told(check, odd, sound, workload="rw: [randread], iodepth: [4], engine: libaio, ramp: 0s", **keys):
+        made = beside(odd, sound, workload, **keys)
+        found = run_check(check, made)
+        assert [f.lanes for f in found] in ([], [("odd",)]), [f.message for f in found]
+        return [(f.severity, f.message) for f in found]
+
+    return told
+
+
+def allocated(bench, seen, file):
+    medium = {"allocated_bytes": (bench.folder / file).stat().st_blocks * 512}
+    return replace(seen, context={**seen.context, "medium": medium})
+
+
+def test_a_sparse_file_is_read_without_the_disk(bench, direct, find):
+    sparse = bench.fio(*bench.job("randread", *DIRECT, file="sparse"))
+    workload = f"rw: [randread], iodepth: [4], engine: libaio, size: {SIZE // 2**20}m, prefill: false"
+    odd, sound = allocated(bench, sparse, "sparse"), allocated(bench, direct, "full")
+    ((severity, message),) = find("unwritten_space", odd, sound, workload)
+    assert severity == "critical"
+    assert "only 0 MiB of the 16 MiB in use had ever been written" in message
+    ((severity, message),) = find("cache_served", odd, sound)
+    assert severity == "critical"
+    assert "disk saw" in message
+
+
+def test_a_buffered_run_reads_memory(bench, direct, find):
+    bench.fio(*bench.job("read", "--direct=0", "--ioengine=psync", "--invalidate=0", bs="1m"))  # into the page cache
+    buffered = bench.fio(*bench.job("randread", "--direct=0", "--ioengine=psync", "--invalidate=0"))
+    ((severity, message),) = find("cache_served", buffered, direct)
+    assert severity == "critical"
+    assert "a cache in the guest served the rest" in message
+
+
+CAPPED = "rw: [randrw], rwmixread: [70], rate_iops: [500], iodepth: [4], engine: libaio"
+
+
+def test_seventy_thirty_under_one_cap_for_each_direction(bench, find):
+    mix = ("--rwmixread=70", *DIRECT)
+    odd = bench.fio(*bench.job("randrw", *mix, "--rate_iops=500"), runtime_ms=800)
+    sound = bench.fio(*bench.job("randrw", *mix, "--rate_iops=350,150"), runtime_ms=800)
+    ((severity, message),) = find("achieved_mix", odd, sound, CAPPED)
+    assert severity == "critical"
+    assert "asked for 70/30 reads and writes, ran 50/50" in message
+    # the same two runs of a tier that sells 500 IOPS
+    ((_, message),) = find("above_cap", odd, sound, CAPPED, lane=", cap_iops: 500")
+    assert "as if two jobs under the cap had been added up" in message
+
+
+def test_a_rate_out_of_reach_is_overrun(bench, find):
+    paced = bench.job("randread", *DIRECT, "--rate_iops=500")
+    reached = bench.fio(*paced, runtime_ms=800)
+    missed = bench.fio(*paced, "--thinktime=5ms", "--iodepth=1", runtime_ms=800)
+    ((severity, message),) = find("overrun", missed, reached, "rw: [randread], iodepth: [4], rate_iops: [500]")
+    assert severity == "warning"
+    assert "of the 500 IOPS asked for" in message
+
+
+def test_jobs_that_stonewall_kept_apart(bench, find):
+    """Where fio's json tells the groups, they are read from there; the check needs no more than that."""
+    apart = bench.fio(*bench.job("randread", *DIRECT), *bench.job("randwrite", *DIRECT, "--stonewall"))
+    together = bench.fio(*bench.job("randread", *DIRECT), *bench.job("randwrite", *DIRECT))
+    workload = "rw: [randrw], rwmixread: [50], iodepth: [4], engine: libaio"
+    ((severity, message),) = find("added_up", apart, together, workload)
+    assert severity == "critical"
+    assert "randread and randwrite never ran together" in message
+
+
+def test_a_generator_without_a_disk_is_all_there_is(bench, find):
+    deep = "rw: [randread], iodepth: [32], engine: libaio"
+    sound = bench.fio(*bench.job("randread", *DIRECT, "--iodepth=32"))
+    for _ in range(5):
+        null = bench.fio(*bench.job("randread", "--ioengine=null", "--iodepth=32"), first=os.geteuid() == 0)
+        ((severity, message),) = find("littles_law", null, sound, deep)
+        assert severity == "warning"
+        assert "did not keep the depth" in message
+        if found := find("generator_bound", null, sound, deep):
+            assert found[0][0] == "warning"
+            assert "fio itself used" in found[0][1]
+            return
+    pytest.skip("this machine is too busy to give fio a whole core")
+
+
+def test_a_late_starter(bench, find):
+    """Three processes of fio stand for three machines, of which the last is late."""
+    paths = [bench.folder / f"vm{i}.json" for i in range(3)]
+    for _ in range(2):
+        running = []
+        for path in paths:
+            time.sleep(0.5 * (path == paths[2]))
+            command = ["fio", *COMMON, "--runtime=1500ms", f"--output={path}", *bench.job("randread", *DIRECT)]
+            running.append(subprocess.Popen(command, cwd=bench.folder, stdout=subprocess.DEVNULL))
+        assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
+        seen = [figures(path.read_bytes()) for path in paths]
+        vms = [
+            {"name": path.stem, "iops": f.metrics["iops"], "start_ms": started(path)}
+            for path, f in zip(paths, seen, strict=True)
+        ]
+        if abs(vms[1]["start_ms"] - vms[0]["start_ms"]) < 12:
+            break
+    else:
+        pytest.skip("this machine is too busy to start two processes within 12 ms")
+    together, late = ({**seen[0].context, "vms": some} for some in (vms[:2], vms))
+    ((severity, message),) = find("late_starters", Figures(context=late), Figures(context=together))
+    assert severity == "critical"
+    assert "vm2 started" in message
+
+
+def started(path: Path) -> float:
+    """When fio's jobs began, in ms of Unix time: when it wrote its file, less the time they ran."""
+    report = json.loads(path.read_text())
+    return float(report["timestamp_ms"] - report["jobs"][0]["job_runtime"])
+
+
+def test_figures_that_hang_together_are_no_finding(direct, bench, beside, run_check):
+    made = beside(allocated(bench, direct, "full"), allocated(bench, direct, "full"),
+                  f"rw: [randread], iodepth: [4], engine: libaio, size: {SIZE // 2**20}m, ramp: 0s")  # fmt: skip
+    for check in ("bandwidth", "missing_percentile", "achieved_mix", "added_up", "unwritten_space", "late_starters"):
+        assert run_check(check, made) == [], check
+
+
+def test_a_machine_whose_every_core_is_taken(bench, direct, find):
+    hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        before = bench.snapshot(MACHINE.capture)
+        time.sleep(0.5)
+        after = bench.snapshot(MACHINE.capture)
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+    machine = MACHINE.observe(before, after, direct).context["machine"]
+    del machine["window_ms"]  # these snapshots were taken around nothing but the hogs
+    machine["steal"] = 0.0  # of this machine, by its own hypervisor: no part of the case
+    ((severity, message),) = find("cpu_bound", replace(direct, context={"machine": machine}), direct)
+    assert severity == "warning"
+    assert "busy" in message
+
+
+def test_bandwidth_of_another_block_size_is_found(bench, direct, find):
+    eight = bench.fio(*bench.job("randread", *DIRECT, bs="8k"))
+    ((severity, message),) = find("bandwidth", eight, direct)
+    assert severity == "critical"
+    assert "bandwidth is 2 times IOPS x bs" in message
+
+
+def test_rate_and_latency_of_more_jobs_than_were_told(bench, direct, find):
+    two = bench.fio(*bench.job("randread", *DIRECT, "--numjobs=2"))
+    ((severity, message),) = find("littles_law", two, direct)
+    assert severity == "critical"
+    assert "not of the same I/Os" in message
