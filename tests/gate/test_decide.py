@@ -1,0 +1,184 @@
+"""Rules decided on real runs of the fake platform, whose true effects are known."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fairlane.checks.base import run_all
+from fairlane.cli.main import run
+from fairlane.errors import Exit, FairlaneError
+from fairlane.gate.decide import Outcome, decide
+from fairlane.gate.grammar import parse
+from fairlane.records import Evidence, Finding
+from fairlane.stats.judge import judge
+from fairlane.trial.load import load_run
+
+STUDY = """\
+name: small
+platform: {kind: fake, effects: {fast: {speed: 1.3}}, noise: {sd: 1%}, failures: FAILURES}
+lanes: {slow: {transport: iscsi}, same: {transport: iscsi}, fast: {transport: nvme_tcp}}
+baseline: slow
+workloads:
+  main: {kind: fio, rw: [randread], bs: [4k, 64k], iodepth: [16], runtime: 1s}
+  tail: {kind: fio, rw: [randread], bs: [4k], iodepth: [1], runtime: 1s, primary: lat_p99}
+design: {seed: 3, looks: [10]}
+"""
+
+
+def carried_out(folder: Path, failures: str = "0%") -> Evidence:
+    (folder / "study.yaml").write_text(STUDY.replace("FAILURES", failures))
+    assert run(["run", str(folder / "study.yaml"), "--out", str(folder / "done")]) == Exit.OK
+    return load_run(folder / "done")
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    return carried_out(tmp_path_factory.mktemp("runs"))
+
+
+def none(_: Evidence) -> Sequence[Finding]:
+    return ()
+
+
+def told(evidence: Evidence, *rules: str) -> list[Outcome]:
+    return list(decide([parse(rule) for rule in rules], evidence, none))
+
+
+def words(evidence: Evidence, *rules: str) -> set[str]:
+    return {outcome.word for outcome in told(evidence, *rules)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "word"),
+    [
+        ("fast >= 20 % over slow on main/", "met"),
+        ("fast >= 45 % over slow on main/", "not met"),
+        ("slow <= 0 % over fast on main/", "met"),
+        ("fast <= 20 % over slow on main/", "not met"),
+        ("slow <= 30 % under fast on main/", "met"),
+        ("fast >= 15 % under slow in p99 on main/", "met"),
+        ("fast >= 40 % under slow in p99 on main/", "not met"),
+        ("same ties slow on main/", "met"),
+        ("fast ties slow on main/", "not met"),
+        ("fast within 60 % of slow on main/", "met"),
+        ("same within 0.01 % of slow on main/", "not proven"),
+        ("iops of fast >= 50k on 4k randread qd16", "met"),
+        ("iops of fast <= 50k on 4k randread qd16", "not met"),
+        ("p99 of fast <= 2ms on main/4k", "met"),
+        ("bw of fast >= 1 TB/s on main/4k", None),
+        ("no finding", "met"),
+    ],
+)
+def test_the_truth_decides(evidence: Evidence, rule: str, word: str | None) -> None:
+    if word is None:
+        with pytest.raises(FairlaneError):
+            parse(rule)
+    else:
+        assert words(evidence, rule) == {word}
+
+
+def test_the_interval_decides_and_not_the_estimate(evidence: Evidence) -> None:
+    """Between the interval's end and the ratio the estimate agrees with the rule, and the rule is not proven."""
+    (v,) = (v for v in judge(evidence, ()) if v.lane == "fast" and v.primary and v.cell == "4k randread qd16")
+    assert v.low is not None
+    assert v.high is not None
+    assert v.ratio is not None
+    for factor, word in ((v.low - 1e-4, "met"), (v.low + 1e-4, "not proven"), (v.ratio - 1e-4, "not proven"),
+                         (v.high - 1e-4, "not proven"), (v.high + 1e-4, "not met")):  # fmt: skip
+        assert words(evidence, f"fast >= {100 * (factor - 1):.4f} % over slow on main/4k") == {word}
+
+
+def test_any_lane_may_be_the_baseline(evidence: Evidence) -> None:
+    """Re-based, the same blocks give the reciprocal interval."""
+    (there,) = told(evidence, "fast >= 0 % over same on main/4k")
+    (back,) = told(evidence, "same <= 0 % over fast on main/4k")
+    assert (there.word, back.word) == ("met", "met")
+    study = evidence.study.model_copy(update={"baseline": "same"})
+    rebased = judge(dataclasses.replace(evidence, study=study), ())
+    assert {v.baseline for v in rebased} == {"same"}
+
+
+def test_a_rule_without_metric_means_the_primary_of_each_workload(evidence: Evidence) -> None:
+    outcomes = told(evidence, "fast ties slow")
+    assert [o.cell for o in outcomes] == ["main/4k randread qd16", "main/64k randread qd16", "tail/4k randread qd1"]
+    with pytest.raises(FairlaneError) as raised:
+        told(evidence, "fast >= 10 % over slow on tail/")
+    assert "p99 latency is better when it is lower" in raised.value.message
+    assert "under" in raised.value.hint
+    assert words(evidence, "fast >= 10 % under slow on tail/") == {"met"}
+
+
+def test_no_single_block_may_fall_short(evidence: Evidence) -> None:
+    (easy,) = told(evidence, "fast >= 20 % over slow on main/4k, no block below 10 %")
+    assert easy.word == "met"
+    assert "the worst of 10 blocks" in easy.seen
+    (hard,) = told(evidence, "fast >= 20 % over slow on main/4k, no block below 29.5 %")
+    assert hard.word == "not met"
+    assert hard.reason.startswith("block ")
+    assert words(evidence, "iops of fast >= 50k on main/4k, no block below 60k") == {"met"}
+    assert words(evidence, "iops of fast >= 50k on main/4k, no block below 1M") == {"not met"}
+
+
+def test_a_block_without_a_figure_may_be_any(tmp_path: Path) -> None:
+    evidence = carried_out(tmp_path, failures="20%")
+    assert words(evidence, "fast >= 15 % over slow on main/4k") == {"met"}
+    (outcome,) = told(evidence, "fast >= 15 % over slow on main/4k, no block below 1 %")
+    assert outcome.word == "not proven"
+    assert "without a figure" in outcome.reason
+
+
+def test_a_cell_is_meant_by_its_words(evidence: Evidence) -> None:
+    assert len(told(evidence, "fast ties slow on 4k")) == 2
+    assert len(told(evidence, "fast ties slow on 4k*")) == 2
+    assert len(told(evidence, "fast ties slow on randread ?4k")) == 1
+    assert len(told(evidence, "fast ties slow on main/")) == 2
+    with pytest.raises(FairlaneError) as raised:
+        told(evidence, "fast ties slow on 8k randread qd16")
+    assert "no cell is called '8k randread qd16'" in raised.value.message
+    assert "randread qd16" in raised.value.hint
+
+
+@pytest.mark.parametrize("rule", ["fats ties slow", "fast ties solw", "iops of fats >= 5"])
+def test_an_unknown_lane_gets_the_nearest(evidence: Evidence, rule: str) -> None:
+    with pytest.raises(FairlaneError) as raised:
+        told(evidence, rule)
+    assert "did you mean" in raised.value.hint
+    assert "no lane is called" in raised.value.message
+
+
+def test_a_critical_finding_refuses_what_it_touches(evidence: Evidence) -> None:
+    cell = evidence.cells()[0].key
+    grave = Finding("odd", "critical", "the link was full", (cell,), ("fast",))
+    rules = [parse(r) for r in ("fast >= 1 % over slow on main/", "same ties slow on main/", "no critical finding")]
+    outcomes = decide(rules, evidence, lambda _: [grave])
+    assert [o.word for o in outcomes] == ["refused", "met", "met", "met", "not met"]
+    assert outcomes[0].reason == "critical finding (odd): the link was full"
+
+
+def test_absolute_figures_of_a_model_prove_nothing(evidence: Evidence) -> None:
+    modelled = dataclasses.replace(evidence, modelled=True)
+    assert words(modelled, "iops of fast >= 1 on main/4k") == {"refused"}
+    assert words(modelled, "fast >= 20 % over slow on main/4k") == {"met"}
+
+
+def test_one_trial_proves_nothing(evidence: Evidence) -> None:
+    first = dataclasses.replace(
+        evidence,
+        blocks=tuple(b for b in evidence.blocks if b.index == 0),
+        observations=tuple(o for o in evidence.observations if o.block == 0),
+    )
+    assert words(first, "fast >= 1 % over slow on main/4k", "iops of fast >= 1 on main/4k") == {"not proven"}
+
+
+def test_the_checks_of_the_run_are_asked_for_every_baseline(evidence: Evidence) -> None:
+    """What compares lanes must be asked anew when a rule names another baseline."""
+    asked = []
+
+    def check(one: Evidence) -> Sequence[Finding]:
+        asked.append(one.study.baseline)
+        return run_all(one)
+
+    decide([parse("fast ties same on main/4k"), parse("same ties fast on main/4k")], evidence, check)
+    assert asked == ["slow", "same", "fast"]
