@@ -1,0 +1,194 @@
+"""The logs that pgbench writes under -l: transactions, all or a sample of them, or sums per interval."""
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from fairlane.importers import _reading as reading
+from fairlane.importers._reading import US
+from fairlane.importers.base import Source, Unreadable
+from fairlane.records import Figures, Histogram
+
+_NAME = re.compile(r"(.{1,200}?\.[0-9]{1,10})(?:\.[0-9]{1,6})?", re.DOTALL)
+_NOT_COMPLETED = {"skipped", "failed", "serialization", "deadlock", "other"}
+_EPOCH = 10**8
+"""A log of sums begins each line with the Unix time, one of transactions with the number of a client: below this."""
+_LATEST = 10**11
+_LONGEST = 10**13
+"""Microseconds, a hundred days."""
+_MOST_CLIENTS = 100_000
+_DISTINCT = 50_000
+"""Latencies kept apart before they are put into bins."""
+
+
+def process(base: str) -> str:
+    """``pgbench_log.123`` of the file names pgbench_log.123 and pgbench_log.123.4; empty for any other name."""
+    match = _NAME.fullmatch(base)
+    return match[1] if match else ""
+
+
+def is_log(name: str, text: Sequence[str]) -> bool:
+    """Whether this is such a log by its name, and by its first lines (all but the last, which may be cut off)."""
+    if not process(posixpath.basename(name)) or not text:
+        return False
+    return all(_kind(line.split(" ")) for line in (text[:-1] or text)[:100])
+
+
+def _kind(fields: Sequence[str]) -> str:
+    """``sums``, ``transaction``, or empty for any other line."""
+    numbers = [text.isascii() and text.isdigit() and len(text) < 20 for text in fields]
+    decimals = all(text.isascii() and text.replace(".", "", 1).isdigit() for text in fields)
+    if 6 <= len(fields) <= 20 and decimals and numbers[0] and _EPOCH <= int(fields[0]) < _LATEST:
+        return "sums"
+    whole = len(fields) >= 6 and all(numbers[place] for place in (0, 1, 3, 4, 5)) and all(numbers[6:])
+    outcome = whole and (numbers[2] or fields[2] in _NOT_COMPLETED)
+    if outcome and len(fields) <= 8 and int(fields[0]) < _EPOCH <= int(fields[4]) < _LATEST:
+        return "transaction"
+    return ""
+
+
+@dataclass
+class Log:
+    """What the logs of one process say, added up."""
+
+    count: int = 0
+    """Transactions that completed."""
+    sums: bool = False
+    total: float = 0
+    """Sum of their latencies in us."""
+    latencies: dict[int, int] = field(default_factory=dict)
+    """us -> count, while they are few; then they go into ``bins``."""
+    bins: dict[int, int] = field(default_factory=dict)
+    others: dict[str, int] = field(default_factory=dict)
+    """skipped, failed, ... -> count."""
+    first: float = 0
+    """When the first transaction began, Unix time in us."""
+    last: float = 0
+    seen: dict[str, list[int]] = field(default_factory=dict)
+    """Client -> lowest and highest number of its transactions, and how many of them there are."""
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    """Of each log of sums: transactions, and seconds that its intervals cover (0: not known)."""
+    by_second: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def clients(self) -> int:
+        return len(self.seen)
+
+    @property
+    def complete(self) -> bool:
+        """Every transaction is there: the numbers of each client begin at 0 or 1 and have no holes."""
+        return not self.sums and all(low <= 1 and high - low + 1 == n for low, high, n in self.seen.values())
+
+    @property
+    def started(self) -> float | None:
+        """Unix time in s."""
+        return self.first / 1e6 if self.first else None
+
+    def figures(self) -> Figures:
+        """Latencies; the rate where every transaction is there, or every interval is known."""
+        metrics: dict[str, float] = {}
+        load: dict[str, Any] = {"processed": self.count, **self.others}
+        if self.count:
+            metrics["lat_mean"] = self.total / self.count * US
+        steps: dict[str, float] = {}
+        if self.sums:
+            if self.spans and all(seconds for _, seconds in self.spans):
+                metrics["tps"] = sum(count / seconds for count, seconds in self.spans)
+        elif self.complete and self.last > self.first:
+            metrics["tps"] = self.count * 1e6 / (self.last - self.first)
+            load |= self._series()
+        histograms: dict[str, Histogram] = {} if self.sums else {"tx.lat": self._histogram()}
+        ranked = {name: ns for name, ns in reading.percentiles(histograms).items() if ns}
+        metrics |= ranked
+        steps |= {name: US / 2 / ns for name, ns in ranked.items() if ns < 128 * US / 2}
+        return Figures(metrics, {name: bins for name, bins in histograms.items() if bins}, {"load": load}, steps)
+
+    def _histogram(self) -> dict[int, int]:
+        """All so far, in ns."""
+        whole = dict(self.bins)
+        for ns, count in reading.binned({us * 1000: count for us, count in self.latencies.items()}).items():
+            whole[ns] = whole.get(ns, 0) + count
+        return whole
+
+    def _series(self) -> dict[str, Any]:
+        """Transactions in each whole second between the first and the last."""
+        low, high = min(self.by_second, default=0) + 1, max(self.by_second, default=0)
+        if not 2 < high - low <= reading.POINTS:
+            return {}
+        return reading.series(1000, [float(self.by_second.get(second, 0)) for second in range(low, high)], "tps")
+
+    def add(self, us: int) -> None:
+        """One transaction that took ``us``."""
+        self.count += 1
+        self.total += us
+        self.latencies[us] = self.latencies.get(us, 0) + 1
+        if len(self.latencies) > _DISTINCT:
+            self.bins, self.latencies = self._histogram(), {}
+
+
+def read_log(files: Sequence[Source]) -> Log:
+    """The logs of one process, one per thread."""
+    log = Log()
+    for place, file in enumerate(files):
+        starts: list[int] = []
+        counted = log.count
+        for number, line in reading.lines(file):
+            where = f"{file.name}:{number}"
+            fields = line.split(" ")
+            kind = _kind(fields)
+            if not kind:
+                raise Unreadable(f"expected a line of a pgbench log, found {reading.shown(line, 60)!r}", where=where)
+            first = place == 0 and number == 1
+            if (kind == "sums") != log.sums and not first:
+                raise Unreadable("a log of transactions and one of sums do not go together", where=where)
+            log.sums = kind == "sums"
+            if log.sums:
+                _interval(log, fields, starts, where)
+            else:
+                _transaction(log, fields, where)
+        if log.sums:
+            log.spans.append((log.count - counted, _covered(starts)))
+    if not log.seen and not log.sums:
+        raise Unreadable("expected transactions, found an empty log", where=files[0].name if files else "")
+    return log
+
+
+def _transaction(log: Log, fields: Sequence[str], where: str) -> None:
+    client, index, seconds = fields[0], int(fields[1]), int(fields[4])
+    at = seconds * 10**6 + int(fields[5])
+    span = log.seen.setdefault(client, [index, index, 0])
+    span[0], span[1], span[2] = min(span[0], index), max(span[1], index), span[2] + 1
+    if len(log.seen) > _MOST_CLIENTS:
+        raise Unreadable(f"more than {_MOST_CLIENTS} clients", where=where)
+    if fields[2] in _NOT_COMPLETED:
+        log.others[fields[2]] = log.others.get(fields[2], 0) + 1
+        began = at
+    else:
+        us = reading.whole(fields[2], where, "a latency in us")
+        if us > _LONGEST:
+            raise Unreadable(f"a transaction of {us} us", where=where)
+        began = max(at - us, 0)
+        log.add(us)
+        if len(log.by_second) <= reading.POINTS:
+            log.by_second[seconds] = log.by_second.get(seconds, 0) + 1
+    log.first = min(log.first or began, began)
+    log.last = max(log.last, at)
+
+
+def _interval(log: Log, fields: Sequence[str], starts: list[int], where: str) -> None:
+    start, count = int(fields[0]), reading.whole(fields[1], where, "a number of transactions")
+    log.count += count
+    log.total += reading.number(fields[2], where, "a sum of latencies")
+    log.first = min(log.first or start * 1e6, start * 1e6)
+    if len(starts) <= reading.POINTS:
+        starts.append(start)
+
+
+def _covered(starts: Sequence[int]) -> int:
+    """Seconds of all intervals together, if they follow each other evenly; else 0."""
+    gaps = {after - before for before, after in pairwise(starts)}
+    even = len(gaps) == 1 and len(starts) <= reading.POINTS
+    return max(gaps.pop(), 0) * len(starts) if even else 0

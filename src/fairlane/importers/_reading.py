@@ -1,0 +1,163 @@
+"""What importers share: text line by line, numbers that can be, trees that cannot do harm. Raises only Unreadable."""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+from fairlane.importers.base import Source, Unreadable
+from fairlane.metrics import METRICS
+from fairlane.records import Histogram
+from fairlane.stats.histogram import latency, merge, percentile, reportable
+
+LONGEST = 65536
+"""Bytes of a line. No tool's line comes near it; a file without line ends would otherwise be read into memory."""
+LARGEST_TREE = 64 * 2**20
+"""A JSON or XML file may have so many bytes: as objects it takes several times that."""
+LARGEST_FIGURE = 1e18
+"""No count, size or time reaches it; beyond lies garbage (and float overflow)."""
+POINTS = 100_000
+"""Points of a series; of more than that (a day in seconds) none is kept."""
+
+MS, US, MIB = 1e6, 1e3, 2**20
+"""Nanoseconds of a milli- and a microsecond; bytes of a mebibyte."""
+
+_NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]{1,30}")
+_MAGNITUDE = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+_SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE)
+
+
+def lines(source: Source) -> Iterator[tuple[int, str]]:
+    """Number, from 1, and text of each line, without its end; bytes that are no UTF-8 become U+FFFD. Streams."""
+    with source.open() as file:
+        number = 0
+        while raw := file.readline(LONGEST + 1):
+            number += 1
+            if len(raw) > LONGEST:
+                raise Unreadable(f"a line of more than {LONGEST} bytes: no text", where=f"{source.name}:{number}")
+            yield number, raw.decode(errors="replace").rstrip("\r\n")
+
+
+def shown(value: object, most: int = 200) -> str:
+    """``value`` as text for names and labels: one line of printable characters, no longer than ``most``."""
+    text = str(value)[:most] if isinstance(value, str | int | float) else ""
+    return " ".join("".join(c if c.isprintable() else "?" for c in text).split())
+
+
+def number(text: str, where: str, what: str) -> float:
+    """A finite, not negative decimal, thousands separated by commas or not."""
+    plain = text.strip().replace(",", "")
+    value = float(plain) if _NUMBER.fullmatch(plain) else math.inf
+    if not value <= LARGEST_FIGURE:
+        raise Unreadable(f"expected {what}, found {shown(text, 40)!r}", where=where)
+    return value
+
+
+def whole(text: str, where: str, what: str) -> int:
+    """A not negative whole number."""
+    value = number(text, where, what)
+    if value != math.floor(value):
+        raise Unreadable(f"expected {what}, a whole number, found {shown(text, 40)!r}", where=where)
+    return int(value)
+
+
+def size(text: str) -> int | None:
+    """``16KiB``, ``64MB``, ``8G`` or a bare number in bytes, k being 1024 in these tools; None for anything else."""
+    match = _SIZE.fullmatch(text.strip())
+    return round(float(match[1]) * _MAGNITUDE[match[2].lower()]) if match else None
+
+
+def tree(source: Source) -> Any:
+    """The JSON document in a file."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(f"{word} is no JSON number")
+
+    try:
+        return json.loads(source.read(LARGEST_TREE), parse_constant=refuse)
+    except RecursionError:
+        raise Unreadable("JSON nested too deeply", where=source.name) from None
+    except json.JSONDecodeError as error:
+        raise Unreadable(f"cut off, or no JSON: {error.msg}", where=f"{source.name}:{error.lineno}") from None
+    except ValueError as error:  # not text, NaN, integers of thousands of digits
+        raise Unreadable(f"no JSON: {shown(str(error), 120)}", where=source.name) from None
+
+
+def figure(parent: Mapping[str, Any], key: str, where: str) -> float | None:
+    """A finite, not negative number of a JSON object, which some tools write as text; None if missing or empty."""
+    value = parent.get(key)
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return number(value, where, f"a number as {key}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_FIGURE:
+        raise Unreadable(f"{key}: expected a number, not negative, found {shown(value, 40)!r}", where=where)
+    return float(value)
+
+
+def percentiles(histograms: Mapping[str, Histogram]) -> dict[str, float]:
+    """The registry's percentiles of the merged ``lat`` bins, where ten operations lie beyond them."""
+    bins = latency(histograms)
+    asked = ((name, metric.percentile) for name, metric in METRICS.items() if metric.percentile is not None)
+    return {name: float(percentile(bins, q)) for name, q in asked if bins and reportable(bins, q)}
+
+
+def percentile_name(percent: float) -> str:
+    """Name of the registry's percentile metric: 99.9 -> lat_p999; empty if it has none."""
+    for name, metric in METRICS.items():
+        if metric.percentile is not None and math.isclose(metric.percentile * 100, percent, abs_tol=1e-9):
+            return name
+    return ""
+
+
+def histogram(counts: Mapping[int, int], where: str) -> Histogram:
+    """Latencies in ns and how many there are of each."""
+    try:
+        return merge([counts])
+    except ValueError as error:
+        raise Unreadable(f"no histogram of latencies: {error}", where=where) from None
+
+
+def binned(counts: Mapping[int, int]) -> dict[int, int]:
+    """Latencies in ns -> bins as fio's, 64 to a power of two, of which there are few whatever the latencies; unlike
+    fio's they do not end at 17 s."""
+    bins: dict[int, int] = {}
+    for ns, count in counts.items():
+        shift = max(ns.bit_length() - 7, 0)
+        middle = (ns >> shift << shift) + (1 << shift >> 1)
+        bins[middle] = bins.get(middle, 0) + count
+    return bins
+
+
+def series(interval_ms: float | None, rates: list[float], key: str = "iops") -> dict[str, Any]:
+    """``context["load"]["series"]`` of rates per interval, if the interval is known and the points are not too many."""
+    if not interval_ms or not 1 < len(rates) <= POINTS:
+        return {}
+    return {"series": {"interval_ms": interval_ms, key: rates}}
+
+
+def moment(text: Any) -> float | None:
+    """Unix time of an ISO time that says its zone; None for any other."""
+    try:
+        when = datetime.fromisoformat(text) if isinstance(text, str) and len(text) < 64 else None
+        return when.timestamp() if when is not None and when.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def day(text: str) -> dict[str, float]:
+    """``{"date": days since 1970}`` of a date without a zone, such as 2025-04-14 or 05/22/2018; empty for any other."""
+    for form in ("%Y-%m-%d", "%m/%d/%Y"):
+        try:
+            found: date = datetime.strptime(text.strip()[:10], form).replace(tzinfo=UTC).date()
+        except ValueError:
+            continue
+        return {"date": float(found.toordinal() - date(1970, 1, 1).toordinal())}
+    return {}
+
+
+def known(**values: Any) -> dict[str, Any]:
+    """Without the values that are None or empty text: what is not known is left out."""
+    return {name: value for name, value in values.items() if value is not None and value != ""}

@@ -1,0 +1,197 @@
+"""DISKSPD: the XML that ``-Rxml`` prints.
+
+Format: ``XmlResultParser.cpp`` and ``Common.cpp`` (GetXml) of DISKSPD's source, 2.0.x to 2.2.
+
+Each time span is a trial: its targets ran together. Percentiles are those of all I/Os of all threads (``Latency``,
+which needs ``-L``), in steps of a microsecond. A parameter is told where all targets share it.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from fairlane.formats.record import Record
+from fairlane.importers import _reading as reading
+from fairlane.importers._reading import MS, US
+from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.records import Figures
+
+_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_WAYS = {"read": ("ReadCount", "ReadBytes"), "write": ("WriteCount", "WriteBytes")}
+
+
+class Diskspd(Importer):
+    """Each time span of a file is a trial."""
+
+    title = "DISKSPD results as XML (-Rxml)"
+    source = "DISKSPD's source: XmlResultParser.cpp, Common.cpp"
+
+    def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
+        text = _text(head)
+        return re.match(r"\s*(?:<\?xml[^>]*>\s*)?<Results>", text) is not None and "<TimeSpan>" in text
+
+    def read(self, files: Sequence[Source]) -> Iterator[Record]:
+        for file in files:
+            yield from _spans(_tree(file), file.name)
+
+
+def _text(data: bytes) -> str:
+    """PowerShell writes what it redirects as UTF-16, with a byte order mark."""
+    return data.decode("utf-16" if data[:2] in _MARKS else "utf-8-sig", errors="replace")
+
+
+def _tree(file: Source) -> ET.Element:
+    text = _text(file.read(reading.LARGEST_TREE))
+    if "<!" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL):
+        raise Unreadable("expected DISKSPD's XML, which has no document type", where=file.name)
+    try:
+        root = ET.fromstring(re.sub(r"^\s*<\?xml[^>]*>", "", text))  # noqa: S314 - no DTD, see above
+    except ET.ParseError as error:
+        raise Unreadable(f"cut off, or no XML: {error.msg}", where=f"{file.name}:{error.position[0]}") from None
+    if root.tag != "Results":
+        raise Unreadable("expected DISKSPD's <Results>", where=file.name)
+    return root
+
+
+def _spans(root: ET.Element, where: str) -> Iterator[Record]:
+    asked = root.findall("./Profile/TimeSpans/TimeSpan")
+    spans = root.findall("./TimeSpan")
+    if not spans or len(asked) != len(spans):
+        raise Unreadable("expected as many <TimeSpan> of results as of the profile", where=where)
+    version = reading.shown(root.findtext("./System/Tool/Version") or "")
+    conditions = reading.known(tool="diskspd", tool_version=version)
+    labels = reading.known(host=reading.shown(root.findtext("./System/ComputerName") or ""))
+    started = _started(root.findtext("./System/RunTime") or "") if len(spans) == 1 else None
+    for number, (profile, span) in enumerate(zip(asked, spans, strict=True), 1):
+        place = f"{where} (time span {number})"
+        params = _params(profile, span, place)
+        if (error := span.findtext("Error")) is not None:
+            yield Record(params, labels=labels, failed=reading.shown(error, 300) or "DISKSPD reports an error")
+            continue
+        yield Record(params, _figures(profile, span, conditions, place), labels=labels, started=started)
+
+
+def _figures(profile: ET.Element, span: ET.Element, conditions: dict[str, Any], where: str) -> Figures:
+    seconds = _number(span, "TestTimeSeconds", where)
+    targets = span.findall("./Thread/Target")
+    if not seconds or not targets:
+        raise Unreadable("expected a <TestTimeSeconds> above 0 and <Thread> with <Target>", where=where)
+    ios = {way: sum(_number(t, count, where) for t in targets) for way, (count, _) in _WAYS.items()}
+    size = {way: sum(_number(t, count, where) for t in targets) for way, (_, count) in _WAYS.items()}
+    total = sum(ios.values())
+    if not total:
+        raise Unreadable("no I/O completed", where=where)
+    metrics = {"iops": total / seconds, "bw": sum(size.values()) / seconds}
+    step = 0.005 / seconds + 1 / total  # two decimals of a second
+    steps = {"iops": step, "bw": step}
+    if mean := _optional(span.find("./Latency/AverageTotalMilliseconds"), where):
+        metrics["lat_mean"], steps["lat_mean"] = mean * MS, 0.5 * US / (mean * MS)
+    for bucket in span.findall("./Latency/Bucket"):
+        name = reading.percentile_name(_number(bucket, "Percentile", where))
+        value = _optional(bucket.find("TotalMilliseconds"), where)
+        if name and value:
+            metrics[name], steps[name] = value * MS, 0.5 * US / (value * MS)
+    load: dict[str, Any] = {
+        "ios": {way: int(count) for way, count in ios.items()},
+        "bytes": {way: int(count) for way, count in size.items()},
+        "iops": {way: count / seconds for way, count in ios.items()},
+        "runtime_ms": seconds * 1000,
+    }
+    load |= _series(profile, span, where)
+    context: dict[str, Any] = {"load": load, "conditions": conditions}
+    if (busy := _optional(span.find("./CpuUtilization/Average/UsagePercent"), where)) is not None:
+        machine = {"busy": busy / 100, "cpus": _optional(span.find("ProcCount"), where)}
+        context["machine"] = reading.known(**machine)
+    return Figures(metrics, {}, context, steps)
+
+
+def _series(profile: ET.Element, span: ET.Element, where: str) -> dict[str, Any]:
+    interval = _optional(profile.find("IoBucketDuration"), where)
+    buckets = span.findall("./Iops/Bucket")[: reading.POINTS + 1]
+    totals = [reading.number(bucket.get("Total", ""), where, "the Total of a bucket") for bucket in buckets]
+    return reading.series(interval, totals)
+
+
+def _params(profile: ET.Element, span: ET.Element, where: str) -> dict[str, Any]:
+    """Parameters that all targets share. DISKSPD defines -o per target and thread."""
+    targets = profile.findall("./Targets/Target")
+    if not targets:
+        raise Unreadable("expected a <Target> in the profile", where=where)
+
+    def shared(tag: str) -> float | None:
+        values = {_optional(target.find(tag), where) for target in targets}
+        return values.pop() if len(values) == 1 else None
+
+    writes, bs = shared("WriteRatio"), shared("BlockSize")
+    random = {_random(target, where) for target in targets}
+    rates = [target.find("Throughput") for target in targets]
+    limited = any(rate is not None and _optional(rate, where) for rate in rates)
+    duration, warmup = (_optional(profile.find(tag), where) for tag in ("Duration", "Warmup"))
+    return reading.known(
+        rw=_pattern(random.pop(), writes) if len(random) == 1 and writes is not None else None,
+        bs=int(bs) if bs else None,
+        iodepth=_whole(shared("RequestCount")),
+        numjobs=_whole(_optional(span.find("ThreadCount"), where)),
+        disks=len(targets),
+        rwmixread=100 - writes if writes is not None and 0 < writes < 100 else None,
+        runtime=int(duration * 1e9) if duration else None,
+        ramp=int(warmup * 1e9) if warmup is not None else None,
+        direct=_direct(targets),
+        # bytes per ms or IOPS, per thread and target: told as it is, so that a limited run never passes for a free one
+        throughput=", ".join(_limit(rate) for rate in rates[:32]) if limited else None,
+    )
+
+
+def _random(target: ET.Element, where: str) -> str:
+    if target.find("Random") is None:
+        return "sequential"
+    ratio = _optional(target.find("RandomRatio"), where)
+    return "random" if ratio is None or ratio == 100 else "mixed"
+
+
+def _pattern(order: str, writes: float) -> str | None:
+    if order == "mixed":
+        return None
+    kind = "read" if writes == 0 else "write" if writes == 100 else "rw"
+    return ("rand" if order == "random" else "") + kind
+
+
+def _direct(targets: Sequence[ET.Element]) -> bool | None:
+    found = {target.findtext("DisableOSCache") == "true" for target in targets}
+    return found.pop() if len(found) == 1 else None
+
+
+def _limit(rate: ET.Element | None) -> str:
+    if rate is None or not rate.text:
+        return "none"
+    return reading.shown(f"{rate.text} {rate.get('unit', 'bytes/ms')}", 40)
+
+
+def _started(text: str) -> float | None:
+    """``2024/06/14 13:49:12 UTC`` to Unix time."""
+    try:
+        return datetime.strptime(text.strip(), "%Y/%m/%d %H:%M:%S UTC").replace(tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(parent: ET.Element, tag: str, where: str) -> float:
+    found = parent.find(tag)
+    if found is None:
+        raise Unreadable(f"expected <{tag}> in <{reading.shown(parent.tag, 40)}>", where=where)
+    return reading.number(found.text or "", where, f"a number as <{tag}>")
+
+
+def _optional(found: ET.Element | None, where: str) -> float | None:
+    if found is None:
+        return None
+    return reading.number(found.text or "", where, f"a number as <{reading.shown(found.tag, 40)}>")
+
+
+def _whole(value: float | None) -> int | None:
+    return int(value) if value else None
+
+
+PLUGIN = Diskspd()

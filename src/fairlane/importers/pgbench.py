@@ -1,0 +1,237 @@
+"""pgbench: what it prints (``-r``, ``-P`` or not), and the logs of ``-l``.
+
+Formats: PostgreSQL's documentation of pgbench, sections "Per-Transaction Logging" and "Aggregated Logging", and
+``src/bin/pgbench/pgbench.c`` (printResults, printProgressReport, doLog); versions 9.6 to 19.
+
+* A log of transactions gives the histogram ``tx.lat``, and thereby percentiles. Under ``--rate`` latency counts from
+  the time a transaction was scheduled for. With ``--sampling-rate`` the numbers of a client's transactions have holes:
+  percentiles of the sample stand, a rate cannot be had from it.
+* ``--aggregate-interval`` leaves sums: a mean and rates, no percentiles.
+* ``latency average`` that pgbench derives from the run time is left out where it includes failed transactions.
+
+Logs of one process (``pgbench_log.PID`` and ``pgbench_log.PID.THREAD``) are one trial. Its output is joined with them
+if it is called ``pgbench.txt``, ``.out``, ``.log`` or so and lies in the same folder, and their transactions agree.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from fairlane.formats.record import Record
+from fairlane.importers import _reading as reading
+from fairlane.importers._pgbench_log import Log, is_log, process, read_log
+from fairlane.importers._reading import MS
+from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.records import Figures
+
+_N = r"([0-9][0-9.]{0,40})"
+_BANNER = re.compile(r"pgbench \((?:PostgreSQL\) )?([0-9][^,]{0,60}?)(?:, server ([^)]{1,60}))?\)?$")
+_LINES: dict[str, re.Pattern[str]] = {
+    name: re.compile(pattern)
+    for name, pattern in {
+        "script": r"transaction type: (.{1,200})$",
+        "scale": r"scaling factor: ([0-9]{1,12})$",
+        "protocol": r"query mode: (\w{1,20})$",
+        "clients": r"number of clients: ([0-9]{1,9})$",
+        "threads": r"number of threads: ([0-9]{1,9})$",
+        "duration": r"duration: ([0-9]{1,12}) s$",
+        "processed": r"number of transactions actually processed: ([0-9]{1,18})(?:/[0-9]{1,18})?$",
+        "failed": r"number of failed transactions: ([0-9]{1,18}) \(",
+        "skipped": r"number of transactions skipped: ([0-9]{1,18}) \(",
+        "average": rf"latency average[:=]? ?=? ?{_N} ms(.{{0,40}})$",
+        "stddev": rf"latency stddev[:=]? ?=? ?{_N} ms$",
+        "lag": rf"rate limit schedule lag: avg {_N} ",
+    }.items()
+}
+_TPS = re.compile(rf"tps = {_N}(?: \(([a-z ]{{1,60}})\))?$")
+_BEST = ("without initial connection time", "excluding connections establishing", "including reconnection times", "")
+"""What a rate leaves out or includes, best first: connecting is no transaction, unless each one connects (-C)."""
+_PROGRESS = re.compile(rf"progress: ([0-9.]{{1,20}}) s, {_N} tps, lat ")
+_ABORTED = "Run was aborted"
+
+
+@dataclass
+class _Output:
+    """What one run printed."""
+
+    line: int
+    version: str = ""
+    server: str = ""
+    told: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    tps: dict[str, float] = field(default_factory=dict)
+    progress: list[tuple[float, float]] = field(default_factory=list)
+    error: str = ""
+
+
+class Pgbench(Importer):
+    """Outputs are recognised by their lines, logs by name (``PREFIX.PID[.THREAD]``) and first lines."""
+
+    title = "pgbench output, and its logs of transactions (-l), sampled or aggregated too"
+    source = "PostgreSQL's documentation of pgbench, and src/bin/pgbench/pgbench.c"
+
+    def claims(self, name: str, head: bytes) -> bool:
+        text = head.decode(errors="replace").splitlines()
+        if is_log(name, text):
+            return True
+        return sum(any(_LINES[key].match(line) for line in text) for key in ("script", "scale", "clients")) == 3
+
+    def group(self, name: str) -> str:
+        folder, base = posixpath.split(name)
+        alone = not process(base) and base.partition(".")[0].lower() != "pgbench"
+        return name if alone else posixpath.join(folder, "pgbench")
+
+    def read(self, files: Sequence[Source]) -> Iterator[Record]:
+        logs: dict[str, list[Source]] = {}
+        outputs: list[tuple[str, _Output]] = []
+        for file in files:
+            pid = process(posixpath.basename(file.name))
+            if pid:
+                logs.setdefault(pid, []).append(file)
+            else:
+                outputs += [(file.name, run) for run in _runs(file)]
+        joined = len(logs) == 1 and len(outputs) == 1
+        if joined:
+            log = read_log(next(iter(logs.values())))
+            name, run = outputs[0]
+            if _same(log, run, name):
+                yield _record(run, name, log)
+            else:
+                yield _record(run, name)
+                yield _of_log(log)
+            return
+        for name, run in outputs:
+            yield _record(run, name)
+        for sources in logs.values():
+            yield _of_log(read_log(sources))
+
+
+def _runs(file: Source) -> Iterator[_Output]:
+    run = _Output(1)
+    for number, line in reading.lines(file):
+        banner = _BANNER.match(line)
+        if run.tps and not line.startswith("tps = ") and (banner or _LINES["script"].match(line)):
+            yield run
+            run = _Output(number)
+        if banner:
+            run.version, run.server = reading.shown(banner[1]), reading.shown(banner[2] or "")
+        else:
+            _line(run, line, f"{file.name}:{number}")
+    if "clients" not in run.told:
+        raise Unreadable("expected pgbench's report ('number of clients: ...'); cut off?", where=file.name)
+    yield run
+
+
+def _line(run: _Output, line: str, where: str) -> None:
+    if tps := _TPS.match(line):
+        run.tps[tps[2] or ""] = reading.number(tps[1], where, "a rate")
+    elif progress := _PROGRESS.match(line):
+        if len(run.progress) <= reading.POINTS:
+            run.progress.append(
+                (reading.number(progress[1], where, "a time"), reading.number(progress[2], where, "a rate"))
+            )
+    elif _ABORTED in line or line.startswith("pgbench: error:"):
+        run.error = run.error or reading.shown(line, 300)
+    else:
+        for name, pattern in _LINES.items():
+            if match := pattern.match(line):
+                run.told.setdefault(name, tuple(text or "" for text in match.groups()))
+                break
+
+
+def _same(log: Log, run: _Output, name: str) -> bool:
+    processed = _count(run, "processed", name)
+    return log.count == processed if log.complete else log.count <= processed
+
+
+def _count(run: _Output, key: str, name: str) -> int:
+    return reading.whole(run.told[key][0], f"{name}:{run.line}", key) if key in run.told else 0
+
+
+def _record(run: _Output, name: str, log: Log | None = None) -> Record:
+    where = f"{name}:{run.line}"
+    params = _params(run, where)
+    conditions = reading.known(tool="pgbench", tool_version=run.version)
+    if run.error:
+        return Record(params, name=_script(run), failed=run.error)
+    if "processed" in run.told and not _count(run, "processed", name):
+        return Record(params, name=_script(run), failed="pgbench completed no transaction")
+    rates = [rate for words, rate in sorted(run.tps.items(), key=_rank) if rate]
+    if not rates:
+        raise Unreadable("expected a line 'tps = ...'; cut off?", where=where)
+    metrics = {"tps": rates[0]}
+    steps = {}
+    average, of_failed = run.told.get("average", ("", ""))
+    if average and "failures" not in of_failed:
+        ns = reading.number(average, where, "a latency") * MS
+        if ns:
+            metrics["lat_mean"], steps["lat_mean"] = ns, 500 / ns
+    load = {name: _count(run, name, where) for name in ("processed", "failed", "skipped") if name in run.told}
+    context: dict[str, Any] = {
+        "load": load | _series(run),
+        "conditions": conditions,
+        "pgbench": reading.known(
+            script=reading.shown(run.told.get("script", ("",))[0]),
+            protocol=run.told.get("protocol", ("",))[0],
+            server=run.server or None,
+            latency="measured" if "stddev" in run.told else "run time / transactions",
+        ),
+    }
+    record = Record(params, Figures(metrics, {}, context, steps), _script(run))
+    return record if log is None else _joined(record, log)
+
+
+def _script(run: _Output) -> str:
+    """What ran, as a cell's name: ``pgbench TPC-B``, ``pgbench select only``, ``pgbench own.sql``."""
+    told = run.told.get("script", ("",))[0]
+    builtin = re.fullmatch(r"<builtin: (.*)>", told)
+    script = builtin[1] if builtin else posixpath.basename(told)
+    return f"pgbench {reading.shown(script.replace('(sort of)', ''), 60)}".strip()
+
+
+def _rank(item: tuple[str, float]) -> int:
+    return _BEST.index(item[0]) if item[0] in _BEST else len(_BEST)
+
+
+def _joined(record: Record, log: Log) -> Record:
+    """The output's rate and conditions with the log's latencies."""
+    told, logged = record.figures, log.figures()
+    metrics = {**logged.metrics, "tps": told.metrics["tps"]}
+    load = {**logged.context["load"], **told.context["load"]}
+    context = {**told.context, "load": load, "pgbench": {**told.context["pgbench"], "latency": "logged"}}
+    return replace(record, started=log.started, figures=Figures(metrics, logged.histograms, context, logged.steps))
+
+
+def _of_log(log: Log) -> Record:
+    figures = log.figures()
+    context = {**figures.context, "conditions": {"tool": "pgbench"}}
+    params = reading.known(numjobs=log.clients if log.complete else None)
+    if not log.count:
+        return Record(params, failed="pgbench completed no transaction", started=log.started)
+    return Record(params, replace(figures, context=context), started=log.started)
+
+
+def _series(run: _Output) -> dict[str, Any]:
+    """Rates of -P, if they came at even intervals (seconds since the start, to one decimal)."""
+    times = [time for time, _ in run.progress]
+    gaps = [round(after - before, 1) for before, after in pairwise(times)]
+    if not gaps or gaps[0] < 1 or any(abs(gap - gaps[0]) > 0.2 for gap in gaps):
+        return {}
+    return reading.series(round(gaps[0]) * 1000, [rate for _, rate in run.progress], "tps")
+
+
+def _params(run: _Output, where: str) -> dict[str, Any]:
+    told = {name: found[0] for name, found in run.told.items()}
+    counts = {key: reading.whole(told[key], where, key) for key in ("scale", "clients", "duration") if key in told}
+    # pgbench prints 1 for scripts of the user's own, whatever the tables are
+    builtin = told.get("script", "").startswith(("<builtin:", "TPC-B"))
+    return reading.known(
+        numjobs=counts.get("clients"),
+        scale=counts.get("scale") if builtin else None,
+        runtime=counts["duration"] * 10**9 if "duration" in counts else None,
+    )
+
+
+PLUGIN = Pgbench()

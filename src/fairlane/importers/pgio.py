@@ -1,0 +1,94 @@
+"""pgio (the SLOB method for PostgreSQL): what ``runit.sh`` prints.
+
+Format: pgio's README and ``runit.sh``, release 1.0.
+
+RIOPS are blocks of 8 KiB that PostgreSQL had to read (``pg_stat_database.blks_read``), counted in whole seconds. Some
+of them may have come from the page cache: the output cannot tell. It has no latencies, and UPDATE_PCT is not in it.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from fairlane.formats.record import Record
+from fairlane.importers import _reading as reading
+from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.records import Figures
+
+_RESULT = re.compile(
+    r"DBNAME:\s+(\S{1,80})\. ([0-9]{1,9}) schemas, ([0-9]{1,9}) threads\(each\)\. Run time: ([0-9]{1,9}) seconds\. "
+    r"RIOPS >(-?[0-9]{1,18})< CACHE_HITS/s >(-?[0-9]{1,18})<"
+)
+_BUFFERS = re.compile(r"Shared buffers: (\S{1,40})\. $")
+_SCALE = re.compile(
+    r"Testing [0-9]{1,9} schemas with [0-9]{1,9} thread\(s\) accessing \S{1,20} \(([0-9]{1,18}) blocks\)"
+)
+_BLOCKS = re.compile(r"(BEFORE|AFTER):\s+\S+\s*\|\s*([0-9]{1,18})\s*\|\s*([0-9]{1,18})\s*\|")
+_BLOCK = 8192
+
+
+@dataclass
+class _Run:
+    line: int
+    told: dict[str, str] = field(default_factory=dict)
+    reads: dict[str, int] = field(default_factory=dict)
+
+
+class Pgio(Importer):
+    """A file may hold several runs, one after the other."""
+
+    title = "pgio runit.sh, text output"
+    source = "pgio's README and runit.sh"
+
+    def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
+        text = head.decode(errors="replace")
+        return _RESULT.search(text) is not None or (_SCALE.search(text) is not None and "Shared buffers: " in text)
+
+    def read(self, files: Sequence[Source]) -> Iterator[Record]:
+        for file in files:
+            run, runs = _Run(1), 0
+            for number, line in reading.lines(file):
+                where = f"{file.name}:{number}"
+                if line.startswith("Abort"):
+                    runs += 1
+                    yield Record(failed=reading.shown(line, 300))
+                    run = _Run(number + 1)
+                elif found := _RESULT.search(line):
+                    runs += 1
+                    yield _record(run, found, where)
+                    run = _Run(number + 1)
+                elif blocks := _BLOCKS.match(line):
+                    run.reads[blocks[1]] = int(blocks[3])
+                elif buffers := _BUFFERS.match(line):
+                    run.told["shared_buffers"] = reading.shown(buffers[1])
+                elif scale := _SCALE.match(line):
+                    run.told["blocks"] = scale[1]
+            if not runs or run.told:
+                raise Unreadable(
+                    "expected a line 'DBNAME: ... RIOPS >N< ...': cut off?", where=f"{file.name}:{run.line}"
+                )
+
+
+def _record(run: _Run, found: re.Match[str], where: str) -> Record:
+    schemas, threads, seconds = (int(found[place]) for place in (2, 3, 4))
+    blocks = int(run.told["blocks"]) if "blocks" in run.told else 0
+    params = reading.known(bs=_BLOCK, numjobs=schemas * threads, size=schemas * blocks * _BLOCK or None)
+    labels = {"database": reading.shown(found[1])}
+    rates = [reading.number(found[place], where, "a rate that is not negative") for place in (5, 6)]
+    if not seconds:
+        raise Unreadable("a run of 0 seconds", where=where)
+    iops, reads = rates[0], {"reads": int(rates[0] * seconds)}
+    if {"BEFORE", "AFTER"} <= run.reads.keys() and run.reads["AFTER"] >= run.reads["BEFORE"]:
+        reads = {"reads": run.reads["AFTER"] - run.reads["BEFORE"]}
+    if not iops:
+        return Record(params, labels=labels, failed="pgio read no block")
+    context = {
+        "load": {"iops": {"read": iops}, "runtime_ms": seconds * 1000},
+        "pgio": reads | {"cache_hits_per_s": rates[1]} | reading.known(shared_buffers=run.told.get("shared_buffers")),
+        "conditions": {"tool": "pgio"},
+    }
+    steps = {"iops": 1 / seconds + 1 / iops}  # whole seconds, and a rate without decimals
+    return Record(params, Figures({"iops": iops}, {}, context, steps), labels=labels)
+
+
+PLUGIN = Pgio()

@@ -1,0 +1,255 @@
+"""Vdbench: ``flatfile.html``, or where that is not there ``summary.html`` or ``totals.html``, of an output directory.
+
+Formats: the Vdbench Users Guide ("Report file descriptions", "Selective flatfile parsing") and ``Flat.java`` and
+``Report.java`` of its source, 5.03 to 5.04.07: columns by name in the flatfile, by order in the others.
+
+Each run definition's average (``avg_2-5``: warm-up left out) is a trial; response times are means in ms. Runs that only
+format (``SD_format``, ``format_for_...``) are passed over. ``threads`` is per storage definition.
+"""
+
+import math
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from fairlane.formats.record import Record
+from fairlane.importers import _reading as reading
+from fairlane.importers._reading import MIB, MS, US
+from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.records import Figures
+
+_FILES = ("flatfile.html", "summary.html", "totals.html")
+"""Best first."""
+_AVERAGE = re.compile(r"avg_[0-9]{1,9}-[0-9]{1,9}")
+_FORMAT = re.compile(r"SD_format|format_for_|\w+_format\b")
+_START = re.compile(r"Starting RD=([^;<\s]{1,80});(.{0,400})")
+_ASKED = {"runtime": re.compile(r"\belapsed=([0-9]{1,9})\b"), "ramp": re.compile(r"\bwarmup=([0-9]{1,9})\b")}
+_TOD = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2}\.[0-9]{3})")
+_TAG = re.compile(r"<[^<>]{0,300}>")
+_UNLIMITED = 900_000
+"""Vdbench tells "as fast as it goes" as a rate just below a million."""
+_STEP = {"rate": 0.00005, "resp": 0.00005}
+"""The flatfile has four decimals."""
+_DIRECTIONS = ("read", "write")
+
+
+@dataclass(frozen=True)
+class _Started:
+    """What ``Starting RD=`` says."""
+
+    run: str
+    asked: Mapping[str, int]
+
+
+class Vdbench(Importer):
+    """The three files of a folder tell the same runs: one of them is read."""
+
+    title = "Vdbench flatfile.html, summary.html, totals.html"
+    source = "the Vdbench Users Guide; Flat.java and Report.java of Vdbench's source"
+
+    def claims(self, name: str, head: bytes) -> bool:
+        base = posixpath.basename(name)
+        if base == "flatfile.html":
+            return b"Vdbench" in head and b"reqrate" in head.lower()
+        return base in _FILES and (b"Vdbench" in head or b"vdbench" in head or b"Starting RD=" in head)
+
+    def group(self, name: str) -> str:
+        return posixpath.join(posixpath.dirname(name), "vdbench")
+
+    def read(self, files: Sequence[Source]) -> Iterator[Record]:
+        named = {posixpath.basename(file.name): file for file in files}
+        best = next((named[name] for name in _FILES if name in named), files[0])
+        records = list((_flat if posixpath.basename(best.name) == _FILES[0] else _summary)(best))
+        if not records:
+            raise Unreadable("expected the average of a run (avg_2-...), found none: cut off?", where=best.name)
+        other = named.get("summary.html") if best is not named.get("summary.html") else None
+        yield from _asked(records, other) if other else records
+
+
+# --- flatfile.html
+
+
+def _flat(file: Source) -> Iterator[Record]:
+    columns: list[str] = []
+    points: list[tuple[float, float]] = []
+    for number, line in reading.lines(file):
+        where = f"{file.name}:{number}"
+        fields = line.split()
+        if "Interval" in fields and "Run" in fields and not line.startswith("*"):
+            columns = fields
+        elif columns and len(fields) == len(columns):
+            row = {name.lower(): text for name, text in zip(columns, fields, strict=True)}
+            if not _AVERAGE.fullmatch(row["interval"]):
+                points = points if row["interval"] != "1" else []
+                if len(points) <= reading.POINTS and "rate" in row:
+                    points.append((_time(row.get("tod", "")), reading.number(row["rate"], where, "a rate")))
+                continue
+            if not _FORMAT.match(row["run"]):
+                yield _of_row(row, _series(points), where)
+            points = []
+        elif columns and fields and not line.startswith(("*", "<")):
+            raise Unreadable(f"expected {len(columns)} columns, found {len(fields)}: cut off?", where=where)
+    if not columns:
+        raise Unreadable("expected a line of column names with Run and Interval", where=file.name)
+
+
+def _time(text: str) -> float:
+    """Seconds since midnight of ``10:01:02.345``; NaN for anything else."""
+    match = _TOD.fullmatch(text)
+    return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3]) if match else math.nan
+
+
+def _series(points: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """Rates per interval, whose length the times of the lines tell: whole seconds, give or take a late line."""
+    gaps = [(after - before) % 86400 for (before, _), (after, _) in pairwise(points)]
+    interval = round(gaps[0]) if gaps and math.isfinite(gaps[0]) else 0
+    if not interval or not all(abs(gap - interval) < 0.5 for gap in gaps):
+        return {}
+    return reading.series(interval * 1000, [rate for _, rate in points])
+
+
+def _of_row(row: Mapping[str, str], series: Mapping[str, Any], where: str) -> Record:
+    def told(name: str) -> float | None:
+        text = row.get(name, "n/a")
+        return None if text in ("n/a", "NaN") else reading.number(text, where, name)
+
+    files = "read_rate" in row  # workloads on file systems have columns of their own
+    way_rates = {way: told(f"{way}_rate") for way in _DIRECTIONS} if files else {}
+    rate = sum(filter(None, way_rates.values())) if files else told("rate")
+    read_share = told("read%")
+    if not files and rate is not None and read_share is not None:
+        way_rates = {"read": rate * read_share / 100, "write": rate * (1 - read_share / 100)}
+    resp = {way: told(f"{way}_resp") for way in _DIRECTIONS}
+    mean = _weighted(resp, way_rates) if files else told("resp")
+    figures = _figures(rate, told("mb/sec"), mean, {way: r for way, r in way_rates.items() if r is not None})
+    if not figures.metrics:
+        return Record(_params(told, files), labels={"run": reading.shown(row["run"])}, failed="no I/O completed")
+    context = dict(figures.context)
+    if not files and (depth := told("queue_depth")):
+        context["vdbench"] = {"queue_depth": depth}
+    if (busy := told("cpu_used")) is not None:
+        context["machine"] = {"busy": busy / 100}
+    context["load"] = {**context["load"], **({} if files else series)}  # of files: all operations, not I/Os alone
+    version = reading.shown(row.get("version", ""), 40)
+    context["conditions"] = reading.known(
+        tool="vdbench", tool_version="" if version == "n/a" else version.removeprefix("vdbench")
+    )
+    params = _params(told, files)
+    name = "" if "rw" in params else reading.shown(row["run"], 60)
+    return Record(params, replace(figures, context=context), name, labels={"run": reading.shown(row["run"])})
+
+
+def _weighted(resp: Mapping[str, float | None], rates: Mapping[str, float | None]) -> float | None:
+    """Mean over both directions, in ms."""
+    parts = [(resp.get(way), rate) for way, rate in rates.items() if rate]
+    if not parts or any(time is None for time, _ in parts):
+        return None
+    return sum((time or 0.0) * rate for time, rate in parts) / sum(rate for _, rate in parts)
+
+
+def _params(told: Any, files: bool) -> dict[str, Any]:
+    size, threads, asked = told("xfersize"), told("threads") if _positive(told, "threads") else None, told("reqrate")
+    reads = told("rdpct") if not files else None
+    return reading.known(
+        rw=_pattern(told, reads) if reads is not None else None,
+        bs=int(size) if size else None,
+        numjobs=int(threads) if threads else None,
+        rwmixread=reads if reads is not None and 0 < reads < 100 else None,
+        rate_iops=asked if asked and asked < _UNLIMITED and not files else None,
+    )
+
+
+def _positive(told: Any, name: str) -> bool:
+    """-1 stands for more than one value."""
+    try:
+        return bool(told(name))
+    except Unreadable:
+        return False
+
+
+def _pattern(told: Any, reads: float) -> str | None:
+    kind = {100.0: "read", 0.0: "write"}.get(reads, "rw")
+    try:
+        seek = told("seekpct")
+    except Unreadable:  # -1: sequential, up to the end only
+        seek = 0.0
+    return {100.0: f"rand{kind}", 0.0: kind}.get(seek) if seek is not None else None
+
+
+def _figures(rate: float | None, mb: float | None, mean: float | None, ways: Mapping[str, float]) -> Figures:
+    metrics, steps = {}, {}
+    if rate:
+        metrics["iops"], steps["iops"] = rate, _STEP["rate"] / rate
+        if mb:
+            metrics["bw"], steps["bw"] = mb * MIB, _STEP["rate"] / mb
+        if mean:
+            metrics["lat_mean"], steps["lat_mean"] = mean * MS, _STEP["resp"] / mean
+    return Figures(metrics, {}, {"load": {"iops": dict(ways)}}, steps)
+
+
+# --- summary.html, totals.html
+
+
+def _started(file: Source) -> Iterator[tuple[int, str, _Started | None]]:
+    """Number and text of each line without its tags, and the run that it starts."""
+    for number, line in reading.lines(file):
+        text = _TAG.sub("", line)
+        match = _START.search(text)
+        asked = {key: int(found[1]) for key, p in _ASKED.items() if match and (found := p.search(match[2]))}
+        yield number, text, _Started(reading.shown(match[1]), asked) if match else None
+
+
+def _summary(file: Source) -> Iterator[Record]:
+    run: _Started | None = None
+    unit: int | None = None
+    for number, text, started in _started(file):
+        where = f"{file.name}:{number}"
+        run = started or run
+        if "1024**2" in text or "1000**2" in text:
+            unit = MIB if "1024**2" in text else 10**6
+        elif ".Interval." in text:
+            raise Unreadable("a workload on a file system: its flatfile.html is read", where=where)
+        fields = text.split()
+        if len(fields) < 2 or not _AVERAGE.fullmatch(fields[1]):
+            continue
+        if run is None:
+            raise Unreadable("an average before any 'Starting RD='", where=where)
+        if not _FORMAT.match(run.run):
+            yield _of_average(run, fields, unit, where)
+
+
+def _of_average(run: _Started, fields: Sequence[str], unit: int | None, where: str) -> Record:
+    """``time avg_2-5 rate MB/sec bytes read% resp read_resp write_resp ...``."""
+    if len(fields) < 9:
+        raise Unreadable("expected an average of 8 figures and more: cut off?", where=where)
+    names = ("rate", "MB/sec", "bytes/io", "read%", "resp", "read resp", "write resp")
+    told = {name: reading.number(text, where, name) for name, text in zip(names, fields[2:9], strict=True)}
+    labels = {"run": run.run}
+    params = {key: seconds * 10**9 for key, seconds in run.asked.items()}
+    reads, rate = told["read%"], told["rate"]
+    if not rate:
+        return Record(params, labels=labels, name=run.run, failed="no I/O completed")
+    ways = {"read": rate * reads / 100, "write": rate * (1 - reads / 100)}
+    mb = told["MB/sec"] * unit / MIB if unit else None
+    figures = _figures(rate, mb, told["resp"], ways)
+    steps = {"iops": 0.005 / rate} | ({"bw": 0.005 / told["MB/sec"]} if mb else {})
+    steps |= {"lat_mean": 0.5 * US / (told["resp"] * MS)} if told["resp"] else {}
+    context = {**figures.context, "conditions": {"tool": "vdbench"}}
+    return Record(params, replace(figures, context=context, steps=steps), run.run, labels=labels)
+
+
+def _asked(records: list[Record], summary: Source) -> list[Record]:
+    """``records`` of the flatfile with the times that summary.html says were asked for, if it tells the same runs."""
+    starts = [start for _, _, start in _started(summary) if start and not _FORMAT.match(start.run)]
+    if [start.run for start in starts] != [record.labels["run"] for record in records]:
+        return records
+    return [
+        replace(record, params={**record.params, **{key: s * 10**9 for key, s in start.asked.items()}})
+        for record, start in zip(records, starts, strict=True)
+    ]
+
+
+PLUGIN = Vdbench()
