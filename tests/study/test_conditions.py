@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlane.records import Evidence, Observation
-from fairlane.study.conditions import MIXED, conditions
+from fairlane.study.conditions import conditions
 from fairlane.study.load import parse_study
 from fairlane.study.parameters import parameter
+from fairlane.study.values import MIXED
 
 STUDY = """\
 name: known

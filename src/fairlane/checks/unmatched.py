@@ -6,7 +6,7 @@ from typing import Literal
 
 from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
-from fairlane.study.matched import Relation, Rules, Side, differences, missed, sides
+from fairlane.study.matched import Relation, Rules, Side, differences, interleaved, missed, primaries, sides
 from fairlane.study.parameters import in_order, parameter
 
 _VERB: Mapping[Relation, str] = {
@@ -29,7 +29,7 @@ class Setting:
     primary: Mapping[str, str]
     """Cell key -> headline metric: tells what kind of load it is."""
     interleaved: bool
-    """One run measured all sides in the same machine, so that only what belongs to their paths can differ unseen."""
+    """One run measured all sides; see ``study.matched.interleaved``."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,17 @@ class Unmatched(Check):
     warning that prints the reason.
     """
 
+    between = True
+
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        study, cells = evidence.study, evidence.cells()
+        study = evidence.study
         found = sides(evidence)
         base = found.pop(study.baseline)
         setting = Setting(
-            names={cell.key: cell.name for cell in cells},
+            names={cell.key: cell.name for cell in evidence.cells()},
             labels={name: lane.label or name for name, lane in study.lanes.items()},
-            primary={cell.key: study.workloads[cell.workload].primary for cell in cells},
-            interleaved=study.platform.measured_here and study.design.paired,
+            primary=primaries(evidence),
+            interleaved=interleaved(evidence),
         )
         return self.guard(base, list(found.values()), Rules.of(evidence), setting)
 

@@ -15,7 +15,8 @@ class LocalSpec(LaneSpec):
     """The medium itself."""
 
     def known(self) -> Mapping[str, Any]:
-        return {**super().known(), "multipath": NONE, "link_speed": NONE, "link_delay": NONE, "mtu": NONE}
+        missing = ("multipath", "path_settings", "link_speed", "link_delay", "mtu")
+        return {**super().known(), **dict.fromkeys(missing, NONE)}
 
 
 class Local(Transport[LocalSpec]):

@@ -184,26 +184,55 @@ class Row:
     status: Status
 
 
-def rows(columns: Sequence[Side], rules: Rules, wanted: Iterable[str] = ()) -> tuple[Row, ...]:
-    """The table: every parameter that any side says, and those ``wanted`` that none does. The first side is the one
-    that the others are held against."""
+@dataclass(frozen=True)
+class Table:
+    """Parameters of several sides. The first column is the one that the others are held against."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def table(columns: Sequence[Side], rules: Rules, primary: Mapping[str, str], *, interleaved: bool) -> Table:
+    """Every parameter that any side says, and those that are missed because none does; see ``missed`` for the rest."""
     base, *others = columns
     unequal: dict[str, set[Relation]] = {}
+    wanted: set[str] = set()
     for side in others:
-        for difference in differences(base, side):
+        wanted |= missed(side, base, primary, interleaved=interleaved).keys()
+        for difference in differences(side, base):
             unequal.setdefault(difference.name, set()).add(difference.relation)
     compared = any(base.tried & side.tried for side in others)
     known = [overall(side) for side in columns]
     named = {name for one in known for name in one}
     found = []
-    for name in in_order(named | set(wanted)):
+    for name in in_order(named | wanted):
         about = parameter(name)
         status: Status = "match" if compared else ""
-        if name not in named:
-            status = "accepted" if name in rules.accept else "unknown"
-        elif name in unequal:
+        if name in unequal:
             free = about.role != "controlled" or (name in rules.vary and "mixed" not in unequal[name])
             status = "varied" if free else "accepted" if name in rules.accept else "differs"
+        elif name in wanted:
+            free = name in rules.vary
+            status = "varied" if free else "accepted" if name in rules.accept else "unknown"
+        elif compared and about.absent and len({one.get(name) for one in known}) > 1:
+            status = "varied"
         values = tuple(about.shown(one.get(name)) for one in known)
         found.append(Row(name, about.title, about.group, about.role, values, status))
-    return tuple(found)
+    return Table(tuple(side.name for side in columns), tuple(found))
+
+
+def table_of(evidence: Evidence) -> Table:
+    """The table of a run's lanes, the baseline first."""
+    study, lanes = evidence.study, sides(evidence)
+    columns = [lanes.pop(study.baseline), *lanes.values()]
+    return table(columns, Rules.of(evidence), primaries(evidence), interleaved=interleaved(evidence))
+
+
+def primaries(evidence: Evidence) -> dict[str, str]:
+    """Cell key -> headline metric."""
+    return {cell.key: evidence.study.workloads[cell.workload].primary for cell in evidence.cells()}
+
+
+def interleaved(evidence: Evidence) -> bool:
+    """One run measured all lanes side by side, so that only what belongs to their paths can differ unseen."""
+    return bool(evidence.study.platform.measured_here and evidence.study.design.paired)

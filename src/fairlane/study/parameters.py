@@ -112,7 +112,7 @@ _ALL = (
               values.bitrate, units.format_bitrate, absent=True),
     Parameter("link_delay", "link", "link delay", "controlled", "one way, where it is set or was measured",
               values.delay, units.format_duration, absent=True),
-    Parameter("mtu", "link", "MTU", "context", "largest packet, bytes", values.count),
+    Parameter("mtu", "link", "MTU", "context", "largest packet, bytes", values.count, absent=True),
     # --- the load
     Parameter("tool", "load", "tool", "controlled", "what made the load: fio, vdbench, ..."),
     Parameter("tool_version", "load", "tool's version", "controlled", "version of the load generator", values.version),
@@ -172,13 +172,13 @@ OF_THE_PATH = ("copies", "write_ack", "flush", "link_speed")
 
 _MACHINE = ("vm_cpus", "vm_memory", "guest_kernel", "fleet", "bus", "io_threads", "queues", "cache_mode", "volume_mode",
             "disk_size")  # fmt: skip
-_TOOL = ("tool", "tool_version", "numjobs", "ramp", "runtime", "metric_definition", "date")
+_TOOL = ("tool", "tool_version", "numjobs", "ramp", "runtime", "date")
 
 WANTED: Mapping[Load, tuple[str, ...]] = {
     "block": (*_MACHINE, *OF_THE_PATH, *_TOOL, "engine", "direct", "rw", "bs", "iodepth", "size", "prefill"),
     "database": (*_MACHINE, *OF_THE_PATH, *_TOOL, "scale"),
     "fleet": ("vm_cpus", "vm_memory", "fleet", "volume_mode", "disk_size", "provisioning", "copies", "link_speed",
-              "tool", "tool_version", "metric_definition", "date"),
+              "tool", "tool_version", "date"),
 }  # fmt: skip
 """What is missed if nobody says it of lanes that were measured apart."""
 
