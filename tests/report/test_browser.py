@@ -215,7 +215,7 @@ def test_a_hundred_cells_open_on_a_phone(browser, make_case, tmp_path, write):
     path = write(make_case(sizes=25, blocks=20), tmp_path)[0]
     browser.open(path, width=360)
     assert browser.ask("document.documentElement.scrollWidth") <= 360
-    assert browser.ask("document.querySelectorAll('section').length") == 10
+    assert browser.ask("document.querySelectorAll('section').length") == 11
 
 
 def test_beside_the_forest_plot_no_column_is_cut_off(browser, page):

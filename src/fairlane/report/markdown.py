@@ -44,6 +44,7 @@ def render(report: Report) -> str:
     parts += _levels(report)
     parts += _curves(report)
     parts += ["## Findings", *_findings(report)]
+    parts += _matched(report)
     parts += _lanes(report)
     parts += ["## Method", _list(report.method), table(("Metric", "Definition"), report.metrics)]
     parts += [
@@ -153,6 +154,12 @@ def _findings(report: Report) -> list[str]:
             lines.append(f"- **{g.severity}**: {md(f.message)}{where}; check {md(g.check)}")
             lines += [f"  - {md(key)}: {md(value)}" for key, value in f.evidence]
     return ["\n".join(lines)]
+
+
+def _matched(report: Report) -> list[str]:
+    m = report.matched
+    rows = [(row.title, *row.values, row.status) for row in (*m.unequal, *m.equal)]
+    return ["## Matched parameters", md(m.verdict), table(("Parameter", *m.labels, "Match"), rows)]
 
 
 def _lanes(report: Report) -> list[str]:

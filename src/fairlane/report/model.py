@@ -14,6 +14,7 @@ from fairlane.report import curves, lanes, levels, phrases, prose, spread, winne
 from fairlane.report.curves import LadderView
 from fairlane.report.lanes import Lane, LaneTable
 from fairlane.report.levels import Levels, Stacks
+from fairlane.report.matched import Matched, matched
 from fairlane.report.phrases import count, metric_of
 from fairlane.report.prose import Banner
 from fairlane.report.text import DASH, flatten, scrub
@@ -143,6 +144,7 @@ class Report:
     """Throughput against latency, where cells form ladders."""
     findings: tuple[FindingGroup, ...]
     """The gravest first."""
+    matched: Matched
     lanes: tuple[Lane, ...]
     lane_table: LaneTable
     platform: tuple[tuple[str, str], ...]
@@ -183,6 +185,7 @@ def build(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Fi
         sureness=prose.sureness(evidence, shown, findings) + spread.sentences(evidence),
         curves=curves.views(evidence, label),
         findings=_findings(evidence, findings, label),
+        matched=matched(evidence, label),
         lanes=lanes.views(evidence),
         lane_table=lanes.side_by_side(evidence),
         platform=tuple(flatten(evidence.description.get("platform") or {}).items()),
