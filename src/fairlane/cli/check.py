@@ -1,0 +1,174 @@
+"""``fairlane check``: may these be compared? The matched-parameter table, and what the checks say."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlane.cli._accept import accept_option
+from fairlane.cli._click import Command
+from fairlane.cli._output import Format, format_option, tell
+from fairlane.errors import Exit, FairlaneError, nearest
+
+if TYPE_CHECKING:
+    from fairlane.records import Evidence, Finding
+    from fairlane.study.matched import Table
+
+_WIDEST = 44
+"""Characters of a value in a terminal; md and json have all of it."""
+
+
+@click.command(
+    cls=Command,
+    examples="""
+        fairlane check runs/demo                        the lanes of one run side by side
+        fairlane check runs/roks runs/vcf               two runs, each as one column
+        fairlane check runs/roks runs/vcf --lane rep3 --lane raid1 --differing
+        fairlane check runs/demo --accept flush="nothing here syncs"
+        fairlane check runs/roks runs/vcf --format json | jq '.parameters[] | select(.status == "differs")'
+    """,
+)
+@click.argument("runs", metavar="RUN [RUN...]", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--lane", "lanes", multiple=True, help="Only this lane, in a column of its own; may be given again.")
+@click.option("--differing", is_flag=True, help="Only parameters that do not match.")
+@accept_option
+@format_option
+def command(
+    runs: tuple[Path, ...], lanes: tuple[str, ...], differing: bool, accepts: dict[str, str], output: Format
+) -> int:
+    """Print what must match for a comparison, and whether it does; then the findings of all checks.
+
+    One RUN: its lanes, the baseline first. Several: each run is a column, the first is the one that the others are
+    held against; --lane shows single lanes in their place. The exit code is 4 if anything refuses a comparison.
+    """
+    from fairlane.checks.base import run_all
+    from fairlane.study.accept import accepting
+    from fairlane.trial.load import load_run
+
+    loaded = _named(runs, [load_run(run) for run in runs])
+    _all_known(lanes, list(loaded.values()))
+    accepted = {name: accepting(run, accepts) for name, run in loaded.items()}
+    found: list[tuple[str, Finding]] = []
+    if len(loaded) == 1:
+        table = _within(next(iter(accepted.values())), lanes)
+        found += [("", finding) for run in accepted.values() for finding in run_all(run)]
+    else:
+        table, between = _between(accepted, lanes)
+        found += [("", finding) for finding in between]
+        for name, run in loaded.items():
+            # what is accepted between the runs need not be so within each
+            own = accepting(run, {key: reason for key, reason in accepts.items() if key in _open(run)})
+            found += [(name, finding) for finding in run_all(own)]
+    _print(table, found, differing, output)
+    refusing = sum(finding.refuses for _, finding in found)
+    if refusing:
+        tell(
+            f"{refusing} finding{' refuses' if refusing == 1 else 's refuse'} a comparison. Say what is missing in the "
+            'conditions of study or import map, or accept what cannot be helped: --accept KEY="reason"'
+        )
+    return Exit.NOT_DECIDED if refusing else Exit.OK
+
+
+def _named(paths: Sequence[Path], runs: "Sequence[Evidence]") -> "dict[str, Evidence]":
+    """The runs by name; by path, where names are not unique."""
+    names = [run.name for run in runs]
+    keys = [name if names.count(name) == 1 else str(path) for name, path in zip(names, paths, strict=True)]
+    if len(set(keys)) < len(keys):
+        raise FairlaneError("the same run is given twice", where=str(paths[-1]))
+    return dict(zip(keys, runs, strict=True))
+
+
+def _all_known(lanes: Sequence[str], runs: "Sequence[Evidence]") -> None:
+    known = list(dict.fromkeys(lane for run in runs for lane in run.study.lanes))
+    for lane in lanes:
+        if lane not in known:
+            near = nearest(lane, known)
+            hint = f"did you mean {near}?" if near else f"lanes: {', '.join(known)}"
+            raise FairlaneError(f"no lane named {lane!r}", hint=hint)
+
+
+def _open(run: "Evidence") -> set[str]:
+    """Parameters that an acceptance would do something for within the run."""
+    from fairlane.study.matched import table_of
+
+    return {row.name for row in table_of(run).rows if row.status in ("differs", "unknown")}
+
+
+def _within(run: "Evidence", lanes: Sequence[str]) -> "Table":
+    """The lanes of one run; those chosen with the baseline, which they are held against."""
+    from fairlane.study.matched import Rules, interleaved, primaries, sides, table, table_of
+
+    if not lanes:
+        return table_of(run)
+    found = sides(run)
+    chosen = [found[name] for name in dict.fromkeys([run.study.baseline, *lanes])]
+    return table(chosen, Rules.of(run), primaries(run), interleaved=interleaved(run))
+
+
+def _between(runs: "dict[str, Evidence]", lanes: Sequence[str]) -> "tuple[Table, list[Finding]]":
+    """Several runs side by side, and what the guard says of each against the first."""
+    from dataclasses import replace
+
+    from fairlane.checks.unmatched import PLUGIN, Setting
+    from fairlane.study.matched import Rules, comparable, primaries, sides, table, together
+
+    columns = []
+    for name, run in runs.items():
+        own = sides(run)
+        if lanes:
+            columns += [replace(own[lane], name=f"{name}:{lane}") for lane in lanes if lane in own]
+        else:
+            columns.append(together(name, own.values()))
+    shown = comparable(columns)
+    rules = Rules.of(*runs.values())
+    primary = {key: metric for run in runs.values() for key, metric in primaries(run).items()}
+    primary.setdefault("", next(iter(primary.values()), ""))
+    names = {cell.key: cell.name for run in runs.values() for cell in run.cells()}
+    setting = Setting(names, {side.name: side.name for side in shown}, primary, interleaved=False)
+    findings = PLUGIN.guard(shown[0], shown[1:], rules, setting)
+    return table(shown, rules, primary, interleaved=False), list(findings)
+
+
+def _print(table: "Table", found: "Sequence[tuple[str, Finding]]", differing: bool, output: Format) -> None:
+    from fairlane.cli._output import print_json, print_rows
+    from fairlane.report.text import clean, markdown, shorten
+
+    rows = [row for row in table.rows if not differing or row.status not in ("match", "")]
+    if output == "json":
+        parameters = [vars(row) | {"values": dict(zip(table.columns, row.values, strict=True))} for row in rows]
+        print_json(
+            {
+                "comparable": not any(finding.refuses for _, finding in found),
+                "columns": table.columns,
+                "parameters": parameters,
+                "findings": [{"run": run, **vars(finding)} for run, finding in found],
+            }
+        )
+        return
+
+    def fit(text: str) -> str:
+        return markdown(clean(text)) if output == "md" else shorten(clean(text).replace("\n", " "), _WIDEST)
+
+    heads = ["Group", "Parameter", *_apart([fit(column) for column in table.columns]), "Match"]
+    last, lines = "", []
+    for row in rows:
+        cells = ["" if row.group == last else row.group, row.title, *map(fit, row.values), row.status]
+        lines.append(dict(zip(heads, cells, strict=True)))
+        last = row.group
+    print_rows(lines, output, columns=heads)
+    if found:
+        click.echo()
+    for run, finding in found:
+        line = clean(f"{finding.severity}: {f'{run}: ' if run else ''}{finding.message}")
+        click.echo(f"- {markdown(line)}" if output == "md" else line)
+
+
+def _apart(titles: Sequence[str]) -> list[str]:
+    """Column titles that differ from each other and from the table's own."""
+    taken = {"Group", "Parameter", "Match"}
+    out = []
+    for number, title in enumerate(titles, start=1):
+        out.append(title if title not in taken else f"{title} ({number})")
+        taken.add(out[-1])
+    return out
