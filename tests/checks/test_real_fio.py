@@ -90,7 +90,7 @@ def find(beside, run_check):
     def told(check, odd, sound, workload="rw: [randread], iodepth: [4], engine: libaio, ramp: 0s", **keys):
         made = beside(odd, sound, workload, **keys)
         found = run_check(check, made)
-        assert [f.lanes for f in found] in ([], [("odd",)]), [f.message for f in found]
+        assert {f.lanes for f in found} <= {("odd",)}, [f.message for f in found]
         return [(f.severity, f.message) for f in found]
 
     return told
@@ -128,7 +128,7 @@ def test_seventy_thirty_under_one_cap_for_each_direction(bench, find):
     mix = ("--rwmixread=70", *DIRECT)
     odd = bench.fio(*bench.job("randrw", *mix, "--rate_iops=500"), runtime_ms=800)
     sound = bench.fio(*bench.job("randrw", *mix, "--rate_iops=350,150"), runtime_ms=800)
-    ((severity, message),) = find("achieved_mix", odd, sound, CAPPED)
+    (severity, message), _ = find("achieved_mix", odd, sound, CAPPED)
     assert severity == "critical"
     assert "asked for 70/30 reads and writes, ran 50/50" in message
     # the same two runs of a tier that sells 500 IOPS

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from fairlane.checks._trials import DIRECTIONS, PATTERNS, Oddity, Trial, TrialCheck, text
-from fairlane.records import Evidence
+from fairlane.checks._trials import DIRECTIONS, PATTERNS, Oddity, Trial, TrialCheck, text, trials
+from fairlane.records import Evidence, Finding
 
 _POINTS = 0.02
 """A mix that is off by less does not move a result by the margin: where a write costs ten reads, two points of 70/30
@@ -14,7 +15,30 @@ _SIGMAS = 4.0
 
 
 class AchievedMix(TrialCheck):
-    """I/Os that completed, by direction, against ``rwmixread`` or a pattern that only reads or writes."""
+    """I/Os that completed, by direction, against ``rwmixread`` or a pattern that only reads or writes. A lane that ran
+    another mix than the baseline is not comparable with it, whatever was asked for: refused."""
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        yield from super().check(evidence)
+        ran = _ran(evidence)
+        baseline = evidence.study.baseline
+        for lane in evidence.study.lanes:
+            apart = {
+                cell: (mine, theirs)
+                for (name, cell), mine in ran.items()
+                if name == lane and (theirs := ran.get((baseline, cell))) and _differ(mine, theirs)
+            }
+            if apart and lane != baseline:
+                mine, theirs = max(apart.values(), key=lambda pair: abs(pair[0].reads - pair[1].reads))
+                yield self.finding(
+                    "critical",
+                    f"{lane} ran {_mix(mine.reads)} reads and writes, {baseline} {_mix(theirs.reads)}: "
+                    "not the same load",
+                    cells=list(apart),
+                    lanes=[lane],
+                    evidence={cell: {lane: m.reads, baseline: t.reads} for cell, (m, t) in apart.items()},
+                    refuses=True,
+                )
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         counts = [trial.context("load", "ios", way) for way in DIRECTIONS]
@@ -36,6 +60,33 @@ class AchievedMix(TrialCheck):
             else "these are figures of another load",
             {"asked_reads": asked, "reads": ran, "ios": int(total), "noise": noise},
         )
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """I/Os of all trials of a lane and cell."""
+
+    reads: float
+    """Share."""
+    ios: float
+
+
+def _ran(evidence: Evidence) -> dict[tuple[str, str], _Ran]:
+    counts: dict[tuple[str, str], list[float]] = {}
+    for trial in trials(evidence):
+        total = counts.setdefault((trial.seen.lane, trial.cell.key), [0.0, 0.0])
+        for i, way in enumerate(DIRECTIONS):
+            total[i] += trial.context("load", "ios", way) or 0.0
+    return {
+        place: _Ran(reads / (reads + writes), reads + writes)
+        for place, (reads, writes) in counts.items()
+        if reads + writes
+    }
+
+
+def _differ(one: _Ran, two: _Ran) -> bool:
+    noise = _SIGMAS * math.sqrt(sum(ran.reads * (1 - ran.reads) / ran.ios for ran in (one, two)))
+    return abs(one.reads - two.reads) > _POINTS + noise
 
 
 def _asked(trial: Trial) -> float | None:
