@@ -26,7 +26,8 @@ class Record:
     lane: str = ""
     """Lane that the file itself names; the import map, or else the folder, decides otherwise."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Other columns or keys by which an import map may choose: host, pool, run."""
+    """Other columns or keys by which an import map may choose: host, pool, run. ``block`` is the repetition: where all
+    trials of a cell have it, those of one block have the same."""
     started: float | None = None
     """Unix time of the trial's start, in seconds."""
     failed: str = ""

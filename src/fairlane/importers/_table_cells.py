@@ -31,8 +31,9 @@ _COUNT = {"": 1.0, "1/s": 1.0, "iops": 1.0, "tps": 1.0, "/s": 1.0, "1/min": 1.0,
     for power, letter in enumerate("km", start=1)
     for unit in ("", "iops", " iops", "tps", "tpm", "nopm")
 }
-_NUMBER = re.compile(r"([-+]?[\d.,'’   ]*\d[\d.,]*(?:[eE][-+]?\d{1,3})?)\s*([^\d\s].*)?")  # noqa: RUF001
-_PLAIN = re.compile(r"\d{1,30}(\.\d{0,30})?([eE][-+]?\d{1,3})?|\.\d{1,30}")
+_NUMBER = re.compile(r"([+]?[\d.,'’ \u00a0\u202f]*\d[.,]?(?:[eE][-+]?\d{1,3})?)\s*([^\d\s].*)?")  # noqa: RUF001
+_GROUPS = re.compile(r"\d{1,3}([.,'’ \u00a0\u202f])\d{3}(?:\1\d{3})*")  # noqa: RUF001 - as spreadsheets write them
+_PLAIN = re.compile(r"(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:e[-+]?\d{1,3})?")
 
 
 @dataclass(frozen=True)
@@ -121,21 +122,14 @@ def factor_of(metric: str, unit: str) -> float | None:
 
 
 def _plain(text: str, decimal: str) -> float | None:
-    """``7,599.2``, ``1 984``, ``12'000``; with a decimal comma ``7.599,2``. None: not a number, or not sure."""
-    sign, text = (text[0], text[1:]) if text[:1] in "+-" else ("", text)
-    other = "," if decimal == "." else "."
-    whole, point, rest = text.partition(decimal)
-    separators = {c for c in whole if not c.isdigit()}
-    if separators:
-        groups = re.split(r"\D", whole)
-        # one kind of separator, every group but the first of three digits: anything else may mean something else
-        if len(separators) > 1 or not 0 < len(groups[0]) < 4 or any(len(group) != 3 for group in groups[1:]):
-            return None
-    if other in rest:
+    """``7,599.2``, ``1 984``, ``12'000``, ``3e3``; with a decimal comma ``7.599,2``. None: no number, or not sure."""
+    mantissa, e, exponent = text.strip().lower().removeprefix("+").partition("e")
+    whole, point, rest = mantissa.partition(decimal)
+    groups = _GROUPS.fullmatch(whole)
+    if whole and not whole.isdecimal() and not (groups and groups[1] != decimal):
         return None
-    plain = re.sub(r"[^\d]", "", whole) + (f".{rest}" if point else "")
-    mantissa = _PLAIN.fullmatch(plain if "e" not in text.lower() else text.replace(",", "." if decimal == "," else ","))
-    return float(sign + mantissa[0]) if mantissa else None
+    plain = re.sub(r"\D", "", whole) + (f".{rest}" if point else "") + e + exponent
+    return float(plain) if _PLAIN.fullmatch(plain) else None
 
 
 # --- rows
@@ -198,10 +192,9 @@ def _delimiter(text: str, header: int, needed: Sequence[str]) -> str:
 
 
 def _json_or_lines(text: str, path: str) -> str:
-    first, _, rest = text.strip().partition("\n")
-    if path or not rest.lstrip().startswith("{"):
-        return "json" if path or rest or not first.rstrip().endswith("}") else "jsonl"
-    return "jsonl"
+    """Of text that begins with an object: JSON lines, if the first line is one by itself."""
+    first = text.strip().partition("\n")[0]
+    return "json" if path or not first.rstrip().endswith("}") else "jsonl"
 
 
 def _json(source: Source, text: str, path: str) -> Iterator[Row]:

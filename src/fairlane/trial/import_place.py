@@ -69,8 +69,9 @@ def lay_out(trials: Sequence[Trial], chosen: ImportMap) -> Layout:
     groups: dict[tuple[str, str], list[Trial]] = defaultdict(list)
     for trial, lane, cell in zip(trials, lanes, cells, strict=True):
         groups[cell, lane].append(trial)
+    numbers = _told_blocks(groups)
     placed = [
-        Placed(trial, lane, cell, block)
+        Placed(trial, lane, cell, block if cell not in numbers else numbers[cell][_block(trial)])
         for (cell, lane), group in groups.items()
         for block, trial in enumerate(_by_time(group))
     ]
@@ -253,6 +254,29 @@ def _told(name: str, value: Any) -> str:
 
 
 # --- blocks
+
+
+def _block(trial: Trial) -> str:
+    return trial.record.labels.get("block", "")
+
+
+def _told_blocks(groups: Mapping[tuple[str, str], Sequence[Trial]]) -> dict[str, dict[str, int]]:
+    """Cell -> label ``block`` -> number, of cells whose trials all have that label. Raises FairlaneError if one comes
+    twice in a lane."""
+    cells: dict[str, set[str]] = defaultdict(set)
+    without = {cell for (cell, _), group in groups.items() if not all(map(_block, group))}
+    for (cell, lane), group in groups.items():
+        names = [_block(trial) for trial in group]
+        cells[cell].update(names)
+        twice = next((name for name in names if names.count(name) > 1), "") if cell not in without else ""
+        if twice:
+            raise FairlaneError(
+                f"block {twice!r} of lane {lane!r} comes twice in the cell {cell}",
+                where=_shown(group[names.index(twice)].files[0]),
+                hint="is a column missing in params or lane that tells these trials apart?",
+            )
+    told = {cell: sorted(names, key=natural) for cell, names in cells.items() if cell not in without}
+    return {cell: {name: number for number, name in enumerate(names)} for cell, names in told.items()}
 
 
 def _by_time(trials: Sequence[Trial]) -> list[Trial]:

@@ -101,7 +101,7 @@ def _with_lanes(chosen: ImportMap, lanes: Mapping[str, Sequence[str]]) -> Import
 
 
 def _read(files: Sequence[Found], job: Job, kept: Mapping[str, str], processes: int, progress: Progress) -> _Reading:
-    """All files; what has the same bytes as another is left out, or one trial would count as two."""
+    """All files; what has the same bytes as another beside it is left out, or one trial would count as two."""
     outcomes = sorted(
         read_all(files, job, kept, processes, lambda done: progress(done, len(files))), key=lambda o: o.number
     )
@@ -110,7 +110,7 @@ def _read(files: Sequence[Found], job: Job, kept: Mapping[str, str], processes: 
         if outcome.left_out:
             read.left_out.append(outcome.left_out)
             continue
-        content = tuple(sorted(file.sha256 for file in outcome.originals))
+        content = (outcome.trials[0].folder, *sorted(file.sha256 for file in outcome.originals))
         names = tuple(file.name for file in outcome.originals)
         if content in seen:
             read.left_out.append(LeftOut(names, f"the same bytes as {seen[content]}", names[0]))

@@ -1,0 +1,236 @@
+"""Tables in all their forms; what is wrong in one is told with line and column."""
+
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlane.formats.record import Record
+from fairlane.importers.base import Source, Unreadable
+from fairlane.importers.table import PLUGIN
+from fairlane.study.import_map import load_map, parse_map
+
+ROOT = Path(__file__).parents[2]
+
+
+def read(options: str, data: str | bytes, name: str = "t.csv") -> list[Record]:
+    chosen = parse_map("table:\n" + "".join(f"  {line}\n" for line in options.splitlines()), "m.yaml")
+    content = data.encode() if isinstance(data, str) else data
+    return list(PLUGIN.configured(chosen.options("table")).read([Source(name, lambda: io.BytesIO(content))]))
+
+
+def brief(records: list[Record]) -> list[tuple[str, str, dict[str, float]]]:
+    return [(r.lane, r.name, dict(r.figures.metrics)) for r in records]
+
+
+WIDE = """\
+lane: pool
+cell: test
+figures:
+- {column: IOPS, metric: iops}
+- {column: p99, metric: lat_p99, unit: ms}
+"""
+
+
+def test_a_column_per_metric():
+    assert brief(read(WIDE, 'pool,test,IOPS,p99\nr3,4k,"64,483",50.02\nr2,4k,1984 ,n/a\n')) == [
+        ("r3", "4k", {"iops": 64483.0, "lat_p99": 50.02e6}),
+        ("r2", "4k", {"iops": 1984.0}),
+    ]
+
+
+def test_a_column_per_lane():
+    options = "cell: test\nlanes: {roks: ROKS, vcf: VCF}\nfigures: [{metric: bw, unit: MiB/s}]\n"
+    assert brief(read(options, "test\tROKS\tVCF\nbest\t7,599.2\t1,229.6\n")) == [
+        ("roks", "best", {"bw": 7599.2 * 2**20}),
+        ("vcf", "best", {"bw": 1229.6 * 2**20}),
+    ]
+
+
+def test_a_row_per_figure():
+    options = """\
+lane: pool
+metric: what
+value: value
+figures:
+- {when: IOPS, metric: iops}
+- {when: p99 (us), metric: lat_p99, unit: us}
+"""
+    found = read(
+        options, "pool;what;value\na;IOPS;10\na;p99 (us);7\na;other;junk\nb;IOPS;20\na;IOPS;11\na;p99 (us);8\n"
+    )
+    assert brief(found) == [
+        ("a", "", {"iops": 10.0, "lat_p99": 7000.0}),
+        ("a", "", {"iops": 11.0, "lat_p99": 8000.0}),
+        ("b", "", {"iops": 20.0}),
+    ]
+
+
+def test_columns_of_several_cells_with_what_is_known_of_each():
+    options = """\
+lane: pool
+figures:
+- {column: r, metric: iops, cell: 4k random, conditions: {bs: 4k, metric_definition: sum of two jobs}}
+- {column: s, metric: bw, unit: MB/s, cell: 1m sequential, conditions: {bs: 1m}}
+"""
+    random, sequential = read(options, "pool,r,s\na,10,20\n")
+    assert (random.name, random.params) == ("4k random", {"bs": 4096})
+    assert random.figures.context["conditions"]["metric_definition"] == "sum of two jobs"
+    assert (sequential.name, sequential.figures.metrics) == ("1m sequential", {"bw": 20e6})
+
+
+def test_params_block_start_and_labels():
+    options = """\
+block: run
+started: at
+labels: [host]
+params: {bs: bs, iodepth: qd, runtime: {column: secs, unit: s}, rwmixread: mix}
+figures: [{column: IOPS, metric: iops}]
+"""
+    (found,) = read(options, "run,at,host,bs,qd,secs,mix,IOPS\n3,2026-01-01T00:00:00+01:00,h7,64k,16,60,70 %,5k\n")
+    assert found.params == {"bs": 65536, "iodepth": 16, "runtime": 60 * 10**9, "rwmixread": 70}
+    assert found.labels == {"host": "h7", "block": "3"}
+    assert found.started == 1767222000.0
+    assert found.figures.metrics == {"iops": 5000.0}
+    (other,) = read(options, "run,at,host,bs,qd,secs,mix,IOPS\n3,1767222000123,h7,,,,,5\n")
+    assert other.started == 1767222000.123
+    assert other.params == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "decimal", "value"),
+    [
+        ("1234.5", ".", 1234.5),
+        ("1,234.5", ".", 1234.5),
+        ("1 234 567", ".", 1234567),
+        ("1'234", ".", 1234),
+        ("1.234,5", ",", 1234.5),
+        ("0,5", ",", 0.5),
+        ("12k", ".", 12000),
+        ("1.5M", ".", 1.5e6),
+        ("3e3", ".", 3000),
+        ("7 IOPS", ".", 7),
+        (".5", ".", 0.5),
+        ("1,5", ".", None),
+        ("12,34.5", ".", None),
+        ("1,234,56", ".", None),
+        ("1.234.567", ".", None),
+        ("1'234,567", ".", None),
+        ("-5", ".", None),
+        ("inf", ".", None),
+        ("nano", ".", None),
+        ("1e999", ".", None),
+        ("5 apples", ".", None),
+        ("50%", ".", None),
+    ],
+)
+def test_numbers(written, decimal, value):
+    options = f"decimal: '{decimal}'\nfigures: [{{column: x, metric: iops}}]\n"
+    data = json.dumps([{"x": written}])
+    if value is not None:
+        assert read(options, data)[0].figures.metrics["iops"] == pytest.approx(value)
+    else:
+        with pytest.raises(Unreadable, match="column 'x': ") as raised:
+            read(options, data)
+        assert raised.value.where == "t.csv: row 1"
+
+
+@pytest.mark.parametrize(
+    ("unit", "metric", "factor"),
+    [("ms", "lat_mean", 1e6), ("us", "lat_mean", 1e3), ("µs", "lat_mean", 1e3), ("KiB/s", "bw", 1024),
+     ("MB/s", "bw", 1e6), ("Gbit/s", "bw", 1.25e8), ("MiBps", "bw", 2**20), ("k", "tpm", 1000)],
+)  # fmt: skip
+def test_units(unit, metric, factor):
+    options = f"figures: [{{column: x, metric: {metric}, unit: {unit}}}]\n"
+    assert read(options, "x\n2\n")[0].figures.metrics[metric] == pytest.approx(2 * factor)
+
+
+def test_a_unit_in_the_cell_wins():
+    assert read("figures: [{column: x, metric: lat_p99, unit: ms}]\n", "x\n250 us\n")[0].figures.metrics == {
+        "lat_p99": 250_000.0
+    }
+
+
+def test_json_lines_nested_keys_and_a_list_within():
+    options = "lane: host.name\nfigures: [{column: read.iops, metric: iops}]\n"
+    row = {"host": {"name": "a"}, "read": {"iops": 7}}
+    assert brief(read(options, json.dumps(row) + "\n" + json.dumps(row | {"read": {"iops": 8}}), "t.jsonl")) == [
+        ("a", "", {"iops": 7.0}),
+        ("a", "", {"iops": 8.0}),
+    ]
+    nested = json.dumps({"data": {"results": [row]}}, indent=1)
+    assert brief(read(f"{options}rows: data.results\n", nested)) == [("a", "", {"iops": 7.0})]
+
+
+def test_a_header_further_down_utf16_and_a_quoted_line_feed():
+    text = 'Results of Monday\n\npool,test,IOPS,p99\n"a\nb",x,5,1\n'
+    assert brief(read(WIDE + "header: 3\n", text.encode("utf-16"))) == [("a?b", "x", {"iops": 5.0, "lat_p99": 1e6})]
+
+
+@pytest.mark.parametrize(
+    ("data", "where", "message"),
+    [
+        ("pool,test,IOPS\na,b,5\n", "t.csv:1", "no column 'p99'"),
+        ("pool,test,IOPS,p99,IOPS\n", "t.csv:1", "two columns are called 'IOPS'"),
+        ("pool,test,IOPS,p99\na,b,5,1\nc,d,x,1\n", "t.csv:3", "column 'IOPS': expected a number, found 'x'"),
+        ("pool,test,IOPS,p99\na,b,5,1,9\n", "t.csv:2", "5 cells, but the header has 4"),
+        ("pool,test,IOPS,p99\n\"a,b,5,1\n", "t.csv:2", "not a table"),
+        (b"pool,test,IOPS,p99\n\xff\xfe,b,5,1\n", "t.csv:2", "not UTF-8"),
+        ('[{"pool": "a", "test": "b", "IOPS": [5], "p99": 1}]', "t.csv: row 1", "neither text nor a number"),
+        ('[{"pool": "a"', "t.csv:1", "cut off or no JSON"),
+        ("[" * 100_000, "t.csv", "nested too deeply"),
+        ("[1]", "t.csv: row 1", "expected an object"),
+        ('{"pool": "", "test": "", "IOPS": 1, "p99": 2}\nx\n', "t.csv:2", "cut off or no JSON"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_place(data, where, message):
+    with pytest.raises(Unreadable, match=message) as raised:
+        read(WIDE, data)
+    assert raised.value.where == where
+
+
+def test_without_a_map_it_says_what_is_missing():
+    with pytest.raises(Unreadable, match="nothing says what its columns are"):
+        list(PLUGIN.read([Source("t.csv", lambda: io.BytesIO(b"a,b\n1,2\n"))]))
+
+
+@given(st.one_of(st.text(), st.binary(), st.recursive(st.none() | st.floats() | st.text(), st.lists).map(json.dumps)))
+def test_nothing_but_unreadable_whatever_the_file_holds(data: str | bytes):
+    for start in (b"", b"pool,test,IOPS,p99\n", b"[", b'{"pool":'):
+        content = start + (data.encode(errors="replace") if isinstance(data, str) else data)
+        try:
+            records = read(WIDE, content)
+        except Unreadable:
+            continue
+        assert all(r.figures.metrics for r in records)
+
+
+def page(side: str) -> Iterator[tuple[str, str, str, float]]:
+    chosen = load_map(str(ROOT / "examples" / "study-003" / f"{side}.yaml"))
+    path = ROOT / "examples" / "study-003" / f"{side}.csv"
+    for record in PLUGIN.configured(chosen.options("table")).read([Source(path.name, lambda: path.open("rb"))]):
+        ((metric, value),) = record.figures.metrics.items()
+        yield record.lane, record.name, metric, value
+
+
+def test_study_003_is_there_to_the_digit():
+    roks, vcf = list(page("roks")), list(page("vcf"))
+    assert (len(roks), len(vcf)) == (28, 24)
+    assert ("ibmc-vpc-file-500-iops", "average over all tests", "lat_p99", 1610.19e6) in roks
+    assert ("rep2", "1M sequential", "bw", 8306.0 * 2**20) in roks
+    assert ("raid1-ftt1", "4k mixed 70/30", "iops", 23397.0) in vcf
+    assert all(lane in load_map(str(ROOT / "examples/study-003/roks.yaml")).lanes for lane, *_ in roks)
+
+
+def test_a_compressed_table_is_one_too(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"pool,test,IOPS,p99\na,b,5,1\n"))
+    from fairlane.trial.import_walk import walk  # noqa: PLC0415
+
+    ((file,), _) = walk([tmp_path])
+    chosen = parse_map("table: {figures: [{column: IOPS, metric: iops}]}", "m.yaml")
+    assert brief(list(PLUGIN.configured(chosen.options("table")).read([file.source]))) == [("", "", {"iops": 5.0})]
