@@ -77,7 +77,7 @@ def test_a_difference_refuses_and_the_sentence_says_it():
     (found,) = guard(imported({"vcf": {**FULL, "ramp": 0}, "roks": FULL}))
     assert found.refuses
     assert found.severity == "critical"
-    assert found.message == "ROKS and VCF are not comparable: ramp differs: 10s on ROKS, 0s on VCF"
+    assert found.message == "ROKS and VCF are not comparable: they differ in ramp (10s on ROKS, 0s on VCF)"
     assert (found.cells, found.lanes) == ((), ("roks",))
     assert found.evidence == {"ramp": {"roks": "10s on ROKS, 0s on VCF"}}
 
@@ -85,8 +85,8 @@ def test_a_difference_refuses_and_the_sentence_says_it():
 def test_known_on_one_side_only_refuses():
     (found,) = guard(imported({"vcf": without("prefill", "ramp"), "roks": FULL}))
     assert found.refuses
-    assert "prefill is known on one side only: yes on ROKS, unknown on VCF" in found.message
-    assert "ramp is known on one side only: 10s on ROKS, unknown on VCF" in found.message
+    assert found.message == "ROKS and VCF are not comparable: known of ROKS only: prefill (yes), ramp (10s)"
+    assert found.evidence["ramp"] == {"roks": "10s on ROKS, unknown on VCF"}
 
 
 def test_unknown_on_both_sides_is_one_warning_that_lists_them():
@@ -107,7 +107,9 @@ def test_what_does_not_matter_for_the_load_is_not_missed():
 def test_values_that_differ_by_cell_are_one_finding_that_names_a_cell():
     other = {n: {**FULL, "iodepth": 8 * (n + 1)} for n in range(3)}
     (found,) = guard(imported({"vcf": FULL, "roks": other}))
-    assert "iodepth differs: 8 on ROKS, 32 on VCF at 4k randread qd1, and so on in 2 more cells" in found.message
+    assert (
+        "they differ in iodepth (8 on ROKS, 32 on VCF at 4k randread qd1, and so on in 2 more cells)" in found.message
+    )
 
 
 def test_a_difference_in_some_cells_refuses_those_only():
@@ -127,7 +129,7 @@ def test_trials_of_one_lane_that_disagree_refuse_whatever_is_varied():
     )
     (found,) = guard(replace(evidence, observations=later))
     assert found.refuses
-    assert "tool's version is not the same in all trials: differs between trials: 3.33, 3.42 on ROKS" in found.message
+    assert "not the same in all trials: tool's version (differs between trials: 3.33, 3.42 on ROKS" in found.message
 
 
 def test_the_question_of_the_study_is_no_refusal():

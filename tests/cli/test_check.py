@@ -64,7 +64,7 @@ def test_two_runs_with_another_ramp_are_refused(check):
         ["load", "ramp", "10s", "0s", "differs"],
     ]
     assert findings.splitlines()[0] == (
-        "critical: without and with are not comparable: ramp differs: 0s on without, 10s on with"
+        "critical: without and with are not comparable: they differ in ramp (0s on without, 10s on with)"
     )
     assert err.startswith("1 finding refuses a comparison.")
 
@@ -91,7 +91,7 @@ def test_the_lanes_of_one_run_are_refused_and_so_are_its_verdicts(check, folder,
     assert code == Exit.NOT_DECIDED
     assert [name for name, status in statuses(out).items() if status == "differs"] == ["copies"]
     (finding,) = (f for f in json.loads(out)["findings"] if f["refuses"])
-    assert finding["message"] == "new and old are not comparable: copies differs: 2 on new, none on old"
+    assert finding["message"] == "new and old are not comparable: they differ in copies (2 on new, none on old)"
     code, out, _ = check("torn", "--accept", "copies=the figure is invented", "--format", "json")
     assert (code, statuses(out)["copies"]) == (Exit.OK, "accepted")
 

@@ -6,13 +6,13 @@ from typing import Literal
 
 from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
-from fairlane.study.matched import Relation, Rules, Side, differences, interleaved, missed, primaries, sides
-from fairlane.study.parameters import in_order, parameter
+from fairlane.study.matched import Difference, Relation, Rules, Side, differences, interleaved, missed, primaries, sides
+from fairlane.study.parameters import UNKNOWN, in_order, parameter
 
-_VERB: Mapping[Relation, str] = {
-    "differs": "differs",
-    "one-sided": "is known on one side only",
-    "mixed": "is not the same in all trials",
+_WORDS: Mapping[Relation, str] = {
+    "differs": "they differ in ",
+    "one-sided": "known of one side only: ",
+    "mixed": "not the same in all trials: ",
 }
 _MOST = 12
 """Parameters in one sentence; the evidence has all of them."""
@@ -42,6 +42,8 @@ class _Case:
     cells: tuple[str, ...]
     said: str
     """``10s on ROKS, unknown on VCF``."""
+    alone: tuple[str, str] = ("", "")
+    """Where one side alone says it in all cells: its label, and what it says."""
 
     @property
     def title(self) -> str:
@@ -60,9 +62,19 @@ def _cases(side: Side, base: Side, setting: Setting) -> Iterator[_Case]:
     for found in differences(side, base):
         if parameter(found.name).role == "controlled":
             said = found.said(first, second, setting.names)
-            yield _Case(side.name, found.name, found.relation, tuple(found.cells), said)
+            alone = _alone(found, first, second)
+            yield _Case(side.name, found.name, found.relation, tuple(found.cells), said, alone)
     for name, cells in missed(side, base, setting.primary, interleaved=setting.interleaved).items():
         yield _Case(side.name, name, "unknown", tuple(cells), f"unknown on {first} and {second}")
+
+
+def _alone(found: Difference, first: str, second: str) -> tuple[str, str]:
+    """``("ROKS", "10s")``; empty where both sides say something, or each in other cells."""
+    ours, theirs = (tuple(dict.fromkeys(pair[n] for pair in found.cells.values())) for n in (0, 1))
+    for label, values, others in ((first, ours, theirs), (second, theirs, ours)):
+        if found.relation == "one-sided" and others == (UNKNOWN,):
+            return label, ", ".join(values[:3]) + (", ..." if len(values) > 3 else "")
+    return "", ""
 
 
 class Unmatched(Check):
@@ -111,14 +123,21 @@ class Unmatched(Check):
 
     def _refused(self, base: Side, same: Sequence[_Case], setting: Setting) -> Finding:
         ours, theirs = (setting.labels.get(name, name) for name in (same[0].side, base.name))
-        told = [f"{case.title} {_VERB[case.relation]}: {case.said}" for case in same[:_MOST]]
-        more = [f"and {len(same) - _MOST} more"] * (len(same) > _MOST)
-        message = f"{ours} and {theirs} are not comparable: {'; '.join([*told, *more])}"
+        told: dict[str, list[str]] = {}
+        for case in same[:_MOST]:
+            label, value = case.alone
+            if label:
+                told.setdefault(f"known of {label} only: ", []).append(f"{case.title} ({value})")
+            else:
+                told.setdefault(_WORDS[case.relation], []).append(f"{case.title} ({case.said})")
+        parts = [words + ", ".join(titles) for words, titles in told.items()]
+        parts += [f"and {len(same) - _MOST} more"] * (len(same) > _MOST)
+        message = f"{ours} and {theirs} are not comparable: {'; '.join(parts)}"
         return self._found("critical", message, base, same, refuses=True)
 
     def _unknown(self, base: Side, same: Sequence[_Case], setting: Setting) -> Finding:
         lanes = [setting.labels.get(name, name) for name in dict.fromkeys([*(c.side for c in same), base.name])]
-        titles = ", ".join(dict.fromkeys(case.title for case in same))
+        titles = ", ".join(parameter(name).title for name in in_order({case.name for case in same}))
         message = f"nothing is known of {titles}, so {', '.join(lanes[:-1])} and {lanes[-1]} may differ in it"
         return self._found("warning", message, base, same)
 

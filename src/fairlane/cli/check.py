@@ -49,17 +49,15 @@ def command(
     loaded = _named(runs, [load_run(run) for run in runs])
     _all_known(lanes, list(loaded.values()))
     accepted = {name: accepting(run, accepts) for name, run in loaded.items()}
-    found: list[tuple[str, Finding]] = []
+    found: list[tuple[str, Finding]]
     if len(loaded) == 1:
         table = _within(next(iter(accepted.values())), lanes)
-        found += [("", finding) for run in accepted.values() for finding in run_all(run)]
+        found = [("", finding) for run in accepted.values() for finding in _about(run_all(run), lanes)]
     else:
         table, between = _between(accepted, lanes)
-        found += [("", finding) for finding in between]
-        for name, run in loaded.items():
-            # what is accepted between the runs need not be so within each
-            own = accepting(run, {key: reason for key, reason in accepts.items() if key in _open(run)})
-            found += [(name, finding) for finding in run_all(own)]
+        found = [("", finding) for finding in between]
+        for name, run in loaded.items():  # how a run's own lanes compare is not asked
+            found += [(name, finding) for finding in _about(run_all(run, between=False), lanes)]
     _print(table, found, differing, output)
     refusing = sum(finding.refuses for _, finding in found)
     if refusing:
@@ -68,6 +66,11 @@ def command(
             'conditions of study or import map, or accept what cannot be helped: --accept KEY="reason"'
         )
     return Exit.NOT_DECIDED if refusing else Exit.OK
+
+
+def _about(findings: "Sequence[Finding]", lanes: Sequence[str]) -> "list[Finding]":
+    """Those that name one of ``lanes`` or no lane at all; all, if none is chosen."""
+    return [finding for finding in findings if not lanes or not finding.lanes or set(lanes) & set(finding.lanes)]
 
 
 def _named(paths: Sequence[Path], runs: "Sequence[Evidence]") -> "dict[str, Evidence]":
@@ -86,13 +89,6 @@ def _all_known(lanes: Sequence[str], runs: "Sequence[Evidence]") -> None:
             near = nearest(lane, known)
             hint = f"did you mean {near}?" if near else f"lanes: {', '.join(known)}"
             raise FairlaneError(f"no lane named {lane!r}", hint=hint)
-
-
-def _open(run: "Evidence") -> set[str]:
-    """Parameters that an acceptance would do something for within the run."""
-    from fairlane.study.matched import table_of
-
-    return {row.name for row in table_of(run).rows if row.status in ("differs", "unknown")}
 
 
 def _within(run: "Evidence", lanes: Sequence[str]) -> "Table":
@@ -159,9 +155,18 @@ def _print(table: "Table", found: "Sequence[tuple[str, Finding]]", differing: bo
     print_rows(lines, output, columns=heads)
     if found:
         click.echo()
+    for line in _lines(found):
+        click.echo(f"- {markdown(clean(line))}" if output == "md" else clean(line))
+
+
+def _lines(found: "Sequence[tuple[str, Finding]]") -> list[str]:
+    """A line per sentence, with the lanes that it is said of and that it does not name."""
+    said: dict[str, list[str]] = {}
     for run, finding in found:
-        line = clean(f"{finding.severity}: {f'{run}: ' if run else ''}{finding.message}")
-        click.echo(f"- {markdown(line)}" if output == "md" else line)
+        line = f"{finding.severity}: {f'{run}: ' if run else ''}{finding.message}"
+        lanes = said.setdefault(line, [])
+        lanes += [lane for lane in finding.lanes if finding.check != "unmatched" and lane not in lanes]
+    return [line + (f" ({', '.join(lanes)})" if lanes else "") for line, lanes in said.items()]
 
 
 def _apart(titles: Sequence[str]) -> list[str]:
