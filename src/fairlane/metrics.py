@@ -56,6 +56,9 @@ _ALL = (
     Metric("lat_mean", "mean latency", "ns", -1, 0.05,
            "mean time of an operation from submission to completion (fio's lat; of databases: a transaction)",
            _duration),
+    Metric("lat_read_mean", "mean read latency", "ns", -1, 0.05,
+           "mean time of a read from submission to completion, where a tool tells it of reads alone; of databases: a "
+           "wait for one block", _duration),
     _percentile("lat_p50", "p50 latency", 0.50),
     _percentile("lat_p95", "p95 latency", 0.95),
     _percentile("lat_p99", "p99 latency", 0.99),

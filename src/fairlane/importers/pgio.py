@@ -42,7 +42,8 @@ class Pgio(Importer):
 
     def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
         text = head.decode(errors="replace")
-        return _RESULT.search(text) is not None or (_SCALE.search(text) is not None and "Shared buffers: " in text)
+        aborted = text.lstrip().startswith("Abort: The psql command aborted when invoked as follows")
+        return aborted or any(pattern.search(text) for pattern in (_RESULT, _SCALE))
 
     def read(self, files: Sequence[Source]) -> Iterator[Record]:
         for file in files:
