@@ -67,6 +67,11 @@ def _split(text: str) -> list[Document]:
     return found
 
 
+def report_in(head: str) -> bool:
+    """Whether a report of fio begins in the text."""
+    return bool(_START.search(head))
+
+
 def other_output(head: str) -> str:
     """What else of fio's the text is: ``terse``, ``normal``, or empty."""
     return "terse" if _TERSE.search(head) else "normal" if _NORMAL.search(head) else ""

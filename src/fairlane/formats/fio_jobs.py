@@ -34,6 +34,8 @@ class Latency:
     bins: Bins
     percentiles: Mapping[float, int]
     """Share -> latency. Empty without I/Os, and where the job did not ask for them."""
+    unit: int
+    """ns in which it was counted."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,7 @@ class _Reader:
         if bins and ios is not None and kind != "slat" and abs(bins.total - ios) > 0.01 * ios + 1:
             raise Garbage(f"{self.file}: the bins of {kind} hold {bins.total} I/Os of {ios}")
         return Latency(
+            unit=unit,
             ios=ios,
             mean=None if mean is None else mean * unit,
             bins=bins,

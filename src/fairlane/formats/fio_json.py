@@ -114,7 +114,10 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
     }
     # user and kernel time are each cut down to whole milliseconds: 1 ms off per job, on average
     context["generator_step"] = sum(sums) * 1e6 / total
-    return Figures(metrics, histograms, context, {"iops": step, "bw": step})
+    steps = {"iops": step, "bw": step}
+    if unit := max(side.latency[kind].unit for _, side in sides) - 1:  # fio 2 cuts latencies to whole microseconds
+        steps |= {name: unit / value for name, value in metrics.items() if name.startswith("lat_p") and value}
+    return Figures(metrics, histograms, context, steps)
 
 
 def members(one: Job, jobs: Iterable[Job]) -> int:

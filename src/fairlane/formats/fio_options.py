@@ -21,6 +21,7 @@ _OTHERS = (
 )  # fmt: skip
 _ALIASES = {
     "readwrite": "rw", "blocksize": "bs", "blocksize_range": "bsrange", "iomem": "mem",
+    "timeout": "runtime",
 }  # fmt: skip
 
 _POWERS = {letter: power for power, letter in enumerate("kmgtp", start=1)}

@@ -1,14 +1,16 @@
 """From observations to pairs: which blocks of a cell count for a lane, the baseline and a metric."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from fairlane.metrics import METRICS
 from fairlane.records import Histogram, Observation
-from fairlane.stats.effects import Effect
+from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.histogram import BIN_ERROR, count, latency, merge, percentile, reportable
+from fairlane.stats.samples import Samples
 
 Shelf = Mapping[str, Mapping[int, "Reading"]]
 """The readings of one cell: lane -> block -> reading."""
@@ -20,6 +22,8 @@ class Figure:
 
     value: float
     step: float = 0.0
+    told: bool = False
+    """A percentile as the tool told it, without the bins it came from."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +50,45 @@ class Row:
         return math.log(self.lane.value) - math.log(self.baseline.value)
 
 
+class Seen(ABC):
+    """What was seen of a lane and another, in one cell and metric, as far as it counts."""
+
+    voided: int
+    """Blocks, or trials of lanes apart, without a figure: the trial failed or lacks it."""
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Blocks that count; of lanes apart: trials of the one that has fewer."""
+
+    @property
+    @abstractmethod
+    def effect(self) -> Estimate:
+        """Mean log-ratio of what counts. ValueError: nothing does."""
+
+    @property
+    @abstractmethod
+    def blocks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Blocks that count, of the lane and of the other."""
+
+    @property
+    @abstractmethod
+    def told(self) -> bool:
+        """A figure is a percentile as a tool told it."""
+
+
 @dataclass(frozen=True)
-class Pair:
-    """A lane and the baseline in one cell and metric."""
+class Pair(Seen):
+    """A lane and the baseline in one cell and metric, block by block."""
 
     rows: tuple[Row, ...]
     """In block order."""
     voided: int
     """Blocks in which one of the two trials failed or lacks the figure."""
+
+    @property
+    def n(self) -> int:
+        return len(self.rows)
 
     @cached_property
     def effect(self) -> Effect:
@@ -66,8 +101,50 @@ class Pair:
         )
 
     @property
+    def blocks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        both = tuple(row.block for row in self.rows)
+        return both, both
+
+    @property
+    def told(self) -> bool:
+        return any(row.lane.told or row.baseline.told for row in self.rows)
+
+    @property
     def lane_first(self) -> tuple[bool, ...]:
         return tuple(row.lane_first for row in self.rows)
+
+    def below(self, blocks: int) -> "Pair":
+        """As it was after the first ``blocks`` blocks."""
+        return Pair(tuple(row for row in self.rows if row.block < blocks), self.voided)
+
+
+@dataclass(frozen=True)
+class Apart(Seen):
+    """A lane and another whose trials do not belong together: block -> figure. Their numbers mean nothing."""
+
+    lane: Mapping[int, Figure]
+    baseline: Mapping[int, Figure]
+    voided: int
+
+    @property
+    def n(self) -> int:
+        return min(len(self.lane), len(self.baseline))
+
+    @cached_property
+    def effect(self) -> Samples:
+        if not self.n:
+            raise ValueError("a lane has no trial that counts")
+        sides = (tuple(self.lane.values()), tuple(self.baseline.values()))
+        ours, theirs = (tuple(math.log(figure.value) for figure in side) for side in sides)
+        return Samples(ours, theirs, sum(math.fsum(f.step for f in side) / len(side) for side in sides))
+
+    @property
+    def blocks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return tuple(self.lane), tuple(self.baseline)
+
+    @property
+    def told(self) -> bool:
+        return any(f.told for side in (self.lane, self.baseline) for f in side.values())
 
 
 def shelve(
@@ -83,8 +160,8 @@ def shelve(
 def _read(seen: Observation, metrics: Collection[str]) -> Reading:
     """Those of ``metrics`` that this trial has a positive figure for.
 
-    Percentiles come from the histograms alone, whatever ``metrics`` says, and are there even with too few I/Os beyond:
-    whether they may be reported is a question to all blocks (``too_few_beyond``).
+    Where there are bins of ``lat``, percentiles come from them alone, whatever ``metrics`` says, and are there even
+    with too few I/Os beyond: whether they may be reported is a question to all blocks (``too_few_beyond``).
     """
     if seen.failed:
         return Reading(seen.position, seen.failed, {}, {})
@@ -92,16 +169,15 @@ def _read(seen: Observation, metrics: Collection[str]) -> Reading:
     ios = count(lat)
     figures = {}
     for name in metrics:
-        metric = METRICS[name]
-        if metric.percentile is not None:
-            value = float(percentile(lat, metric.percentile)) if ios else 0.0
-            step = BIN_ERROR
+        q = METRICS[name].percentile
+        if q is not None and ios:
+            value, step = float(percentile(lat, q)), max(BIN_ERROR, seen.steps.get(name, 0.0))  # bins may be wider
         else:
             value = seen.metrics.get(name, 0.0)
             # where the tool does not tell: a rate may have one I/O more or less
             step = seen.steps.get(name, 1 / ios if ios and name in ("iops", "bw") else 0.0)
         if value > 0 and math.isfinite(value):
-            figures[name] = Figure(value, step)
+            figures[name] = Figure(value, step, told=q is not None and not ios)
     return Reading(seen.position, "", figures, lat)
 
 
@@ -122,21 +198,34 @@ def pair(shelf: Shelf, lane: str, baseline: str, metric: str) -> Pair:
     return Pair(tuple(rows), len(blocks) - len(rows))
 
 
+def apart(shelf: Shelf, lane: str, baseline: str, metric: str) -> Apart:
+    """All trials of both lanes that have the figure, whatever their numbers."""
+    sides = [shelf.get(name, {}) for name in (lane, baseline)]
+    ours, theirs = ({b: r.figures[metric] for b, r in sorted(s.items()) if metric in r.figures} for s in sides)
+    return Apart(ours, theirs, sum(map(len, sides)) - len(ours) - len(theirs))
+
+
 def too_few_beyond(shelf: Shelf, lanes: Sequence[str], metric: str) -> int | None:
-    """First block in which a percentile of one of ``lanes`` has fewer than ten I/Os beyond it; None: reportable."""
+    """First block in which a percentile of one of ``lanes`` has fewer than ten I/Os beyond it; None: reportable, or as
+    a tool told it, which nobody can check."""
     q = METRICS[metric].percentile
     if q is None:
         return None
-    short = (
-        b for lane in lanes for b, r in shelf.get(lane, {}).items() if not r.failed and not reportable(r.latency, q)
-    )
+    readings = (item for lane in lanes for item in shelf.get(lane, {}).items())
+    short = (b for b, r in readings if not (r.failed or _told(r, metric) or reportable(r.latency, q)))
     return min(short, default=None)
 
 
+def _told(reading: Reading, metric: str) -> bool:
+    figure = reading.figures.get(metric)
+    return figure is not None and figure.told
+
+
 def typical(shelf: Shelf, lane: str, metric: str, blocks: Iterable[int]) -> float:
-    """The lane's own figure over ``blocks``, in the metric's unit: geometric mean, or the percentile of all I/Os."""
+    """The lane's own figure over ``blocks``, in the metric's unit: geometric mean, or the percentile of all I/Os where
+    all have bins."""
     readings = [shelf[lane][b] for b in blocks]
     q = METRICS[metric].percentile
-    if q is not None:
+    if q is not None and not any(_told(r, metric) for r in readings):
         return float(percentile(merge(r.latency for r in readings), q))
     return math.exp(math.fsum(math.log(r.figures[metric].value) for r in readings) / len(readings))

@@ -1,0 +1,82 @@
+"""Rows of whole numbers between commas, as fio's logs have them: read in blocks, so that a log of any length fits."""
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+
+from fairlane.errors import Garbage
+from fairlane.stats.histogram import Ints
+
+_BLOCK = 2**20
+"""Bytes that are read at once; no line is longer."""
+_ALLOWED = b"0123456789, \t\r\n"
+_TOO_LONG = re.compile(rb"[0-9]{19}")
+_PRIORITY = re.compile(rb"\b0x([0-9a-fA-F]{1,8})\b")  # log_prio
+
+
+def rows(file: BinaryIO, least: int) -> Iterator[tuple[int, Ints]]:
+    """(number of the first line, rows x columns) of one block after the other; all have the same number of columns,
+    at least ``least``. Empty files have no blocks.
+
+    Raises Garbage with the line: no whole numbers below 10^18, a changing number of columns, the last line cut off.
+    """
+    line, columns, rest = 1, 0, b""
+    while block := file.read(_BLOCK):
+        text, newline, rest = (rest + block).rpartition(b"\n")
+        if len(rest) > _BLOCK:
+            raise Garbage(f"line {line}: more than {_BLOCK} bytes without an end of line")
+        if not newline:
+            continue
+        found = _parse(text, line, columns, least)
+        columns = found.shape[1]
+        yield line, found
+        line += len(found)
+    if rest.strip():
+        raise Garbage(f"line {line}: cut off: {_shown(rest)}")
+
+
+def _parse(text: bytes, line: int, columns: int, least: int) -> Ints:
+    """Lines without the last newline. ``columns``: of those before, 0 if there were none."""
+    if b"x" in text:
+        text = _PRIORITY.sub(lambda match: str(int(match[1], 16)).encode(), text)
+    if text.translate(None, _ALLOWED) or _TOO_LONG.search(text):
+        raise _bad(text, line, columns, least)
+    commas = _commas(text)
+    columns = columns or int(commas[0]) + 1
+    if columns < least or (commas != columns - 1).any():
+        raise _bad(text, line, columns, least)
+    numbers = np.fromstring(text.replace(b",", b" "), dtype=np.int64, sep=" ")
+    if numbers.size != len(commas) * columns:  # two numbers without a comma, or none between two
+        raise _bad(text, line, columns, least)
+    found: Ints = numbers.reshape(-1, columns)
+    return found
+
+
+def _commas(text: bytes) -> Ints:
+    """Commas in each line."""
+    data = np.frombuffer(text, dtype=np.uint8)
+    ends = np.append(np.flatnonzero(data == ord("\n")), len(data))
+    places = np.flatnonzero(data == ord(","))
+    found: Ints = np.diff(places.searchsorted(ends), prepend=0)
+    return found
+
+
+_ROW = re.compile(rb"[ \t]*[0-9]{1,18}[ \t]*(?:,[ \t]*[0-9]{1,18}[ \t]*)*\r?")
+
+
+def _bad(text: bytes, line: int, columns: int, least: int) -> Garbage:
+    """The first line that is wrong."""
+    for number, row in enumerate(text.split(b"\n"), start=line):
+        if not _ROW.fullmatch(row):
+            return Garbage(f"line {number}: expected whole numbers between commas, found {_shown(row)}")
+        here = row.count(b",") + 1
+        columns = columns or here
+        if here != columns or here < least:
+            return Garbage(f"line {number}: expected {max(columns, least)} columns, found {here}")
+    return Garbage(f"line {line}: expected whole numbers between commas")
+
+
+def _shown(row: bytes) -> str:
+    return repr(row[:40].decode(errors="replace"))

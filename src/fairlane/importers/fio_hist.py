@@ -1,0 +1,181 @@
+"""fio's histogram logs (``write_hist_log``, ``log_hist_msec``): completion latency in bins, interval by interval.
+
+Format: ``flush_hist_samples`` of fio's iolog.c and the scripts in its ``tools/hist``: time in ms, direction, block
+size, then the I/Os in each bin since the row before: 1216 bins of microseconds in fio 2, 1856 of nanoseconds in fio 3,
+or so many halved by every step of ``log_hist_coarseness``. Logs of one prefix in a folder are one trial; intervals,
+jobs, machines and directions are merged by adding bins. What fio does not log is the run after its last interval.
+
+All latencies are clat's (completion alone), as the parameter ``metric_definition`` says; there are no others.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from fairlane.errors import Garbage
+from fairlane.formats.fio_columns import rows
+from fairlane.formats.fio_log import EPOCH_MS, WAYS
+from fairlane.formats.record import Record
+from fairlane.importers._reading import percentiles, series, shown
+from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.records import Figures
+from fairlane.stats.histogram import Bins, Ints, mean, merge, midpoints
+
+_NAME = re.compile(r"(?P<prefix>.*?)(?:_clat)?_hist(?:\.(?P<job>\d{1,9}))?\.log(?:\.(?P<host>.+))?")
+_ROW = re.compile(r"\s*\d{1,18}\s*,\s*[012]\s*,(?:\s*\d{1,18}\s*,){20,}")
+_FORMATS = {
+    (groups << 6) >> coarse: (groups, coarse, unit) for groups, unit in ((19, 1000), (29, 1)) for coarse in range(7)
+}
+"""Bins in a row -> fio's groups of bins, coarseness, ns of its unit."""
+_MOST = 2**48
+"""No bin holds so many I/Os."""
+_INTERVALS = 200_000
+"""Rows of one log: two days of seconds."""
+
+
+@dataclass
+class _Log:
+    """One job's log."""
+
+    bins: dict[str, Ints] = field(default_factory=dict)
+    """I/Os by direction and bin."""
+    times: list[int] = field(default_factory=list)
+    ios: list[int] = field(default_factory=list)
+    """In each interval, all directions."""
+    sizes: set[int] = field(default_factory=set)
+    columns: int = 0
+
+    def histogram(self, way: str) -> Bins:
+        """In ns, in the middle of each bin."""
+        groups, coarse, unit = _FORMATS[self.columns]
+        fine = midpoints(groups)
+        middle = (fine[:: 1 << coarse] + fine[(1 << coarse) - 1 :: 1 << coarse]) // 2
+        return Bins(middle * unit, self.bins[way])
+
+
+class FioHist(Importer):
+    title = "fio histogram logs of completion latency (log_hist_msec)"
+    source = "fio's iolog.c and tools/hist"
+
+    def claims(self, name: str, head: bytes) -> bool:
+        text = head[:4096].decode(errors="replace").partition("\n")[0]
+        return bool(_NAME.fullmatch(posixpath.basename(name)) and _ROW.match(text))
+
+    def group(self, name: str) -> str:
+        folder, base = posixpath.split(name)
+        match = _NAME.fullmatch(base)
+        return posixpath.join(folder, match["prefix"]) if match else name
+
+    def read(self, files: Sequence[Source]) -> Iterator[Record]:
+        logs: dict[str, _Log] = {}
+        prefix = ""
+        for file in files:
+            match = _NAME.fullmatch(posixpath.basename(file.name))
+            if not match:
+                raise Unreadable("the name of a histogram log of fio's ends in _clat_hist.1.log or so", where=file.name)
+            prefix = match["prefix"]
+            try:
+                with file.open() as content:
+                    log = _read(content)
+            except Garbage as reason:
+                raise Unreadable(str(reason), where=file.name) from None
+            if log.times:
+                logs["/".join(filter(None, (match["host"], match["job"])))] = log
+        if not logs:
+            raise Unreadable("the logs are empty: fio writes the first row after log_hist_msec", where=files[0].name)
+        yield _record(logs, prefix, files[0].name)
+
+
+def _read(file: BinaryIO) -> _Log:
+    log = _Log()
+    for line, table in rows(file, 4):
+        log.columns = table.shape[1] - 3
+        if log.columns not in _FORMATS:
+            raise Garbage(f"line {line}: {log.columns} bins, where fio has 1216 or 1856, or these halved some times")
+        way = table[:, 1]
+        if (way > 2).any():
+            raise Garbage(f"line {line + int((way > 2).argmax())}: a direction that is none of fio's")
+        counts = table[:, 3:]
+        if counts.max() >= _MOST or counts.sum(dtype=np.float64) >= _MOST:
+            raise Garbage(f"line {line} and following: more I/Os than there can be")
+        for number in np.unique(way).tolist():
+            log.bins[WAYS[number]] = log.bins.get(WAYS[number], 0) + counts[way == number].sum(axis=0)
+        log.sizes = set(sorted(log.sizes.union(table[:, 2].tolist()))[:2])
+        if len(log.times) + len(table) > _INTERVALS:
+            raise Garbage(f"line {line}: more intervals than a log can have")
+        for time, ios in zip(table[:, 0].tolist(), counts.sum(axis=1).tolist(), strict=True):
+            if log.times and log.times[-1] == time:
+                log.ios[-1] += ios
+            else:
+                log.times.append(time)
+                log.ios.append(ios)
+    return log
+
+
+def _record(logs: Mapping[str, _Log], prefix: str, where: str) -> Record:
+    try:
+        merged = {way: merge(log.histogram(way) for log in logs.values() if way in log.bins) for way in WAYS}
+        every = merge(merged.values())
+    except ValueError as error:
+        raise Unreadable(str(error), where=where) from None
+    starts = [_start(log) for log in logs.values()]
+    runtimes = [log.times[-1] - start for log, start in zip(logs.values(), starts, strict=True)]
+    runtime = max(runtimes)
+    if not every or runtime <= 0:
+        raise Unreadable("the logs hold no I/O, or no time went by in them", where=where)
+    ways = [way for way in WAYS if way != "trim" or merged["trim"]]
+    load: dict[str, Any] = {
+        "ios": {way: merged[way].total for way in ways},
+        "iops": {way: merged[way].total * 1000 / runtime for way in ways},
+        "runtime_ms": runtime,
+        "runtime_ms_min": min(runtimes),
+        "jobs": len(logs),
+        **_course(logs),
+    }
+    histograms = {f"{way}.lat": bins for way, bins in merged.items() if bins}
+    metrics = {"iops": every.total * 1000 / runtime, "lat_mean": mean(every), **percentiles(histograms)}
+    # half a bin; coarse ones are wider
+    wide = 2 ** max(_FORMATS[log.columns][1] for log in logs.values()) / 128
+    steps = {name: wide for name in metrics if name.startswith("lat_")} | {"iops": 1 / every.total + 1 / runtime}
+    hosts = {host for job in logs if (host := job.rpartition("/")[0])}
+    params: dict[str, Any] = {"numjobs": len(logs) // max(len(hosts), 1)} | ({"fleet": len(hosts)} if hosts else {})
+    sizes = {size for log in logs.values() for size in log.sizes}
+    if len(sizes) == 1 and (bs := min(sizes)):
+        params["bs"] = bs
+        load["bytes"] = {way: merged[way].total * bs for way in ways}
+        metrics["bw"], steps["bw"] = metrics["iops"] * bs, steps["iops"]
+    conditions = {"tool": "fio", "metric_definition": "latency is clat: completion alone"}
+    context = {"load": load, "fio": {"jobs": len(logs)}, "conditions": conditions}
+    unix = all(start > EPOCH_MS for start in starts)
+    return Record(
+        params=params,
+        figures=Figures(metrics, histograms, context, steps),
+        name=shown(prefix, 80),
+        labels={"log": shown(prefix)},
+        started=min(starts) / 1000 if unix else None,
+    )
+
+
+def _start(log: _Log) -> int:
+    """Time is since the job's start, or, with log_unix_epoch, the first row comes an interval after it."""
+    if log.times[0] <= EPOCH_MS:
+        return 0
+    return log.times[0] - (log.times[1] - log.times[0] if len(log.times) > 1 else 0)
+
+
+def _course(logs: Mapping[str, _Log]) -> dict[str, Any]:
+    """IOPS of each interval, where all logs have the same ones, give or take some milliseconds."""
+    lengths = {len(log.times) for log in logs.values()}
+    length = min(lengths)
+    one = next(iter(logs.values()))
+    interval = (one.times[-1] - one.times[0]) / (length - 1) if length > 1 else 0
+    if len(lengths) > 1 or interval <= 0:
+        return {}
+    return series(interval, [sum(log.ios[i] for log in logs.values()) * 1000 / interval for i in range(length)])
+
+
+PLUGIN = FioHist()

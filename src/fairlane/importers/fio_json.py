@@ -1,0 +1,251 @@
+"""fio's json and json+: one record per load that ran by itself, its jobs and machines merged.
+
+Formats: ``stat.c`` and ``client.c`` of fio 2.1 to 3.36 and later; what cannot be told from them is not guessed.
+
+* Equal jobs of one group (clones of ``numjobs``, sections that differ in their file only, machines of a client's
+  report) ran together and are one record. Jobs with other parameters, or of another group (``stonewall``), are records
+  of their own; what ran beside a load is its parameter ``beside``.
+* Under ``group_reporting`` an entry adds up its whole group and shows the options of the first job. Where their number
+  says that there were others, only what is common to the file's jobs is kept.
+* Options that are not set have fio's defaults. ``runtime`` is known where it was used up: json does not tell
+  ``time_based``.
+* Latency is ``lat``. Percentiles of ``clat`` (completion alone, all that fio has without ``lat_percentiles``) are not
+  those of lat: they are left out, or, with the option ``percentiles: clat``, all latency figures are clat's, which the
+  parameter ``metric_definition`` then says.
+* Reports that ``--status-interval`` wrote before the last one hold what the last one holds, and are left out.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+from fairlane.errors import Garbage
+from fairlane.formats import fio_options
+from fairlane.formats.fio_documents import other_output, report_in
+from fairlane.formats.fio_jobs import Job
+from fairlane.formats.fio_json import Report, members, numjobs, reports, summary
+from fairlane.formats.record import Record
+from fairlane.importers._reading import LARGEST_TREE, shown
+from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.records import Figures
+from fairlane.study.base import Strict
+from fairlane.study.units import format_size
+
+_USED_UP = 0.95
+"""Share of the run time asked for that a job must have run to be one that ran as long as asked."""
+_FIRST_ONLY = "adds up {n} jobs under group_reporting and shows the options of the first: only common ones are kept"
+_CLAT_ONLY = (
+    "percentiles are of clat (completion alone) and left out; fio_json: {percentiles: clat} in a map takes them"
+)
+_PARAMETERS = {"ioengine": "engine", "ramp_time": "ramp", "buffered": "direct", "rwmixwrite": "rwmixread"}
+"""fio's option -> the parameter that it becomes, where the names differ."""
+
+
+@dataclass
+class _Load:
+    """Equal jobs that ran together."""
+
+    group: int
+    params: dict[str, Any]
+    jobs: list[Job] = field(default_factory=list)
+
+    @property
+    def told(self) -> str:
+        rw, bs, depth = (self.params.get(key) for key in ("rw", "bs", "iodepth"))
+        return shown(self.jobs[0].name, 80) if rw is None or bs is None else f"{format_size(bs)} {rw} qd{depth}"
+
+
+class FioJsonOptions(Strict):
+    """Options of fio's json."""
+
+    percentiles: Literal["lat", "clat"] = "lat"
+    """Which latency is meant: lat (submission to completion), or clat (completion alone) for files that have no other
+    percentiles. Then all latency figures are clat's, and compared with clat's only."""
+
+
+class FioJson(Importer):
+    title = "fio json and json+, 2.x to 3.x, client/server included"
+    source = "fio's HOWTO, and stat.c and client.c"
+    Options = FioJsonOptions
+
+    def __init__(self, options: FioJsonOptions | None = None) -> None:
+        self.options = options or FioJsonOptions()
+
+    def configured(self, options: Any) -> "FioJson":
+        return FioJson(options)
+
+    def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
+        text = head.replace(b"\0", b"").decode(errors="replace")
+        return report_in(text) or bool(other_output(text))
+
+    def read(self, files: Sequence[Source]) -> Iterator[Record]:
+        for file in files:
+            data = file.read(LARGEST_TREE)
+            try:
+                found = reports(data, "fio's output")
+            except Garbage as reason:
+                other = other_output(data[:65536].decode(errors="replace"))
+                hint = "run fio with --output-format=json+" if other else ""
+                raise Unreadable(str(reason), where=file.name, hint=hint) from None
+            for report in _last(found):
+                yield from self._records(report)
+
+    def _records(self, report: Report) -> Iterator[Record]:
+        loads = _loads(report)
+        for load in loads:
+            params = load.params | _counts(report, load.jobs)
+            beside = [other for other in loads if other is not load and _together(load, other)]
+            if beside:
+                params["beside"] = ", ".join(sorted(other.told for other in beside))
+            yield self._record(report, load.jobs, params, alone=len(loads) == 1)
+
+    def _record(self, report: Report, jobs: Sequence[Job], params: dict[str, Any], *, alone: bool) -> Record:
+        first = jobs[0]
+        named = "rw" in params and "bs" in params
+        record = Record(
+            params=params,
+            name="" if named else shown(first.name, 80),
+            labels=_labels(jobs),
+            started=_started(report, jobs),
+        )
+        if bad := next((job for job in jobs if job.error), None):
+            return replace(record, failed=f"fio: error {bad.error} ({os.strerror(bad.error)}) in {shown(bad.name, 80)}")
+        try:
+            seen = summary(report, jobs, kind=self.options.percentiles, disk=alone)
+        except Garbage as reason:
+            return replace(record, failed=str(reason))
+        return replace(record, figures=self._noted(seen, report, jobs))
+
+    def _noted(self, seen: Figures, report: Report, jobs: Sequence[Job]) -> Figures:
+        """With the definition of latency, and what a reader should know of the file."""
+        context = dict(seen.context)
+        if self.options.percentiles == "clat":
+            context["conditions"] = {**context["conditions"], "metric_definition": "latency is clat: completion alone"}
+        notes = [f"{shown(job.name, 80)} {_FIRST_ONLY.format(n=n)}" for job, n in _mixed(jobs, report.jobs)]
+        sides = [side for job in jobs for side in job.sides.values()]
+        if self.options.percentiles == "lat" and all(
+            side.latency["clat"].percentiles and not side.latency["lat"].percentiles for side in sides
+        ):
+            notes.append(_CLAT_ONLY)
+        if notes:
+            said = context["fio"].get("warnings", "")
+            context["fio"] = {**context["fio"], "warnings": "\n".join([*notes, *([said] if said else [])])}
+        return replace(seen, context=context)
+
+
+def _last(found: Sequence[Report]) -> Iterator[Report]:
+    """Without those that a later one of the same run includes."""
+    for one, two in pairwise(found):
+        if not _continues(one, two):
+            yield one
+    yield from found[-1:]
+
+
+def _continues(one: Report, two: Report) -> bool:
+    """Whether ``two`` is a later report of the same run: as much time went by as its jobs ran on."""
+    if one.printed is None or two.printed is None or [j.name for j in one.jobs] != [j.name for j in two.jobs]:
+        return False
+    if any(_ios(before) > _ios(after) for before, after in zip(one.jobs, two.jobs, strict=True)):
+        return False
+    passed, ran = two.printed - one.printed, _ran(two) - _ran(one)
+    unsure = 20 if one.printed % 1000 or two.printed % 1000 else 1000  # versions before 2.12 have whole seconds
+    return ran > 0 and abs(passed - ran) <= unsure + passed / 2
+
+
+def _ios(job: Job) -> int:
+    return sum(side.ios for side in job.sides.values())
+
+
+def _ran(report: Report) -> int:
+    """ms under load; groups run one after the other."""
+    groups: dict[int, int] = {}
+    for job in report.jobs:
+        groups[job.group] = max(groups.get(job.group, 0), job.runtime)
+    return sum(groups.values())
+
+
+def _loads(report: Report) -> list[_Load]:
+    """In the order of their first jobs."""
+    found: dict[Any, _Load] = {}
+    for job in report.jobs:
+        params = _params(job, report.jobs)
+        options = job.options or {}
+        alike = tuple(sorted(params.items())) or job.name  # nothing is known: only jobs of one name are alike
+        key = (job.group, alike, options.get("runtime"), options.get("wait_for"))
+        found.setdefault(key, _Load(job.group, params)).jobs.append(job)
+    return list(found.values())
+
+
+def _together(one: _Load, two: _Load) -> bool:
+    waits = any("wait_for" in (job.options or {}) for load in (one, two) for job in load.jobs)
+    return one.group == two.group and not waits
+
+
+def _mixed(jobs: Iterable[Job], every: Sequence[Job]) -> Iterator[tuple[Job, int]]:
+    """Entries that add up other jobs than their options say, and how many."""
+    for job in jobs:
+        n = members(job, every)
+        if n > 1 and n != numjobs(job):
+            yield job, n
+
+
+def _params(job: Job, every: Sequence[Job]) -> dict[str, Any]:
+    """What the job's options say of the load; empty: nothing is told (before fio 2.3)."""
+    if job.options is None:
+        return {}
+    params = fio_options.parameters(job.options)
+    if any(_mixed([job], every)):
+        common, own = (
+            {_PARAMETERS.get(name, name) for name in fio_options.named(options)}
+            for options in (job.common, job.own or {})
+        )
+        params = {name: value for name, value in params.items() if name in common - own}
+    return params
+
+
+def _counts(report: Report, jobs: Sequence[Job]) -> dict[str, Any]:
+    """What the jobs of a load say together: numjobs, fleet, disks, runtime."""
+    found: dict[str, Any] = {}
+    hosts = len({job.host for job in jobs})
+    if report.clients:
+        found["fleet"] = hosts
+    options = jobs[0].options
+    count = sum(members(job, report.jobs) for job in jobs)
+    if count % hosts == 0 and (options is not None or jobs[0].job_runtime is not None):
+        found["numjobs"] = count // hosts
+    devices = [fio_options.devices(job.options or {}) for job in jobs]
+    if all(devices) and not any(_mixed(jobs, report.jobs)):
+        found["disks"] = len({name for names in devices for name in names})
+    try:
+        asked = fio_options.duration((options or {})["runtime"])
+    except (KeyError, ValueError):
+        return found
+    if max(job.runtime for job in jobs) * 10**6 >= _USED_UP * asked > 0:
+        found["runtime"] = asked
+    return found
+
+
+def _labels(jobs: Sequence[Job]) -> dict[str, str]:
+    """What all jobs of the load have in common, for import maps."""
+    told = {
+        "job": {job.name for job in jobs},
+        "host": {job.host for job in jobs},
+        "filename": {(job.options or {}).get("filename", "") for job in jobs},
+        "group": {str(job.group) for job in jobs},
+    }
+    return {key: label for key, values in told.items() if len(values) == 1 and (label := shown(min(values)))}
+
+
+def _started(report: Report, jobs: Sequence[Job]) -> float | None:
+    """Of the jobs where it is told (since 3.36); else of fio, give or take a second."""
+    if starts := [job.started for job in jobs if job.started]:
+        return min(starts) / 1000
+    if report.printed is None or report.clients:
+        return None if report.printed is None else report.printed / 1000
+    elapsed = jobs[0].elapsed
+    return None if elapsed is None else max(report.printed / 1000 - elapsed, 0.0)
+
+
+PLUGIN = FioJson()
