@@ -14,6 +14,8 @@ class Sequential(Check):
     did not feel (STATISTICS). One lane alone is no finding: there is nothing to compare.
     """
 
+    between = True
+
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         event = next((e for e in evidence.events if e.get("type") == "order"), None)
         if event is None or len(evidence.study.lanes) < 2 or event.get("interleaved") is True:

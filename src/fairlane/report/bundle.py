@@ -6,13 +6,18 @@ from pathlib import Path
 
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import html, markdown, model
+from fairlane.report.parts import Around
 
 
 def write_reports(
-    evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding], folder: Path
+    evidence: Evidence,
+    verdicts: Sequence[Verdict],
+    findings: Sequence[Finding],
+    folder: Path,
+    around: Around | None = None,
 ) -> tuple[Path, Path]:
     """Write ``report.html`` and ``report.md`` into ``folder``, made if missing; returns their paths. Raises OSError."""
-    report = model.build(evidence, verdicts, findings)
+    report = model.build(evidence, verdicts, findings, around)
     pages = ((folder / "report.html", html.render(report)), (folder / "report.md", markdown.render(report)))
     folder.mkdir(parents=True, exist_ok=True)
     for path, content in pages:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from fairlane.report.bars import bars, stacks
 from fairlane.report.curves import figure
 from fairlane.report.model import Comparison, Report, Section
+from fairlane.report.parts import markdown as parts_before
 from fairlane.report.phrases import share
 from fairlane.report.svg import Table
 from fairlane.report.text import fence
@@ -26,7 +27,12 @@ def _list(lines: Iterable[str]) -> str:
 def render(report: Report) -> str:
     """The whole document."""
     parts: list[str] = [f"> **{md(b.title)}.** {md(b.text)}" for b in report.banners]
-    parts += [f"# {md(report.question)}", f"Fairlane, study {md(report.title)}", "## The answer"]
+    parts += [
+        f"# {md(report.question)}",
+        f"Fairlane, study {md(report.title)}",
+        *parts_before(report.parts),
+        "## The answer",
+    ]
     for section in report.sections:
         parts += [
             (f"Workload {md(section.name)}: " if len(report.sections) > 1 else "") + f"**{md(c.summary)}**"
@@ -49,7 +55,7 @@ def render(report: Report) -> str:
     parts += ["## Method", _list(report.method), table(("Metric", "Definition"), report.metrics)]
     parts += [
         "## How to repeat it",
-        f"Save the study below as `{report.title.replace('`', '')}.yaml`, then:",
+        md(report.repeat),
         fence("\n".join(report.commands)),
         fence(report.study_text),
         "Versions and hashes under which these figures were made:",

@@ -4,7 +4,7 @@ Every string that came from outside is made harmless here (``text.scrub``), once
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from fairlane.report.curves import LadderView
 from fairlane.report.lanes import Lane, LaneTable
 from fairlane.report.levels import Levels, Stacks
 from fairlane.report.matched import Matched, matched
+from fairlane.report.parts import Around, Part
 from fairlane.report.phrases import count, metric_of
 from fairlane.report.prose import Banner
 from fairlane.report.text import DASH, flatten, scrub
@@ -134,6 +135,8 @@ class Report:
     """All a report says, in the order in which it says it."""
 
     title: str
+    parts: tuple[Part, ...]
+    """What a command puts first."""
     question: str
     banners: tuple[Banner, ...]
     sections: tuple[Section, ...]
@@ -153,6 +156,8 @@ class Report:
     """Definition of each metric shown."""
     words: tuple[tuple[Word, str, str], ...]
     """Verdict word, its symbol, its meaning."""
+    repeat: str
+    """What the commands need: a sentence that ends with a colon."""
     commands: tuple[str, ...]
     study_text: str
     provenance: tuple[tuple[str, str], ...]
@@ -170,14 +175,18 @@ _LONG = 12
 """Entries of a part of the fingerprint from which on it is folded away."""
 
 
-def build(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding]) -> Report:
-    """The report of a run."""
+def build(
+    evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding], around: Around | None = None
+) -> Report:
+    """The report of a run, or of several with what a command puts ``around`` it."""
+    around = around or Around()
     study = evidence.study
     label = lanes.labels(study)
     shown = [v for v in verdicts if v.lane != v.baseline]
     sections = tuple(_section(evidence, name, shown, label) for name in study.workloads)
     report = Report(
         title=study.name,
+        parts=around.parts,
         question=study.question or f"How do {_names(label)} compare, with {label[study.baseline]} as the baseline?",
         banners=prose.banners(evidence),
         sections=sections,
@@ -192,11 +201,12 @@ def build(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Fi
         method=prose.method(evidence),
         metrics=_metrics(shown),
         words=tuple((word, phrases.SYMBOL[word], phrases.MEANING[word]) for word in phrases.ORDER),
-        commands=prose.commands(evidence),
+        repeat=around.source or prose.repeat(evidence),
+        commands=around.commands or prose.commands(evidence),
         study_text="",
         provenance=_provenance(evidence),
         inventories=tuple((name, tuple(flatten(part).items())) for name, part in _long(evidence.fingerprint).items()),
-        trials=_trials(evidence, label),
+        trials=_trials(evidence, label, around.link),
     )
     whole = scrub(evidence.study_text, longest=200_000)
     return Report(**{**vars(scrub(report)), "study_text": whole})
@@ -327,7 +337,9 @@ def _long(tree: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {name: part for name, part in tree.items() if isinstance(part, Mapping) and len(flatten(part)) > _LONG}
 
 
-def _trials(evidence: Evidence, label: Mapping[str, str]) -> tuple[TrialRow, ...]:
+def _trials(
+    evidence: Evidence, label: Mapping[str, str], link: Callable[[Observation], str] | None
+) -> tuple[TrialRow, ...]:
     anchors = _anchors(evidence)
     by_place: dict[tuple[str, str], list[Observation]] = {}
     for o in evidence.observations:
@@ -339,13 +351,13 @@ def _trials(evidence: Evidence, label: Mapping[str, str]) -> tuple[TrialRow, ...
         for lane in label:
             if trials := by_place.get((cell.key, lane)):
                 name = f"{cell.workload}/{cell.name}" if several else cell.name
-                rows.append(TrialRow(anchor, name, label[lane], tuple(_trial(o) for o in trials)))
+                rows.append(TrialRow(anchor, name, label[lane], tuple(_trial(o, link) for o in trials)))
                 anchor = ""
     return tuple(rows)
 
 
-def _trial(o: Observation) -> Trial:
-    return Trial(o.block, f"raw/{quote(o.trial)}.tar.gz", o.failed)
+def _trial(o: Observation, link: Callable[[Observation], str] | None) -> Trial:
+    return Trial(o.block, quote(link(o) if link else f"raw/{o.trial}.tar.gz"), o.failed)
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:

@@ -66,10 +66,7 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
         )
     blocks = [len({o.block for o in group}) for _, group in groupby(seen, key=lambda o: o.cell)]
     if blocks:
-        said.append(
-            f"{count(len(blocks), 'cell')}, {_span(blocks)} blocks each. A block runs every lane once, in a fresh "
-            "random order, with the same addresses for all lanes; lanes are compared within blocks only."
-        )
+        said.append(_blocks(evidence, len(blocks), _span(blocks)))
     primary = [v for v in verdicts if v.primary and v.verdict != "refused"]
     if len(primary) > 1:
         widest = phrases.coverage(min(v.level for v in primary))
@@ -117,8 +114,27 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     return tuple(said)
 
 
+def _blocks(evidence: Evidence, cells: int, each: str) -> str:
+    """How the trials hang together, as far as it is known."""
+    head = f"{count(cells, 'cell')}, {each} {'trial' if each == '1' else 'trials'} of each lane."
+    if not evidence.study.design.paired:
+        return (
+            f"{head} The lanes ran at different times: whatever changed in between, beside the path, is in the "
+            "differences, and no number of trials takes it out."
+        )
+    if not evidence.study.platform.measured_here:
+        return f"{head} The lanes were interleaved, and are compared within blocks; order and addresses are the tool's."
+    return (
+        f"{count(cells, 'cell')}, {each} blocks each. A block runs every lane once, in a fresh random order, with the "
+        "same addresses for all lanes; lanes are compared within blocks only."
+    )
+
+
 def method(evidence: Evidence) -> tuple[str, ...]:
+    """How the verdicts come about."""
     design = evidence.study.design
+    if not evidence.study.platform.measured_here:
+        return _method_elsewhere(evidence)
     looks = ", ".join(str(n) for n in design.looks)
     stop = (
         f"The number of blocks was fixed beforehand: {looks}."
@@ -143,8 +159,42 @@ def method(evidence: Evidence) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def _method_elsewhere(evidence: Evidence) -> tuple[str, ...]:
+    """Of results that Fairlane read and did not measure: it says nothing of orders, addresses and seeds."""
+    alpha = share(evidence.study.design.alpha)
+    unit = (
+        f"The unit is the block. The effect is the paired log-ratio ln(lane) {MINUS} ln(baseline) within each block; "
+        "its interval is Student's t over blocks, turned back into a percentage."
+        if evidence.study.design.paired
+        else "The unit is the trial. The lanes' trials are independent samples: the effect is the difference of their "
+        "mean logarithms, its interval Welch's t, turned back into a percentage. With fewer than two trials of either "
+        "lane there is no interval, and so no claim."
+    )
+    return (
+        "The figures were measured by others, and read from what their tools or pages say; how they were measured is "
+        "known as far as the conditions of the lanes tell.",
+        unit,
+        f"One metric per workload is primary; errors over all primaries are held at {alpha} (Holm). All other metrics "
+        "are exploratory (adjusted by Benjamini-Hochberg): hints, never headlined.",
+        "The margin is the smallest difference that matters. A tie is proven against it by two one-sided tests, each "
+        f"at {alpha}.",
+        "Changes are those of the metric itself: +10 % latency is worse. “At least” is the interval's end nearest to "
+        "no difference, rounded towards none.",
+        "Percentiles come from merged histograms where there are histograms; otherwise they are what was published.",
+    )
+
+
+def repeat(evidence: Evidence) -> str:
+    """What the commands below it need."""
+    if not evidence.study.platform.measured_here:
+        return "Nothing can be measured again from here. The same files and map make the same run; its study is below:"
+    return f"Save the study below as {evidence.study.name}.yaml, then:"
+
+
 def commands(evidence: Evidence) -> tuple[str, ...]:
     """Options only where the run departed from its study file."""
+    if not evidence.study.platform.measured_here:
+        return ("fairlane import FILES --map MAP --out repeat", "fairlane report repeat")
     name, design, options = shlex.quote(f"{evidence.study.name}.yaml"), evidence.study.design, ""
     try:
         asked = parse_study(evidence.study_text, name).design

@@ -1,0 +1,61 @@
+"""A comparison from end to end: joined evidence, findings, verdicts, tables. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from fairlane.compare.deltas import Table, delta_tables
+from fairlane.compare.findings import findings
+from fairlane.compare.joined import Joined, joined
+from fairlane.compare.mapping import LaneMap
+from fairlane.compare.scorecard import Score, scorecard
+from fairlane.records import Evidence, Finding, Verdict
+from fairlane.stats.judge import judge
+from fairlane.study.accept import accepting
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that is known of runs side by side."""
+
+    joined: Joined
+    evidence: Evidence
+    """The joined evidence, with what the user accepts."""
+    findings: tuple[Finding, ...]
+    verdicts: tuple[Verdict, ...]
+    """Of the cells that a run has; a run without a partner in a cell has no verdict there."""
+
+    @property
+    def baseline(self) -> str:
+        """Alias of the run that the others are compared with."""
+        return self.joined.mapping.baseline
+
+    @property
+    def question(self) -> str:
+        """In the reader's words; it may hold anything that the mapping does."""
+        return str(self.evidence.study.question)
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The other runs, in the order given."""
+        return tuple(lane for lane in self.evidence.study.lanes if lane != self.baseline)
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        return delta_tables(self.joined, self.verdicts)
+
+    @cached_property
+    def scores(self) -> tuple[Score, ...]:
+        return scorecard(self.tables)
+
+
+def compare(runs: Mapping[str, Evidence], mapping: LaneMap, accepts: Mapping[str, str]) -> Comparison:
+    """Compare ``runs`` (alias -> evidence) as ``mapping`` pairs them; ``accepts``: parameter -> reason.
+
+    Raises FairlaneError if nothing matches.
+    """
+    whole = joined(runs, mapping)
+    evidence = accepting(whole.evidence, dict(accepts))
+    found = findings(whole, evidence)
+    verdicts = tuple(v for v in judge(evidence, found) if (v.lane, v.key) in whole.sources)
+    return Comparison(whole, evidence, found, verdicts)

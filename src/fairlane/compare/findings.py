@@ -1,0 +1,78 @@
+"""What the checks say of a comparison: of each source run, in the joined names, and of the joined evidence. Pure."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from fairlane.checks.base import run_all
+from fairlane.compare.joined import Joined
+from fairlane.records import Evidence, Finding
+
+_RANK = ("critical", "warning", "info")
+_KIND = {
+    "invented": "invented (platform fake)",
+    "modelled": "modelled (a virtual clock)",
+    "emulated": "emulated (no hardware virtualization)",
+    "measured": "measured",
+}
+
+
+def findings(joined: Joined, evidence: Evidence) -> tuple[Finding, ...]:
+    """All findings of the comparison, the most severe first; ``evidence`` is the joined one, with what is accepted.
+
+    Of each source what its checks say of trials, lanes and run; of the joined evidence what they say of lanes against
+    each other. Not the other way round: a source's own lanes are not compared here, and the joined evidence is no run.
+    """
+    told = [*_kinds(joined), *run_all(evidence, between=True)]
+    for alias, run in joined.runs.items():
+        told += _merged(_translated(joined, alias, run_all(run, between=False)))
+    return tuple(sorted(told, key=lambda f: (_RANK.index(f.severity), f.check)))
+
+
+def _translated(joined: Joined, alias: str, found: Sequence[Finding]) -> Iterator[Finding]:
+    """Findings of one run with the run's name before the message, cells and lanes as the joined evidence calls them."""
+    mine = {key: source for (name, key), source in joined.sources.items() if name == alias}
+    for finding in found:
+        cells = tuple(
+            key
+            for key, (lane, cell) in mine.items()
+            if (not finding.lanes or lane in finding.lanes) and (not finding.cells or cell in finding.cells)
+        )
+        if cells:
+            yield dataclasses.replace(finding, message=f"{alias}: {finding.message}", cells=cells, lanes=(alias,))
+
+
+def _merged(found: Iterable[Finding]) -> list[Finding]:
+    """What is said of several lanes of a run in the same words is said once."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for f in found:
+        groups.setdefault((f.check, f.severity, f.message), []).append(f)
+    return [
+        dataclasses.replace(first, cells=tuple(dict.fromkeys(key for f in (first, *rest) for key in f.cells)))
+        for first, *rest in groups.values()
+    ]
+
+
+def kind_of_figures(run: Evidence) -> str:
+    """``invented``, ``modelled``, ``emulated`` or ``measured``: figures of different kinds compare with nothing."""
+    if run.study.platform.kind == "fake":
+        return "invented"
+    return "modelled" if run.modelled else "emulated" if run.emulated else "measured"
+
+
+def _kinds(joined: Joined) -> Iterator[Finding]:
+    kinds: Mapping[str, str] = {alias: kind_of_figures(run) for alias, run in joined.runs.items()}
+    base = kinds[joined.mapping.baseline]
+    for alias, kind in kinds.items():
+        if kind != base:
+            yield Finding(
+                "kind_of_figures",
+                "critical",
+                f"the figures of {alias} are {_KIND[kind]}, those of {joined.mapping.baseline} {_KIND[base]}: "
+                "they are not of one world",
+                lanes=(alias,),
+                evidence=dict(kinds),
+                refuses=True,
+            )
+    if "invented" in kinds.values():
+        names = " and ".join(alias for alias, kind in kinds.items() if kind == "invented")
+        yield Finding("kind_of_figures", "warning", f"the figures of {names} are invented, by the platform fake")

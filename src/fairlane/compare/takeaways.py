@@ -1,0 +1,176 @@
+"""Takeaways in plain sentences: each is made from verdicts and their evidence, and says no more than they do. Pure.
+
+A difference is told with the end of its interval that is nearest to none. What is not decided is told as that, with
+what would decide it. Bare figures are called arithmetic.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from fairlane.compare.comparison import Comparison
+from fairlane.compare.deltas import Delta, Row, Table
+from fairlane.compare.scorecard import outcome_of
+from fairlane.records import Finding
+from fairlane.report.phrases import at_least, count, further, nearest, share
+
+_MANY = 8
+"""Groups of one metric and cell that get a sentence each; if there are more, a metric is one group."""
+_NAMED = 3
+"""Places that are named rather than counted."""
+Place = tuple[Table, Row, Delta]
+
+
+def takeaways(comparison: Comparison) -> tuple[str, ...]:
+    """The sentences, by run, the proven ones first."""
+    said: list[str] = []
+    for alias in comparison.aliases:
+        places = [
+            (table, row, delta)
+            for table in comparison.tables
+            if table.primary
+            for row in table.rows
+            for delta in row.deltas
+            if delta.alias == alias
+        ]
+        if places:
+            said += _of_run(alias, comparison.baseline, places)
+    return (*said, *_stained(comparison.findings), *_left_out(comparison))
+
+
+def _of_run(alias: str, baseline: str, places: Sequence[Place]) -> Iterator[str]:
+    by = {word: [p for p in places if outcome_of(p[2].verdict) == word] for word in
+          ("winner", "tie", "withheld", "inconclusive", "no-spread", "refused")}  # fmt: skip
+    yield _count(alias, baseline, places, {word: len(found) for word, found in by.items()})
+    yield from _differences(alias, baseline, places)
+    if by["tie"]:
+        margins = sorted({p[2].verdict.margin for p in by["tie"]})
+        most = " or ".join(share(m) for m in margins)
+        yield f"{_where(by['tie'], places)}: any difference is proven to be smaller than {most}, the margin."
+    if by["withheld"]:
+        yield (
+            f"{_where(by['withheld'], places)}: decided by its interval, but a critical finding stands against the "
+            "figures, so nothing is concluded."
+        )
+    if by["inconclusive"]:
+        more = [p[2].verdict.more_blocks for p in by["inconclusive"]]
+        known = [m for m in more if m]
+        advice = f" {_trials(known)} may decide it, at the spread seen." if known else ""
+        yield f"{_where(by['inconclusive'], places)}: neither a difference nor a tie is proven.{advice}"
+    if by["no-spread"]:
+        yield (
+            f"{_where(by['no-spread'], places)}: single results. Nothing is known of "
+            "how far such a result lies from the next one, so no difference is claimed. It takes at least two trials "
+            "of each side, better six or more, to claim one."
+        )
+    yield from _refused(by["refused"], places)
+    if by["no-spread"] or by["refused"]:
+        yield "A delta without a verdict beside it is arithmetic on bare figures, and proves nothing."
+
+
+def _refused(found: Sequence[Place], places: Sequence[Place]) -> Iterator[str]:
+    """Every reason once, with the places that it takes away; a place may have several."""
+    reasons: dict[str, list[Place]] = {}
+    for place in found:
+        for reason in place[2].verdict.notes or ("see the findings",):
+            reasons.setdefault(reason, []).append(place)
+    for reason, taken in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield f"{_where(taken, places)}: refused, because {reason.rstrip('.')}."
+
+
+def _count(alias: str, baseline: str, places: Sequence[Place], words: dict[str, int]) -> str:
+    ours = sum(outcome_of(d.verdict) == "winner" and d.verdict.verdict == "faster" for _, _, d in places)
+    theirs = words["winner"] - ours
+    told = [
+        (ours, f"{ours} proven better"),
+        (theirs, f"{theirs} proven worse"),
+        (words["tie"], count(words["tie"], "tie")),
+        (words["withheld"], f"{words['withheld']} withheld"),
+        (words["inconclusive"], f"{words['inconclusive']} inconclusive"),
+        (words["no-spread"], f"{words['no-spread']} without spread"),
+        (words["refused"], f"{words['refused']} refused"),
+    ]
+    parts = ", ".join(text for n, text in told if n)
+    head = f"{alias} against {baseline} in {count(len(places), 'primary comparison')}: {parts}."
+    if ours and theirs:
+        return f"{head} Neither is better throughout."
+    return head if ours or theirs else f"{head} No winner can be named."
+
+
+def _differences(alias: str, baseline: str, places: Sequence[Place]) -> Iterator[str]:
+    """Per metric and cell: what holds in all categories, and where it reverses."""
+    split = len({(t.metric.name, r.cell) for t, r, _ in places}) <= _MANY
+    groups: dict[tuple[str, str], list[Place]] = {}
+    for place in places:
+        groups.setdefault((place[0].metric.name, place[1].cell if split else ""), []).append(place)
+    for (_, cell), group in groups.items():
+        metric = group[0][0].metric
+        won = [p for p in group if outcome_of(p[2].verdict) == "winner"]
+        higher = [p for p in won if (p[2].ratio or 1) > 1]
+        lower = [p for p in won if (p[2].ratio or 1) < 1]
+        at = f"{metric.title} at {cell}" if cell else metric.title
+        both = "the order reverses: " if higher and lower else ""
+        parts = [
+            _size(found, group, (alias, baseline), word)
+            for found, word in ((higher, "higher"), (lower, "lower"))
+            if found
+        ]
+        if parts:
+            yield f"{at}: {both}{'; '.join(parts)}."
+
+
+def _size(found: Sequence[Place], group: Sequence[Place], names: tuple[str, str], word: str) -> str:
+    alias, baseline = names
+    metric = group[0][0].metric
+    better = "better" if (word == "higher") == (metric.better > 0) else "worse"
+    sized = sorted(found, key=lambda p: abs((nearest(p[2].verdict) or 1) - 1))
+    least, most = sized[0], sized[-1]
+    size = f"by {at_least(least[2].verdict)}"
+    if len(found) > 1 and at_least(most[2].verdict) != at_least(least[2].verdict):
+        size += f" ({_name(least, group)}) and up to {at_least(most[2].verdict)} ({_name(most, group)})"
+    return f"{alias}'s is {word} ({better}) than {baseline}'s {_where(found, group, small=True)}, {size}"
+
+
+def _name(place: Place, among: Sequence[Place]) -> str:
+    """The category; with the cell and metric where they tell places of ``among`` apart."""
+    cells, metrics = {r.cell for _, r, _ in among}, {t.metric.title for t, _, _ in among}
+    categories = {r.category for _, r, _ in among}
+    table, row, _ = place
+    parts = [
+        row.category if len(categories) > 1 or (len(cells) == 1 and len(metrics) == 1) else "",
+        row.cell if len(cells) > 1 else "",
+        table.metric.title if len(metrics) > 1 else "",
+    ]
+    return " ".join(x for x in parts if x)
+
+
+def _where(found: Sequence[Place], among: Sequence[Place], *, small: bool = False) -> str:
+    """``In all 7 categories``, ``In 2 of 28 (Erasure coded, CephFS)``."""
+    text = f"in all {len(found)}" if len(found) == len(among) else f"in {len(found)} of {len(among)}"
+    if len(among) == 1:
+        text = f"in {_name(found[0], among)}"
+    elif len(found) <= _NAMED and len(found) < len(among):
+        text += f" ({', '.join(_name(p, among) for p in found)})"
+    return text if small else text[0].upper() + text[1:]
+
+
+def _trials(more: Sequence[int]) -> str:
+    text = further(more).replace("block", "trial")
+    return text[0].upper() + text[1:] + " on each side"
+
+
+def _stained(findings: Sequence[Finding]) -> Iterator[str]:
+    """Critical findings that say of figures that they are not what they seem; refusals are told with their cells."""
+    grave = [f for f in findings if f.severity == "critical" and not f.refuses]
+    if grave:
+        told = "; ".join(f.message.rstrip(".") for f in grave[:_NAMED])
+        more = f"; and {count(len(grave) - _NAMED, 'more critical finding')}" if len(grave) > _NAMED else ""
+        yield f"Some figures are not what they seem: {told}{more}."
+
+
+def _left_out(comparison: Comparison) -> Iterator[str]:
+    joined = comparison.joined
+    for left in joined.alone:
+        shown = ", ".join(left.cells[:_NAMED]) + (" ..." if len(left.cells) > _NAMED else "")
+        number = count(len(left.cells), "cell")
+        yield f"Not compared: {number} of {left.alias}'s {left.lane} without a partner: {shown}."
+    for alias, lanes in joined.unpaired.items():
+        yield f"Not compared: {alias}'s {', '.join(lanes)}, which the mapping does not pair."

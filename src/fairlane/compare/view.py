@@ -1,0 +1,204 @@
+"""A comparison for readers: parts of a report, and the same as plain data. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairlane.compare.comparison import Comparison
+from fairlane.compare.deltas import Delta, Row, Table, percent
+from fairlane.compare.scorecard import ORDER, Score
+from fairlane.compare.takeaways import takeaways
+from fairlane.metrics import METRICS
+from fairlane.report.parts import Part, part
+from fairlane.report.phrases import SYMBOL
+from fairlane.report.text import DASH, scrub
+from fairlane.study.matched import table_of
+
+_COLUMNS = 5
+"""Cells of the scorecard that get a column each; if there are more, a metric is one column."""
+_SHOWN = 3
+"""Cells of a finding that are named."""
+_LEAN = "In brackets: whose bare figure is better by more than the margin. Others would print it; it is no verdict."
+
+
+def parts(c: Comparison, *, every_metric: bool = False) -> tuple[Part, ...]:
+    """Mapping, matched parameters, deltas, scorecard, takeaways, in this order."""
+    tables = [t for t in c.tables if t.primary or every_metric]
+    found = [_mapping(c), _matched(c), *(_deltas(c, t) for t in tables), *_scorecard(c)]
+    return (*found, part("Takeaways", sentences=takeaways(c)))
+
+
+def _mapping(c: Comparison) -> Part:
+    aliases = (*c.aliases, c.baseline)
+    reasons = any(p.rationale for p in c.joined.mapping.pairs)
+    pairs = [
+        (p.title, *(p.lanes.get(a, DASH) for a in aliases), *([p.rationale] if reasons else []))
+        for p in c.joined.mapping.pairs
+    ]
+    left = [
+        f"{x.alias}'s {x.lane} alone has {', '.join(x.cells[:6])}{' ...' if len(x.cells) > 6 else ''}."
+        for x in c.joined.alone
+    ]
+    free = [f"In no pair: {', '.join(lanes)} of {alias}." for alias, lanes in c.joined.unpaired.items()]
+    runs = [f"{alias}: run {c.joined.runs[alias].name}" for alias in aliases]
+    heads = ("category", *aliases, *(["rationale"] if reasons else []))
+    return part("What is compared with what", columns=heads, rows=pairs, notes=["; ".join(runs) + ".", *left, *free])
+
+
+_STATUS = {"match": "match", "differs": "DIFFERS", "unknown": "unknown", "accepted": "accepted", "varied": "may differ"}
+
+
+def _matched(c: Comparison) -> Part:
+    table = table_of(c.evidence)
+    aliases = (*c.aliases, c.baseline)
+    lines = []
+    for row in table.rows:
+        values = dict(zip(table.columns, row.values, strict=True))
+        lines.append((row.title, *(values[a] for a in aliases), _STATUS.get(row.status, "")))
+    return part(
+        "Matched parameters",
+        columns=("parameter", *aliases, ""),
+        rows=lines,
+        notes=[
+            "What differs, or is known on one side only, refuses the verdict. What nobody says may differ: unknown is "
+            "not equal."
+        ],
+    )
+
+
+def _deltas(c: Comparison, t: Table) -> Part:
+    cells = len({row.cell for row in t.rows}) > 1
+    heads = [*(["cell"] if cells else []), "category"]
+    first = len(heads)
+    for alias in c.aliases:
+        heads += [alias, c.baseline, "delta", "verdict"] if alias == c.aliases[0] else [alias, "delta", "verdict"]
+    lines = []
+    for row in t.rows:
+        line = [*([row.cell] if cells else []), row.category]
+        by_alias = {d.alias: d for d in row.deltas}
+        for alias in c.aliases:
+            d = by_alias.get(alias)
+            line.append(t.shown(d.value if d else None))
+            if alias == c.aliases[0]:
+                line.append(t.shown(row.baseline))
+            line += [percent(d.ratio), _word(d)] if d else [DASH, DASH]
+        lines.append(line)
+    where = "" if cells else f", {t.rows[0].cell}"
+    unit = f" ({t.unit})" if t.unit != "1/s" else ""
+    less = "; less is better" if t.metric.better < 0 else ""
+    title = f"{t.metric.title}{unit}{where}{less}" + ("" if t.primary else " (exploratory)")
+    numbers = [n for n, head in enumerate(heads) if n >= first and head != "verdict"]
+    return part(title, columns=heads, rows=lines, numbers=numbers)
+
+
+def _word(d: Delta) -> str:
+    return f"{SYMBOL[d.verdict.verdict]} {d.verdict.verdict}"
+
+
+def _scorecard(c: Comparison) -> list[Part]:
+    found = []
+    for alias in c.aliases:
+        mine = [s for s in c.scores if s.alias == alias and s.primary]
+        if mine:
+            found.append(_card(c, alias, mine))
+    return found
+
+
+def _card(c: Comparison, alias: str, scores: Sequence[Score]) -> Part:
+    columns = list(dict.fromkeys((s.metric, s.cell) for s in scores))
+    split = len(columns) <= _COLUMNS
+    if not split:
+        columns = list(dict.fromkeys((s.metric, "") for s in scores))
+    lines = []
+    for category in dict.fromkeys(s.category for s in scores):
+        line = [category]
+        for metric, cell in columns:
+            here = [s for s in scores if s.category == category and s.metric == metric and cell in ("", s.cell)]
+            line.append(_tally(here))
+        lines.append(line)
+    heads = ["category", *(f"{METRICS[m].title} {cell}".strip() for m, cell in columns)]
+    leaning = any(s.leans for s in scores)
+    versus = f" of {alias} against {c.baseline}"
+    return part(f"Scorecard{versus}", columns=heads, rows=lines, notes=[_LEAN] if leaning else [])
+
+
+def _tally(scores: Sequence[Score]) -> str:
+    """``roks``; ``refused (vcf)``; of several cells: ``roks 3, tie 1, refused 12``."""
+    if len(scores) == 1:
+        (s,) = scores
+        return s.winner or s.outcome + (f" ({s.leans})" if s.leans else "")
+    counts: dict[str, int] = {}
+    for s in sorted(scores, key=lambda s: ORDER.index(s.outcome)):
+        counts[s.winner or s.outcome] = counts.get(s.winner or s.outcome, 0) + 1
+    return ", ".join(f"{word} {n}" for word, n in counts.items()) or DASH
+
+
+def found(c: Comparison) -> tuple[Part, ...]:
+    """The findings, for outputs that have no report around them."""
+    several = len(c.evidence.study.workloads) > 1
+    names = {
+        x.key: f"{c.joined.categories[x.workload].title}/{x.name}" if several else x.name for x in c.evidence.cells()
+    }
+    lines = []
+    for f in c.findings:
+        cells = [names[key] for key in f.cells if key in names]
+        shown = (
+            ", ".join(cells) if len(cells) <= _SHOWN else f"{', '.join(cells[:_SHOWN])} and {len(cells) - _SHOWN} more"
+        )
+        all_ = not f.cells or len(cells) == len(names)
+        lines.append(f"{f.severity}: {f.message}" + ("" if all_ else f" ({shown})"))
+    return (part("Findings", sentences=lines),) if lines else ()
+
+
+def as_data(c: Comparison) -> dict[str, Any]:
+    """Everything for ``--format json``: ratios as plain factors, values in the metric registry's units."""
+    data = {
+        "baseline": c.baseline,
+        "runs": {alias: run.name for alias, run in c.joined.runs.items()},
+        "mapping": [
+            {"category": p.name, "title": p.title, "lanes": dict(p.lanes), "rationale": p.rationale}
+            for p in c.joined.mapping.pairs
+        ],
+        "deltas": [_delta_data(t, r, d) for t in c.tables for r in t.rows for d in r.deltas],
+        "scorecard": [vars(s) for s in c.scores],
+        "takeaways": list(takeaways(c)),
+        "findings": [
+            {
+                "check": f.check,
+                "severity": f.severity,
+                "message": f.message,
+                "cells": list(f.cells),
+                "runs": list(f.lanes),
+                "refuses": f.refuses,
+            }
+            for f in c.findings
+        ],
+        "not_compared": {
+            "cells": [
+                {"category": a.category, "run": a.alias, "lane": a.lane, "cells": list(a.cells)} for a in c.joined.alone
+            ],
+            "lanes": {alias: list(lanes) for alias, lanes in c.joined.unpaired.items()},
+        },
+    }
+    return scrub(data)
+
+
+def _delta_data(t: Table, row: Row, d: Delta) -> dict[str, Any]:
+    v = d.verdict
+    return {
+        "category": row.category,
+        "cell": row.cell,
+        "key": row.key,
+        "metric": t.metric.name,
+        "unit": t.metric.unit,
+        "primary": t.primary,
+        "run": d.alias,
+        "value": d.value,
+        "baseline_value": row.baseline,
+        "ratio": d.ratio,
+        "delta": percent(d.ratio),
+        "verdict": v.verdict,
+        "low": v.low,
+        "high": v.high,
+        "headline": v.headline,
+        "notes": list(v.notes),
+    }
