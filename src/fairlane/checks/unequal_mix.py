@@ -1,0 +1,67 @@
+"""Lanes that ran different mixes of reads and writes."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fairlane.checks._trials import DIRECTIONS, trials
+from fairlane.checks.achieved_mix import POINTS, SIGMAS, mix
+from fairlane.checks.base import Check
+from fairlane.records import Evidence, Finding
+
+
+class UnequalMix(Check):
+    """Shares of reads over all trials of a cell, each lane against the baseline, with the limits of ``achieved_mix``.
+    Whatever was asked for: it was not the same load, and the verdict is refused."""
+
+    between = True
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        ran = _ran(evidence)
+        baseline = evidence.study.baseline
+        for lane in evidence.study.lanes:
+            apart = {
+                cell: (mine, theirs)
+                for (name, cell), mine in ran.items()
+                if name == lane and (theirs := ran.get((baseline, cell))) and _differ(mine, theirs)
+            }
+            if apart and lane != baseline:
+                mine, theirs = max(apart.values(), key=lambda pair: abs(pair[0].reads - pair[1].reads))
+                yield self.finding(
+                    "critical",
+                    f"{lane} ran {mix(mine.reads)} reads and writes, {baseline} {mix(theirs.reads)}: not the same load",
+                    cells=list(apart),
+                    lanes=[lane],
+                    evidence={cell: {lane: m.reads, baseline: t.reads} for cell, (m, t) in apart.items()},
+                    refuses=True,
+                )
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """I/Os of all trials of a lane and cell."""
+
+    reads: float
+    """Share."""
+    ios: float
+
+
+def _ran(evidence: Evidence) -> dict[tuple[str, str], _Ran]:
+    counts: dict[tuple[str, str], list[float]] = {}
+    for trial in trials(evidence):
+        total = counts.setdefault((trial.seen.lane, trial.cell.key), [0.0, 0.0])
+        for i, way in enumerate(DIRECTIONS):
+            total[i] += trial.context("load", "ios", way) or 0.0
+    return {
+        place: _Ran(reads / (reads + writes), reads + writes)
+        for place, (reads, writes) in counts.items()
+        if reads + writes
+    }
+
+
+def _differ(one: _Ran, two: _Ran) -> bool:
+    noise = SIGMAS * math.sqrt(sum(ran.reads * (1 - ran.reads) / ran.ios for ran in (one, two)))
+    return abs(one.reads - two.reads) > POINTS + noise
+
+
+PLUGIN = UnequalMix()
