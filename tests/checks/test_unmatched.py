@@ -281,6 +281,21 @@ def test_a_hundred_parameters_and_three_lanes_are_few_findings():
     assert all(len(f.message) < 1000 and f.message.endswith("and 48 more") and len(f.evidence) == 60 for f in found)
 
 
+def test_versions_of_results_from_elsewhere_are_the_guards_affair():
+    told = {"vcf": FULL, "roks": {**FULL, "tool_version": "3.42"}}
+    evidence = imported(told)
+    seen = tuple(
+        replace(o, context={**o.context, "fio": {"version": f"fio-{told[o.lane]['tool_version']}"}})
+        for o in evidence.observations
+    )
+    found = [
+        f.check
+        for f in run_all(replace(evidence, observations=seen))
+        if "tool_version" in f.evidence or "fio" in f.evidence
+    ]
+    assert found == ["unmatched"]
+
+
 def test_the_guard_runs_with_all_checks_on_whatever_trials_hold():
     evidence = imported({"vcf": {**FULL, "ramp": [1], "bs": {"a": 1}}, "roks": {**FULL, "notes": "\x1b[2J" * 10**5}})
     assert any(f.check == "unmatched" and f.refuses for f in run_all(evidence))

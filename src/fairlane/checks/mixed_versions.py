@@ -12,7 +12,8 @@ _DECISIVE = ("qemu", "kernel", "fio", "fairlane")
 
 class MixedVersions(Check):
     """Fingerprints of the start and of every resume, and fio's own word in every trial. Critical for qemu, kernel, fio
-    and fairlane; anything else that changed (image, state, packages) is a warning."""
+    and fairlane; anything else that changed (image, state, packages) is a warning. Of results from elsewhere, which no
+    run holds together, ``unmatched`` compares the versions."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         begun = [
@@ -23,7 +24,7 @@ class MixedVersions(Check):
         keys = sorted({key for fingerprint in begun for key in fingerprint})
         seen = {key: _distinct(f.get(key) for f in begun) for key in keys}
         inside = _distinct(version for trial in evidence.observations if (version := _fio(trial.context)))
-        if len(inside) > 1:
+        if len(inside) > 1 and evidence.study.platform.measured_here:
             seen["fio"] = inside
         changed = {key: values for key, values in seen.items() if len(values) > 1}
         decisive = {key: values for key, values in changed.items() if key in _DECISIVE}

@@ -135,7 +135,8 @@ def _kind_of_object(part: Mapping[str, Any]) -> str:
         return f"names, each with one of the parts below; at least {part.get('minProperties', 0)}"
     if "properties" in part:
         return "keys"
-    name = "metrics" if "propertyNames" in part else "names"
+    choices = part.get("propertyNames", {}).get("enum", ())
+    name = "names" if not choices else "metrics" if choices[0] in METRICS else "parameters (docs/guard.md)"
     return f"{name}, each with {_kind(part['additionalProperties'])}"
 
 
