@@ -3,10 +3,13 @@
 Real fio makes the cases in ``test_real_fio.py``; here are the edges, and what this machine cannot make."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from scipy.stats import linregress
 
+from fairlane import registry
+from fairlane.checks._trials import trials
 from fairlane.checks.drift import trend
 from fairlane.checks.unsteady import PLUGIN as UNSTEADY
 from fairlane.records import Figures
@@ -494,6 +497,15 @@ def test_a_point_that_did_not_reach_its_rate(told, primary, severity):
     ((found, message),) = told("overrun", odd, sound, f"{RATE}, primary: {primary}")
     assert found == severity
     assert "985 of the 1,000 IOPS asked for" in message
+
+
+@pytest.mark.parametrize(("tool", "odd"), [("fio", 1), ("vdbench", 0)])
+def test_only_fio_means_a_rate_for_each_job(beside, tool, odd):
+    """Vdbench's 8 threads share the 1,000 IOPS of iorate=1000."""
+    (first, *_) = trials(beside(figures({"iops": 1000.0}), FINE))
+    known = {"tool": tool, "rate_iops": 1000, "numjobs": 8}
+    told = replace(first, cell=replace(first.cell, kind="imported"), known=known)
+    assert len(list(registry.load("checks", "overrun").odd(told, None))) == odd
 
 
 # --- drift

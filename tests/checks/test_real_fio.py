@@ -241,3 +241,15 @@ def test_rate_and_latency_of_more_jobs_than_were_told(bench, direct, find):
     ((severity, message),) = find("littles_law", two, direct)
     assert severity == "critical"
     assert "not of the same I/Os" in message
+
+
+def test_fio_tells_its_own_samples(bench, find):
+    """Two seconds make four samples, too few to judge, and no test may last a minute: number and spread are put in."""
+    seen = bench.fio(*bench.job("randread", *DIRECT, "--rate_iops=200"), runtime_ms=2100)
+    told = seen.context["load"]["samples"]["read"]
+    assert told["count"] >= 3
+    assert told["mean"] == pytest.approx(200, rel=0.2)
+    switching = {**seen.context["load"], "samples": {"read": {**told, "count": 120, "stddev": 0.5 * told["mean"]}}}
+    steady = {**seen.context["load"], "samples": {"read": {**told, "count": 120, "stddev": 0.1 * told["mean"]}}}
+    ((severity, _),) = find("unsteady", Figures(context={"load": switching}), Figures(context={"load": steady}))
+    assert severity == "warning"

@@ -1,6 +1,7 @@
 """Checks that look at one trial at a time: reading what came from outside, and telling many trials in one sentence.
 Not a check."""
 
+import weakref
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -127,8 +128,18 @@ class Oddity:
     proof: Mapping[str, Any] = field(default_factory=dict)
 
 
-def trials(evidence: Evidence) -> Iterator[Trial]:
-    """The trials that have figures, in the order of the observations."""
+_last: list[tuple["weakref.ref[Evidence]", tuple[Trial, ...]]] = []
+
+
+def trials(evidence: Evidence) -> tuple[Trial, ...]:
+    """The trials that have figures, in the order of the observations. Kept for the evidence asked for last, and as long
+    as that is there, because every check asks."""
+    if not _last or _last[0][0]() is not evidence:
+        _last[:] = [(weakref.ref(evidence, lambda _: _last.clear()), tuple(_trials(evidence)))]
+    return _last[0][1]
+
+
+def _trials(evidence: Evidence) -> Iterator[Trial]:
     study, known = evidence.study, conditions(evidence)
     cells = {cell.key: cell for cell in evidence.cells()}
     for seen in evidence.observations:

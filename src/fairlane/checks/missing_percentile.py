@@ -96,10 +96,9 @@ class MissingPercentile(TrialCheck):
         yield from super().check(evidence)
         having: dict[str, set[str]] = {}
         lacking: dict[str, dict[str, set[str]]] = {}
-        seen = list(trials(evidence))
-        for trial in seen:
+        for trial in trials(evidence):
             having.setdefault(trial.cell.key, set()).update(name for _, name in _RISING if trial.metric(name))
-        for trial in seen:
+        for trial in trials(evidence):
             if latency(trial.seen.histograms):
                 continue
             if gone := {name for name in having[trial.cell.key] if trial.metric(name) is None}:

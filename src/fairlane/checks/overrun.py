@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from fairlane.checks._trials import Oddity, Trial, TrialCheck
+from fairlane.checks._trials import Oddity, Trial, TrialCheck, text
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence
 
@@ -11,14 +11,16 @@ _REACHED = 0.99
 
 
 class Overrun(TrialCheck):
-    """IOPS against ``rate_iops`` (per job) x numjobs x fleet. What could not be sent in time waits where no latency is
-    measured, so its latencies are too good: critical where latency is the headline."""
+    """IOPS against ``rate_iops``, which fio holds per job, so x numjobs x fleet; other tools mean all of it. What could
+    not be sent in time waits where no latency is measured, so latencies are too good: critical where one is the
+    headline."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         rate, iops = trial.parameter("rate_iops"), trial.metric("iops")
         if not rate or iops is None:
             return
-        asked = rate * (trial.parameter("numjobs") or 1.0) * trial.fleet[0]
+        per_job = trial.cell.kind == "fio" or text(trial.known, "tool") == "fio"
+        asked = rate * (trial.parameter("numjobs") or 1.0) * trial.fleet[0] if per_job else rate
         if iops >= asked * (_REACHED - trial.step("iops")):
             return
         yield Oddity(

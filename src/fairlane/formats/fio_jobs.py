@@ -57,6 +57,8 @@ class Side:
     dropped: int
     latency: Mapping[str, Latency]
     """By kind."""
+    samples: tuple[int, float, float] | None = None
+    """fio's own samples of IOPS, one each 500 ms: number, mean, standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,13 @@ class _Reader:
             short=self.count(side, "short_ios", 0),
             dropped=self.count(side, "drop_ios", 0),
             latency=latency,
+            samples=self.samples(side),
         )
+
+    def samples(self, side: Mapping[str, Any]) -> tuple[int, float, float] | None:
+        count = self.count(side, "iops_samples", 0)
+        mean, sd = (self.number(side, key, None) for key in ("iops_mean", "iops_stddev"))
+        return None if not count or mean is None or sd is None else (count, mean, sd)
 
     def latency(self, side: Mapping[str, Any], kind: str) -> Latency:
         ns = f"{kind}_ns" in side

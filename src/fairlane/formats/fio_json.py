@@ -237,6 +237,11 @@ def _load(sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], count: int, ru
         "runtime_ms_min": min(side.runtime for _, side in sides),
         "jobs": count,
     }
+    samples = {
+        way: dict(zip(("count", "mean", "stddev"), side.samples, strict=True)) for way, side in sides if side.samples
+    }
+    if samples and count == 1:  # of several jobs each has its own, and they do not add up
+        load["samples"] = samples
     if len(jobs) > 1:
         first = min(one.group for one in jobs)
         load["parts"] = [
