@@ -1,6 +1,7 @@
 """Rules: what is written is what is meant, and whatever is written is a rule or one clear error."""
 
 from decimal import Decimal
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairlane.errors import FairlaneError
 from fairlane.gate.grammar import FORMS, LONGEST, parse, parse_file
-from fairlane.gate.rules import BANDWIDTHS, COUNTS, DURATIONS, Absolute, Clean, Quantity, Relative, Rule, Within
+from fairlane.gate.rules import BANDWIDTHS, COUNTS, DURATIONS, Absolute, Clean, Quantity, Relative, Rule, Sign, Within
 from fairlane.metrics import METRICS
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9-]{0,30}", fullmatch=True).filter(lambda name: name not in ("no", "in", "on"))
@@ -16,7 +17,7 @@ WORDS = st.from_regex(r"[a-zA-Z0-9*?/.%+-]{1,12}", fullmatch=True).filter(lambda
 CELLS = st.lists(WORDS, max_size=4).map(" ".join)
 NUMBERS = st.decimals(0, 10**6, places=3, allow_nan=False, allow_infinity=False).map(lambda d: d.normalize())
 SMALL = st.decimals(0, 100, places=2, allow_nan=False, allow_infinity=False).map(lambda d: d.normalize())
-SIGNS = st.sampled_from([">=", "<=", ">", "<"])
+SIGNS: st.SearchStrategy[Sign] = st.sampled_from([">=", "<=", ">", "<"])
 METRIC = st.sampled_from(sorted(METRICS))
 
 
@@ -34,7 +35,7 @@ def compared(draw: st.DrawFn) -> Rule:
     metric, cells = draw(st.just("") | METRIC), draw(CELLS)
     if draw(st.booleans()):
         return Within(lane, baseline, draw(st.none() | SMALL.filter(bool)), metric, cells)
-    side = draw(st.sampled_from(["over", "under"]))
+    side: Literal["over", "under"] = draw(st.sampled_from(["over", "under"]))
     return Relative(lane, draw(SIGNS), draw(SMALL), side, baseline, metric, cells, draw(st.none() | SMALL))
 
 

@@ -131,4 +131,7 @@ def _unit(metric: Metric, rows: Sequence[Row]) -> tuple[str, float, int]:
 
 def percent(ratio: float | None) -> str:
     """A ratio as the change in percent with one decimal, whatever its size: ``+1,102.0 %``."""
-    return DASH if ratio is None else f"{(ratio - 1) * 100:+,.1f} %".replace("-", MINUS)
+    if ratio is None:
+        return DASH
+    text = f"{(ratio - 1) * 100:+,.1f}".replace("-", MINUS)
+    return f"{text if text.strip('+0.' + MINUS) else '±0.0'} %"

@@ -61,6 +61,11 @@ def _of_run(alias: str, baseline: str, places: Sequence[Place]) -> Iterator[str]
             "how far such a result lies from the next one, so no difference is claimed. It takes at least two trials "
             "of each side, better six or more, to claim one."
         )
+    if by["winner"] or by["tie"]:
+        yield (
+            "The runs were not interleaved: their intervals hold what varied between trials within each run, and not "
+            "what else changed from one run to the other. Lanes in one run, block by block, would tell the two apart."
+        )
     yield from _refused(by["refused"], places)
     if by["no-spread"] or by["refused"]:
         yield "A delta without a verdict beside it is arithmetic on bare figures, and proves nothing."

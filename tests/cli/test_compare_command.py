@@ -1,0 +1,191 @@
+"""``fairlane compare`` on real runs of the fake platform, whose true effects are known."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlane.cli.main import run
+from fairlane.errors import Exit
+
+STUDY = """\
+name: small
+platform: {kind: fake, effects: {fast: {speed: SPEED}}, noise: {sd: 1%}}
+lanes: {slow: {transport: iscsi}, fast: {transport: nvme_tcp, label: "NVMe \\e[31m"}}
+baseline: slow
+workloads: {main: {kind: fio, rw: [randread], bs: [4k, BS], iodepth: [16], runtime: 1s}}
+design: {seed: SEED, looks: [10]}
+"""
+
+
+def carried_out(place: Path, name: str, **changes: str) -> str:
+    text = STUDY
+    for key, value in {"SPEED": "1.3", "BS": "64k", "SEED": "3", **changes}.items():
+        text = text.replace(key, value)
+    (place / f"{name}.yaml").write_text(text)
+    assert run(["run", str(place / f"{name}.yaml"), "--out", str(place / name)]) == Exit.OK
+    return str(place / name)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def before(place: Path) -> str:
+    return carried_out(place, "before")
+
+
+@pytest.fixture(scope="module")
+def after(place: Path) -> str:
+    """The fast lane has lost a tenth of its speed."""
+    return carried_out(place, "after", SPEED="1.17", SEED="4")
+
+
+@pytest.fixture(scope="module")
+def other(place: Path) -> str:
+    """Another block size, and other lanes by name."""
+    text = STUDY.replace("slow", "iscsi").replace("fast", "nvme")
+    (place / "other.yaml").write_text(text.replace("SPEED", "1.3").replace("BS", "16k").replace("SEED", "5"))
+    assert run(["run", str(place / "other.yaml"), "--out", str(place / "other")]) == Exit.OK
+    return str(place / "other")
+
+
+def data(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run(["compare", *args, "--format", "json"]) == Exit.OK
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_what_has_changed_since_is_found(before: str, after: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = data(capsys, before, after)
+    words = {(d["category"], d["verdict"]) for d in found["deltas"] if d["primary"]}
+    assert words == {("slow", "tie"), ("NVMe \\x1b[31m", "slower")}
+    for delta in found["deltas"]:
+        if delta["verdict"] == "slower" and delta["primary"]:
+            assert delta["low"] < 1.17 / 1.3 < delta["high"]
+    assert {(s["outcome"], s["winner"]) for s in found["scorecard"] if s["primary"]} == {
+        ("tie", ""),
+        ("winner", "before"),
+    }
+    assert "2 proven worse, 2 ties" in found["takeaways"][0]
+    assert any("not interleaved" in f["message"] for f in found["findings"])
+    assert any("invented" in f["message"] for f in found["findings"])
+
+
+def test_turned_round_it_says_the_opposite(before: str, after: str, capsys: pytest.CaptureFixture[str]) -> None:
+    there, back = data(capsys, before, after), data(capsys, before, after, "--baseline", "after")
+    ratios = [{(d["key"], d["metric"]): d["ratio"] for d in x["deltas"] if d["primary"]} for x in (there, back)]
+    assert ratios[0].keys() == ratios[1].keys()
+    for key, ratio in ratios[0].items():
+        assert ratio * ratios[1][key] == pytest.approx(1)
+    assert {s["winner"] for s in back["scorecard"] if s["primary"]} == {"", "before"}
+
+
+def test_a_run_against_itself_ties(before: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = data(capsys, f"a={before}", f"b={before}")
+    assert {d["ratio"] for d in found["deltas"]} == {1.0}
+    assert {s["outcome"] for s in found["scorecard"]} == {"tie"}
+
+
+def test_what_has_no_partner_is_listed(
+    before: str, other: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "map.yaml").write_text("pairs: {one: {title: One, before: fast, other: nvme}}\n")
+    found = data(capsys, before, other, "--map", str(place / "map.yaml"))
+    assert found["not_compared"] == {
+        "cells": [
+            {"category": "one", "run": "before", "lane": "fast", "cells": ["64k randread qd16"]},
+            {"category": "one", "run": "other", "lane": "nvme", "cells": ["16k randread qd16"]},
+        ],
+        "lanes": {"before": ["slow"], "other": ["iscsi"]},
+    }
+    assert {d["cell"] for d in found["deltas"]} == {"4k randread qd16"}
+    told = " ".join(found["takeaways"])
+    assert "1 cell of before's fast without a partner: 64k randread qd16" in told
+    assert "before's slow, which the mapping does not pair" in told
+
+
+def test_without_namesakes_a_mapping_is_asked_for_and_can_be_printed(
+    before: str, other: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run(["compare", before, other]) == Exit.USER_ERROR
+    err = capsys.readouterr().err
+    assert "before has slow, fast; other has iscsi, nvme" in err
+    assert "--print-map" in err
+    assert run(["compare", before, other, "--print-map"]) == Exit.OK
+    (place / "printed.yaml").write_text(capsys.readouterr().out)
+    assert run(["compare", before, other, "--map", str(place / "printed.yaml")]) == Exit.OK
+
+
+def test_three_runs_each_against_the_first(before: str, after: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = data(capsys, f"one={before}", f"two={after}", f"three={before}")
+    assert {(d["run"], d["verdict"]) for d in found["deltas"] if d["primary"] and d["category"] != "slow"} == {
+        ("two", "slower"),
+        ("three", "tie"),
+    }
+    assert run(["compare", f"one={before}", f"two={after}", f"three={before}"]) == Exit.OK
+
+
+@pytest.mark.parametrize("options", [[], ["--all"], ["--format", "md"]])
+def test_nothing_invisible_is_printed_and_lines_are_short(
+    before: str, after: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run(["compare", before, after, *options]) == Exit.OK
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    if "md" not in options:
+        assert max(map(len, out.splitlines())) <= 80
+    assert "Takeaways" in out
+
+
+def test_strict_wants_everything_decided(before: str, after: str, place: Path) -> None:
+    assert run(["compare", before, after, "--strict"]) == Exit.OK
+    short = carried_out(place, "short", SEED="8", SPEED="1.3")
+    journal = Path(short) / "journal.jsonl"
+    lines = journal.read_text().splitlines()
+    journal.write_text(
+        "\n".join(line for line in lines if '"block": 0' in line or '"type": "trial"' not in line) + "\n"
+    )
+    assert run(["compare", before, short]) == Exit.OK
+    assert run(["compare", before, short, "--strict"]) == Exit.NOT_DECIDED
+
+
+def test_the_report_has_the_comparison_first_and_links_to_the_runs(before: str, after: str, place: Path) -> None:
+    out = place / "answer"
+    assert run(["compare", before, after, "--out", str(out)]) == Exit.OK
+    page, text = (out / "report.html").read_text(), (out / "report.md").read_text()
+    assert text.index("## Takeaways") < text.index("## Scorecard of after") < text.index("## The answer")
+    assert page.index("Takeaways") < page.index("Scorecard of after") < page.index("The answer")
+    links = re.findall(r'href="([^"#]+\.tar\.gz)"', page)
+    assert len(links) == 2 * 2 * 2 * 10
+    assert all((out / link).is_file() for link in links)
+    assert "fairlane compare before=" in page
+    assert "same addresses" not in page  # true of blocks, and these are none
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["{before}"], "one run alone"),
+        (["{before}", "{before}"], "two runs are called 'before'"),
+        (["title={before}", "{after}"], "'title' cannot be the name of a run"),
+        (["A B={before}", "{after}"], "'A B' cannot be the name of a run"),
+        (["{before}", "{after}", "--baseline", "third"], "no run is called 'third'"),
+        (["{before}", "{after}", "--map", "nowhere.yaml"], "no such file"),
+        (["{before}", "nowhere"], "not a run directory"),
+        (["{before}", "{after}", "--accept", "rampp=x"], "rampp"),
+    ],
+)
+def test_wrong_input_is_one_error(
+    before: str, after: str, args: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run(["compare", *(a.format(before=before, after=after) for a in args)]) == Exit.USER_ERROR
+    assert message in capsys.readouterr().err

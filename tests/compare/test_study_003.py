@@ -1,0 +1,200 @@
+"""Study 003 as an import: the page's deltas to the digit, its winners as bare figures, and no verdict on them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fairlane.cli.main import run
+from fairlane.compare.comparison import Comparison, compare
+from fairlane.compare.deltas import percent
+from fairlane.compare.mapping import parse_mapping
+from fairlane.compare.takeaways import takeaways
+from fairlane.errors import Exit
+from fairlane.trial.load import load_run
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "study-003"
+
+PAGE = {
+    ("iops", "4k random"): """
+        Best replicated     | 64,483 | 81,578 | -21.0
+        Standard replicated | 71,966 | 80,851 | -11.0
+        CephFS              | 59,956 | 80,851 | -25.8
+        Erasure coded       | 49,058 | 69,361 | -29.3
+        NFS high tier       | 53,506 | 25,668 | +108.5
+        NFS mid tier        | 1,984  | 14,745 | -86.5
+        NFS low tier        | 989    | 7,671  | -87.1""",
+    ("bw", "1M sequential"): """
+        Best replicated     | 7,599.2 | 1,229.6 | +518.0
+        Standard replicated | 8,306.0 | 1,223.0 | +579.1
+        CephFS              | 5,377.9 | 1,223.0 | +339.7
+        Erasure coded       | 5,814.1 | 1,688.3 | +244.4
+        NFS high tier       | 2,049.7 | 2,063.3 | -0.7
+        NFS mid tier        | 125.9   | 999.0   | -87.4
+        NFS low tier        | 63.3    | 502.4   | -87.4""",
+    ("iops", "4k mixed 70/30"): """
+        Best replicated     | 48,641 | 22,515 | +116.0
+        Standard replicated | 53,574 | 23,397 | +129.0
+        CephFS              | 45,126 | 23,397 | +92.9
+        Erasure coded       | 31,405 | 23,049 | +36.3
+        NFS high tier       | 34,502 | 10,963 | +214.7
+        NFS mid tier        | 997    | 8,181  | -87.8
+        NFS low tier        | 496    | 4,086  | -87.9""",
+    ("lat_p99", "average over all tests"): """
+        Best replicated     | 50.02    | 10.25 | +388.0
+        Standard replicated | 49.10    | 10.25 | +379.0
+        CephFS              | 123.21   | 10.25 | +1,102.0
+        Erasure coded       | 85.41    | 13.33 | +540.7
+        NFS high tier       | 53.05    | 15.17 | +249.7
+        NFS mid tier        | 768.19   | 18.45 | +4,063.6
+        NFS low tier        | 1,610.19 | 20.87 | +7,615.3""",
+}
+"""The four tables of the page: category, ROKS, VCF, delta in percent."""
+
+WINNERS = {
+    "Best replicated": ("vcf", "roks", "roks", "vcf"),
+    "Standard replicated": ("vcf", "roks", "roks", "vcf"),
+    "CephFS": ("vcf", "roks", "roks", "vcf"),
+    "Erasure coded": ("vcf", "roks", "roks", "vcf"),
+    "NFS high tier": ("roks", "roks", "neither", "vcf"),
+    "NFS mid tier": ("vcf", "vcf", "vcf", "vcf"),
+    "NFS low tier": ("vcf", "vcf", "vcf", "vcf"),
+}
+"""The page's scorecard: random IOPS, mixed IOPS, throughput, latency."""
+
+ORDER = (
+    ("iops", "4k random"),
+    ("iops", "4k mixed 70/30"),
+    ("bw", "1M sequential"),
+    ("lat_p99", "average over all tests"),
+)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both sides, imported with ``fairlane import``."""
+    folder = tmp_path_factory.mktemp("runs")
+    for side in ("roks", "vcf"):
+        files = [str(EXAMPLE / f"{side}.csv"), "--map", str(EXAMPLE / f"{side}.yaml")]
+        assert run(["import", *files, "--out", str(folder / side)]) == Exit.OK
+    return folder
+
+
+def compared(runs: Path, **accepts: str) -> Comparison:
+    loaded = {side: load_run(runs / side) for side in ("roks", "vcf")}
+    lanes = {side: tuple(one.study.lanes) for side, one in loaded.items()}
+    text = (EXAMPLE / "mapping.yaml").read_text()
+    return compare(loaded, parse_mapping(text, "mapping.yaml", lanes), accepts)
+
+
+@pytest.fixture(scope="module")
+def comparison(runs: Path) -> Comparison:
+    return compared(runs)
+
+
+def page() -> list[tuple[str, str, list[str]]]:
+    return [
+        (metric, cell, [part.strip() for part in line.split("|")])
+        for (metric, cell), table in PAGE.items()
+        for line in table.strip().splitlines()
+    ]
+
+
+@pytest.mark.parametrize(("metric", "cell", "line"), page(), ids=lambda x: x if isinstance(x, str) else x[0])
+def test_every_row_of_the_page_is_printed_to_the_digit(
+    comparison: Comparison, metric: str, cell: str, line: list[str]
+) -> None:
+    """All 28 deltas follow from the values printed beside them: none needs a figure that is not on the page."""
+    category, roks, vcf, delta = line
+    (table,) = (t for t in comparison.tables if t.metric.name == metric)
+    (row,) = (r for r in table.rows if (r.category, r.cell) == (category, cell))
+    (only,) = row.deltas
+    assert (table.shown(only.value), table.shown(row.baseline)) == (roks, vcf)
+    assert percent(only.ratio) == f"{delta} %".replace("-", "\u2212")
+    assert table.unit == {"iops": "1/s", "bw": "MiB/s", "lat_p99": "ms"}[metric]
+
+
+def test_the_table_has_the_page_s_rows_and_no_others(comparison: Comparison) -> None:
+    assert sum(len(table.rows) for table in comparison.tables) == 28
+    assert all(table.primary for table in comparison.tables)
+    assert comparison.joined.alone == ()
+    assert comparison.joined.unpaired == {}
+
+
+def test_every_row_is_refused_and_says_why(comparison: Comparison) -> None:
+    assert {v.verdict for v in comparison.verdicts} == {"refused"}
+    assert not any(v.headline for v in comparison.verdicts)
+    for v in comparison.verdicts:
+        assert any("ramp" in note and "roks" in note for note in v.notes), v.key
+        assert v.low is None
+
+
+def test_the_page_s_winners_are_bare_figures_here(comparison: Comparison) -> None:
+    """The direction of every delta is the page's; its tie is a difference below our margin; nobody is a winner."""
+    assert {s.winner for s in comparison.scores} == {""}
+    leans = {(s.category, s.metric, s.cell): s.leans for s in comparison.scores}
+    assert leans == {
+        (category, *place): winner
+        for category, four in WINNERS.items()
+        for place, winner in zip(ORDER, four, strict=True)
+    }
+
+
+def test_with_every_difference_accepted_it_is_still_one_result_a_side(runs: Path) -> None:
+    names = ("ramp", "aio", "volume_mode", "copies", "provisioning")
+    accepted = compared(runs, **dict.fromkeys(names, "for the sake of the argument"))
+    assert {v.verdict for v in accepted.verdicts} == {"no-spread"}
+    told = " ".join(takeaways(accepted))
+    assert "single results" in told
+    assert "at least two trials" in told
+    assert sum("for the sake of the argument" in f.message for f in accepted.findings) == len(names)
+
+
+def found(comparison: Comparison, pattern: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Categories of the findings whose message has ``pattern``, by severity."""
+    titles = {cell.key: comparison.joined.categories[cell.workload].title for cell in comparison.evidence.cells()}
+    return [
+        (f.severity, tuple(dict.fromkeys(titles[key] for key in f.cells)))
+        for f in comparison.findings
+        if re.search(pattern, f.message)
+    ]
+
+
+def test_tiers_above_their_caps(comparison: Comparison) -> None:
+    assert found(comparison, r"^roks: 1,984 IOPS .* limited to 1,000") == [("critical", ("NFS mid tier",))]
+    assert found(comparison, r"^roks: 989 IOPS .* limited to 500") == [("critical", ("NFS low tier",))]
+    assert not found(comparison, r"^vcf: .* limited to")
+
+
+def test_no_prefill_is_known(comparison: Comparison) -> None:
+    told = found(comparison, "no prefill is known")
+    assert [severity for severity, _ in told] == ["warning", "warning"]
+    assert all(set(categories) == set(WINNERS) for _, categories in told)
+
+
+def test_percentiles_are_averages(comparison: Comparison) -> None:
+    told = found(comparison, "percentiles are averaged")
+    assert [(severity, set(categories)) for severity, categories in told] == [("warning", set(WINNERS))] * 2
+
+
+def test_the_two_sides_were_not_interleaved_and_when(comparison: Comparison) -> None:
+    (f,) = (f for f in comparison.findings if "not interleaved" in f.message)
+    assert "2026-02-27" in f.message
+    assert "2026-02-25" in f.message
+
+
+def test_no_takeaway_names_a_winner(comparison: Comparison) -> None:
+    told = takeaways(comparison)
+    assert told[0] == "roks against vcf in 28 primary comparisons: 28 refused. No winner can be named."
+    for word in ("faster", "slower", "better", "worse", "wins", "dominates", "at least"):
+        assert not any(word in sentence for sentence in told), word
+
+
+def test_the_command_prints_it_within_80_columns(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    sides = [f"{side}={runs / side}" for side in ("roks", "vcf")]
+    assert run(["compare", *sides, "--map", str(EXAMPLE / "mapping.yaml")]) == Exit.OK
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "+1,102.0 %" in out
+    assert run(["compare", *sides, "--map", str(EXAMPLE / "mapping.yaml"), "--strict"]) == Exit.NOT_DECIDED
