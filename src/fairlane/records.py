@@ -137,9 +137,9 @@ class Verdict:
     level: float
     """Two-sided error rate of [low, high] after adjustment: 0.05 / ... ; 1 - level is the coverage of this interval."""
     blocks: int
-    """Blocks that count: both trials succeeded."""
+    """Blocks that count: both trials succeeded. Of lanes that ran at different times: trials of the one with fewer."""
     voided: int
-    """Blocks lost to a failed trial."""
+    """Blocks lost to a failed trial; of such lanes: failed trials."""
     lane_value: float | None
     """The lane's own figure: geometric mean over blocks, or percentile of the merged histogram."""
     baseline_value: float | None
@@ -149,6 +149,11 @@ class Verdict:
     """For ``inconclusive``: further blocks that would reach the margin at the spread seen."""
     notes: tuple[str, ...] = ()
     """Footnotes: robustness, carry-over, autocorrelation, refusal."""
+    detectable: float | None = None
+    """Smallest relative difference (0.04: 4 % more) that so many blocks show with 80 % power, at the spread seen and at
+    this interval's level; where there is an interval."""
+    control: bool = False
+    """A/A control: the lane is a copy of ``baseline``, and the interval is the noise floor. Never a claim."""
 
 
 @dataclass(frozen=True)
@@ -164,12 +169,13 @@ class Winners:
     lanes: tuple[str, ...]
     """The lanes compared with each other, in the study's order."""
     out: Mapping[str, tuple[str, float]]
-    """Lane that cannot be the best -> the lane that beats it most clearly, and the end nearest to 1 of the ratio winner /
-    beaten of the metric itself: 1.12 is at least 12 % more IOPS, 0.9 at least 10 % less latency."""
+    """Lane that cannot be the best -> the lane that beats it most clearly, and the end nearest to 1 of the ratio
+    winner / beaten of the metric itself: 1.12 is at least 12 % more IOPS, 0.9 at least 10 % less latency."""
     intervals: Mapping[str, tuple[float, float]]
     """Lane but the baseline -> interval of the ratio lane / baseline; those of a cell hold simultaneously."""
     level: float
-    """Chance that the truly best lane is missing in ``plausible``, and that any of ``intervals`` misses: at most this."""
+    """Chance that the truly best lane is missing in ``plausible``, and that any of ``intervals`` misses: at most
+    this."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Lane -> why it is not compared: refused, or without figures."""
 

@@ -3,9 +3,11 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from fairlane.records import Finding
 from fairlane.stats.judge import judge, open_cells, word
@@ -244,9 +246,21 @@ def test_nothing_left_is_refused(run):
 
 
 def test_one_block_has_no_interval(run):
-    v = first(run([{"base": [1000.0, None], "new": [1200.0, 1.0]}], looks=(2,)))
-    assert (v.verdict, v.low, v.more_blocks, v.blocks) == ("inconclusive", None, None, 1)
+    made = run([{"base": [1000.0, None], "new": [1200.0, 1.0]}], looks=(2,))
+    v = first(made)
+    assert (v.verdict, v.low, v.more_blocks, v.blocks, v.headline) == ("no-spread", None, None, 1, False)
     assert v.ratio == pytest.approx(1.2)
+    assert v.notes == (
+        "one trial each: nothing is known of their spread; at least 6 interleaved blocks, or 6 independent repeats of "
+        "each lane, would be needed",
+    )
+    waiting = first(replace(made, complete=False))
+    assert waiting.verdict == "inconclusive", "more may come"
+
+
+def test_a_cell_with_one_block_goes_on(run):
+    made = run([{"base": around(1000, 6), "new": [1200.0, *[None] * 5]}])
+    assert open_cells(made.study, made.observations, 0) == {made.cells()[0].key}
 
 
 def test_a_trial_that_did_nothing_voids_its_block(run):
@@ -260,7 +274,7 @@ def test_percentiles_need_ten_beyond_in_every_block(run):
 
     cells = [{"base": around(1000, 6), "new": around(1200, 6)}]
     shown = {v.metric for v in judge(run(cells, looks=(6,), latency=latency), ())}
-    assert shown == {"iops", "lat_p50"}
+    assert shown == {"iops", "lat_p50", "lat_p95"}
     v = only(judge(run(cells, looks=(6,), latency=latency, primary="lat_p99"), ()), "lat_p99")
     assert (v.verdict, v.notes) == ("refused", ("fewer than 10 I/Os lie beyond p99 latency in block 4",))
 
@@ -311,6 +325,60 @@ def test_critical_findings_take_the_headline(run):
     assert headlines(cells=(one,)) == [False, False, True, True]
     assert headlines(cells=(two,), lanes=("a",)) == [True, True, False, True]
     assert headlines(lanes=("base",)) == [False] * 4, "every comparison leans on the baseline"
+
+
+# --- refused by the guard
+
+
+def test_a_finding_that_refuses_takes_the_verdict_of_every_metric(run):
+    made = run([{"base": around(1000, 6), "a": around(1200, 6), "b": around(1300, 6)} for _ in range(2)], looks=(6,),
+               others=lambda lane, block, value: {"bw": value * 4096})  # fmt: skip
+    one, two = (cell.key for cell in made.cells())
+
+    def refused(*messages, **where):
+        found = [Finding("unmatched", "critical", m, refuses=True, **where) for m in messages]
+        return {(v.key, v.lane, v.metric) for v in judge(made, found) if v.verdict == "refused"}
+
+    every = {(key, lane, metric) for key in (one, two) for lane in "ab" for metric in ("iops", "bw")}
+    assert refused("the ramps differ") == every, "it names nothing: all"
+    assert refused("the ramps differ", cells=(one,), lanes=("a",)) == {x for x in every if x[:2] == (one, "a")}
+    assert refused("x", lanes=("base", "b")) == {x for x in every if x[1] == "b"}, "the baseline is in every comparison"
+    assert refused("x", lanes=("base",)) == every
+    assert refused() == set()
+    (v, *_) = judge(made, [Finding("unmatched", "critical", m, refuses=True) for m in ("ramp", "size", "ramp")])
+    assert v.notes == ("ramp", "size")
+    assert (v.ratio, v.low, v.tie_low, v.more_blocks, v.detectable, v.headline) == (None,) * 5 + (False,)
+    assert v.lane_value == pytest.approx(1200, rel=0.01), "what each lane did is known all the same"
+
+
+def test_a_refused_contest_leaves_the_others_as_they_are(run):
+    made = run([{"base": around(1000, 6), "a": around(1200, 6), "b": around(1300, 6, -0.01)}], looks=(6,))
+    plain = [v for v in judge(made, ()) if v.lane == "b"]
+    found = Finding("unmatched", "critical", "ramp", lanes=("a",), refuses=True)
+    guarded = [v for v in judge(made, [found]) if v.lane == "b"]
+    assert (plain[0].ratio, plain[0].verdict) == (guarded[0].ratio, guarded[0].verdict)
+    assert guarded[0].level == 0.025, "what is refused counts among the primaries: it was asked"
+
+
+# --- what could have been found
+
+
+def test_detectable_is_found_in_four_of_five(run):
+    """Lanes that truly differ by it, with the spread seen: 80 % of the intervals exclude no difference."""
+    v = first(run([{"base": around(1000, 10), "new": around(1010, 10, -0.15)}], looks=(10,)))
+    assert v.verdict == "inconclusive"
+    sd = np.std(np.log(around(1010, 10, -0.15)) - np.log(around(1000, 10)), ddof=1)
+    rng = np.random.default_rng(20)
+    d = rng.normal(math.log1p(v.detectable), sd, (40_000, 10))
+    t = d.mean(1) / (d.std(1, ddof=1) / 10**0.5)
+    assert (t > stats.t.isf(v.level / 2, 9)).mean() == pytest.approx(0.8, abs=0.008)
+    assert any("is found in four of five such runs" in note for note in v.notes)
+
+
+def test_detectable_is_no_less_than_the_figures_steps(run):
+    bins = {"base": {100_352: 5000}, "new": {101_888: 5000}}
+    made = run([{"base": around(1000, 6), "new": around(1000, 6)}], looks=(6,), latency=lambda lane, _: bins[lane])
+    assert only(judge(made, ()), "lat_p50").detectable == pytest.approx(math.expm1(2 / 128))
 
 
 # --- looks

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from fairlane.records import Observation
-from fairlane.stats.pairs import pair, shelve, too_few_beyond, typical, upto
+from fairlane.stats.pairs import apart, pair, shelve, too_few_beyond, typical, upto
 
 BINS = {"read.lat": {1000: 3000}, "write.lat": {9000: 1000}, "read.clat": {1: 10**6}}
 
@@ -58,8 +58,28 @@ def test_percentiles_come_from_all_directions_and_from_bins_only():
     shelf = shelf_of(trial("new", 0, histograms=BINS, metrics={"lat_p99": 1.0}))
     figures = shelf["new"][0].figures
     assert (figures["lat_p50"].value, figures["lat_p99"].value) == (1000, 9000)
-    bare = shelf_of(trial("new", 0, metrics={"lat_p99": 1.0, "iops": 2.0}))
-    assert set(bare["new"][0].figures) == {"iops"}
+    assert not figures["lat_p99"].told
+
+
+def test_without_bins_a_percentile_is_what_the_tool_told():
+    told = {"lat_p99": 4.0, "iops": 2.0}
+    bare = shelf_of(trial("new", 0, metrics=told), trial("new", 1, metrics={**told, "lat_p99": 9.0}))
+    assert {name: f.told for name, f in bare["new"][0].figures.items()} == {"iops": False, "lat_p99": True}
+    assert too_few_beyond(bare, ["new"], "lat_p99") is None, "nobody can say"
+    assert typical(bare, "new", "lat_p99", [0, 1]) == pytest.approx(6), "no bins to merge: the geometric mean"
+
+
+def test_lanes_apart_have_all_their_trials_whatever_their_numbers():
+    shelf = shelf_of(
+        trial("new", 7, metrics={"iops": 300.0}), trial("new", 3, metrics={"iops": 100.0}),
+        trial("new", 4, failed="no"), *(trial("base", b, metrics={"iops": 10.0}) for b in (0, 1, 2)),
+    )  # fmt: skip
+    seen = apart(shelf, "new", "base", "iops")
+    assert (seen.n, seen.voided, seen.blocks) == (2, 1, ((3, 7), (0, 1, 2)))
+    assert seen.effect.lane == pytest.approx((math.log(100), math.log(300)))
+    assert seen.effect.mean == -apart(shelf, "base", "new", "iops").effect.mean
+    with pytest.raises(ValueError, match="no trial"):
+        _ = apart(shelf, "new", "nobody", "iops").effect
 
 
 def test_resolution_adds_the_steps_of_both():

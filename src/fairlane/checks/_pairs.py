@@ -18,8 +18,10 @@ class Primary:
 
 
 def primaries(evidence: Evidence) -> Iterator[Primary]:
-    """All primaries that have blocks, in the order of the study."""
+    """All primaries that have blocks, in the order of the study; none where the lanes' trials form no blocks."""
     study, shelves = evidence.study, shelve(evidence.observations)
+    if not study.design.paired:
+        return
     for cell in evidence.cells():
         metric = study.workloads[cell.workload].primary
         for lane in study.lanes:

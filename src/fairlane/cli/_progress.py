@@ -33,6 +33,8 @@ class Lines(Watch):
     def __init__(self, console: Console, study: Study) -> None:
         self.console = console
         self.looks = study.design.looks
+        self.on_width = study.design.stop is not None
+        self.going = 0
         self.estimate = Estimate(study)
         self.live = Live(study)
         self.standing: Standing | None = None
@@ -81,13 +83,20 @@ class Lines(Watch):
     def look(self, number: int, opened: frozenset[str], cells: int) -> None:
         self.taken = number + 1
         blocks = self.looks[number]
-        if number + 1 < len(self.looks):
+        if self.on_width:  # every block is a look: told is when cells end
+            ended = max(self.going, cells if not number else 0) - len(opened)
+            self.going = len(opened)
+            if ended > 0:
+                self.note(f"after {blocks} blocks: {cells - len(opened)} of {cells} cells are narrow enough")
+        elif number + 1 < len(self.looks):
             goes_on = f"{len(opened)} of {cells} cells go on" if opened else "all cells are decided"
             self.note(f"look {number + 1} of {len(self.looks)}, after {blocks} blocks: {goes_on}")
 
     def status(self) -> str:
         """``45 of 144 trials, 1 min to look 1 of 4``."""
-        where = f" to look {self.taken + 1} of {len(self.looks)}" if len(self.looks) > 1 else ""
+        where = "" if len(self.looks) == 1 else f" to look {self.taken + 1} of {len(self.looks)}"
+        if self.on_width:
+            where = f" to block {self.looks[min(self.taken, len(self.looks) - 1)]}"
         left = f", about {about(self.estimate.seconds)}{where}" if self.done < self.total else ""
         failed = f", {self.failures} failed" if self.failures else ""
         return f"{self.done} of {self.total} trials{failed}{left}{self._so_far()}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence
 from fairlane.stats.effects import Effect
-from fairlane.stats.looks import level
+from fairlane.stats.looks import nominal
 from fairlane.stats.pairs import Reading, Shelf, too_few_beyond, upto
 
 
@@ -53,7 +53,7 @@ def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level 
         usable.pop()
     if usable[-1] < 2:
         return Level(math.exp(effect.mean), None, None, values, failed)
-    low, high = effect.interval(level(plan, tuple(usable), evidence.study.design.alpha))
+    low, high = effect.interval(nominal(evidence.study.design, usable, evidence.study.design.alpha))
     return Level(math.exp(effect.mean), math.exp(low), math.exp(high), values, failed)
 
 

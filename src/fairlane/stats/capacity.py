@@ -22,7 +22,7 @@ from fairlane.stats.effects import Effect
 from fairlane.stats.histogram import BIN_ERROR
 from fairlane.stats.judge import word
 from fairlane.stats.ladders import Ladder, Point, climb, ladders
-from fairlane.stats.looks import level
+from fairlane.stats.looks import nominal
 from fairlane.stats.pairs import Shelf, shelve
 
 if TYPE_CHECKING:
@@ -206,8 +206,8 @@ def _compare(study: "Study", shelves: Shelves, question: Question, lane: str, ra
         seen = _Seen("no-spread" if pairs else "inconclusive")
         notes.append("fewer than 2 rounds have every rung: no interval")
     else:
-        plan = study.design.looks
-        levels = level(plan, plan[:looks], rate), level(plan, plan[:looks], 2 * study.design.alpha)
+        design, reached = study.design, study.design.looks[:looks]
+        levels = nominal(design, reached, rate), nominal(design, reached, 2 * design.alpha)
         least = [_log(a.low) - _log(b.high) for a, b in pairs]
         most = [_log(a.high) - _log(b.low) for a, b in pairs]
         better = 1 if question.kind == "throughput" else -1

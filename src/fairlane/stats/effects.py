@@ -5,14 +5,17 @@ that what changes slowly cancels. Everything here is on the log scale; ``exp`` t
 """
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import ndtri, stdtr, stdtrit
 
-_ROUNDING = 1e-12
+from fairlane.stats.power import detectable
+
+ROUNDING = 1e-12
 """What the arithmetic of logarithms may add to a difference that is none."""
 
 _EXACT = 40
@@ -20,13 +23,103 @@ _EXACT = 40
 
 
 @dataclass(frozen=True)
-class Effect:
-    """Log-ratios of one lane against the baseline in one cell and metric, in the order of the blocks."""
+class Permutation:
+    """A permutation test of no difference."""
+
+    name: str
+    """As it is told: ``exact sign-flip permutation test``."""
+    p: float
+    """Two-sided."""
+    least: float
+    """Least p that it can give with so many trials."""
+
+
+class Estimate(ABC):
+    """A mean log-ratio of a lane against another, and its interval by Student's t.
+
+    From blocks in which both ran (``Effect``), or from two samples apart (``stats.samples.Samples``).
+    """
+
+    resolution: float
+    """How far the mean may lie from the truth only because the figures are counted in steps (half a histogram bin, one
+    I/O): more blocks do not shrink it, so no interval is narrower. On the log scale."""
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Blocks, or trials of the lane that has fewer."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> float:
+        """Mean log-ratio."""
+
+    @property
+    @abstractmethod
+    def sd(self) -> float:
+        """sqrt(n) times the standard error of the mean; 0 where nothing varies. ValueError: one trial has no spread."""
+
+    @property
+    @abstractmethod
+    def df(self) -> float:
+        """Degrees of freedom of t."""
+
+    @property
+    @abstractmethod
+    def centre(self) -> float:
+        """Hodges-Lehmann estimate: what the mean would be if a few stalled trials could not pull it."""
+
+    @abstractmethod
+    def permutation(self) -> Permutation | None:
+        """A test that leans less on normality; None where there are too few trials for it, or too many."""
+
+    @abstractmethod
+    def needed(self, half_width: float, level: float) -> int | None:
+        """Fewest blocks (of samples apart: trials of each lane) whose interval at two-sided error rate ``level`` is
+        within +- ``half_width``, at the spread seen; None: out of reach."""
+
+    def half_width(self, level: float) -> float:
+        """Half the interval with two-sided error rate ``level`` (0..1): t s / sqrt(n), at least the resolution.
+
+        With equal figures (the virtual clock does that) the interval is only as wide as the resolution: true of the
+        addresses and orders tried, and a footnote says so.
+        """
+        return max(_half_width(self.sd, self.n, level, self.df), self.resolution, ROUNDING)
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Ends of the interval with two-sided error rate ``level``, as log-ratios. ValueError: no spread."""
+        half = self.half_width(level)
+        return self.mean - half, self.mean + half
+
+    def rejects(self, level: float) -> bool:
+        """No difference lies outside the interval: exactly when the test at ``level`` rejects."""
+        return abs(self.mean) > self.half_width(level)
+
+    @property
+    def p(self) -> float:
+        """Two-sided p-value of no difference: the smallest level at which the interval excludes it."""
+        if abs(self.mean) <= max(self.resolution, ROUNDING):
+            return 1.0
+        if not self.sd:
+            return 0.0
+        return float(2 * stdtr(self.df, -abs(self.mean) / (self.sd / math.sqrt(self.n))))
+
+    def detectable(self, level: float, power: float = 0.8) -> float:
+        """Smallest true log-ratio that so many trials with such a spread show at ``level`` with chance ``power``."""
+        error = self.sd / math.sqrt(self.n)
+        beyond_steps = self.resolution + float(ndtri(power)) * error
+        return max(detectable(self.df, level, power) * error, beyond_steps, ROUNDING)
+
+
+@dataclass(frozen=True)
+class Effect(Estimate):
+    """Log-ratios of one lane against the baseline in one cell and metric, in the order of the blocks.
+
+    The interval is Student's t on paired differences.
+    """
 
     logs: tuple[float, ...]
     resolution: float = 0.0
-    """How far the mean may lie from the truth only because the figures are counted in steps (half a histogram bin, one
-    I/O): more blocks do not shrink it, so no interval is narrower. On the log scale."""
 
     @property
     def n(self) -> int:
@@ -39,40 +132,36 @@ class Effect:
     @cached_property
     def sd(self) -> float:
         """Standard deviation over blocks (n - 1); 0 where all are equal but for rounding. ValueError below 2 blocks."""
-        if self.n < 2:
-            raise ValueError("one block has no spread")
-        sd = math.sqrt(math.fsum((d - self.mean) ** 2 for d in self.logs) / (self.n - 1))
-        return sd if sd > _ROUNDING else 0.0
-
-    def half_width(self, level: float) -> float:
-        """Half the interval with two-sided error rate ``level`` (0..1): t_(n-1) s / sqrt(n), at least the resolution.
-
-        Student's t on paired differences. With equal differences (the virtual clock does that) the interval is only as
-        wide as the resolution: true of the addresses and orders tried, and a footnote says so.
-        """
-        return max(_half_width(self.sd, self.n, level), self.resolution, _ROUNDING)
-
-    def interval(self, level: float) -> tuple[float, float]:
-        """Ends of the interval with two-sided error rate ``level``, as log-ratios. ValueError below 2 blocks."""
-        half = self.half_width(level)
-        return self.mean - half, self.mean + half
-
-    def rejects(self, level: float) -> bool:
-        """No difference lies outside the interval: exactly when the test at ``level`` rejects."""
-        return abs(self.mean) > self.half_width(level)
+        return spread(self.logs)
 
     @property
-    def p(self) -> float:
-        """Two-sided p-value of no difference: the smallest level at which the interval excludes it."""
-        if abs(self.mean) <= max(self.resolution, _ROUNDING):
-            return 1.0
-        if not self.sd:
-            return 0.0
-        return float(2 * stdtr(self.n - 1, -abs(self.mean) / (self.sd / math.sqrt(self.n))))
+    def df(self) -> float:
+        return self.n - 1
+
+    @property
+    def centre(self) -> float:
+        return hodges_lehmann(self.logs)
+
+    def permutation(self) -> Permutation | None:
+        p = sign_flip_p(self.logs)
+        # n blocks cannot give a permutation p below 2**(1 - n)
+        return None if p is None else Permutation("exact sign-flip permutation test", p, 2.0 ** (1 - self.n))
+
+    def needed(self, half_width: float, level: float) -> int | None:
+        return blocks_needed(self.sd, half_width, level)
 
 
-def _half_width(sd: float, n: int, level: float) -> float:
-    return sd and float(-stdtrit(n - 1, level / 2)) * sd / math.sqrt(n)
+def spread(logs: Sequence[float]) -> float:
+    """Standard deviation (n - 1); 0 where all are equal but for rounding. ValueError below 2 values."""
+    if len(logs) < 2:
+        raise ValueError("one block has no spread")
+    mean = math.fsum(logs) / len(logs)
+    sd = math.sqrt(math.fsum((d - mean) ** 2 for d in logs) / (len(logs) - 1))
+    return sd if sd > ROUNDING else 0.0
+
+
+def _half_width(sd: float, n: int, level: float, df: float) -> float:
+    return sd and float(-stdtrit(df, level / 2)) * sd / math.sqrt(n)
 
 
 def blocks_needed(sd: float, half_width: float, level: float, most: int = 1_000_000) -> int | None:
@@ -80,12 +169,18 @@ def blocks_needed(sd: float, half_width: float, level: float, most: int = 1_000_
 
     ``sd`` and ``half_width`` on the log scale. None: more than ``most``, or the half width asked for is not positive.
     """
-    if half_width <= 0 or _half_width(sd, most, level) > half_width:
+    return fewest(lambda n: _half_width(sd, n, level, n - 1), half_width, most)
+
+
+def fewest(width: Callable[[int], float], half_width: float, most: int = 1_000_000) -> int | None:
+    """Fewest trials (>= 2) at which ``width``, which falls with their number, is at most ``half_width``; None: more
+    than ``most``, or nothing would do."""
+    if half_width <= 0 or width(most) > half_width:
         return None
-    low, high = 1, most  # the width falls with n: bisect; low is too few, high is enough
+    low, high = 1, most  # bisect; low is too few, high is enough
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _half_width(sd, middle, level) <= half_width else (middle, high)
+        low, high = (low, middle) if width(middle) <= half_width else (middle, high)
     return high
 
 
@@ -132,7 +227,7 @@ def autocorrelation(logs: Sequence[float]) -> float | None:
         return None
     d = np.asarray(logs, dtype=float) - np.mean(logs)
     total = float(d @ d)
-    return float(d[1:] @ d[:-1]) / total if total > _ROUNDING**2 * len(d) else None
+    return float(d[1:] @ d[:-1]) / total if total > ROUNDING**2 * len(d) else None
 
 
 def autocorrelated(logs: Sequence[float]) -> float | None:
@@ -161,6 +256,6 @@ def position_effect(logs: Sequence[float], lane_first: Sequence[bool]) -> Positi
     df = len(first) + len(after) - 2
     pooled = math.sqrt((float(((first - first.mean()) ** 2).sum()) + float(((after - after.mean()) ** 2).sum())) / df)
     error = pooled * math.sqrt(1 / len(first) + 1 / len(after))
-    if abs(shift) <= _ROUNDING:
+    if abs(shift) <= ROUNDING:
         return PositionEffect(shift, 1.0)
-    return PositionEffect(shift, float(2 * stdtr(df, -abs(shift) / error)) if error > _ROUNDING else 0.0)
+    return PositionEffect(shift, float(2 * stdtr(df, -abs(shift) / error)) if error > ROUNDING else 0.0)

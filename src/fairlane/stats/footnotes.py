@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 
 from fairlane.stats.effects import (
     Effect,
+    Estimate,
     PositionEffect,
     autocorrelated,
-    hodges_lehmann,
     position_effect,
-    sign_flip_p,
 )
 
 CARRY_OVER_P = 0.05
@@ -23,28 +22,22 @@ PULLED = 0.75
 one, however long it stalled; between normal blocks the distance has a standard deviation of 0.22 (efficiency 3/pi)."""
 
 
-def robustness(effect: Effect, level: float) -> Iterator[str]:
+def robustness(effect: Estimate, level: float) -> Iterator[str]:
     """Where methods that lean less on normality disagree with the t interval at the two-sided ``level``."""
     if effect.resolution >= effect.half_width(level) or not effect.sd:
-        spread = (
-            "" if effect.sd else "no spread at all between the blocks, so it speaks of the orders and addresses tried: "
-        )
+        what = "between the blocks" if isinstance(effect, Effect) else "between the trials"
+        spread = "" if effect.sd else f"no spread at all {what}, so it speaks of the orders and addresses tried: "
         yield f"{spread}the interval is as wide as the figures' resolution (+-{math.expm1(effect.resolution):.2%})"
         return
-    flipped = sign_flip_p(effect.logs)
-    if flipped is not None:
-        # n blocks cannot give a permutation p below 2**(1 - n): then both are asked at that level
-        asked = max(level, 2.0 ** (1 - effect.n))
-        if (flipped <= asked) != (effect.p <= asked):
-            yield (
-                f"the exact sign-flip permutation test disagrees at the {asked:.2g} level: "
-                f"p = {flipped:.2g}, against {effect.p:.2g} by t"
-            )
-    centre = hodges_lehmann(effect.logs)
-    if abs(centre - effect.mean) > PULLED * effect.sd / math.sqrt(effect.n):
+    test = effect.permutation()
+    if test is not None:
+        asked = max(level, test.least)  # what the test cannot reach is asked of neither
+        if (test.p <= asked) != (effect.p <= asked):
+            yield (f"the {test.name} disagrees at the {asked:.2g} level: p = {test.p:.2g}, against {effect.p:.2g} by t")
+    if abs(effect.centre - effect.mean) > PULLED * effect.sd / math.sqrt(effect.n):
         yield (
-            f"a few blocks pull the mean: the Hodges-Lehmann estimate of the ratio is {math.exp(centre):.4g}, "
-            f"not {math.exp(effect.mean):.4g}"
+            f"a few {'blocks' if isinstance(effect, Effect) else 'trials'} pull the mean: the Hodges-Lehmann estimate "
+            f"of the ratio is {math.exp(effect.centre):.4g}, not {math.exp(effect.mean):.4g}"
         )
 
 

@@ -1,27 +1,18 @@
 """The verdicts: words from intervals, for every lane against the baseline, per cell and metric. See docs/verdict.md.
 
-At which look a cell is judged:
-
-* A cell has *reached* look k if all blocks below the planned number of that look are there. The runner stops a cell
-  only at a look: in a complete run a cell that went beyond look k-1 has reached look k, even if a block has no trace.
-* Judged is the last look that a cell reached, from the blocks *below that look's number* only. What came after waits
-  for the next look: whoever prints the verdicts of a running study between two looks sees the same each time.
-* Failed trials take blocks away, not looks: the boundary of the look is solved for the blocks that count.
+Which blocks count, and at which error rate, is decided in ``contests``.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fairlane.metrics import METRICS
-from fairlane.records import Cell, Evidence, Finding, Observation, Verdict, Word
-from fairlane.stats import footnotes
-from fairlane.stats.effects import Effect, blocks_needed
-from fairlane.stats.holm import benjamini_hochberg, holm
+from fairlane.records import Evidence, Finding, Observation, Verdict, Word
+from fairlane.stats import anytime, footnotes
+from fairlane.stats.contests import Claims, Contest, Stage
 from fairlane.stats.looks import level
-from fairlane.stats.pairs import Pair, Reading, pair, shelve, too_few_beyond, typical, upto
+from fairlane.stats.pairs import Pair, pair, typical
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -34,30 +25,54 @@ DECIDED: frozenset[Word] = frozenset({"faster", "slower", "different-but-small",
 def judge(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Verdict, ...]:
     """All verdicts of a run: by cell and lane in the order of the study, the primary metric first.
 
-    Pure. A critical finding takes the headline from the cells and lanes it names; naming none it means all.
+    Pure. A critical finding takes the headline from the cells and lanes it names; naming none it means all. One that
+    refuses takes the verdict.
     """
-    trial = _Trial(evidence.study, evidence.observations, complete=evidence.complete)
-    return tuple(_verdict(trial, contest, findings) for contest in trial.contests)
+    claims = Claims(evidence.study, evidence.observations, findings, evidence.complete)
+    waiting = frozenset() if evidence.complete else _too_wide(claims)
+    return tuple(_verdict(claims, c, findings, goes_on=c.cell.key in waiting) for c in claims.contests)
 
 
 def open_cells(study: "Study", observations: Sequence[Observation], look: int) -> frozenset[str]:
     """Keys of the cells that go on after look number ``look`` (index into ``study.design.looks``).
 
-    A cell goes on while the primary metric of any of its lanes is ``inconclusive``. Cells that stopped at an earlier
-    look, and lanes in which more blocks cannot help (nothing but failed trials, no such metric), do not. Blocks beyond
-    the look are ignored, so that a resumed run decides as an undisturbed one. Empty at the last look. IndexError: no
-    such look.
+    A cell goes on while the primary metric of any of its lanes is ``inconclusive`` or, where the study stops on width,
+    too wide. Cells that stopped at an earlier look, and lanes in which more blocks cannot help (nothing but failed
+    trials, no such metric, figures counted in steps that are too coarse), do not. Blocks beyond the look are ignored,
+    so that a resumed run decides as an undisturbed one. Empty at the last look; before it all cells, where the lanes
+    are not interleaved and judged once. IndexError: no such look.
     """
     plan = study.design.looks
     here = plan[look]
     if look + 1 == len(plan):
         return frozenset()
-    trial = _Trial(study, [seen for seen in observations if seen.block < here], complete=True)
+    if not study.design.paired:
+        return frozenset(cell.key for cell in study.cells())
+    claims = Claims(study, [seen for seen in observations if seen.block < here], primary_only=True)
+    if study.design.stop:
+        return _too_wide(claims)
     return frozenset(
-        contest.cell.key
-        for contest in trial.contests
-        if contest.primary and contest.reached == look + 1 and _verdict(trial, contest, ()).verdict == "inconclusive"
+        c.cell.key
+        for c in claims.primaries
+        if c.reached == look + 1 and _said(claims, c)[0] in ("inconclusive", "no-spread")
     )
+
+
+def _too_wide(claims: Claims) -> frozenset[str]:
+    """Cells whose primary intervals are not as narrow as the study's ``stop`` asks, and may become so."""
+    stop, plan = claims.study.design.stop, claims.study.design.looks
+    if not stop:
+        return frozenset()
+    asked, share = math.log1p(stop.width), claims.alpha / max(1, len(claims.primaries))
+    still: dict[str, bool] = {}
+    for contest in claims.primaries:
+        stage = contest.final
+        few = stage is None or stage.effect.n < stop.least
+        helps = stage is None or stage.effect.resolution < asked
+        wide = few or (stage is not None and stage.effect.half_width(share) > asked)
+        if contest.reached < len(plan) and not contest.refused:
+            still[contest.cell.key] = still.get(contest.cell.key, False) or (wide and helps)
+    return frozenset(key for key, wide in still.items() if wide)
 
 
 def word(mean: float, outer: tuple[float, float], inner: tuple[float, float], margin: float, better: int) -> Word:
@@ -75,186 +90,70 @@ def word(mean: float, outer: tuple[float, float], inner: tuple[float, float], ma
     return "faster" if mean * better > 0 else "slower"
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A pair as it stands at one look: what Holm and Benjamini-Hochberg ask. At least 2 blocks count."""
-
-    effect: Effect
-    plan: tuple[int, ...]
-    usable: tuple[int, ...]
-    """Blocks that count at each look so far, this one last."""
-
-    def level(self, alpha: float) -> float:
-        """Nominal level at this look for the overall error rate ``alpha``."""
-        return level(self.plan, self.usable, alpha)
-
-    def interval(self, alpha: float) -> tuple[float, float]:
-        return self.effect.interval(self.level(alpha))
-
-    def rejects(self, alpha: float) -> bool:
-        return self.effect.rejects(self.level(alpha))
+_Ends = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Contest:
-    """A lane against the baseline, in one cell and metric, with everything that was seen of it."""
-
-    cell: Cell
-    lane: str
-    baseline: str
-    metric: str
-    primary: bool
-    plan: tuple[int, ...]
-    reached: int
-    """Number of looks reached."""
-    pair: Pair
-    """The blocks below the last look reached; if none is reached, all there are."""
-    waiting: int
-    """Blocks seen beyond it."""
-    refusal: str = ""
-
-    @cached_property
-    def _usable(self) -> tuple[int, ...]:
-        return tuple(sum(row.block < n for row in self.pair.rows) for n in self.plan[: self.reached])
-
-    def stage(self, look: int) -> Stage | None:
-        """At look number ``look`` or, if it stopped earlier, as it stopped; None: nothing that can be tested.
-
-        A look at which failed trials left no new block is none.
-        """
-        looks = min(look + 1, self.reached)
-        while looks > 1 and self._usable[looks - 1] == self._usable[looks - 2]:
-            looks -= 1
-        if self.refusal or not looks or self._usable[looks - 1] < 2:
-            return None
-        usable = self._usable[:looks]
-        effect = self.pair.effect
-        return Stage(Effect(effect.logs[: usable[-1]], effect.resolution), self.plan, usable)
-
-    @property
-    def final(self) -> Stage | None:
-        return self.stage(len(self.plan) - 1)
+def _said(claims: Claims, contest: Contest) -> tuple[Word, _Ends | None, _Ends | None]:
+    """The word, [L, U] and [l, u]; None: no interval."""
+    if contest.refused:
+        return "refused", None, None
+    stage = contest.final
+    if not stage:
+        return "no-spread" if claims.complete else "inconclusive", None, None
+    outer, inner = stage.interval(claims.rate(contest)), stage.interval(2 * claims.alpha)
+    margin = _margin(claims, contest)
+    return word(stage.effect.mean, outer, inner, margin, METRICS[contest.metric].better), outer, inner
 
 
-class _Trial:
-    """All contests of a study, and the error rate of each one's interval."""
-
-    def __init__(self, study: "Study", observations: Sequence[Observation], *, complete: bool) -> None:
-        self.study = study
-        self.alpha: float = study.design.alpha
-        self._plan: tuple[int, ...] = tuple(study.design.looks)
-        self._complete = complete
-        self._shelves = shelve(observations)
-        self.contests = [
-            contest
-            for cell in study.cells()
-            for lane in study.lanes
-            if lane != study.baseline
-            for contest in self._contests(cell, lane)
-        ]
-        primaries = [c for c in self.contests if c.primary]
-        rates = holm([[c.stage(k) for c in primaries] for k in range(len(self._plan))], self.alpha)
-        self.primaries = len(primaries)
-        self._rates = {id(c): rate for c, rate in zip(primaries, rates, strict=True)}
-        others = [stage for c in self.contests if not c.primary and (stage := c.final)]
-        self._exploratory = benjamini_hochberg(others, self.alpha)
-
-    def rate(self, contest: Contest) -> float:
-        """Error rate over all looks of this contest's interval."""
-        return self._rates.get(id(contest), self._exploratory)
-
-    def shelf(self, contest: Contest) -> dict[str, dict[int, Reading]]:
-        """What was seen of the contest's cell."""
-        return self._shelves.get(contest.cell.key, {})
-
-    def _contests(self, cell: Cell, lane: str) -> list[Contest]:
-        baseline, primary = self.study.baseline, self.study.workloads[cell.workload].primary
-        everything = self._shelves.get(cell.key, {})
-        ours = {name: everything.get(name, {}) for name in (lane, baseline)}
-        reached = _looks_reached(ours, self._plan, complete=self._complete)
-        shelf = upto(ours, self._plan[reached - 1]) if reached else ours
-        waiting = len({b for seen in ours.values() for b in seen}) - len({b for seen in shelf.values() for b in seen})
-        contests = []
-        for metric in sorted(METRICS, key=lambda name: name != primary):
-            seen = pair(shelf, lane, baseline, metric)
-            refusal = _refusal(shelf, seen, (lane, baseline), metric)
-            if not refusal or metric == primary:
-                contests.append(
-                    Contest(
-                        cell, lane, baseline, metric, metric == primary, self._plan, reached, seen, waiting, refusal
-                    )
-                )
-        return contests
+def _margin(claims: Claims, contest: Contest) -> float:
+    margin: float = claims.study.design.margins.get(contest.metric, METRICS[contest.metric].margin)
+    return margin
 
 
-def _looks_reached(shelf: dict[str, dict[int, Reading]], plan: tuple[int, ...], *, complete: bool) -> int:
-    """How many looks a lane and the baseline have behind them; the module's docstring has the rule."""
-    attempted = 1 + max((b for seen in shelf.values() for b in seen), default=-1)
-    if complete:
-        return sum(before < attempted for before in (0, *plan[:-1]))
-    both = set.intersection(*(set(seen) for seen in shelf.values()))
-    return sum(both.issuperset(range(n)) for n in plan)
-
-
-def _refusal(shelf: dict[str, dict[int, Reading]], seen: Pair, lanes: tuple[str, str], metric: str) -> str:
-    title = METRICS[metric].title
-    if not seen.rows and not seen.voided:
-        return "no trial yet"
-    good = {lane: sum(not r.failed for r in shelf[lane].values()) for lane in lanes}
-    for lane in lanes:
-        if not good[lane]:
-            return f"every trial of {lane} failed"
-        if not any(metric in r.figures for r in shelf[lane].values()):
-            return f"no trial of {lane} has the metric {title}"
-    if not seen.rows:
-        return "in no block did both trials succeed"
-    short = too_few_beyond(shelf, lanes, metric)
-    return "" if short is None else f"fewer than 10 I/Os lie beyond {title} in block {short}"
-
-
-def _verdict(trial: _Trial, contest: Contest, findings: Sequence[Finding]) -> Verdict:
-    metric = METRICS[contest.metric]
-    margin = trial.study.design.margins.get(metric.name, metric.margin)
-    stage, rate = contest.final, trial.rate(contest)
-    rows = [] if contest.refusal else contest.pair.rows[: stage.effect.n if stage else None]
-    blocks = [row.block for row in rows]
-    ratio = contest.pair.effect.mean if rows else None
-    outer = inner = None
-    answer: Word = "refused" if contest.refusal else "inconclusive"
-    if stage:
-        ratio = stage.effect.mean
-        outer, inner = stage.interval(rate), stage.interval(2 * trial.alpha)
-        answer = word(ratio, outer, inner, margin, metric.better)
-    shelf = trial.shelf(contest)
+def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, goes_on: bool) -> Verdict:
+    """``goes_on``: the cell is not as narrow yet as its study asks, and no word is final."""
+    margin, rate, stage = _margin(claims, contest), claims.rate(contest), contest.final
+    answer, outer, inner = _said(claims, contest)
+    if goes_on and stage:
+        answer = "inconclusive"
+    lane_blocks, baseline_blocks = ((), ()) if contest.refusal else contest.seen.blocks
+    shown = bool(lane_blocks and baseline_blocks)
+    shelf = claims.shelf(contest)
     return Verdict(
         workload=contest.cell.workload,
         cell=contest.cell.name,
         key=contest.cell.key,
         lane=contest.lane,
         baseline=contest.baseline,
-        metric=metric.name,
+        metric=contest.metric,
         primary=contest.primary,
         verdict=answer,
-        ratio=None if ratio is None else _factor(ratio),
+        ratio=_factor(contest.seen.effect.mean) if shown and not contest.barred else None,
         low=_factor(outer[0]) if outer else None,
         high=_factor(outer[1]) if outer else None,
         tie_low=_factor(inner[0]) if inner else None,
         tie_high=_factor(inner[1]) if inner else None,
         margin=margin,
         level=stage.level(rate) if stage else rate,
-        blocks=len(blocks),
-        voided=contest.pair.voided,
-        lane_value=typical(shelf, contest.lane, metric.name, blocks) if blocks else None,
-        baseline_value=typical(shelf, contest.baseline, metric.name, blocks) if blocks else None,
+        blocks=contest.seen.n if shown else 0,
+        voided=contest.seen.voided,
+        lane_value=typical(shelf, contest.lane, contest.metric, lane_blocks) if shown else None,
+        baseline_value=typical(shelf, contest.baseline, contest.metric, baseline_blocks) if shown else None,
         headline=contest.primary and answer in DECIDED and not any(_stains(f, contest) for f in findings),
-        more_blocks=more_blocks(stage, rate, trial.alpha, margin) if stage and answer == "inconclusive" else None,
-        notes=tuple(_notes(contest, stage, rate, trial.primaries)),
+        more_blocks=more_blocks(stage, rate, claims.alpha, margin) if stage and answer == "inconclusive" else None,
+        notes=tuple(_notes(claims, contest, answer, goes_on=goes_on)),
+        detectable=_detectable(stage, rate) if stage else None,
+        control=contest.control,
     )
 
 
 def _factor(log_ratio: float) -> float:
     """As a factor. The first look of two or three blocks can have an interval beyond any float: it is cut at 10**12."""
     return math.exp(max(-_WIDEST, min(_WIDEST, log_ratio)))
+
+
+def _detectable(stage: Stage, rate: float) -> float:
+    return _factor(stage.effect.detectable(stage.level(rate))) - 1
 
 
 def _stains(finding: Finding, contest: Contest) -> bool:
@@ -269,32 +168,77 @@ def more_blocks(stage: Stage, rate: float, alpha: float, margin: float) -> int |
     """Further blocks after which the interval would be within +- ``margin`` of the ratio, at the spread seen.
 
     Where it is that narrow already (the ratio lies near the margin): blocks until the word would be decided if ratio
-    and spread stayed the same. At the level of the last planned look. None: no number of blocks would do.
+    and spread stayed the same. At the level of the last planned look. Of lanes that ran at different times: trials of
+    each, if both had as many. None: no number of blocks would do.
     """
-    edge, mean = math.log1p(margin), abs(stage.effect.mean)
+    effect, edge, mean = stage.effect, math.log1p(margin), abs(stage.effect.mean)
     last = level(stage.plan, stage.plan, rate)
     tie = level(stage.plan, stage.plan, 2 * alpha)
-    needed = blocks_needed(stage.effect.sd, edge, last) if stage.effect.resolution < edge else None
-    if needed is not None and needed <= stage.effect.n:
-        ways = (blocks_needed(stage.effect.sd, mean, last), blocks_needed(stage.effect.sd, edge - mean, tie))
+    needed = effect.needed(edge, last) if effect.resolution < edge else None
+    if needed is not None and needed <= effect.n:
+        ways = (effect.needed(mean, last), effect.needed(edge - mean, tie))
         needed = min((n for n in ways if n is not None), default=None)
-    return None if needed is None else max(1, needed - stage.effect.n)
+    return None if needed is None else max(1, needed - effect.n)
 
 
-def _notes(contest: Contest, stage: Stage | None, rate: float, primaries: int) -> list[str]:
-    if contest.refusal:
-        return [contest.refusal]
-    notes = []
-    plan, reached = contest.plan, contest.reached
+_REPEATS = 6
+"""Trials of each lane from which an interval is narrow enough to say something, and a permutation test can check it."""
+
+
+def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> Iterator[str]:
+    if contest.refused:
+        yield from (*contest.barred, *([contest.refusal] if contest.refusal else []))
+        return
+    stage, plan, reached = contest.final, contest.plan, contest.reached
+    paired = isinstance(contest.seen, Pair)
+    if contest.control:
+        yield f"A/A control: {contest.lane} is {contest.baseline} built once more; the interval is the noise floor"
+    if contest.primary and not claims.complete and paired:
+        yield from anytime.so_far(
+            claims.study, pair(claims.shelf(contest), contest.lane, contest.baseline, contest.metric)
+        )
     if contest.waiting and reached < len(plan):
-        notes.append(f"{contest.waiting} further blocks wait for the look at {plan[reached]}")
+        yield f"{contest.waiting} further blocks wait for the look at {plan[reached]}"
     elif contest.waiting:
-        notes.append(f"{contest.waiting} blocks beyond the last planned look are left out")
+        yield f"{contest.waiting} blocks beyond the last planned look are left out"
+    if contest.seen.told:
+        yield (f"{METRICS[contest.metric].title} as the tool reported it; how many I/Os lie beyond it is not known")
+    if contest.primary and not paired:
+        yield (
+            "the lanes did not run interleaved: they are compared as two independent samples, and what changed between "
+            "their times counts as a difference"
+        )
     if not stage:
-        first = f"the first look is at {plan[0]} blocks" if not reached else "fewer than 2 blocks count"
-        return [*notes, f"{first}: no interval"]
-    notes += footnotes.robustness(stage.effect, stage.level(rate))
-    if contest.primary:  # the other metrics of a trial share its blocks, and would repeat this five times
-        lane_first = contest.pair.lane_first[: stage.effect.n]
-        notes += footnotes.dependence(stage.effect, contest.lane, contest.baseline, lane_first, primaries)
-    return notes
+        yield _no_interval(claims, contest)
+        return
+    rate = claims.rate(contest)
+    yield from footnotes.robustness(stage.effect, stage.level(rate))
+    if contest.primary and isinstance(contest.seen, Pair):
+        # the other metrics of a trial share its blocks, and would repeat this five times
+        effect, lane_first = contest.seen.effect, contest.seen.lane_first
+        yield from footnotes.dependence(effect, contest.lane, contest.baseline, lane_first, len(claims.primaries))
+    if goes_on:
+        asked = claims.study.design.stop
+        yield f"the cell goes on until its primary intervals are within {asked and asked.width:.2%} of the ratio"
+    if answer == "inconclusive":
+        yield (
+            f"with {stage.effect.n} {'blocks' if paired else 'trials of each lane'} and this spread, a difference of "
+            f"{_detectable(stage, rate):.2%} is found in four of five such runs"
+        )
+
+
+def _no_interval(claims: Claims, contest: Contest) -> str:
+    """Why there is none; as the last note it stands as the reason."""
+    if not claims.complete:
+        if not contest.plan:
+            return "lanes that do not run interleaved are judged when all their trials are there: no interval"
+        if not contest.reached:
+            return f"the first look is at {contest.plan[0]} blocks: no interval"
+        return "fewer than 2 blocks count: no interval"
+    ours, theirs = map(len, contest.seen.blocks)
+    single = [name for name, n in ((contest.lane, ours), (contest.baseline, theirs)) if n < 2]
+    of = "one trial each" if len(single) == 2 else f"one trial of {single[0]}"
+    return (
+        f"{of}: nothing is known of their spread; at least {_REPEATS} interleaved blocks, or {_REPEATS} independent "
+        "repeats of each lane, would be needed"
+    )

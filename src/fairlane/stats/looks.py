@@ -20,11 +20,15 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
+
+if TYPE_CHECKING:
+    from fairlane.study.base import Design
 
 Floats = NDArray[np.float64]
 
@@ -44,6 +48,15 @@ def level(plan: Sequence[int], usable: Sequence[int], alpha: float) -> float:
     if usable and usable == plan[: len(usable)]:
         return nominal_levels(plan, alpha)[len(usable) - 1]
     return _level_with_voids(plan, usable, alpha)
+
+
+def nominal(design: "Design", usable: Sequence[int], alpha: float) -> float:
+    """Two-sided nominal level of an interval under a study's stopping rule; ``usable`` as for ``level``.
+
+    Stopping on width asks how wide the interval is and never where it lies, and pays for no look: see docs/verdict.md.
+    Lanes that ran at different times are looked at once.
+    """
+    return alpha if design.stop or not design.paired else level(design.looks, usable, alpha)
 
 
 class _Path:

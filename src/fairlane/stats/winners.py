@@ -12,7 +12,8 @@ Bonferroni needs neither. It holds for each cell by itself: of 20 cells, one may
 **Simultaneous intervals** of the k - 1 lanes against the baseline, single-step, each at alpha/(k - 1). Dunnett's (JASA
 50, 1955) are narrower, by 2 % at k = 3 and 3 % at k = 5, but again for one common variance only.
 
-Both use the looks as the judge does: the nominal level at the last look reached, for the blocks that count.
+Both use the looks as the judge does: the nominal level at the last look reached, for the blocks that count. Copies of
+a lane (A/A controls) do not compete.
 """
 
 import math
@@ -21,15 +22,14 @@ from itertools import permutations
 
 from fairlane.metrics import METRICS
 from fairlane.records import Cell, Evidence, Finding, Winners
-from fairlane.stats import judge
-from fairlane.stats.judge import Stage
-from fairlane.stats.pairs import Shelf, pair, shelve, too_few_beyond, upto
+from fairlane.stats.contests import Stage, concerns, contest
+from fairlane.stats.pairs import Shelf, shelve
 
 
 def winners(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Winners, ...]:
     """The plausible winners of every cell in which three lanes or more can be compared, in the order of the study."""
     study = evidence.study
-    if len(study.lanes) < 3:
+    if len(study.rivals) < 2:
         return ()
     shelves = shelve(evidence.observations, {workload.primary for workload in study.workloads.values()})
     found = (_cell(evidence, cell, shelves.get(cell.key, {}), findings) for cell in evidence.cells())
@@ -39,13 +39,16 @@ def winners(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Winners, .
 def _cell(evidence: Evidence, cell: Cell, shelf: Shelf, findings: Sequence[Finding]) -> Winners | None:
     study = evidence.study
     metric = METRICS[study.workloads[cell.workload].primary]
-    refused = _refused(cell, tuple(study.lanes), study.baseline, findings)
-    none = {lane: "no figures" for lane in study.lanes if not _has(shelf, lane, metric.name)}
-    left_out = {**none, **refused}
-    lanes = tuple(lane for lane in study.lanes if lane not in left_out)
+    asked = [lane for lane in study.lanes if lane == study.baseline or lane in study.rivals]
+    left_out = {lane: "no figures" for lane in asked if not _has(shelf, lane, metric.name)}
+    for lane in study.rivals:
+        if why := _barred(cell, lane, study.baseline, findings):
+            left_out[lane] = why
+    lanes = tuple(lane for lane in asked if lane not in left_out)
     stages = {}
     for one, other in permutations(lanes, 2):
-        if stage := _stage(evidence, cell, shelf, (one, other), metric.name):
+        met = contest(study.design, cell, (one, other), metric.name, shelf, complete=evidence.complete)
+        if stage := met.final:
             stages[one, other] = stage
     if len(lanes) < 3 or not stages:
         return None
@@ -71,17 +74,6 @@ def _cell(evidence: Evidence, cell: Cell, shelf: Shelf, findings: Sequence[Findi
     )
 
 
-def _stage(evidence: Evidence, cell: Cell, shelf: Shelf, lanes: tuple[str, str], metric: str) -> Stage | None:
-    """The first lane against the second, at the last look both have reached; None: nothing to compare."""
-    plan = tuple(evidence.study.design.looks)
-    ours = {lane: dict(shelf.get(lane, {})) for lane in lanes}
-    reached = judge._looks_reached(ours, plan, complete=evidence.complete)
-    seen = upto(ours, plan[reached - 1]) if reached else ours
-    if too_few_beyond(seen, lanes, metric) is not None:
-        return None
-    return judge.Contest(cell, *lanes, metric, True, plan, reached, pair(seen, *lanes, metric), 0).final
-
-
 def _intervals(
     stages: Mapping[tuple[str, str], Stage], lanes: Sequence[str], baseline: str, share: float
 ) -> dict[str, tuple[float, float]]:
@@ -97,11 +89,6 @@ def _has(shelf: Shelf, lane: str, metric: str) -> bool:
     return any(metric in reading.figures for reading in shelf.get(lane, {}).values())
 
 
-def _refused(cell: Cell, lanes: tuple[str, ...], baseline: str, findings: Sequence[Finding]) -> dict[str, str]:
-    """Lanes that the guard found not comparable: those a finding names; of all but the baseline if it names none."""
-    told: dict[str, str] = {}
-    for finding in findings:
-        if finding.refuses and (not finding.cells or cell.key in finding.cells):
-            named = [lane for lane in lanes if lane in finding.lanes and lane != baseline]
-            told.update((lane, finding.message) for lane in named or lanes if lane != baseline)
-    return told
+def _barred(cell: Cell, lane: str, baseline: str, findings: Sequence[Finding]) -> str:
+    """Why the guard allows no comparison of ``lane``; empty: it does."""
+    return next((f.message for f in findings if f.refuses and concerns(f, cell, lane, baseline)), "")

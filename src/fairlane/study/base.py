@@ -7,9 +7,9 @@ joins them into one discriminated union per kind, so that a new plugin needs no 
 from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
@@ -47,6 +47,10 @@ class LaneSpec(Strict):
     """IOPS that this lane's tier is limited to. A result above it is not a result of the tier."""
     cap_mibs: float | None = Field(None, gt=0)
     """MiB/s that this lane's tier is limited to."""
+    copy_of: str = ""
+    """Another lane, which this one is built like once more: an A/A control. Give the transport; the other keys are
+    taken from that lane. The two are compared with each other only: the interval is the noise floor, and a difference
+    between them is a defect. Costs one more trial in every block."""
     cost: float | None = Field(None, gt=0)
     """What the lane costs, in any unit that all lanes share (per month, say): gives IOPS per unit of cost."""
 
@@ -117,20 +121,42 @@ class PlatformSpec(Strict):
         return min(jobs, 1)
 
 
+class Stop(Strict):
+    """A cell ends as soon as its intervals are narrow enough, whatever they say: in place of planned looks."""
+
+    width: Share = Field(gt=0)
+    """Narrow enough: the intervals of the primary metric, of every lane, reach at most this far from the ratio: 2% is
+    +-2 %. They are 95 % ones (1 - alpha), adjusted for the number of primaries (Bonferroni)."""
+    least: int = Field(default=10, ge=10)
+    """Blocks before which no cell ends. Below 10 the spread is not known well enough to stop on it."""
+    most: int = Field(default=40, ge=10, le=1000)
+    """Blocks at which a cell ends in any case."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.most < self.least:
+            raise ValueError(f"most: {self.most} blocks at most, but {self.least} at least")
+        return self
+
+
 class Design(Strict):
     """How the trial is randomised, when it is looked at, and what difference matters."""
 
     seed: int = Field(default=1, ge=0, lt=2**63)
     """Everything random comes from this one number."""
     looks: tuple[int, ...] = (6, 10, 15, 20)
-    """Blocks per cell at which the verdicts are looked at (O'Brien-Fleming). One number: a fixed number of blocks."""
+    """Blocks per cell at which the verdicts are looked at (O'Brien-Fleming). One number: a fixed number of blocks. With
+    ``stop``: every number from its ``least`` to its ``most``, and not to be given."""
+    stop: Stop | None = None
+    """Stop on the width of the intervals, in place of ``looks``: {width: 2%, most: 40}."""
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
     """Two-sided error rate over all looks and all primaries."""
     margins: dict[MetricName, Share] = {}
     """Per metric: the smallest difference that matters. Defaults: 5 % for throughput, 10 % for latency."""
     paired: bool = True
     """The lanes of a block ran close together and with the same addresses, so that they are compared block by block.
-    False for results whose lanes ran at different times: their trials are compared as two independent samples."""
+    False for results whose lanes ran at different times: their trials are compared as two independent samples, once,
+    when all are there."""
     vary: tuple[ParameterName, ...] = ()
     """Parameters in which the lanes are meant to differ, beside the path itself: the question of the study. They are
     reported and not required to match."""
@@ -143,3 +169,15 @@ class Design(Strict):
         if not looks or looks[0] < 2 or any(b <= a for a, b in pairwise(looks)):
             raise ValueError("expected rising numbers of blocks, the first at least 2, such as [6, 10, 15, 20]")
         return looks
+
+    @model_validator(mode="after")
+    def _stopping(self) -> Self:
+        if self.stop is None:
+            return self
+        every = tuple(range(self.stop.least, self.stop.most + 1))
+        if "looks" in self.model_fields_set and self.looks != every:
+            raise ValueError("stop: give looks or stop, not both")
+        if not self.paired:
+            raise ValueError("stop: lanes that ran at different times are judged once: leave stop away")
+        object.__setattr__(self, "looks", every)  # frozen: what is read is never changed again
+        return self

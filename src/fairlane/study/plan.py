@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from fairlane.records import Cell
 
 if TYPE_CHECKING:
+    from fairlane.study.base import Design
     from fairlane.study.spec import Study
 
 
@@ -19,7 +20,8 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class PlannedLook:
-    """What has been done by one look at the verdicts, if no cell is decided before."""
+    """What has been done by one look at the verdicts, if no cell is decided before. Of a study that stops on width the
+    first and the last look are told."""
 
     blocks: int
     """Blocks per cell."""
@@ -49,9 +51,13 @@ def plan(study: "Study", jobs: int) -> Plan:
     walls = [lanes * study.platform.wall_seconds(c.trial_seconds) for c in cells]  # one block of each cell
     looks = tuple(
         PlannedLook(n, n * lanes * len(cells), n * load, max(n * sum(walls) / workers, max(walls, default=0.0)))
-        for n in study.design.looks
+        for n in _told(study.design)
     )
     return Plan(cells, looks, workers)
+
+
+def _told(design: "Design") -> tuple[int, ...]:
+    return tuple(dict.fromkeys((design.stop.least, design.stop.most))) if design.stop else design.looks
 
 
 def about(seconds: float) -> str:

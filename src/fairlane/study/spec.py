@@ -67,8 +67,30 @@ class Study(Strict):
                     f"lanes.{name}.transport: platform {self.platform.kind!r} cannot build {lane.transport!r} "
                     f"(it can: {', '.join(able)})"
                 )
+        for name, lane in self.lanes.items():
+            if lane.copy_of:
+                self.lanes[name] = self._copied(name, lane)
         return self
+
+    def _copied(self, name: str, lane: LaneSpec) -> LaneSpec:
+        """The lane with what it does not say itself taken from the one it is a copy of."""
+        original = self.lanes.get(lane.copy_of)
+        if original is None:
+            known = ", ".join(other for other in self.lanes if other != name)
+            raise ValueError(f"lanes.{name}.copy_of: {lane.copy_of!r} is not a lane (lanes: {known})")
+        if name in (self.baseline, lane.copy_of) or original.copy_of:
+            raise ValueError(f"lanes.{name}.copy_of: a copy is of a lane that is none, and is not the baseline")
+        own = {"label", "copy_of"}
+        for key in sorted(lane.model_fields_set - own):
+            if getattr(lane, key) != getattr(original, key, None):
+                raise ValueError(f"lanes.{name}.{key}: differs from {lane.copy_of}, so it is no copy of it")
+        return original.model_copy(update={key: getattr(lane, key) for key in own})
 
     def cells(self) -> tuple[Cell, ...]:
         """All cells, in the order of the study file."""
         return tuple(cell for name, workload in self.workloads.items() for cell in workload.cells(name))
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """Lanes that are compared with the baseline: all but it and the copies (A/A controls)."""
+        return tuple(name for name, lane in self.lanes.items() if name != self.baseline and not lane.copy_of)

@@ -31,7 +31,8 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Plan:
-    """A study as it is carried out. ``study.design`` holds the seed and the looks in force."""
+    """A study as it is carried out. ``study.design`` holds the seed and the looks in force; where it stops on width,
+    every number of blocks at which a cell may end is one."""
 
     study: Study
     text: str
@@ -60,7 +61,7 @@ class Plan:
 
 
 def make(study: Study, text: str, *, seed: int | None = None, blocks: int | None = None) -> Plan:
-    """The plan of a new run. ``blocks``: a fixed number per cell in place of the study's looks."""
+    """The plan of a new run. ``blocks``: a fixed number per cell in place of the study's looks or its ``stop``."""
     if blocks is not None and blocks < 2:
         raise FairlaneError(f"{blocks} blocks give no interval", hint="--blocks takes 2 or more")
     study = _in_force(study, study.design.seed if seed is None else seed, (blocks,) if blocks else study.design.looks)
@@ -68,7 +69,8 @@ def make(study: Study, text: str, *, seed: int | None = None, blocks: int | None
 
 
 def _in_force(study: Study, seed: int, looks: tuple[int, ...]) -> Study:
-    design = study.design.model_copy(update={"seed": seed, "looks": looks})
+    stop = study.design.stop if looks == study.design.looks else None
+    design = study.design.model_copy(update={"seed": seed, "looks": looks, "stop": stop})
     return study.model_copy(update={"design": design})
 
 

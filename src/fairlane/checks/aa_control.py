@@ -1,0 +1,60 @@
+"""A lane that was built twice must tie with itself."""
+
+import math
+from collections.abc import Iterable
+
+from fairlane.checks.base import Check
+from fairlane.metrics import METRICS
+from fairlane.records import Evidence, Finding
+from fairlane.stats.contests import Claims
+
+
+class AaControl(Check):
+    """Lanes with ``copy_of`` against the lane that they copy, in the primary metric of every cell, at the look that the
+    cell has reached. A difference is a defect of the set-up, and takes the headline from its cells; the copies share
+    alpha (Bonferroni), so that chance alone gives one in at most a share alpha of all runs. Where there is none, the
+    half width is the noise floor of such a comparison, for information.
+    """
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        copies = {name: lane.copy_of for name, lane in evidence.study.lanes.items() if lane.copy_of}
+        if not copies:
+            return
+        claims = Claims(evidence.study, evidence.observations, complete=evidence.complete, primary_only=True)
+        for name, original in copies.items():
+            seen = {
+                contest: (stage.effect.mean, *stage.interval(claims.rate(contest)))
+                for contest in claims.contests
+                if contest.control and contest.lane == name and (stage := contest.final)
+            }
+            proof = {
+                c.cell.key: {"ratio": math.exp(mean), "low": math.exp(low), "high": math.exp(high)}
+                for c, (mean, low, high) in seen.items()
+            }
+            differ = [c for c, (_, low, high) in seen.items() if low > 0 or high < 0]
+            if differ:
+                worst = max(differ, key=lambda c: abs(seen[c][0]))
+                _, low, high = seen[worst]
+                yield self.finding(
+                    "critical",
+                    f"A/A control: {name} is {original} built once more, and {METRICS[worst.metric].title} differs at "
+                    f"{worst.cell.name} by {math.expm1(low):+.2%} to {math.expm1(high):+.2%}: something other than the "
+                    "lanes makes a difference there",
+                    cells=[c.cell.key for c in differ],
+                    evidence={c.cell.key: proof[c.cell.key] for c in differ},
+                )
+            if level := [c for c in seen if c not in differ]:
+                floor = {c: math.expm1((seen[c][2] - seen[c][1]) / 2) for c in level}
+                widest = max(floor, key=lambda c: floor[c])
+                yield self.finding(
+                    "info",
+                    f"noise floor: {name}, which is {original} built once more, is not told apart from it; the "
+                    f"intervals are within {min(floor.values()):.2%} to {floor[widest]:.2%} of the ratio "
+                    f"(widest at {widest.cell.name})",
+                    cells=[c.cell.key for c in level],
+                    lanes=[name, original],
+                    evidence={c.cell.key: proof[c.cell.key] for c in level},
+                )
+
+
+PLUGIN = AaControl()

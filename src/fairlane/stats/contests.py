@@ -1,0 +1,243 @@
+"""Contests: a lane against another in one cell and metric, what counts of it, and the error rate of its interval.
+
+At which look a cell is judged:
+
+* A cell has *reached* look k if all blocks below the planned number of that look are there. The runner stops a cell
+  only at a look: in a complete run a cell that went beyond look k-1 has reached look k, even if a block has no trace.
+* Judged is the last look that a cell reached, from the blocks *below that look's number* only. What came after waits
+  for the next look: whoever prints the verdicts of a running study between two looks sees the same each time.
+* Failed trials take blocks away, not looks: the boundary of the look is solved for the blocks that count.
+* Where a study stops on width, every number of blocks from its least on is a look, and none costs anything.
+* Lanes that ran at different times are looked at once, when all their trials are there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from fairlane.metrics import METRICS
+from fairlane.records import Cell, Finding, Observation
+from fairlane.stats.effects import Estimate
+from fairlane.stats.holm import benjamini_hochberg, holm
+from fairlane.stats.looks import level
+from fairlane.stats.pairs import Pair, Reading, Seen, Shelf, apart, pair, shelve, too_few_beyond, upto
+
+if TYPE_CHECKING:
+    from fairlane.study.base import Design
+    from fairlane.study.spec import Study
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A contest as it stands at one look: what Holm and Benjamini-Hochberg ask. At least 2 blocks count."""
+
+    effect: Estimate
+    plan: tuple[int, ...]
+    usable: tuple[int, ...]
+    """Blocks that count at each look so far, this one last."""
+
+    def level(self, alpha: float) -> float:
+        """Nominal level at this look for the overall error rate ``alpha``."""
+        return level(self.plan, self.usable, alpha)
+
+    def interval(self, alpha: float) -> tuple[float, float]:
+        return self.effect.interval(self.level(alpha))
+
+    def rejects(self, alpha: float) -> bool:
+        return self.effect.rejects(self.level(alpha))
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A lane against another, in one cell and metric, as far as it counts."""
+
+    cell: Cell
+    lane: str
+    baseline: str
+    metric: str
+    plan: tuple[int, ...]
+    """Looks; empty where the lanes ran at different times."""
+    reached: int
+    """Number of looks reached; of lanes that ran at different times: 1 when all trials are there."""
+    seen: Seen
+    """The blocks below the last look reached; if none is reached, all there are."""
+    spends: bool = True
+    """Every look costs a part of the error rate."""
+    waiting: int = 0
+    """Blocks beyond the last look reached."""
+    primary: bool = False
+    control: bool = False
+    """The lane is a copy of the other."""
+    refusal: str = ""
+    """Why the figures allow no comparison."""
+    barred: tuple[str, ...] = ()
+    """Why the guard allows none."""
+
+    @property
+    def refused(self) -> bool:
+        return bool(self.refusal or self.barred)
+
+    @cached_property
+    def _usable(self) -> tuple[int, ...]:
+        rows = self.seen.rows if isinstance(self.seen, Pair) else ()
+        return tuple(sum(row.block < n for row in rows) for n in self.plan[: self.reached])
+
+    def stage(self, look: int) -> Stage | None:
+        """At look number ``look`` or, if it stopped earlier, as it stopped; None: nothing that can be tested.
+
+        A look at which failed trials left no new block is none.
+        """
+        looks = min(look + 1, self.reached)
+        if self.refused or not looks:
+            return None
+        if not isinstance(self.seen, Pair):
+            return _once(self.seen)
+        if not self.spends:
+            return _once(self.seen.below(self.plan[looks - 1]))
+        while looks > 1 and self._usable[looks - 1] == self._usable[looks - 2]:
+            looks -= 1
+        if self._usable[looks - 1] < 2:
+            return None
+        usable = self._usable[:looks]
+        return Stage(self.seen.below(self.plan[looks - 1]).effect, self.plan, usable)
+
+    @cached_property
+    def final(self) -> Stage | None:
+        """As it stands now."""
+        return self.stage(max(1, self.reached) - 1)
+
+
+def _once(seen: Seen) -> Stage | None:
+    """As after a fixed number of blocks: the only look."""
+    return Stage(seen.effect, (seen.n,), (seen.n,)) if seen.n >= 2 else None
+
+
+def contest(
+    design: "Design", cell: Cell, lanes: tuple[str, str], metric: str, shelf: Shelf, *, complete: bool
+) -> Contest:
+    """The first of ``lanes`` against the second, from what was seen of ``cell``; ``complete``: no more will come."""
+    return _Meeting(design, cell, lanes, shelf, complete=complete).contest(metric)
+
+
+class _Meeting:
+    """Two lanes in one cell: what all metrics have in common."""
+
+    def __init__(self, design: "Design", cell: Cell, lanes: tuple[str, str], shelf: Shelf, *, complete: bool) -> None:
+        self.cell, self.lanes, self.paired = cell, lanes, design.paired
+        self.spends = design.stop is None
+        ours = {name: shelf.get(name, {}) for name in lanes}
+        self.plan = tuple(design.looks) if design.paired else ()
+        self.reached = _looks_reached(ours, self.plan, complete=complete) if design.paired else int(complete)
+        self.shelf = upto(ours, self.plan[self.reached - 1]) if self.plan and self.reached else ours
+        self.waiting = len({b for s in ours.values() for b in s}) - len({b for s in self.shelf.values() for b in s})
+
+    def contest(self, metric: str) -> Contest:
+        seen = (pair if self.paired else apart)(self.shelf, *self.lanes, metric)
+        return Contest(
+            self.cell,
+            *self.lanes,
+            metric,
+            self.plan,
+            self.reached,
+            seen,
+            self.spends,
+            self.waiting,
+            refusal=_refusal(self.shelf, seen, self.lanes, metric),
+        )
+
+
+def _looks_reached(shelf: Shelf, plan: tuple[int, ...], *, complete: bool) -> int:
+    """How many looks a lane and the other have behind them; the module's docstring has the rule."""
+    attempted = 1 + max((b for seen in shelf.values() for b in seen), default=-1)
+    if complete:
+        return sum(before < attempted for before in (0, *plan[:-1]))
+    both = set.intersection(*(set(seen) for seen in shelf.values()))
+    there = next(n for n in range(len(both) + 1) if n not in both)
+    return sum(n <= there for n in plan)
+
+
+def _refusal(shelf: Shelf, seen: Seen, lanes: tuple[str, str], metric: str) -> str:
+    title = METRICS[metric].title
+    if not seen.n and not seen.voided:
+        return "no trial yet"
+    good = {lane: sum(not r.failed for r in shelf[lane].values()) for lane in lanes}
+    for lane in lanes:
+        if not good[lane]:
+            return f"every trial of {lane} failed" if shelf[lane] else f"there is no trial of {lane}"
+        if not any(metric in r.figures for r in shelf[lane].values()):
+            return f"no trial of {lane} has the metric {title}"
+    if not seen.n:
+        return "in no block did both trials succeed"
+    short = too_few_beyond(shelf, lanes, metric)
+    return "" if short is None else f"fewer than 10 I/Os lie beyond {title} in block {short}"
+
+
+@dataclass
+class Claims:
+    """All contests of a study, by cell and lane in its order, and the error rate of each one's interval.
+
+    A copy of a lane is compared with that lane only, in the primary metric. It claims nothing, so it takes no part in
+    the adjustments of the others; the copies share alpha among themselves (Bonferroni). What is refused counts among
+    the primaries all the same: it was asked.
+    """
+
+    study: "Study"
+    observations: Sequence[Observation]
+    findings: Sequence[Finding] = ()
+    complete: bool = True
+    primary_only: bool = False
+    """Leave the exploratory metrics out, for readers of primaries and controls."""
+    contests: list[Contest] = field(init=False)
+    shelves: dict[str, dict[str, dict[int, Reading]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        lanes, workloads = self.study.lanes, self.study.workloads
+        metrics = {w.primary for w in workloads.values()} if self.primary_only else tuple(METRICS)
+        self.shelves = shelve(self.observations, metrics)
+        pairs = [(n, lanes[n].copy_of or self.study.baseline) for n in lanes if n != self.study.baseline]
+        self.contests = [c for cell in self.study.cells() for pair_ in pairs for c in self._contests(cell, pair_)]
+        self.primaries = [c for c in self.contests if c.primary]
+        alpha, looks = self.alpha, len(self.study.design.looks)
+        # where looks cost nothing there is only the last: Holm at every one of them would spend alpha each time
+        spends = all(c.spends for c in self.primaries)
+        stages = [[c.stage(k) for c in self.primaries] for k in range(looks)] if spends else []
+        rates = holm(stages or [[c.final for c in self.primaries]], alpha)
+        controls = [c for c in self.contests if c.control]
+        self._rates = {id(c): rate for c, rate in zip(self.primaries, rates, strict=True)}
+        self._rates |= {id(c): alpha / len(controls) for c in controls}
+        others = [stage for c in self.contests if id(c) not in self._rates and (stage := c.final)]
+        self._exploratory = benjamini_hochberg(others, alpha)
+
+    @property
+    def alpha(self) -> float:
+        rate: float = self.study.design.alpha
+        return rate
+
+    def rate(self, contest: Contest) -> float:
+        """Error rate over all looks of this contest's interval."""
+        return self._rates.get(id(contest), self._exploratory)
+
+    def shelf(self, contest: Contest) -> Shelf:
+        """What was seen of the contest's cell."""
+        return self.shelves.get(contest.cell.key, {})
+
+    def _contests(self, cell: Cell, lanes: tuple[str, str]) -> list[Contest]:
+        primary = self.study.workloads[cell.workload].primary
+        meeting = _Meeting(self.study.design, cell, lanes, self.shelves.get(cell.key, {}), complete=self.complete)
+        barred = tuple(dict.fromkeys(f.message for f in self.findings if f.refuses and concerns(f, cell, *lanes)))
+        first = meeting.contest(primary)
+        if self.study.lanes[lanes[0]].copy_of:
+            return [replace(first, control=True)]  # built alike: there is nothing to guard
+        rest = () if self.primary_only else (metric for metric in METRICS if metric != primary)
+        others = (meeting.contest(metric) for metric in rest)
+        return [
+            replace(first, primary=True, barred=barred),
+            *(replace(c, barred=barred) if barred else c for c in others if not c.refusal),
+        ]
+
+
+def concerns(finding: Finding, cell: Cell, lane: str, baseline: str) -> bool:
+    """Whether a finding that refuses means this contest. One that names the baseline beside others means the others."""
+    named = [name for name in finding.lanes if name != baseline]
+    return (not finding.cells or cell.key in finding.cells) and (not named or lane in named)
