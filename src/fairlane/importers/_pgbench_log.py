@@ -14,9 +14,13 @@ from fairlane.records import Figures, Histogram
 
 _NAME = re.compile(r"(.{1,200}?\.[0-9]{1,10})(?:\.[0-9]{1,6})?", re.DOTALL)
 _NOT_COMPLETED = {"skipped", "failed", "serialization", "deadlock", "other"}
-_EPOCH = 10**8
-"""A log of sums begins each line with the Unix time, one of transactions with the number of a client: below this."""
-_LATEST = 10**11
+_TRANSACTION = re.compile(
+    r"[0-9]{1,8} [0-9]{1,18} (?:[0-9]{1,18}|skipped|failed|serialization|deadlock|other) [0-9]{1,9} [0-9]{9,11} "
+    r"[0-9]{1,6}(?: [0-9]{1,18}){0,2}"
+)
+"""client, number, us, script, seconds, us; lag under --rate; retries under --max-tries."""
+_SUMS = re.compile(r"[0-9]{9,11} [0-9]{1,18}(?: [0-9]{1,40}(?:\.[0-9]{1,9})?){4}(?: [0-9.]{1,40}){0,12}")
+"""Unix time, transactions, then sums; a log of transactions begins with the number of a client, which is shorter."""
 _LONGEST = 10**13
 """Microseconds, a hundred days."""
 _MOST_CLIENTS = 100_000
@@ -34,20 +38,14 @@ def is_log(name: str, text: Sequence[str]) -> bool:
     """Whether this is such a log by its name, and by its first lines (all but the last, which may be cut off)."""
     if not process(posixpath.basename(name)) or not text:
         return False
-    return all(_kind(line.split(" ")) for line in (text[:-1] or text)[:100])
+    return all(map(_kind, (text[:-1] or text)[:100]))
 
 
-def _kind(fields: Sequence[str]) -> str:
+def _kind(line: str) -> str:
     """``sums``, ``transaction``, or empty for any other line."""
-    numbers = [text.isascii() and text.isdigit() and len(text) < 20 for text in fields]
-    decimals = all(text.isascii() and text.replace(".", "", 1).isdigit() for text in fields)
-    if 6 <= len(fields) <= 20 and decimals and numbers[0] and _EPOCH <= int(fields[0]) < _LATEST:
-        return "sums"
-    whole = len(fields) >= 6 and all(numbers[place] for place in (0, 1, 3, 4, 5)) and all(numbers[6:])
-    outcome = whole and (numbers[2] or fields[2] in _NOT_COMPLETED)
-    if outcome and len(fields) <= 8 and int(fields[0]) < _EPOCH <= int(fields[4]) < _LATEST:
+    if _TRANSACTION.fullmatch(line):
         return "transaction"
-    return ""
+    return "sums" if _SUMS.fullmatch(line) else ""
 
 
 @dataclass
@@ -137,8 +135,8 @@ def read_log(files: Sequence[Source]) -> Log:
         counted = log.count
         for number, line in reading.lines(file):
             where = f"{file.name}:{number}"
+            kind = _kind(line)
             fields = line.split(" ")
-            kind = _kind(fields)
             if not kind:
                 raise Unreadable(f"expected a line of a pgbench log, found {reading.shown(line, 60)!r}", where=where)
             first = place == 0 and number == 1

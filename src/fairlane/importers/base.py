@@ -14,6 +14,7 @@ HEAD = 65536
 """Bytes of a file that ``claims`` may look at."""
 LARGEST = 256 * 2**20
 """A file that is read as a whole may have so many bytes."""
+_PART = 2**18
 
 
 class Unreadable(FairlaneError):  # noqa: N818 - reads as what happened
@@ -38,11 +39,15 @@ class Source:
 
     def read(self, largest: int = LARGEST) -> bytes:
         """All of it. Raises Unreadable if there is more than ``largest``."""
+        parts: list[bytes] = []
+        left = largest
         with self.open() as file:
-            data = file.read(largest + 1)
-        if len(data) > largest:
-            raise Unreadable(f"larger than {largest >> 20} MiB", where=self.name)
-        return data
+            while part := file.read(min(_PART, left + 1)):  # read(n) takes n bytes of memory, whatever there is
+                parts.append(part)
+                left -= len(part)
+                if left < 0:
+                    raise Unreadable(f"larger than {largest >> 20} MiB", where=self.name)
+        return b"".join(parts)
 
 
 class Importer(ABC):

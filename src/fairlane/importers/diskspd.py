@@ -18,6 +18,10 @@ from fairlane.importers._reading import MS, US
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.records import Figures
 
+_PART = 2**14
+_DEEPEST = 32
+_MOST = 250_000
+"""Elements: the buckets of a series, above all."""
 _MARKS = (b"\xff\xfe", b"\xfe\xff")
 _WAYS = {"read": ("ReadCount", "ReadBytes"), "write": ("WriteCount", "WriteBytes")}
 
@@ -42,12 +46,57 @@ def _text(data: bytes) -> str:
     return data.decode("utf-16" if data[:2] in _MARKS else "utf-8-sig", errors="replace")
 
 
+class _Tree(ET.TreeBuilder):
+    """Builds what is read of a document: not the series of single targets, nor most attributes. Endless nesting, which
+    costs many times the file's size, is refused."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self._where = where
+        self._open: list[str] = []
+        self._count = 0
+        self._skipped = 0
+        """Depth at which an element begins that is not kept; 0: none."""
+
+    def start(self, tag: str, attrs: dict[str, str], /) -> ET.Element:
+        self._open.append(tag)
+        if len(self._open) > _DEEPEST:
+            raise Unreadable(f"elements nested more than {_DEEPEST} deep", where=self._where)
+        if not self._skipped and tag == "Iops" and "Thread" in self._open:
+            self._skipped = len(self._open)
+        if self._skipped:
+            return _NOTHING
+        self._count += 1
+        if self._count > _MOST:
+            raise Unreadable(f"more than {_MOST} elements", where=self._where)
+        return super().start(tag, {name: attrs[name] for name in ("Total", "unit") if name in attrs})
+
+    def data(self, data: str, /) -> None:
+        if not self._skipped:
+            super().data(data)
+
+    def end(self, tag: str, /) -> ET.Element:
+        depth = len(self._open)
+        self._open.pop()
+        if self._skipped:
+            self._skipped = 0 if depth == self._skipped else self._skipped
+            return _NOTHING
+        return super().end(tag)
+
+
+_NOTHING = ET.Element("skipped")
+
+
 def _tree(file: Source) -> ET.Element:
     text = _text(file.read(reading.LARGEST_TREE))
     if "<!" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL):
         raise Unreadable("expected DISKSPD's XML, which has no document type", where=file.name)
+    parser = ET.XMLParser(target=_Tree(file.name))  # noqa: S314 - no DTD, see above
     try:
-        root = ET.fromstring(re.sub(r"^\s*<\?xml[^>]*>", "", text))  # noqa: S314 - no DTD, see above
+        text = re.sub(r"^\s*<\?xml[^>]*>", "", text)
+        for start in range(0, len(text), _PART):  # what the tree refuses ends a part, not an element
+            parser.feed(text[start : start + _PART])
+        root: ET.Element = parser.close()
     except ET.ParseError as error:
         raise Unreadable(f"cut off, or no XML: {error.msg}", where=f"{file.name}:{error.position[0]}") from None
     if root.tag != "Results":

@@ -86,6 +86,8 @@ class Sysbench(Importer):
     source = "sysbench's source: src/sysbench.c, src/tests/fileio/sb_fileio.c, src/db_driver.c, src/sb_histogram.c"
 
     def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
+        if b"sysbench " not in head:  # most files of an import of many are others
+            return False
         return any(_BANNER.match(line) for line in head.decode(errors="replace").splitlines())
 
     def read(self, files: Sequence[Source]) -> Iterator[Record]:
