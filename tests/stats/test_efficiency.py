@@ -1,7 +1,12 @@
 """IOPS per Gbit/s and per cost: only where they say more than IOPS."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+from fairlane.cli.main import run
+from fairlane.errors import Exit
 from fairlane.records import Observation
 from fairlane.stats.efficiency import efficient
 from fairlane.study.load import parse_study
@@ -58,3 +63,15 @@ def test_cost_divides_where_it_is_declared() -> None:
 def test_a_failed_trial_has_no_efficiency() -> None:
     gone = Observation("main.x", 0, "fc", 0, failed="gone")
     assert efficient(study(", cost: 10"), [gone]) == (gone,)
+
+
+def test_it_may_be_the_primary_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    links = {"fc": ", conditions: {link_speed: 32gbit}", "tcp": ", conditions: {link_speed: 25gbit}"}
+    text = STUDY.format(**links).replace("{kind: fio}", "{kind: fio, runtime: 1s, primary: iops_per_gbit}")
+    (tmp_path / "study.yaml").write_text(text + "design: {vary: [link_speed], looks: [6, 8]}\n")
+    assert run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "done")]) == Exit.OK
+    capsys.readouterr()
+    assert run(["verdicts", str(tmp_path / "done"), "--metric", "iops_per_gbit", "--format", "json"]) == Exit.OK
+    (verdict,) = json.loads(capsys.readouterr().out)
+    assert verdict["verdict"] == "faster"
+    assert verdict["ratio"] == pytest.approx(32 / 25, rel=0.03)

@@ -23,7 +23,6 @@ from fairlane.stats.capacity import (
     objectives,
     rounds,
 )
-from fairlane.stats.efficiency import efficient
 from fairlane.stats.ladders import Ladder, climb, ladders
 from fairlane.stats.pairs import shelve
 
@@ -82,7 +81,7 @@ def views(
     found = ladders(study)
     if not found:
         return ()
-    observations = efficient(study, evidence.observations)
+    observations = evidence.observations
     shelves = shelve(observations)
     told = capacities(study, observations, asked)
     equal: dict[str, tuple[Capacity, ...]] = {}

@@ -11,6 +11,7 @@ from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Observation, Verdict, Word
 from fairlane.stats import anytime, footnotes
 from fairlane.stats.contests import Claims, Contest, Stage
+from fairlane.stats.efficiency import efficient
 from fairlane.stats.looks import level
 from fairlane.stats.pairs import Pair, pair, typical
 
@@ -48,7 +49,7 @@ def open_cells(study: "Study", observations: Sequence[Observation], look: int) -
         return frozenset()
     if not study.design.paired:
         return frozenset(cell.key for cell in study.cells())
-    claims = Claims(study, [seen for seen in observations if seen.block < here], primary_only=True)
+    claims = Claims(study, efficient(study, (seen for seen in observations if seen.block < here)), primary_only=True)
     if study.design.stop:
         return _too_wide(claims)
     return frozenset(

@@ -9,6 +9,7 @@ from typing import Any
 from fairlane import registry
 from fairlane.errors import FairlaneError
 from fairlane.records import Block, Evidence, Observation
+from fairlane.stats.efficiency import efficient
 from fairlane.trial import plan as plans
 from fairlane.trial import raw
 from fairlane.trial.files import storing, write_atomic
@@ -93,7 +94,9 @@ def load_run(folder: Path) -> Evidence:
         study_text=plan.text,
         seed=plan.study.design.seed,
         blocks=due,
-        observations=in_order(seen for trial, seen in state.observations.items() if trial in trials),
+        observations=efficient(
+            plan.study, in_order(seen for trial, seen in state.observations.items() if trial in trials)
+        ),
         description=_description(folder / "description.json"),
         fingerprint=read_json(folder / "fingerprint.json"),
         events=tuple(others) + tuple({"type": "damaged", "trial": trial} for trial in state.damaged),
