@@ -38,7 +38,7 @@ class Live:
     def __init__(self, study: "Study") -> None:
         self._study = study
         self._cells = {cell.key: cell for cell in study.cells()}
-        self._others = [lane for lane in study.lanes if lane != study.baseline]
+        self._others = study.rivals
         self._alpha, self._g = anytime.spent(study)
         self._shelves: dict[str, dict[str, dict[int, Reading]]] = {}
         self._standings: dict[tuple[str, str], Standing] = {}
@@ -49,7 +49,7 @@ class Live:
 
     @property
     def comparisons(self) -> int:
-        """Primary comparisons: lanes but the baseline, in every cell."""
+        """Primary comparisons: the baseline's rivals in every cell."""
         return len(self._cells) * len(self._others)
 
     @property
@@ -67,8 +67,8 @@ class Live:
         primary = self._study.workloads[cell.workload].primary
         reading = shelve([seen], [primary])[seen.cell][seen.lane][seen.block]
         self._shelves.setdefault(seen.cell, {}).setdefault(seen.lane, {})[seen.block] = reading
-        lanes = self._others if seen.lane == self._study.baseline else [seen.lane]
-        return tuple(s for lane in lanes if (s := self._stand(seen.cell, lane, seen.block)))
+        concerned = [lane for lane in self._others if seen.lane in (lane, self._study.baseline)]
+        return tuple(s for lane in concerned if (s := self._stand(seen.cell, lane, seen.block)))
 
     def _stand(self, key: str, lane: str, block: int) -> Standing | None:
         metric = METRICS[self._study.workloads[self._cells[key].workload].primary]

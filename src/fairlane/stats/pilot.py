@@ -53,7 +53,7 @@ class Need:
 
 def level(study: "Study") -> float:
     """Two-sided error rate of one interval: alpha / number of primary comparisons."""
-    return study.design.alpha / max(1, len(study.cells()) * (len(study.lanes) - 1))
+    return study.design.alpha / max(1, len(study.cells()) * len(study.rivals))
 
 
 def needs(evidence: Evidence, half_width: float | None = None) -> tuple[Need, ...]:
@@ -69,14 +69,13 @@ def needs(evidence: Evidence, half_width: float | None = None) -> tuple[Need, ..
     for cell in evidence.cells():
         metric = METRICS[study.workloads[cell.workload].primary]
         wanted = half_width or study.design.margins.get(metric.name, metric.margin)
-        for lane in study.lanes:
-            if lane != study.baseline:
-                seen = pair(shelves.get(cell.key, {}), lane, study.baseline, metric.name)
-                effect = seen.effect if len(seen.rows) >= 2 else None
-                sd = effect.sd if effect else None
-                upper = upper_limit(effect.sd, effect.n) if effect else None
-                at, at_upper = (_blocks(effect, s, wanted, level(study)) for s in (sd, upper))
-                found.append(Need(cell, lane, metric.name, len(seen.rows), sd, upper, wanted, at, at_upper))
+        for lane in study.rivals:
+            seen = pair(shelves.get(cell.key, {}), lane, study.baseline, metric.name)
+            effect = seen.effect if len(seen.rows) >= 2 else None
+            sd = effect.sd if effect else None
+            upper = upper_limit(effect.sd, effect.n) if effect else None
+            at, at_upper = (_blocks(effect, s, wanted, level(study)) for s in (sd, upper))
+            found.append(Need(cell, lane, metric.name, len(seen.rows), sd, upper, wanted, at, at_upper))
     return tuple(found)
 
 
