@@ -1,0 +1,138 @@
+"""Coverage-guided fuzzing of every importer: no exception but Unreadable, figures that can be, bounded memory and time.
+
+    uv run --group fuzz python bench/fuzz_importers.py                       60 s for each importer
+    uv run --group fuzz python bench/fuzz_importers.py --seconds 600 sysbench pgbench
+
+Begins with the fixtures of tests/importers; the oracle is that of the tests. One input replaces one file of one group
+of fixtures, which its first byte chooses; the group's other files stay as they are. Inputs that break an importer are
+kept (--keep), the exit code is then 1; ``--replay FILE TOOL`` shows what one does.
+
+libFuzzer (through atheris) does the guiding; it runs at the lowest priority, one importer after the other.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+LONGEST = 1 << 16
+"""Bytes of an input."""
+MEMORY_MB = 700
+"""Python, numpy, the instrumentation and one small file stay below it."""
+SLOWEST = 10
+"""Seconds for one input."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run of one importer came to."""
+
+    tool: str
+    executions: int
+    seconds: int
+    coverage: str
+    """Edges that libFuzzer saw."""
+    broken: str
+    """Empty, or what was found."""
+
+
+def chosen(tool: str) -> list[tuple[dict[str, bytes], str]]:
+    """The files that an input can replace: group, and name in it; by the input's first byte."""
+    from tests.importers.importer_oracle import texts  # noqa: PLC0415 - after the instrumentation
+
+    return list(texts(tool))[:256]
+
+
+def one_input(tool: str, data: bytes) -> None:
+    """Reads what ``data`` stands for. Raises whatever the importer does wrong."""
+    from tests.importers.importer_oracle import importers, judged  # noqa: PLC0415
+
+    places = chosen(tool)
+    files, name = places[(data[0] if data else 0) % len(places)]
+    content = data[1:]
+    plugin = importers()[tool]
+    plugin.claims(name, content)
+    judged(plugin, {**files, name: content})
+
+
+def fuzz(tool: str, seconds: int, keep: Path, corpus: Path) -> None:
+    """In a process of its own: libFuzzer ends it."""
+    import atheris  # noqa: PLC0415
+
+    os.nice(19)
+    with atheris.instrument_imports(include=["fairlane.importers", "fairlane.formats"]):
+        from tests.importers.importer_oracle import importers  # noqa: PLC0415
+
+        importers()
+    for number, (files, name) in enumerate(chosen(tool)):
+        (corpus / f"{number}").write_bytes(bytes([number]) + files[name][: LONGEST - 1])
+    flags = [
+        f"-max_total_time={seconds}", f"-max_len={LONGEST}", f"-rss_limit_mb={MEMORY_MB}", f"-timeout={SLOWEST}",
+        "-print_final_stats=1", f"-artifact_prefix={keep}/{tool}-", str(corpus),
+    ]  # fmt: skip
+    atheris.Setup([sys.argv[0], *flags], lambda data: one_input(tool, data))
+    atheris.Fuzz()
+
+
+def run(tool: str, seconds: int, keep: Path) -> Result:
+    """Starts the process, waits for it, and reads what libFuzzer says at the end."""
+    with tempfile.TemporaryDirectory() as corpus:
+        command = [sys.executable, __file__, "--corpus", corpus, "--seconds", str(seconds), "--keep", str(keep), tool]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    executions = re.search(r"number_of_executed_units:\s*(\d+)", done.stderr)
+    coverage = re.findall(r"cov: (\d+)", done.stderr)
+    broken = ""
+    if done.returncode or not executions:
+        told = re.findall(r"(?:Uncaught Python exception.*|ERROR: libFuzzer.*|^\w*Error.*)", done.stderr, re.MULTILINE)
+        broken = "; ".join(told[:3]) or done.stderr[-300:]
+    return Result(
+        tool,
+        int(executions[1]) if executions else 0,
+        seconds,
+        coverage[-1] if coverage else "?",
+        " ".join(broken.split()),
+    )
+
+
+def main() -> int:
+    """Fuzzes, and prints a line per importer."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tools", nargs="*", metavar="TOOL")
+    parser.add_argument("--seconds", type=int, default=60, help="for each importer")
+    parser.add_argument("--keep", type=Path, default=Path("fuzz-findings"), help="folder for inputs that break one")
+    parser.add_argument("--replay", type=Path, help="read this one input, with the importer TOOL")
+    parser.add_argument("--corpus", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.replay:
+        one_input(options.tools[0], options.replay.read_bytes())
+        return 0
+    if options.corpus:
+        fuzz(options.tools[0], options.seconds, options.keep, options.corpus)
+    from fairlane import registry  # noqa: PLC0415
+
+    options.keep.mkdir(exist_ok=True)
+    results = []
+    for tool in options.tools or registry.names("importers"):
+        result = run(tool, options.seconds, options.keep)
+        results.append(result)
+        rate = result.executions / max(1, result.seconds)
+        print(
+            f"{tool:12} {result.executions:9,} executions  {rate:7,.0f}/s  cov {result.coverage:5} {result.broken}",
+            flush=True,
+        )
+    print(f"{'all':12} {sum(r.executions for r in results):9,} executions")
+    with contextlib.suppress(OSError):
+        options.keep.rmdir()  # if nothing was kept
+    return 1 if any(result.broken for result in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
