@@ -151,9 +151,11 @@ def _print(comparison: "Comparison", output: Format, *, every_metric: bool) -> N
 
 
 def _report(comparison: "Comparison", places: Mapping[str, Path], out: Path) -> None:
+    from fairlane.compare.findings import kind_of_figures
     from fairlane.compare.view import parts
     from fairlane.report.bundle import write_reports
     from fairlane.report.parts import Around
+    from fairlane.report.prose import INVENTED
 
     *rest, takeaways = parts(comparison)
 
@@ -165,6 +167,7 @@ def _report(comparison: "Comparison", places: Mapping[str, Path], out: Path) -> 
     mapped = " --map mapping.yaml" if comparison.joined.mapping.text else ""
     around = Around(
         parts=(takeaways, *rest),
+        banners=(INVENTED,) if any(kind_of_figures(r) == "invented" for r in comparison.joined.runs.values()) else (),
         commands=(f"fairlane compare {names}{mapped} --out repeat",),
         source="Save the mapping below as mapping.yaml, then:" if mapped else "From the same run directories:",
         link=link,

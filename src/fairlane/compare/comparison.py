@@ -1,5 +1,6 @@
 """A comparison from end to end: joined evidence, findings, verdicts, tables. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,6 +40,14 @@ class Comparison:
     def aliases(self) -> tuple[str, ...]:
         """The other runs, in the order given."""
         return tuple(lane for lane in self.evidence.study.lanes if lane != self.baseline)
+
+    def trials(self, key: str, alias: str) -> int:
+        """Trials with figures in a cell, of ``alias`` or the baseline: whichever has fewer."""
+        return min(self._trials[key, alias], self._trials[key, self.baseline])
+
+    @cached_property
+    def _trials(self) -> Counter[tuple[str, str]]:
+        return Counter((o.cell, o.lane) for o in self.evidence.observations if not o.failed)
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:

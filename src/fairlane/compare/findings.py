@@ -22,10 +22,28 @@ def findings(joined: Joined, evidence: Evidence) -> tuple[Finding, ...]:
     Of each source what its checks say of trials, lanes and run; of the joined evidence what they say of lanes against
     each other. Not the other way round: a source's own lanes are not compared here, and the joined evidence is no run.
     """
-    told = [*_kinds(joined), *run_all(evidence, between=True)]
+    told = [*_kinds(joined), *_merged(f for name in _categories(joined) for f in _between(joined, evidence, name))]
     for alias, run in joined.runs.items():
         told += _merged(_translated(joined, alias, run_all(run, between=False)))
     return tuple(sorted(told, key=lambda f: (_RANK.index(f.severity), f.check)))
+
+
+def _categories(joined: Joined) -> list[str]:
+    return list(dict.fromkeys(pair.name for pair in joined.categories.values()))
+
+
+def _between(joined: Joined, evidence: Evidence, category: str) -> Iterator[Finding]:
+    """What holds the runs against each other, one category at a time: its lanes are others than the next one's, and a
+    reason must be true of every cell that it is given for."""
+    study = evidence.study
+    workloads = {n: w for n, w in study.workloads.items() if joined.categories[n].name == category}
+    part = study.model_copy(update={"workloads": workloads})
+    keys = {cell.key for cell in part.cells()}
+    slice_ = dataclasses.replace(
+        evidence, study=part, observations=tuple(o for o in evidence.observations if o.cell in keys)
+    )
+    for finding in run_all(slice_, between=True):
+        yield dataclasses.replace(finding, cells=finding.cells or tuple(cell.key for cell in part.cells()))
 
 
 def _translated(joined: Joined, alias: str, found: Sequence[Finding]) -> Iterator[Finding]:

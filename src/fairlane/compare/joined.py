@@ -67,7 +67,7 @@ def joined(runs: Mapping[str, Evidence], mapping: LaneMap) -> Joined:
             dict.fromkeys(baseline.study.workloads[row[mapping.baseline].workload].primary for row in rows)
         )
         for primary in primaries:
-            name = pair.name if len(primaries) == 1 else _workload(pair.name, primary, categories)
+            name = _workload(pair.name, primary if len(primaries) > 1 else "", categories)
             categories[name] = pair
             mine = [r for r in rows if baseline.study.workloads[r[mapping.baseline].workload].primary == primary]
             names = _names([row[mapping.baseline] for row in mine])
@@ -137,8 +137,8 @@ def _tried(run: Evidence, lane: str) -> list[Cell]:
 
 
 def _workload(category: str, primary: str, taken: Mapping[str, Pair]) -> str:
-    """``best-replicated-lat-p99``: a name that a study may have, whatever the length of the category's."""
-    suffix = "-" + primary.replace("_", "-")
+    """``best-replicated``, ``best-replicated-lat-p99``: a name that a study may have, and that is free."""
+    suffix = "-" + primary.replace("_", "-") if primary else ""
     name = category[: 31 - len(suffix)].rstrip("-") + suffix
     number = 2
     while name in taken:
@@ -150,8 +150,17 @@ def _workload(category: str, primary: str, taken: Mapping[str, Pair]) -> str:
 def _names(cells: Sequence[Cell]) -> list[str]:
     """Names that imported cells may have, unique in their category; the workload's name tells namesakes apart."""
     plain = [_allowed(cell.name) for cell in cells]
-    names = [n if plain.count(n) == 1 else _allowed(f"{c.workload} {n}") for n, c in zip(plain, cells, strict=True)]
-    return [n if names.count(n) == 1 else f"{n} {i + 1}" for i, n in enumerate(names)]
+    keys = [_key(n) for n in plain]
+    names = [
+        n if keys.count(_key(n)) == 1 else _allowed(f"{c.workload} {n}") for n, c in zip(plain, cells, strict=True)
+    ]
+    keys = [_key(n) for n in names]
+    return [n if keys.count(_key(n)) == 1 else f"{n} no.{i + 1}" for i, n in enumerate(names)]
+
+
+def _key(name: str) -> str:
+    """As ``Cell.key`` makes it of the name."""
+    return name.replace(" ", "-").replace("/", "-")
 
 
 def _allowed(name: str) -> str:
@@ -261,15 +270,13 @@ def _blocks(study: Study, observations: Sequence[Observation]) -> tuple[Block, .
 
 
 def _description(runs: Mapping[str, Evidence], mapping: LaneMap) -> dict[str, object]:
-    """Per run: its study and which of its lanes stands for which category."""
+    """Per run: its name and the lanes that are compared."""
     lanes = {
         alias: {
-            "path": [alias],
-            "run": run.name,
-            "study": run.study.name,
-            "lanes": {pair.title: pair.lanes[alias] for pair in mapping.pairs if alias in pair.lanes},
+            "path": [f"run {run.name}", f"lanes {', '.join(used)}"],
         }
         for alias, run in runs.items()
+        if (used := list(dict.fromkeys(pair.lanes[alias] for pair in mapping.pairs if alias in pair.lanes)))
     }
     platform = {
         alias: dict(run.description.get("platform") or {"kind": run.study.platform.kind}) for alias, run in runs.items()

@@ -32,11 +32,12 @@ def takeaways(comparison: Comparison) -> tuple[str, ...]:
             if delta.alias == alias
         ]
         if places:
-            said += _of_run(alias, comparison.baseline, places)
+            single = [p for p in places if comparison.trials(p[1].key, alias) < 2]
+            said += _of_run(alias, comparison.baseline, places, single)
     return (*said, *_stained(comparison.findings), *_left_out(comparison))
 
 
-def _of_run(alias: str, baseline: str, places: Sequence[Place]) -> Iterator[str]:
+def _of_run(alias: str, baseline: str, places: Sequence[Place], single: Sequence[Place]) -> Iterator[str]:
     by = {word: [p for p in places if outcome_of(p[2].verdict) == word] for word in
           ("winner", "tie", "withheld", "inconclusive", "no-spread", "refused")}  # fmt: skip
     yield _count(alias, baseline, places, {word: len(found) for word, found in by.items()})
@@ -55,11 +56,11 @@ def _of_run(alias: str, baseline: str, places: Sequence[Place]) -> Iterator[str]
         known = [m for m in more if m]
         advice = f" {_trials(known)} may decide it, at the spread seen." if known else ""
         yield f"{_where(by['inconclusive'], places)}: neither a difference nor a tie is proven.{advice}"
-    if by["no-spread"]:
+    if single:
         yield (
-            f"{_where(by['no-spread'], places)}: single results. Nothing is known of "
-            "how far such a result lies from the next one, so no difference is claimed. It takes at least two trials "
-            "of each side, better six or more, to claim one."
+            f"{_where(single, places)}: single results. Nothing is known of how far such a result lies from the next "
+            "one, so no difference is claimed. It takes two trials of each side to claim any, and six or more to know "
+            "much of their spread."
         )
     if by["winner"] or by["tie"]:
         yield (
@@ -148,9 +149,13 @@ def _name(place: Place, among: Sequence[Place]) -> str:
 
 
 def _where(found: Sequence[Place], among: Sequence[Place], *, small: bool = False) -> str:
-    """``In all 7 categories``, ``In 2 of 28 (Erasure coded, CephFS)``."""
+    """``In all 7 categories``, ``In 2 of 28 (Erasure coded, CephFS)``, ``In CephFS (4 of 28)``."""
     text = f"in all {len(found)}" if len(found) == len(among) else f"in {len(found)} of {len(among)}"
-    if len(among) == 1:
+    categories = list(dict.fromkeys(p[1].category for p in found))
+    whole = len(found) == sum(p[1].category in categories for p in among) < len(among)
+    if whole and len(categories) <= _NAMED < len(found):
+        text = f"in {', '.join(categories)} ({len(found)} of {len(among)})"
+    elif len(among) == 1:
         text = f"in {_name(found[0], among)}"
     elif len(found) <= _NAMED and len(found) < len(among):
         text += f" ({', '.join(_name(p, among) for p in found)})"

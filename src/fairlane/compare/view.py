@@ -8,6 +8,7 @@ from fairlane.compare.deltas import Delta, Row, Table, percent
 from fairlane.compare.scorecard import ORDER, Score
 from fairlane.compare.takeaways import takeaways
 from fairlane.metrics import METRICS
+from fairlane.records import Cell
 from fairlane.report.parts import Part, part
 from fairlane.report.phrases import SYMBOL
 from fairlane.report.text import DASH, scrub
@@ -16,7 +17,7 @@ from fairlane.study.matched import table_of
 _COLUMNS = 5
 """Cells of the scorecard that get a column each; if there are more, a metric is one column."""
 _SHOWN = 3
-"""Cells of a finding that are named."""
+"""Places of a finding that are named."""
 _LEAN = "In brackets: whose bare figure is better by more than the margin. Others would print it; it is no verdict."
 
 
@@ -134,19 +135,27 @@ def _tally(scores: Sequence[Score]) -> str:
 
 def found(c: Comparison) -> tuple[Part, ...]:
     """The findings, for outputs that have no report around them."""
-    several = len(c.evidence.study.workloads) > 1
-    names = {
-        x.key: f"{c.joined.categories[x.workload].title}/{x.name}" if several else x.name for x in c.evidence.cells()
-    }
     lines = []
     for f in c.findings:
-        cells = [names[key] for key in f.cells if key in names]
-        shown = (
-            ", ".join(cells) if len(cells) <= _SHOWN else f"{', '.join(cells[:_SHOWN])} and {len(cells) - _SHOWN} more"
-        )
-        all_ = not f.cells or len(cells) == len(names)
-        lines.append(f"{f.severity}: {f.message}" + ("" if all_ else f" ({shown})"))
+        places = _places(c, set(f.cells))
+        shown = ", ".join(places[:_SHOWN]) + (f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else "")
+        lines.append(f"{f.severity}: {f.message}" + (f" ({shown})" if shown else ""))
     return (part("Findings", sentences=lines),) if lines else ()
+
+
+def _places(c: Comparison, keys: set[str]) -> list[str]:
+    """Where a finding applies: whole categories by their titles, else cell by cell; nothing if everywhere."""
+    cells: dict[str, list[Cell]] = {}
+    for cell in c.evidence.cells():
+        cells.setdefault(c.joined.categories[cell.workload].title, []).append(cell)
+    if not keys or keys.issuperset(cell.key for mine in cells.values() for cell in mine):
+        return []
+    places = []
+    for title, mine in cells.items():
+        here = [cell.name for cell in mine if cell.key in keys]
+        whole = len(here) == len(mine)
+        places += [title] if whole else [f"{title}/{name}" if len(cells) > 1 else name for name in here]
+    return places
 
 
 def as_data(c: Comparison) -> dict[str, Any]:

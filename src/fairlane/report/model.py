@@ -188,7 +188,7 @@ def build(
         title=study.name,
         parts=around.parts,
         question=study.question or f"How do {_names(label)} compare, with {label[study.baseline]} as the baseline?",
-        banners=prose.banners(evidence),
+        banners=(*prose.banners(evidence), *around.banners),
         sections=sections,
         winners=winners.views(evidence, findings, label),
         sureness=prose.sureness(evidence, shown, findings) + spread.sentences(evidence),

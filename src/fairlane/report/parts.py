@@ -13,6 +13,7 @@ from rich.text import Text
 
 from fairlane.records import Observation
 from fairlane.report import text
+from fairlane.report.prose import Banner
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Around:
 
     parts: tuple[Part, ...] = ()
     """Before everything else."""
+    banners: tuple[Banner, ...] = ()
+    """Beside those of the evidence."""
     commands: tuple[str, ...] = ()
     """How to repeat it; empty: as of a run."""
     source: str = ""

@@ -93,6 +93,11 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
             f"{len(failed)} of {count(len(seen), 'trial')} failed; each voids its block for the pairs it belongs to. "
             "Nothing was filled in and no outlier was dropped."
         )
+    elif seen and not study.platform.measured_here:
+        said.append(
+            f"{count(len(seen), 'result')}, each with figures. Nothing was filled in and nothing dropped here; what "
+            "was left out before they came here is not known."
+        )
     elif seen:
         said.append(f"All {len(seen):,} trials succeeded. Nothing was filled in and no outlier was dropped.")
     open_ = [v for v in primary if v.verdict == "inconclusive"]
@@ -181,6 +186,7 @@ def _method_elsewhere(evidence: Evidence) -> tuple[str, ...]:
         "Changes are those of the metric itself: +10 % latency is worse. “At least” is the interval's end nearest to "
         "no difference, rounded towards none.",
         "Percentiles come from merged histograms where there are histograms; otherwise they are what was published.",
+        "Metrics are defined as below where the lanes' conditions have no definition of their own.",
     )
 
 
