@@ -90,3 +90,23 @@ def test_it_never_calls_what_the_verdict_at_the_same_blocks_does_not(run):
         (verdict,) = (v for v in judge(evidence, ()) if v.primary)
         if fed(evidence).decided:
             assert verdict.verdict != "inconclusive"
+
+
+def test_an_unfinished_run_says_what_holds_so_far_and_a_finished_one_does_not(run):
+    rng = np.random.default_rng(8)
+    nine = [lanes(rng, 1, 1.2, blocks=9)]
+    (early,) = (v for v in judge(run(nine, complete=False), ()) if v.primary)
+    (told,) = (note for note in early.notes if note.startswith("so far"))
+    assert "from 9 blocks (valid at any moment): +1" in told
+    assert early.blocks == 6  # the verdict itself waits for its look
+    (done,) = (v for v in judge(run(nine), ()) if v.primary)
+    assert not any(note.startswith("so far") for note in done.notes)
+    (first,) = (v for v in judge(run([lanes(rng, 1, 1.2, blocks=3)], complete=False), ()) if v.primary)
+    assert not any(note.startswith("so far") for note in first.notes)
+
+
+def test_a_copy_of_a_lane_is_not_watched(run):
+    evidence = run([lanes(np.random.default_rng(9), 1, 1.2)])
+    copied = evidence.study.lanes["a"].model_copy(update={"copy_of": "a"})
+    study = evidence.study.model_copy(update={"lanes": {**evidence.study.lanes, "again": copied}})
+    assert Live(study).comparisons == 1
