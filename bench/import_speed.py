@@ -76,8 +76,9 @@ def varied(report: dict[str, Any], rng: random.Random, shift: int, *, bs: str, d
             for ns, count in lat["bins"].items():
                 at = midpoint(max(1, index_of(int(ns)) + own))
                 bins[at] = bins.get(at, 0) + max(1, round(count * 40 * rng.lognormvariate(0, 0.15)))
-            if kind == KINDS[0]:
-                ios = sum(bins.values())
+            total = sum(bins.values())
+            ios = ios or total
+            bins = {ns: max(1, n * ios // total) for ns, n in bins.items()}
             fullest = max(bins, key=lambda ns: bins[ns])
             bins[fullest] += ios - sum(bins.values())  # every kind is of the same I/Os
             lat |= {"min": min(bins), "max": max(bins), "N": ios, "bins": {str(ns): bins[ns] for ns in sorted(bins)}}

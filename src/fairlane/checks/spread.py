@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
-from fairlane.stats.histogram import BEYOND
+from fairlane.stats.histogram import BEYOND, count
 from fairlane.stats.pairs import Reading, shelve
 
 _RANGE = 1.5
@@ -88,7 +88,7 @@ def _odd(readings: Mapping[int, Reading]) -> Iterator[_Oddity]:
     stretched = {
         b: r.figures["lat_p99"].value / r.figures["lat_p50"].value
         for b, r in sorted(readings.items())
-        if "lat_p99" in r.figures and sum(r.latency.values()) >= 100 * BEYOND
+        if "lat_p99" in r.figures and count(r.latency) >= 100 * BEYOND
     }
     worst = {str(b): round(ratio, 1) for b, ratio in stretched.items() if ratio > _TAIL}
     if worst:
