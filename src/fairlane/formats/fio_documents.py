@@ -67,21 +67,28 @@ def _split(text: str) -> list[Document]:
     return found
 
 
-def report_in(head: str) -> bool:
-    """Whether a report of fio begins in the text."""
-    return bool(_START.search(head))
+def report_in(head: bytes) -> bool:
+    """Whether a report of fio begins in the first bytes of a file."""
+    return bool(_START.search(head.decode(_encoding(head), errors="replace")))
 
 
-def other_output(head: str) -> str:
-    """What else of fio's the text is: ``terse``, ``normal``, or empty."""
+def other_output(head: bytes) -> str:
+    """What else of fio's a file is by its first bytes: ``terse``, ``normal``, or empty."""
+    return _other(head.decode(_encoding(head), errors="replace"))
+
+
+def _other(head: str) -> str:
     return "terse" if _TERSE.search(head) else "normal" if _NORMAL.search(head) else ""
 
 
+def _encoding(data: bytes) -> str:
+    """A shell of Windows writes what it redirects as UTF-16."""
+    return next((encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8")
+
+
 def _text(data: bytes, name: str) -> str:
-    # a shell of Windows writes what it redirects as UTF-16
-    encoding = next((encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8")
     try:
-        text = data.decode(encoding)
+        text = data.decode(_encoding(data))
     except UnicodeDecodeError as error:
         raise Garbage(f"{name} is not text (byte {error.start})") from None
     if not text.strip():
@@ -90,8 +97,8 @@ def _text(data: bytes, name: str) -> str:
 
 
 def _none(text: str, name: str) -> str:
-    if other := other_output(text):
-        return f"{name} is fio's {other} output, which has no JSON"
+    if other := _other(text):
+        return f"{name} is of its {other} format, which has no JSON"
     return f"{name} holds no JSON: {text.strip()[:80]!r}"
 
 

@@ -28,7 +28,7 @@ from fairlane.formats.fio_jobs import Job
 from fairlane.formats.fio_json import Report, members, numjobs, reports, summary
 from fairlane.formats.record import Record
 from fairlane.importers._reading import LARGEST_TREE, shown
-from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.importers.base import HEAD, Importer, Source, Unreadable
 from fairlane.records import Figures
 from fairlane.study.base import Strict
 from fairlane.study.units import format_size
@@ -77,8 +77,7 @@ class FioJson(Importer):
         return FioJson(options)
 
     def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
-        text = head.replace(b"\0", b"").decode(errors="replace")
-        return report_in(text) or bool(other_output(text))
+        return report_in(head) or bool(other_output(head))
 
     def read(self, files: Sequence[Source]) -> Iterator[Record]:
         for file in files:
@@ -86,8 +85,7 @@ class FioJson(Importer):
             try:
                 found = reports(data, "fio's output")
             except Garbage as reason:
-                other = other_output(data[:65536].decode(errors="replace"))
-                hint = "run fio with --output-format=json+" if other else ""
+                hint = "run fio with --output-format=json+" if other_output(data[:HEAD]) else ""
                 raise Unreadable(str(reason), where=file.name, hint=hint) from None
             for report in _last(found):
                 yield from self._records(report)

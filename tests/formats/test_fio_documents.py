@@ -1,0 +1,77 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlane.errors import Garbage
+from fairlane.formats.fio_documents import documents, other_output, report_in
+
+REPORT = '{\n  "fio version" : "fio-3.33",\n  "jobs" : []\n}'
+
+
+def versions(text: str) -> list[str]:
+    return [document.tree["fio version"] for document in documents(text.encode(), "x")]
+
+
+def test_reports_with_words_around_them() -> None:
+    first, second = documents(f"note: {{odd}}\n{REPORT}\nfio: a word\n{REPORT}\nbye\n".encode(), "x")
+    assert first.said == "note: {odd}"
+    assert second.said == "fio: a word\nbye"
+
+
+def test_reports_without_a_line_between_them() -> None:
+    assert len(versions(REPORT + REPORT)) == 2
+
+
+def test_no_number_is_nan() -> None:
+    text = '{"fio version": "fio-2.1", "a": -nan, "b": nan, "c": [inf, -inf], "d": "x: nan, y"}'
+    (document,) = documents(text.replace("[inf, -inf]", "-inf").encode() + b"\nafter", "x")
+    assert document.tree["a"] != document.tree["a"]
+    assert document.said == "after"
+    assert document.tree["d"].startswith("x:")
+
+
+def test_a_tab_in_a_text() -> None:
+    assert versions('{"fio version": "fio-3.33", "desc": "a\tb"}') == ["fio-3.33"]
+
+
+@pytest.mark.parametrize("cut", range(1, len(REPORT) - 1))
+def test_cut_off_anywhere(cut: int) -> None:
+    with pytest.raises(Garbage, match=r"cut off|no JSON|empty"):
+        documents(REPORT[:cut].encode(), "x")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "empty"),
+        (b"\xef\xbb\xbf", "empty"),
+        (b"abc\xff", "byte 3"),
+        (b"hello", "no JSON"),
+        (b"3;fio-3.33;t;0;0;1024;", "terse"),
+        (b"t: (g=0): rw=read, bs=(R) 4096B-4096B\n", "normal"),
+        (REPORT.encode() + b"\n" + REPORT[:30].encode(), "cut off: .* at byte 78"),
+        (b'{"a":' * 10**5, "deep|cut off"),
+        (b'{"fio version": ' + b"9" * 10**5 + b"}", "no JSON"),
+    ],
+)
+def test_what_is_no_report(data: bytes, reason: str) -> None:
+    with pytest.raises(Garbage, match=reason):
+        documents(data, "x")
+
+
+def test_the_beginning_is_known() -> None:
+    assert report_in(b"warning\n" + REPORT.encode())
+    assert not report_in(b'{"x": {"fio version": 1}}')
+    assert other_output(b"3;fio-3.33;t;0;0") == "terse"
+    assert other_output(REPORT.encode()) == ""
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes(data: bytes) -> None:
+    report_in(data)
+    other_output(data)
+    try:
+        found = documents(data, "x")
+    except Garbage:
+        return
+    assert found
