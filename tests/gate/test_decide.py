@@ -182,3 +182,25 @@ def test_the_checks_of_the_run_are_asked_for_every_baseline(evidence: Evidence) 
 
     decide([parse("fast ties same on main/4k"), parse("same ties fast on main/4k")], evidence, check)
     assert asked == ["slow", "same", "fast"]
+
+
+def test_a_copy_is_a_lane_like_any_other_and_a_broken_control_stains_every_rule(tmp_path: Path) -> None:
+    """Only the judge compares a copy with its original alone; a rule may name any two lanes."""
+    text = STUDY.replace("same: {transport: iscsi}", "same: {transport: iscsi, copy_of: slow}")
+    (tmp_path / "study.yaml").write_text(text.replace("FAILURES", "0%"))
+    assert run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "done")]) == Exit.OK
+    evidence = load_run(tmp_path / "done")
+    for rule in (
+        "fast >= 20 % over same on main/4k",
+        "same <= 15 % under fast on main/4k",
+        "same ties slow on main/4k",
+    ):
+        (outcome,) = told(evidence, rule)
+        assert outcome.word == ("not met" if rule.startswith("same <=") else "met"), rule
+    control = Finding("aa_control", "critical", "the control failed", (evidence.cells()[0].key,))
+
+    def check(one: Evidence) -> Sequence[Finding]:
+        return [control] if any(lane.copy_of for lane in one.study.lanes.values()) else []
+
+    (outcome,) = decide([parse("fast >= 20 % over same on main/4k")], evidence, check)
+    assert outcome.word == "refused"

@@ -32,8 +32,8 @@ def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level 
     The interval's error rate is the study's alpha, spent over the looks as the verdicts spend it: a run may have
     stopped at any of them.
     """
-    plan = evidence.study.design.looks
-    readings = shelf.get(lane, {})
+    design, readings = evidence.study.design, shelf.get(lane, {})
+    plan = design.looks if design.paired else (1 + max(readings, default=0),)  # trials apart are looked at once
     reached = _reached(readings, plan, complete=evidence.complete)
     if not reached:
         return f"the first look is at {plan[0]} blocks" if readings else "no trial yet"
@@ -53,7 +53,7 @@ def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level 
         usable.pop()
     if usable[-1] < 2:
         return Level(math.exp(effect.mean), None, None, values, failed)
-    low, high = effect.interval(nominal(evidence.study.design, usable, evidence.study.design.alpha))
+    low, high = effect.interval(nominal(design, usable, design.alpha))
     return Level(math.exp(effect.mean), math.exp(low), math.exp(high), values, failed)
 
 

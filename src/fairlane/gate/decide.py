@@ -73,14 +73,17 @@ class _Gate:
     def __init__(self, evidence: Evidence, check: Check) -> None:
         self.check = check
         self.study = evidence.study
-        self.sides = {evidence.study.baseline: _Side(evidence, check)}
-        self.own = self.sides[evidence.study.baseline]
+        self.own = _Side(evidence, check)
+        self.sides: dict[str, _Side] = {}
         self.shelves = shelve(evidence.observations)
 
-    def side(self, baseline: str) -> _Side:
-        """The same blocks with another baseline."""
+    def side(self, lane: str, baseline: str) -> _Side:
+        """The same blocks with ``baseline`` as that of the study; a copy of a lane is then a lane like any other."""
+        if baseline == self.study.baseline and not self.study.lanes[lane].copy_of:
+            return self.own
         if baseline not in self.sides:
-            study = self.study.model_copy(update={"baseline": baseline})
+            lanes = {n: spec.model_copy(update={"copy_of": ""}) for n, spec in self.study.lanes.items()}
+            study = self.study.model_copy(update={"baseline": baseline, "lanes": lanes})
             self.sides[baseline] = _Side(dataclasses.replace(self.own.evidence, study=study), self.check)
         return self.sides[baseline]
 
@@ -117,14 +120,15 @@ class _Gate:
         metric = rule.metric or self.study.workloads[cell.workload].primary
         if isinstance(rule, Relative):
             _sensible(rule, metric)
-        side = self.side(rule.baseline)
+        side = self.side(rule.lane, rule.baseline)
         v = side.verdicts.get((cell.key, rule.lane, metric))
         if v is None:
             return self._outcome(rule, cell, "refused", "no verdict", f"{METRICS[metric].title} is not to be had here")
         seen = _seen(v, tie=isinstance(rule, Within))
         if v.verdict == "refused":
             return self._outcome(rule, cell, "refused", seen, v.notes[0] if v.notes else "see the findings")
-        if stain := _stain(side.findings, cell, (rule.lane, rule.baseline)):
+        grave = (*side.findings, *(f for f in self.own.findings if not f.refuses))  # who is refused depends on the side
+        if stain := _stain(grave, cell, (rule.lane, rule.baseline)):
             return self._outcome(rule, cell, "refused", seen, stain)
         if v.low is None or v.high is None or v.tie_low is None or v.tie_high is None:
             return self._outcome(rule, cell, "not proven", seen, "; ".join(v.notes) or "there is no interval")
