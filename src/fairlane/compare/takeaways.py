@@ -34,7 +34,7 @@ def takeaways(comparison: Comparison) -> tuple[str, ...]:
         if places:
             single = [p for p in places if comparison.trials(p[1].key, alias) < 2]
             said += _of_run(alias, comparison.baseline, places, single)
-    return (*said, *_stained(comparison.findings), *_left_out(comparison))
+    return (*dict.fromkeys(said), *_stained(comparison.findings), *_left_out(comparison))
 
 
 def _of_run(alias: str, baseline: str, places: Sequence[Place], single: Sequence[Place]) -> Iterator[str]:
