@@ -185,7 +185,7 @@ def database() -> Iterator[dict[str, str]]:
         data = Path(place) / "data"
         if user:
             shutil.chown(place, user)
-        make = [programs / "initdb", "-D", data, "-A", "trust", "-U", "me", "--no-sync"]
+        make = [str(programs / "initdb"), "-D", str(data), "-A", "trust", "-U", "me", "--no-sync"]
         subprocess.run(make, user=user, cwd=place, check=True, capture_output=True, timeout=60)
         server = subprocess.Popen(
             [programs / "postgres", "-D", data, "-k", place, "-h", "", "-F"],
