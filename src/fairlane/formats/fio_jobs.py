@@ -33,7 +33,7 @@ class Latency:
     mean: float | None
     bins: Bins
     percentiles: Mapping[float, int]
-    """Share -> latency. Empty without I/Os, and where the job did not ask for them."""
+    """Share -> latency, as fio took them from its bins. Empty where we have those, and where none were asked for."""
     unit: int
     """ns in which it was counted."""
 
@@ -177,7 +177,7 @@ class _Reader:
         tree = self.mapping(side.get(f"{kind}_ns" if ns else kind, {}), kind)
         unit = 1 if ns else 1000
         mean = self.number(tree, "mean", None)
-        percentiles = self.mapping(tree.get("percentile", {}), "percentile")
+        percentiles = {} if tree.get("bins") else self.mapping(tree.get("percentile", {}), "percentile")
         ios = self.count(tree, "N", None, _MOST)
         bins = self.bins(tree.get("bins", {}), unit)
         if bins and ios is not None and kind != "slat" and abs(bins.total - ios) > 0.01 * ios + 1:

@@ -124,7 +124,8 @@ class FioJson(Importer):
         notes = [f"{shown(job.name, 80)} {_FIRST_ONLY.format(n=n)}" for job, n in _mixed(jobs, report.jobs)]
         sides = [side for job in jobs for side in job.sides.values()]
         if self.options.percentiles == "lat" and all(
-            side.latency["clat"].percentiles and not side.latency["lat"].percentiles for side in sides
+            (clat.bins or clat.percentiles) and not (lat.bins or lat.percentiles)
+            for lat, clat in ((side.latency["lat"], side.latency["clat"]) for side in sides)
         ):
             notes.append(_CLAT_ONLY)
         if notes:

@@ -46,18 +46,18 @@ class Bins(Mapping[int, int]):
         if at.shape != n.shape:
             raise ValueError(f"{at.size} bins, but {n.size} counts")
         if n.size:
-            least = n.min()
-            if at.min() < 0 or least < 0:
+            least, rising = n.min(), (at[1:] > at[:-1]).all()
+            if least < 0 or (at[0] if rising else at.min()) < 0:
                 raise ValueError("a bin is below 0")
-            if n.sum(dtype=np.float64) >= _MOST:
+            if n.max() > _MOST // n.size and n.sum(dtype=np.float64) >= _MOST:
                 raise ValueError("more I/Os than there can be")
             if not least:
                 at, n = at[n > 0], n[n > 0]
-            if not (at[1:] > at[:-1]).all():
+            if not rising:
                 order = at.argsort(kind="stable")
                 at, n = at[order], n[order]
                 first = np.flatnonzero(np.diff(at, prepend=-1))
-                at, n = at[first], np.add.reduceat(n, first)
+                at, n = at[first], np.add.reduceat(n, first) if n.size else n
         at.flags.writeable = n.flags.writeable = False
         self.ns, self.counts, self.total = at, n, int(n.sum())
 
