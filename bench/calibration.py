@@ -1,6 +1,6 @@
 """How often the judge is wrong, measured: false differences, intervals that miss, ties that are none.
 
-    uv run python bench/calibration.py            some minutes on 2 cores
+    uv run python bench/calibration.py            2 to 5 minutes on 2 cores
     uv run python bench/calibration.py --quick    under 30 s, figures to about +-1.5 %
 
 Two lanes that are the same, or differ by a known factor, are simulated under five kinds of noise, in the order of the
@@ -294,7 +294,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer studies: under 30 s")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    studies, whole_studies = (800, 60) if asked.quick else (20_000, 2000)
+    studies, whole_studies = (800, 60) if asked.quick else (8000, 800)
     begun = time.monotonic()
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         n = len(NOISES)
