@@ -152,12 +152,10 @@ def _print(comparison: "Comparison", output: Format, *, every_metric: bool) -> N
 
 def _report(comparison: "Comparison", places: Mapping[str, Path], out: Path) -> None:
     from fairlane.compare.findings import kind_of_figures
-    from fairlane.compare.view import parts
+    from fairlane.compare.view import page
     from fairlane.report.bundle import write_reports
     from fairlane.report.parts import Around
     from fairlane.report.prose import INVENTED
-
-    *rest, takeaways = parts(comparison)
 
     def link(trial: "Observation") -> str:
         alias, source = comparison.joined.trials[trial.trial]
@@ -166,7 +164,7 @@ def _report(comparison: "Comparison", places: Mapping[str, Path], out: Path) -> 
     names = " ".join(shlex.quote(f"{alias}={path}") for alias, path in places.items())
     mapped = " --map mapping.yaml" if comparison.joined.mapping.text else ""
     around = Around(
-        parts=(takeaways, *rest),
+        parts=page(comparison),
         banners=(INVENTED,) if any(kind_of_figures(r) == "invented" for r in comparison.joined.runs.values()) else (),
         commands=(f"fairlane compare {names}{mapped} --out repeat",),
         source="Save the mapping below as mapping.yaml, then:" if mapped else "From the same run directories:",

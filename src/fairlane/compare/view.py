@@ -22,10 +22,16 @@ _LEAN = "In brackets: whose bare figure is better by more than the margin. Other
 
 
 def parts(c: Comparison, *, every_metric: bool = False) -> tuple[Part, ...]:
-    """Mapping, matched parameters, deltas, scorecard, takeaways, in this order."""
+    """Mapping, matched parameters, deltas, scorecard, takeaways, in this order: what is last stays on a terminal."""
     tables = [t for t in c.tables if t.primary or every_metric]
     found = [_mapping(c), _matched(c), *(_deltas(c, t) for t in tables), *_scorecard(c)]
     return (*found, part("Takeaways", sentences=takeaways(c)))
+
+
+def page(c: Comparison) -> tuple[Part, ...]:
+    """The same for a page, where the answer comes first."""
+    first = [part("Takeaways", sentences=takeaways(c)), *_scorecard(c)]
+    return (*first, *(p for p in parts(c) if p not in first))
 
 
 def _mapping(c: Comparison) -> Part:
@@ -63,6 +69,7 @@ def _matched(c: Comparison) -> Part:
             "What differs, or is known on one side only, refuses the verdict. What nobody says may differ: unknown is "
             "not equal."
         ],
+        marked=[n for n, row in enumerate(table.rows) if row.status == "differs"],
     )
 
 

@@ -29,6 +29,8 @@ class Part:
     """Columns, from 0, whose values are numbers."""
     notes: tuple[str, ...] = ()
     """Below the table."""
+    marked: tuple[int, ...] = ()
+    """Rows, from 0, that a page highlights; their text says why too."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,11 @@ def part(
     rows: Iterable[Sequence[str]] = (),
     numbers: Sequence[int] = (),
     notes: Iterable[str] = (),
+    marked: Sequence[int] = (),
 ) -> Part:
     """A part with every string ``text.clean``."""
     lines = tuple(tuple(row) for row in rows)
-    return text.scrub(Part(title, tuple(sentences), tuple(columns), lines, tuple(numbers), tuple(notes)))
+    return text.scrub(Part(title, tuple(sentences), tuple(columns), lines, tuple(numbers), tuple(notes), tuple(marked)))
 
 
 def markdown(parts: Iterable[Part]) -> list[str]:
