@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.importers.importer_oracle import FIXTURES, folder
 
+from fairlane.checks.base import run_all
 from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.records import Evidence
@@ -65,6 +66,18 @@ def test_pgbench_logs_and_output_of_two_lanes(tmp_path, capsys):
     rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert {row["metric"] for row in rows} >= {"tps", "lat_mean", "lat_p50", "lat_p95"}
     assert {row["verdict"] for row in rows} <= {"no-spread", "refused"}, "one trial each says nothing of spread"
+
+
+def test_a_database_load_that_had_not_settled_is_found_by_its_rates(tmp_path):
+    output = folder("pgbench", "logged")["pgbench/logged/pgbench.txt"].decode()
+    first = output.index("progress: 1.0 s")
+    lines = [f"progress: {n}.0 s, {400 - 8 * n}.0 tps, lat 1.000 ms stddev 0.100, 0 failed\n" for n in range(1, 31)]
+    for lane, more in (("falling", lines), ("steady", [line.replace(line.split()[3], "400.0") for line in lines])):
+        text = output[:first] + "".join(more) + output[output.index("transaction type") :]
+        write(tmp_path / "in" / lane, {"run.txt": text.encode()})
+    found = [finding for finding in run_all(imported(tmp_path, str(tmp_path / "in"))) if finding.check == "unsteady"]
+    assert [finding.lanes for finding in found] == [("falling",)]
+    assert "transactions/s moved by" in found[0].message
 
 
 # --- names

@@ -21,8 +21,9 @@ class Check(ABC):
 
     * ``load``: ``ios``, ``bytes``, ``iops`` by direction; ``runtime_ms``, ``runtime_ms_min``, ``jobs``; ``parts``: jobs
       that can be told apart in time, each ``{"name", "ios", "group", "stonewall", "start_ms", "end_ms"}``; ``series``:
-      ``{"interval_ms", "iops": [...]}``; ``samples`` by direction: ``{"count", "mean", "stddev"}`` of the tool's own
-      samples of IOPS; ``percentiles_of``: ``averaged`` where percentiles were averaged, over what.
+      ``{"interval_ms", "iops": [...]}``, of databases ``tps``; ``samples`` by direction:
+      ``{"count", "mean", "stddev"}`` of the tool's own samples of IOPS; ``percentiles_of``: ``averaged`` where
+      percentiles were averaged, over what.
     * ``fio``: ``version``, ``usr_cpu``, ``sys_cpu`` (percent of one core, jobs added), ``short_ios``, ``dropped_ios``.
     * ``disk``: what the guest's block device counted meanwhile: ``reads``, ``writes``, ``read_bytes``, ``write_bytes``,
       ``read_merges``, ``write_merges`` (I/Os that became part of others).

@@ -9,6 +9,7 @@ from typing import Any
 from fairlane.checks._trials import DIRECTIONS, Oddity, Trial, TrialCheck, at, number
 from fairlane.records import Evidence
 
+_RATES = {"iops": "IOPS", "tps": "transactions/s"}
 _ROUNDS = 5
 _RANGE, _SLOPE = 0.20, 0.10
 """SNIA's Solid State Storage Performance Test Specification, steady state: over five rounds the range is at most 20 %
@@ -27,10 +28,11 @@ class Unsteady(TrialCheck):
     quorum = 0.5
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
-        values = _values(at(trial.seen.context, "load", "series", "iops"))
-        if len(values) >= _SAMPLES:
-            yield from _rounds(values)
-            return
+        for key, unit in _RATES.items():
+            values = _values(at(trial.seen.context, "load", "series", key))
+            if len(values) >= _SAMPLES:
+                yield from _rounds(values, unit)
+                return
         for way in DIRECTIONS:
             count, mean, sd = (trial.context("load", "samples", way, key) for key in ("count", "mean", "stddev"))
             if count and mean and sd and count >= _SAMPLES and sd / mean > _SCATTER:
@@ -53,7 +55,7 @@ def _values(series: Any) -> list[float]:
     return [v for v in values if v is not None] if None not in values else []
 
 
-def _rounds(values: Sequence[float]) -> Iterable[Oddity]:
+def _rounds(values: Sequence[float], unit: str) -> Iterable[Oddity]:
     cuts = [len(values) * i // _ROUNDS for i in range(_ROUNDS + 1)]
     parts = [values[a:b] for a, b in pairwise(cuts)]
     rounds = [fmean(part) for part in parts]
@@ -74,7 +76,7 @@ def _rounds(values: Sequence[float]) -> Iterable[Oddity]:
             "slope",
             "warning",
             abs(slope),
-            f"IOPS moved by {change} from the first to the last third of the trial",
+            f"{unit} moved by {change} from the first to the last third of the trial",
             "it had not settled. A longer ramp, or a medium brought to rest first, would tell another figure",
             proof,
         )
@@ -83,7 +85,7 @@ def _rounds(values: Sequence[float]) -> Iterable[Oddity]:
             "range",
             "warning",
             spread,
-            f"fifths of the trial range from {min(rounds):,.0f} to {max(rounds):,.0f} IOPS",
+            f"fifths of the trial range from {min(rounds):,.0f} to {max(rounds):,.0f} {unit}",
             "not one steady thing was measured",
             proof,
         )

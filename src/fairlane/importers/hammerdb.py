@@ -39,7 +39,7 @@ _PROCEDURE = re.compile(r">>>>> PROC: (\w{1,40})$")
 _SUMMARY = re.compile(r">>>>> SUMMARY OF [0-9]{1,9} ACTIVE VIRTUAL USERS")
 _CALLS = re.compile(r"CALLS: ([0-9]{1,18})\s.*\sTOTAL: ([0-9.]{1,30})ms")
 _RANKS = re.compile(r"P99: ([0-9.]{1,30})ms\s+P95: ([0-9.]{1,30})ms(?:.*\sP50: ([0-9.]{1,30})ms)?")
-_MARKS = (b"HammerDB CLI ", b"TEST RESULT : System achieved ", b'"hammerdb-job-report-v1"')
+_MARKS = (b"HammerDB CLI ", b"Hammerdb Log @ ", b"TEST RESULT : System achieved ", b'"hammerdb-job-report-v1"')
 _KEYS = {"p99_ms": "lat_p99", "p95_ms": "lat_p95", "p50_ms": "lat_p50"}
 _MOST = 10_000
 """Tests in a log."""
