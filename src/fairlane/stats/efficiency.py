@@ -39,8 +39,9 @@ def _link(o: Observation, declared: Mapping[str, Any]) -> float | None:
     told = o.context.get("conditions")
     value = told.get("link_speed") if isinstance(told, Mapping) else None
     value = declared.get(o.lane) if value is None else value
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and value > 0 else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if value > 0 else None
 
 
 def _with(o: Observation, link: float | None, cost: float | None) -> Observation:
