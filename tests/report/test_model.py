@@ -95,9 +95,9 @@ def test_where_nothing_can_be_compared_the_reason_stands_everywhere(lost):
 def test_a_single_block_has_an_estimate_and_says_why_no_interval(make_case):
     failed = {f"main.4k-randread-qd1.b{b:03d}.nvme-tcp" for b in range(1, 6)}
     row = model.build(*make_case(failed=frozenset(failed), findings=())).answers[1].rows[0]
-    assert (row.word, row.counted, row.low) == ("inconclusive", "1 of 6 blocks", None)
+    assert (row.word, row.counted, row.low) == ("no-spread", "1 of 6 blocks", None)
     assert row.ratio
-    assert row.reason == "fewer than 2 blocks count: no interval"
+    assert row.reason.startswith("one trial each: nothing is known of their spread")
 
 
 def said(case):

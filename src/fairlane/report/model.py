@@ -282,7 +282,7 @@ def _row(v: Verdict, lane: str, baseline: str, anchor: str) -> Row:
         withheld=phrases.withheld(v),
         sentence=phrases.sentence(v, lane, baseline),
         notes=v.notes,
-        reason=v.notes[-1] if v.low is None and v.notes else "",
+        reason=phrases.reason(v),
         trials=anchor,
     )
 

@@ -173,6 +173,13 @@ def sentence(verdict: Verdict, lane: str, baseline: str) -> str:
     return f"{text} ({metric_of(verdict.metric).title}, {sure}{count(verdict.blocks, 'block')})"
 
 
+def reason(verdict: Verdict) -> str:
+    """Why there is no interval, where there is none: the first of several refusals, the last of other notes."""
+    if verdict.low is not None or not verdict.notes:
+        return ""
+    return verdict.notes[0 if verdict.verdict == "refused" else -1]
+
+
 def withheld(verdict: Verdict) -> bool:
     """A decided primary verdict that a critical finding took out of the headline."""
     return verdict.primary and not verdict.headline and verdict.verdict not in {"inconclusive", "no-spread", "refused"}

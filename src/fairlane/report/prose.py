@@ -1,5 +1,6 @@
 """What a report says in whole sentences: the banners, how sure it is, the method, how to repeat it. Pure."""
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import phrases
 from fairlane.report.phrases import count, share
 from fairlane.report.text import MINUS
+from fairlane.study.base import Design
 from fairlane.study.load import parse_study
 
 
@@ -100,6 +102,7 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
         )
     elif seen:
         said.append(f"All {len(seen):,} trials succeeded. Nothing was filled in and no outlier was dropped.")
+    said += _no_claims(verdicts)
     open_ = [v for v in primary if v.verdict == "inconclusive"]
     if open_:
         more = [v.more_blocks for v in open_ if v.more_blocks]
@@ -119,6 +122,26 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     return tuple(said)
 
 
+def _no_claims(verdicts: Sequence[Verdict]) -> list[str]:
+    """What is compared and claims nothing: single results, what the guard refuses, copies of lanes."""
+    said = []
+    primary = [v for v in verdicts if v.primary]
+    if single := [v for v in primary if v.verdict == "no-spread"]:
+        said.append(
+            f"{count(len(single), 'primary comparison')} {'rests' if len(single) == 1 else 'rest'} on single results: "
+            "nothing is known of their spread, and nothing can be claimed."
+        )
+    if refused := [v for v in primary if v.verdict == "refused"]:
+        said.append(f"{count(len(refused), 'primary comparison')} refused: what is compared there is not comparable.")
+    if copies := [v for v in verdicts if v.control and v.low and v.high]:
+        floor = max(math.sqrt(v.high / v.low) - 1 for v in copies if v.low and v.high)
+        said.append(
+            f"{count(len(copies), 'comparison')} of a lane with its own copy (A/A control): the widest interval is "
+            f"within {share(floor)} of the ratio, which is the noise floor."
+        )
+    return said
+
+
 def _blocks(evidence: Evidence, cells: int, each: str) -> str:
     """How the trials hang together, as far as it is known."""
     head = f"{count(cells, 'cell')}, {each} {'trial' if each == '1' else 'trials'} of each lane."
@@ -135,23 +158,32 @@ def _blocks(evidence: Evidence, cells: int, each: str) -> str:
     )
 
 
+def _stopping(design: Design) -> str:
+    if len(design.looks) == 1:
+        return f"The number of blocks was fixed beforehand: {design.looks[0]}."
+    if design.stop:
+        return (
+            f"A cell stops as soon as its primary intervals are within {share(design.stop.width)} of the ratio, after "
+            f"{design.stop.least} to {design.stop.most} blocks, wherever they lie. Intervals are not widened for that: "
+            "where they are said to hold 95 % of the time, they do 93.5 % of the time or more (simulated)."
+        )
+    looks = ", ".join(str(n) for n in design.looks)
+    return (
+        f"Verdicts are looked at after {looks} blocks only (O'Brien-Fleming spending); a cell stops when decided. "
+        "The intervals pay for every look, so stopping early does not inflate errors."
+    )
+
+
 def method(evidence: Evidence) -> tuple[str, ...]:
     """How the verdicts come about."""
     design = evidence.study.design
     if not evidence.study.platform.measured_here:
         return _method_elsewhere(evidence)
-    looks = ", ".join(str(n) for n in design.looks)
-    stop = (
-        f"The number of blocks was fixed beforehand: {looks}."
-        if len(design.looks) == 1
-        else f"Verdicts are looked at after {looks} blocks only (O'Brien-Fleming spending); a cell stops when decided. "
-        "The intervals pay for every look, so stopping early does not inflate errors."
-    )
     return (
         "The unit is the block: every lane once, in balanced random order. The effect is the paired log-ratio "
         f"ln(lane) {MINUS} ln(baseline) within each block; its interval is Student's t over blocks, "
         "turned back into a percentage.",
-        stop,
+        _stopping(design),
         f"One metric per workload is primary; errors over all primaries are held at {share(design.alpha)} (Holm). All "
         "other metrics are exploratory (adjusted by Benjamini-Hochberg): hints, never headlined.",
         "Margins (the smallest difference that matters) were set before the data and are drawn as a band. A tie is "
