@@ -208,7 +208,7 @@ def plain(folder: Path) -> dict[str, float]:
     means = np.exp(figures.groupby(["lane", "cell"])["log"].mean())
     every = pd.concat(frames, ignore_index=True)
     added = every.groupby(["lane", "cell", "ns"], sort=True)["count"].sum().groupby(level=["lane", "cell"])
-    p99 = added.apply(lambda n: n.index[(n.cumsum() >= 0.99 * n.sum()).argmax()][-1])
+    p99 = added.apply(lambda n: n.index[int((n.cumsum() >= 0.99 * n.sum()).argmax())][-1])
     assert len(p99) == len(means)
     return {"read": read, "all": time.perf_counter() - begun}
 

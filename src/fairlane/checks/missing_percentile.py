@@ -7,7 +7,8 @@ from itertools import pairwise
 from fairlane.checks._trials import Oddity, Trial, TrialCheck, at, text, trials
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding
-from fairlane.stats.histogram import BIN_ERROR, latency
+from fairlane.stats.histogram import BIN_ERROR, Bins
+from fairlane.stats.pairs import reading
 
 _RISING = sorted((m.percentile, name) for name, m in METRICS.items() if m.percentile and name.startswith("lat_"))
 """(quantile, metric): p50 first."""
@@ -44,7 +45,7 @@ def _disorder(values: Mapping[str, float]) -> Iterator[Oddity]:
 
 
 def _mean(trial: Trial) -> Iterator[Oddity]:
-    bins, mean = latency(trial.seen.histograms), trial.metric("lat_mean")
+    bins, mean = Bins.of(reading(trial.seen).latency), trial.metric("lat_mean")
     if not bins or not mean:
         return
     most, least = max(bins) * (1 + 2 * BIN_ERROR) + 1, min(bins) * (1 - 2 * BIN_ERROR) - 1
@@ -99,7 +100,7 @@ class MissingPercentile(TrialCheck):
         for trial in trials(evidence):
             having.setdefault(trial.cell.key, set()).update(name for _, name in _RISING if trial.metric(name))
         for trial in trials(evidence):
-            if latency(trial.seen.histograms):
+            if reading(trial.seen).latency:
                 continue
             if gone := {name for name in having[trial.cell.key] if trial.metric(name) is None}:
                 lacking.setdefault(trial.seen.lane, {}).setdefault(trial.cell.key, set()).update(gone)

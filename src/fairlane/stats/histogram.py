@@ -120,7 +120,7 @@ def merge(histograms: Iterable[Histogram]) -> Bins:
 
 def latency(histograms: Mapping[str, Histogram]) -> Bins:
     """The ``lat`` bins (submission to completion) of all directions of an ``Observation``'s histograms, merged."""
-    return merge(bins for name, bins in histograms.items() if name.rpartition(".")[2] == "lat")
+    return merge(histograms[name] for name in histograms if name.rpartition(".")[2] == "lat")
 
 
 def count(histogram: Histogram) -> int:

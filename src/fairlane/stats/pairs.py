@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fairlane.metrics import METRICS
@@ -153,22 +153,32 @@ def shelve(
     """Read every observation once: cell key -> lane -> block -> reading, with the figures of ``metrics`` only."""
     shelves: dict[str, dict[str, dict[int, Reading]]] = {}
     for seen in observations:
-        shelves.setdefault(seen.cell, {}).setdefault(seen.lane, {})[seen.block] = _read(seen, metrics)
+        shelves.setdefault(seen.cell, {}).setdefault(seen.lane, {})[seen.block] = reading(seen, metrics)
     return shelves
 
 
-def _read(seen: Observation, metrics: Collection[str]) -> Reading:
-    """Those of ``metrics`` that this trial has a positive figure for.
+def reading(seen: Observation, metrics: Collection[str] = tuple(METRICS)) -> Reading:
+    """The trial with the figures of ``metrics``. It is read once and kept with the observation, which never changes:
+    checks, verdicts and curves ask for the same percentiles of the same thousands of trials."""
+    kept = seen.__dict__.get("_reading")
+    if not isinstance(kept, Reading):
+        kept = _read(seen)
+        seen.__dict__["_reading"] = kept  # as functools.cached_property does: frozen are only the fields
+    return replace(kept, figures={name: kept.figures[name] for name in metrics if name in kept.figures})
 
-    Where there are bins of ``lat``, percentiles come from them alone, whatever ``metrics`` says, and are there even
-    with too few I/Os beyond: whether they may be reported is a question to all blocks (``too_few_beyond``).
+
+def _read(seen: Observation) -> Reading:
+    """All metrics that this trial has a positive figure for.
+
+    Where there are bins of ``lat``, percentiles come from them alone, whatever the trial's metrics say, and are there
+    even with too few I/Os beyond: whether they may be reported is a question to all blocks (``too_few_beyond``).
     """
     if seen.failed:
         return Reading(seen.position, seen.failed, {}, {})
     lat = latency(seen.histograms)
     ios = count(lat)
     figures = {}
-    for name in metrics:
+    for name in METRICS:
         q = METRICS[name].percentile
         if q is not None and ios:
             value, step = float(percentile(lat, q)), max(BIN_ERROR, seen.steps.get(name, 0.0))  # bins may be wider

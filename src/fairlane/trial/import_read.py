@@ -3,25 +3,25 @@
 Where a trial belongs (lane, cell, block) depends on all the others, so its archive gets a number for a name first.
 """
 
-import gzip
 import hashlib
 import math
 import multiprocessing
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from fairlane import registry
 from fairlane.errors import FairlaneError
 from fairlane.formats import record
 from fairlane.formats.record import Record
-from fairlane.importers.base import Importer, Unreadable
+from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.trial import raw
 from fairlane.trial.files import storing
 from fairlane.trial.import_walk import Found
@@ -201,34 +201,35 @@ def _one(group: Group, job: Job) -> Outcome:
     """Recognises and reads one group. Raises RunFailed (disk full)."""
     names = tuple(file.name for file in group.files)
     try:
-        tool = group.tool or _recognised(group.files[0], job)
+        sources = [file.content for file in group.files]
+        tool = group.tool or _recognised(sources[0], job)
         if not tool:
             return Outcome(group.number, left_out=LeftOut(names, ""))
         plugin = job.tools[tool]
         if not group.tool and type(plugin).group is not Importer.group:
             return Outcome(group.number, claimed=replace(group, tool=tool))
-        return _read(group, tool, plugin, job)
+        return _read(group, sources, tool, job)
     except Unreadable as error:
         return Outcome(group.number, left_out=LeftOut(names, error.message, error.where or names[0]))
     except MemoryError:
         return Outcome(group.number, left_out=LeftOut(names, "needs more memory than there is", names[0]))
 
 
-def _recognised(file: Found, job: Job) -> str:
+def _recognised(file: Source, job: Job) -> str:
     if file.name in job.certain:
         return next(iter(job.tools))
-    head = file.source.head()
+    head = file.head()
     claiming = [name for name, plugin in job.tools.items() if plugin.claims(file.name, head)]
     if len(claiming) > 1:
         raise Unreadable(f"looks like {' and '.join(claiming)}: say which with --tool")
     return claiming[0] if claiming else ""
 
 
-def _read(group: Group, tool: str, plugin: Importer, job: Job) -> Outcome:
+def _read(group: Group, sources: Sequence[Source], tool: str, job: Job) -> Outcome:
     names = tuple(file.name for file in group.files)
     trials: list[Trial] = []
     try:
-        for number, trial in enumerate(plugin.read([file.source for file in group.files])):
+        for number, trial in enumerate(job.tools[tool].read(sources)):
             archive, sha256 = "", ""
             data = _checked(trial, names[0])
             if job.folder:
@@ -240,7 +241,7 @@ def _read(group: Group, tool: str, plugin: Importer, job: Job) -> Outcome:
             trials.append(Trial(tool, names, group.files[0].folder, _brief(trial), archive, sha256))
         if not trials:
             raise Unreadable("no trial in it")
-        originals = tuple(_original(file, tool, kept, job) for file, kept in zip(group.files, group.kept, strict=True))
+        originals = tuple(_original(file, tool, kept, job) for file, kept in zip(sources, group.kept, strict=True))
     except BaseException:
         for written in trials:
             if job.folder:
@@ -271,33 +272,26 @@ def _brief(trial: Record) -> Record:
     return replace(trial, figures=replace(trial.figures, histograms={}, context={}, steps={}))
 
 
-def _original(file: Found, tool: str, kept: str, job: Job) -> Original:
+def _original(file: Source, tool: str, kept: str, job: Job) -> Original:
     """Hashes the file, and keeps it compressed if asked for."""
-    keep = job.folder is not None and job.originals and bool(kept)
     digest, size = hashlib.sha256(), 0
-    with file.source.open() as content:
-        if not keep or job.folder is None:
-            size = _copy(content, digest.update)
-        else:
-            path = job.folder / kept
-            with storing(job.folder):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("xb") as out, gzip.GzipFile("", "wb", 1, out, mtime=0) as packed:
-
-                    def both(data: bytes) -> Any:
-                        digest.update(data)
-                        packed.write(data)
-
-                    size = _copy(content, both)
-    return Original(file.name, tool, digest.hexdigest(), size, kept if keep else "")
-
-
-def _copy(content: BinaryIO, write: Callable[[bytes], Any]) -> int:
-    size = 0
-    while data := content.read(2**20):
-        write(data)
-        size += len(data)
-    return size
+    folder = job.folder if job.originals else None
+    with ExitStack() as stack:
+        content = stack.enter_context(file.open())
+        out: BinaryIO | None = None
+        if folder:
+            stack.enter_context(storing(folder))
+            (folder / kept).parent.mkdir(parents=True, exist_ok=True)
+            out = stack.enter_context((folder / kept).open("xb"))
+        packer = zlib.compressobj(level=1, wbits=31)  # 31: a gzip file, without name and time
+        while data := content.read(2**20):
+            digest.update(data)
+            size += len(data)
+            if out:
+                out.write(packer.compress(data))
+        if out:
+            out.write(packer.flush())
+    return Original(file.name, tool, digest.hexdigest(), size, kept if folder else "")
 
 
 def tools(chosen: str, configured: Callable[[str], Importer]) -> dict[str, Importer]:

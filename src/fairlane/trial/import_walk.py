@@ -14,6 +14,8 @@ from typing import BinaryIO
 from fairlane.errors import FairlaneError
 from fairlane.importers.base import Source, Unreadable
 
+SMALL = 2**20
+"""Files up to so many bytes, unpacked, are read once and held in memory while they are worked on."""
 UNPACKED = 4 * 2**30
 """A compressed file may unpack to so many bytes."""
 
@@ -32,6 +34,13 @@ class Found:
     @property
     def source(self) -> Source:
         return Source(self.name, partial(_open, self.path, self.name))
+
+    @property
+    def content(self) -> Source:
+        """The same, but a small file is read here, once: it is looked at, read, hashed and kept. Raises Unreadable."""
+        with self.source.open() as file:
+            data = file.read(SMALL + 1)
+        return Source(self.name, partial(io.BytesIO, data)) if len(data) <= SMALL else self.source
 
 
 def walk(paths: Sequence[Path]) -> tuple[tuple[Found, ...], tuple[tuple[str, str], ...]]:

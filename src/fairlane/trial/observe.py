@@ -22,7 +22,7 @@ def observe(block: Block, lane: str, outputs: Mapping[str, bytes]) -> Observatio
     except Garbage as reason:
         return Observation(block.cell.key, block.index, lane, block.order.index(lane), failed=str(reason))
     metrics: dict[str, float] = dict(figures.metrics)
-    histograms: dict[str, Histogram] = dict(figures.histograms)
+    histograms: Mapping[str, Histogram] = figures.histograms  # as they are: they may be read only when asked for
     context: dict[str, Any] = dict(figures.context)
     steps: dict[str, float] = dict(figures.steps)
     for name, probe in registry.every("probes"):
@@ -31,7 +31,8 @@ def observe(block: Block, lane: str, outputs: Mapping[str, bytes]) -> Observatio
             continue
         seen = probe.observe(before.decode(errors="replace"), after.decode(errors="replace"), figures)
         metrics |= seen.metrics
-        histograms |= seen.histograms
+        if seen.histograms:
+            histograms = {**histograms, **seen.histograms}
         context |= seen.context
         steps |= seen.steps
     place = block.order.index(lane)

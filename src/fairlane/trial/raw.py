@@ -23,24 +23,44 @@ def pack(outputs: Mapping[str, bytes], level: int = 6) -> bytes:
 
     ``level``: gzip's; 1 takes a quarter of the time for a tenth more bytes.
     """
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name in sorted(outputs):
-            member = tarfile.TarInfo(name)
-            member.size = len(outputs[name])
-            member.mode = 0o644
-            archive.addfile(member, io.BytesIO(outputs[name]))
-    return gzip.compress(plain.getvalue(), compresslevel=level, mtime=0)
+    parts = []
+    for name in sorted(outputs):
+        member = tarfile.TarInfo(name)
+        member.size = len(outputs[name])
+        member.mode = 0o644
+        parts += [member.tobuf(tarfile.PAX_FORMAT), outputs[name], bytes(-member.size % tarfile.BLOCKSIZE)]
+    size = sum(map(len, parts)) + 2 * tarfile.BLOCKSIZE  # two empty blocks end an archive, whole records of 20 hold it
+    parts.append(bytes(2 * tarfile.BLOCKSIZE + -size % tarfile.RECORDSIZE))
+    return gzip.compress(b"".join(parts), compresslevel=level, mtime=0)
 
 
 def unpack(data: bytes) -> dict[str, bytes]:
     """The reverse of ``pack``. Raises Damaged."""
     try:
-        with tarfile.open(fileobj=io.BytesIO(gzip.decompress(data)), mode="r:") as archive:
+        plain = gzip.decompress(data)
+        found = _ordinary(plain)
+        if found is not None:
+            return found
+        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
             files = {m.name: archive.extractfile(m) for m in archive if m.isreg()}
             return {name: file.read() for name, file in files.items() if file}
     except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
         raise Damaged(f"the raw file cannot be unpacked: {error}") from None
+
+
+def _ordinary(plain: bytes) -> dict[str, bytes] | None:
+    """The files in an archive of ordinary files with short names: nearly all of ours, in half the time that a TarFile
+    takes to be made. None: something else is in it. Raises tarfile.TarError."""
+    files: dict[str, bytes] = {}
+    position = 0
+    while any(header := plain[position : position + tarfile.BLOCKSIZE]):
+        member = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+        end = position + tarfile.BLOCKSIZE + member.size
+        if member.type != tarfile.REGTYPE or member.size < 0 or end > len(plain):
+            return None
+        files[member.name] = plain[position + tarfile.BLOCKSIZE : end]
+        position = end + -end % tarfile.BLOCKSIZE
+    return files
 
 
 def store(folder: Path, trial: str, outputs: Mapping[str, bytes]) -> tuple[str, str]:
