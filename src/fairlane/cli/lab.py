@@ -33,11 +33,13 @@ fairlane lab build --force   # again, with today's package versions
 def build(force: bool, output: Format) -> None:
     """Build the lab image (about 20 s and 250 MB of downloads)."""
     import asyncio
+    from contextlib import ExitStack
 
     from fairlane.platforms.lab import image
 
-    built = asyncio.run(image.build(tell, force=force))
-    print_rows([_image_row(built.folder)], output)
+    with ExitStack() as held:
+        built = asyncio.run(image.build(tell, held, force=force))
+        print_rows([_image_row(built.folder)], output)
 
 
 @command.command(

@@ -1,5 +1,7 @@
 import asyncio
 import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -7,8 +9,9 @@ from fairlane.platforms.lab import image, qemu
 
 
 @pytest.fixture(scope="session")
-def lab_image() -> image.Image:
-    """The cached lab image, built once on a new machine."""
+def lab_image() -> Iterator[image.Image]:
+    """The cached lab image, built once on a new machine; nobody prunes it meanwhile."""
     if not shutil.which(qemu.BINARY):
         pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
-    return asyncio.run(image.build(print))
+    with ExitStack() as held:
+        yield asyncio.run(image.build(print, held))

@@ -143,15 +143,14 @@ def test_another_seed_gives_other_addresses_and_other_bytes() -> None:
 
 
 def test_a_state_built_anew_is_the_same_and_gives_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab_image: image.Image
 ) -> None:
     lab = opened()
     (cell,) = lab.study.cells()
     block = Block(cell, 0, ("nvme-tcp", "iscsi"), 5)
     first = run(lab, _script.block_script(block, 0.02))
-    built = asyncio.run(image.build(quiet))
     (tmp_path / "images").mkdir()
-    (tmp_path / "images" / built.key).symlink_to(built.folder)
+    (tmp_path / "images" / lab_image.key).symlink_to(lab_image.folder)
     monkeypatch.setenv("FAIRLANE_CACHE", str(tmp_path))
     again = opened()
     assert again.saved.folder.is_relative_to(tmp_path)

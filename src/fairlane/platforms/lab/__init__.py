@@ -4,14 +4,15 @@ import hashlib
 import shutil
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import IO, TYPE_CHECKING, Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes.base import Site, Step, Transport
 from fairlane.platforms import _script as script
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
-from fairlane.platforms.lab import cache, image, model, qemu, virtual
+from fairlane.platforms.lab import image, model, qemu, virtual
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.records import Block
 
@@ -32,7 +33,7 @@ class Lab(Platform):
         super().__init__(study)
         assert isinstance(study.platform, LabSpec)  # noqa: S101 - the registry pairs them
         self.spec: LabSpec = study.platform
-        self._held: IO[str] | None = None
+        self._held = ExitStack()
 
     def problems(self) -> list[FairlaneError]:
         found = []
@@ -103,9 +104,8 @@ class Lab(Platform):
         return script.setup_script(self._platform_steps(), self._lanes(), self.study, self._prepare())
 
     async def open(self, notify: Notify) -> Opened:
-        built = await image.build(notify)
-        self.saved = await virtual.state(built, self.spec, self.setup_script(), notify)
-        self._held = cache.use(self.saved.folder)
+        built = await image.build(notify, self._held)
+        self.saved = await virtual.state(built, self.spec, self.setup_script(), notify, self._held)
         described = {name.removesuffix(".tsv"): script.rows(text) for name, text in self.saved.described().items()}
         self._check(described)
         lanes = {
@@ -129,8 +129,7 @@ class Lab(Platform):
         )
 
     async def close(self) -> None:
-        if self._held:
-            self._held.close()
+        self._held.close()
 
     def _check(self, described: Mapping[str, Mapping[str, str]]) -> None:
         """What was read back must be what the study asked for."""

@@ -1,22 +1,26 @@
 """The cache of images and saved states: outside the tree, shared by processes, bounded.
 
 Each entry is a folder with a lock file beside it: held exclusively while the entry is made or removed, shared while a
-run uses it.
+run uses it. An entry comes and goes whole, by renaming: whatever is killed half-way leaves a folder with a name of its
+own, which the next user of the cache removes. The kernel frees a killed process's locks.
 """
 
 import asyncio
 import os
 import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from pathlib import Path
 from typing import IO
+from uuid import uuid4
 
 from fairlane.errors import FairlaneError
 
 _HALF_MADE = "build-"
+
+Hold = IO[str]
+"""An entry is held until this is closed, or the process ends."""
 
 
 def cache_dir() -> Path:
@@ -26,55 +30,100 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlane"
 
 
-def _lock_file(entry: Path) -> IO[str]:
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    return Path(f"{entry}.lock").open("w", encoding="utf-8")
+async def hold(
+    entry: Path, last: str, make: Callable[[Path], Awaitable[None]], *, keep: int, again: bool = False
+) -> Hold:
+    """Holds ``entry``, so that nobody removes it; it is made if it is missing, or ``again``.
 
-
-@asynccontextmanager
-async def locked(entry: Path) -> AsyncIterator[None]:
-    """Hold ``entry`` exclusively: two processes do not make the same thing. Waits so that Ctrl-C still works.
-
-    Only for an entry that is missing: one that is in use is held by its users until they end."""
-    with _lock_file(entry) as handle:
+    ``make`` gets an empty folder and writes the file ``last`` last: without it the entry counts as missing. ``keep``
+    entries of its kind stay, the most recently used. Who wants what another makes waits; waiting can be cancelled.
+    Raises FairlaneError if the cache cannot be written, and what ``make`` does.
+    """
+    with _explained(entry.parent):
         while True:
-            try:
-                flock(handle, LOCK_EX | LOCK_NB)
-                break
-            except BlockingIOError:
-                await asyncio.sleep(0.1)
-        yield
+            if not again:
+                held = await _locked(entry, LOCK_SH)
+                if (entry / last).exists():
+                    break
+                held.close()
+            with await _locked(entry, LOCK_EX):
+                if again or not (entry / last).exists():
+                    with making(entry) as scratch:
+                        await make(scratch)
+                    again = False
+            # Between the two locks another process may have pruned it: then it is made once more.
+        os.utime(entry)
+        prune(entry.parent.name, keep=keep)
+    return held
+
+
+def _lock(entry: Path, how: int) -> Hold | None:
+    """The lock on ``entry``, shared or exclusive; none if others hold it."""
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    path = Path(f"{entry}.lock")
+    while True:
+        handle = path.open("w", encoding="utf-8")
+        try:
+            flock(handle, how | LOCK_NB)
+        except BlockingIOError:
+            handle.close()
+            return None
+        # Who removes an entry removes its lock file: a lock on one that is gone keeps nobody out.
+        if _same(handle, path):
+            return handle
+        handle.close()
+
+
+def _same(handle: Hold, path: Path) -> bool:
+    """Whether ``path`` still names the open file."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(handle.fileno()), path.stat())
+    return False
+
+
+async def _locked(entry: Path, how: int) -> Hold:
+    """The lock on ``entry`` once nobody holds another that excludes it. Waits so that Ctrl-C still works."""
+    while not (handle := _lock(entry, how)):
+        await asyncio.sleep(0.1)
+    return handle
 
 
 @contextmanager
 def making(entry: Path) -> Iterator[Path]:
-    """A scratch folder that becomes ``entry`` if all goes well, and is gone otherwise. Call it under ``locked``."""
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=entry.parent, prefix=_HALF_MADE))
-    try:
-        with use(scratch) as handle:
+    """An empty folder that becomes ``entry`` if all goes well, and is gone otherwise. Call it with ``entry`` locked."""
+    scratch = entry.parent / f"{_HALF_MADE}{uuid4().hex}"
+    with _explained(entry.parent):
+        held = _lock(scratch, LOCK_EX)  # before there is a folder: an unlocked one would be taken for a dead one
+        try:
+            scratch.mkdir(mode=0o700)
             yield scratch
-            Path(handle.name).unlink()
-        shutil.rmtree(entry, ignore_errors=True)
-        scratch.rename(entry)
+            _sync(scratch)
+            _discard(entry)
+            scratch.rename(entry)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+            if held:
+                _unlock(held)
+
+
+def _sync(folder: Path) -> None:
+    """A name that outlives a power cut stands for contents that do."""
+    for path in folder.iterdir():
+        with path.open("rb") as handle:
+            os.fsync(handle.fileno())
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turns an OSError of the cache into a FairlaneError with the fix."""
+    try:
+        yield
     except OSError as error:
         raise FairlaneError(
             f"cannot write to the lab's cache: {error.strerror or error}",
-            where=str(entry.parent),
+            where=str(folder),
             hint="free some space there (`fairlane lab clean`), or set FAIRLANE_CACHE to a folder on another disk",
         ) from error
-    finally:
-        Path(f"{scratch}.lock").unlink(missing_ok=True)
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def use(entry: Path) -> IO[str]:
-    """Mark ``entry`` as in use until the returned file is closed, and as the most recently used."""
-    handle = _lock_file(entry)
-    flock(handle, LOCK_SH)
-    if entry.exists():
-        os.utime(entry)
-    return handle
 
 
 def entries(kind: str) -> list[Path]:
@@ -85,22 +134,45 @@ def entries(kind: str) -> list[Path]:
 
 def size(entry: Path) -> int:
     """Bytes on disk."""
-    return sum(p.stat().st_size for p in entry.rglob("*") if p.is_file())
+    total = 0
+    for path in entry.rglob("*"):
+        with suppress(FileNotFoundError):  # others make and remove entries meanwhile
+            total += path.stat().st_size
+    return total
 
 
 def remove(entry: Path) -> bool:
     """Remove ``entry`` unless somebody uses it."""
-    with _lock_file(entry) as handle:
-        try:
-            flock(handle, LOCK_EX | LOCK_NB)
-        except BlockingIOError:
-            return False
-        shutil.rmtree(entry, ignore_errors=True)
-        Path(handle.name).unlink(missing_ok=True)
+    if not (held := _lock(entry, LOCK_EX)):
+        return False
+    _discard(entry)
+    _unlock(held)
     return True
 
 
+def _discard(entry: Path) -> None:
+    """Removes a locked entry: first its name, so that no part of it is ever taken for the whole."""
+    dead = entry.parent / f"{_HALF_MADE}{uuid4().hex}"
+    with suppress(FileNotFoundError):
+        entry.rename(dead)
+    shutil.rmtree(dead, ignore_errors=True)
+
+
+def _unlock(held: Hold) -> None:
+    """Gives a lock up for good: nothing is left that it stands for."""
+    Path(held.name).unlink(missing_ok=True)
+    held.close()
+
+
 def prune(kind: str, *, keep: int) -> None:
-    """Remove all but the ``keep`` most recently used entries of ``kind``; what is in use stays."""
-    for entry in sorted(entries(kind), key=lambda p: p.stat().st_mtime, reverse=True)[keep:]:
+    """Remove what killed processes left, and all but the ``keep`` most recently used entries; what is in use stays."""
+
+    def used(entry: Path) -> float:
+        with suppress(FileNotFoundError):
+            return entry.stat().st_mtime
+        return 0.0  # gone meanwhile
+
+    whole = [p for p in entries(kind) if not p.name.startswith(_HALF_MADE)]
+    left = [p for p in entries(kind) if p.name.startswith(_HALF_MADE)]
+    for entry in left + sorted(whole, key=used, reverse=True)[keep:]:
         remove(entry)

@@ -9,6 +9,7 @@ manifest, and the hash of the finished image is part of every run's fingerprint.
 """
 
 import asyncio
+import errno
 import hashlib
 import io
 import json
@@ -20,6 +21,7 @@ import tarfile
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
@@ -29,7 +31,7 @@ from fairlane import registry
 from fairlane.errors import FairlaneError
 from fairlane.platforms.base import Notify
 from fairlane.platforms.lab import cpio, elf
-from fairlane.platforms.lab.cache import cache_dir, locked, making, prune
+from fairlane.platforms.lab.cache import cache_dir, hold
 
 SUITE = "bookworm"
 KERNEL_PACKAGE = "linux-image-6.12-cloud-amd64"
@@ -111,22 +113,22 @@ def cached_image() -> Image | None:
     return Image(folder, key) if (folder / "manifest.json").exists() else None
 
 
-async def build(notify: Notify, *, force: bool = False) -> Image:
-    """The image, built if it is not cached (about 20 s). Raises FairlaneError with what is missing and the fix."""
+async def build(notify: Notify, held: ExitStack, *, force: bool = False) -> Image:
+    """The image, built if it is not cached (about 20 s) and kept there until ``held`` is closed.
+
+    Raises FairlaneError with what is missing and the fix."""
     wanted = recipe()
     folder = cache_dir() / "images" / wanted.key
-    if (found := cached_image()) and not force:
-        return found
-    async with locked(folder):
-        if (found := cached_image()) and not force:
-            return found
-        with making(folder) as made, tempfile.TemporaryDirectory() as scratch:
-            root = Path(scratch) / "root.tar"
-            notify("downloading Debian packages for the lab image (once)")
-            await _mmdebstrap(wanted, root)
-            notify("composing the lab image")
-            await asyncio.to_thread(_compose, wanted, root, made)
-    prune("images", keep=_KEPT)
+
+    async def make(made: Path) -> None:
+        root = made / "root.tar"
+        notify("downloading Debian packages for the lab image (once)")
+        await _mmdebstrap(wanted, root)
+        notify("composing the lab image")
+        await asyncio.to_thread(_compose, wanted, root, made)
+        root.unlink()
+
+    held.enter_context(await hold(folder, "manifest.json", make, keep=_KEPT, again=force))
     return Image(folder, wanted.key)
 
 
@@ -134,6 +136,7 @@ async def _mmdebstrap(wanted: Recipe, root: Path) -> None:
     if not shutil.which("mmdebstrap"):
         raise FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
     command = [
+        "setpriv", "--pdeathsig", "TERM",  # ended, however we end, it removes what it has unpacked
         "mmdebstrap", "--quiet", "--variant=extract", "--format=tar", f"--include={','.join(wanted.packages)}",
         '--aptopt=Acquire::Languages "none"', "--aptopt=Acquire::Retries 5",
         '--extract-hook=ls "$1/var/cache/apt/archives" > "$1/packages.txt"',
@@ -144,10 +147,13 @@ async def _mmdebstrap(wanted: Recipe, root: Path) -> None:
         _, said = await done.communicate()
     finally:
         if done.returncode is None:
-            done.terminate()  # it cleans up after itself
+            done.terminate()
             await done.wait()
     if done.returncode:
         tail = "\n".join(said.decode(errors="replace").strip().splitlines()[-8:])
+        if os.strerror(errno.ENOSPC) in tail:
+            hint = "make room for 1 GB there and in the cache (`fairlane doctor` shows where), or set TMPDIR"
+            raise FairlaneError(f"mmdebstrap found no room:\n{tail}", where=tempfile.gettempdir(), hint=hint)
         raise FairlaneError(
             f"mmdebstrap failed ({done.returncode}):\n{tail}",
             hint="is a Debian mirror reachable, and debian-archive-keyring installed? `fairlane doctor` looks",

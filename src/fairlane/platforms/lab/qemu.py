@@ -23,6 +23,9 @@ BINARY = "qemu-system-x86_64"
 JOB_BYTES = 64 * 1024
 """Size of the job in fw_cfg: fixed, because the guest learns it before the state is saved."""
 
+_WITH_US = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ $PPID = "$0" ] && exec "$@"')
+"""Runs a program that is killed when we end; also if we, the pid that follows, ended before that was asked for."""
+
 _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr norandmaps"
 
 
@@ -75,7 +78,7 @@ class Qemu:
         ours, theirs = socket.socketpair()
         # Names relative to the scratch folder and an inherited socket: no path can be too long or hold a comma.
         command = [
-            "setpriv", "--pdeathsig", "KILL", *self.machine, "-serial", "file:console", "-serial", "file:results",
+            *_WITH_US, str(os.getpid()), *self.machine, "-serial", "file:console", "-serial", "file:results",
             "-fw_cfg", "name=opt/lab/job,file=job", "-chardev", f"socket,id=qmp,fd={theirs.fileno()}",
             "-mon", "chardev=qmp,mode=control", "-S",
         ]  # fmt: skip

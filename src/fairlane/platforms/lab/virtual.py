@@ -13,6 +13,7 @@ import json
 import shlex
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from fairlane.errors import RunFailed
 from fairlane.platforms.base import Guest, Notify
 from fairlane.platforms.lab import frames, image, qemu
-from fairlane.platforms.lab.cache import cache_dir, locked, making, prune
+from fairlane.platforms.lab.cache import cache_dir, hold
 from fairlane.platforms.lab.spec import LabSpec
 
 _SETUP_TIMEOUT = 600.0
@@ -56,20 +57,19 @@ class State:
         return loaded
 
 
-async def state(built: image.Image, spec: LabSpec, setup: str, notify: Notify) -> State:
-    """The saved state for this set-up, from the cache or made now (some 15 s). Raises RunFailed."""
-    version = qemu.version()
-    key = state_key(built, spec, setup, version)
+async def state(built: image.Image, spec: LabSpec, setup: str, notify: Notify, held: ExitStack) -> State:
+    """The saved state for this set-up, made now (some 15 s) if it is not cached, and held until ``held`` is closed.
+
+    Raises RunFailed, and FairlaneError if the cache cannot be written."""
+    key = state_key(built, spec, setup, qemu.version())
     folder = cache_dir() / "states" / key
+
+    async def make(scratch: Path) -> None:
+        notify("booting the lab VM and building the lanes (once)")
+        await _make(scratch, built, spec, setup)
+
+    held.enter_context(await hold(folder, "described.json", make, keep=_KEPT))
     machine = tuple(qemu.virtual_clock(built, folder / "initrd", memory=spec.memory, preempt=spec.preempt))
-    described = folder / "described.json"
-    if not described.exists():
-        async with locked(folder):
-            if not described.exists():
-                notify("booting the lab VM and building the lanes (once)")
-                with making(folder) as scratch:
-                    await _make(scratch, built, spec, setup)
-    prune("states", keep=_KEPT)
     return State(folder, key, machine)
 
 
