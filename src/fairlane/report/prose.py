@@ -158,7 +158,16 @@ def _blocks(evidence: Evidence, cells: int, each: str) -> str:
     )
 
 
+_APART = (
+    "The unit is the trial. The lanes' trials are independent samples: the effect is the difference of their mean "
+    "logarithms, its interval Welch's t, turned back into a percentage. With fewer than two trials of either lane "
+    "there is no interval, and so no claim."
+)
+
+
 def _stopping(design: Design) -> str:
+    if not design.paired:
+        return "Verdicts are drawn once, from all trials."
     if len(design.looks) == 1:
         return f"The number of blocks was fixed beforehand: {design.looks[0]}."
     if design.stop:
@@ -180,7 +189,9 @@ def method(evidence: Evidence) -> tuple[str, ...]:
     if not evidence.study.platform.measured_here:
         return _method_elsewhere(evidence)
     return (
-        "The unit is the block: every lane once, in balanced random order. The effect is the paired log-ratio "
+        _APART
+        if not design.paired
+        else "The unit is the block: every lane once, in balanced random order. The effect is the paired log-ratio "
         f"ln(lane) {MINUS} ln(baseline) within each block; its interval is Student's t over blocks, "
         "turned back into a percentage.",
         _stopping(design),
@@ -199,18 +210,13 @@ def method(evidence: Evidence) -> tuple[str, ...]:
 def _method_elsewhere(evidence: Evidence) -> tuple[str, ...]:
     """Of results that Fairlane read and did not measure: it says nothing of orders, addresses and seeds."""
     alpha = share(evidence.study.design.alpha)
-    unit = (
-        f"The unit is the block. The effect is the paired log-ratio ln(lane) {MINUS} ln(baseline) within each block; "
-        "its interval is Student's t over blocks, turned back into a percentage."
-        if evidence.study.design.paired
-        else "The unit is the trial. The lanes' trials are independent samples: the effect is the difference of their "
-        "mean logarithms, its interval Welch's t, turned back into a percentage. With fewer than two trials of either "
-        "lane there is no interval, and so no claim."
-    )
     return (
         "The figures were measured by others, and read from what their tools or pages say; how they were measured is "
         "known as far as the conditions of the lanes tell.",
-        unit,
+        _APART
+        if not evidence.study.design.paired
+        else f"The unit is the block. The effect is the paired log-ratio ln(lane) {MINUS} ln(baseline) within each "
+        "block; its interval is Student's t over blocks, turned back into a percentage.",
         f"One metric per workload is primary; errors over all primaries are held at {alpha} (Holm). All other metrics "
         "are exploratory (adjusted by Benjamini-Hochberg): hints, never headlined.",
         "The margin is the smallest difference that matters. A tie is proven against it by two one-sided tests, each "
