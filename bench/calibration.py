@@ -27,6 +27,7 @@ from fairlane.stats.anytime import half_width, mixture
 from fairlane.stats.contests import Stage
 from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.judge import judge, open_cells, word
+from fairlane.stats.looks import CALM
 from fairlane.stats.samples import Samples
 from fairlane.stats.winners import winners
 from fairlane.study.load import parse_study
@@ -156,8 +157,8 @@ def stopped(logs: Floats) -> Stage:
 def narrow(logs: Floats) -> Stage:
     """The first of 10, 11, ... 40 blocks at which the interval is within +-2 %, as a study with ``stop`` ends."""
     for n in range(LEAST, MOST + 1):
-        stage = Stage(Effect(tuple(logs[:n].tolist())), (n,), (n,))
-        if n == MOST or stage.effect.half_width(ALPHA) <= math.log1p(WIDTH):
+        stage = Stage(Effect(tuple(logs[:n].tolist())), (n,), (n,), CALM)
+        if n == MOST or stage.effect.half_width(stage.level(ALPHA)) <= math.log1p(WIDTH):
             return stage
     raise AssertionError("unreachable: the last number of blocks ends it")
 

@@ -7,7 +7,8 @@ At which look a cell is judged:
 * Judged is the last look that a cell reached, from the blocks *below that look's number* only. What came after waits
   for the next look: whoever prints the verdicts of a running study between two looks sees the same each time.
 * Failed trials take blocks away, not looks: the boundary of the look is solved for the blocks that count.
-* Where a study stops on width, every number of blocks from its least on is a look, and none costs anything.
+* Where a study stops on width, every number of blocks from its least on is a look. None spends anything, but a cell
+  tends to end when its spread happens to look small: its intervals are drawn at ``CALM`` times their error rate.
 * Lanes that ran at different times are looked at once, when all their trials are there.
 """
 
@@ -20,7 +21,7 @@ from fairlane.metrics import METRICS
 from fairlane.records import Cell, Finding, Observation
 from fairlane.stats.effects import Estimate
 from fairlane.stats.holm import benjamini_hochberg, holm
-from fairlane.stats.looks import level
+from fairlane.stats.looks import CALM, level
 from fairlane.stats.pairs import Pair, Reading, Seen, Shelf, apart, pair, shelve, too_few_beyond, upto
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ class Stage:
     plan: tuple[int, ...]
     usable: tuple[int, ...]
     """Blocks that count at each look so far, this one last."""
+    share: float = 1.0
+    """Of the error rate that is used."""
 
     def level(self, alpha: float) -> float:
         """Nominal level at this look for the overall error rate ``alpha``."""
-        return level(self.plan, self.usable, alpha)
+        return level(self.plan, self.usable, self.share * alpha)
 
     def interval(self, alpha: float) -> tuple[float, float]:
         return self.effect.interval(self.level(alpha))
@@ -94,7 +97,7 @@ class Contest:
         if not isinstance(self.seen, Pair):
             return _once(self.seen)
         if not self.spends:
-            return _once(self.seen.below(self.plan[looks - 1]))
+            return _once(self.seen.below(self.plan[looks - 1]), CALM)
         while looks > 1 and self._usable[looks - 1] == self._usable[looks - 2]:
             looks -= 1
         if self._usable[looks - 1] < 2:
@@ -108,9 +111,9 @@ class Contest:
         return self.stage(max(1, self.reached) - 1)
 
 
-def _once(seen: Seen) -> Stage | None:
+def _once(seen: Seen, share: float = 1.0) -> Stage | None:
     """As after a fixed number of blocks: the only look."""
-    return Stage(seen.effect, (seen.n,), (seen.n,)) if seen.n >= 2 else None
+    return Stage(seen.effect, (seen.n,), (seen.n,), share) if seen.n >= 2 else None
 
 
 def contest(

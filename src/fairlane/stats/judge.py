@@ -70,7 +70,7 @@ def _too_wide(claims: Claims) -> frozenset[str]:
         stage = contest.final
         few = stage is None or stage.effect.n < stop.least
         helps = stage is None or stage.effect.resolution < asked
-        wide = few or (stage is not None and stage.effect.half_width(share) > asked)
+        wide = few or (stage is not None and stage.effect.half_width(stage.level(share)) > asked)
         if contest.reached < len(plan) and not contest.refused:
             still[contest.cell.key] = still.get(contest.cell.key, False) or (wide and helps)
     return frozenset(key for key, wide in still.items() if wide)

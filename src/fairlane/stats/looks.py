@@ -33,6 +33,13 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
+CALM = 0.75
+"""Share of the error rate at which intervals are drawn, and stopped on, where a study stops on width. A cell tends to
+end when its spread happens to look small (Anscombe, Proc. Camb. Phil. Soc. 48, 1952, on this rule): with the whole rate
+the lowest coverage of a 95 % interval over spreads from 1 to 8 % was 93.5 %, with this share it is 94.8, for some 8 %
+more blocks (seeded simulation, tests/stats/test_width.py)."""
+
+
 def nominal_levels(plan: Sequence[int], alpha: float) -> tuple[float, ...]:
     """Two-sided nominal level at each look of ``plan`` (rising numbers of blocks); ``alpha`` (0..1) over all."""
     return _plan(tuple(plan), alpha)[0]
@@ -53,10 +60,12 @@ def level(plan: Sequence[int], usable: Sequence[int], alpha: float) -> float:
 def nominal(design: "Design", usable: Sequence[int], alpha: float) -> float:
     """Two-sided nominal level of an interval under a study's stopping rule; ``usable`` as for ``level``.
 
-    Stopping on width asks how wide the interval is and never where it lies, and pays for no look: see docs/verdict.md.
-    Lanes that ran at different times are looked at once.
+    Stopping on width asks how wide the interval is and never where it lies: no look costs anything, but all together
+    cost ``CALM``. Lanes that ran at different times are looked at once.
     """
-    return alpha if design.stop or not design.paired else level(design.looks, usable, alpha)
+    if not design.paired:
+        return alpha
+    return CALM * alpha if design.stop else level(design.looks, usable, alpha)
 
 
 class _Path:
