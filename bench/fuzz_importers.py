@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -25,8 +26,11 @@ sys.path.insert(0, str(ROOT))
 
 LONGEST = 1 << 16
 """Bytes of an input."""
-MEMORY_MB = 700
-"""Python, numpy, the instrumentation and one small file stay below it."""
+INPUT_MB = 200
+"""Memory that one input may take."""
+SLICE = 40
+"""Seconds that a process lasts: atheris' instrumentation leaks, up to 0.2 MB per input. The corpus goes on."""
+PROCESS_MB = 4096
 SLOWEST = 10
 """Seconds for one input."""
 
@@ -59,8 +63,11 @@ def one_input(tool: str, data: bytes) -> None:
     files, name = places[(data[0] if data else 0) % len(places)]
     content = data[1:]
     plugin = importers()[tool]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     plugin.claims(name, content)
     judged(plugin, {**files, name: content})
+    taken = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
+    assert taken < INPUT_MB, f"one input took {taken} MiB"
 
 
 def fuzz(tool: str, seconds: int, keep: Path, corpus: Path) -> None:
@@ -72,10 +79,11 @@ def fuzz(tool: str, seconds: int, keep: Path, corpus: Path) -> None:
         from tests.importers.importer_oracle import importers  # noqa: PLC0415
 
         importers()
-    for number, (files, name) in enumerate(chosen(tool)):
-        (corpus / f"{number}").write_bytes(bytes([number]) + files[name][: LONGEST - 1])
+    if not any(corpus.iterdir()):
+        for number, (files, name) in enumerate(chosen(tool)):
+            (corpus / f"{number}").write_bytes(bytes([number]) + files[name][: LONGEST - 1])
     flags = [
-        f"-max_total_time={seconds}", f"-max_len={LONGEST}", f"-rss_limit_mb={MEMORY_MB}", f"-timeout={SLOWEST}",
+        f"-max_total_time={seconds}", f"-max_len={LONGEST}", f"-rss_limit_mb={PROCESS_MB}", f"-timeout={SLOWEST}",
         "-print_final_stats=1", f"-artifact_prefix={keep}/{tool}-", str(corpus),
     ]  # fmt: skip
     atheris.Setup([sys.argv[0], *flags], lambda data: one_input(tool, data))
@@ -83,23 +91,26 @@ def fuzz(tool: str, seconds: int, keep: Path, corpus: Path) -> None:
 
 
 def run(tool: str, seconds: int, keep: Path) -> Result:
-    """Starts the process, waits for it, and reads what libFuzzer says at the end."""
+    """Starts the processes, one after the other, and reads what libFuzzer says at their ends."""
+    executions, coverage = 0, "?"
     with tempfile.TemporaryDirectory() as corpus:
-        command = [sys.executable, __file__, "--corpus", corpus, "--seconds", str(seconds), "--keep", str(keep), tool]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    executions = re.search(r"number_of_executed_units:\s*(\d+)", done.stderr)
-    coverage = re.findall(r"cov: (\d+)", done.stderr)
-    broken = ""
-    if done.returncode or not executions:
-        told = re.findall(r"(?:Uncaught Python exception.*|ERROR: libFuzzer.*|^\w*Error.*)", done.stderr, re.MULTILINE)
-        broken = "; ".join(told[:3]) or done.stderr[-300:]
-    return Result(
-        tool,
-        int(executions[1]) if executions else 0,
-        seconds,
-        coverage[-1] if coverage else "?",
-        " ".join(broken.split()),
-    )
+        for left in range(seconds, 0, -SLICE):
+            command = [sys.executable, __file__, "--corpus", corpus, "--seconds", str(min(SLICE, left))]
+            done = subprocess.run(
+                [*command, "--keep", str(keep), tool], capture_output=True, text=True, errors="replace", check=False
+            )
+            units = re.search(r"number_of_executed_units:\s*(\d+)", done.stderr)
+            executions += int(units[1]) if units else 0
+            coverage = (re.findall(r"cov: (\d+)", done.stderr) or [coverage])[-1]
+            if done.returncode or not units:
+                return Result(tool, executions, seconds, coverage, _told(done.stderr))
+    return Result(tool, executions, seconds, coverage, "")
+
+
+def _told(stderr: str) -> str:
+    """What broke, in a line."""
+    lines = re.findall(r"(?:Uncaught Python exception.*|ERROR: libFuzzer.*|^\w*Error.*)", stderr, re.MULTILINE)
+    return " ".join(("; ".join(lines[:3]) or stderr[-300:]).split())
 
 
 def main() -> int:

@@ -58,6 +58,13 @@ def test_nobody_claims_what_is_no_result(name, head):
     assert [t for t, plugin in importers().items() if not plugin.explicit and plugin.claims(name, head)] == []
 
 
+@pytest.mark.parametrize("number", ["1e-320", "0.00000000001", "1e400", "-1", "NaN"])
+def test_denormal_and_other_figures_that_cannot_be(number):
+    """Their reciprocal, the step of a figure, would be infinite."""
+    text = folder("elbencho", "results.csv")["elbencho/results.csv"].replace(b",200000,", f",{number},".encode())
+    assert "results.csv:4: expected IOPS [last]" in reason("elbencho", "results.csv", text)
+
+
 # --- kube-burner
 
 

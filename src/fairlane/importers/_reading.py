@@ -18,6 +18,8 @@ LARGEST_TREE = 64 * 2**20
 """A JSON or XML file may have so many bytes: as objects it takes several times that."""
 LARGEST_FIGURE = 1e18
 """No count, size or time reaches it; beyond lies garbage (and float overflow)."""
+SMALLEST_FIGURE = 1e-9
+"""No figure but 0 is below it: its reciprocal would overflow where the figure itself does not."""
 POINTS = 100_000
 """Points of a series; of more than that (a day in seconds) none is kept."""
 
@@ -50,7 +52,7 @@ def number(text: str, where: str, what: str) -> float:
     """A finite, not negative decimal, thousands separated by commas or not."""
     plain = text.strip().replace(",", "")
     value = float(plain) if _NUMBER.fullmatch(plain) else math.inf
-    if not value <= LARGEST_FIGURE:
+    if value and not SMALLEST_FIGURE <= value <= LARGEST_FIGURE:
         raise Unreadable(f"expected {what}, found {shown(text, 40)!r}", where=where)
     return value
 
@@ -92,7 +94,8 @@ def figure(parent: Mapping[str, Any], key: str, where: str) -> float | None:
         return None
     if isinstance(value, str):
         return number(value, where, f"a number as {key}")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_FIGURE:
+    told = isinstance(value, int | float) and not isinstance(value, bool)
+    if not told or (value and not SMALLEST_FIGURE <= value <= LARGEST_FIGURE):
         raise Unreadable(f"{key}: expected a number, not negative, found {shown(value, 40)!r}", where=where)
     return float(value)
 

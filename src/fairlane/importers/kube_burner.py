@@ -152,7 +152,9 @@ def _times(job: _Job, key: str) -> list[float]:
     found = []
     for machine in job.machines:
         value = machine.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= reading.LARGEST_FIGURE:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return []
+        if not reading.SMALLEST_FIGURE <= value <= reading.LARGEST_FIGURE:
             return []
         found.append(value * MS)
     return found
