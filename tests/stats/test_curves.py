@@ -191,6 +191,19 @@ def test_a_failed_rung_takes_its_round_away_and_one_round_is_no_spread() -> None
     assert one(capacities(study(blocks="2"), single)).verdict == "inconclusive"
 
 
+def test_lanes_that_ran_at_different_times_are_two_samples() -> None:
+    """Four trials of one lane and seven of the other, whatever their numbers: Welch, not pairs."""
+    asked = study()
+    apart = asked.model_copy(update={"design": asked.design.model_copy(update={"paired": False})})
+    seen = [o for o in observed(asked, {"a": 1.0, "b": 1.3}, blocks=7) if o.lane == "a" or o.block >= 3]
+    found = one(capacities(apart, seen))
+    assert (found.verdict, found.blocks) == ("faster", 4)
+    assert found.ratio == pytest.approx(capacity_of(1.3, 200_000) / capacity_of(1.0, 200_000), rel=0.03)
+    single = one(capacities(apart, [o for o in seen if o.block == 3]))
+    assert (single.verdict, single.low, single.blocks) == ("no-spread", None, 1)
+    assert single.lane_value.exact
+
+
 def test_false_verdicts_of_equal_lanes_are_rare() -> None:
     """Nominal 5 %; 300 studies: 5 % is 15, and 27 is beyond 99.8 % of the binomial."""
     asked = study(depths="[1, 4, 16]")

@@ -20,6 +20,7 @@ from fairlane.stats.capacity import (
     Shelves,
     at_equal_terms,
     capacities,
+    climbs,
     objectives,
     rounds,
 )
@@ -92,11 +93,11 @@ def views(
         for metric in dict.fromkeys(goal.metric for goal in goals) or [_told(shelves, ladder, study.baseline, counted)]:
             curves = []
             for index, lane in enumerate([study.baseline, *(lane for lane in study.lanes if lane != study.baseline)]):
-                climbs = [p for b in counted if (p := climb(ladder, shelves, lane, b, metric))]
-                if climbs:
+                seen = list(climbs(study, shelves, ladder, lane, metric).values())
+                if seen:
                     rungs = tuple(
                         Rung(at[0].load, _mean([p.throughput for p in at]), _mean([p.latency for p in at]))
-                        for at in zip(*climbs, strict=True)
+                        for at in zip(*seen, strict=True)
                     )
                     curves.append(Curve(label[lane], index, rungs, "" if ladder.open_loop else _law(rungs)))
             if curves:

@@ -18,12 +18,13 @@ from scipy.optimize import isotonic_regression
 
 from fairlane.metrics import METRICS
 from fairlane.records import Observation, Word
-from fairlane.stats.effects import Effect
+from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.histogram import BIN_ERROR
 from fairlane.stats.judge import word
 from fairlane.stats.ladders import Ladder, Point, climb, ladders
 from fairlane.stats.looks import nominal
 from fairlane.stats.pairs import Shelf, shelve
+from fairlane.stats.samples import Samples
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -163,9 +164,7 @@ def at_equal_terms(
     kinds: tuple[Kind, ...] = ("throughput", "latency")
     found = []
     for ladder in ladders(study):
-        base = [
-            p for b in rounds(study, shelves, ladder)[0] if (p := climb(ladder, shelves, study.baseline, b, latency))
-        ]
+        base = list(climbs(study, shelves, ladder, study.baseline, latency).values())
         for i in range(len(ladder.cells) if base else 0):
             for kind in kinds:
                 here = [p[i].latency if kind == "throughput" else p[i].throughput for p in base]
@@ -179,47 +178,73 @@ def at_equal_terms(
 
 
 def rounds(study: "Study", shelves: Shelves, ladder: Ladder) -> tuple[range, int]:
-    """The rounds that count, and how many looks they are: up to the last look that all rungs of all lanes reached."""
-    done = min(
+    """The rounds that count, and how many looks they are: up to the last look that all rungs of all lanes reached.
+
+    Lanes that ran at different times have no rounds in common: all trials count, once.
+    """
+    ends = [
         1 + max(shelves.get(cell.key, {}).get(lane, {}), default=-1) for cell in ladder.cells for lane in study.lanes
-    )
-    looks = sum(n <= done for n in study.design.looks)
+    ]
+    if not study.design.paired:
+        return range(max(ends)), 1
+    looks = sum(n <= min(ends) for n in study.design.looks)
     return range(study.design.looks[looks - 1] if looks else 0), looks
 
 
+def climbs(study: "Study", shelves: Shelves, ladder: Ladder, lane: str, latency: str) -> dict[int, tuple[Point, ...]]:
+    """What ``lane`` did in each round that counts and in which it has every rung: round -> its points."""
+    found = {b: climb(ladder, shelves, lane, b, latency) for b in rounds(study, shelves, ladder)[0]}
+    return {b: points for b, points in found.items() if points}
+
+
 def _compare(study: "Study", shelves: Shelves, question: Question, lane: str, rate: float) -> Capacity:
-    """One lane against the baseline, paired by round; ``rate``: error rate of the interval over all looks."""
-    counted, looks = rounds(study, shelves, question.ladder)
-    find = throughput_at if question.kind == "throughput" else latency_at
-    pairs = []
-    for block in counted:
-        mine, other = (climb(question.ladder, shelves, name, block, question.metric) for name in (lane, study.baseline))
-        if mine and other:
-            pairs.append((find(mine, question.at), find(other, question.at)))
+    """One lane against the baseline; ``rate``: error rate of the interval over all looks."""
+    design, find = study.design, throughput_at if question.kind == "throughput" else latency_at
+    ours, theirs = (
+        {
+            b: find(points, question.at)
+            for b, points in climbs(study, shelves, question.ladder, name, question.metric).items()
+        }
+        for name in (lane, study.baseline)
+    )
+    if design.paired:
+        ours, theirs = {b: ours[b] for b in ours if b in theirs}, {b: theirs[b] for b in theirs if b in ours}
+    blocks = min(len(ours), len(theirs))
     measured = METRICS["iops" if question.kind == "throughput" else question.metric]
-    margin = study.design.margins.get(measured.name, measured.margin)
+    margin = design.margins.get(measured.name, measured.margin)
     # a latency from a histogram is known to half a bin, and so is what is read off at it
     step = 2 * BIN_ERROR if METRICS[question.metric].percentile is not None else 0.0
-    seen = _Seen("inconclusive")
+    seen = _Seen("no-spread" if blocks else "inconclusive")
     notes = []
-    if len(pairs) < 2:
-        seen = _Seen("no-spread" if pairs else "inconclusive")
+    if blocks < 2:
         notes.append("fewer than 2 rounds have every rung: no interval")
     else:
-        design, reached = study.design, study.design.looks[:looks]
+        reached = design.looks[: rounds(study, shelves, question.ladder)[1]]
         levels = nominal(design, reached, rate), nominal(design, reached, 2 * design.alpha)
-        least = [_log(a.low) - _log(b.high) for a, b in pairs]
-        most = [_log(a.high) - _log(b.low) for a, b in pairs]
+        mine, other = list(ours.values()), list(theirs.values())
+        least = _estimate([b.low for b in mine], [b.high for b in other], step, paired=design.paired)
+        most = _estimate([b.high for b in mine], [b.low for b in other], step, paired=design.paired)
+        exact = all(b.exact for b in (*mine, *other))
         better = 1 if question.kind == "throughput" else -1
-        seen = _judge(least, most, step, levels=levels, margin=margin, better=better)
-    ours, theirs = (_mean([pair[side] for pair in pairs]) if pairs else Bounds(0.0, INF) for side in (0, 1))
-    for name, value in ((lane, ours), (study.baseline, theirs)):
-        if pairs and not value.exact:
+        seen = _judge(least, most, levels, exact=exact, margin=margin, better=better)
+    values = [_mean(list(part.values())) if part else Bounds(0.0, INF) for part in (ours, theirs)]
+    for name, value in zip((lane, study.baseline), values, strict=True):
+        if blocks and not value.exact:
             notes.append(_censored(name, question.kind, value))
     return Capacity(
-        question, lane, study.baseline, ours, theirs, seen.verdict, seen.ratio, seen.low, seen.high, margin, rate,
-        len(pairs), tuple(notes),
+        question, lane, study.baseline, values[0], values[1], seen.verdict, seen.ratio, seen.low, seen.high, margin,
+        rate, blocks, tuple(notes),
     )  # fmt: skip
+
+
+def _estimate(ours: Sequence[float], theirs: Sequence[float], step: float, *, paired: bool) -> Estimate | None:
+    """Of the log-ratio; None where a censored end says nothing."""
+    mine, other = tuple(map(_log, ours)), tuple(map(_log, theirs))
+    if not all(map(math.isfinite, (*mine, *other))):
+        return None
+    if paired:
+        return Effect(tuple(a - b for a, b in zip(mine, other, strict=True)), step)
+    return Samples(mine, other, step)
 
 
 @dataclass(frozen=True)
@@ -231,30 +256,27 @@ class _Seen:
 
 
 def _judge(
-    least: Sequence[float],
-    most: Sequence[float],
-    step: float,
-    *,
+    least: Estimate | None,
+    most: Estimate | None,
     levels: tuple[float, float],
+    *,
+    exact: bool,
     margin: float,
     better: int,
 ) -> _Seen:
-    """``least`` and ``most``: what each block's log-ratio lies within; infinite where a censored end says nothing.
+    """``least`` and ``most``: of the ends that every log-ratio lies within; the same where all are ``exact``.
 
     ``levels``: of the interval, and of the tie test's. Claimed is only what holds for every value within the bounds.
     """
-    floor = Effect(tuple(least), step) if all(map(math.isfinite, least)) else None
-    roof = Effect(tuple(most), step) if all(map(math.isfinite, most)) else None
     outer, inner = (
-        (floor.interval(rate)[0] if floor else -INF, roof.interval(rate)[1] if roof else INF) for rate in levels
+        (least.interval(rate)[0] if least else -INF, most.interval(rate)[1] if most else INF) for rate in levels
     )
-    exact = list(least) == list(most)
-    centre = floor.mean if floor and exact else 1.0 if outer[0] > 0 else -1.0
+    centre = least.mean if least and exact else 1.0 if outer[0] > 0 else -1.0
     return _Seen(
         word(centre, outer, inner, margin, better),
-        math.exp(floor.mean) if floor and exact else None,
-        math.exp(outer[0]) if floor else None,
-        math.exp(outer[1]) if roof else None,
+        math.exp(least.mean) if least and exact else None,
+        math.exp(outer[0]) if least else None,
+        math.exp(outer[1]) if most else None,
     )
 
 
