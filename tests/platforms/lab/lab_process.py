@@ -1,4 +1,4 @@
-"""``fairlane`` as a process of its own, and every process that comes from it."""
+"""``fairlane`` as a process of its own, every process that comes from it, and what its runs must be."""
 
 import os
 import signal
@@ -12,6 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from lab_study import TRIALS
+
+from fairlane.errors import Exit
 from fairlane.platforms.lab import qemu
 from fairlane.trial import journal
 
@@ -99,3 +102,31 @@ def trials(folder: Path) -> dict[tuple[str, int, str], str]:
     """(cell, block, lane) -> SHA-256 of the raw file, as journaled."""
     events = journal.read(folder) if folder.exists() else ()
     return {(e["cell"], e["block"], e["lane"]): e["sha256"] for e in events if e["type"] == "trial"}
+
+
+def carried_out(*args: str, code: int = Exit.OK, env: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """stdout and stderr of a command line that ends as expected and leaves nothing running."""
+    with Fairlane(*args, env=env) as fairlane:
+        got, out, err = fairlane.end()
+    assert got == code, err
+    return out, err
+
+
+def same(one: Path, other: Path) -> None:
+    """Equal results, byte for byte; raw files too."""
+    for name in ("observations.jsonl", "verdicts.json", "schedule.jsonl", "study.yaml"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    files = [{p.name: p.read_bytes() for p in (run / "raw").iterdir()} for run in (one, other)]
+    assert files[0] == files[1]
+
+
+def finishes(run: Path, undisturbed: Path, *, env: Mapping[str, str] | None = None) -> None:
+    """``--resume`` brings ``run`` to the undisturbed end. Every trial is journaled once, what was done before stayed,
+    and what was repeated was equal."""
+    kept = trials(run)
+    carried_out("run", "--resume", str(run), env=env)
+    events = journal.read(run)
+    assert sum(e["type"] == "trial" for e in events) == len(trials(run)) == TRIALS
+    assert kept.items() <= trials(run).items()
+    assert not [e for e in events if e["type"] == "mismatch" or e.get("changed")]
+    same(run, undisturbed)

@@ -25,16 +25,16 @@ def study_of(text: str) -> Study:
     return parse_study(text, "test.yaml")
 
 
-THREE_LANES = """\
-name: three
+TINY = """\
+name: tiny
 platform: {kind: lab, settle: 20ms}
 baseline: iscsi
 lanes:
-  local: {transport: local}
   iscsi: {transport: iscsi}
   nvme-tcp: {transport: nvme_tcp}
 workloads:
-  main: {kind: fio, rw: [randread, randwrite], bs: [4k], iodepth: [8], runtime: 40ms, ramp: 10ms, prefill: false}
-design: {looks: [2]}
+  main: {kind: fio, rw: [randread], bs: [4k], iodepth: [8], runtime: 30ms, ramp: 10ms, prefill: false}
+design: {looks: [3]}
 """
-"""12 trials in 4 blocks; some 10 seconds on two cores once its state is saved."""
+"""6 trials in 3 blocks; some 6 seconds on two cores once its state is saved."""
+TRIALS, BLOCKS, LANES = 6, 3, 2

@@ -17,7 +17,8 @@ from typing import Any, Self
 from qemu.qmp import QMPClient, QMPError
 
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.platforms.lab.image import QUIT_PORT, Image
+from fairlane.platforms.lab.compose import QUIT_PORT
+from fairlane.platforms.lab.image import Image
 
 BINARY = "qemu-system-x86_64"
 JOB_BYTES = 64 * 1024

@@ -1,0 +1,100 @@
+"""``fairlane run`` on the lab, killed and interrupted at every stage: nothing is left running, nothing is lost, and the
+figures are those of a run that nobody disturbed."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from lab_process import Fairlane, finishes, trials
+from lab_study import BLOCKS, LANES, TRIALS
+
+from fairlane.errors import Exit
+from fairlane.trial import journal
+
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(600)]
+
+
+def test_killed_again_and_again_it_takes_its_vms_along_and_goes_on(undisturbed: Path) -> None:
+    """At the first VM; then, each time, when one more trial is on disk."""
+    for goal in range(3):
+        how = ("--resume", "out") if Path("out").exists() else ("study.yaml", "--out", "out")
+        with Fairlane("run", *how, "--jobs", "2") as fairlane:
+            before = len(trials(Path("out")))
+            reached = fairlane.qemus if not goal else lambda least=before: len(trials(Path("out"))) > least
+            fairlane.wait_for(reached, "first VM" if not goal else "further trial")
+            fairlane.kill()
+            fairlane.nothing_is_left()
+    assert 2 <= len(trials(Path("out"))) < TRIALS
+    finishes(Path("out"), undisturbed)
+
+
+def test_a_vm_that_is_killed_fails_its_block_and_nothing_else(undisturbed: Path) -> None:
+    with Fairlane("run", "study.yaml", "--out", "out", "--jobs", "2") as fairlane:
+        fairlane.wait_for(lambda: trials(Path("out")), "first trial")
+        before = fairlane.qemus()
+        (victim, *_) = fairlane.wait_for(lambda: fairlane.qemus() - before, "next block")  # too young to be done
+        os.kill(victim, signal.SIGKILL)
+        code, out, err = fairlane.end()
+    assert (code, out) == (Exit.RUN_FAILED, ""), err
+    assert f"1 of {BLOCKS} blocks are missing" in err
+    assert "Hint: nothing else is lost; try them again: fairlane run --resume out" in err
+    assert [e["type"] for e in journal.read(Path("out"))].count("block-failed") == 1
+    assert len(trials(Path("out"))) == TRIALS - LANES
+    finishes(Path("out"), undisturbed)
+
+
+def test_ctrl_c_amid_blocks(undisturbed: Path) -> None:
+    with Fairlane("run", "study.yaml", "--out", "out", "--jobs", "2") as fairlane:
+        fairlane.wait_for(lambda: trials(Path("out")), "first trial")
+        fairlane.interrupt()
+        fairlane.interrupt()  # an impatient user
+        code, out, err = fairlane.end()
+    assert (code, out) == (Exit.INTERRUPTED, ""), err
+    assert err.endswith("Error: interrupted\nHint: continue with: fairlane run --resume out\n")
+    assert 0 < len(trials(Path("out"))) < TRIALS
+    finishes(Path("out"), undisturbed)
+
+
+def states(cache: Path) -> list[str]:
+    return sorted(p.name for p in (cache / "states").iterdir() if p.is_dir())
+
+
+def test_ctrl_c_while_the_state_is_built(cache: Path) -> None:
+    with Fairlane("run", "study.yaml", "--out", "out", env={"FAIRLANE_CACHE": str(cache)}) as fairlane:
+        fairlane.wait_for(fairlane.qemus, "VM that is set up")
+        fairlane.interrupt()
+        code, _, err = fairlane.end()
+    assert code == Exit.INTERRUPTED, err
+    assert "Hint: continue with: fairlane run --resume out" in err
+    assert states(cache) == []
+    assert trials(Path("out")) == {}
+
+
+def test_killed_while_the_state_is_built(undisturbed: Path, cache: Path) -> None:
+    """What is left half-built is not taken for a whole one, and goes; the one built then gives the same figures."""
+    env = {"FAIRLANE_CACHE": str(cache)}
+    with Fairlane("run", "study.yaml", "--out", "out", env=env) as fairlane:
+        fairlane.wait_for(fairlane.qemus, "VM that is set up")
+        fairlane.kill()
+        fairlane.nothing_is_left()
+    assert [name.split("-")[0] for name in states(cache)] == ["build"]
+    assert trials(Path("out")) == {}
+    finishes(Path("out"), undisturbed, env=env)
+    assert len(states(cache)) == 1
+
+
+@pytest.mark.parametrize("way", ["ctrl-c", "kill"])
+def test_ended_while_the_image_is_built(here: Path, way: str) -> None:
+    (here / "tmp").mkdir()
+    with Fairlane("lab", "build", env={"FAIRLANE_CACHE": str(here / "cache"), "TMPDIR": str(here / "tmp")}) as fairlane:
+        fairlane.wait_for(lambda: list((here / "tmp").glob("mmdebstrap.*/*")), "folder that is filled")
+        if way == "ctrl-c":
+            fairlane.interrupt()
+            assert fairlane.end()[0] == Exit.INTERRUPTED
+            assert [p for p in (here / "cache" / "images").iterdir() if p.is_dir()] == []
+        else:
+            fairlane.kill()
+            fairlane.nothing_is_left()
+            assert not list((here / "cache" / "images").glob("*/manifest.json"))
+    assert sum(p.stat().st_size for p in (here / "tmp").rglob("*") if p.is_file()) < 2**20  # of 500 MiB

@@ -1,0 +1,62 @@
+"""Programs that the lab needs: missing ones, and a QEMU that is not the one a run began with."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from lab_process import carried_out, same
+
+from fairlane.checks.base import run_all
+from fairlane.errors import Exit
+from fairlane.platforms.lab import qemu
+from fairlane.trial.load import load_run
+
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(600)]
+
+
+def test_qemu_missing_is_one_error_with_its_fix(programs: Callable[..., str]) -> None:
+    path = programs("mmdebstrap", "setpriv", "sh", "cat")
+    out, err = carried_out("run", "study.yaml", "--out", "out", code=Exit.USER_ERROR, env={"PATH": path})
+    assert out == ""
+    fix = "Hint: run: make setup (package qemu-system-x86)"
+    assert err.splitlines() == [f"Error: {qemu.BINARY} is not installed", fix]
+    assert not Path("out").exists()
+
+
+def test_mmdebstrap_missing_matters_where_the_image_is_not_cached(
+    programs: Callable[..., str], undisturbed: Path, here: Path
+) -> None:
+    path = programs(qemu.BINARY, "setpriv", "sh", "cat")
+    env = {"PATH": path, "FAIRLANE_CACHE": str(here / "empty")}
+    _, err = carried_out("run", "study.yaml", "--out", "out", code=Exit.USER_ERROR, env=env)
+    missing = "Error: mmdebstrap is not installed: the lab image cannot be built"
+    assert err.splitlines() == [missing, "Hint: run: make setup"]
+    assert not Path("out").exists()
+    carried_out("run", "study.yaml", "--out", "out", env={"PATH": path})
+    same(Path("out"), undisturbed)
+
+
+def test_another_qemu_after_a_resume_is_told(undisturbed: Path, cache: Path, here: Path) -> None:
+    """A QEMU that only calls itself another version: the figures stay, the doubt is said."""
+    other = here / "bin" / qemu.BINARY
+    other.parent.mkdir()
+    other.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo "QEMU emulator version 0.1 (other)" && exit\n'
+        f'exec {shutil.which(qemu.BINARY)} "$@"\n'
+    )
+    other.chmod(0o755)
+    shutil.copytree(undisturbed, "out")
+    lines = Path("out/journal.jsonl").read_bytes().splitlines(keepends=True)
+    Path("out/journal.jsonl").write_bytes(b"".join(lines[:6]))
+    env = {"PATH": f"{other.parent}:{os.environ['PATH']}", "FAIRLANE_CACHE": str(cache)}
+    out, err = carried_out("run", "--resume", "out", env=env)
+    assert f"qemu was {qemu.version()} when the run began and is 0.1 (other) now: figures may differ" in err
+    (found,) = (f for f in run_all(load_run(Path("out"))) if f.check == "mixed_versions" and f.severity == "critical")
+    assert found.evidence == {"qemu": [qemu.version(), "0.1 (other)"]}
+    assert "versions changed within the run, so figures may differ" in " ".join(out.split())
+    verdicts = json.loads(Path("out/verdicts.json").read_text())
+    assert not any(v["headline"] for v in verdicts)
+    assert Path("out/observations.jsonl").read_bytes() == (undisturbed / "observations.jsonl").read_bytes()

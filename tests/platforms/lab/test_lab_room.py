@@ -1,0 +1,79 @@
+"""The lab on a full disk: one clear error, nothing lost, and ``--resume`` goes on once there is room."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from lab_process import carried_out, finishes, trials
+from lab_study import TRIALS
+
+from fairlane.errors import Exit
+from fairlane.platforms.lab import image
+
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(600)]
+
+SmallDisk = Callable[[str], Path]
+
+
+def told(err: str) -> tuple[str, str]:
+    """The one error and its hint, at the end of what was said."""
+    assert err.count("Error: ") == err.count("Hint: ") == 1, err
+    error, hint = err[err.index("Error: ") :].split("\nHint: ")
+    return error.removeprefix("Error: "), hint.strip()
+
+
+def test_no_room_for_the_run(undisturbed: Path, small_disk: SmallDisk) -> None:
+    run = small_disk("128k") / "out"
+    out, err = carried_out("run", "study.yaml", "--out", str(run), "--jobs", "2", code=Exit.RUN_FAILED)
+    assert out == ""
+    error, hint = told(err)
+    assert error.startswith(str(run))
+    assert error.endswith("cannot write: the disk is full")
+    assert hint == "nothing measured so far is lost; make room, then continue with --resume"
+    assert 0 < len(trials(run)) < TRIALS
+    small_disk("50m")
+    finishes(run, undisturbed)
+
+
+def test_no_room_for_what_a_vm_says(undisturbed: Path, small_disk: SmallDisk) -> None:
+    """The scratch folder of a VM is on a full disk: its job cannot be written, or its results are cut."""
+    disk = small_disk("48k")
+    env = {"TMPDIR": str(disk)}
+    _, err = carried_out("run", "study.yaml", "--out", "out", "--jobs", "1", code=Exit.RUN_FAILED, env=env)
+    assert "cannot write a VM's scratch files: No space left on device" in told(err)[0]
+    assert told(err)[1] == "make room there, or set TMPDIR to a folder on another disk"
+    assert list(disk.iterdir()) == []
+    small_disk("72k")
+    _, err = carried_out("run", "--resume", "out", "--jobs", "1", code=Exit.RUN_FAILED, env=env)
+    told(err)
+    small_disk("50m")
+    finishes(Path("out"), undisturbed, env=env)
+
+
+def test_no_room_for_the_state(undisturbed: Path, small_disk: SmallDisk, lab_image: image.Image) -> None:
+    """Enough for the initrd, not for the guest's memory; then not even for that."""
+    initrd = lab_image.initrd.stat().st_size
+    cache = small_disk(str(initrd + 20 * 2**20))
+    (cache / "images").mkdir()
+    (cache / "images" / lab_image.key).symlink_to(lab_image.folder)
+    env = {"FAIRLANE_CACHE": str(cache)}
+    _, err = carried_out("run", "study.yaml", "--out", "out", code=Exit.RUN_FAILED, env=env)
+    assert "state could not be saved" in told(err)[0]
+    assert [p for p in (cache / "states").iterdir() if p.is_dir()] == []
+    small_disk(str(initrd // 2))
+    _, err = carried_out("run", "--resume", "out", code=Exit.USER_ERROR, env=env)
+    assert told(err)[0] == f"{cache}/states: cannot write to the lab's cache: No space left on device"
+    assert told(err)[1].startswith("free some space there")
+    assert [p for p in (cache / "states").iterdir() if p.is_dir()] == []
+    finishes(Path("out"), undisturbed)
+
+
+def test_no_room_for_the_image(here: Path, small_disk: SmallDisk) -> None:
+    disk = small_disk("1m")
+    env = {"FAIRLANE_CACHE": str(here / "cache"), "TMPDIR": str(disk)}
+    _, err = carried_out("lab", "build", code=Exit.USER_ERROR, env=env)
+    error, hint = told(err)
+    assert error.startswith("mmdebstrap failed")
+    assert hint.startswith(f"make room: some 600 MB in {disk}")
+    assert list(disk.iterdir()) == []
+    assert [p for p in (here / "cache" / "images").iterdir() if p.is_dir()] == []
