@@ -8,11 +8,9 @@ manifest, and the hash of the finished image is part of every run's fingerprint.
 """
 
 import asyncio
-import errno
 import hashlib
 import io
 import json
-import os
 import shutil
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
@@ -32,6 +30,8 @@ from fairlane.platforms.lab.compose import Recipe
 
 _KEPT = 4
 """Images in the cache at once; one has 40 MB."""
+_UNPACKED, _PACKED = 600 * 2**20, 400 * 2**20
+"""Bytes that building takes: 530 MiB of packages among the temporary files; in the cache their tar and the image."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,8 @@ async def build(notify: Notify, held: ExitStack, *, force: bool = False) -> Imag
     folder = cache_dir() / "images" / key(wanted)
 
     async def make(made: Path) -> None:
+        _room(Path(tempfile.gettempdir()), _UNPACKED, "TMPDIR")
+        _room(made, _PACKED, "FAIRLANE_CACHE")
         root = made / "root.tar"
         notify("downloading Debian packages for the lab image (once)")
         await _unpack(compose.mmdebstrap(wanted, root))
@@ -121,13 +123,20 @@ async def _unpack(command: Sequence[str]) -> None:
             await done.wait()
     if done.returncode:
         tail = "\n".join(said.decode(errors="replace").strip().splitlines()[-8:])
-        hint = "is a Debian mirror reachable, and debian-archive-keyring installed? `fairlane doctor` looks"
-        if os.strerror(errno.ENOSPC) in tail:
-            hint = (
-                f"make room: some 600 MB in {tempfile.gettempdir()} (or TMPDIR) and 400 MB in {cache_dir()} "
-                "(or FAIRLANE_CACHE)"
-            )
-        raise FairlaneError(f"mmdebstrap failed ({done.returncode}):\n{tail}", hint=hint)
+        raise FairlaneError(
+            f"mmdebstrap failed ({done.returncode}):\n{tail}",
+            hint="is a Debian mirror reachable, and debian-archive-keyring installed? `fairlane doctor` looks",
+        )
+
+
+def _room(folder: Path, needed: int, variable: str) -> None:
+    """Told before: on a full disk apt tries again and again, and then does not say why it gave up."""
+    if (free := shutil.disk_usage(folder).free) < needed:
+        raise FairlaneError(
+            f"{free // 2**20} MiB are free, and building the lab image takes {needed // 2**20} MiB there",
+            where=str(folder),
+            hint=f"make room there, or set {variable} to a folder on another disk",
+        )
 
 
 def as_initrd(files: dict[str, str]) -> bytes:
