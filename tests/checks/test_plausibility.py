@@ -215,11 +215,21 @@ def test_percentiles_that_are_none(told, change, severity, says):
     assert not says or says in found[0][1]
 
 
-@pytest.mark.parametrize(("mean", "odd"), [(100_000, 0), (402_000, 0), (420_000, 1), (90_000, 1)])
-def test_a_mean_lies_among_the_latencies(told, mean, odd):
+@pytest.mark.parametrize(("mean", "odd"), [(126_000, 0), (134_000, 0), (137_000, 1), (124_000, 1), (420_000, 1)])
+def test_a_mean_is_that_of_the_bins(told, mean, odd):
     bins = {"read.lat": {100_000: 900, 400_000: 100}}
     found = told("missing_percentile", figures({"lat_mean": float(mean)}, bins), figures({"lat_mean": 130_000.0}, bins))
     assert [s for s, _ in found] == ["critical"] * odd
+
+
+@pytest.mark.parametrize(("counted", "odd"), [(1000, 0), (1001, 0), (1010, 1), (900, 1)])
+def test_bins_hold_what_fio_counted(told, counted, odd):
+    bins = {"read.lat": {100_000: 900, 400_000: 100}}
+    context = {"fio": {"version": "fio-3.33"}, "load": {"ios": {"read": counted, "write": 0}}}
+    sound = figures({"lat_mean": 130_000.0}, bins)
+    found = told("missing_percentile", figures({"lat_mean": 130_000.0}, bins, **context), sound)
+    assert [s for s, _ in found] == ["critical"] * odd
+    assert told("missing_percentile", figures({}, bins, load=context["load"]), sound) == []  # other tools count fsyncs
 
 
 def test_a_histogram_too_short_for_a_percentile_is_no_flaw(told):

@@ -67,7 +67,7 @@ def test_flags() -> None:
         ({"rw": "randwrite", "bs": "4k,64k"}, {"rw": "randwrite", "bs": 65536}),
         ({"rw": "randrw", "bs": "4k,64k"}, {"rw": "randrw", "rwmixread": 50, "bs": None}),
         ({"rw": "randrw", "bs": "4k,4k,64k"}, {"rw": "randrw", "rwmixread": 50}),
-        ({"bsrange": "4k-64k", "bs": "4k"}, {"bs": None}),
+        ({"bsrange": "4k-64k", "bs": "4k"}, {"bs": None, "bsrange": "4k-64k"}),
         ({"bssplit": "4k/50:64k/50"}, {"bs": None, "bssplit": "4k/50:64k/50"}),
         ({"rw": "read:8"}, {"rw": "read:8"}),
         ({"rw": "randread", "rate_iops": "500"}, {"rw": "randread", "rate_iops": 500}),
@@ -81,6 +81,10 @@ def test_flags() -> None:
         ({"bs": "4k", "kb_base": "1000"}, {"bs": 4000}),
         ({"bs": "what"}, {"bs": None}),
         ({"ramp_time": "10"}, {"ramp": 10**10}),
+        ({"zero_buffers": "", "hugepage-size": "2m"}, {"zero_buffers": "1", "hugepage_size": "2m"}),
+        ({"zero_buffers": "0", "invalidate": "1", "norandommap": "", "randseed": "7", "write_lat_log": "x"}, {}),
+        ({"new_in_fio_9": "fast", "log_new": "1", "Bad Name": "1"}, {"new_in_fio_9": "fast"}),
+        ({"copies": "3", "prefill": "1", "date": "2026-01-01"}, {}),  # no options of fio's, and no way to claim these
         ({"fsync": "1", "thinktime": "100", "iomem": "mmap"}, {"fsync": "1", "thinktime": "100", "mem": "mmap"}),
     ],
 )
@@ -97,6 +101,10 @@ def test_devices_are_told_from_files_and_from_each_other() -> None:
         "/dev/disk/by-path/pci-0000:00:04.0",
     )
     assert devices({}) == ()
+
+
+def test_no_file_brings_any_number_of_parameters() -> None:
+    assert len(parameters({f"option{n}": "1" for n in range(1000)})) < 70
 
 
 NAMES = st.sampled_from([

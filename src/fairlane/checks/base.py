@@ -34,6 +34,7 @@ class Check(ABC):
     * ``medium``: ``allocated_bytes`` of the volume before the load, ``unwritten_reads``: what reading unwritten space
       does (``zeros``: served without the medium; ``same``: as any other).
     * ``conditions``: parameters (``study.parameters``) as the trial itself tells them.
+    * ``started``: of imported trials, Unix time in seconds when the load began.
     """
 
     between: ClassVar[bool] = False

@@ -1,13 +1,15 @@
-"""Percentiles that are no percentiles: zero, missing, out of order, or averaged."""
+"""Percentiles that are no percentiles: zero, missing, out of order, averaged, or of bins that were changed."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from fairlane.checks._trials import Oddity, Trial, TrialCheck, at, text, trials
+from fairlane.checks._trials import DIRECTIONS, Oddity, Trial, TrialCheck, at, text, trials
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding
 from fairlane.stats.histogram import BIN_ERROR, Bins
+from fairlane.stats.histogram import mean as average
 from fairlane.stats.pairs import reading
 
 _RISING = sorted((m.percentile, name) for name, m in METRICS.items() if m.percentile and name.startswith("lat_"))
@@ -15,6 +17,10 @@ _RISING = sorted((m.percentile, name) for name, m in METRICS.items() if m.percen
 _AVERAGED = re.compile(r"\b(averag|mean of)", re.IGNORECASE)
 _AT_ALL = 1e-6
 """Rounding of printed figures, relative."""
+_MEANS = 0.02
+"""How far the mean of bins may lie from the tool's own, beyond the width of a bin at either side."""
+_COUNTS = 0.001
+"""How far the number of I/Os in bins may lie from the tool's count, beyond what the rate is unsure by."""
 
 
 def _zero(values: Mapping[str, float]) -> Iterator[Oddity]:
@@ -44,22 +50,36 @@ def _disorder(values: Mapping[str, float]) -> Iterator[Oddity]:
             return
 
 
-def _mean(trial: Trial) -> Iterator[Oddity]:
+def _bins(trial: Trial) -> Iterator[Oddity]:
+    """Bins that do not give the mean that the tool printed, or hold other I/Os than it counted. A tool fills both from
+    the same I/Os, so bins were lost, added or changed on the way."""
     bins, mean = Bins.of(reading(trial.seen).latency), trial.metric("lat_mean")
     if not bins or not mean:
         return
-    most, least = max(bins) * (1 + 2 * BIN_ERROR) + 1, min(bins) * (1 - 2 * BIN_ERROR) - 1
-    if not least <= mean <= most:
-        end = max(bins) if mean > most else min(bins)
+    own = average(bins)
+    wide = _MEANS + 2 * max(BIN_ERROR, *(trial.seen.steps.get(name, 0.0) for _, name in _RISING))
+    if abs(own - mean) > wide * mean:
         yield Oddity(
-            "mean",
+            "bins",
             "critical",
-            max(mean / most, least / mean),
-            f"{_told('lat_mean', mean)} lies outside of all latencies, whose {'largest' if mean > most else 'least'} "
-            f"is {METRICS['lat_mean'].format(end)},",
-            "mean and histogram are not of the same I/Os",
-            {"lat_mean": mean, "largest": max(bins), "least": min(bins)},
+            abs(math.log(own / mean)),
+            f"the latency bins give a mean of {METRICS['lat_mean'].format(own)}, the tool says "
+            f"{METRICS['lat_mean'].format(mean)},",
+            "mean and histogram are not of the same I/Os, and percentiles come from the histogram",
+            {"lat_mean": mean, "of_bins": own},
         )
+    held, counted = bins.total, sum(trial.context("load", "ios", way) or 0.0 for way in (*DIRECTIONS, "trim"))
+    if at(trial.seen.context, "fio") and counted:
+        unsure = (trial.step("iops") + _COUNTS) * counted + 1
+        if abs(held - counted) > unsure:
+            yield Oddity(
+                "counts",
+                "critical",
+                abs(held - counted) / counted,
+                f"the latency bins hold {held:,} I/Os, fio counted {counted:,.0f},",
+                "percentiles are of other I/Os than the rate",
+                {"in_bins": held, "counted": counted},
+            )
 
 
 def _averaged(trial: Trial) -> str:
@@ -74,14 +94,14 @@ def _averaged(trial: Trial) -> str:
 
 
 class MissingPercentile(TrialCheck):
-    """Zero, missing where other trials of the cell have it, not rising, a mean beyond all latencies, averaged over
-    directions or jobs. A histogram with too few I/Os beyond a percentile is no flaw: the verdict says so."""
+    """Zero, missing where other trials of the cell have it, not rising, averaged over directions or jobs; a histogram
+    that does not give the mean, or holds other I/Os than were counted. A histogram with too few I/Os beyond a percentile is no flaw: the verdict says so."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         values = {name: value for _, name in _RISING if (value := trial.metric(name)) is not None}
         yield from _zero(values)
         yield from _disorder(values)
-        yield from _mean(trial)
+        yield from _bins(trial)
         if values and (how := _averaged(trial)):
             yield Oddity(
                 "averaged",

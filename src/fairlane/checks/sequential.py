@@ -8,7 +8,8 @@ from fairlane.records import Evidence, Finding
 
 
 class Sequential(Check):
-    """The ``order`` event of an import: interleaved lanes are no finding, others a warning, with times if known.
+    """The ``order`` event of an import: interleaved lanes are no finding, others a warning, with times if known;
+    critical where these times contradict an import map that says ``paired: true``.
 
     All of one lane and then all of another gave 61.5 % false differences under a slow drift that lanes in random order
     did not feel (STATISTICS). One lane alone is no finding: there is nothing to compare.
@@ -26,10 +27,11 @@ class Sequential(Check):
             what = f"the lanes were not interleaved, block by block ({told})"
         else:
             what = "nothing shows that the lanes were interleaved: the files do not tell when each trial began"
-        if event.get("told") and event.get("paired"):
+        claimed = bool(event.get("told") and event.get("paired"))
+        if claimed:
             what += ", and are compared block by block all the same, because the import map says so"
         yield self.finding(
-            "warning",
+            "critical" if claimed and event.get("interleaved") is False else "warning",
             f"{what}. What changed meanwhile (other load, cache, temperature, time of day) looks like a difference "
             "between lanes, and no interval holds it",
             evidence={lane: f"{first} to {last}" for lane, (first, last) in spans.items()},

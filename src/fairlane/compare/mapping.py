@@ -11,7 +11,7 @@ from fairlane.errors import FairlaneError
 from fairlane.study.base import Strict
 from fairlane.study.explain import Form
 from fairlane.study.load import parse
-from fairlane.study.parameters import ParameterName
+from fairlane.study.parameters import Accepted, ParameterName
 from fairlane.study.schema import schema_of
 from fairlane.study.spec import Name
 
@@ -57,7 +57,7 @@ class _File(Strict):
     """The question in the reader's words; the report opens with it."""
     vary: tuple[ParameterName, ...] = ()
     """Parameters in which the runs are meant to differ: they are reported and not required to match."""
-    accept: dict[ParameterName, str] = Field(default_factory=dict)
+    accept: Accepted = Field(default_factory=dict)
     """Parameters that do not match, or are not known, and are accepted: name and reason. The report prints both."""
 
 

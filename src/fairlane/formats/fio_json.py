@@ -15,7 +15,7 @@ from fairlane.formats.fio_jobs import KINDS, WAYS, Job, Side, host, job, text, t
 from fairlane.formats.fio_options import duration, integer
 from fairlane.metrics import METRICS
 from fairlane.records import Figures
-from fairlane.stats.histogram import BEYOND, Bins, beyond, latency, merge, percentile, reportable
+from fairlane.stats.histogram import BEYOND, BIN_ERROR, Bins, beyond, latency, merge, percentile, reportable
 
 Kind = Literal["lat", "clat"]
 _ALL_CLIENTS = "All clients"
@@ -115,8 +115,14 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
     # user and kernel time are each cut down to whole milliseconds: 1 ms off per job, on average
     context["generator_step"] = sum(sums) * 1e6 / total
     steps = {"iops": step, "bw": step}
+    if not latency(histograms):  # fio's own percentiles come from the same bins
+        steps |= {name: BIN_ERROR for name in metrics if name.startswith("lat_p")}
     if unit := max(side.latency[kind].unit for _, side in sides) - 1:  # fio 2 cuts latencies to whole microseconds
-        steps |= {name: unit / value for name, value in metrics.items() if name.startswith("lat_p") and value}
+        steps |= {
+            name: max(steps.get(name, 0.0), unit / value)
+            for name, value in metrics.items()
+            if name.startswith("lat_p") and value
+        }
     return Figures(metrics, histograms, context, steps)
 
 

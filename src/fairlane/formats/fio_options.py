@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from fairlane.study.parameters import PARAMETERS
+
 PATTERNS: Mapping[str, tuple[str, ...]] = {
     "read": ("read",), "randread": ("read",), "write": ("write",), "randwrite": ("write",),
     "rw": ("read", "write"), "randrw": ("read", "write"),
@@ -13,12 +15,43 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
 """fio's ``rw`` -> the directions it has."""
 MIXES = ("rw", "randrw")
 
-# Other options that change what is measured. Each is a parameter of its own where it is set.
-_OTHERS = (
-    "rate", "rate_process", "thinktime", "fsync", "fdatasync", "sync", "random_distribution", "percentage_random",
-    "bssplit", "zonemode", "io_submit_mode", "buffer_compress_percentage", "dedupe_percentage", "latency_target",
-    "verify", "startdelay",
-)  # fmt: skip
+# Every other option that is set is a parameter of its own: fio has some 300, half of them change what is measured, and
+# new ones come. Left out are those that are read as parameters under another name; that say where the load goes, what
+# is written about it, who waits for whom; seeds; and the map of random offsets, which changes their order only.
+_READ = frozenset({
+    "rw", "bs", "iodepth", "ioengine", "direct", "buffered", "mem", "ramp_time", "rwmixread", "rwmixwrite", "rate_iops",
+    "size", "offset_increment", "numjobs", "runtime", "time_based", "kb_base", "unit_base",
+})  # fmt: skip
+_SAYS_NOTHING = frozenset({
+    "name", "description", "filename", "filename_format", "unique_filename", "lockfile", "directory", "opendir",
+    "hostname", "port", "pool", "rbdname", "clientname", "uri",
+    "group_reporting", "new_group", "stonewall", "wait_for", "exitall", "exit_what", "exitall_on_error", "flow_id",
+    "unlink", "unlink_each_loop", "create_on_open", "create_serialize", "create_fsync", "create_only", "fallocate",
+    "allow_file_create", "allow_mounted_write", "uid", "gid", "exec_prerun", "exec_postrun", "profile",
+    "stats", "write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "per_job_logs", "bwavgtime",
+    "iopsavgtime", "clat_percentiles", "lat_percentiles", "slat_percentiles", "percentile_list",
+    "significant_figures", "block_error_percentiles", "disk_util", "error_dump", "steadystate",
+    "steadystate_duration", "steadystate_ramp_time",
+    "randrepeat", "randseed", "allrandrepeat", "norandommap",
+})  # fmt: skip
+_DEFAULTS: Mapping[str, str] = {
+    **dict.fromkeys((
+        "zero_buffers", "refill_buffers", "thread", "gtod_reduce", "disable_lat", "disable_clat", "disable_slat",
+        "offset", "fsync", "fdatasync", "sync", "thinktime", "startdelay", "verify", "buffer_compress_percentage",
+        "dedupe_percentage", "overwrite", "end_fsync", "fsync_on_close", "hipri", "fixedbufs", "registerfiles",
+        "sqthread_poll", "nonvectored", "nice", "loops",
+    ), "0"),
+    **dict.fromkeys((
+        "invalidate", "scramble_buffers", "nrfiles", "iodepth_batch", "iodepth_batch_submit",
+        "iodepth_batch_complete_min",
+    ), "1"),
+    "random_distribution": "random", "rate_process": "linear", "zonemode": "none", "io_submit_mode": "inline",
+    "percentage_random": "100", "file_service_type": "roundrobin",
+}  # fmt: skip
+"""Options that say nothing with this value: it is what fio does without them."""
+_MANY = 50
+"""Other options of a job that are taken; no job has so many."""
+_NAME = re.compile(r"[a-z][a-z0-9_]{1,39}")
 _ALIASES = {
     "readwrite": "rw", "blocksize": "bs", "blocksize_range": "bsrange", "iomem": "mem",
     "timeout": "runtime",
@@ -106,8 +139,17 @@ def parameters(options: Mapping[str, str]) -> dict[str, Any]:
     read("rate_iops", lambda text: _sum(text, ways))
     if "offset_increment" not in given:  # jobs with parts of their own: size is not the working set
         read("size", lambda text: integer(text, base))
-    for name in _OTHERS:
-        read(name, str.strip)
+    return found | _others(given)
+
+
+def _others(given: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for option in sorted(given):
+        name, value = option.replace("-", "_"), given[option].strip() or "1"
+        if option in _READ | _SAYS_NOTHING or name in PARAMETERS or option.startswith("log_"):
+            continue  # a name of the registry would be a claim that no option of fio's can make
+        if _NAME.fullmatch(name) and _DEFAULTS.get(name) != value and len(found) < _MANY:
+            found[name] = value
     return found
 
 

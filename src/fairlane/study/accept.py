@@ -6,7 +6,7 @@ from dataclasses import replace
 from fairlane.errors import FairlaneError, nearest
 from fairlane.records import Evidence
 from fairlane.study.conditions import conditions
-from fairlane.study.parameters import PARAMETERS
+from fairlane.study.parameters import PARAMETERS, says_something
 
 
 def accepting(evidence: Evidence, reasons: Mapping[str, str]) -> Evidence:
@@ -23,7 +23,7 @@ def accepting(evidence: Evidence, reasons: Mapping[str, str]) -> Evidence:
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"parameters: {', '.join(PARAMETERS)}"
             raise FairlaneError(f"cannot accept {name!r}: no such parameter", hint=hint)
-        if not any(letter.isalnum() for letter in reason):
+        if not says_something(reason):
             raise FairlaneError(
                 f"accepting {name} needs a reason", hint=f'reports print it: --accept {name}="why it does not matter"'
             )

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
-from fairlane.study.parameters import Conditions, ParameterName
+from fairlane.study.parameters import Accepted, Conditions, ParameterName
 from fairlane.study.units import Duration, Share
 
 
@@ -160,7 +160,7 @@ class Design(Strict):
     vary: tuple[ParameterName, ...] = ()
     """Parameters in which the lanes are meant to differ, beside the path itself: the question of the study. They are
     reported and not required to match."""
-    accept: dict[ParameterName, str] = Field(default_factory=dict)
+    accept: Accepted = Field(default_factory=dict)
     """Parameters that do not match, or are not known, and are accepted: name and reason. The report prints both."""
 
     @field_validator("looks")

@@ -53,6 +53,9 @@ _LIMITS = {
 _CHOICES = re.compile(r"'([^']*)'.*\([^():]+: ([^()]+)\)$")
 """A validator's message that ends with the valid values: ``'iscssi' is not a lane (lanes: local, iscsi)``."""
 
+_FEW = 10
+"""Valid values that are listed beside the one that may be meant."""
+
 
 def explain(error: ValidationError, read: Tree, form: Form = STUDY) -> Iterator[Problem]:
     """One problem per error; ``read`` was validated as ``form``. Errors that only follow from others are left out."""
@@ -178,6 +181,8 @@ def _from_validator(path: Path, message: str, tree: _Tree) -> Problem:
     found = "" if told else f", found {_show(tree.at(path))}"
     match = _CHOICES.search(message)
     near = nearest(match[1], match[2].split(", ")) if match else ""
+    if match and near and len(match[2].split(", ")) > _FEW:
+        message = message[: message.rindex(" (")]  # the hint says which one is meant
     return Problem(tree.line(path), path, message + found, f"did you mean {near!r}?" if near else "")
 
 

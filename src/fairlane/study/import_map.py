@@ -11,7 +11,7 @@ from fairlane.errors import FairlaneError, nearest
 from fairlane.study.base import MetricName, Strict
 from fairlane.study.explain import Form
 from fairlane.study.load import parse, read_text
-from fairlane.study.parameters import Conditions, ParameterName
+from fairlane.study.parameters import Accepted, Conditions, ParameterName
 from fairlane.study.schema import schema_of
 from fairlane.study.spec import Name
 from fairlane.study.units import Share
@@ -80,7 +80,7 @@ class ImportMap(Strict):
     """Per metric: the smallest difference that matters."""
     vary: tuple[ParameterName, ...] = ()
     """Parameters in which the lanes are meant to differ."""
-    accept: dict[ParameterName, str] = Field(default_factory=dict)
+    accept: Accepted = Field(default_factory=dict)
     """Parameters that do not match, or are not known, and are accepted: name and reason."""
 
     @field_validator("tool")

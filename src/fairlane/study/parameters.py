@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, WithJsonSchema
 
-from fairlane.errors import nearest
 from fairlane.study import units, values
 
 NONE = values.NONE
@@ -194,14 +193,28 @@ def load_of(known: Mapping[str, Any], primary: str) -> Load:
 
 def _known(name: str) -> str:
     if name not in PARAMETERS:
-        near = nearest(name, PARAMETERS)
-        meant = f"did you mean {near}? " if near else ""
-        raise ValueError(f"{name!r} is not a parameter ({meant}parameters: {', '.join(PARAMETERS)})")
+        raise ValueError(f"{name!r} is not a parameter (parameters: {', '.join(PARAMETERS)})")
     return name
 
 
 ParameterName = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": list(PARAMETERS)})]
 """Name in this registry."""
+
+
+def _with_reason(accept: dict[str, str]) -> dict[str, str]:
+    for name, reason in accept.items():
+        if not says_something(reason):
+            raise ValueError(f"{name}: accepting it needs a reason, which reports print")
+    return accept
+
+
+def says_something(reason: str) -> bool:
+    """Whether a reason has any word in it."""
+    return any(letter.isalnum() for letter in reason)
+
+
+Accepted = Annotated[dict[ParameterName, str], AfterValidator(_with_reason)]
+"""Parameters that need not match, each with the reason why not."""
 
 
 def _read_all(found: Mapping[str, Scalar]) -> dict[str, Any]:

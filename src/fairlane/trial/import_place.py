@@ -191,6 +191,10 @@ def _rough(trial: Trial) -> Hashable:
 
 
 def _primary(metrics: set[str], wanted: str | None) -> str:
+    """``wanted``, or the first that the cell has. I/O without a percentile that is wanted keeps it, and is refused:
+    another headline in its place would be one that nobody chose."""
+    if wanted and wanted.startswith("lat_") and "iops" in metrics:
+        return wanted
     order = dict.fromkeys(((wanted,) if wanted else ()) + _PREFERRED + tuple(METRICS))
     return next((name for name in order if name in metrics), wanted or "iops")
 
@@ -211,7 +215,9 @@ def _names(cells: Mapping[_Key, tuple[Trial, dict[str, Any]]]) -> dict[_Key, str
             loads = [cells[key][0].record.params for key in group]
             differing = [n for n in POINT if len({load.get(n) for load in loads}) > 1]
             for key, own in zip(group, loads, strict=True):
-                plain[key] = " ".join([plain[key], *(_told(n, own[n]) for n in differing if n in own)])
+                plain[key] = " ".join(
+                    [plain[key], *(_told(n, own[n]) or f"{n} {own[n]}" for n in differing if n in own)]
+                )
     names: dict[_Key, str] = {}
     taken: set[str] = set()
     for key, wanted in plain.items():
@@ -248,6 +254,8 @@ def _told(name: str, value: Any) -> str:
         "rwmixread": lambda v: f"{v:g}/{100 - v:g}" if isinstance(v, int | float) else str(v),
         "iodepth": lambda v: f"qd{v}",
         "numjobs": lambda v: f"x{v}" if v != 1 else "",
+        "fleet": lambda v: f"fleet {v}" if v != 1 else "",
+        "disks": lambda v: f"disks {v}" if v != 1 else "",
         "engine": str,
     }
     return _clean(short[name](value) if name in short else f"{name.replace('_', ' ')} {parameter(name).shown(value)}")

@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -252,7 +253,8 @@ def _read(group: Group, sources: Sequence[Source], tool: str, job: Job) -> Outco
 
 
 def _checked(trial: Record, where: str) -> bytes:
-    """The record as it is kept: its params are conditions of the trial too, so that lanes are compared in them.
+    """The record as it is kept: its params and its day are conditions of the trial too, so that lanes are compared in
+    them.
 
     Raises Unreadable for what no file can mean: figures that are no numbers, params that are lists.
     """
@@ -260,12 +262,22 @@ def _checked(trial: Record, where: str) -> bytes:
         if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
             raise Unreadable(f"{name} is {str(value)[:40]!r}", where=where)
     figures = trial.figures
-    conditions = {**trial.params, **figures.context.get("conditions", {})}
+    conditions = {**_day(trial.started), **trial.params, **figures.context.get("conditions", {})}
     kept = replace(trial, figures=replace(figures, context={**figures.context, "conditions": conditions}))
     try:
         return record.write(kept)
     except ValueError as error:
         raise Unreadable(f"a figure is not a number: {error}", where=where) from None
+
+
+def _day(started: float | None) -> dict[str, str]:
+    """When it was measured: results that lie more than a week apart are not comparable as they are."""
+    if started is None:
+        return {}
+    try:
+        return {"date": datetime.fromtimestamp(started, UTC).date().isoformat()}
+    except (OverflowError, ValueError, OSError):
+        return {}
 
 
 def _brief(trial: Record) -> Record:

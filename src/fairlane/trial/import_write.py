@@ -51,7 +51,7 @@ def study_text(layout: Layout, chosen: ImportMap, name: str, baseline: str) -> s
     design |= {
         key: value
         for key, value in (
-            ("margins", dict(chosen.margins)),
+            ("margins", {name: f"{share * 100:.12g}%" for name, share in chosen.margins.items()}),
             ("vary", list(chosen.vary)),
             ("accept", dict(chosen.accept)),
         )

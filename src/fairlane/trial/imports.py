@@ -67,6 +67,12 @@ def import_files(
     ``chosen`` is the import map; ``tool``, ``lanes`` (name -> patterns of files), ``baseline`` and ``name`` win over
     it. A file that cannot be read is left out and journaled. Raises FairlaneError if none can, RunFailed (disk full).
     """
+    for word in (name, *(lanes or {})):
+        if word and slug(word) != word:
+            raise FairlaneError(
+                f"{word!r} is no name: lower-case letters, digits and dashes, at most 31",
+                hint=f"such as {slug(word)}" if slug(word) else "",
+            )
     chosen = _with_lanes(chosen or ImportMap.model_validate({}), lanes or {})
     tool = tool or chosen.tool
     tools = import_read.tools(tool, lambda key: importer(key, chosen))
@@ -77,7 +83,7 @@ def import_files(
         read = _read(files, Job(tools, None, certain=given), {}, processes, progress)
         layout = _layout(read, left, chosen, sources)
         return Summary(layout, _baseline(layout, baseline or chosen.baseline), *_told(read, left), None)
-    with plan.beside(out) as folder:
+    with plan.beside(out, "name another folder with --out, or remove this one") as folder:
         job = Job(tools, folder, originals, given)
         read = _read(files, job, _kept(files) if originals else {}, processes, progress)
         layout = _layout(read, left, chosen, sources)

@@ -74,6 +74,9 @@ def _in_force(study: Study, seed: int, looks: tuple[int, ...]) -> Study:
     return study.model_copy(update={"design": design})
 
 
+_IN_PLACE = "continue that run with --resume, or name another folder with --out"
+
+
 def create(folder: Path, plan: Plan) -> None:
     """Makes the run directory: after a crash it is there whole, or not at all. Raises FairlaneError, RunFailed."""
     with beside(folder) as fresh, storing(folder):
@@ -81,15 +84,11 @@ def create(folder: Path, plan: Plan) -> None:
 
 
 @contextmanager
-def beside(folder: Path) -> Iterator[Path]:
+def beside(folder: Path, hint: str = _IN_PLACE) -> Iterator[Path]:
     """A new folder beside ``folder``, with an empty ``raw``, that takes its place at the end; after an error it is
-    gone. Raises FairlaneError if there is something in its place already, RunFailed if it cannot be made."""
+    gone. Raises FairlaneError, with ``hint``, if something is in its place already, RunFailed if it cannot be made."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FairlaneError(
-            "already exists",
-            where=str(folder),
-            hint="continue that run with --resume, or name another folder with --out",
-        )
+        raise FairlaneError("already exists", where=str(folder), hint=hint)
     with storing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".new", dir=folder.parent))

@@ -95,7 +95,8 @@ class FioSpec(WorkloadSpec):
 
     def known(self, cell: Cell) -> Mapping[str, Any]:
         told = {name: value for name, value in cell.params.items() if value is not None}
-        return {"size": "whole disk", **told, "tool": "fio", "direct": True}
+        writes = {} if cell.params["rw"] in ("read", "randread") else {"refill_buffers": "1"}
+        return {"size": "whole disk", **told, **writes, "tool": "fio", "direct": True}
 
     def trial_seconds(self, cell: Cell) -> float:  # noqa: ARG002
         return (self.ramp + self.runtime) / 1e9

@@ -1,6 +1,7 @@
 """Figures that another tool measured: read by its importer once, kept as a record, read from there ever after."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
@@ -53,7 +54,9 @@ class Imported(Workload):
             raise Garbage(f"record.json: {error}") from None
         if trial.failed:
             raise Garbage(trial.failed)
-        return trial.figures
+        if trial.started is None:
+            return trial.figures
+        return replace(trial.figures, context={**trial.figures.context, "started": trial.started})
 
 
 PLUGIN = Imported()

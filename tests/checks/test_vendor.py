@@ -1,0 +1,232 @@
+"""What somebody with an interest may do to results before they are imported, and what Fairlane says of it.
+
+Files in the shape of fio 3.33's json+, written here with chosen latencies, go the whole way: import, checks, verdict.
+"""
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlane.checks.base import run_all
+from fairlane.errors import FairlaneError
+from fairlane.records import Evidence, Finding, Verdict
+from fairlane.stats.judge import judge
+from fairlane.study.import_map import parse_map
+from fairlane.trial.imports import import_files
+from fairlane.trial.load import load_run
+
+NOON = 1_795_262_400
+MINUTE, DAY = 60, 86_400
+RAN = 30
+"""Seconds that each trial took."""
+
+
+def trial(level: float, seed: int, began: float, version: str = "fio-3.33", **options: str) -> dict[str, Any]:
+    """A fio document: 3000 reads or so at ``level`` times 100 IOPS."""
+    rng = random.Random(seed)  # noqa: S311
+    ios = round(3000 * level * (1 + 0.01 * rng.gauss(0, 1)))
+    bins = Counter(2**14 + 256 * round(32 * rng.random()) for _ in range(ios))
+    mean = sum(ns * n for ns, n in bins.items()) / ios
+    lat = {"min": min(bins), "max": max(bins), "mean": mean, "N": ios, "bins": {str(k): bins[k] for k in sorted(bins)}}
+    given = {"name": "job", "rw": "randread", "bs": "4k", "iodepth": "8", "ioengine": "libaio", "direct": "1",
+             "runtime": str(RAN), **options}  # fmt: skip
+    side = {"io_bytes": ios * 4096, "total_ios": ios, "runtime": RAN * 1000, "iops": ios / RAN, "lat_ns": lat}
+    return {
+        "fio version": version,
+        "timestamp": int(began) + RAN,
+        "timestamp_ms": int(began * 1000) + RAN * 1000,
+        "jobs": [{"jobname": "job", "groupid": 0, "error": 0, "elapsed": RAN, "job options": given, "read": side}],
+    }
+
+
+def put(path: Path, document: dict[str, Any], indent: int | None = None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=indent))
+
+
+def honest(folder: Path, **of_new: str) -> Path:
+    """Two lanes in turn, a trial a minute; ``new`` does 30 % better."""
+    for block in range(6):
+        began = NOON + 2 * MINUTE * block
+        put(folder / "base" / f"{block}.json", trial(1.0, block, began))
+        put(folder / "new" / f"{block}.json", trial(1.3, 100 + block, began + MINUTE, **of_new))
+    return folder
+
+
+def judged(tmp_path: Path, source: Path, chosen: str = "{}") -> tuple[Evidence, Verdict, list[Finding]]:
+    import_files([source], tmp_path / "out", parse_map(chosen, "map.yaml"))
+    evidence = load_run(tmp_path / "out")
+    findings = run_all(evidence)
+    (verdict,) = [v for v in judge(evidence, findings) if v.primary]
+    return evidence, verdict, list(findings)
+
+
+def of(findings: list[Finding], check: str) -> list[Finding]:
+    return [finding for finding in findings if finding.check == check]
+
+
+def test_honest_results_are_believed(tmp_path):
+    _, verdict, findings = judged(tmp_path, honest(tmp_path / "in"))
+    assert (verdict.verdict, verdict.headline) == ("faster", True)
+    assert not [
+        f for f in findings if f.severity == "critical" or f.check in ("repeated", "unequal_trials", "sequential")
+    ]
+
+
+def test_one_trial_in_other_white_space_and_at_other_times_is_one_trial(tmp_path):
+    source = honest(tmp_path / "in")
+    for copy in range(2, 6):
+        relabelled = trial(1.3, 100, NOON + MINUTE + 2 * MINUTE * copy)
+        put(source / "new" / f"{copy}.json", relabelled, indent=copy)
+    _, verdict, findings = judged(tmp_path, source)
+    (found,) = of(findings, "repeated")
+    assert found.refuses
+    assert found.message.startswith("blocks 0, 2, 3, 4 and 5 of new at 4k randread qd8 are one and the same trial")
+    assert (verdict.verdict, verdict.headline) == ("refused", False)
+
+
+def test_one_trial_under_the_names_of_two_lanes_is_no_tie(tmp_path):
+    source = honest(tmp_path / "in")
+    for block in range(6):
+        put(source / "new" / f"{block}.json", trial(1.0, block, NOON + 2 * MINUTE * block + MINUTE))
+    _, verdict, findings = judged(tmp_path, source)
+    assert verdict.verdict == "refused"
+    assert len(of(findings, "repeated")) == 6
+    assert "block 0 of base and block 0 of new" in of(findings, "repeated")[0].message
+
+
+def test_tables_may_repeat_short_figures_but_not_long_ones(tmp_path):
+    table = "tool: table\ntable: {block: run, figures: [{column: iops, metric: iops}]}\n"
+    for lane, figures in (("base", ("3000", "3000", "2990")), ("new", ("4000.125", "4000.125", "4100.5"))):
+        (tmp_path / "in" / lane).mkdir(parents=True)
+        lines = "".join(f"{n},{figure}\n" for n, figure in enumerate(figures))
+        (tmp_path / "in" / lane / "all.csv").write_text("run,iops\n" + lines)
+    _, _, findings = judged(tmp_path, tmp_path / "in", table)
+    (found,) = of(findings, "repeated")
+    assert found.lanes == ("new",)
+    assert "to the last digit" in found.message
+
+
+def test_the_machines_of_one_run_are_not_its_repetitions(tmp_path):
+    for vm in range(6):
+        put(tmp_path / "in" / "base" / f"vm{vm}.json", trial(1.0, vm, NOON + 0.2 * vm))
+        put(tmp_path / "in" / "new" / f"vm{vm}.json", trial(1.3, 100 + vm, NOON + MINUTE + 0.2 * vm))
+    _, verdict, findings = judged(tmp_path, tmp_path / "in")
+    assert verdict.verdict == "refused"
+    assert [f.lanes for f in of(findings, "repeated")] == [("base",), ("new",)]
+    assert all("ran at the same time" in f.message for f in of(findings, "repeated"))
+
+
+def test_lanes_under_load_together_are_told(tmp_path):
+    for block in range(6):
+        put(tmp_path / "in" / "base" / f"{block}.json", trial(1.0, block, NOON + MINUTE * block))
+        put(tmp_path / "in" / "new" / f"{block}.json", trial(1.3, 100 + block, NOON + MINUTE * block + 2))
+    _, _, findings = judged(tmp_path, tmp_path / "in")
+    (found,) = of(findings, "repeated")
+    assert (found.severity, found.refuses) == ("warning", False)
+    assert found.message.startswith("base and new were under load at the same time")
+
+
+def test_lanes_that_ran_one_after_the_other_are_not_made_pairs_by_saying_so(tmp_path):
+    for lane, level, later in (("base", 1.0, 0), ("new", 1.3, 3600)):
+        for block in range(6):
+            put(
+                tmp_path / "in" / lane / f"{block}.json",
+                trial(level, 100 * later + block, NOON + later + MINUTE * block),
+            )
+    _, verdict, findings = judged(tmp_path, tmp_path / "in", "paired: true")
+    (found,) = of(findings, "sequential")
+    assert found.severity == "critical"
+    assert not verdict.headline
+
+
+def test_results_of_last_year_are_no_baseline(tmp_path):
+    source = honest(tmp_path / "in")
+    for block in range(6):
+        put(source / "base" / f"{block}.json", trial(1.0, block, NOON - 365 * DAY + MINUTE * block))
+    _, verdict, findings = judged(tmp_path, source)
+    assert verdict.verdict == "refused"
+    assert "date (2026-11-21 on new, 2025-11-21 on base)" in of(findings, "unmatched")[0].message
+
+
+def test_trials_that_were_left_away_leave_a_trace(tmp_path):
+    source = honest(tmp_path / "in")
+    for block in (1, 4, 5):
+        (source / "new" / f"{block}.json").unlink()
+    _, _, findings = judged(tmp_path, source)
+    (found,) = of(findings, "unequal_trials")
+    assert found.message.startswith("3 trials of new stand against 6 of base at 4k randread qd8")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"direct": "0"}, "direct I/O (no on new, yes on base)"),
+        ({"version": "fio-3.36"}, "tool's version (3.36 on new, 3.33 on base)"),
+        ({"ramp_time": "10"}, "ramp (10s on new, 0s on base)"),
+        ({"runtime": "60"}, "known of base only: runtime (30s)"),
+        ({"zero_buffers": ""}, "known of new only: zero buffers (1)"),
+        ({"offset": "50%"}, "known of new only: offset (50%)"),
+        ({"hipri": "1"}, "known of new only: hipri (1)"),
+        ({"size": "64m"}, "known of new only: working set (64m)"),
+        ({"mem": "mmaphuge"}, "I/O buffers (mmaphuge on new, malloc on base)"),
+    ],
+)
+def test_a_load_that_was_another_is_refused(tmp_path, options, said):
+    _, verdict, findings = judged(tmp_path, honest(tmp_path / "in", **options))
+    assert verdict.verdict == "refused"
+    assert said in of(findings, "unmatched")[0].message
+
+
+def test_options_that_change_nothing_refuse_nothing(tmp_path):
+    same = {"filename": "/data/x", "norandommap": "1", "write_lat_log": "lat", "invalidate": "1", "randseed": "9"}
+    assert judged(tmp_path, honest(tmp_path / "in", **same))[1].verdict == "faster"
+
+
+@pytest.mark.parametrize("how", ["halved", "cut"])
+def test_bins_that_were_edited_take_the_headline(tmp_path, how):
+    source = honest(tmp_path / "in")
+    for path in (source / "new").iterdir():
+        document = json.loads(path.read_text())
+        lat = document["jobs"][0]["read"]["lat_ns"]
+        bins = lat["bins"]
+        if how == "halved":
+            lat["bins"] = {str(int(k) // 2): n for k, n in bins.items()}
+        else:  # the slowest half percent: what p99.9 would tell of
+            bins[max(bins, key=int)] -= lat["N"] // 200
+        put(path, document)
+    evidence, verdict, findings = judged(tmp_path, source, "primary: lat_p50")
+    assert evidence.cells()[0].name == "4k randread qd8"
+    assert not verdict.headline
+    (found,) = of(findings, "missing_percentile")
+    assert found.severity == "critical"
+    assert ("give a mean of" if how == "halved" else "fio counted") in found.message
+
+
+def test_a_percentile_too_rare_to_report_is_refused_and_not_replaced(tmp_path):
+    evidence, verdict, _ = judged(tmp_path, honest(tmp_path / "in"), "primary: lat_p999")
+    assert evidence.study.workloads["main"].primary == "lat_p999"
+    assert verdict.verdict == "refused"
+    assert "fewer than 10 I/Os lie beyond p99.9" in verdict.notes[-1]
+
+
+def test_percentiles_without_bins_are_as_coarse_as_fio_made_them(tmp_path):
+    source = honest(tmp_path / "in")
+    for path in source.glob("*/*.json"):
+        document = json.loads(path.read_text())
+        lat = document["jobs"][0]["read"]["lat_ns"]
+        del lat["bins"]
+        lat["percentile"] = {"50.000000": 16384, "99.000000": 20000}
+        put(path, document)
+    _, verdict, _ = judged(tmp_path, source, "primary: lat_p50")
+    assert verdict.low == pytest.approx(1 - 2 / 128, rel=1e-3)
+
+
+@pytest.mark.parametrize("reason", ['""', '" "', '"..."'])
+def test_accepting_needs_a_reason_wherever_it_is_written(reason):
+    with pytest.raises(FairlaneError, match="ramp: accepting it needs a reason"):
+        parse_map(f"accept: {{ramp: {reason}}}", "map.yaml")
