@@ -12,6 +12,7 @@ import click
 import pytest
 
 from fairlane.cli.main import main
+from fairlane.study.import_map import parse_map
 from fairlane.study.load import parse_study, preset_text
 
 ROOT = Path(__file__).parents[1]
@@ -124,9 +125,11 @@ def test_the_index_has_every_page() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_whole_studies_in_a_page_are_valid(page: Path) -> None:
+def test_whole_studies_and_import_maps_in_a_page_are_valid(page: Path) -> None:
     for kind, body in _FENCE.findall(text(page)):
-        if kind == "yaml" and re.search(r"^name:", body, re.MULTILINE):
+        if kind == "yaml" and page.name == "import.md":
+            parse_map(body, name(page))
+        elif kind == "yaml" and re.search(r"^name:", body, re.MULTILINE):
             parse_study(body, name(page))
 
 

@@ -26,14 +26,17 @@ _LARGEST = 2**63
 def at(tree: Any, *path: str) -> Any:
     """What is at ``path`` in nested mappings; None if there is nothing."""
     for key in path:
-        tree = tree.get(key) if isinstance(tree, Mapping) else None
+        # a dict nearly always; to ask for a Mapping takes five times as long, a million times in a large run
+        tree = tree.get(key) if type(tree) is dict or isinstance(tree, Mapping) else None
+        if tree is None:
+            return None
     return tree
 
 
 def number(tree: Any, *path: str) -> float | None:
     """The finite, not negative number at ``path``; None if there is none."""
     value = at(tree, *path)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if value is None or isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value < _LARGEST else None
 

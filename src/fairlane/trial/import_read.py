@@ -6,6 +6,7 @@ Where a trial belongs (lane, cell, block) depends on all the others, so its arch
 import hashlib
 import math
 import multiprocessing
+import posixpath
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -164,14 +165,15 @@ class _Pool:
             self._pool.shutdown(cancel_futures=True)
 
     def map(self, groups: Iterable[Group]) -> Iterator[Outcome]:
-        if self._pool is None:
-            yield from (_one(group, self._job) for group in groups)
-            return
         waiting = iter(groups)
+        if self._pool is None:
+            while batch := list(islice(waiting, BATCH)):
+                yield from _batch(batch, self._job)
+            return
         under_way: set[Future[list[Outcome]]] = set()
         while True:
             while len(under_way) < 2 * self._processes and (batch := list(islice(waiting, BATCH))):
-                under_way.add(self._pool.submit(_batch, batch))
+                under_way.add(self._pool.submit(_work, batch))
             if not under_way:
                 return
             finished, under_way = wait(under_way, return_when=FIRST_COMPLETED)
@@ -193,17 +195,22 @@ def _begin(job: Job) -> None:
     _job = job
 
 
-def _batch(groups: Sequence[Group]) -> list[Outcome]:
+def _work(groups: Sequence[Group]) -> list[Outcome]:
     assert _job is not None  # noqa: S101 - _begin came first
-    return [_one(group, _job) for group in groups]
+    return _batch(groups, _job)
 
 
-def _one(group: Group, job: Job) -> Outcome:
+def _batch(groups: Sequence[Group], job: Job) -> list[Outcome]:
+    known: dict[tuple[str, str], str] = {}
+    return [_one(group, job, known) for group in groups]
+
+
+def _one(group: Group, job: Job, known: dict[tuple[str, str], str]) -> Outcome:
     """Recognises and reads one group. Raises RunFailed (disk full)."""
     names = tuple(file.name for file in group.files)
     try:
         sources = [file.content for file in group.files]
-        tool = group.tool or _recognised(sources[0], job)
+        tool = group.tool or _recognised(sources[0], job, known)
         if not tool:
             return Outcome(group.number, left_out=LeftOut(names, ""))
         plugin = job.tools[tool]
@@ -216,13 +223,20 @@ def _one(group: Group, job: Job) -> Outcome:
         return Outcome(group.number, left_out=LeftOut(names, "needs more memory than there is", names[0]))
 
 
-def _recognised(file: Source, job: Job) -> str:
+def _recognised(file: Source, job: Job, known: dict[tuple[str, str], str]) -> str:
+    """The importer that claims the file; empty: none. ``known``: folder and suffix -> importer, within a batch: a file
+    that its neighbour's importer claims is not shown to all others, which would take as long as reading it."""
     if file.name in job.certain:
         return next(iter(job.tools))
     head = file.head()
+    kind = posixpath.dirname(file.name), posixpath.splitext(file.name)[1]
+    if kind in known and job.tools[known[kind]].claims(file.name, head):
+        return known[kind]
     claiming = [name for name, plugin in job.tools.items() if plugin.claims(file.name, head)]
     if len(claiming) > 1:
         raise Unreadable(f"looks like {' and '.join(claiming)}: say which with --tool")
+    if claiming:
+        known[kind] = claiming[0]
     return claiming[0] if claiming else ""
 
 

@@ -16,6 +16,8 @@ from fairlane.importers.base import Source, Unreadable
 
 SMALL = 2**20
 """Files up to so many bytes, unpacked, are read once and held in memory while they are worked on."""
+_PACKED = b"\x1f\x8b"
+"""Begins a gzip file."""
 UNPACKED = 4 * 2**30
 """A compressed file may unpack to so many bytes."""
 
@@ -38,8 +40,14 @@ class Found:
     @property
     def content(self) -> Source:
         """The same, but a small file is read here, once: it is looked at, read, hashed and kept. Raises Unreadable."""
-        with self.source.open() as file:
-            data = file.read(SMALL + 1)
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                data = file.read(SMALL + 1)
+        except OSError:
+            data = _PACKED  # the slower way tells what is wrong
+        if data.startswith(_PACKED):
+            with self.source.open() as unpacked:
+                data = unpacked.read(SMALL + 1)
         return Source(self.name, partial(io.BytesIO, data)) if len(data) <= SMALL else self.source
 
 
@@ -146,7 +154,7 @@ def _stem(name: str) -> str:
 def _open(path: Path, name: str) -> BinaryIO:
     try:
         file = path.open("rb")
-        packed = file.peek(2)[:2] == b"\x1f\x8b"
+        packed = file.peek(2)[:2] == _PACKED
     except OSError as error:
         raise Unreadable(f"cannot be read: {error.strerror}", where=name) from None
     plain: BinaryIO = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]

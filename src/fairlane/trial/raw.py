@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import re
 import tarfile
 import zlib
 from collections.abc import Mapping
@@ -49,18 +50,29 @@ def unpack(data: bytes) -> dict[str, bytes]:
 
 
 def _ordinary(plain: bytes) -> dict[str, bytes] | None:
-    """The files in an archive of ordinary files with short names: nearly all of ours, in half the time that a TarFile
-    takes to be made. None: something else is in it. Raises tarfile.TarError."""
+    """The files in an archive as ``pack`` makes it for short names, in a tenth of the time that tarfile takes: a run
+    may have ten thousand. None: something else is in it, for tarfile to read or refuse. (POSIX.1-2001, ustar header.)
+    """
     files: dict[str, bytes] = {}
     position = 0
-    while any(header := plain[position : position + tarfile.BLOCKSIZE]):
-        member = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
-        end = position + tarfile.BLOCKSIZE + member.size
-        if member.type != tarfile.REGTYPE or member.size < 0 or end > len(plain):
+    while header := plain[position : position + tarfile.BLOCKSIZE].rstrip(b"\0"):
+        match = _HEADER.match(header)
+        end = position + tarfile.BLOCKSIZE + (int(match["size"], 8) if match else 0)
+        if match is None or len(header) > _PREFIX or end > len(plain):
             return None
-        files[member.name] = plain[position + tarfile.BLOCKSIZE : end]
+        files[match["name"].decode()] = plain[position + tarfile.BLOCKSIZE : end]
         position = end + -end % tarfile.BLOCKSIZE
     return files
+
+
+_PREFIX = 345
+"""Where a header goes on with the folder of a long name."""
+_HEADER = re.compile(
+    # name (100 bytes), mode, uid, gid (8 each), size and mtime in octal (12 each), checksum (8), ordinary file, no link
+    rb"(?P<name>[!-~]{1,99})\0+(?<=\A.{100})[0-7]{7}\0[0-7]{7}\0[0-7]{7}\0(?P<size>[0-7]{11})\0[0-7]{11}\0.{8}0"
+    rb"\0{100}ustar\x0000",
+    re.DOTALL,
+)
 
 
 def store(folder: Path, trial: str, outputs: Mapping[str, bytes]) -> tuple[str, str]:
