@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fairlane.checks.base import run_all
+from fairlane.cli.main import run
 from fairlane.errors import FairlaneError
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.stats.judge import judge
@@ -188,7 +189,7 @@ def test_options_that_change_nothing_refuse_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["halved", "cut"])
-def test_bins_that_were_edited_take_the_headline(tmp_path, how):
+def test_bins_that_were_edited_take_the_headline(tmp_path, capsys, how):
     source = honest(tmp_path / "in")
     for path in (source / "new").iterdir():
         document = json.loads(path.read_text())
@@ -205,6 +206,8 @@ def test_bins_that_were_edited_take_the_headline(tmp_path, how):
     (found,) = of(findings, "missing_percentile")
     assert found.severity == "critical"
     assert ("give a mean of" if how == "halved" else "fio counted") in found.message
+    assert run(["verdicts", str(tmp_path / "out")]) == 0
+    assert f"{verdict.verdict} (withheld)" in capsys.readouterr().out
 
 
 def test_a_percentile_too_rare_to_report_is_refused_and_not_replaced(tmp_path):

@@ -1,8 +1,7 @@
 """``fairlane verdicts``: the verdicts of a run as data."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +9,9 @@ from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
 from fairlane.cli._output import Format, format_option
 from fairlane.errors import FairlaneError, nearest
+
+if TYPE_CHECKING:
+    from fairlane.records import Verdict
 
 
 @click.command(
@@ -35,7 +37,8 @@ def command(run: Path, metric: str | None, primary: bool | None, accepts: dict[s
     """Print the verdicts of RUN: lane against baseline, per cell and metric.
 
     Ratios are lane / baseline of the metric itself (1.12: 12 % more); low and high are the ends of the adjusted
-    interval. json has every field of a verdict.
+    interval. json has every field of a verdict. A verdict is withheld where a critical finding stands against it:
+    fairlane check RUN.
     """
     from fairlane.checks.base import run_all
     from fairlane.cli._output import print_rows
@@ -45,17 +48,17 @@ def command(run: Path, metric: str | None, primary: bool | None, accepts: dict[s
     from fairlane.trial.load import load_run
 
     evidence = accepting(load_run(run), accepts)
-    found = [as_json(v) for v in judge(evidence, run_all(evidence))]
-    known = list(dict.fromkeys(str(v["metric"]) for v in found))
+    found = judge(evidence, run_all(evidence))
+    known = list(dict.fromkeys(v.metric for v in found))
     if metric is not None and metric not in known:
         near = nearest(metric, known)
         hint = f"did you mean {near}?" if near else f"this run has: {', '.join(known) or 'none'}"
         raise FairlaneError(f"no verdict on the metric {metric!r}", hint=hint, where=str(run))
     if primary is None:
         primary = output != "json" and metric is None
-    rows = [v for v in found if (metric in (None, v["metric"])) and (v["primary"] or not primary)]
+    rows = [v for v in found if metric in (None, v.metric) and (v.primary or not primary)]
     if output == "json":
-        print_rows(rows, output)
+        print_rows([as_json(v) for v in rows], output)
         return
     shown = [_readable(v) for v in rows]
     print_rows(shown, output, columns=_telling(shown))
@@ -68,22 +71,22 @@ def _telling(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _readable(v: Mapping[str, Any]) -> dict[str, Any]:
+def _readable(v: "Verdict") -> dict[str, Any]:
     """A row for table and md: a metric's own units, changes in percent."""
     from fairlane.report import phrases
     from fairlane.report.text import DASH, clean
 
     return {
-        "workload": clean(v["workload"]),
-        "cell": clean(v["cell"]),
-        "lane": clean(v["lane"]),
-        "metric": v["metric"],
-        clean(v["baseline"]): phrases.value(v["metric"], v["baseline_value"]),
-        "value": phrases.value(v["metric"], v["lane_value"]),
-        "change": DASH if v["ratio"] is None else phrases.change(v["ratio"]),
-        "interval": f"{phrases.interval(v['tie_low'], v['tie_high'])} (tie test)"
-        if v["verdict"] == "tie"
-        else phrases.interval(v["low"], v["high"]),
-        "verdict": v["verdict"],
-        "blocks": v["blocks"],
+        "workload": clean(v.workload),
+        "cell": clean(v.cell),
+        "lane": clean(v.lane),
+        "metric": v.metric,
+        clean(v.baseline): phrases.value(v.metric, v.baseline_value),
+        "value": phrases.value(v.metric, v.lane_value),
+        "change": DASH if v.ratio is None else phrases.change(v.ratio),
+        "interval": f"{phrases.interval(v.tie_low, v.tie_high)} (tie test)"
+        if v.verdict == "tie"
+        else phrases.interval(v.low, v.high),
+        "verdict": v.verdict + (" (withheld)" if phrases.withheld(v) else ""),
+        "blocks": v.blocks,
     }
