@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlane.records import Observation
+from fairlane.records import Finding, Observation
 from fairlane.stats import usl
 from fairlane.stats.capacity import (
     Capacity,
@@ -17,6 +17,7 @@ from fairlane.stats.capacity import (
     at_equal_terms,
     capacities,
     frontier,
+    guarded,
     latency_at,
     throughput_at,
 )
@@ -115,9 +116,7 @@ def test_what_falls_where_it_should_rise_is_pooled() -> None:
     st.floats(1e2, 1e10),
     st.floats(1.0, 10.0),
 )
-def test_more_latency_never_means_less_capacity(
-    rungs: list[tuple[float, float]], limit: float, factor: float
-) -> None:
+def test_more_latency_never_means_less_capacity(rungs: list[tuple[float, float]], limit: float, factor: float) -> None:
     points = [Point(i, t, latency) for i, (t, latency) in enumerate(rungs, start=1)]
     tight, loose = throughput_at(points, limit), throughput_at(points, limit * factor)
     assert tight.low <= loose.low * (1 + 1e-9)
@@ -244,3 +243,23 @@ def test_the_scalability_law_is_found_and_not_extrapolated() -> None:
 def test_an_objective_is_a_latency() -> None:
     with pytest.raises(Exception, match="latencies with limits"):
         parse_study(STUDY.format(depths="[1]", jobs="[1]", blocks=2).replace("lat_mean: 200us", "iops: 200us"), "x")
+
+
+def test_what_is_read_off_a_curve_is_no_better_than_its_worst_rung():
+    asked = study()
+    found = capacities(asked, observed(asked, {"a": 1.0, "b": 1.3}))
+    top = (asked.cells()[-1].key,)
+    refusing = Finding("unmatched", "critical", "they differ in ramp", top, ("b",), refuses=True)
+    refused = one(guarded(found, [refusing]))
+    assert (refused.verdict, refused.ratio, refused.low, refused.notes) == ("refused", None, None, (refusing.message,))
+    held = one(guarded(found, [replace(refusing, refuses=False, lanes=("a",))]))
+    assert (held.verdict, held.withheld) == ("faster", True)
+    for harmless in (replace(refusing, lanes=("c",)), replace(refusing, refuses=False, severity="warning")):
+        assert guarded(found, [harmless]) == found
+
+
+def test_copies_of_lanes_are_drawn_and_not_compared():
+    text = STUDY.format(depths="[1, 2, 4]", jobs="[1]", blocks="6")
+    asked = parse_study(text.replace("  b: {", "  again: {copy_of: a, transport: local}\n  b: {"), "test.yaml")
+    seen = observed(asked, {"a": 1.0, "again": 1.0, "b": 1.3})
+    assert {c.lane for c in (*capacities(asked, seen), *at_equal_terms(asked, seen, "lat_mean"))} == {"b"}

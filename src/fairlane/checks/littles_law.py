@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from fairlane.checks._trials import Oddity, Trial, TrialCheck
 from fairlane.records import Evidence
+from fairlane.stats.histogram import latency
 
 _OFF = 0.05
 """A saturated closed loop keeps its depth: STATISTICS, "fio facts that bite". What a generator does between two I/Os is
@@ -17,17 +18,19 @@ class LittlesLaw(TrialCheck):
 
     Below: I/Os were missing, so the generator did not keep the depth; under the virtual clock, where its time is part
     of the model, for information. Above: no such latency and rate can have been together. The I/Os that are in flight
-    at either end of a trial are counted with all their latency: depth / I/Os is allowed for.
+    at either end of a trial are counted with all their latency: depth / I/Os is allowed for. All latencies together
+    cannot last longer than the trial and, before it, the longest of them: that is allowed for above the depth, where
+    one stall may be longer than a short trial.
     """
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
-        iops, latency, depth = trial.metric("iops"), trial.metric("lat_mean"), trial.in_flight
-        if not iops or not latency or not depth or any(trial.known.get(name) for name in _PACED):
+        iops, mean, depth = trial.metric("iops"), trial.metric("lat_mean"), trial.in_flight
+        if not iops or not mean or not depth or any(trial.known.get(name) for name in _PACED):
             return
         seconds = trial.seconds
         allowed = _OFF + trial.step("iops", "lat_mean") + (depth / (iops * seconds) if seconds else 0.0)
-        flying = iops * latency / 1e9
-        proof = {"in_flight": flying, "asked": depth, "iops": iops, "lat_mean_ns": latency, "allowed": allowed}
+        flying = iops * mean / 1e9
+        proof = {"in_flight": flying, "asked": depth, "iops": iops, "lat_mean_ns": mean, "allowed": allowed}
         told = f"IOPS x mean latency is {flying:,.3g} I/Os in flight where {depth:,.0f}"
         if flying < depth * (1 - allowed):
             yield Oddity(
@@ -39,7 +42,7 @@ class LittlesLaw(TrialCheck):
                 "the submission out): lanes differ by more than they show",
                 proof,
             )
-        elif flying > depth * (1 + allowed):
+        elif flying > depth * (1 + allowed) and flying > depth * (1 + _OFF + _longest(trial)):
             certain = trial.fleet[1] or trial.cell.kind != "imported"
             yield Oddity(
                 "above",
@@ -51,6 +54,12 @@ class LittlesLaw(TrialCheck):
                 else "rate and latency are not of the same I/Os, or of more machines than one",
                 proof,
             )
+
+
+def _longest(trial: Trial) -> float:
+    """The longest latency, as a share of the time measured; 0 where there is no histogram, or no time."""
+    bins = latency(trial.seen.histograms)
+    return max(bins) / 1e9 / trial.seconds if len(bins) and trial.seconds else 0.0
 
 
 PLUGIN = LittlesLaw()
