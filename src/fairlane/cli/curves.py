@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
 from fairlane.cli._output import Format, format_option
 from fairlane.errors import FairlaneError, nearest
@@ -50,21 +51,24 @@ def _asked(slos: tuple[str, ...]) -> "list[Objective]":
 @click.option(
     "--slo", "slos", multiple=True, metavar="METRIC=LIMIT", help="A latency objective: lat_p99=2ms. Repeatable."
 )
+@accept_option
 @format_option
-def command(run: Path, slos: tuple[str, ...], output: Format) -> None:
+def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: Format) -> None:
     """Print throughput against latency for every ladder of RUN: cells that differ only in iodepth, numjobs or rate.
 
     At a latency objective (`slo` of the workload, or --slo) the lanes are compared by the throughput they carry within
     it, block by block. What lies beyond the highest or lowest load is told as a bound, never extrapolated.
     """
+    from fairlane.checks.base import run_all
     from fairlane.cli._output import print_json, print_rows
     from fairlane.report import curves, lanes
     from fairlane.report.phrases import metric_of
     from fairlane.report.text import scrub
+    from fairlane.study.accept import accepting
     from fairlane.trial.load import load_run
 
-    evidence = load_run(run)
-    views = scrub(curves.views(evidence, lanes.labels(evidence.study), _asked(slos) or None))
+    evidence = accepting(load_run(run), accepts)
+    views = scrub(curves.views(evidence, lanes.labels(evidence.study), run_all(evidence), _asked(slos) or None))
     if not views:
         raise FairlaneError(
             "no ladder in this run",

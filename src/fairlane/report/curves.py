@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from fairlane.records import Evidence
+from fairlane.records import Evidence, Finding
 from fairlane.report import svg
 from fairlane.report.phrases import SYMBOL, change, count, interval, metric_of, share, value
 from fairlane.report.svg import INK, LANES, WIDTH, Figure, Scale, Table, colour
@@ -21,6 +21,7 @@ from fairlane.stats.capacity import (
     at_equal_terms,
     capacities,
     climbs,
+    guarded,
     objectives,
     rounds,
 )
@@ -72,7 +73,10 @@ class LadderView:
 
 
 def views(
-    evidence: Evidence, label: Mapping[str, str], asked: Sequence[Objective] | None = None
+    evidence: Evidence,
+    label: Mapping[str, str],
+    findings: Sequence[Finding],
+    asked: Sequence[Objective] | None = None,
 ) -> tuple[LadderView, ...]:
     """Every ladder of a run, with the latency that its objective names (p99, or what the run has, without one).
 
@@ -84,7 +88,7 @@ def views(
         return ()
     observations = evidence.observations
     shelves = shelve(observations)
-    told = capacities(study, observations, asked)
+    told = guarded(capacities(study, observations, asked), findings)
     equal: dict[str, tuple[Capacity, ...]] = {}
     result = []
     for ladder in found:
@@ -101,7 +105,7 @@ def views(
                     )
                     curves.append(Curve(label[lane], index, rungs, "" if ladder.open_loop else _law(rungs)))
             if curves:
-                equal.setdefault(metric, at_equal_terms(study, observations, metric))
+                equal.setdefault(metric, guarded(at_equal_terms(study, observations, metric), findings))
                 mine = [c for c in equal[metric] if c.question.ladder == ladder]
                 answers = [
                     _answer(c, label) for c in told if c.question.ladder == ladder and c.question.metric == metric
@@ -165,8 +169,11 @@ def _answer(c: Capacity, label: Mapping[str, str]) -> str:
     ours, theirs = figure_of(c.lane_value, "iops"), figure_of(c.baseline_value, "iops")
     return (
         f"Within {metric.title} of {metric.format(c.question.at)}, {lane} carries {ours} IOPS, {baseline} {theirs}: "
-        f"{SYMBOL[c.verdict]} {c.verdict}{told} ({count(c.blocks, 'block')}){notes}."
+        f"{SYMBOL[c.verdict]} {c.verdict}{told}{_WITHHELD if c.withheld else ''} ({count(c.blocks, 'block')}){notes}."
     )
+
+
+_WITHHELD = ", withheld: a critical finding stands against a rung"
 
 
 def _change(c: Capacity) -> str:
@@ -187,8 +194,12 @@ def _equal(found: Sequence[Capacity], label: Mapping[str, str], metric: str) -> 
         measured = "iops" if by else metric
         title = f"IOPS at {metric_of(metric).title} of {at}" if by else f"{metric_of(metric).title} at {at} IOPS"
         figures = (figure_of(c.baseline_value, measured), figure_of(c.lane_value, measured))
-        rows.append((title, label[c.lane], *figures, _change(c).removeprefix(", ") or DASH, c.verdict))
+        rows.append((title, label[c.lane], *figures, _change(c).removeprefix(", ") or DASH, _word(c)))
     return Table(("at equal", "lane", "baseline's", "lane's", "change", "verdict"), tuple(rows))
+
+
+def _word(c: Capacity) -> str:
+    return f"{c.verdict} (withheld)" if c.withheld else c.verdict
 
 
 _LEFT, _RIGHT, _TOP, _HEIGHT, _FOOT = 70, 14, 10, 230, 40

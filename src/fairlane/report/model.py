@@ -192,7 +192,7 @@ def build(
         sections=sections,
         winners=winners.views(evidence, findings, label),
         sureness=prose.sureness(evidence, shown, findings) + spread.sentences(evidence),
-        curves=curves.views(evidence, label),
+        curves=curves.views(evidence, label, findings),
         findings=_findings(evidence, findings, label),
         matched=matched(evidence, label),
         lanes=lanes.views(evidence),

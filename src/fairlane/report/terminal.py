@@ -50,9 +50,11 @@ def show(console: Console, evidence: Evidence, verdicts: Sequence[Verdict], find
         say(Text(winners.title, style="bold"))
         for cells, answer in winners.lines:
             say(Padding(Text(f"{cells}: {answer}"), (0, 0, 0, 2)))
-    for answer in (answer for view in report.curves for answer in view.answers):
+    for view in (view for view in report.curves if view.answers):
         say()
-        say(Text(answer))
+        say(Text(view.name, style="bold"))
+        for answer in view.answers:
+            say(Padding(Text(answer), (0, 0, 0, 2)))
     say()
     for line in report.sureness:
         say(Text(f"• {line}"))

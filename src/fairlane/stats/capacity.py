@@ -10,17 +10,18 @@ claim is made only if it holds for every value within them.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
 from fairlane.metrics import METRICS
-from fairlane.records import Observation, Word
+from fairlane.records import Finding, Observation, Word
+from fairlane.stats.contests import concerns, stains
 from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.histogram import BIN_ERROR
-from fairlane.stats.judge import word
+from fairlane.stats.judge import DECIDED, word
 from fairlane.stats.ladders import Ladder, Point, climb, ladders
 from fairlane.stats.looks import nominal
 from fairlane.stats.pairs import Shelf, shelve
@@ -87,6 +88,8 @@ class Capacity:
     level: float
     blocks: int
     notes: tuple[str, ...] = ()
+    withheld: bool = False
+    """Decided, but a critical finding stands against a rung."""
 
 
 def frontier(points: Sequence[Point]) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -146,10 +149,27 @@ def capacities(
         (Question(ladder, "throughput", goal.metric, goal.limit), lane)
         for ladder in ladders(study)
         for goal in (objectives(study, ladder.workload) if asked is None else asked)
-        for lane in study.lanes
-        if lane != study.baseline
+        for lane in study.rivals
     ]
     return tuple(_compare(study, shelves, question, lane, study.design.alpha / len(jobs)) for question, lane in jobs)
+
+
+def guarded(found: Iterable[Capacity], findings: Sequence[Finding]) -> tuple[Capacity, ...]:
+    """``found``, as far as ``findings`` let it stand: what is read off a curve is no better than its worst rung.
+
+    One that refuses any rung refuses the comparison, with its message as the reason; a critical one withholds it.
+    """
+    return tuple(_guarded(capacity, findings) for capacity in found)
+
+
+def _guarded(c: Capacity, findings: Sequence[Finding]) -> Capacity:
+    cells = c.question.ladder.cells
+    refusing = [f for f in findings if f.refuses and any(concerns(f, cell, c.lane, c.baseline) for cell in cells)]
+    if refusing:
+        notes = tuple(dict.fromkeys(f.message for f in refusing))
+        return replace(c, verdict="refused", ratio=None, low=None, high=None, notes=notes)
+    stained = any(stains(f, cell, c.lane, c.baseline) for f in findings for cell in cells)
+    return replace(c, withheld=stained and c.verdict in DECIDED)
 
 
 def at_equal_terms(
@@ -169,11 +189,7 @@ def at_equal_terms(
             for kind in kinds:
                 here = [p[i].latency if kind == "throughput" else p[i].throughput for p in base]
                 question = Question(ladder, kind, latency, math.exp(math.fsum(map(math.log, here)) / len(here)))
-                found += [
-                    _compare(study, shelves, question, lane, study.design.alpha)
-                    for lane in study.lanes
-                    if lane != study.baseline
-                ]
+                found += [_compare(study, shelves, question, lane, study.design.alpha) for lane in study.rivals]
     return tuple(found)
 
 

@@ -244,3 +244,12 @@ def concerns(finding: Finding, cell: Cell, lane: str, baseline: str) -> bool:
     """Whether a finding that refuses means this contest. One that names the baseline beside others means the others."""
     named = [name for name in finding.lanes if name != baseline]
     return (not finding.cells or cell.key in finding.cells) and (not named or lane in named)
+
+
+def stains(finding: Finding, cell: Cell, lane: str, baseline: str) -> bool:
+    """Whether a finding is critical and about this contest: then it is no headline."""
+    return (
+        finding.severity == "critical"
+        and (not finding.cells or cell.key in finding.cells)
+        and (not finding.lanes or lane in finding.lanes or baseline in finding.lanes)
+    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Observation, Verdict, Word
 from fairlane.stats import anytime, footnotes
-from fairlane.stats.contests import Claims, Contest, Stage
+from fairlane.stats.contests import Claims, Contest, Stage, stains
 from fairlane.stats.efficiency import efficient
 from fairlane.stats.looks import level
 from fairlane.stats.pairs import Pair, pair, typical
@@ -140,7 +140,9 @@ def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, g
         voided=contest.seen.voided,
         lane_value=typical(shelf, contest.lane, contest.metric, lane_blocks) if shown else None,
         baseline_value=typical(shelf, contest.baseline, contest.metric, baseline_blocks) if shown else None,
-        headline=contest.primary and answer in DECIDED and not any(_stains(f, contest) for f in findings),
+        headline=contest.primary
+        and answer in DECIDED
+        and not any(stains(f, contest.cell, contest.lane, contest.baseline) for f in findings),
         more_blocks=more_blocks(stage, rate, claims.alpha, margin) if stage and answer == "inconclusive" else None,
         notes=tuple(_notes(claims, contest, answer, goes_on=goes_on)),
         detectable=_detectable(stage, rate) if stage else None,
@@ -155,14 +157,6 @@ def _factor(log_ratio: float) -> float:
 
 def _detectable(stage: Stage, rate: float) -> float:
     return _factor(stage.effect.detectable(stage.level(rate))) - 1
-
-
-def _stains(finding: Finding, contest: Contest) -> bool:
-    return (
-        finding.severity == "critical"
-        and (not finding.cells or contest.cell.key in finding.cells)
-        and (not finding.lanes or contest.lane in finding.lanes or contest.baseline in finding.lanes)
-    )
 
 
 def more_blocks(stage: Stage, rate: float, alpha: float, margin: float) -> int | None:
