@@ -13,6 +13,8 @@ import pytest
 
 from fairlane.checks.base import run_all
 from fairlane.cli.main import run
+from fairlane.compare.comparison import compare
+from fairlane.compare.mapping import LaneMap, Pair
 from fairlane.errors import FairlaneError
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.stats.judge import judge
@@ -74,7 +76,9 @@ def test_honest_results_are_believed(tmp_path):
     _, verdict, findings = judged(tmp_path, honest(tmp_path / "in"))
     assert (verdict.verdict, verdict.headline) == ("faster", True)
     assert not [
-        f for f in findings if f.severity == "critical" or f.check in ("repeated", "unequal_trials", "sequential")
+        f
+        for f in findings
+        if f.severity == "critical" or f.check in ("repeated", "shared_trials", "unequal_trials", "sequential")
     ]
 
 
@@ -96,8 +100,16 @@ def test_one_trial_under_the_names_of_two_lanes_is_no_tie(tmp_path):
         put(source / "new" / f"{block}.json", trial(1.0, block, NOON + 2 * MINUTE * block + MINUTE))
     _, verdict, findings = judged(tmp_path, source)
     assert verdict.verdict == "refused"
-    assert len(of(findings, "repeated")) == 6
-    assert "block 0 of base and block 0 of new" in of(findings, "repeated")[0].message
+    assert len(of(findings, "shared_trials")) == 6
+    assert "block 0 of base and block 0 of new" in of(findings, "shared_trials")[0].message
+
+
+def test_a_run_that_is_compared_with_itself_is_no_tie(tmp_path):
+    evidence, _, _ = judged(tmp_path, honest(tmp_path / "in"))
+    itself = LaneMap("a", (Pair("new", "new", {"a": "new", "b": "new"}),))
+    comparison = compare({"a": evidence, "b": evidence}, itself, {})
+    assert {v.verdict for v in comparison.verdicts if v.primary} == {"refused"}
+    assert {f.check for f in comparison.findings if f.refuses} == {"shared_trials"}
 
 
 def test_tables_may_repeat_short_figures_but_not_long_ones(tmp_path):
@@ -127,7 +139,7 @@ def test_lanes_under_load_together_are_told(tmp_path):
         put(tmp_path / "in" / "base" / f"{block}.json", trial(1.0, block, NOON + MINUTE * block))
         put(tmp_path / "in" / "new" / f"{block}.json", trial(1.3, 100 + block, NOON + MINUTE * block + 2))
     _, _, findings = judged(tmp_path, tmp_path / "in")
-    (found,) = of(findings, "repeated")
+    (found,) = of(findings, "shared_trials")
     assert (found.severity, found.refuses) == ("warning", False)
     assert found.message.startswith("base and new were under load at the same time")
 

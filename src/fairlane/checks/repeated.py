@@ -1,4 +1,4 @@
-"""Trials of an import that are no repetitions: one trial given several times, or parts of one measurement."""
+"""Trials of an imported lane that are no repetitions: one given several times, or parts of one measurement."""
 
 import hashlib
 from collections import defaultdict
@@ -27,48 +27,29 @@ class Repeated(Check):
     * At the same time for more than half of the shorter one, in one lane and cell: the machines of a fleet, a file
       each. Their differences say how machines differ, not how a repetition would come out.
 
-    Both refuse. Lanes that were under load at the same time are a warning: each was measured with the other beside it.
-    Imports only: own runs are scheduled, and the virtual clock may well repeat every bin.
+    Both refuse. Imports only: own runs are scheduled, and the virtual clock may well repeat every bin.
     """
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        cells: dict[str, list[Trial]] = defaultdict(list)
-        for trial in trials(evidence):
-            if trial.cell.kind == "imported":
-                cells[trial.cell.key].append(trial)
-        for found in cells.values():
-            lanes: dict[str, list[Trial]] = defaultdict(list)
-            for trial in found:
-                lanes[trial.seen.lane].append(trial)
-            yield from self._same(found)
+        for lanes in by_cell(evidence).values():
             for lane, own in lanes.items():
+                for same in alike(own):
+                    yield self.finding(
+                        "critical",
+                        f"{named(same)} at {same[0].cell.name} are one and the same trial: {equal_in(same[0])}",
+                        cells=[same[0].cell.key],
+                        lanes=[lane],
+                        evidence={"trials": [trial.seen.trial for trial in same]},
+                        refuses=True,
+                    )
                 yield from self._together(lane, own)
-        yield from self._beside(evidence, cells)
-
-    def _same(self, found: Sequence[Trial]) -> Iterator[Finding]:
-        alike: dict[str, list[Trial]] = defaultdict(list)
-        for trial in found:
-            if signature := _signature(trial):
-                alike[signature].append(trial)
-        for same in alike.values():
-            if len(same) > 1:
-                lanes = list(dict.fromkeys(trial.seen.lane for trial in same))
-                what = "latency bin" if reading(same[0].seen).latency else "figure, to the last digit"
-                yield self.finding(
-                    "critical",
-                    f"{_named(same)} at {same[0].cell.name} are one and the same trial: they are equal in every {what}",
-                    cells=[same[0].cell.key],
-                    lanes=lanes,
-                    evidence={"trials": [trial.seen.trial for trial in same]},
-                    refuses=True,
-                )
 
     def _together(self, lane: str, own: Sequence[Trial]) -> Iterator[Finding]:
-        timed = sorted((span, n) for n, trial in enumerate(own) if (span := _span(trial)))
+        timed = sorted((times, n) for n, trial in enumerate(own) if (times := span(trial)))
         parts: set[int] = set()
         last: tuple[tuple[float, float], int] | None = None
         for here in timed:
-            if last and _overlap(last[0], here[0]):
+            if last and overlap(last[0], here[0]):
                 parts |= {last[1], here[1]}
             if last is None or here[0][1] >= last[0][1]:
                 last = here
@@ -76,7 +57,7 @@ class Repeated(Check):
             some = [own[n] for n in sorted(parts)]
             yield self.finding(
                 "critical",
-                f"{_named(some)} at {own[0].cell.name} ran at the same time (from {_time(_began(some))}): they are "
+                f"{named(some)} at {own[0].cell.name} ran at the same time (from {_time(_began(some))}): they are "
                 "parts of one measurement, and how they differ does not say how a repetition would",
                 cells=[own[0].cell.key],
                 lanes=[lane],
@@ -84,26 +65,29 @@ class Repeated(Check):
                 refuses=True,
             )
 
-    def _beside(self, evidence: Evidence, cells: dict[str, list[Trial]]) -> Iterator[Finding]:
-        spans = sorted(
-            (span, trial.seen.lane, trial.cell.key) for own in cells.values() for trial in own if (span := _span(trial))
-        )
-        pairs: dict[tuple[str, str], set[str]] = defaultdict(set)
-        last: dict[str, tuple[tuple[float, float], str]] = {}
-        for span, lane, cell in spans:
-            for other, (earlier, its_cell) in last.items():
-                if other != lane and _overlap(earlier, span):
-                    pairs[min(lane, other), max(lane, other)] |= {cell, its_cell}
-            if lane not in last or span[1] >= last[lane][0][1]:
-                last[lane] = (span, cell)
-        for (one, two), keys in pairs.items():
-            yield self.finding(
-                "warning",
-                f"{one} and {two} were under load at the same time: each was measured with the other beside it, and "
-                "whatever they share was shared",
-                cells=[cell.key for cell in evidence.cells() if cell.key in keys],
-                lanes=[one, two],
-            )
+
+def by_cell(evidence: Evidence) -> dict[str, dict[str, list[Trial]]]:
+    """Imported trials: key of the cell -> lane -> trials."""
+    cells: dict[str, dict[str, list[Trial]]] = {}
+    for trial in trials(evidence):
+        if trial.cell.kind == "imported":
+            cells.setdefault(trial.cell.key, {}).setdefault(trial.seen.lane, []).append(trial)
+    return cells
+
+
+def alike(some: Iterable[Trial]) -> list[list[Trial]]:
+    """Those of ``some`` that are one and the same trial, two or more together."""
+    found: dict[str, list[Trial]] = {}
+    for trial in some:
+        if signature := _signature(trial):
+            found.setdefault(signature, []).append(trial)
+    return [same for same in found.values() if len(same) > 1]
+
+
+def equal_in(trial: Trial) -> str:
+    """In what it is equal to others that it is alike to."""
+    what = "latency bin" if reading(trial.seen).latency else "figure, to the last digit"
+    return f"they are equal in every {what}"
 
 
 def _signature(trial: Trial) -> str:
@@ -119,13 +103,13 @@ def _signature(trial: Trial) -> str:
     return ""
 
 
-def _span(trial: Trial) -> tuple[float, float] | None:
+def span(trial: Trial) -> tuple[float, float] | None:
     """Start and end, Unix time in seconds; None: not known, or too short to be told from the one before."""
     start, seconds = number(trial.seen.context, "started"), trial.seconds
     return (start, start + seconds) if start and seconds and seconds > _UNSURE else None
 
 
-def _overlap(one: tuple[float, float], two: tuple[float, float]) -> bool:
+def overlap(one: tuple[float, float], two: tuple[float, float]) -> bool:
     common = min(one[1], two[1]) - max(one[0], two[0])
     return common > max(_UNSURE, min(one[1] - one[0], two[1] - two[0]) / 2)
 
@@ -141,7 +125,7 @@ def _time(seconds: float) -> str:
         return f"second {seconds:.0f}"
 
 
-def _named(some: Sequence[Trial]) -> str:
+def named(some: Sequence[Trial]) -> str:
     """``blocks 0, 1 and 2 of fast``, ``block 3 of fast and block 3 of base``."""
     lanes: dict[str, list[int]] = defaultdict(list)
     for trial in some:

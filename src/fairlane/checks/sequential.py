@@ -22,7 +22,7 @@ class Sequential(Check):
         if event is None or len(evidence.study.lanes) < 2 or event.get("interleaved") is True:
             return
         spans = _spans(event.get("spans"))
-        told = "; ".join(f"{lane} from {first} to {last}" for lane, (first, last) in spans.items())
+        told = "; ".join(f"{lane} {_shown(first, last)}" for lane, (first, last) in spans.items())
         if event.get("interleaved") is False and spans:
             what = f"the lanes were not interleaved, block by block ({told})"
         else:
@@ -36,6 +36,15 @@ class Sequential(Check):
             "between lanes, and no interval holds it",
             evidence={lane: f"{first} to {last}" for lane, (first, last) in spans.items()},
         )
+
+
+def _shown(first: str, last: str) -> str:
+    """``from 2026-02-27 10:00:00 to 10:02:00 UTC``, ``on 2026-02-27``."""
+    day, _, time = first.removesuffix("+00:00").partition("T")
+    end_day, _, end = last.removesuffix("+00:00").partition("T")
+    if not time or not end:
+        return f"on {day}" if day == end_day else f"from {day} to {end_day}"
+    return f"from {day} {time} to {end if day == end_day else f'{end_day} {end}'} UTC"
 
 
 def _spans(value: Any) -> dict[str, tuple[str, str]]:

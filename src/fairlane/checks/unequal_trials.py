@@ -10,13 +10,15 @@ class UnequalTrials(Check):
     """Failed trials count: they are there, and are told elsewhere. Nobody who was given files can know which others
     were made; a lane that brings fewer of them than its baseline is the one trace that picking leaves.
 
-    Imports only: own runs have a schedule, and what is missing in it is told by others.
+    Imports only: own runs have a schedule, and runs that are compared need not be of one length.
     """
 
     between = True
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         study = evidence.study
+        if not any(event.get("type") == "files" for event in evidence.events):
+            return
         counts: dict[tuple[str, str], int] = {}
         for seen in evidence.observations:
             counts[seen.lane, seen.cell] = counts.get((seen.lane, seen.cell), 0) + 1
@@ -24,7 +26,7 @@ class UnequalTrials(Check):
             uneven = {}
             for cell in evidence.cells():
                 ours, theirs = counts.get((lane, cell.key), 0), counts.get((study.baseline, cell.key), 0)
-                if cell.kind == "imported" and ours and theirs and ours != theirs:
+                if ours and theirs and ours != theirs:
                     uneven[cell.key] = (cell.name, ours, theirs)
             if uneven:
                 name, ours, theirs = max(uneven.values(), key=lambda u: abs(u[1] - u[2]))

@@ -1,0 +1,65 @@
+"""Lanes that are not two: one trial under the names of both, or both under load at the same time."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from fairlane.checks._trials import Trial, text
+from fairlane.checks.base import Check
+from fairlane.checks.repeated import alike, by_cell, equal_in, named, overlap, span
+from fairlane.records import Evidence, Finding
+
+
+class SharedTrials(Check):
+    """A trial under the names of two lanes, or of two runs that are compared, makes them alike and refuses. Lanes that
+    were under load at the same time are a warning: each was measured with the other beside it.
+
+    Imports and comparisons only; neither under the virtual clock, nor of invented figures: both may repeat every bin.
+    """
+
+    between = True
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        if evidence.modelled:
+            return
+        cells = by_cell(evidence)
+        for lanes in cells.values():
+            for same in alike(t for own in lanes.values() for t in own if text(t.known, "platform") != "fake"):
+                of = list(dict.fromkeys(trial.seen.lane for trial in same))
+                if len(of) > 1:
+                    yield self.finding(
+                        "critical",
+                        f"{named(same)} at {same[0].cell.name} are one and the same trial: {equal_in(same[0])}",
+                        cells=[same[0].cell.key],
+                        lanes=of,
+                        evidence={"trials": [trial.seen.trial for trial in same]},
+                        refuses=True,
+                    )
+        yield from self._beside(evidence, cells)
+
+    def _beside(self, evidence: Evidence, cells: dict[str, dict[str, list[Trial]]]) -> Iterator[Finding]:
+        spans = sorted(
+            (times, lane, key)
+            for key, lanes in cells.items()
+            for lane, own in lanes.items()
+            for trial in own
+            if (times := span(trial))
+        )
+        pairs: dict[tuple[str, str], set[str]] = defaultdict(set)
+        last: dict[str, tuple[tuple[float, float], str]] = {}
+        for times, lane, cell in spans:
+            for other, (earlier, its_cell) in last.items():
+                if other != lane and overlap(earlier, times):
+                    pairs[min(lane, other), max(lane, other)] |= {cell, its_cell}
+            if lane not in last or times[1] >= last[lane][0][1]:
+                last[lane] = (times, cell)
+        for (one, two), keys in pairs.items():
+            yield self.finding(
+                "warning",
+                f"{one} and {two} were under load at the same time: each was measured with the other beside it, and "
+                "whatever they share was shared",
+                cells=[cell.key for cell in evidence.cells() if cell.key in keys],
+                lanes=[one, two],
+            )
+
+
+PLUGIN = SharedTrials()
