@@ -13,6 +13,7 @@ from fairlane.report.parts import Part, part
 from fairlane.report.phrases import SYMBOL
 from fairlane.report.text import DASH, scrub
 from fairlane.study.matched import table_of
+from fairlane.study.values import NONE
 
 _COLUMNS = 5
 """Cells of the scorecard that get a column each; if there are more, a metric is one column."""
@@ -57,8 +58,10 @@ _STATUS = {"match": "match", "differs": "DIFFERS", "unknown": "unknown", "accept
 def _matched(c: Comparison) -> Part:
     table = table_of(c.evidence)
     aliases = (*c.aliases, c.baseline)
+    nowhere = [row.title for row in table.rows if row.status == "match" and set(row.values) == {NONE}]
+    rows = [row for row in table.rows if row.title not in nowhere]
     lines = []
-    for row in table.rows:
+    for row in rows:
         values = dict(zip(table.columns, row.values, strict=True))
         lines.append((row.title, *(values[a] for a in aliases), _STATUS.get(row.status, "")))
     return part(
@@ -67,9 +70,10 @@ def _matched(c: Comparison) -> Part:
         rows=lines,
         notes=[
             "What differs, or is known on one side only, refuses the verdict. What nobody says may differ: unknown is "
-            "not equal."
+            "not equal.",
+            *([f"Does not apply on any side: {', '.join(nowhere)}."] if nowhere else []),
         ],
-        marked=[n for n, row in enumerate(table.rows) if row.status == "differs"],
+        marked=[n for n, row in enumerate(rows) if row.status == "differs"],
     )
 
 

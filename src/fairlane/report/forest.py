@@ -67,8 +67,8 @@ def _frame(scale: Scale, comparison: Comparison, bottom: float) -> list[Markup]:
         x = scale(tick)
         parts.append(svg.line(x, bottom, x, bottom + 5, stroke=colour("muted"), stroke_width=1))
         label = _tick(tick)
-        half = 3.6 * len(label)  # 12 px type, and a gap
-        at = min(max(x, scale.start + half - 4), scale.end - half + 4)
+        half = 3.8 * len(label) + 2  # 12 px type, and a gap
+        at = min(max(x, scale.start + half - 4), scale.end - half)
         if at - half >= last:
             parts.append(svg.text(at, bottom + 18, label, text_anchor="middle", font_size=12))
             last = at + half

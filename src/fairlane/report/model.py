@@ -298,7 +298,12 @@ def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[st
     groups: dict[tuple[str, str], list[FindingView]] = {}
     for finding in sorted(findings, key=lambda f: rank[f.severity]):
         view = FindingView(finding.message, _where(finding, names, label), tuple(flatten(finding.evidence).items()))
-        groups.setdefault((finding.severity, finding.check), []).append(view)
+        items = groups.setdefault((finding.severity, finding.check), [])
+        if items and items[-1].message == view.message:  # the same of several lanes is said once
+            last = items.pop()
+            where = "; ".join(dict.fromkeys(x for x in (last.where, view.where) if x))
+            view = FindingView(view.message, where, (*last.evidence, *view.evidence))
+        items.append(view)
     return tuple(FindingGroup(severity, check, tuple(items)) for (severity, check), items in groups.items())
 
 

@@ -70,7 +70,7 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     if blocks:
         said.append(_blocks(evidence, len(blocks), _span(blocks)))
     primary = [v for v in verdicts if v.primary and v.verdict != "refused"]
-    if len(primary) > 1:
+    if len(primary) > 1 and any(v.low is not None for v in primary):
         widest = phrases.coverage(min(v.level for v in primary))
         said.append(
             f"With {len(primary)} primary comparisons, the chance that any is called different without being so is "
