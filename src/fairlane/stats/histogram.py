@@ -108,13 +108,16 @@ def _whole(values: Any) -> Ints:
         raise ValueError(f"a histogram is made of whole numbers below 2^63: {error}") from None
 
 
+_EMPTY = Bins()
+
+
 def merge(histograms: Iterable[Histogram]) -> Bins:
     """All I/Os together (of jobs, VMs, directions, blocks). Raises ValueError as ``Bins`` does."""
     parts = [bins for histogram in histograms if (bins := Bins.of(histogram))]
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return Bins()
+        return _EMPTY
     return Bins(np.concatenate([p.ns for p in parts]), np.concatenate([p.counts for p in parts]))
 
 
