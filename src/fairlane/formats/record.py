@@ -60,7 +60,7 @@ def write(trial: Record) -> bytes:
 def read(data: bytes) -> Record:
     """The reverse of ``write``. ValueError for anything else."""
     try:
-        tree = json.loads(data)
+        tree = orjson.loads(data)
         histograms = _Histograms(tree["histograms"])
         metrics = {str(name): float(value) for name, value in tree["metrics"].items()}
         if not all(map(math.isfinite, metrics.values())):
