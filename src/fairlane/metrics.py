@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 
-def _si(value: float) -> str:
-    """Three significant digits or whole numbers: 5387, 14525, 0.412."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+def rounded(value: float, digits: int = 3) -> str:
+    """Significant digits, or a whole number where it has more: 5,387, 14,525, 0.412; never 1e+03."""
+    return f"{value:,.0f}" if abs(value) >= 10**digits - 0.5 else f"{value:.{digits}g}"
 
 
 def _duration(ns: float) -> str:
     """Nanoseconds for a reader: 812 ns, 185 us, 1.74 ms."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(ns) >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.3g} ns"
+        if abs(ns) >= 0.9995 * size:  # 999.6 us are 1 ms
+            return f"{rounded(ns / size)} {unit}"
+    return f"{rounded(ns)} ns"
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ def _percentile(name: str, title: str, q: float) -> Metric:
 
 _ALL = (
     Metric("iops", "IOPS", "1/s", +1, 0.05,
-           "I/Os of all jobs and directions that completed after the ramp / time until the last one was back", _si),
+           "I/Os of all jobs and directions that completed after the ramp / time until the last one was back", rounded),
     Metric("bw", "bandwidth", "B/s", +1, 0.05,
            "bytes of the same I/Os / the same time",
-           lambda v: f"{v / 2**20:,.4g} MiB/s"),
+           lambda v: f"{rounded(v / 2**20, 4)} MiB/s"),
     Metric("lat_mean", "mean latency", "ns", -1, 0.05,
            "mean time of an operation from submission to completion (fio's lat; of databases: a transaction)",
            _duration),
@@ -69,15 +69,15 @@ _ALL = (
            "virtual clock 1 ns = 1 instruction", _duration),
     Metric("iops_per_gbit", "IOPS per Gbit/s of link", "1/s per Gbit/s", +1, 0.05,
            "IOPS / link_speed of the lane; told only where lanes have links of different speed",
-           _si),
+           rounded),
     Metric("iops_per_cost", "IOPS per unit of cost", "1/s per unit", +1, 0.05,
-           "IOPS / the cost that the study declares for the lane", _si),
+           "IOPS / the cost that the study declares for the lane", rounded),
     Metric("tps", "transactions per second", "1/s", +1, 0.05,
-           "transactions that a database load completed / the time measured", _si),
+           "transactions that a database load completed / the time measured", rounded),
     Metric("tpm", "TPM", "1/min", +1, 0.05,
-           "HammerDB's transactions per minute: commits and rollbacks as the database counts them", _si),
+           "HammerDB's transactions per minute: commits and rollbacks as the database counts them", rounded),
     Metric("nopm", "NOPM", "1/min", +1, 0.05,
-           "HammerDB's new orders per minute: the figure that compares between databases", _si),
+           "HammerDB's new orders per minute: the figure that compares between databases", rounded),
     Metric("vm_ready_mean", "mean time to ready", "ns", -1, 0.10,
            "mean time from a virtual machine's creation until it is ready (kube-burner's vmiLatency)", _duration),
     Metric("vm_ready_p50", "p50 time to ready", "ns", -1, 0.10,

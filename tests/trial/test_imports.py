@@ -10,7 +10,9 @@ import pytest
 from fairlane.checks.base import run_all
 from fairlane.errors import FairlaneError
 from fairlane.stats.judge import judge
+from fairlane.study.conditions import conditions
 from fairlane.study.import_map import ImportMap, parse_map
+from fairlane.study.parameters import parameter
 from fairlane.trial import import_read
 from fairlane.trial.imports import Summary, import_files
 from fairlane.trial.load import load_run
@@ -172,7 +174,7 @@ def test_files_that_cannot_be_read_are_told_counted_and_in_the_report(tmp_path):
     assert told["a/cut.csv"] == "the file is cut off"
     assert [gone.files for gone in summary.left_out if not gone.reason] == [("a/notes.md",)]
     (finding,) = [f for f in run_all(load_run(tmp_path / "out")) if f.check == "left_out"]
-    assert finding.message.startswith("2 of 5 files could not be read")
+    assert finding.message.startswith("2 of 5 files are left out")
 
 
 def test_if_nothing_can_be_read_it_is_one_error_and_no_folder(tmp_path):
@@ -279,3 +281,21 @@ conditions: {backend: '010', location: 'no', notes: "a: b # c\\n\\u0007d", tool_
     assert study.conditions["backend"] == "010"
     assert study.conditions["tool_version"] == "3.10"
     assert study.conditions["notes"] == "a: b # c\n\x07d"
+
+
+def test_what_was_wrong_is_told_by_the_name_that_the_user_gave(tmp_path):
+    source = alternating(tmp_path / "in", {"iscsi": 1000, "nvme": 1300}, 2)
+    with pytest.raises(FairlaneError, match="'Bad Name!' is no name") as error:
+        done(tmp_path, source, name="Bad Name!")
+    assert error.value.hint == "such as bad-name"
+    done(tmp_path, source, mapped("margins: {iops: 200%}\n"))
+    assert load_run(tmp_path / "out").study.design.margins == {"iops": 2.0}
+    with pytest.raises(FairlaneError, match="already exists") as error:
+        done(tmp_path, source)
+    assert "--resume" not in error.value.hint
+
+
+def test_the_day_that_a_file_tells_is_a_condition_of_its_lane(tmp_path):
+    done(tmp_path, alternating(tmp_path / "in", {"iscsi": 1000, "nvme": 1300}, 2))
+    known = conditions(load_run(tmp_path / "out"))
+    assert {parameter("date").shown(found["date"]) for found in known.values()} == {"2026-02-27"}

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 
 from fairlane.checks._trials import Oddity, Trial, TrialCheck
+from fairlane.metrics import rounded
 from fairlane.records import Evidence
 
 _OFF = 0.02
@@ -31,7 +32,8 @@ class Bandwidth(TrialCheck):
             "product",
             "critical",
             abs(math.log(factor)),
-            f"bandwidth is {factor:.3g} times IOPS x bs ({iops:,.0f} x {bs:,.0f} B, but {bw / 2**20:,.4g} MiB/s)",
+            f"bandwidth is {factor:.3g} times IOPS x bs ({iops:,.0f} x {bs:,.0f} B, but "
+            f"{rounded(bw / 2**20, 4)} MiB/s)",
             f"one of the three is not what it says; the factor is that between {slip}"
             if slip and slip != "one of two directions"
             else "one of the three is not what it says; the factor fits two directions where one was meant"

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from fairlane.checks._trials import DIRECTIONS, Oddity, Trial, TrialCheck
+from fairlane.metrics import rounded
 from fairlane.records import Evidence
 
 _SHORT = 0.05
@@ -74,7 +75,7 @@ def _against(trial: Trial, way: str) -> Iterator[Oddity]:
 
 
 def _figure(value: float, unit: str) -> str:
-    return f"{value / 2**20:,.4g} MiB" if unit == "bytes" else f"{value:,.0f} I/Os"
+    return f"{rounded(value / 2**20, 4)} MiB" if unit == "bytes" else f"{value:,.0f} I/Os"
 
 
 PLUGIN = CacheServed()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from fairlane.checks._trials import Oddity, Trial, TrialCheck, mappings, number, text
-from fairlane.metrics import METRICS
+from fairlane.metrics import METRICS, rounded
 from fairlane.records import Evidence, Severity
 
 _SHARE, _MOST_MS = 0.01, 1000.0
@@ -42,7 +42,7 @@ class LateStarters(TrialCheck):
                 "stopped",
                 _severity(share),
                 share,
-                f"a job ran for {shortest / 1e3:,.3g} s of the {longest / 1e3:,.3g} s measured",
+                f"a job ran for {rounded(shortest / 1e3)} s of the {rounded(longest / 1e3)} s measured",
                 "the others had its share meanwhile, and the rate is of no one time",
                 {"runtime_ms": longest, "runtime_ms_min": shortest},
             )
@@ -60,7 +60,7 @@ def _late(kind: str, starts: Sequence[tuple[float, str]], runtime_ms: float, lim
         kind,
         _severity(share),
         share,
-        f"{last[1]} started {skew / 1e3:,.3g} s after {first[1]}, {min(share, 1):.1%} of the time measured,",
+        f"{last[1]} started {rounded(skew / 1e3)} s after {first[1]}, {min(share, 1):.1%} of the time measured,",
         "the others had its share meanwhile",
         {"skew_ms": skew, "runtime_ms": runtime_ms, "first": first[1], "last": last[1], "started": len(starts)},
     )

@@ -1,4 +1,4 @@
-"""Files of an import that could not be read: their trials are missing, and nobody knows what they would have said."""
+"""Files of an import that could not be read, or are there twice: trials that are missing, or seemed to be there."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,7 +24,7 @@ class LeftOut(Check):
         first = gone[0]
         yield self.finding(
             "warning",
-            f"{lost}{total} files could not be read and are left out: {first.get('where') or 'unnamed'}: "
+            f"{lost}{total} files are left out: {first.get('where') or 'unnamed'}: "
             f"{first.get('reason')}{f' (and {len(gone) - 1} more)' if len(gone) > 1 else ''}",
             evidence={str(e.get("where")): str(e.get("reason")) for e in gone[:_SHOWN]},
         )

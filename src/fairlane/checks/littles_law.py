@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from fairlane.checks._trials import Oddity, Trial, TrialCheck
+from fairlane.metrics import rounded
 from fairlane.records import Evidence
 from fairlane.stats.histogram import latency
 
@@ -31,7 +32,7 @@ class LittlesLaw(TrialCheck):
         allowed = _OFF + trial.step("iops", "lat_mean") + (depth / (iops * seconds) if seconds else 0.0)
         flying = iops * mean / 1e9
         proof = {"in_flight": flying, "asked": depth, "iops": iops, "lat_mean_ns": mean, "allowed": allowed}
-        told = f"IOPS x mean latency is {flying:,.3g} I/Os in flight where {depth:,.0f}"
+        told = f"IOPS x mean latency is {rounded(flying)} I/Os in flight where {depth:,.0f}"
         if flying < depth * (1 - allowed):
             yield Oddity(
                 "below",

@@ -124,7 +124,7 @@ def _tell(summary: "Summary") -> None:
     for gone in summary.unreadable[:_SHOWN]:
         tell(clean(f"left out: {gone.where}: {gone.reason}"))
     if len(summary.unreadable) > _SHOWN:
-        tell(f"and {len(summary.unreadable) - _SHOWN} more that cannot be read")
+        tell(f"and {len(summary.unreadable) - _SHOWN} more")
     unknown = [name for gone in summary.left_out if not gone.reason for name in gone.files]
     if unknown:
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
@@ -151,5 +151,5 @@ def _places(summary: "Summary") -> Iterator[dict[str, Any]]:
                     "lane": lane + (" (baseline)" if lane == summary.baseline else ""),
                     "blocks": number,
                     "headline": point.primary,
-                    "first file": clean(files[point.name, lane]),
+                    "first file": clean(files[point.name, lane]).replace("\n", " "),
                 }

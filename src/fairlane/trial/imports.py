@@ -142,8 +142,9 @@ def _layout(read: _Reading, left: list[LeftOut], chosen: ImportMap, sources: Seq
         where = ", ".join(map(str, sources))
         bad = [gone for gone in (*read.left_out, *left) if gone.reason]
         if bad:
+            hint = "" if ":" in bad[0].where else "fairlane import --list: what is read"
             others = f" (and {len(bad) - 1} more that cannot be read)" if len(bad) > 1 else ""
-            raise FairlaneError(bad[0].reason + others, where=bad[0].where, hint="fairlane import --list: what is read")
+            raise FairlaneError(bad[0].reason + others, where=bad[0].where, hint=hint)
         if read.left_out:
             raise FairlaneError(
                 f"none of {len(read.left_out)} files is one that an importer recognises",
