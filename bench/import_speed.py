@@ -7,7 +7,8 @@
 The files are made of one json+ report that fio 3.33 really wrote (bench/data): for every trial its bins move by lane,
 depth and chance and keep fio's ladder, and all that follows from them is computed anew, so that no two are alike.
 
-Wall time is of each command as a user runs it; CPU time is of it and its children. Memory is the resident set of all
+The whole job is `fairlane import` and `fairlane verdicts`, which runs every check before it judges. Wall time is of each
+command as a user runs it; CPU time is of it and its children. Memory is the resident set of all
 its processes together, sampled every 0.2 s. The comparison reads the same files in one process as an analyst
 would: json.load, bins and figures into pandas frames, geometric means per lane and cell, p99 of the added bins.
 Its steps are timed apart, because reading and parsing alone are already most of it.
@@ -260,25 +261,26 @@ def main() -> int:
             return 0
         steps = {
             "import": ("import", str(files), "--out", str(run)),
-            "check": ("check", str(run)),
             "verdicts": ("verdicts", str(run), "--all"),
         }
         print(f"{len(os.sched_getaffinity(0))} CPUs, load before: {os.getloadavg()[0]:.1f}")
         ENVIRONMENT["PYTHONPYCACHEPREFIX"] = f"{temporary}/compiled"
-        for warm in ("import", "check", "verdicts"):
+        for warm in steps:
             measured(warm, "--help")
         measured("import", "--list")
         costs = {}
         for name, command in steps.items():
             costs[name] = cost = measured(*command)
             print(f"{name:10} {cost.wall:6.1f} s, {cost.cpu:6.1f} s of CPU, {cost.mib:6.0f} MiB", flush=True)
+        # fairlane verdicts runs every check before it judges: the two commands are the whole job, done once
         wall, mib = sum(c.wall for c in costs.values()), max(c.mib for c in costs.values())
         cpu = sum(c.cpu for c in costs.values())
         print(f"{'together':10} {wall:6.1f} s, {cpu:6.1f} s of CPU, {mib:6.0f} MiB at most")
         size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
         print(f"run directory: {size >> 20} MiB")
-        report = measured("report", str(run))
+        check, report = measured("check", str(run)), measured("report", str(run))
         page = (run / "report.html").stat().st_size
+        print(f"{'check':10} {check.wall:6.1f} s, {check.cpu:6.1f} s of CPU, {check.mib:6.0f} MiB")
         print(f"{'report':10} {report.wall:6.1f} s, {report.cpu:6.1f} s of CPU, {report.mib:6.0f} MiB")
         print(f"page: {page >> 10} KiB")
         shutil.rmtree(run)
