@@ -7,11 +7,11 @@
 The files are made of one json+ report that fio 3.33 really wrote (bench/data): for every trial its bins move by lane,
 depth and chance and keep fio's ladder, and all that follows from them is computed anew, so that no two are alike.
 
-The whole job is `fairlane import` and `fairlane verdicts`, which runs every check before it judges. Wall time is of each
-command as a user runs it; CPU time is of it and its children. Memory is the resident set of all
-its processes together, sampled every 0.2 s. The comparison reads the same files in one process as an analyst
-would: json.load, bins and figures into pandas frames, geometric means per lane and cell, p99 of the added bins.
-Its steps are timed apart, because reading and parsing alone are already most of it.
+The whole job is `fairlane import` and `fairlane verdicts`, which runs every check before it judges. Wall time is of
+each command as a user runs it; CPU time is of it and its children. Memory is the resident set of all its processes
+together, sampled every 0.2 s. The comparison reads the same files in one process as an analyst would: json.load, bins
+and figures into pandas frames, geometric means per lane and cell, p99 of the added bins. Its steps are timed apart,
+because reading and parsing alone are already most of it.
 """
 
 import argparse
