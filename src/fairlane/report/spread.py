@@ -31,13 +31,18 @@ _TOLD = 0.005
 """Shares that would be printed as 0 %."""
 
 
+_GAINED = 1.05
+"""Factors that would be printed as 1.0."""
+
+
 def _blocks(parts: Split, what: str) -> str:
     low, high = parts.share
     range_ = f"{_percent(low)} to {_percent(high)}"
-    if parts.shared < _TOLD:
+    if parts.narrower < _GAINED:
+        share = f"next to no spread of {what}" if parts.shared >= _TOLD else f"no spread of {what}"
         return (
-            f"The lanes of a block share no spread of {what} (0 %, 95 % interval {range_}): comparing within blocks "
-            "guards against drift, and makes no interval narrower here."
+            f"The lanes of a block share {share} ({_percent(parts.shared)}, 95 % interval {range_}): comparing within "
+            "blocks guards against drift, and makes no interval narrower here."
         )
     factor = f"{min(parts.narrower, 99):.1f} times" if parts.narrower < 99 else "more than 99 times"
     return (
