@@ -108,3 +108,17 @@ def test_no_cell_in_common_is_an_error_that_lists_them(evidence: Evidence, tmp_p
     assert "no cell in common" in raised.value.message
     assert "8k randread qd1" in raised.value.hint
     assert "64k randread qd1" in raised.value.hint
+
+
+def test_runs_over_links_of_different_speed_are_told_per_gbit_too(tmp_path: Path) -> None:
+    made = {}
+    for alias, speed in (("a", "25gbit"), ("b", "100gbit")):
+        (tmp_path / "study.yaml").write_text(STUDY.replace("{copies: 3}", f"{{copies: 3, link_speed: {speed}}}"))
+        assert run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / alias)]) == Exit.OK
+        made[alias] = load_run(tmp_path / alias)
+        assert not any("iops_per_gbit" in o.metrics for o in made[alias].observations)
+    per = {
+        o.lane: o.metrics["iops"] / o.metrics["iops_per_gbit"]
+        for o in joined(made, pairs(x=("one", "one"))).evidence.observations
+    }
+    assert per == pytest.approx({"a": 25, "b": 100})

@@ -14,6 +14,7 @@ from fairlane.compare.mapping import LaneMap, Pair
 from fairlane.compare.match import match
 from fairlane.errors import FairlaneError
 from fairlane.records import Block, Cell, Evidence, Observation
+from fairlane.stats.efficiency import efficient
 from fairlane.study.conditions import conditions
 from fairlane.study.parameters import PARAMETERS
 from fairlane.study.spec import Study
@@ -93,7 +94,7 @@ def joined(runs: Mapping[str, Evidence], mapping: LaneMap) -> Joined:
             study_text=mapping.text or baseline.study_text,
             seed=baseline.seed,
             blocks=_blocks(study, observations),
-            observations=observations,
+            observations=efficient(study, observations),  # of runs that had links of different speed
             description=_description(runs, mapping),
             fingerprint={alias: run.fingerprint for alias, run in runs.items()},
             events=({"type": "order", "interleaved": False, "spans": _spans(runs)},),
