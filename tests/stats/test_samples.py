@@ -65,7 +65,8 @@ def test_needed_is_the_fewest_in_each_lane(n, ours, theirs, level):
         lane, baseline = (x / x.std(ddof=1) * sd for x, sd in ((lane, ours), (baseline, theirs)))
         return Samples(tuple(lane), tuple(baseline)).half_width(level)
 
-    start = Samples(*(tuple(np.array([-1, 1]) * sd / math.sqrt(2)) for sd in (ours, theirs)))
+    one, other = (tuple(np.array([-1, 1]) * sd / math.sqrt(2)) for sd in (ours, theirs))
+    start = Samples(one, other)
     half = wide(n)
     found = start.needed(half * (1 + 1e-9), level)
     assert found is not None
