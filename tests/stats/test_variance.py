@@ -2,7 +2,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from scipy.stats import f as f_distribution
