@@ -76,7 +76,7 @@ class Pairs:
     async def ratio(self, cell: Cell, lane: str, seed: int) -> float:
         """IOPS through Fairlane / IOPS of the bare command."""
         block = Block(cell, 0, (lane,), seed)
-        load = registry.load("workloads", cell.kind).script(cell, device(lane), seed)
+        load = registry.load("workloads", cell.kind).script(cell, (device(lane),), seed)
         start = self.lab.spec.settle / 1e9 + jitter(seed, "bare")
         bare = (
             f". /fairlane/lib.sh\nmkdir /run/bare && cd /run/bare\nsleep {start:.6f}\n{load}\nsend {lane} /run/bare\n"

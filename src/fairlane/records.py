@@ -10,6 +10,10 @@ from typing import Any, Literal
 Histogram = Mapping[int, int]
 """Latency bins as fio's json+ gives them: midpoint in ns -> count of I/Os."""
 
+FaultKind = Literal["link", "port", "state"]
+"""How a path dies: ``link``: its network link goes down; ``port``: the target's port is taken away; ``state``: the
+target declares it inaccessible (ANA, ALUA)."""
+
 
 @dataclass(frozen=True)
 class Cell:

@@ -137,7 +137,7 @@ def test_text_has_the_shape_that_the_installed_fio_writes(tmp_path: Path) -> Non
     )
     (cell,) = spec.cells("main")
     (tmp_path / "disk").write_bytes(bytes(4 * 2**20))
-    script = PLUGIN.script(cell, str(tmp_path / "disk"), 1)
+    script = PLUGIN.script(cell, (str(tmp_path / "disk"),), 1)
     subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True, timeout=60)
     text = (tmp_path / "fio.json").read_text()
     real = json.loads(text[text.index("{\n") :])

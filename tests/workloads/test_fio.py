@@ -83,7 +83,7 @@ def test_what_fio_would_misread_is_refused(change: dict[str, Any], message: str)
 
 
 def test_script_asks_for_what_the_statistics_need() -> None:
-    options = job(PLUGIN.script(cell(runtime="30s", ramp="5s"), "/dev/sdx", 7))
+    options = job(PLUGIN.script(cell(runtime="30s", ramp="5s"), ("/dev/sdx",), 7))
     for key in ("direct", "time_based", "lat_percentiles", "clat_percentiles", "slat_percentiles", "refill_buffers"):
         assert options[key] == "1"
     assert options["runtime"] == "30000ms"
@@ -92,8 +92,8 @@ def test_script_asks_for_what_the_statistics_need() -> None:
 
 
 def test_rate_is_split_by_the_mix() -> None:
-    assert job(PLUGIN.script(cell(rw=["randrw"], rate_iops=[500]), "/dev/sdx", 1))["rate_iops"] == "350,150"
-    assert job(PLUGIN.script(cell(rate_iops=[500]), "/dev/sdx", 1))["rate_iops"] == "500,500"
+    assert job(PLUGIN.script(cell(rw=["randrw"], rate_iops=[500]), ("/dev/sdx",), 1))["rate_iops"] == "350,150"
+    assert job(PLUGIN.script(cell(rate_iops=[500]), ("/dev/sdx",), 1))["rate_iops"] == "500,500"
 
 
 @pytest.mark.parametrize(
@@ -101,24 +101,24 @@ def test_rate_is_split_by_the_mix() -> None:
 )
 def test_device_that_a_job_file_cannot_carry_is_refused(device: str) -> None:
     with pytest.raises(FairlaneError):
-        PLUGIN.script(cell(), device, 1)
+        PLUGIN.script(cell(), (device,), 1)
 
 
 @settings(deadline=None)
 @given(st.text(max_size=40))
 def test_no_device_name_reaches_the_shell_or_another_option(name: str) -> None:
     try:
-        script = PLUGIN.script(cell(), f"/dev/{name}", 1)
+        script = PLUGIN.script(cell(), (f"/dev/{name}",), 1)
     except FairlaneError:
         return
-    assert len(script.splitlines()) == len(PLUGIN.script(cell(), "/dev/x", 1).splitlines())
+    assert len(script.splitlines()) == len(PLUGIN.script(cell(), ("/dev/x",), 1).splitlines())
     assert script.count("<<'END-OF-JOB'\n") == 1
 
 
 @needs_fio
 def test_real_fio_is_read(disk: Path, tmp_path: Path) -> None:
     point = cell(rw=["randrw"], numjobs=[2], ramp="50ms")
-    outputs = run(PLUGIN.script(point, str(disk), 3), tmp_path / "out")
+    outputs = run(PLUGIN.script(point, (str(disk),), 3), tmp_path / "out")
     assert outputs["status"] == b"0", outputs["fio.err"]
     figures = PLUGIN.observe(point, outputs)
     context, load = figures.context["fio"], figures.context["load"]
@@ -154,10 +154,10 @@ def offsets(script: str, folder: Path) -> list[list[int]]:
 def test_block_seed_decides_the_addresses(disk: Path, tmp_path: Path) -> None:
     """The heart of common random numbers: lanes of a block see the same addresses, the next block sees others."""
     point = cell(numjobs=[2])
-    first = offsets(PLUGIN.script(point, str(disk), 7), tmp_path / "a")
-    again = offsets(PLUGIN.script(point, str(disk), 7), tmp_path / "b")
-    other = offsets(PLUGIN.script(point, str(disk), 8), tmp_path / "c")
-    zero = offsets(PLUGIN.script(point, str(disk), 0), tmp_path / "d")
+    first = offsets(PLUGIN.script(point, (str(disk),), 7), tmp_path / "a")
+    again = offsets(PLUGIN.script(point, (str(disk),), 7), tmp_path / "b")
+    other = offsets(PLUGIN.script(point, (str(disk),), 8), tmp_path / "c")
+    zero = offsets(PLUGIN.script(point, (str(disk),), 0), tmp_path / "d")
     assert first == again
     assert len(first) == 2
     assert first[0] != first[1]
@@ -170,7 +170,7 @@ def test_block_seed_decides_the_addresses(disk: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", ["4m", None])
 def test_sequential_jobs_work_on_regions_of_their_own(disk: Path, tmp_path: Path, size: str | None) -> None:
     point = cell(rw=["read"], numjobs=[3], size=size)
-    logs = offsets(PLUGIN.script(point, str(disk), 7), tmp_path / "out")
+    logs = offsets(PLUGIN.script(point, (str(disk),), 7), tmp_path / "out")
     starts = sorted(min(log) for log in logs)
     assert starts[0] == 0
     assert all(b - a >= 4 * 2**20 // 3 - 65536 for a, b in pairwise(starts))
@@ -179,7 +179,7 @@ def test_sequential_jobs_work_on_regions_of_their_own(disk: Path, tmp_path: Path
 @needs_fio
 def test_rate_split_holds_in_a_real_run(disk: Path, tmp_path: Path) -> None:
     point = cell(rw=["randrw"], rate_iops=[1000], runtime="1s")
-    figures = PLUGIN.observe(point, run(PLUGIN.script(point, str(disk), 3), tmp_path / "out"))
+    figures = PLUGIN.observe(point, run(PLUGIN.script(point, (str(disk),), 3), tmp_path / "out"))
     ios = figures.context["load"]["ios"]
     assert ios["read"] / sum(ios.values()) == pytest.approx(0.7, abs=0.03)
     assert figures.metrics["iops"] == pytest.approx(1000, rel=0.1)
@@ -197,7 +197,7 @@ def test_prefill_writes_the_whole_part(disk: Path, tmp_path: Path) -> None:
 
 @needs_fio
 def test_missing_device_fails_with_fios_reason(tmp_path: Path) -> None:
-    outputs = run(PLUGIN.script(cell(size=None), str(tmp_path / "absent"), 1), tmp_path / "out")
+    outputs = run(PLUGIN.script(cell(size=None), (str(tmp_path / "absent"),), 1), tmp_path / "out")
     assert outputs["status"] != b"0"
     with pytest.raises(Garbage):
         PLUGIN.observe(cell(), outputs)
@@ -257,7 +257,7 @@ def test_iops_are_completions_not_submissions() -> None:
 @needs_fio
 def test_iops_and_bandwidth_of_real_fio_agree_after_a_ramp(disk: Path, tmp_path: Path) -> None:
     point = cell(engine="libaio", iodepth=[16], ramp="50ms")
-    outputs = run(PLUGIN.script(point, str(disk), 7), tmp_path / "out")
+    outputs = run(PLUGIN.script(point, (str(disk),), 7), tmp_path / "out")
     figures = PLUGIN.observe(point, outputs)
     ios = sum(figures.context["load"]["ios"].values())
     # one I/O may be in the bytes alone: it was being counted when fio's ramp ended

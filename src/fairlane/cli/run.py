@@ -62,7 +62,7 @@ def command(
 
     workers = jobs or len(os.sched_getaffinity(0))
     folder, plan = _resumed(study, out, blocks, seed) if resume else _fresh(study, out, blocks, seed)
-    platform = registry.load("platforms", plan.study.platform.kind)(plan.study)
+    platform = registry.load("platforms", plan.study.platform.kind).of(plan.study)
     if dry_run:
         from fairlane.cli.study import _print, describe
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 from fairlane.compare.joined import Joined
 from fairlane.metrics import METRICS, Metric
@@ -103,7 +104,7 @@ def _figures(observations: Iterable[Observation]) -> dict[tuple[str, str, str], 
                 values.setdefault((seen.cell, seen.lane, metric), []).append(value)
         if not seen.failed and seen.histograms:
             bins.setdefault((seen.cell, seen.lane), []).append(latency(seen.histograms))
-    found = {place: math.exp(math.fsum(map(math.log, v)) / len(v)) for place, v in values.items()}
+    found = {place: geometric_mean(v) for place, v in values.items()}
     for (cell, lane), several in bins.items():
         all_ = merge(several)
         if count(all_):

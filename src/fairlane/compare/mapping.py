@@ -8,12 +8,12 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field, create_model, model_validator
 
 from fairlane.errors import FairlaneError
-from fairlane.study.base import Strict
 from fairlane.study.explain import Form
 from fairlane.study.load import parse
 from fairlane.study.parameters import Accepted, ParameterName
 from fairlane.study.schema import schema_of
 from fairlane.study.spec import Name
+from fairlane.study.strict import Strict
 
 Lanes = Mapping[str, Sequence[str]]
 """Alias of a run -> its lanes."""

@@ -6,7 +6,7 @@ test: Berger, Technometrics 24, 1982, 295-300).
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -147,14 +147,8 @@ class _Gate:
         assert rule.block is not None  # noqa: S101 - the caller asked
         seen = pair(self.shelves.get(cell.key, {}), rule.lane, rule.baseline, v.metric)
         ratios = {row.block: row.lane.value / row.baseline.value for row in seen.rows}
-        block, worst = (min if rule.least else max)(ratios.items(), key=lambda item: item[1])
         limit = rule.factor(rule.block)
-        told = f"the worst of {phrases.count(len(ratios), 'block')} is {phrases.change(worst)}"
-        if worst < limit if rule.least else worst > limit:
-            return "not met", f"block {block} is {phrases.change(worst)}", told
-        if seen.voided and word == "met":
-            return "not proven", f"{phrases.count(seen.voided, 'block')} without a figure may be any", told
-        return word, reason, told
+        return _worst(ratios, seen.voided, limit, phrases.change, least=rule.least, else_=(word, reason))
 
     # --- a lane by itself
 
@@ -189,13 +183,22 @@ class _Gate:
 def _levels(rule: Absolute, found: Level, word: Word, reason: str) -> tuple[Word, str, str]:
     assert rule.block is not None  # noqa: S101 - the caller asked
     metric, limit = METRICS[rule.metric], rule.block.value
-    block, worst = (min if rule.least else max)(found.blocks.items(), key=lambda item: item[1])
-    told = f"the worst of {phrases.count(len(found.blocks), 'block')} is {metric.format(worst)}"
-    if worst < limit if rule.least else worst > limit:
-        return "not met", f"block {block} is {metric.format(worst)}", told
-    if found.failed and word == "met":
-        return "not proven", f"{phrases.count(found.failed, 'block')} without a figure may be any", told
-    return word, reason, told
+    return _worst(found.blocks, found.failed, limit, metric.format, least=rule.least, else_=(word, reason))
+
+
+def _worst(
+    blocks: Mapping[int, float], lost: int, limit: float, show: Callable[[float], str], *, least: bool,
+    else_: tuple[Word, str],
+) -> tuple[Word, str, str]:  # fmt: skip
+    """The outcome of ``no block below`` (``least``) or ``above`` ``limit``, and the worst block in words; ``else_`` is
+    what the rule's interval gave, and stands if no block is worse. ``lost``: blocks without a figure."""
+    block, worst = (min if least else max)(blocks.items(), key=lambda item: item[1])
+    told = f"the worst of {phrases.count(len(blocks), 'block')} is {show(worst)}"
+    if worst < limit if least else worst > limit:
+        return "not met", f"block {block} is {show(worst)}", told
+    if lost and else_[0] == "met":
+        return "not proven", f"{phrases.count(lost, 'block')} without a figure may be any", told
+    return *else_, told
 
 
 def _sensible(rule: Relative, metric: str) -> None:

@@ -63,9 +63,12 @@ class Importer(ABC):
     Options: ClassVar[type[BaseModel] | None] = None
     """Model of what an import map may say under the importer's name; None: nothing."""
 
-    def configured(self, options: Any) -> Self:  # noqa: ARG002
+    def __init__(self, options: Any = None) -> None:
+        self.options = options
+
+    def configured(self, options: Any) -> Self:
         """This importer with ``options``, an instance of ``Options``."""
-        return self
+        return type(self)(options)
 
     @abstractmethod
     def claims(self, name: str, head: bytes) -> bool:

@@ -30,7 +30,7 @@ from fairlane.formats.record import Record
 from fairlane.importers._reading import LARGEST_TREE, shown
 from fairlane.importers.base import HEAD, Importer, Source, Unreadable
 from fairlane.records import Figures
-from fairlane.study.base import Strict
+from fairlane.study.strict import Strict
 from fairlane.study.units import format_size
 
 _USED_UP = 0.95
@@ -69,12 +69,6 @@ class FioJson(Importer):
     title = "fio json and json+, 2.x to 3.x, client/server included"
     source = "fio's HOWTO, and stat.c and client.c"
     Options = FioJsonOptions
-
-    def __init__(self, options: FioJsonOptions | None = None) -> None:
-        self.options = options or FioJsonOptions()
-
-    def configured(self, options: Any) -> "FioJson":
-        return FioJson(options)
 
     def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
         return report_in(head) or bool(other_output(head))
@@ -247,4 +241,4 @@ def _started(report: Report, jobs: Sequence[Job]) -> float | None:
     return None if elapsed is None else max(report.printed / 1000 - elapsed, 0.0)
 
 
-PLUGIN = FioJson()
+PLUGIN = FioJson(FioJsonOptions())

@@ -26,7 +26,7 @@ from fairlane.importers._reading import percentiles, series, shown
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.records import Figures
 from fairlane.stats.histogram import Bins, merge
-from fairlane.study.base import Strict
+from fairlane.study.strict import Strict
 
 _NAME = re.compile(r"(?P<prefix>.*)_(?P<kind>lat|clat|slat|iops|bw)(?:\.(?P<job>\d{1,9}))?\.log(?:\.(?P<host>.+))?")
 _ROW = re.compile(r"\s*\d{1,18}(?:\s*,\s*(?:\d{1,18}|0x[0-9a-f]{1,8})){3,8}\s*", re.IGNORECASE)
@@ -69,12 +69,6 @@ class FioLog(Importer):
     title = "fio logs of single I/Os or of intervals: lat, clat, slat, iops, bw"
     source = "fio's HOWTO (Log File Formats), and iolog.c"
     Options = FioLogOptions
-
-    def __init__(self, options: FioLogOptions | None = None) -> None:
-        self.options = options or FioLogOptions()
-
-    def configured(self, options: Any) -> "FioLog":
-        return FioLog(options)
 
     def claims(self, name: str, head: bytes) -> bool:
         first = head.decode(errors="replace").partition("\n")[0]
@@ -253,4 +247,4 @@ def _sums(logs: Mapping[str, Log]) -> tuple[float | None, list[float]]:
     return interval, [sum(found) for _, found in sorted(slots.items()) if len(found) == len(courses)]
 
 
-PLUGIN = FioLog()
+PLUGIN = FioLog(FioLogOptions())

@@ -17,8 +17,9 @@ from fairlane.importers._table_cells import MISSING, Row, factor_of, rows, units
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.metrics import METRICS
 from fairlane.records import Figures
-from fairlane.study.base import MetricName, Strict
+from fairlane.study.base import MetricName
 from fairlane.study.parameters import PARAMETERS, Conditions, ParameterName
+from fairlane.study.strict import Strict
 
 
 class Column(Strict):
@@ -134,17 +135,11 @@ class Table(Importer):
     explicit = True
     Options = TableOptions
 
-    def __init__(self, options: TableOptions | None = None) -> None:
-        self._options = options
-
-    def configured(self, options: Any) -> Self:
-        return type(self)(options)
-
     def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002 - a table has no marks of its own
         return name.lower().endswith((".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt"))
 
     def read(self, files: Sequence[Source]) -> Iterable[Record]:
-        options = self._options
+        options: TableOptions | None = self.options
         if options is None:
             raise Unreadable("nothing says what its columns are", where=files[0].name, hint="--map with table: figures")
         found: dict[tuple[Any, ...], list[_Trial]] = {}

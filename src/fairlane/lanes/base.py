@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from fairlane.errors import FairlaneError
+from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
 
-Place = Literal["target", "initiator"]
+Place = Literal["target", "initiator", "hypervisor"]
+"""Where a step runs: on the array, in the virtual machine, on the machine that runs the hypervisor."""
 
 SpecT = TypeVar("SpecT", bound=LaneSpec)
 
@@ -37,15 +40,40 @@ class Site:
     """Where a lane is built: what the platform offers to the transport."""
 
     medium: str
-    """Block device on the target machine that is exported: ``/dev/nullb0``."""
+    """Block device on the target machine that is exported: ``/dev/nullb0``. Of a transport that stores files (nfs):
+    the device that its file system is made on. Without a target (``local``): what the device is made of."""
     address: str
-    """Address on which the target listens."""
+    """Address on which the target listens: the first of ``addresses``."""
     interface: str
-    """Network interface that carries the traffic, for MTU, drops and retransmits."""
+    """Network interface that carries the traffic, for MTU, drops and retransmits; the initiator's, of the first
+    path."""
     index: int
-    """Number of the lane, from 0: keeps ports, portals and serials apart."""
+    """Number of the volume among all of the run, from 0: keeps ports, portals and serials apart."""
     secret: str
     """For authentication; never described, never in a run directory."""
+    addresses: tuple[str, ...] = ()
+    """Addresses of the target, one per path (A/B); empty: ``address`` alone."""
+    interfaces: tuple[str, ...] = ()
+    """The initiator's interfaces, one per path; empty: ``interface`` alone."""
+    ports: int = 0
+    """Added to the transport's own port number, where several targets share an address (port forwarding)."""
+    size: int = 0
+    """Bytes of the medium; 0: not known."""
+    host: int = 0
+    """Number of the virtual machine that the volume is for, from 0: keeps hostnqn, initiator name and ACLs apart."""
+    latency: int = 0
+    """Completion time of the medium, ns, where the hypervisor models it."""
+    reach: str = ""
+    """``host:port`` at which the hypervisor reaches the target's ``Transport.port``, where it is forwarded."""
+    cluster: str = ""
+    """Folder of the cluster's configuration and keys (``ceph.conf``), for transports that need one."""
+    hardware: tuple[str, ...] = ()
+    """MAC addresses: the target's and the initiator's of the first path, for transports below IP (FCoE)."""
+
+    @property
+    def portals(self) -> tuple[str, ...]:
+        """Addresses of the target, one per path."""
+        return self.addresses or (self.address,)
 
 
 def digests(spec: Any) -> list[str]:
@@ -63,6 +91,16 @@ class Transport(ABC, Generic[SpecT]):
     """Programs that the steps call."""
     modules: ClassVar[tuple[str, ...]] = ()
     """Kernel modules of target and initiator, loaded before the steps."""
+    virtual: ClassVar[bool] = False
+    """Can be built inside one VM under the virtual clock; its packages, programs and modules are in that image."""
+    ranked: ClassVar[bool] = True
+    """False: what runs here is a stand-in (soft-RoCE), whose figures must not be ranked against others."""
+    target: ClassVar[bool] = True
+    """Needs the array's machine."""
+    cluster: ClassVar[str] = ""
+    """Needs a cluster of this kind: ``ceph``."""
+    stores_files: ClassVar[bool] = False
+    """``find`` gives a file in a mounted share, not a block device."""
 
     @abstractmethod
     def steps(self, name: str, spec: SpecT, site: Site) -> tuple[Step, ...]:
@@ -71,6 +109,23 @@ class Transport(ABC, Generic[SpecT]):
     @abstractmethod
     def find(self, name: str, spec: SpecT, site: Site) -> str:
         """Shell that prints the initiator's block device, found by a stable identity (serial, NQN), never by order."""
+
+    def backend(self, name: str, spec: SpecT, site: Site) -> Mapping[str, Any]:  # noqa: ARG002
+        """QEMU's protocol node for the volume (``-blockdev`` without ``node-name``; ``cache`` and ``aio`` are added by
+        the platform), where ``initiator: hypervisor``. Raises FairlaneError where QEMU has no driver for it."""
+        raise FairlaneError(
+            f"lane {name}: QEMU has no initiator for {spec.transport}",
+            hint=f"initiator: {' or '.join(type(spec).initiators)}",
+        )
+
+    def port(self, spec: SpecT, site: Site) -> int:  # noqa: ARG002
+        """TCP port on which the target listens, for forwarding; 0: none."""
+        return 0
+
+    def fault(self, kind: FaultKind, path: int, name: str, spec: SpecT, site: Site) -> Step | None:  # noqa: ARG002
+        """A step on the target whose ``apply`` takes ``path`` (from 0) away and whose ``remove`` brings it back; None:
+        this transport has no such fault. ``link`` is the platform's own and never asked for."""
+        return None
 
     def path(self, name: str, spec: SpecT, site: Site) -> tuple[str, ...]:  # noqa: ARG002
         """The hops from the workload to the medium, for the path diagram."""

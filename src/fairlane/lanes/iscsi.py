@@ -50,6 +50,7 @@ def _serial(name: str, site: Site) -> str:
 
 class Iscsi(Transport[IscsiSpec]):
     Spec = IscsiSpec
+    virtual = True
     packages = ("open-iscsi", "dmsetup")
     programs = ("iscsid", "iscsiadm", "dmsetup")
     modules: ClassVar[tuple[str, ...]] = (

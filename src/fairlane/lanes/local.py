@@ -13,6 +13,7 @@ class LocalSpec(LaneSpec):
 
     transport: Literal["local"]
     """The medium itself."""
+    initiators = ("guest", "hypervisor")
 
     def known(self) -> Mapping[str, Any]:
         missing = ("multipath", "path_settings", "link_speed", "link_delay", "mtu")
@@ -21,12 +22,19 @@ class LocalSpec(LaneSpec):
 
 class Local(Transport[LocalSpec]):
     Spec = LocalSpec
+    virtual = True
+    target = False
 
     def steps(self, name: str, spec: LocalSpec, site: Site) -> tuple[Step, ...]:  # noqa: ARG002
         return ()
 
     def find(self, name: str, spec: LocalSpec, site: Site) -> str:  # noqa: ARG002
         return f"echo {site.medium}"
+
+    def backend(self, name: str, spec: LocalSpec, site: Site) -> Mapping[str, Any]:  # noqa: ARG002
+        if site.medium:
+            return {"driver": "file", "filename": site.medium}
+        return {"driver": "null-co", "size": site.size, "latency-ns": site.latency, "read-zeroes": True}
 
 
 PLUGIN = Local()

@@ -37,6 +37,7 @@ def _nqn(name: str) -> str:
 
 class NvmeTcp(Transport[NvmeTcpSpec]):
     Spec = NvmeTcpSpec
+    virtual = True
     packages = ("nvme-cli",)
     programs = ("nvme",)
     modules = ("nvmet", "nvmet_tcp", "nvme_fabrics", "nvme_tcp", "crc32c_intel")

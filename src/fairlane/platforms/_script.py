@@ -29,10 +29,10 @@ def device(lane: str) -> str:
     return f"/dev/lane/{lane}"
 
 
-def run_step(name: str, text: str) -> str:
-    """Shell that runs one step strictly, leaving its name where an error report finds it."""
+def run_step(name: str, text: str, note: str = "/run/step") -> str:
+    """Shell that runs one step strictly, leaving its name in the file ``note``, where an error report finds it."""
     # not "( ... ) || exit": that would switch set -e off inside
-    return f"echo {quote(name)} > /run/step\n( set -eu\n{text.strip()}\n)\n[ $? -eq 0 ] || exit 1\n"
+    return f"echo {quote(name)} > {note}\n( set -eu\n{text.strip()}\n)\n[ $? -eq 0 ] || exit 1\n"
 
 
 def setup_script(platform: Iterable[Step], lanes: Mapping[str, tuple[Transport[Any], Site, tuple[Step, ...]]],
@@ -89,14 +89,14 @@ def block_script(block: Block, settle: float) -> str:
 
     ``settle``: idle seconds before each load; up to JITTER more are drawn from the block's seed."""
     workload = registry.load("workloads", block.cell.kind)
-    probes = [(name, plugin.capture.strip()) for name, plugin in registry.every("probes")]
+    probes = [(name, probe.capture.strip()) for name, probe in registry.every("probes") if probe.place == "guest"]
     parts = [_HEAD]
 
     def capture(when: str) -> str:
         return "".join(f"( {text}\n) > probe.{name}.{when} 2>> probe.err\n" for name, text in probes)
 
     for lane in block.order:
-        load = workload.script(block.cell, device(lane), block.seed).strip()
+        load = workload.script(block.cell, (device(lane),), block.seed).strip()
         parts.append(f"""
 rm -rf /run/trial.{quote(lane)}; mkdir /run/trial.{quote(lane)} && cd /run/trial.{quote(lane)}
 read -r DEVICE < {device(lane)}.name

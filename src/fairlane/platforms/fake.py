@@ -19,9 +19,10 @@ from fairlane.errors import FairlaneError, RunFailed
 from fairlane.platforms._fio_text import Latency, Side, report
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
 from fairlane.records import Block, Cell
-from fairlane.study.base import PlatformSpec, Strict
+from fairlane.study.base import PlatformSpec
 from fairlane.study.parameters import PARAMETERS
 from fairlane.study.schedule import Stream
+from fairlane.study.strict import Strict
 from fairlane.study.units import Duration, Share
 from fairlane.study.values import NONE
 

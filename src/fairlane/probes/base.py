@@ -1,7 +1,7 @@
 """What is watched while a trial runs: a snapshot before and one after, and a pure reading of the two."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from fairlane.records import Figures
 
@@ -12,6 +12,10 @@ class Probe(ABC):
     capture: ClassVar[str]
     """Shell that prints one snapshot to stdout; ``$DEVICE`` is the kernel name of the lane's device. A missing source
     is left out, never an error."""
+
+    place: ClassVar[Literal["guest", "target", "hypervisor"]] = "guest"
+    """The machine that is watched. ``target``: the array, where we set it up. ``hypervisor``: the machine that runs the
+    guests; ``$MACHINES`` holds the process ids of the lane's virtual machines and ``$ARRAY`` that of the array's."""
 
     @abstractmethod
     def observe(self, before: str, after: str, load: Figures) -> Figures:

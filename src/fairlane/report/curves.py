@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 from markupsafe import Markup
 
@@ -100,7 +101,9 @@ def views(
                 seen = list(climbs(study, shelves, ladder, lane, metric).values())
                 if seen:
                     rungs = tuple(
-                        Rung(at[0].load, _mean([p.throughput for p in at]), _mean([p.latency for p in at]))
+                        Rung(
+                            at[0].load, geometric_mean(p.throughput for p in at), geometric_mean(p.latency for p in at)
+                        )
                         for at in zip(*seen, strict=True)
                     )
                     curves.append(Curve(label[lane], index, rungs, "" if ladder.open_loop else _law(rungs)))
@@ -135,10 +138,6 @@ def _told(shelves: Shelves, ladder: Ladder, lane: str, counted: range) -> str:
         if any(climb(ladder, shelves, lane, b, metric) for b in counted):
             return metric
     return "lat_mean"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
 def _law(rungs: Sequence[Rung]) -> str:

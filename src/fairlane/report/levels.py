@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 from fairlane.records import Cell, Evidence, Verdict
 from fairlane.report.phrases import metric_of, value
@@ -120,11 +121,7 @@ def levels(
 
 def _bar(metric: str, told: float | None, points: list[float], label: str, index: int) -> Bar:
     if told is None and points:
-        told = (
-            math.exp(math.fsum(map(math.log, points)) / len(points))
-            if min(points) > 0
-            else math.fsum(points) / len(points)
-        )
+        told = geometric_mean(points) if min(points) > 0 else math.fsum(points) / len(points)
     ends = (value(metric, min(points)), value(metric, max(points))) if points else (DASH, DASH)
     return Bar(label, index, told, value(metric, told), tuple(points), *ends)
 

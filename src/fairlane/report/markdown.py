@@ -1,6 +1,6 @@
 """report.md: the same content as report.html, as GitHub-flavoured Markdown; tables stand for the figures."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from fairlane.report.bars import bars, stacks
 from fairlane.report.curves import figure
@@ -10,14 +10,8 @@ from fairlane.report.phrases import share
 from fairlane.report.svg import Table
 from fairlane.report.text import fence
 from fairlane.report.text import markdown as md
+from fairlane.report.text import markdown_table as table
 from fairlane.report.winners import WinnersView
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    """A GFM table of escaped text; columns whose index is in ``numbers`` are right-aligned."""
-    rules = ["---:" if i in numbers else "---" for i in range(len(columns))]
-    lines = ([md(c) for c in columns], rules, *([md(v) for v in row] for row in rows))
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _list(lines: Iterable[str]) -> str:

@@ -72,9 +72,7 @@ def markdown(parts: Iterable[Part]) -> list[str]:
         if p.sentences:
             blocks.append("\n".join(f"- {text.markdown(line)}" for line in p.sentences))
         if p.columns:
-            rules = ["---:" if n in p.numbers else "---" for n in range(len(p.columns))]
-            lines = ([text.markdown(c) for c in p.columns], rules, *([text.markdown(v) for v in row] for row in p.rows))
-            blocks.append("\n".join("| " + " | ".join(line) + " |" for line in lines))
+            blocks.append(text.markdown_table(p.columns, p.rows, p.numbers))
         blocks += [text.markdown(note) for note in p.notes]
     return blocks
 

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -95,3 +95,10 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         else:
             flat[name] = plain(value)
     return flat
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
+    """A GFM table of escaped text; columns whose index is in ``numbers`` are right-aligned."""
+    rules = ["---:" if i in numbers else "---" for i in range(len(columns))]
+    lines = ([markdown(c) for c in columns], rules, *([markdown(v) for v in row] for row in rows))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

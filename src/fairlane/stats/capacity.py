@@ -11,6 +11,8 @@ claim is made only if it holds for every value within them.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -94,10 +96,16 @@ class Capacity:
 
 def frontier(points: Sequence[Point]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Throughputs and latencies of a lane's rungs, by rising load, made to rise (isotonic fits of the logarithms)."""
+    return _frontier(tuple(points))
+
+
+@lru_cache(maxsize=4096)
+def _frontier(points: tuple[Point, ...]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Kept: every question to a ladder, two for each rung of the baseline, asks for those of the same rounds."""
 
     def risen(values: Iterable[float]) -> tuple[float, ...]:
         fit = isotonic_regression(np.log(list(values))).x
-        return tuple(float(v) for v in np.exp(fit))
+        return tuple(float(value) for value in np.exp(fit))
 
     return risen(p.throughput for p in points), risen(p.latency for p in points)
 
@@ -188,7 +196,7 @@ def at_equal_terms(
         for i in range(len(ladder.cells) if base else 0):
             for kind in kinds:
                 here = [p[i].latency if kind == "throughput" else p[i].throughput for p in base]
-                question = Question(ladder, kind, latency, math.exp(math.fsum(map(math.log, here)) / len(here)))
+                question = Question(ladder, kind, latency, geometric_mean(here))
                 found += [_compare(study, shelves, question, lane, study.design.alpha) for lane in study.rivals]
     return tuple(found)
 
@@ -304,8 +312,7 @@ def _mean(bounds: Sequence[Bounds]) -> Bounds:
     """Geometric mean, end by end."""
 
     def ends(values: Sequence[float]) -> float:
-        logs = [_log(v) for v in values]
-        return 0.0 if -INF in logs else INF if INF in logs else math.exp(math.fsum(logs) / len(logs))
+        return 0.0 if 0.0 in values else INF if INF in values else geometric_mean(values)
 
     low, high = ends([b.low for b in bounds]), ends([b.high for b in bounds])
     return Bounds(low, high) if not all(b.exact for b in bounds) else Bounds(low, low)

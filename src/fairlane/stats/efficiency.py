@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairlane.records import Observation
+from fairlane.study.conditions import declared
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -19,26 +20,20 @@ _GBIT = 1e9
 def efficient(study: "Study", observations: Iterable[Observation]) -> tuple[Observation, ...]:
     """The observations, with ``iops_per_gbit`` and ``iops_per_cost`` where link and cost are known. Idempotent."""
     seen = tuple(observations)
-    declared = {name: _declared(study, name) for name in study.lanes}
-    speeds = {link for o in seen if (link := _link(o, declared))}
+    links = {name: declared(study, name).get("link_speed") for name in study.lanes}
+    speeds = {link for o in seen if (link := _link(o, links))}
     several = len(speeds) > 1
     costs = {name: lane.cost for name, lane in study.lanes.items() if lane.cost}
     if not several and not costs:
         return seen
-    return tuple(_with(o, _link(o, declared) if several else None, costs.get(o.lane)) for o in seen)
+    return tuple(_with(o, _link(o, links) if several else None, costs.get(o.lane)) for o in seen)
 
 
-def _declared(study: "Study", lane: str) -> Any:
-    spec = study.lanes[lane]
-    known = {**study.platform.known(), **study.conditions, **spec.known(), **spec.conditions}
-    return known.get("link_speed")
-
-
-def _link(o: Observation, declared: Mapping[str, Any]) -> float | None:
+def _link(o: Observation, links: Mapping[str, Any]) -> float | None:
     """Link speed in bit/s, as the trial tells it or else the study; None: not known."""
     told = o.context.get("conditions")
     value = told.get("link_speed") if isinstance(told, Mapping) else None
-    value = declared.get(o.lane) if value is None else value
+    value = links.get(o.lane) if value is None else value
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if value > 0 else None

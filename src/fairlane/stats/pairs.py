@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import geometric_mean
 
 from fairlane.metrics import METRICS
 from fairlane.records import Histogram, Observation
@@ -238,4 +239,4 @@ def typical(shelf: Shelf, lane: str, metric: str, blocks: Iterable[int]) -> floa
     q = METRICS[metric].percentile
     if q is not None and not any(_told(r, metric) for r in readings):
         return float(percentile(merge(r.latency for r in readings), q))
-    return math.exp(math.fsum(math.log(r.figures[metric].value) for r in readings) / len(readings))
+    return geometric_mean(r.figures[metric].value for r in readings)

@@ -7,20 +7,16 @@ joins them into one discriminated union per kind, so that a new plugin needs no 
 from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
 
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
+from fairlane.study.device import GuestDevice
 from fairlane.study.parameters import Accepted, Conditions, ParameterName
+from fairlane.study.strict import Strict
 from fairlane.study.units import Duration, Share
-
-
-class Strict(BaseModel):
-    """Unknown keys are errors, values are frozen once read, every field's docstring lands in the JSON Schema."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 def _known_metric(name: str) -> str:
@@ -40,6 +36,15 @@ class LaneSpec(Strict):
     """How the volume reaches the guest."""
     label: str = ""
     """Name in reports; the lane's key if empty."""
+    initiator: Literal["guest", "hypervisor"] = "guest"
+    """Where the initiator runs: in the virtual machine itself, or in the hypervisor, which gives the machine a
+    ``device``. Lanes without a transport (``local``) have the device all the same."""
+    device: GuestDevice | None = None
+    """The disk that the guest sees, where the hypervisor provides it; not given: virtio-blk as QEMU makes it. Needs
+    ``initiator: hypervisor``, or a transport without initiator."""
+    destroy: str = ""
+    """Identity (serial, WWN, NQN) of a volume whose contents may be destroyed: needed where it is not empty, that is
+    mounted, held, partitioned or with a signature. Without it such a volume is never written."""
     conditions: Conditions = Field(default_factory=dict)
     """What is known of the lane and cannot be read back: copies, write_ack, flush, link_speed, vm_memory, ... What
     lanes must have in common is compared, and a verdict is refused where it differs or is known on one side only."""
@@ -58,7 +63,26 @@ class LaneSpec(Strict):
         """Parameters (see ``study.parameters``) that follow from the lane's own keys; ``conditions`` adds to them.
 
         Keys that only this transport has are part of what is compared: ``path_settings`` tells them."""
-        return {"transport": self.transport}
+        told: dict[str, Any] = {"transport": self.transport}
+        if self.initiator == "hypervisor" or self.device:
+            told |= {"initiator": self.initiator, **(self.device or GuestDevice()).known()}
+        return told
+
+    initiators: ClassVar[tuple[str, ...]] = ("guest",)
+    """Where this transport's initiator can run. ``hypervisor`` alone: the guest always sees a ``device``."""
+
+    @model_validator(mode="after")
+    def _placed(self) -> Self:
+        able = self.initiators
+        if self.device and "initiator" not in self.model_fields_set and "hypervisor" in able:
+            object.__setattr__(self, "initiator", "hypervisor")  # a device is the hypervisor's
+        if "initiator" in self.model_fields_set and self.initiator not in able:
+            raise ValueError(f"initiator: {self.transport} runs in the {' or the '.join(able)} only")
+        if self.initiator not in able:
+            object.__setattr__(self, "initiator", able[0])  # frozen: what is read is never changed again
+        if self.device and self.initiator == "guest":
+            raise ValueError("device: the initiator runs in the guest, so there is none; set initiator: hypervisor")
+        return self
 
 
 class WorkloadSpec(Strict):
@@ -100,7 +124,7 @@ class PlatformSpec(Strict):
     kind: str
     """Where the virtual machines come from."""
     transports: ClassVar[tuple[str, ...]] = ()
-    """Transports this platform can build; empty: any."""
+    """Transports this platform can build; empty: any. ``able`` tells them."""
     least_lanes: ClassVar[int] = 2
     """A study that is run compares lanes; one that was imported may be compared with another."""
 
@@ -115,6 +139,11 @@ class PlatformSpec(Strict):
     def wall_seconds(self, guest_seconds: float) -> float:
         """Expected wall time of one trial with ``guest_seconds`` under load, on one worker."""
         return guest_seconds
+
+    @property
+    def able(self) -> tuple[str, ...]:
+        """Transports that this platform, as it is set up, can build; empty: any."""
+        return self.transports
 
     def workers(self, jobs: int) -> int:
         """How many blocks this platform may run at one moment, if ``jobs`` are asked for; 1 unless proven harmless."""
@@ -151,7 +180,7 @@ class Design(Strict):
     """Stop on the width of the intervals, in place of ``looks``: {width: 2%, most: 40}."""
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
     """Two-sided error rate over all looks and all primaries."""
-    margins: dict[MetricName, Share] = {}
+    margins: dict[MetricName, Share] = Field(default_factory=dict)
     """Per metric: the smallest difference that matters. Defaults: 5 % for throughput, 10 % for latency."""
     paired: bool = True
     """The lanes of a block ran close together and with the same addresses, so that they are compared block by block.

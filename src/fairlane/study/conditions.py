@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fairlane.records import Evidence, Observation
+from fairlane.records import Cell, Evidence, Observation
 from fairlane.study.parameters import parameter
 from fairlane.study.values import MIXED, Scalar, date, size
 
@@ -48,21 +48,22 @@ def conditions(evidence: Evidence) -> Mapping[Place, Known]:
     return result
 
 
+def declared(study: Any, lane: str, cell: Cell | None = None) -> Known:
+    """What the study itself says of ``lane``: in ``cell``, or without the workload's part."""
+    spec = study.lanes[lane]
+    load = study.workloads[cell.workload].known(cell) if cell else {}
+    return {**study.platform.known(), **study.conditions, **load, **spec.known(), **spec.conditions}
+
+
 def _gather(evidence: Evidence) -> dict[Place, Known]:
     study = evidence.study
     told = _told(evidence.observations)
     back = {name: _read_back(evidence, name) for name in study.lanes}
     result: dict[Place, Known] = {}
     for cell in evidence.cells():
-        for name, lane in study.lanes.items():
-            merged = {
-                **study.platform.known(),
-                **study.conditions,
-                **study.workloads[cell.workload].known(cell),
-                **lane.known(),
-                **lane.conditions,
-            }
-            known = {key: value for key, given in merged.items() if (value := _value(key, given)) is not None}
+        for name in study.lanes:
+            said = declared(study, name, cell)
+            known = {key: value for key, given in said.items() if (value := _value(key, given)) is not None}
             known |= back[name] | told.get((name, cell.key), {})
             if known.get("rw") in _ONE_WAY:
                 known.pop("rwmixread", None)  # says nothing there, and some tools write it all the same

@@ -8,12 +8,13 @@ from pydantic import BaseModel, Field, create_model, field_validator
 
 from fairlane import registry
 from fairlane.errors import FairlaneError, nearest
-from fairlane.study.base import MetricName, Strict
+from fairlane.study.base import MetricName
 from fairlane.study.explain import Form
 from fairlane.study.load import parse, read_text
 from fairlane.study.parameters import Accepted, Conditions, ParameterName
 from fairlane.study.schema import schema_of
 from fairlane.study.spec import Name
+from fairlane.study.strict import Strict
 from fairlane.study.units import Share
 from fairlane.study.values import Scalar
 

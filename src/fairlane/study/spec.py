@@ -7,8 +7,9 @@ from pydantic_core import core_schema
 
 from fairlane import registry
 from fairlane.records import Cell
-from fairlane.study.base import Design, LaneSpec, PlatformSpec, Strict, WorkloadSpec
+from fairlane.study.base import Design, LaneSpec, PlatformSpec, WorkloadSpec
 from fairlane.study.parameters import Conditions
+from fairlane.study.strict import Strict
 
 
 class OneOf:
@@ -60,7 +61,7 @@ class Study(Strict):
             raise ValueError(f"lanes: expected at least {least}, found {len(self.lanes)}")
         if self.baseline not in self.lanes:
             raise ValueError(f"baseline: {self.baseline!r} is not a lane (lanes: {', '.join(self.lanes)})")
-        able = type(self.platform).transports
+        able = self.platform.able
         for name, lane in self.lanes.items():
             if able and lane.transport not in able:
                 raise ValueError(

@@ -1,14 +1,46 @@
 """What is run in the guest, and how its raw output is read."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from fairlane.errors import Garbage
-from fairlane.records import Cell, Figures
+from fairlane.records import Cell, FaultKind, Figures
 from fairlane.study.base import WorkloadSpec
 
-__all__ = ["Garbage", "Workload"]
+__all__ = ["Garbage", "Stage", "Workload"]
+
+
+class Stage(ABC):
+    """What a live platform offers to a workload during one trial of one lane: its machines, and what can be done to
+    them. Every method raises RunFailed when a machine is lost."""
+
+    seconds: float
+    """Time under load of the trial, as the study says (``WorkloadSpec.trial_seconds``)."""
+    fleet: int
+    """Virtual machines of the lane."""
+    paths: int
+    """Network paths between a machine and the array."""
+
+    @abstractmethod
+    async def load(self, script: Callable[[int], str], seconds: float, *, start: bool = True) -> None:
+        """Run ``script(machine)`` on every machine of the fleet from one instant, probes before and after, and keep the
+        files it leaves (of machine 2 of several: ``vm2/fio.json``). ``seconds``: how long it is expected to take.
+        ``start=False``: without waiting for a common instant."""
+
+    @abstractmethod
+    async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:
+        """Make ``path`` (from 0) fail for the lane's volumes on all machines, or bring it back. Returns the time on the
+        host's clock (Unix time, s) when it was done."""
+
+    @abstractmethod
+    async def clones(self, count: int) -> Sequence[Mapping[str, float]]:
+        """Provision ``count`` machines at once from the lane's golden image, wait for the first I/O of each, remove
+        them. Per machine seconds since the storm began: ``created``, ``booted``, ``answered``."""
+
+    @abstractmethod
+    def keep(self, name: str, data: bytes) -> None:
+        """Add a file to the raw outputs of the trial."""
 
 
 class Workload(ABC):
@@ -19,15 +51,23 @@ class Workload(ABC):
     """Debian packages that the programs come from."""
     programs: ClassVar[tuple[str, ...]] = ()
     """Programs that the scripts call."""
+    virtual: ClassVar[bool] = False
+    """Is its ``script`` alone: runs under the virtual clock, where nothing can be done from outside."""
 
     @abstractmethod
-    def script(self, cell: Cell, device: str, seed: int) -> str:
-        """Shell that loads ``device``: starts in an empty folder, leaves its outputs there, exits as the tool did."""
+    def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:
+        """Shell that loads ``devices`` (block devices, or files in a share): starts in an empty folder, leaves its
+        outputs there, exits as the tool did."""
 
     @abstractmethod
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
         """Read the outputs of ``script``: file name -> content. Raises Garbage."""
 
+    async def drive(self, cell: Cell, devices: Callable[[int], Sequence[str]], seed: int, stage: Stage) -> None:
+        """One trial on a live platform: by default ``script`` on every machine at once. ``devices(machine)``: the
+        lane's disks there. A workload that does more than load (faults, clones) overrides it."""
+        await stage.load(lambda machine: self.script(cell, devices(machine), seed + machine), stage.seconds)
+
     def prepare(self, cell: Cell, device: str) -> str:  # noqa: ARG002
-        """Shell that makes the medium ready (prefill), run once before the first trial; empty: nothing to do."""
+        """Shell that makes a medium ready (prefill), run once before the first trial; empty: nothing to do."""
         return ""

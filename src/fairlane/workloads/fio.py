@@ -1,6 +1,6 @@
 """fio: a matrix of access patterns, block sizes and depths."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -147,11 +147,17 @@ def _filename(device: str) -> str:
     return device.replace(":", "\\:")
 
 
-def _run(options: Mapping[str, Any], job: str, out: str) -> str:
-    """Shell that writes ``JOB.fio`` and runs it; nothing in the quoted heredoc is expanded by the shell."""
+def _run(devices: Sequence[str], options: Mapping[str, Any], job: str, out: str) -> str:
+    """Shell that writes ``JOB.fio`` and runs it, every device under the same load at once; the shell expands nothing in
+    the quoted heredoc."""
     lines = "\n".join(f"{key}={value}" for key, value in options.items())
+    names = [_filename(device) for device in devices]
+    if len(names) == 1:
+        text = f"[{job}]\nfilename={names[0]}\n{lines}"
+    else:
+        text = f"[global]\n{lines}" + "".join(f"\n[{job}{i}]\nfilename={name}" for i, name in enumerate(names))
     return (
-        f"cat > {job}.fio <<'END-OF-JOB'\n[{job}]\n{lines}\nEND-OF-JOB\n"
+        f"cat > {job}.fio <<'END-OF-JOB'\n{text}\nEND-OF-JOB\n"
         f"fio --output-format=json+ --output={out}.json {job}.fio 2>{out}.err\n"
     )
 
@@ -160,14 +166,14 @@ class Fio(Workload):
     """Outputs: ``job.fio`` (what was run), ``fio.json`` (json+), ``fio.err`` (its complaints)."""
 
     Spec = FioSpec
+    virtual = True
     packages = ("fio",)
     programs = ("fio",)
 
-    def script(self, cell: Cell, device: str, seed: int) -> str:
+    def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:
         params = cell.params
         part = _part(params)
         options: dict[str, Any] = {
-            "filename": _filename(device),
             "ioengine": params["engine"],
             "direct": 1,
             "mem": params["mem"],
@@ -198,14 +204,13 @@ class Fio(Workload):
             reads = round(rate * (50 if mix is None else mix) / 100)
             # one number would cap each direction by itself: 70/30 would become 50/50 (STATISTICS.md)
             options["rate_iops"] = f"{rate},{rate}" if mix is None else f"{reads},{rate - reads}"
-        return _run(options, "job", "fio")
+        return _run(devices, options, "job", "fio")
 
     def prepare(self, cell: Cell, device: str) -> str:
         params = cell.params
         if not params["prefill"]:
             return ""
         options = {
-            "filename": _filename(device),
             "ioengine": params["engine"],
             "direct": 1,
             "rw": "write",
@@ -214,7 +219,7 @@ class Fio(Workload):
             "size": "100%" if params["size"] is None else params["size"],
             "refill_buffers": 1,
         }
-        return _run(options, "prefill", "prefill")
+        return _run((device,), options, "prefill", "prefill")
 
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:  # noqa: ARG002
         return figures(outputs.get("fio.json"))

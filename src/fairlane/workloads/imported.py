@@ -1,6 +1,6 @@
 """Figures that another tool measured: read by its importer once, kept as a record, read from there ever after."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -9,7 +9,8 @@ from pydantic import Field
 from fairlane.errors import FairlaneError
 from fairlane.formats import record
 from fairlane.records import Cell, Figures
-from fairlane.study.base import Strict, WorkloadSpec
+from fairlane.study.base import WorkloadSpec
+from fairlane.study.strict import Strict
 from fairlane.study.values import Scalar
 from fairlane.workloads.base import Garbage, Workload
 
@@ -44,7 +45,7 @@ class Imported(Workload):
 
     Spec = ImportedSpec
 
-    def script(self, cell: Cell, device: str, seed: int) -> str:  # noqa: ARG002
+    def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:  # noqa: ARG002
         raise FairlaneError(f"{cell.name} is imported and cannot be run")
 
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:  # noqa: ARG002

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.platforms.lab import cpio, elf, frames
+from fairlane.platforms import _frames as frames
+from fairlane.platforms.lab import cpio, elf
 
 
 def test_cpio_does_not_depend_on_the_order_of_its_parts() -> None:

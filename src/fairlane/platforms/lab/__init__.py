@@ -35,6 +35,14 @@ class Lab(Platform):
         self.spec: LabSpec = study.platform
         self._held = ExitStack()
 
+    @classmethod
+    def of(cls, study: "Study") -> Platform:
+        if isinstance(study.platform, LabSpec) and study.platform.clock == "wall":
+            from fairlane.platforms.lab.wall.lab import WallLab  # noqa: PLC0415 - needed for that clock alone
+
+            return WallLab(study)
+        return cls(study)
+
     def problems(self) -> list[FairlaneError]:
         found = []
         for program, package in ((qemu.BINARY, "qemu-system-x86"), ("setpriv", "util-linux")):

@@ -23,7 +23,7 @@ BASE_PROGRAMS = ("ip", "tc")
 BASE_MODULES = ("configfs", "null_blk", "sch_netem", "qemu_fw_cfg")
 _NEVER_CALLED = ("libgfapi.", "libnbd.", "libibverbs.", "librdmacm.", "librados.", "librbd.", "libpmem.", "libpmemblk.")
 _LIBRARY_FOLDERS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64")
-_PROGRAM_FOLDERS = ("usr/sbin", "usr/bin", "sbin", "bin")
+PROGRAM_FOLDERS = ("usr/sbin", "usr/bin", "sbin", "bin")
 STOP_PORT, QUIT_PORT = 0x443, 0x501
 STOP_IN_2_S = 0x0E
 """The watchdog's count: it stops the guest after 2 virtual seconds."""
@@ -50,7 +50,7 @@ def mmdebstrap(wanted: Recipe, root: Path) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-class _Root:
+class Unpacked:
     """The unpacked packages, read from the tar: no extraction, no ownership, no symlink leads outside."""
 
     def __init__(self, tar: tarfile.TarFile) -> None:
@@ -71,6 +71,10 @@ class _Root:
                 return handle.read()
         raise KeyError(path)
 
+    def release(self) -> str:
+        """The kernel's release."""
+        return next(p.removeprefix("boot/vmlinuz-") for p in self.members if p.startswith("boot/vmlinuz-"))
+
     def find(self, name: str, folders: Iterable[str]) -> str:
         for folder in folders:
             if f"{folder}/{name}" in self.members:
@@ -83,12 +87,12 @@ class _Root:
 def compose(wanted: Recipe, root_tar: Path, out: Path) -> None:
     """Writes kernel, initrd and manifest.json into ``out``, from mmdebstrap's tar."""
     with tarfile.open(root_tar) as tar:
-        root = _Root(tar)
-        release = next(p.removeprefix("boot/vmlinuz-") for p in root.members if p.startswith("boot/vmlinuz-"))
+        root = Unpacked(tar)
+        release = root.release()
         kernel = root.read(f"boot/vmlinuz-{release}")
         nodes = {
             "dev/console": cpio.character_device(5, 1),
-            "bin/busybox": cpio.file(root.read(root.find("busybox", _PROGRAM_FOLDERS)), executable=True),
+            "bin/busybox": cpio.file(root.read(root.find("busybox", PROGRAM_FOLDERS)), executable=True),
             "init": cpio.file(wanted.files["init"].encode(), executable=True),
             "fairlane/lib.sh": cpio.file(wanted.files["lib.sh"].encode()),
             "fairlane/programs": cpio.file("".join(f"{p}\n" for p in wanted.programs).encode()),
@@ -98,7 +102,7 @@ def compose(wanted: Recipe, root_tar: Path, out: Path) -> None:
             "etc/hosts": cpio.file(b"127.0.0.1 localhost\n"),
             **{name: cpio.folder() for name in ("proc", "sys", "run", "tmp", "var")},
             **_programs(wanted.programs, root),
-            **_modules(wanted.modules, release, root),
+            **modules(wanted.modules, release, root),
         }
         packages = _versions(root.read("packages.txt").decode().split())
     initrd = cpio.archive(nodes)
@@ -114,7 +118,7 @@ def compose(wanted: Recipe, root_tar: Path, out: Path) -> None:
     (out / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
 
 
-def _programs(programs: Iterable[str], root: _Root) -> dict[str, cpio.Node]:
+def _programs(programs: Iterable[str], root: Unpacked) -> dict[str, cpio.Node]:
     """The programs and, recursively, the libraries they link to; stand-ins for what a guest never calls."""
     nodes: dict[str, cpio.Node] = {}
     loader = root.find("ld-linux-x86-64.so.2", _LIBRARY_FOLDERS)
@@ -122,7 +126,7 @@ def _programs(programs: Iterable[str], root: _Root) -> dict[str, cpio.Node]:
     waiting = ["libgcc_s.so.1"]  # glibc opens it by name when a thread ends itself
     asked: dict[str, dict[str, str]] = {}
     for program in programs:
-        path = root.find(program, _PROGRAM_FOLDERS)
+        path = root.find(program, PROGRAM_FOLDERS)
         data = root.read(path)
         # Merged names: /usr/sbin/tc may sit in /sbin; every program is in PATH and some are called by full path.
         nodes[f"sbin/{program}"] = cpio.file(data, executable=True)
@@ -146,7 +150,7 @@ def _programs(programs: Iterable[str], root: _Root) -> dict[str, cpio.Node]:
     return nodes
 
 
-def _modules(names: Iterable[str], release: str, root: _Root) -> dict[str, cpio.Node]:
+def modules(names: Iterable[str], release: str, root: Unpacked) -> dict[str, cpio.Node]:
     """The modules, what they depend on, and a modules.dep for busybox's modprobe."""
     pattern = re.compile(rf"(?:usr/)?lib/modules/{re.escape(release)}/kernel/.*/([^/]+)\.ko(\.xz)?")
     paths = {m[1].replace("-", "_"): p for p in root.members if (m := pattern.fullmatch(p))}

@@ -66,7 +66,7 @@ def key(wanted: Recipe) -> str:
 
 def recipe() -> Recipe:
     """What this version's plugins need in a guest: the union over all transports of the lab and all workloads."""
-    plugins = [plugin for package in ("lanes", "workloads") for _, plugin in registry.every(package)]
+    plugins = [p for package in ("lanes", "workloads") for _, p in registry.every(package) if p.virtual]
 
     def union(attribute: str, base: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted({*base, *(item for plugin in plugins for item in getattr(plugin, attribute, ()))}))
@@ -96,11 +96,11 @@ async def build(notify: Notify, held: ExitStack, *, force: bool = False) -> Imag
     folder = cache_dir() / "images" / key(wanted)
 
     async def make(made: Path) -> None:
-        _room(Path(tempfile.gettempdir()), _UNPACKED, "TMPDIR")
-        _room(made, _PACKED, "FAIRLANE_CACHE")
+        room(Path(tempfile.gettempdir()), _UNPACKED, "TMPDIR")
+        room(made, _PACKED, "FAIRLANE_CACHE")
         root = made / "root.tar"
         notify("downloading Debian packages for the lab image (once)")
-        await _unpack(compose.mmdebstrap(wanted, root))
+        await unpack(compose.mmdebstrap(wanted, root))
         notify("composing the lab image")
         await asyncio.to_thread(compose.compose, wanted, root, made)
         root.unlink()
@@ -109,7 +109,7 @@ async def build(notify: Notify, held: ExitStack, *, force: bool = False) -> Imag
     return Image(folder, folder.name)
 
 
-async def _unpack(command: Sequence[str]) -> None:
+async def unpack(command: Sequence[str]) -> None:
     """Runs mmdebstrap; however it or we end, it removes its own temporary files."""
     if not shutil.which("mmdebstrap"):
         raise FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
@@ -129,7 +129,7 @@ async def _unpack(command: Sequence[str]) -> None:
         )
 
 
-def _room(folder: Path, needed: int, variable: str) -> None:
+def room(folder: Path, needed: int, variable: str) -> None:
     """Told before: on a full disk apt tries again and again, and then does not say why it gave up."""
     if (free := shutil.disk_usage(folder).free) < needed:
         raise FairlaneError(

@@ -5,10 +5,7 @@ import select
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from fairlane.platforms.lab.image import Image
+from typing import Protocol
 
 READY = b"FAIRLANE-READY"
 """What the guest's init prints first thing."""
@@ -20,12 +17,22 @@ _QEMU = (
 )
 
 
+class Bootable(Protocol):
+    """Whose initrd says READY and stops where the kernel command line has ``fairlane.probe=1``."""
+
+    @property
+    def kernel(self) -> Path: ...
+
+    @property
+    def initrd(self) -> Path: ...
+
+
 def usable(device: Path = Path("/dev/kvm")) -> bool:
     """Whether this user may open the device at all; what ``boots`` needs, and far from enough."""
     return os.access(device, os.R_OK | os.W_OK)
 
 
-def boots(image: "Image", seconds: float = 20) -> bool:
+def boots(image: Bootable, seconds: float = 20) -> bool:
     """Whether the lab's kernel gets to its init under KVM within ``seconds``; no QEMU is left behind."""
     boot = ("-kernel", str(image.kernel), "-initrd", str(image.initrd))
     probe = ("-append", "console=ttyS0 quiet panic=-1 fairlane.probe=1")

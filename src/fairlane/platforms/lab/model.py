@@ -7,15 +7,15 @@ from fairlane.study.units import format_bitrate, format_duration
 MEDIUM = "/dev/nullb0"
 
 
-def medium_step(medium: Medium) -> Step:
-    """One null_blk device that completes every I/O after a fixed time (kernel: Documentation/block/null_blk.rst)."""
+def medium_step(medium: Medium, number: int = 0) -> Step:
+    """null_blk device ``number``: every I/O completes after a fixed time (kernel: Documentation/block/null_blk.rst)."""
     mebibytes = medium.size // 2**20
     return Step(
         name="make the medium",
         place="target",
         apply=f"""
 modprobe null_blk nr_devices=0
-D=/sys/kernel/config/nullb/nullb0
+D=/sys/kernel/config/nullb/nullb{number}
 mkdir $D
 echo 2 > $D/queue_mode
 echo 2 > $D/irqmode
@@ -25,14 +25,14 @@ echo {int(medium.memory_backed)} > $D/memory_backed
 echo 1024 > $D/hw_queue_depth
 echo 1 > $D/power
 """,
-        describe="""
-D=/sys/kernel/config/nullb/nullb0
+        describe=f"""
+D=/sys/kernel/config/nullb/nullb{number}
 row medium.kind null_blk
 for k in completion_nsec size memory_backed queue_mode irqmode submit_queues hw_queue_depth blocksize; do
   row medium.$k "$(cat $D/$k)"
 done
 """,
-        remove="D=/sys/kernel/config/nullb/nullb0; echo 0 > $D/power; rmdir $D",
+        remove=f"D=/sys/kernel/config/nullb/nullb{number}; echo 0 > $D/power; rmdir $D",
         expect={
             "medium.completion_nsec": str(medium.latency),
             "medium.size": str(mebibytes),

@@ -17,15 +17,13 @@ from typing import Any, Self
 from qemu.qmp import QMPClient, QMPError
 
 from fairlane.errors import FairlaneError, RunFailed
+from fairlane.platforms._child import WITH_US
 from fairlane.platforms.lab.compose import QUIT_PORT
 from fairlane.platforms.lab.image import Image
 
 BINARY = "qemu-system-x86_64"
 JOB_BYTES = 64 * 1024
 """Size of the job in fw_cfg: fixed, because the guest learns it before the state is saved."""
-
-_WITH_US = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ $PPID = "$0" ] && exec "$@"')
-"""Runs a program that is killed when we end; also if we, the pid that follows, ended before that was asked for."""
 
 _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr norandmaps"
 
@@ -79,7 +77,7 @@ class Qemu:
         ours, theirs = socket.socketpair()
         # Names relative to the scratch folder and an inherited socket: no path can be too long or hold a comma.
         command = [
-            *_WITH_US, str(os.getpid()), *self.machine, "-serial", "file:console", "-serial", "file:results",
+            *WITH_US, str(os.getpid()), *self.machine, "-serial", "file:console", "-serial", "file:results",
             "-fw_cfg", "name=opt/lab/job,file=job", "-chardev", f"socket,id=qmp,fd={theirs.fileno()}",
             "-mon", "chardev=qmp,mode=control", "-S",
         ]  # fmt: skip

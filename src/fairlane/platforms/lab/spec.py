@@ -1,28 +1,39 @@
 """The lab's part of a study file."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from fairlane.study.base import PlatformSpec, Strict
+from fairlane.study.base import PlatformSpec
+from fairlane.study.strict import Strict
 from fairlane.study.units import Bitrate, Duration, Size, format_duration
 from fairlane.study.values import NONE
 
+_WALL = ("cpus", "fleet", "disks", "paths", "array", "pinning", "accel", "overcommit")
+"""Keys that the wall clock alone has."""
+
 
 class Medium(Strict):
-    """The modelled medium (null_blk): every I/O completes after ``latency``."""
+    """The modelled medium (null_blk): every I/O completes after ``latency``. One for every volume."""
 
     latency: Duration = 80_000
-    """Completion time of one I/O."""
+    """Completion time of one I/O. Of files: what the disk takes, and this is left away."""
     size: Size = 16 * 1024**3
-    """Capacity."""
+    """Capacity of a volume."""
     memory_backed: bool = False
-    """Keep what is written (needs guest memory of that size); otherwise writes are discarded and reads give zeros."""
+    """Keep what is written (needs memory of that size); otherwise writes are discarded and reads give zeros."""
+    file: bool = False
+    """Wall clock: a sparse file on this machine's disk in place of null_blk; keeps what is written."""
+
+    @property
+    def keeps(self) -> bool:
+        """What is written can be read again."""
+        return self.memory_backed or self.file
 
 
 class Link(Strict):
-    """The modelled link between initiator and target (netem on loopback)."""
+    """The modelled link between initiator and target (netem): delay and rate both ways, on every path."""
 
     delay: Duration = 10_000
     """One-way delay."""
@@ -32,15 +43,37 @@ class Link(Strict):
     """MTU in bytes."""
 
 
+class Array(Strict):
+    """The virtual machine that is the array (wall clock)."""
+
+    cpus: int = Field(default=1, ge=1, le=64)
+    """Its virtual CPUs."""
+    memory: Size = 1024**3
+    """Its memory; memory-backed media are in it."""
+
+
 class LabSpec(PlatformSpec):
     """Lab VMs on this machine, with the real Linux storage stacks."""
 
     kind: Literal["lab"]
     """Small Debian VMs under QEMU, built once and cached."""
-    clock: Literal["virtual"] = "virtual"
-    """virtual: time is instructions executed (1 ns each), bit-exact on any machine; ratios, not absolutes."""
+    clock: Literal["virtual", "wall"] = "virtual"
+    """virtual: time is instructions executed (1 ns each), bit-exact on any machine; ratios, not absolutes; target and
+    initiator in one guest. wall: ordinary virtual machines and an array on a virtual network, under KVM where it boots,
+    otherwise emulated and marked so."""
     memory: Size = 768 * 1024**2
-    """Guest memory."""
+    """Memory of a guest."""
+    cpus: int = Field(default=1, ge=1, le=64)
+    """Virtual CPUs of a guest. More than one: wall clock only."""
+    fleet: int = Field(default=1, ge=1, le=64)
+    """Guests under load together, each with its own volumes of every lane. More than one: wall clock only."""
+    disks: int = Field(default=1, ge=1, le=32)
+    """Volumes of a lane in each guest, under load together. More than one: wall clock only."""
+    paths: int = Field(default=1, ge=1, le=4)
+    """Networks between guests and array: 2 is an A/B split. Lanes with ``multipath`` use all, others the first. More
+    than one: wall clock only."""
+    array: Array = Array()
+    """The array's machine. Wall clock only."""
     medium: Medium = Medium()
     """The medium that every lane exports."""
     link: Link = Link()
@@ -51,24 +84,47 @@ class LabSpec(PlatformSpec):
     """2 MiB pages reserved in the guest, for workloads that ask for them (fio's mem: mmaphuge)."""
     settle: Duration = 100_000_000
     """Idle time between two trials of a block; costs no wall time under the virtual clock."""
+    pinning: bool = False
+    """Pin each virtual CPU and each IO thread to a core of its own. Wall clock only."""
+    accel: Literal["auto", "kvm", "tcg"] = "auto"
+    """auto: KVM if a guest boots under it. Wall clock only."""
+    overcommit: float = Field(default=4.0, gt=0, le=64)
+    """Virtual CPUs per core of this machine that are started at most. Wall clock only."""
 
-    transports = ("local", "iscsi", "nvme_tcp")
+    @model_validator(mode="after")
+    def _of_the_clock(self) -> Self:
+        if self.clock == "wall":
+            return self
+        given = [key for key in _WALL if getattr(self, key) != type(self).model_fields[key].default]
+        if given:
+            raise ValueError(f"{given[0]}: is for the wall clock; set clock: wall")
+        if self.medium.file:
+            raise ValueError("medium.file: is for the wall clock; set clock: wall")
+        return self
+
+    @property
+    def able(self) -> tuple[str, ...]:
+        return ("local", "iscsi", "nvme_tcp") if self.clock == "virtual" else ()
 
     def known(self) -> Mapping[str, Any]:
-        """The initiator runs in the guest, so that there is no guest device; null_blk has no volatile cache."""
-        medium = f"null_blk, {format_duration(self.medium.latency)} per I/O"
+        """Under the virtual clock the initiator runs in the guest, so that there is no guest device; null_blk has no
+        volatile cache. Under the wall clock lanes with a device tell of it themselves."""
+        where = "a file of this machine" if self.medium.file else "null_blk"
+        took = "" if self.medium.file else f", {format_duration(self.medium.latency)} per I/O"
+        none = ("bus", "io_threads", "queues", "cache_mode", "aio", "volume_mode", "provisioning", "controllers",
+                "image_format")  # fmt: skip
         return {
             **super().known(),
             "initiator": "guest",
-            "backend": medium + ("" if self.medium.memory_backed else ", keeps nothing"),
-            "vm_cpus": 1,
+            "backend": where + took + ("" if self.medium.keeps else ", keeps nothing"),
+            "vm_cpus": self.cpus,
             "vm_memory": self.memory,
-            "cpu_pinning": NONE,
+            "cpu_pinning": self.pinning or NONE,
             "preempt": self.preempt,
-            "fleet": 1,
-            **dict.fromkeys(("bus", "io_threads", "queues", "cache_mode", "aio", "volume_mode", "provisioning"), NONE),
+            "fleet": self.fleet,
+            **dict.fromkeys(none, NONE),
             "disk_size": self.medium.size,
-            "disks": 1,
+            "disks": self.disks,
             "copies": 1,
             "write_ack": "when the medium has completed it",
             "flush": "nothing to flush: no volatile cache",
@@ -78,9 +134,10 @@ class LabSpec(PlatformSpec):
         }
 
     def wall_seconds(self, guest_seconds: float) -> float:
-        """A share of the resume, fio's start, snapshots; then the load. Measured under TCG on both of a server's two
-        cores of 2023: within 16 % of three runs of 24 to 96 trials with 180 and 250 ms under load."""
-        return 0.9 + 6.5 * guest_seconds
+        """Virtual clock: a share of the resume, fio's start, snapshots; then the load. Measured under TCG on both of a
+        server's two cores of 2023: within 16 % of three runs of 24 to 96 trials with 180 and 250 ms under load. Wall
+        clock: snapshots, fio's start and end beside the load."""
+        return 0.9 + (6.5 if self.clock == "virtual" else 1.0) * guest_seconds
 
     def workers(self, jobs: int) -> int:
-        return jobs
+        return jobs if self.clock == "virtual" else 1

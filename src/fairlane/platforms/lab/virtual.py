@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from fairlane.errors import RunFailed
+from fairlane.platforms import _frames as frames
 from fairlane.platforms.base import Guest, Notify
-from fairlane.platforms.lab import frames, image, qemu
+from fairlane.platforms.lab import image, qemu
 from fairlane.platforms.lab.cache import cache_dir, hold
 from fairlane.platforms.lab.spec import LabSpec
 
@@ -141,6 +142,7 @@ class VirtualGuest(Guest):
     """A guest that starts from a saved state, runs one script, and is gone."""
 
     def __init__(self, saved: State) -> None:
+        self.name = "the lab VM"
         self.saved = saved
 
     async def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:

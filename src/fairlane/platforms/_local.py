@@ -1,0 +1,55 @@
+"""This machine as a guest: steps of the hypervisor run here, with the same functions as in a guest."""
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from importlib import resources
+from pathlib import Path
+
+from fairlane.errors import RunFailed
+from fairlane.platforms import _frames as frames
+from fairlane.platforms._child import WITH_US
+from fairlane.platforms.base import Guest
+
+_TAIL = 600
+
+
+class LocalGuest(Guest):
+    """Runs scripts as the user who runs Fairlane. ``folder``: an existing one, for the functions and for notes."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.name = "this machine"
+        self._folder = folder
+        self._environment = {**os.environ, "LC_ALL": "C", **(environment or {})}
+        library = (resources.files("fairlane.platforms.lab") / "guest" / "lib.sh").read_text("utf-8")
+        programs = folder / "programs"
+        programs.write_text("")
+        self._library = folder / "lib.sh"
+        self._library.write_text(library.replace("/fairlane/programs", str(programs)) + "RESULTS=/dev/stdout\n")
+
+    async def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:
+        """As ``Guest.run``. Raises RunFailed with what the script said."""
+        whole = f". {self._library}\nSTEP={self._folder}/step\n{script}"
+        process = await asyncio.create_subprocess_exec(
+            *WITH_US, str(os.getpid()), "sh", "-c", whole, stdin=DEVNULL, stdout=PIPE, stderr=PIPE,
+            start_new_session=True, env=self._environment,
+        )  # fmt: skip
+        try:
+            out, err = await asyncio.wait_for(process.communicate(), timeout)
+        except TimeoutError:
+            raise RunFailed(f"{self.name} did not finish a script within {timeout:.0f} s") from None
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        for name, files in frames.Frames().feed(out):
+            yield name, files
+        if process.returncode:
+            with suppress(OSError):
+                step = (self._folder / "step").read_text().strip()
+                raise RunFailed(f"step {step!r} failed on {self.name}: {err.decode(errors='replace').strip()[-_TAIL:]}")
+            raise RunFailed(f"a script failed on {self.name}: {err.decode(errors='replace').strip()[-_TAIL:]}")

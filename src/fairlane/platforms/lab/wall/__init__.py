@@ -1,0 +1,1 @@
+"""The lab under the wall clock: guests and an array as ordinary virtual machines on this machine."""

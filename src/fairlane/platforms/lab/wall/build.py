@@ -1,0 +1,106 @@
+"""Building lanes on running machines: steps in rounds, each round on all machines at once, then what was built is read
+back. Pure but for the machines it is given."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from shlex import quote
+
+from fairlane.errors import RunFailed
+from fairlane.lanes.base import Place, Step
+from fairlane.platforms import _script as script
+from fairlane.platforms.base import Guest
+from fairlane.platforms.lab.wall import disks
+from fairlane.platforms.lab.wall.layout import Volume
+
+TIMEOUT = 300.0
+"""Seconds for one round on one machine."""
+
+Where = Callable[[Place, Volume], Guest]
+"""The machine on which a step of a volume runs."""
+
+
+def rounds(steps: Sequence[Step]) -> list[tuple[Place, tuple[Step, ...]]]:
+    """Steps in runs of the same place: what one machine can do before another must."""
+    found: list[tuple[Place, tuple[Step, ...]]] = []
+    for step in steps:
+        if found and found[-1][0] == step.place:
+            found[-1] = (step.place, (*found[-1][1], step))
+        else:
+            found.append((step.place, (step,)))
+    return found
+
+
+def shell(steps: Iterable[Step], *, undo: bool = False) -> str:
+    """Shell that applies ``steps``, or removes them in reverse."""
+    if undo:
+        return "".join(script.run_step(f"undo: {s.name}", s.remove, "$STEP") for s in reversed([*steps]) if s.remove)
+    return "".join(script.run_step(s.name, s.apply, "$STEP") for s in steps)
+
+
+async def apply(volumes: Sequence[Volume], where: Where) -> None:
+    """Builds every volume. Raises RunFailed with the step that failed and what it said."""
+    left = [(volume, rounds(volume.steps())) for volume in volumes]
+    while any(parts for _, parts in left):
+        texts: dict[Guest, str] = {}
+        for volume, parts in left:
+            if parts:
+                place, steps = parts.pop(0)
+                guest = where(place, volume)
+                texts[guest] = texts.get(guest, "") + shell(steps)
+        await everywhere(texts)
+
+
+async def everywhere(texts: Mapping[Guest, str]) -> None:
+    """Runs a script on each machine, all at once. Raises the first failure, when all have ended."""
+    ended = await asyncio.gather(*(guest.ask(text, TIMEOUT) for guest, text in texts.items()), return_exceptions=True)
+    for error in ended:
+        if isinstance(error, BaseException):
+            raise error
+
+
+def link(volumes: Iterable[Volume]) -> str:
+    """Shell for a guest that finds the device of each of its ``volumes`` by identity, and links it."""
+    parts = ["mkdir -p /dev/lane\n"]
+    for volume in volumes:
+        find = disks.find(volume) if volume.emulated else volume.transport.find(volume.name, volume.spec, volume.site)
+        name = script.device(volume.name)
+        parts.append(script.run_step(f"find the device of {volume.name}", f"""
+found=$({find})
+[ "$(echo "$found" | wc -w)" -eq 1 ] || {{ echo "expected one device, found: $found" >&2; exit 1; }}
+ln -sf "$found" {name}
+basename "$(readlink -f "$found")" > {name}.name
+""", "$STEP"))  # fmt: skip
+    return "".join(parts)
+
+
+_IDENTITY = """
+d=$(basename "$(readlink -f {device})")
+if [ -e /sys/class/block/$d ]; then
+  row device "/dev/$d"
+  row device.bytes $(($(cat /sys/class/block/$d/size) * 512))
+  row device.logical_block_size "$(cat /sys/class/block/$d/queue/logical_block_size)"
+  row device.write_cache "$(cat /sys/class/block/$d/queue/write_cache)"
+  row device.fua "$(cat /sys/class/block/$d/queue/fua)"
+else
+  row device "$(readlink -f {device})"
+  row device.bytes "$(stat -c %s "$(readlink -f {device})")"
+fi
+"""
+
+
+async def describe(volume: Volume, where: Where) -> dict[str, str]:
+    """What the machines say of a built volume: key -> value. Raises RunFailed where it is not what was asked for."""
+    steps = volume.steps()
+    texts: dict[Guest, str] = {where("initiator", volume): _IDENTITY.format(device=script.device(volume.name))}
+    for step in steps:
+        if step.describe:
+            guest = where(step.place, volume)
+            texts[guest] = texts.get(guest, "") + f"( {step.describe.strip()}\n)\n"
+    found: dict[str, str] = {}
+    for guest, text in texts.items():
+        out = await guest.ask(f"{{\n{text}}} > rows", TIMEOUT)
+        found = {**script.rows(out["rows"].decode(errors="replace")), **found}
+    if wrong := script.differences(steps, found):
+        told = "\n".join(wrong)
+        raise RunFailed(f"{quote(volume.name)} is not what the study asks for:\n{told}")
+    return found

@@ -1,0 +1,249 @@
+"""The lab's platform under the wall clock: guests and array stay up for the whole run, every lane attached to every
+guest at once, so that lanes can take turns in the same machine."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairlane import __version__, registry
+from fairlane.errors import FairlaneError, RunFailed
+from fairlane.lanes.base import Place, Step
+from fairlane.platforms._local import LocalGuest
+from fairlane.platforms.base import Guest, Notify, Opened, Platform, RawTrial
+from fairlane.platforms.lab import kvm, model, qemu
+from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.wall import build, disks, layout, rootfs
+from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.platforms.lab.wall.machine import Machine
+from fairlane.platforms.lab.wall.stage import LabStage
+from fairlane.platforms.lab.wall.vm import Keys, Vm
+from fairlane.records import Block
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
+
+_PROGRAMS = {
+    qemu.BINARY: "qemu-system-x86", "qemu-img": "qemu-utils", "setpriv": "util-linux", "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client", "mke2fs": "e2fsprogs",
+}  # fmt: skip
+
+
+class WallLab(Platform):
+    """Guests and an array, under KVM where it boots a guest, otherwise emulated."""
+
+    Spec = LabSpec
+    emulated = True
+
+    def __init__(self, study: "Study") -> None:
+        super().__init__(study)
+        assert isinstance(study.platform, LabSpec)  # noqa: S101 - the registry pairs them
+        self.spec: LabSpec = study.platform
+        self._volumes = layout.volumes(study, self.spec)
+        self.lanes = dict(layout.by_lane(self._volumes))
+        self.vms: list[Vm] = []
+        self.guests: list[Guest] = []
+        self.array_vm: Vm | None = None
+        self.array: Guest | None = None
+        self.here: LocalGuest | None = None
+        self._undo: list[Step] = []
+        self._broken = False
+        self._held = ExitStack()
+        self._notify: Notify = lambda _: None
+
+    @property
+    def volumes(self) -> list[Volume]:
+        return [volume for found in self.lanes.values() for volume in found]
+
+    def problems(self) -> list[FairlaneError]:
+        found = [
+            FairlaneError(f"{program} is not installed", hint=f"run: make setup (package {package})")
+            for program, package in _PROGRAMS.items()
+            if not shutil.which(program)
+        ]
+        if not rootfs.cached_root() and not shutil.which("mmdebstrap"):
+            found.append(
+                FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
+            )
+        return found
+
+    async def open(self, notify: Notify) -> Opened:
+        self._notify = notify
+        self._root = await rootfs.build(notify, self._held)
+        self._accel = await self._accelerator()
+        self.emulated = self._accel == "tcg"
+        described = await self._build()
+        manifest = self._root.manifest
+        return Opened(
+            description={
+                "lanes": described,
+                "platform": {
+                    "clock": "wall",
+                    "accelerator": self._accel,
+                    "boot_seconds": {vm.name: round(vm.boot_seconds, 2) for vm in self._machines()},
+                },
+            },
+            fingerprint={
+                "qemu": qemu.version(),
+                "kernel": manifest["kernel_release"],
+                "fairlane": __version__,
+                "fio": manifest["packages"].get("fio", "unknown"),
+                "image": self._root.key,
+                "accelerator": self._accel,
+                "packages": manifest["packages"],
+            },
+        )
+
+    async def _accelerator(self) -> str:
+        if self.spec.accel == "tcg":
+            return "tcg"
+        if kvm.usable():
+            self._notify("trying whether KVM boots a guest")
+            if await asyncio.to_thread(kvm.boots, self._root):
+                return "kvm"
+        if self.spec.accel == "kvm":
+            raise FairlaneError("KVM does not boot a guest here", hint="accel: auto; `fairlane doctor` tells more")
+        return "tcg"
+
+    def _machines(self) -> list[Vm]:
+        return [*([self.array_vm] if self.array_vm else []), *self.vms]
+
+    async def _build(self) -> dict[str, dict[str, object]]:
+        """Everything from scratch: machines, networks, lanes. Returns the lanes' descriptions."""
+        self._scratch = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="fairlane-")))
+        (self._scratch / "keys").mkdir()
+        (self._scratch / "here").mkdir()
+        keys = Keys.make(self._scratch / "keys")
+        self.here = LocalGuest(self._scratch / "here")
+        spec = self.spec
+        self.lanes = dict(layout.by_lane(layout.placed(self._volumes, spec, self._scratch)))
+        if any(v.needs_array for v in self.volumes):
+            self._notify("booting the array")
+            nics = layout.array_nics(spec, self._scratch)
+            files = disks.files(v for v in self.volumes if v.needs_array and spec.medium.file)
+            machine = Machine(
+                layout.ARRAY, spec.array.cpus, spec.array.memory, self._accel, nics,
+                blockdevs=files.blockdevs, devices=files.devices,
+            )  # fmt: skip
+            self.array_vm = self._vm(machine, keys)
+            await self.array_vm.start()
+            self.array = self.array_vm.guest
+            await self.array.ask(layout.bridges(spec) + "\n" + self._shape(layout.array_nics(spec, self._scratch)))
+            await self._forward()
+        await build.everywhere({self.array: self._media("array")} if self.array else {})
+        # hypervisor lanes need their target before the guest starts, guests must run before theirs are connected
+        emulated, inside = [v for v in self.volumes if v.emulated], [v for v in self.volumes if not v.emulated]
+        await build.apply(emulated, self._where)
+        self._notify(f"booting {len(range(spec.fleet))} guest{'s' * (spec.fleet > 1)}")
+        for guest in range(spec.fleet):
+            parts = disks.parts(v for v in emulated if v.guest == guest)
+            nics = layout.guest_nics(spec, guest, self._scratch) if self.array_vm else ()
+            machine = Machine(
+                f"guest{guest}", spec.cpus, spec.memory, self._accel, nics, spec.preempt,
+                parts.objects, parts.blockdevs, parts.devices,
+            )  # fmt: skip
+            self.vms.append(self._vm(machine, keys))
+        for error in await asyncio.gather(*(vm.start() for vm in self.vms), return_exceptions=True):
+            if isinstance(error, BaseException):
+                raise error
+        self.guests = [vm.guest for vm in self.vms]
+        self._notify("building the lanes")
+        await build.everywhere({g: self._ready(i) for i, g in enumerate(self.guests)})
+        await build.apply(inside, self._where)
+        await build.everywhere({g: build.link(self._of(i)) for i, g in enumerate(self.guests)})
+        await self._prepare()
+        described: dict[str, dict[str, object]] = {}
+        for name, found in self.lanes.items():
+            told = [await build.describe(volume, self._where) for volume in found]
+            described[name] = {"path": list(self._path(found[0])), **told[0]}
+        return described
+
+    def _vm(self, machine: Machine, keys: Keys) -> Vm:
+        return Vm(machine, self._root, keys, self._scratch)
+
+    def _of(self, guest: int) -> list[Volume]:
+        return [v for v in self.volumes if v.guest == guest]
+
+    def _where(self, place: Place, volume: Volume) -> Guest:
+        guest = {"target": self.array, "hypervisor": self.here}.get(place) or (
+            self.guests[volume.guest] if place == "initiator" else None
+        )
+        if guest is None:
+            raise RunFailed(f"{volume.name}: the lab has no machine for a step of the {place}")
+        return guest
+
+    def _shape(self, nics: tuple[object, ...]) -> str:
+        names = [getattr(nic, "name") for nic in nics]  # noqa: B009
+        return "\n".join(f"( set -eu\n{model.link_step(self.spec.link, name).apply}\n)" for name in names)
+
+    def _media(self, where: str) -> str:
+        """null_blk devices of the volumes whose medium is on the array, or in a guest (lanes without a transport)."""
+        wanted = [v for v in self.volumes if (v.needs_array if where == "array" else False)]
+        modules = sorted({m for v in wanted for m in v.transport.modules})
+        load = "".join(f"modprobe {m} 2> /dev/null || :\n" for m in modules)
+        if self.spec.medium.file:
+            return load
+        return load + build.shell(model.medium_step(self.spec.medium, v.site.index) for v in wanted)
+
+    def _ready(self, guest: int) -> str:
+        """Modules, links, huge pages and local media of a guest."""
+        own = [v for v in self._of(guest) if not v.emulated]
+        modules = sorted({m for v in own for m in v.transport.modules})
+        load = "".join(f"modprobe {m} 2> /dev/null || :\n" for m in modules)
+        local = [v for v in own if not v.transport.target and not v.transport.cluster]
+        steps = [model.hugepages_step(self.spec.hugepages)]
+        steps += [model.medium_step(self.spec.medium, v.site.index) for v in local]
+        nics = layout.guest_nics(self.spec, guest, self._scratch) if self.array_vm else ()
+        return load + build.shell(steps) + self._shape(nics)
+
+    async def _forward(self) -> None:
+        """Ports of the array through which QEMU's own initiators reach their targets."""
+
+    async def _prepare(self) -> None:
+        """The prefill of every workload, once for every volume."""
+        texts: dict[Guest, str] = {}
+        for volume in self.volumes:
+            for cell in self.study.cells():
+                text = registry.load("workloads", cell.kind).prepare(cell, f"/dev/lane/{volume.name}")
+                guest = self.guests[volume.guest]
+                if text and text not in texts.get(guest, ""):
+                    texts[guest] = texts.get(guest, "") + text
+        if texts:
+            self._notify("filling the volumes")
+        await build.everywhere(texts)
+
+    def _path(self, volume: Volume) -> tuple[str, ...]:
+        return volume.transport.path(volume.name, volume.spec, volume.site)
+
+    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+        if self._broken:
+            self._notify("building the lab again")
+            await self._tear_down()
+            await self._build()
+            self._broken = False
+        workload = registry.load("workloads", block.cell.kind)
+        for lane in block.order:
+            stage = LabStage(self, block, lane)
+            try:
+                await workload.drive(block.cell, stage.devices, block.seed, stage)
+            except RunFailed:
+                self._broken = True
+                raise
+            yield RawTrial(lane, stage.outputs, stage.load_seconds)
+
+    async def _tear_down(self) -> None:
+        """Guests before their array: an initiator without target would wait for it. Never raises."""
+        await asyncio.gather(*(vm.stop() for vm in self.vms))
+        if self.here and self._undo:
+            with suppress(RunFailed):
+                await self.here.ask(build.shell(self._undo, undo=True))
+        if self.array_vm:
+            await self.array_vm.stop()
+        self.vms, self.guests, self.array_vm, self.array, self._undo = [], [], None, None, []
+
+    async def close(self) -> None:
+        await self._tear_down()
+        self._held.close()

@@ -1,0 +1,170 @@
+"""Which volumes a study needs, where each is built, and how machines and array are wired: pure."""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fairlane import registry
+from fairlane.lanes.base import Site, Step, Transport
+from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.wall.machine import Nic
+from fairlane.study.base import LaneSpec
+from fairlane.study.spec import Study
+
+ARRAY = "array"
+
+
+@dataclass(frozen=True)
+class Volume:
+    """One volume: of a lane, in a guest, one of its disks."""
+
+    name: str
+    """Unique in the run: the lane's name, with guest and disk where there are several."""
+    lane: str
+    spec: LaneSpec
+    transport: Transport[Any]
+    guest: int
+    disk: int
+    site: Site
+
+    @property
+    def serial(self) -> str:
+        """Of the guest's device where the hypervisor provides it: at most 20 characters (virtio-blk, NVMe)."""
+        return f"fairlane-{self.site.index:04d}"
+
+    @property
+    def medium_serial(self) -> str:
+        """Of the array's disk where the medium is a file of this machine."""
+        return f"medium-{self.site.index:04d}"
+
+    @property
+    def emulated(self) -> bool:
+        """The guest sees a device of the hypervisor's."""
+        return self.spec.initiator == "hypervisor"
+
+    @property
+    def needs_array(self) -> bool:
+        """Its target is the lab's array."""
+        return self.transport.target and not getattr(self.spec, "external", None)
+
+    def steps(self) -> tuple[Step, ...]:
+        """The transport's, without those of an initiator in the guest where the hypervisor's is used."""
+        every = self.transport.steps(self.name, self.spec, self.site)
+        return tuple(s for s in every if not (self.emulated and s.place == "initiator"))
+
+    def at(self, **changes: Any) -> "Volume":
+        """The volume with ``changes`` to its site."""
+        return replace(self, site=replace(self.site, **changes))
+
+
+def volumes(study: Study, spec: LabSpec) -> tuple[Volume, ...]:
+    """Every volume of the study, lane by lane, guest by guest. Sites lack what is known only once machines run."""
+    found: list[Volume] = []
+    single = spec.fleet == 1 and spec.disks == 1
+    for lane, lane_spec in study.lanes.items():
+        transport = registry.load("lanes", lane_spec.transport)
+        for guest in range(spec.fleet):
+            for disk in range(spec.disks):
+                name = lane if single else f"{lane}-{guest}-{disk}"
+                found.append(
+                    Volume(name, lane, lane_spec, transport, guest, disk, _site(spec, len(found), guest, lane_spec))
+                )
+    return tuple(found)
+
+
+def _site(spec: LabSpec, index: int, guest: int, lane: LaneSpec) -> Site:
+    paths = spec.paths if getattr(lane, "multipath", None) else 1
+    return Site(
+        medium=f"/dev/nullb{index}",
+        address=address(0),
+        interface=interface(0),
+        index=index,
+        secret=secrets.token_hex(8),
+        addresses=tuple(address(path) for path in range(paths)),
+        interfaces=tuple(interface(path) for path in range(paths)),
+        size=spec.medium.size,
+        latency=spec.medium.latency,
+        host=guest,
+        hardware=(mac(ARRAY, guest, 0), mac("guest", guest, 0)),
+    )
+
+
+def placed(found: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volume, ...]:
+    """The volumes with their media: null_blk on the array or in the guest, QEMU's null-co, or sparse files that this
+    makes in ``scratch``. Raises OSError."""
+    out = []
+    for volume in found:
+        own = volume.emulated and not volume.transport.target and not volume.transport.cluster
+        if spec.medium.file and (own or volume.needs_array):
+            file = scratch / f"medium{volume.site.index}"
+            with file.open("wb") as handle:
+                handle.truncate(spec.medium.size)
+            out.append(volume.at(medium=str(file) if own else f"/dev/disk/by-id/virtio-{volume.medium_serial}"))
+        else:
+            out.append(volume.at(medium="") if own else volume)
+    return tuple(out)
+
+
+def interface(path: int) -> str:
+    """Name of the interface of a path, in guests and on the array."""
+    return f"path{path}"
+
+
+def address(path: int, guest: int | None = None) -> str:
+    """The array's address on a path, or a guest's."""
+    return f"10.77.{path}.{1 if guest is None else 10 + guest}"
+
+
+def mac(side: str, guest: int, path: int) -> str:
+    """MAC address of one end of a link."""
+    return f"52:54:00:{'a0' if side == ARRAY else 'b0'}:{guest:02x}:{path:02x}"
+
+
+def guest_nics(spec: LabSpec, guest: int, scratch: Path) -> tuple[Nic, ...]:
+    """A guest's ends of its links to the array."""
+    return tuple(
+        Nic(interface(p), mac("guest", guest, p), _socket(scratch, guest, p), False, f"{address(p, guest)}/24",
+            spec.link.mtu)
+        for p in range(spec.paths)
+    )  # fmt: skip
+
+
+def array_nics(spec: LabSpec, scratch: Path) -> tuple[Nic, ...]:
+    """The array's ends: one per guest and path; of several guests ports of a bridge per path."""
+    if spec.fleet == 1:
+        return tuple(
+            Nic(interface(p), mac(ARRAY, 0, p), _socket(scratch, 0, p), True, f"{address(p)}/24", spec.link.mtu)
+            for p in range(spec.paths)
+        )
+    return tuple(
+        Nic(f"{interface(p)}g{g}", mac(ARRAY, g, p), _socket(scratch, g, p), True, "-", spec.link.mtu)
+        for g in range(spec.fleet)
+        for p in range(spec.paths)
+    )
+
+
+def bridges(spec: LabSpec) -> str:
+    """Shell that joins the array's ports into one network per path."""
+    if spec.fleet == 1:
+        return ":"
+    lines = []
+    for p in range(spec.paths):
+        name = interface(p)
+        lines.append(f"ip link add {name} type bridge\nip link set {name} up mtu {spec.link.mtu}")
+        lines += [f"ip link set {name}g{g} master {name}" for g in range(spec.fleet)]
+        lines.append(f"ip addr add {address(p)}/24 dev {name}")
+    return "\n".join(lines)
+
+
+def _socket(scratch: Path, guest: int, path: int) -> Path:
+    return scratch / f"g{guest}p{path}.sock"
+
+
+def by_lane(found: tuple[Volume, ...]) -> Mapping[str, tuple[Volume, ...]]:
+    """Volumes by lane, in order."""
+    lanes: dict[str, tuple[Volume, ...]] = {}
+    for volume in found:
+        lanes[volume.lane] = (*lanes.get(volume.lane, ()), volume)
+    return lanes

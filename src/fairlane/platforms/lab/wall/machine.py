@@ -1,0 +1,85 @@
+"""QEMU's command line for a wall-clock machine: pure, from what it is to be."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairlane.platforms.lab.qemu import BINARY
+
+_KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr net.ifnames=0"
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A network interface of a path. One end listens (the array's), the other connects."""
+
+    name: str
+    """In the guest, and QEMU's id: ``path0``, on the array of several guests ``path0.2``."""
+    mac: str
+    socket: Path
+    listens: bool
+    address: str
+    """With prefix; ``-``: none (a bridge's port)."""
+    mtu: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a machine is made of. ``devices`` and ``blockdevs`` are QEMU's own JSON (``-device``, ``-blockdev``),
+    ``objects`` its ``-object``: disks, controllers and IO threads beside the root disk."""
+
+    name: str
+    cpus: int
+    memory: int
+    """Bytes."""
+    accel: str
+    """``kvm`` or ``tcg``."""
+    nics: tuple[Nic, ...] = ()
+    preempt: str = "none"
+    objects: tuple[Mapping[str, Any], ...] = ()
+    blockdevs: tuple[Mapping[str, Any], ...] = ()
+    devices: tuple[Mapping[str, Any], ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Further files under /fairlane of the guest: name -> text."""
+
+
+def command(machine: Machine, kernel: Path, initrd: Path) -> list[str]:
+    """The command; the caller adds QMP. Management is a NIC behind QEMU's user network, whose port QEMU chooses."""
+    accelerator = "kvm" if machine.accel == "kvm" else "tcg,thread=multi"
+    out = [
+        BINARY, "-M", "q35", "-nodefaults", "-no-user-config", "-accel", accelerator,
+        "-cpu", "host" if machine.accel == "kvm" else "max", "-smp", str(machine.cpus),
+        "-m", f"{machine.memory // 2**20}M", "-display", "none", "-no-reboot", "-rtc", "base=utc,clock=host",
+        "-kernel", str(kernel), "-initrd", str(initrd), "-append", f"{_KERNEL} preempt={machine.preempt}",
+        "-serial", "file:console", "-device", "virtio-rng-pci",
+        "-drive", "if=none,id=root,format=qcow2,file=root.qcow2,cache=unsafe",
+        *_option("-device", {"driver": "virtio-blk-pci", "drive": "root", "serial": "fairlane-root"}),
+        "-netdev", "user,id=mgmt,restrict=on,hostfwd=tcp:127.0.0.1:0-:22",
+        *_option("-device", {"driver": "virtio-net-pci", "netdev": "mgmt", "mac": MANAGEMENT, "romfile": ""}),
+    ]  # fmt: skip
+    for nic in machine.nics:
+        ours = "on" if nic.listens else "off"
+        out += ["-netdev", f"stream,id={nic.name},server={ours},addr.type=unix,addr.path={nic.socket}"]
+        nic_device = {"driver": "virtio-net-pci", "netdev": nic.name, "id": f"nic-{nic.name}", "mac": nic.mac,
+                      "host_mtu": nic.mtu, "romfile": ""}  # fmt: skip
+        out += _option("-device", nic_device)
+    for option, parts in (("-object", machine.objects), ("-blockdev", machine.blockdevs), ("-device", machine.devices)):
+        for part in parts:
+            out += _option(option, part)
+    return out
+
+
+MANAGEMENT = "52:54:00:fa:00:01"
+
+
+def network(machine: Machine) -> str:
+    """The guest's /fairlane/network: MAC, name, address, MTU."""
+    lines = [f"{MANAGEMENT} mgmt 10.0.2.15/24 1500"]
+    lines += [f"{nic.mac} {nic.name} {nic.address} {nic.mtu}" for nic in machine.nics]
+    return "\n".join(lines) + "\n"
+
+
+def _option(name: str, value: Mapping[str, Any]) -> Sequence[str]:
+    return (name, json.dumps(value))

@@ -1,0 +1,188 @@
+"""A running wall-clock machine: QEMU as our child, QMP for control, SSH for everything in the guest."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from qemu.qmp import QMPClient, QMPError
+
+from fairlane.errors import RunFailed
+from fairlane.platforms._child import WITH_US
+from fairlane.platforms._ssh import Login, SshGuest
+from fairlane.platforms.lab import image
+from fairlane.platforms.lab.wall import machine as machines
+from fairlane.platforms.lab.wall.machine import Machine
+from fairlane.platforms.lab.wall.rootfs import Root
+
+BOOT_TIMEOUT = 300.0
+"""Seconds from QEMU's start to a working SSH connection: 7 on an idle machine, many times that on a busy one."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of one run: who may log in, and who answers."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> "Keys":
+        """New keys in ``folder``. Raises RunFailed."""
+        for name in ("user", "host"):
+            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "fairlane", "-f", str(folder / name)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise RunFailed(f"ssh-keygen failed: {done.stderr.strip()}")
+        host = (folder / "host.pub").read_text().split()
+        (folder / "known_hosts").write_text(f"fairlane {host[0]} {host[1]}\n")
+        return cls(folder)
+
+    def files(self) -> dict[str, str]:
+        """What a guest gets of them."""
+        return {
+            "host_key": (self.folder / "host").read_text(),
+            "authorized_keys": (self.folder / "user.pub").read_text(),
+        }
+
+    def login(self, port: int) -> Login:
+        return Login("127.0.0.1", port, "root", self.folder / "user", self.folder / "known_hosts", "fairlane")
+
+
+class Vm:
+    """One machine. ``start`` boots it, ``stop`` ends it whatever state it is in."""
+
+    def __init__(self, machine: Machine, root: Root, keys: Keys, scratch: Path) -> None:
+        """``scratch``: an existing folder with a short path, for sockets, console and overlay."""
+        self.machine = machine
+        self.name = machine.name
+        self.folder = scratch / machine.name
+        self._root, self._keys, self._scratch = root, keys, scratch
+        self.boot_seconds = 0.0
+        """From QEMU's start to the first command over SSH."""
+
+    async def start(self) -> None:
+        """Boots it up to a working SSH connection. Raises RunFailed with the console's last words."""
+        began = time.monotonic()
+        self.folder.mkdir()
+        initrd = self.folder / "initrd"
+        initrd.write_bytes(self._root.initrd.read_bytes() + image.as_initrd(self._files()))
+        overlay = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(self._root.disk),
+                   str(self.folder / "root.qcow2")]  # fmt: skip
+        done = await asyncio.create_subprocess_exec(*overlay, stdout=asyncio.subprocess.DEVNULL)
+        if await done.wait():
+            raise RunFailed("qemu-img could not make the overlay of the root disk", where=str(self.folder))
+        ours, theirs = socket.socketpair()
+        command = [
+            *WITH_US, str(os.getpid()),
+            *machines.command(self.machine, self._root.kernel, initrd),
+            "-chardev", f"socket,id=qmp,fd={theirs.fileno()}", "-mon", "chardev=qmp,mode=control",
+        ]  # fmt: skip
+        with theirs, (self.folder / "errors").open("wb") as errors:
+            self.process = await asyncio.create_subprocess_exec(
+                *command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, cwd=self.folder,
+                start_new_session=True, pass_fds=[theirs.fileno()],
+            )  # fmt: skip
+        self.qmp = QMPClient(self.name)
+        self.qmp.logger.setLevel("CRITICAL")
+        try:
+            await asyncio.wait_for(self.qmp.connect(ours), 60)
+        except (OSError, QMPError, TimeoutError) as error:
+            raise RunFailed(f"{self.name}: QEMU did not start: {self.complaint()}") from error
+        self.guest = SshGuest(self.name, self._keys.login(await self._port()), self._scratch)
+        opening = asyncio.ensure_future(self.guest.open(BOOT_TIMEOUT))
+        gone = asyncio.ensure_future(self.process.wait())
+        try:
+            await asyncio.wait({opening, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not opening.done():
+                raise RunFailed(f"{self.name} ended while it booted:\n{self.last_words() or self.complaint()}")
+            try:
+                await opening
+            except RunFailed as error:
+                raise RunFailed(f"{error.message}\n{self.last_words()}") from error
+        finally:
+            opening.cancel()
+            gone.cancel()
+        self.boot_seconds = time.monotonic() - began
+
+    def _files(self) -> dict[str, str]:
+        here, lab = resources.files(__package__).joinpath("guest"), resources.files("fairlane.platforms.lab") / "guest"
+        library = (lab / "lib.sh").read_text("utf-8") + here.joinpath("wall.sh").read_text("utf-8")
+        files = {
+            "init": here.joinpath("init").read_text("utf-8"),
+            "lib.sh": library,
+            "programs": "",
+            "name": f"{self.name}\n",
+            "network": machines.network(self.machine),
+            "sshd_config": here.joinpath("sshd_config").read_text("utf-8"),
+            **self._keys.files(),
+            **self.machine.files,
+        }
+        texts: dict[str, str] = {f"fairlane/{name}": text for name, text in files.items()}
+        return texts
+
+    async def _port(self) -> int:
+        """The port that QEMU chose for the guest's sshd."""
+        told = await self.execute("human-monitor-command", **{"command-line": "info usernet"})
+        found = re.search(r"TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)", told)
+        if not found:
+            raise RunFailed(f"{self.name}: QEMU forwards no port to the guest's sshd")
+        return int(found[1])
+
+    async def execute(self, command: str, **arguments: Any) -> Any:
+        """One QMP command. Raises RunFailed."""
+        try:
+            return await self.qmp.execute(command, arguments or None)
+        except QMPError as error:
+            raise RunFailed(f"{self.name}: QEMU's {command} failed: {error}; {self.complaint()}") from error
+
+    async def link(self, nic: str, *, up: bool) -> None:
+        """Plug or unplug the cable of a NIC. Raises RunFailed."""
+        await self.execute("set_link", name=nic, up=up)
+
+    @property
+    def alive(self) -> bool:
+        return self.process.returncode is None
+
+    def threads(self) -> Mapping[int, str]:
+        """QEMU's threads: id -> name."""
+        found = {}
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            with suppress(OSError):
+                found[int(task.name)] = (task / "comm").read_text().strip()
+        return found
+
+    def complaint(self) -> str:
+        """The end of what QEMU itself said."""
+        with suppress(OSError):
+            return (self.folder / "errors").read_text(errors="replace").strip()[-400:] or "no message"
+        return "no message"
+
+    def last_words(self) -> str:
+        """The end of the guest's console, for error messages."""
+        with suppress(OSError):
+            text = (self.folder / "console").read_text(errors="replace").replace("\r", "")
+            lines = [line for line in text.splitlines() if line.strip()]
+            panic = next((i for i, line in enumerate(lines) if "Kernel panic" in line or "Oops" in line), None)
+            return "\n".join(lines[max(panic - 2, 0) : panic + 6] if panic is not None else lines[-6:])
+        return ""
+
+    async def stop(self) -> None:
+        """Ends connection and machine; never raises."""
+        if hasattr(self, "guest"):
+            await self.guest.close()
+        if hasattr(self, "process"):
+            if self.process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self.process.pid, signal.SIGKILL)
+                await self.process.wait()
+            with suppress(Exception):  # QEMU is gone: whatever the client thinks of that does not matter
+                await self.qmp.disconnect()

@@ -1,0 +1,9 @@
+"""What every part of a study file derives from."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Strict(BaseModel):
+    """Unknown keys are errors, values are frozen once read, every field's docstring lands in the JSON Schema."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
