@@ -201,6 +201,7 @@ def test_newest_unfinished_run_of_the_study_is_found(capsys: pytest.CaptureFixtu
         (["--resume", "slow.yaml", "--out", "out"], "the study is not the one"),
         (["--resume", "out", "--seed", "5"], "--seed 5"),
         (["--resume", "out", "--blocks", "5"], "--blocks 5"),
+        (["--resume", "out", "--quick"], "the run began with the whole"),
         (["--resume", "out", "--out", "other"], "two runs"),
         (["--resume", "slow.yaml"], "no unfinished run"),
         (["absent.yaml"], "neither a file nor a preset"),

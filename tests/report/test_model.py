@@ -182,7 +182,7 @@ def test_lanes_side_by_side_sorts_what_differs_from_what_is_shared(case):
     differing = {row.key: row.values for row in table.differing}
     assert differing["asked: transport"] == ("local", "iscsi", "nvme_tcp")
     assert differing["read back: nr_requests"] == ("1023", "256", "127")
-    assert {row.key for row in table.same} == {"read back: scheduler"}
+    assert {row.key for row in table.same} == {"asked: initiator", "read back: scheduler"}
     own = {row.key: row.values for row in table.own}
     assert own["read back: negotiated.MaxBurstLength"] == (DASH, "262144", DASH)
     assert own["asked: queues"] == (DASH, DASH, "1")

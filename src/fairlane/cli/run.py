@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ RUNS = Path("runs")
     cls=Command,
     examples="""
         fairlane run demo                           a preset
+        fairlane run protocols --quick              its short form, of some minutes
         fairlane run study.yaml --dry-run           the plan, and what this machine lacks
         fairlane run study.yaml --out runs/tuesday
         fairlane run --resume runs/tuesday          go on after an interruption
@@ -33,6 +35,7 @@ RUNS = Path("runs")
 @click.option("--out", type=click.Path(path_type=Path), help="The run's directory.  [default: runs/NAME-TIME]")
 @click.option("--resume", is_flag=True, help="Finish an interrupted run: what is done is kept, nothing is done twice.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and what this machine lacks; create nothing.")
+@click.option("--quick", is_flag=True, help="The study's quick form: minutes, for a first try.")
 @click.option("--blocks", type=click.IntRange(min=2), help="Blocks per cell, a fixed number, in place of the looks.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of everything random.  [default: the study's]")
 @click.option(
@@ -45,6 +48,7 @@ def command(
     out: Path | None,
     resume: bool,
     dry_run: bool,
+    quick: bool,
     blocks: int | None,
     seed: int | None,
     jobs: int | None,
@@ -60,8 +64,9 @@ def command(
     from fairlane.trial import plan as plans
     from fairlane.trial.runner import carry_out
 
+    asked = _Asked(quick, blocks, seed)
     workers = jobs or len(os.sched_getaffinity(0))
-    folder, plan = _resumed(study, out, blocks, seed) if resume else _fresh(study, out, blocks, seed)
+    folder, plan = _resumed(study, out, asked) if resume else _fresh(study, out, asked)
     platform = registry.load("platforms", plan.study.platform.kind).of(plan.study)
     if dry_run:
         from fairlane.cli.study import _print, describe
@@ -80,17 +85,43 @@ def command(
     _conclude(folder, output)
 
 
-def _fresh(ref: str, out: Path | None, blocks: int | None, seed: int | None) -> tuple[Path, "Plan"]:
+@dataclass(frozen=True)
+class _Asked:
+    """What the command line says of the plan."""
+
+    quick: bool
+    blocks: int | None
+    seed: int | None
+
+    def plan(self, ref: str) -> "Plan":
+        from fairlane.study.load import load_study
+        from fairlane.trial import plan as plans
+
+        study, text = load_study(ref, quick=self.quick)
+        return plans.make(study, text, seed=self.seed, blocks=self.blocks)
+
+    def same(self, plan: "Plan", folder: Path) -> None:
+        """Raises FairlaneError if the run of ``plan`` was begun with something else."""
+        if self.quick and not plan.quick:
+            raise FairlaneError("--quick: the run began with the whole study", where=str(folder), hint=_AS_BEGUN)
+        if self.blocks is not None and plan.looks != (self.blocks,):
+            told = f"--blocks {self.blocks}: the run began with {plan.looks}"
+            raise FairlaneError(told, where=str(folder), hint=_AS_BEGUN)
+        if self.seed is not None and plan.study.design.seed != self.seed:
+            seed = plan.study.design.seed
+            raise FairlaneError(f"--seed {self.seed}: the run began with {seed}", where=str(folder), hint=_AS_BEGUN)
+
+
+def _fresh(ref: str, out: Path | None, asked: _Asked) -> tuple[Path, "Plan"]:
     """A new run: its folder, which is not made yet, and its plan."""
-    from fairlane.study.load import load_study
     from fairlane.trial import plan as plans
 
     if plans.is_run(Path(ref)):
         raise FairlaneError("this is a run, not a study", where=ref, hint="go on with it: add --resume")
-    study, text = load_study(ref)
+    plan = asked.plan(ref)
     if out is not None and plans.is_run(out):
         raise FairlaneError("a run is there already", where=str(out), hint="add --resume, or choose another --out")
-    return out or _new_folder(study.name), plans.make(study, text, seed=seed, blocks=blocks)
+    return out or _new_folder(plan.study.name), plan
 
 
 def _new_folder(name: str) -> Path:
@@ -99,9 +130,8 @@ def _new_folder(name: str) -> Path:
     return next(folder for folder in taken if not folder.exists())
 
 
-def _resumed(ref: str, out: Path | None, blocks: int | None, seed: int | None) -> tuple[Path, "Plan"]:
+def _resumed(ref: str, out: Path | None, asked: _Asked) -> tuple[Path, "Plan"]:
     """The run to go on with. A run that was killed before its directory was whole is begun afresh."""
-    from fairlane.study.load import load_study
     from fairlane.trial import plan as plans
 
     if plans.is_run(Path(ref)):
@@ -110,8 +140,7 @@ def _resumed(ref: str, out: Path | None, blocks: int | None, seed: int | None) -
             raise FairlaneError(f"two runs to resume: {ref} and {out}", hint="name one of them")
         plan = plans.read(folder)
     else:
-        study, text = load_study(ref)
-        wanted = plans.make(study, text, seed=seed, blocks=blocks)
+        wanted = asked.plan(ref)
         folder = out or _newest_unfinished(wanted, ref)
         if not plans.is_run(folder):
             return folder, wanted
@@ -122,11 +151,7 @@ def _resumed(ref: str, out: Path | None, blocks: int | None, seed: int | None) -
                 where=ref,
                 hint=f"compare it with {folder / 'study.yaml'}; a changed study is a new run: choose another --out",
             )
-    if blocks is not None and plan.looks != (blocks,):
-        raise FairlaneError(f"--blocks {blocks}: the run began with {plan.looks}", where=str(folder), hint=_AS_BEGUN)
-    if seed is not None and plan.study.design.seed != seed:
-        began = plan.study.design.seed
-        raise FairlaneError(f"--seed {seed}: the run began with {began}", where=str(folder), hint=_AS_BEGUN)
+    asked.same(plan, folder)
     return folder, plan
 
 
@@ -139,7 +164,7 @@ def _newest_unfinished(wanted: "Plan", ref: str) -> Path:
     mine = []
     for folder in sorted(RUNS.glob("*/")) if RUNS.is_dir() else ():
         try:
-            if plans.is_run(folder) and plans.read(folder).sha256 == wanted.sha256:
+            if plans.is_run(folder) and _alike(plans.read(folder), wanted):
                 mine.append((plans.created(folder), folder, _ended(folder)))
         except FairlaneError as error:
             tell(f"passed over: {error}")
@@ -152,6 +177,10 @@ def _newest_unfinished(wanted: "Plan", ref: str) -> Path:
             hint="name the run: fairlane run --resume DIRECTORY",
         )
     return max(open_runs)[1]
+
+
+def _alike(plan: "Plan", wanted: "Plan") -> bool:
+    return (plan.sha256, plan.quick) == (wanted.sha256, wanted.quick)
 
 
 def _ended(folder: Path) -> bool:

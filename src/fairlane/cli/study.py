@@ -28,8 +28,9 @@ def command() -> None:
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Blocks that run at one moment, where harmless.  [default: CPUs]"
 )
+@click.option("--quick", is_flag=True, help="The study's quick form.")
 @format_option
-def check(study: str, jobs: int | None, output: Format) -> None:
+def check(study: str, jobs: int | None, quick: bool, output: Format) -> None:
     """Check a study and print its plan, without running anything.
 
     FILE is a study file or the name of a preset. Everything wrong is told at once, with its line; the exit code is
@@ -38,7 +39,7 @@ def check(study: str, jobs: int | None, output: Format) -> None:
     """
     from fairlane.study.load import load_study
 
-    model, _ = load_study(study)
+    model, _ = load_study(study, quick=quick)
     report = describe(model, jobs or len(os.sched_getaffinity(0)))
     if output == "json":
         print_json(report)

@@ -97,7 +97,7 @@ def side_by_side(evidence: Evidence) -> LaneTable:
     for name in named:
         # conditions have a table of their own; caps and cost are told where there are any
         asked = evidence.study.lanes[name].model_dump(mode="json", exclude={"label", "conditions"}, exclude_none=True)
-        asked = {key: value for key, value in asked.items() if key != "copy_of" or value}
+        asked = {key: value for key, value in asked.items() if value != ""}
         read = {key: value for key, value in _described(evidence, name).items() if key != _PATH}
         columns.append(
             {f"asked: {k}": v for k, v in flatten(asked).items()}

@@ -35,6 +35,11 @@ EMULATED = Banner(
     "The guests ran on an emulated processor. Software costs far more than on real hardware, so absolute figures mean "
     "nothing and ratios may differ from those of real machines.",
 )
+QUICK = Banner(
+    "Quick form: a first try",
+    "This is the short form of the study (--quick): fewer lanes, cells or blocks, and shorter trials. It shows that all "
+    "works and roughly how things lie; decide from the whole study.",
+)
 INVENTED = Banner(
     "Invented figures",
     "The platform “fake” makes up its figures from the seed, for tests and documentation. Nothing here was measured.",
@@ -44,7 +49,8 @@ INVENTED = Banner(
 def banners(evidence: Evidence) -> tuple[Banner, ...]:
     """What stands above everything else."""
     invented = evidence.study.platform.kind == "fake"
-    shown = ((INVENTED, invented), (MODELLED, evidence.modelled), (EMULATED, evidence.emulated))
+    shown = ((INVENTED, invented), (MODELLED, evidence.modelled), (EMULATED, evidence.emulated),
+             (QUICK, bool(evidence.study.quick)))  # fmt: skip
     return tuple(banner for banner, on in shown if on)
 
 

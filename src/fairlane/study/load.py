@@ -9,10 +9,11 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fairlane.errors import FairlaneError, nearest
+from fairlane.study import quick as quick_form
 from fairlane.study import yaml_tree
 from fairlane.study.explain import STUDY, Form, explain
 from fairlane.study.spec import Study
-from fairlane.study.yaml_tree import Problem
+from fairlane.study.yaml_tree import Problem, Tree
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -37,8 +38,9 @@ def preset_text(name: str) -> str:
     return presets()[name]
 
 
-def load_study(ref: str) -> tuple[Study, str]:
+def load_study(ref: str, *, quick: bool = False) -> tuple[Study, str]:
     """The study ``ref`` and its text. ``ref`` is a preset's name or a YAML file; ``./demo`` is always a file.
+    ``quick``: in its quick form.
 
     Raises FairlaneError for a file that cannot be read and for anything wrong in it.
     """
@@ -46,17 +48,29 @@ def load_study(ref: str) -> tuple[Study, str]:
         text, where = presets()[ref], f"preset {ref}"
     else:
         text, where = read_text(ref, _neither(ref)), ref
-    return parse_study(text, where), text
+    return parse_study(text, where, quick=quick), text
 
 
-def parse_study(text: str, where: str) -> Study:
-    """The study written in ``text``. Raises one FairlaneError that names ``where``, the lines, and all problems."""
-    return parse(text, where, Study, STUDY)
+def parse_study(text: str, where: str, *, quick: bool = False) -> Study:
+    """The study written in ``text``; its quick form, in which ``Study.quick`` is not empty, if that is asked for.
+
+    Both forms are checked. Raises one FairlaneError that names ``where``, the lines, and all problems."""
+    whole, short = quick_form.split(yaml_tree.read(text))
+    if quick and short is None:
+        raise FairlaneError("the study has no quick form", where=where, hint="give it a top-level key quick")
+    study = _parse(whole, where, Study, STUDY)
+    if short is None:
+        return study
+    brief = _parse(short, where, Study, STUDY)
+    return brief if quick else study
 
 
 def parse(text: str, where: str, model: type[M], form: Form) -> M:
     """What ``text`` says, as a ``model``. Raises one FairlaneError with ``where``, the lines, and all problems."""
-    tree = yaml_tree.read(text)
+    return _parse(yaml_tree.read(text), where, model, form)
+
+
+def _parse(tree: Tree, where: str, model: type[M], form: Form) -> M:
     problems = list(tree.problems)
     read = None
     if tree.data is not None:

@@ -137,7 +137,8 @@ def _kind_of_object(part: Mapping[str, Any]) -> str:
         return "keys"
     choices = part.get("propertyNames", {}).get("enum", ())
     name = "names" if not choices else "metrics" if choices[0] in METRICS else "parameters (docs/guard.md)"
-    return f"{name}, each with {_kind(part['additionalProperties'])}"
+    inner = part["additionalProperties"]
+    return "keys of the study" if inner is True else f"{name}, each with {_kind(inner)}"
 
 
 def _range(part: Mapping[str, Any]) -> str:

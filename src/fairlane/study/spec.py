@@ -53,6 +53,9 @@ class Study(Strict):
     """What is known of all lanes alike and cannot be read back; a lane's own ``conditions`` win over these."""
     design: Design = Design()
     """Randomisation, looks, margins."""
+    quick: dict[str, Any] = Field(default_factory=dict)
+    """What `--quick` puts in place of the above, for a first try: mappings key by key, anything else as a whole, null
+    takes a key away."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -41,6 +41,11 @@ class Plan:
     """The whole schedule, up to the last look."""
 
     @property
+    def quick(self) -> bool:
+        """The study's quick form is carried out."""
+        return bool(self.study.quick)
+
+    @property
     def looks(self) -> tuple[int, ...]:
         return self.study.design.looks
 
@@ -119,6 +124,7 @@ def _files(plan: Plan) -> dict[str, str]:
         "seed": plan.study.design.seed,
         "looks": list(plan.looks),
         "study_sha256": plan.sha256,
+        **({"quick": True} if plan.quick else {}),
         "created": now(),
     }
     lines = ({"cell": b.cell.key, "block": b.index, "order": list(b.order), "seed": b.seed} for b in plan.blocks)
@@ -144,7 +150,7 @@ def read(folder: Path) -> Plan:
             where=str(folder / "study.yaml"),
             hint="put the file back as it was; a changed study is a new run",
         )
-    study = parse_study(text, str(folder / "study.yaml"))
+    study = parse_study(text, str(folder / "study.yaml"), quick=bool(manifest.get("quick")))
     try:
         study = _in_force(study, int(manifest["seed"]), tuple(int(n) for n in manifest["looks"]))
     except (KeyError, TypeError, ValueError) as error:
