@@ -5,9 +5,9 @@ namespace only. Several sessions are joined by device-mapper multipath, round ro
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fairlane.lanes.base import Site, Step, Transport, digests
 from fairlane.study.base import LaneSpec
@@ -29,6 +29,14 @@ class IscsiSpec(LaneSpec):
     """CRC32C over headers."""
     data_digest: bool = False
     """CRC32C over data."""
+    initiators = ("guest", "hypervisor")
+
+    @model_validator(mode="after")
+    def _of_qemu(self) -> Self:
+        if self.initiator == "hypervisor" and (self.sessions > 1 or self.data_digest):
+            key = "sessions" if self.sessions > 1 else "data_digest"
+            raise ValueError(f"{key}: QEMU's initiator has one session and no data digest; leave {key} away")
+        return self
 
     def known(self) -> Mapping[str, Any]:
         several = self.sessions > 1
@@ -174,7 +182,26 @@ row block.max_sectors_kb "$(cat /sys/block/${{d#/dev/}}/queue/max_sectors_kb)"
             )
         return _scan(name, site)
 
+    def port(self, spec: IscsiSpec, site: Site) -> int:  # noqa: ARG002
+        return _PORT + site.index
+
+    def backend(self, name: str, spec: IscsiSpec, site: Site) -> Mapping[str, Any]:
+        """QEMU's iscsi driver (libiscsi). The secret is a QEMU object that the platform makes of ``Site.secret``."""
+        chap = {"user": "fairlane", "password-secret": f"secret{site.index}"} if spec.chap else {}
+        return {
+            "driver": "iscsi",
+            "transport": "tcp",
+            "portal": site.reach,
+            "target": _iqn(name),
+            "lun": 0,
+            "initiator-name": f"iqn.2026-01.dev.fairlane:hypervisor-{site.index}",
+            "header-digest": "crc32c" if spec.header_digest else "none",
+            **chap,
+        }
+
     def path(self, name: str, spec: IscsiSpec, site: Site) -> tuple[str, ...]:  # noqa: ARG002
+        if spec.initiator == "hypervisor":
+            return ("fio", "QEMU's iscsi", f"TCP {site.reach} (forwarded)", "LIO", "iblock", site.medium)
         joined = ("dm-multipath",) if spec.sessions > 1 else ()
         return ("fio", *joined, "sd", "open-iscsi", f"TCP {site.interface}", "LIO", "iblock", site.medium)
 
