@@ -89,7 +89,8 @@ def block_script(block: Block, settle: float) -> str:
 
     ``settle``: idle seconds before each load; up to JITTER more are drawn from the block's seed."""
     workload = registry.load("workloads", block.cell.kind)
-    probes = [(name, probe.capture.strip()) for name, probe in registry.every("probes") if probe.place == "guest"]
+    watching = ((name, probe) for name, probe in registry.every("probes") if probe.place == "guest" and not probe.live)
+    probes = [(name, probe.capture.strip()) for name, probe in watching]
     parts = [_HEAD]
 
     def capture(when: str) -> str:

@@ -17,6 +17,9 @@ class Probe(ABC):
     """The machine that is watched. ``target``: the array, where we set it up. ``hypervisor``: the machine that runs the
     guests; ``$MACHINES`` holds the process ids of the lane's virtual machines and ``$ARRAY`` that of the array's."""
 
+    live: ClassVar[bool] = False
+    """Of live machines alone: left out under the virtual clock, where every word of a script moves the figures."""
+
     @abstractmethod
     def observe(self, before: str, after: str, load: Figures) -> Figures:
         """Read two snapshots; ``load`` is what the workload reported of itself between them. Pure, and raises nothing:
