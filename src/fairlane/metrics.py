@@ -5,6 +5,7 @@ Everything that shows, compares or exports a figure looks here; no metric is def
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 
 def rounded(value: float, digits: int = 3) -> str:
@@ -35,6 +36,9 @@ class Metric:
     """Value in the registry's unit -> text with unit."""
     percentile: float | None = None
     """For percentiles of the merged ``lat`` histogram: 0.99."""
+    fleet: Literal["sum", "mean", "most"] = "mean"
+    """How figures of several machines become that of their fleet: added up, the mean weighted by their I/Os, or the
+    largest. Percentiles come from the merged histogram, whatever stands here."""
 
 
 def _percentile(name: str, title: str, q: float) -> Metric:
@@ -49,10 +53,11 @@ def _percentile(name: str, title: str, q: float) -> Metric:
 
 _ALL = (
     Metric("iops", "IOPS", "1/s", +1, 0.05,
-           "I/Os of all jobs and directions that completed after the ramp / time until the last one was back", rounded),
+           "I/Os of all jobs and directions that completed after the ramp / time until the last one was back", rounded,
+           fleet="sum"),
     Metric("bw", "bandwidth", "B/s", +1, 0.05,
            "bytes of the same I/Os / the same time",
-           lambda v: f"{rounded(v / 2**20, 4)} MiB/s"),
+           lambda v: f"{rounded(v / 2**20, 4)} MiB/s", fleet="sum"),
     Metric("lat_mean", "mean latency", "ns", -1, 0.05,
            "mean time of an operation from submission to completion (fio's lat; of databases: a transaction)",
            _duration),
@@ -67,17 +72,26 @@ _ALL = (
            "CPU time of the generator and of every kernel thread and standing program of the machine, initiator and "
            "target included, during the load / I/Os; interrupts of an idle CPU are charged to nobody. Under the "
            "virtual clock 1 ns = 1 instruction", _duration),
+    Metric("cpu_per_io_target", "CPU per I/O on the array", "ns", -1, 0.05,
+           "CPU time of every thread of the array during the load / I/Os of all machines; told only where the array is "
+           "a machine that the platform watches", _duration),
+    Metric("cpu_per_io_hypervisor", "CPU per I/O on the hypervisor", "ns", -1, 0.05,
+           "CPU time of all threads of the lane's virtual machines' processes (QEMU: virtual CPUs, IO threads, main loop, "
+           "vhost) during the load / I/Os of all machines: what the guests themselves used is in it", _duration),
     Metric("iops_per_gbit", "IOPS per Gbit/s of link", "1/s per Gbit/s", +1, 0.05,
            "IOPS / link_speed of the lane; told only where lanes have links of different speed",
            rounded),
     Metric("iops_per_cost", "IOPS per unit of cost", "1/s per unit", +1, 0.05,
            "IOPS / the cost that the study declares for the lane", rounded),
     Metric("tps", "transactions per second", "1/s", +1, 0.05,
-           "transactions that a database load completed / the time measured", rounded),
+           "transactions that a database load completed / the time measured", rounded,
+           fleet="sum"),
     Metric("tpm", "TPM", "1/min", +1, 0.05,
-           "HammerDB's transactions per minute: commits and rollbacks as the database counts them", rounded),
+           "HammerDB's transactions per minute: commits and rollbacks as the database counts them", rounded,
+           fleet="sum"),
     Metric("nopm", "NOPM", "1/min", +1, 0.05,
-           "HammerDB's new orders per minute: the figure that compares between databases", rounded),
+           "HammerDB's new orders per minute: the figure that compares between databases", rounded,
+           fleet="sum"),
     Metric("vm_ready_mean", "mean time to ready", "ns", -1, 0.10,
            "mean time from a virtual machine's creation until it is ready (kube-burner's vmiLatency)", _duration),
     Metric("vm_ready_p50", "p50 time to ready", "ns", -1, 0.10,
@@ -87,7 +101,7 @@ _ALL = (
     Metric("vm_ready_p99", "p99 time to ready", "ns", -1, 0.10,
            "99 % of the virtual machines were ready after this time", _duration),
     Metric("job_time", "time of the job", "ns", -1, 0.05,
-           "time from the job's start until all it made was there, as the tool tells it", _duration),
+           "time from the job's start until all it made was there, as the tool tells it", _duration, fleet="most"),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {m.name: m for m in _ALL}
