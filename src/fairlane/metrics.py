@@ -76,7 +76,7 @@ _ALL = (
            "CPU time of every thread of the array during the load / I/Os of all machines; told only where the array is "
            "a machine that the platform watches", _duration),
     Metric("cpu_per_io_hypervisor", "CPU per I/O on the hypervisor", "ns", -1, 0.05,
-           "CPU time of all threads of the virtual machines' processes (QEMU: virtual CPUs, IO threads, main loop, vhost) "
+           "CPU time of all threads of the machines' processes (QEMU: virtual CPUs, IO threads, main loop, vhost) "
            "during the load / I/Os of all machines: what the guests themselves used is in it", _duration),
     Metric("iops_per_gbit", "IOPS per Gbit/s of link", "1/s per Gbit/s", +1, 0.05,
            "IOPS / link_speed of the lane; told only where lanes have links of different speed",
