@@ -7,14 +7,15 @@ import click
 
 from fairlane.cli._click import Command, Group
 from fairlane.cli._output import Format, format_option, print_rows, tell
+from fairlane.errors import FairlaneError
 
 
 @click.group(
     cls=Group,
     examples="""
 fairlane lab build    # build the image now, not at the first run
-fairlane lab info     # what is cached, how large, of which versions
-fairlane lab clean    # free the space; the next run builds again
+fairlane lab info     # what is cached, how large, of which versions; what killed runs left
+fairlane lab clean    # remove both; the next run builds again
 """,
 )
 def command() -> None:
@@ -25,21 +26,26 @@ def command() -> None:
     cls=Command,
     examples="""
 fairlane lab build
+fairlane lab build --wall    # the machines of clock: wall too (2 minutes, 3 GB while it builds)
 fairlane lab build --force   # again, with today's package versions
 """,
 )
+@click.option("--wall", is_flag=True, help="Also the root disk of wall-clock machines.")
 @click.option("--force", is_flag=True, help="Build again even if it is cached: takes today's package versions.")
 @format_option
-def build(force: bool, output: Format) -> None:
+def build(wall: bool, force: bool, output: Format) -> None:
     """Build the lab image (about 20 s and 250 MB of downloads)."""
     import asyncio
     from contextlib import ExitStack
 
     from fairlane.platforms.lab import image
+    from fairlane.platforms.lab.wall import rootfs
 
     with ExitStack() as held:
-        built = asyncio.run(image.build(tell, held, force=force))
-        print_rows([_image_row(built.folder)], output)
+        rows = [_image_row(asyncio.run(image.build(tell, held, force=force)).folder)]
+        if wall:
+            rows.append(_image_row(asyncio.run(rootfs.build(tell, held, force=force)).folder, "root"))
+        print_rows(rows, output)
 
 
 @command.command(
@@ -51,10 +57,13 @@ fairlane lab info --format json
 )
 @format_option
 def info(output: Format) -> None:
-    """Show cached images and saved states."""
-    from fairlane.platforms.lab import cache
+    """Show cached images, root disks and saved states, and what killed runs left behind."""
+    from fairlane.platforms.lab import cache, scratch
 
+    for folder in scratch.abandoned():
+        tell(f"left by a killed run: {', '.join(map(str, scratch.leftovers(folder)))}; `fairlane lab clean` removes it")
     rows = [_image_row(f) for f in cache.entries("images")]
+    rows += [_image_row(f, "root") for f in cache.entries("roots")]
     rows += [{"kind": "state", "key": f.name, "size": _size(f), "path": str(f)} for f in cache.entries("states")]
     if not rows:
         tell(f"nothing is cached in {cache.cache_dir()}: `fairlane lab build` builds the image")
@@ -64,17 +73,22 @@ def info(output: Format) -> None:
 @command.command(
     cls=Command,
     examples="""
-fairlane lab clean            # states and images
-fairlane lab clean --states   # states only: the next run boots once more
+fairlane lab clean            # states, images, root disks, and what killed runs left
+fairlane lab clean --states   # states and leftovers only: the next run boots once more
 """,
 )
 @click.option("--states", is_flag=True, help="Only saved states, not images.")
 def clean(states: bool) -> None:
-    """Remove cached images and states that no run is using."""
-    from fairlane.platforms.lab import cache
+    """Remove what killed runs left (processes, mounts, loop devices, folders), and what is cached and not in use."""
+    from fairlane.platforms.lab import cache, scratch
 
+    stays = []
+    for folder in scratch.abandoned():
+        for left in scratch.leftovers(folder):
+            tell(f"removing {left}")
+        stays += scratch.remove(folder)
     freed = 0
-    for kind in ("states",) if states else ("states", "images"):
+    for kind in ("states",) if states else ("states", "images", "roots"):
         for folder in cache.entries(kind):
             size = cache.size(folder)
             if cache.remove(folder):
@@ -82,12 +96,16 @@ def clean(states: bool) -> None:
             else:
                 tell(f"{folder} is in use and stays")
     tell(f"{freed / 2**20:.0f} MiB freed")
+    if stays:
+        raise FairlaneError(
+            f"could not be removed: {', '.join(map(str, stays))}", hint="try as root, or after a reboot"
+        )
 
 
-def _image_row(folder: Path) -> dict[str, Any]:
+def _image_row(folder: Path, kind: str = "image") -> dict[str, Any]:
     from fairlane.platforms.lab import image
 
-    row: dict[str, Any] = {"kind": "image", "key": folder.name, "size": _size(folder), "path": str(folder)}
+    row: dict[str, Any] = {"kind": kind, "key": folder.name, "size": _size(folder), "path": str(folder)}
     if (folder / "manifest.json").exists():
         manifest = image.Image(folder, folder.name).manifest
         row |= {"kernel": manifest["kernel_release"], "fio": manifest["packages"].get("fio", "")}

@@ -37,7 +37,7 @@ EMULATED = Banner(
 )
 QUICK = Banner(
     "Quick form: a first try",
-    "This is the short form of the study (--quick): fewer lanes, cells or blocks, and shorter trials. It shows that all "
+    "This is the short form of the study (--quick): fewer lanes, cells or blocks, shorter trials. It shows that all "
     "works and roughly how things lie; decide from the whole study.",
 )
 INVENTED = Banner(

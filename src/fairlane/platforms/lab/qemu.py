@@ -7,9 +7,8 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +19,7 @@ from fairlane.errors import FairlaneError, RunFailed
 from fairlane.platforms._child import WITH_US
 from fairlane.platforms.lab.compose import QUIT_PORT
 from fairlane.platforms.lab.image import Image
+from fairlane.platforms.lab.scratch import scratch
 
 BINARY = "qemu-system-x86_64"
 JOB_BYTES = 64 * 1024
@@ -59,8 +59,8 @@ class Qemu:
         self.incoming = incoming
 
     async def __aenter__(self) -> Self:
-        self._scratch = tempfile.TemporaryDirectory(prefix="fairlane-")
-        self.folder = Path(self._scratch.name)
+        self._scratch = ExitStack()
+        self.folder = self._scratch.enter_context(scratch())
         self.console, self.results = self.folder / "console", self.folder / "results"
         data = self.job.encode()
         if len(data) > JOB_BYTES:
@@ -68,7 +68,7 @@ class Qemu:
         try:
             (self.folder / "job").write_bytes(data.ljust(JOB_BYTES, b"\0"))
         except OSError as error:
-            self._scratch.cleanup()
+            self._scratch.close()
             raise RunFailed(
                 f"cannot write a VM's scratch files: {error.strerror}",
                 where=str(self.folder.parent),
@@ -172,4 +172,4 @@ class Qemu:
             await self.qmp.disconnect()
         self._errors.close()
         self._said = self.complaint()
-        self._scratch.cleanup()
+        self._scratch.close()

@@ -1,0 +1,156 @@
+"""Scratch folders of running labs, and what is left where one was killed: processes, mounts, loop devices, folders.
+
+Every process of a lab ends with its Fairlane (``platforms/_child``), so that after ``kill -9`` only folders should be
+left. ``fairlane lab clean`` looks, and removes what it finds; what belongs to a live Fairlane is left alone.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlane.errors import RunFailed
+
+_PREFIX = "fairlane-"
+_OWNER = "owner"
+_GRACE = 5.0
+"""Seconds that a process has to end before it is killed."""
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder of our own in the system's place for temporary files, gone at the end. Raises RunFailed."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        (folder / _OWNER).write_text(_identity(os.getpid()))
+    except OSError as error:
+        raise RunFailed(
+            f"cannot make a folder for the lab: {error.strerror}",
+            where=tempfile.gettempdir(),
+            hint="make room there, or set TMPDIR to a folder on another disk",
+        ) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Something of a lab whose Fairlane is gone."""
+
+    kind: str
+    """process, mount, loop device, folder"""
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.what}"
+
+
+def abandoned() -> list[Path]:
+    """Scratch folders of this user whose owner is gone."""
+    found = []
+    for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
+        with suppress(OSError):
+            if folder.is_dir() and folder.stat().st_uid == os.getuid() and not _owned(folder):
+                found.append(folder)
+    return found
+
+
+def leftovers(folder: Path) -> list[Leftover]:
+    """What there is of an abandoned lab, in the order in which it must go."""
+    found = [Leftover("process", f"{pid} ({_name(pid)})") for pid in _processes(folder)]
+    found += [Leftover("mount", str(path)) for path in _mounts(folder)]
+    found += [Leftover("loop device", device) for device in _loops(folder)]
+    return [*found, Leftover("folder", str(folder))]
+
+
+def remove(folder: Path) -> list[Leftover]:
+    """Removes everything of an abandoned lab; returns what is still there."""
+    for pid in _processes(folder):
+        _end(pid)
+    for mount in _mounts(folder):
+        subprocess.run(["umount", "--lazy", str(mount)], capture_output=True, check=False)
+    for device in _loops(folder):
+        subprocess.run(["losetup", "--detach", device], capture_output=True, check=False)
+    shutil.rmtree(folder, ignore_errors=True)
+    return [left for left in leftovers(folder) if left.kind != "folder" or folder.exists()]
+
+
+def _identity(pid: int) -> str:
+    """Pid and start time: a pid alone may be another process by now. Empty: there is no such process."""
+    with suppress(OSError, IndexError):
+        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return f"{pid} {started}"
+    return ""
+
+
+def _owned(folder: Path) -> bool:
+    try:
+        owner = (folder / _OWNER).read_text()
+    except OSError:
+        return True  # not ours, whatever its name, or just being made
+    return bool(owner) and _identity(int(owner.split()[0])) == owner
+
+
+def _processes(folder: Path) -> list[int]:
+    """Processes that were started with something in ``folder``, or that work there; ourselves left out."""
+    needle, found = str(folder).encode(), []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (entry / "cmdline").read_bytes()
+            inside = str((entry / "cwd").readlink()).startswith(str(folder))
+            if (needle in words or inside) and int(entry.name) not in (os.getpid(), os.getppid()):
+                found.append(int(entry.name))
+    return sorted(found)
+
+
+def _name(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return "gone"
+
+
+def _end(pid: int) -> None:
+    identity = _identity(pid)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + _GRACE
+        while _identity(pid) == identity and identity and time.monotonic() < deadline:
+            if _state(pid) == "Z":
+                return
+            time.sleep(0.05)
+        if _identity(pid) != identity:
+            return
+
+
+def _state(pid: int) -> str:
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
+def _mounts(folder: Path) -> list[Path]:
+    """Mount points in ``folder``, the innermost first."""
+    with suppress(OSError):
+        lines = Path("/proc/self/mounts").read_text().splitlines()
+        paths = [line.split()[1].encode().decode("unicode_escape") for line in lines]
+        return [Path(p) for p in sorted(paths, reverse=True) if p.startswith(f"{folder}/")]
+    return []
+
+
+def _loops(folder: Path) -> list[str]:
+    """Loop devices whose file is, or was, in ``folder``."""
+    found = []
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):
+            if backing.read_text().startswith(f"{folder}/"):
+                found.append(f"/dev/{backing.parts[3]}")
+    return sorted(found)

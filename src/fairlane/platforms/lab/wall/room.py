@@ -1,0 +1,111 @@
+"""Whether this machine can hold what a study wants to start: sums, told before anything is. Pure but for ``here``."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlane.errors import FairlaneError
+from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.study.units import format_size
+
+_OVERHEAD = 120 * 2**20
+"""Bytes that QEMU itself takes for a machine, its disks' caches left out."""
+_SYSTEM = 256 * 2**20
+"""Bytes that a guest's kernel and programs take."""
+
+
+@dataclass(frozen=True)
+class Here:
+    """What this machine has."""
+
+    memory: int
+    """Bytes available."""
+    cores: int
+    disk: int
+    """Bytes free where scratch files go."""
+
+
+def here() -> Here:
+    """What this machine has now."""
+    memory = 0
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            memory = int(line.split()[1]) * 1024
+    with suppress(OSError, ValueError):  # a container's limit, if it has one
+        limit, used = (int(Path(f"/sys/fs/cgroup/memory.{n}").read_text()) for n in ("max", "current"))
+        memory = min(memory, limit - used)
+    return Here(memory, len(os.sched_getaffinity(0)), shutil.disk_usage(tempfile.gettempdir()).free)
+
+
+def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[FairlaneError]:
+    """What does not fit, each with its sum."""
+    array = any(v.needs_array for v in volumes)
+    guests = f"{spec.fleet} guest{'s' * (spec.fleet > 1)}"
+    found = []
+    needed = spec.fleet * (spec.memory + _OVERHEAD) + array * (spec.array.memory + _OVERHEAD)
+    if needed > machine.memory:
+        with_array = f" + an array of {format_size(spec.array.memory)}" if array else ""
+        found.append(
+            FairlaneError(
+                f"{guests} of {format_size(spec.memory)}{with_array} + {format_size(_OVERHEAD)} for each QEMU = "
+                f"{_size(needed)}, and {_size(machine.memory)} of memory are available",
+                where="platform",
+                hint="lower platform.fleet, platform.memory or platform.array.memory",
+            )
+        )
+    cpus = spec.fleet * spec.cpus + array * spec.array.cpus
+    if cpus > machine.cores * spec.overcommit:
+        with_array = f" + an array of {spec.array.cpus}" if array else ""
+        found.append(
+            FairlaneError(
+                f"{guests} of {spec.cpus} CPU{'s' * (spec.cpus > 1)}{with_array} = {cpus} virtual CPUs on "
+                f"{machine.cores} cores, and platform.overcommit is {spec.overcommit:g}",
+                where="platform",
+                hint="lower platform.fleet or cpus; with more overcommit the guests wait for each other, not for I/O",
+            )
+        )
+    found += _media(spec, volumes, machine)
+    return found
+
+
+def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[FairlaneError]:
+    """Media that keep what is written must fit where they are kept."""
+    size, found = spec.medium.size, []
+    if spec.medium.memory_backed:
+        held = {"array": sum(v.needs_array for v in volumes)}
+        for volume in volumes:
+            if not (volume.emulated or volume.transport.target or volume.transport.cluster):
+                held[f"guest {volume.guest}"] = held.get(f"guest {volume.guest}", 0) + 1
+        for where, count in held.items():
+            key = "array.memory" if where == "array" else "memory"
+            memory = spec.array.memory if where == "array" else spec.memory
+            if count * size + _SYSTEM > memory:
+                found.append(
+                    FairlaneError(
+                        f"{count} memory-backed volumes of {format_size(size)} + {format_size(_SYSTEM)} for the system "
+                        f"= {_size(count * size + _SYSTEM)}, and the {where} has {format_size(memory)}",
+                        where="platform.medium",
+                        hint=f"lower platform.medium.size, or raise platform.{key}",
+                    )
+                )
+    if spec.medium.file:
+        needed = size * sum(1 for v in volumes if not v.transport.cluster)
+        if needed > machine.disk:
+            found.append(
+                FairlaneError(
+                    f"{len(volumes)} volumes of {format_size(size)} = {_size(needed)}, and {_size(machine.disk)} are "
+                    f"free in {tempfile.gettempdir()}",
+                    where="platform.medium",
+                    hint="lower platform.medium.size, or set TMPDIR to a folder on another disk",
+                )
+            )
+    return found
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"

@@ -1,0 +1,109 @@
+"""What is left of a lab whose Fairlane was killed is found and removed; what belongs to a live one is not."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlane.cli.main import run
+from fairlane.platforms.lab import scratch
+
+OWNER = """
+import subprocess, sys, time
+from fairlane.platforms.lab.scratch import scratch
+with scratch() as folder:
+    child = subprocess.Popen(["sleep", "600"], cwd=folder, start_new_session=True)
+    named = subprocess.Popen(["sh", "-c", "sleep 600; :", str(folder / "socket")], start_new_session=True)
+    print(folder, child.pid, named.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("FAIRLANE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def owner() -> Iterator[tuple[subprocess.Popen[str], Path, list[int]]]:
+    process = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    folder, *pids = process.stdout.readline().split()
+    yield process, Path(folder), [int(pid) for pid in pids]
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    if Path(folder).exists():
+        scratch.remove(Path(folder))
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_live_owner_keeps_everything(owner) -> None:
+    assert scratch.abandoned() == []
+
+
+def test_after_kill_9_processes_and_folder_are_found_and_removed(owner, capsys: pytest.CaptureFixture[str]) -> None:
+    process, folder, pids = owner
+    process.kill()
+    process.wait()
+    assert scratch.abandoned() == [folder]
+    kinds = [left.kind for left in scratch.leftovers(folder)]
+    # the shell with the folder in its words, the sleep that works there; the shell's own sleep has neither
+    assert kinds == ["process", "process", "folder"]
+    assert run(["lab", "info"]) == 0
+    assert str(folder) in capsys.readouterr().err
+    assert run(["lab", "clean", "--states"]) == 0
+    assert scratch.abandoned() == []
+    assert not folder.exists()
+    deadline = time.monotonic() + 10
+    while not all(map(_gone, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert all(map(_gone, pids))
+
+
+def test_a_folder_without_owner_is_nobodys_business(temporary: Path) -> None:
+    (temporary / "fairlane-of-somebody").mkdir()
+    (temporary / "fairlane-of-somebody" / "thesis.txt").write_text("x")
+    assert scratch.abandoned() == []
+
+
+def test_the_same_pid_later_is_another_process(temporary: Path) -> None:
+    folder = temporary / "fairlane-old"
+    folder.mkdir()
+    (folder / "owner").write_text(f"{os.getpid()} 1")
+    assert scratch.abandoned() == [folder]
+    assert scratch.remove(folder) == []
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0 or not Path("/dev/loop-control").exists(), reason="needs root and loop devices")
+def test_mounts_and_loop_devices_go_too(temporary: Path) -> None:
+    folder = temporary / "fairlane-old"
+    (folder / "mnt").mkdir(parents=True)
+    (folder / "owner").write_text("1 1")
+    image = folder / "image"
+    with image.open("wb") as file:
+        file.truncate(16 * 2**20)
+    done = subprocess.run(["losetup", "--find", "--show", str(image)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no loop device here: {done.stderr.strip()}")
+    loop = done.stdout.strip()
+    subprocess.run(["mkfs.ext4", "-q", loop], check=True)
+    subprocess.run(["mount", loop, str(folder / "mnt")], check=True)
+    assert {left.kind for left in scratch.leftovers(folder)} == {"mount", "loop device", "folder"}
+    assert scratch.remove(folder) == []
+    assert loop not in subprocess.run(["losetup", "--all"], capture_output=True, text=True, check=True).stdout
