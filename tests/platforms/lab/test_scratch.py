@@ -32,8 +32,11 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     return tmp_path
 
 
+Owner = tuple["subprocess.Popen[str]", Path, list[int]]
+
+
 @pytest.fixture
-def owner() -> Iterator[tuple[subprocess.Popen[str], Path, list[int]]]:
+def owner() -> Iterator[Owner]:
     process = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
     assert process.stdout
     folder, *pids = process.stdout.readline().split()
@@ -52,11 +55,13 @@ def _gone(pid: int) -> bool:
         return True
 
 
-def test_a_live_owner_keeps_everything(owner) -> None:
+def test_a_live_owner_keeps_everything(owner: Owner) -> None:
     assert scratch.abandoned() == []
 
 
-def test_after_kill_9_processes_and_folder_are_found_and_removed(owner, capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_kill_9_processes_and_folder_are_found_and_removed(
+    owner: Owner, capsys: pytest.CaptureFixture[str]
+) -> None:
     process, folder, pids = owner
     process.kill()
     process.wait()

@@ -3,10 +3,8 @@ guest at once, so that lanes can take turns in the same machine."""
 
 import asyncio
 import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlane import __version__, registry
@@ -15,8 +13,9 @@ from fairlane.lanes.base import Place, Step
 from fairlane.platforms._local import LocalGuest
 from fairlane.platforms.base import Guest, Notify, Opened, Platform, RawTrial
 from fairlane.platforms.lab import kvm, model, qemu
+from fairlane.platforms.lab.scratch import scratch
 from fairlane.platforms.lab.spec import LabSpec
-from fairlane.platforms.lab.wall import build, disks, layout, rootfs
+from fairlane.platforms.lab.wall import build, disks, layout, room, rootfs
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.machine import Machine
 from fairlane.platforms.lab.wall.stage import LabStage
@@ -52,6 +51,7 @@ class WallLab(Platform):
         self._undo: list[Step] = []
         self._broken = False
         self._held = ExitStack()
+        self._built = ExitStack()
         self._notify: Notify = lambda _: None
 
     @property
@@ -68,7 +68,7 @@ class WallLab(Platform):
             found.append(
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
-        return found
+        return found + room.problems(self.spec, self._volumes, room.here())
 
     async def open(self, notify: Notify) -> Opened:
         self._notify = notify
@@ -113,7 +113,7 @@ class WallLab(Platform):
 
     async def _build(self) -> dict[str, dict[str, object]]:
         """Everything from scratch: machines, networks, lanes. Returns the lanes' descriptions."""
-        self._scratch = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="fairlane-")))
+        self._scratch = self._built.enter_context(scratch())
         (self._scratch / "keys").mkdir()
         (self._scratch / "here").mkdir()
         keys = Keys.make(self._scratch / "keys")
@@ -229,10 +229,18 @@ class WallLab(Platform):
             stage = LabStage(self, block, lane)
             try:
                 await workload.drive(block.cell, stage.devices, block.seed, stage)
-            except RunFailed:
+            except RunFailed as error:
                 self._broken = True
-                raise
+                raise self._explained(error) from error
             yield RawTrial(lane, stage.outputs, stage.load_seconds)
+
+    def _explained(self, error: RunFailed) -> RunFailed:
+        """The failure, with the machines that have ended: they are why."""
+        gone = [vm for vm in self._machines() if not vm.alive]
+        if not gone:
+            return error
+        told = "; ".join(f"{vm.name} has ended ({vm.last_words() or vm.complaint()})" for vm in gone)
+        return RunFailed(f"{error.message}; {told}", hint=error.hint)
 
     async def _tear_down(self) -> None:
         """Guests before their array: an initiator without target would wait for it. Never raises."""
@@ -243,6 +251,7 @@ class WallLab(Platform):
         if self.array_vm:
             await self.array_vm.stop()
         self.vms, self.guests, self.array_vm, self.array, self._undo = [], [], None, None, []
+        self._built.close()
 
     async def close(self) -> None:
         await self._tear_down()
