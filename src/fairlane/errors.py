@@ -40,6 +40,14 @@ class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
         super().__init__(message, hint=hint, where=where, code=Exit.RUN_FAILED)
 
 
+class Refused(FairlaneError):  # noqa: N818 - reads as what happened
+    """A device must not be written: it is not the one that was meant, or somebody uses it. The run ends at once, for
+    nothing may be tried again on such a device; what was measured is kept."""
+
+    def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
+        super().__init__(message, hint=hint, where=where, code=Exit.RUN_FAILED)
+
+
 class Garbage(Exception):  # noqa: N818 - reads as what it is
     """A tool's output cannot be read; the message says why. A trial of our own then counts as failed; an importer
     says so of the file."""

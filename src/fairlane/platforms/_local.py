@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fairlane.errors import RunFailed
 from fairlane.platforms import _frames as frames
+from fairlane.platforms import _guard
 from fairlane.platforms._child import WITH_US
 from fairlane.platforms.base import Guest
 
@@ -25,10 +26,11 @@ class LocalGuest(Guest):
         self._folder = folder
         self._environment = {**os.environ, "LC_ALL": "C", **(environment or {})}
         library = (resources.files("fairlane.platforms.lab") / "guest" / "lib.sh").read_text("utf-8")
+        guard = (resources.files("fairlane.platforms.lab") / "wall" / "guest" / "guard.sh").read_text("utf-8")
         programs = folder / "programs"
         programs.write_text("")
         self._library = folder / "lib.sh"
-        self._library.write_text(library.replace("/fairlane/programs", str(programs)) + "RESULTS=/dev/stdout\n")
+        self._library.write_text(library.replace("/fairlane/programs", str(programs)) + "RESULTS=/dev/stdout\n" + guard)
 
     async def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:
         """As ``Guest.run``. Raises RunFailed with what the script said."""
@@ -49,6 +51,8 @@ class LocalGuest(Guest):
         for name, files in frames.Frames().feed(out):
             yield name, files
         if process.returncode:
+            if refused := _guard.refusal(err.decode(errors="replace"), self.name):
+                raise refused
             with suppress(OSError):
                 step = (self._folder / "step").read_text().strip()
                 raise RunFailed(f"step {step!r} failed on {self.name}: {err.decode(errors='replace').strip()[-_TAIL:]}")

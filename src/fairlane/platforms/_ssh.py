@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fairlane.errors import RunFailed
 from fairlane.platforms import _frames as frames
+from fairlane.platforms import _guard
 from fairlane.platforms._child import WITH_US
 from fairlane.platforms.base import Guest
 
@@ -162,6 +163,8 @@ class SshGuest(Guest):
     def _judge(self, files: Mapping[str, bytes]) -> None:
         status = frames.text(files, "status").strip()
         if status != "0":
+            if refused := _guard.refusal(frames.text(files, "err"), self.name):
+                raise refused
             said = frames.text(files, "err").strip()[-_TAIL:]
             step = frames.text(files, "step").strip()
             at = f" in step {step!r}" if step else ""

@@ -115,7 +115,7 @@ class Vm:
 
     def _files(self) -> dict[str, str]:
         here, lab = resources.files(__package__).joinpath("guest"), resources.files("fairlane.platforms.lab") / "guest"
-        library = (lab / "lib.sh").read_text("utf-8") + here.joinpath("wall.sh").read_text("utf-8")
+        library = "".join(f.read_text("utf-8") for f in (lab / "lib.sh", here / "wall.sh", here / "guard.sh"))
         files = {
             "init": here.joinpath("init").read_text("utf-8"),
             "lib.sh": library,

@@ -1,0 +1,297 @@
+# What a device is, and whether it may be written: docs/safety.md. Follows lib.sh; needs util-linux (wipefs).
+#
+# An identity is "kind:value", which stays with a volume whatever the kernel calls it: wwn, serial, nqn (NQN#nsid), dm
+# and md (their UUIDs), nullb (a null_blk made through configfs). A value alone is looked for among all kinds.
+# shellcheck disable=SC2030,SC2031 # every function that is called from outside is a subshell with variables of its own
+:
+
+# guard DEVICE IDENTITY BYTES[/BLOCK] [DESTROY]: to be called right before every destructive step. Succeeds if DEVICE
+# still is the one volume with IDENTITY, has BYTES (and logical blocks of BLOCK bytes; -: not compared), and nobody uses
+# it. Contents (partitions, signatures) are refused too, unless DESTROY is an identity of the volume. Else: one refusal.
+guard() (
+  _is_meant "$@" || exit
+  destroy=${4:-}
+  if [ -n "$destroy" ] && [ "$(volumes "$destroy")" != "$name" ]; then
+    _refuse "destroy names $destroy, which is another volume" "write into destroy: the identity of the lane's own volume"
+  fi
+  _family
+  if used=$(_mounted) && [ -n "$used" ]; then
+    _refuse "$used" "unmount it first, or name another volume; destroy: does not override this"
+  fi
+  if used=$(_held) && [ -n "$used" ]; then
+    _refuse "$used" "take it apart first, or name another volume; destroy: does not override this"
+  fi
+  read -r ro < "/sys/block/$name/ro"
+  [ "$ro" = 0 ] || _refuse "it is read-only" "make it writable (blockdev --setrw, or at the array)"
+  # opens the device exclusively, as mount does, and with --no-act writes nothing
+  if ! found=$(wipefs --all --no-act "/dev/$name" 2>&1); then
+    case $found in
+      *busy*) _refuse "another program holds it exclusively" "find it with: fuser -v /dev/$name, or lsof" ;;
+    esac
+    _refuse "it cannot be examined: $(printf %s "$found" | tail -n 1)" "see whether it can be read at all (dmesg)"
+  fi
+  [ -z "$destroy" ] || exit 0
+  kinds=$(printf '%s\n' "$found" | sed -n 's/.* (\([^)]*\)): .*/\1/p' | sort -u)
+  [ -z "$kinds" ] || _refuse "it carries a signature: $(_joined "$kinds")" "$(_name_it)"
+  [ -z "$found" ] || _refuse "it is not empty: $(printf %s "$found" | head -n 1)" "$(_name_it)"
+  [ -z "$parts" ] || _refuse "it is partitioned:$parts" "$(_name_it)"
+)
+
+# meant DEVICE IDENTITY BYTES[/BLOCK]: the first half of guard, for what only reads: is this the volume that was meant?
+meant() (
+  _is_meant "$@"
+)
+
+# file_guard FILE FOLDER BYTES: as guard, for a file of BYTES (-: not compared) in a share mounted at FOLDER.
+file_guard() (
+  device=$1 identity="file in $2"
+  [ -e "$1" ] || _refuse "it does not exist" "was the share unmounted since the run began?"
+  real=$(readlink -f "$1") folder=$(readlink -f "$2")
+  [ -f "$real" ] || _refuse "it is no regular file" "name a file in the share"
+  case $real in
+    "$folder"/*) ;;
+    *) _refuse "it lies outside $folder, at $real" "name a file in the share" ;;
+  esac
+  while read -r _ at type _; do
+    [ "$at" = "$folder" ] && found=$type
+  done < /proc/mounts
+  case ${found:-} in
+    nfs* | ceph* | fuse*) ;;
+    *) _refuse "$folder is no mounted share (${found:-nothing is mounted there})" "mount the share again" ;;
+  esac
+  size=$(stat -c %s "$real")
+  [ "$3" = - ] || [ "$size" = "$3" ] || _refuse "it has $size bytes, expected $3" "it was replaced since it was made"
+)
+
+# identity DEVICE: the best identity of a block device, one that no other has. Refused if there is none.
+identity() (
+  device=$1 identity="no identity known yet"
+  _resolve
+  _identities "$name"
+  [ -n "$ids" ] || _refuse "it has no serial, WWN or other identity" "give it a serial where it is made"
+  for id in $ids; do
+    [ "$(volumes "$id")" = "$name" ] && { echo "$id"; exit 0; }
+  done
+  _refuse "its identity is ambiguous: other disks have $(_joined "$ids") too" "give each volume a serial of its own"
+)
+
+# identities DEVICE: all identities of a block device, the best first, one a line.
+identities() (
+  device=$1 identity=-
+  _resolve
+  _identities "$name"
+  for id in $ids; do echo "$id"; done
+)
+
+# size_of DEVICE: BYTES/BLOCK, as guard takes it.
+size_of() (
+  device=$1 identity=-
+  _resolve
+  _size
+)
+
+# volumes IDENTITY: kernel names of the disks that have it, one a line.
+volumes() (
+  wanted=$1
+  set +f
+  set -- /sys/block/*
+  for b; do
+    n=${b##*/}
+    case $n in loop* | ram* | sr* | fd*) continue ;; esac
+    hidden=0
+    if [ -e "$b/hidden" ]; then read -r hidden < "$b/hidden"; fi
+    [ "$hidden" = 0 ] || continue # a path of an NVMe device, not a device
+    _identities "$n"
+    for id in $ids; do
+      if [ "$id" = "$wanted" ] || [ "${id#*:}" = "$wanted" ]; then
+        echo "$n"
+        break
+      fi
+    done
+  done
+)
+
+# --- What follows is called in the subshells above and sets their variables.
+
+# One refusal: the caller's whole output on stderr; platforms/_guard.py reads it.
+_refuse() {
+  printf '@@REFUSED %s is not written (%s): %s\n@@HINT %s\n' "$device" "$identity" "$1" "$2" >&2
+  exit 77
+}
+
+_name_it() { echo "if its contents may be lost, give the lane destroy: ${identity#*:}"; }
+
+_joined() ( # words, with commas
+  set -f
+  # shellcheck disable=SC2086
+  set -- $1
+  IFS=,
+  echo "$*"
+)
+
+# $device -> $name, the kernel's name by device number: what a node or a link is called does not matter.
+_resolve() {
+  if [ ! -e "$device" ]; then
+    [ -L "$device" ] && _refuse "the link leads to $(readlink "$device"), which does not exist" "was the disk unplugged?"
+    _refuse "it does not exist" "was the disk unplugged?"
+  fi
+  real=$(readlink -f "$device")
+  [ ! -f "$real" ] || _refuse "$real is a regular file" "name a block device by its serial, WWN or by-id link"
+  [ -b "$real" ] || _refuse "$real is no block device" "name a block device by its serial, WWN or by-id link"
+  number=$(stat -c '%t %T' "$real")
+  number=$((0x${number% *})):$((0x${number#* }))
+  [ -e "/sys/dev/block/$number" ] || _refuse "no disk has its number $number" "the node is left over: was it unplugged?"
+  name=$(readlink -f "/sys/dev/block/$number")
+  [ ! -e "$name/partition" ] || _refuse "it is a partition, ${name##*/}" "name the whole disk"
+  name=${name##*/}
+  [ -b "/dev/$name" ] || _refuse "/dev/$name does not exist" "is udev running?"
+}
+
+_size() {
+  read -r sectors < "/sys/block/$name/size"
+  read -r block < "/sys/block/$name/queue/logical_block_size"
+  echo $((sectors * 512))/"$block"
+}
+
+_is_meant() {
+  device=$1 identity=$2
+  _resolve
+  found=$(volumes "$identity")
+  if [ "$found" != "$name" ]; then
+    # shellcheck disable=SC2086
+    set -- "$3" $found
+    case $# in
+      1) _refuse "no disk has this identity now; the device leads to $name" "was the disk unplugged or replaced?" ;;
+      2) _refuse "this identity is now that of $2, but the device leads to $name" "was the link changed, or the disk?" ;;
+    esac
+    shift
+    _refuse "the identity is ambiguous: $(_joined "$*") have it" "give each volume a serial of its own"
+  fi
+  size=$(_size)
+  case $3 in
+    - | "$size" | "${size%/*}") ;;
+    "${size%/*}"/*) _refuse "its logical blocks have ${size#*/} bytes, expected ${3#*/}" "it was replaced or reformatted" ;;
+    *) _refuse "it has ${size%/*} bytes, expected ${3%/*}" "it was replaced or resized since the run was planned" ;;
+  esac
+}
+
+# The words of $v joined by _ -> $v. Leaves globbing off: a serial may be a star.
+_words() {
+  set -f
+  IFS=' 	'
+  # shellcheck disable=SC2086
+  set -- $v
+  IFS=_
+  v="$*"
+  IFS=' 	
+'
+}
+
+# The words of a file's first line -> $v.
+_line() {
+  v=
+  { IFS= read -r v < "$1"; } 2> /dev/null || :
+  _words
+}
+
+# Disk $1 -> $ids, its identities in words, the best first.
+_identities() {
+  ids=
+  _b=/sys/block/$1
+  for pair in dm:dm/uuid md:md/uuid wwn:wwid wwn:device/wwid serial:serial serial:device/serial; do
+    [ -r "$_b/${pair#*:}" ] || continue
+    _line "$_b/${pair#*:}"
+    [ -z "$v" ] || ids="$ids ${pair%%:*}:$v"
+  done
+  if [ -r "$_b/device/vpd_pg80" ]; then # SCSI: four bytes, then the unit's serial number
+    v=$(tail -c +5 "$_b/device/vpd_pg80") # without NULs, which the shell drops
+    _words
+    [ -z "$v" ] || ids="$ids serial:$v"
+  fi
+  if [ -r "$_b/nsid" ] && [ -r "$_b/device/subsysnqn" ]; then
+    _line "$_b/device/subsysnqn"
+    read -r nsid < "$_b/nsid"
+    [ -z "$v" ] || ids="$ids nqn:$v#$nsid"
+  fi
+  [ ! -e "/sys/kernel/config/nullb/$1/power" ] || ids="$ids nullb:$1"
+  ids=${ids# }
+}
+
+# $name -> $family: it, its partitions and all that is built on them; $parts: its partitions.
+_family() {
+  set +f
+  family=" $name" parts='' todo=$name
+  while [ -n "$todo" ]; do
+    # shellcheck disable=SC2086
+    set -- $todo
+    todo=
+    for one; do
+      for p in "/sys/class/block/$one/$one"*/partition; do
+        [ -e "$p" ] || continue
+        p=${p%/partition} p=${p##*/}
+        [ "$one" != "$name" ] || parts="$parts $p"
+        case "$family " in *" $p "*) ;; *) family="$family $p" todo="$todo $p" ;; esac
+      done
+      for p in "/sys/class/block/$one/holders/"*; do
+        [ -e "$p" ] || continue
+        p=${p##*/}
+        case "$family " in *" $p "*) ;; *) family="$family $p" todo="$todo $p" ;; esac
+      done
+    done
+  done
+}
+
+# Says where it, or what is built on it, is mounted or swapped to, in any mount namespace of a process.
+_mounted() {
+  numbers='' sources=''
+  for one in $family; do
+    read -r number < "/sys/class/block/$one/dev"
+    numbers="$numbers|$number" sources="$sources|/dev/$one"
+    [ ! -e "/sys/class/block/$one/dm/name" ] || read -r mapped < "/sys/class/block/$one/dm/name"
+    [ ! -e "/sys/class/block/$one/dm/name" ] || sources="$sources|/dev/mapper/$mapped"
+  done
+  # btrfs has a number of its own: there the source tells
+  at=$(grep -hE "^[0-9]+ [0-9]+ (${numbers#|}) | - [^ ]+ (${sources#|}) " /proc/[0-9]*/mountinfo 2> /dev/null | head -n 1)
+  if [ -n "$at" ]; then
+    set -f
+    # shellcheck disable=SC2086
+    set -- $at
+    echo "it is mounted at $5"
+    return
+  fi
+  while read -r at _; do
+    [ -b "$at" ] || continue
+    at=$(readlink -f "$at")
+    case "$family " in *" ${at##*/} "*) echo "it is in use as swap (${at##*/})"; return ;; esac
+  done < /proc/swaps
+}
+
+# Says what holds it: device mapper, RAID, bcache, a loop device, an export through nvmet.
+_held() {
+  for one in $name $parts; do
+    for p in "/sys/class/block/$one/holders/"*; do
+      [ -e "$p" ] || continue
+      what=${p##*/}
+      [ ! -e "$p/dm/uuid" ] || read -r what < "$p/dm/uuid"
+      echo "it is held by ${p##*/} ($what)"
+      return
+    done
+  done
+  for p in /sys/block/loop*/loop/backing_file; do
+    [ -e "$p" ] || continue
+    IFS= read -r at < "$p"
+    at=$(readlink -f "$at")
+    case "$family " in
+      *" ${at##*/} "*) [ ! -b "$at" ] || { p=${p#/sys/block/}; echo "it is held by ${p%%/*}, a loop device on it"; return; } ;;
+    esac
+  done
+  for p in /sys/kernel/config/nvmet/subsystems/*/namespaces/*; do
+    [ -e "$p/enable" ] || continue
+    read -r on < "$p/enable"
+    [ "$on" = 1 ] || continue
+    at=
+    IFS= read -r at < "$p/device_path" || :
+    at=$(readlink -f "$at")
+    case "$family " in *" ${at##*/} "*) echo "it is exported through nvmet (${p#*/subsystems/})"; return ;; esac
+  done
+}
