@@ -29,6 +29,25 @@ class Stage(ABC):
         ``start=False``: without waiting for a common instant."""
 
     @abstractmethod
+    async def begun(self) -> float:
+        """Waits until the load that ``load`` starts runs on every machine. Returns the time on the host's clock (Unix
+        time, s). To be cancelled if ``load`` ends before."""
+
+    @abstractmethod
+    async def after(self, script: Callable[[int], str], seconds: float) -> None:
+        """Run ``script(machine)`` on every machine of the fleet outside what is measured: no probes, no marks. Keeps
+        the files it leaves, as ``load``. ``seconds``: how long it is expected to take at most."""
+
+    @abstractmethod
+    async def offsets(self) -> Sequence[tuple[float, float]]:
+        """Per machine: its clock minus the host's, and how far that may be off (half the round trip), s."""
+
+    @abstractmethod
+    def lost(self, reason: str) -> None:
+        """The machines are not to be used any more (a load that hangs): they are built anew before the next trial. This
+        trial keeps what it has; without exit code it is a failed one."""
+
+    @abstractmethod
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:
         """Make ``path`` (from 0) fail for the lane's volumes on all machines, or bring it back. Returns the time on the
         host's clock (Unix time, s) when it was done."""

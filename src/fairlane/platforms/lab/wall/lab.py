@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.lanes.base import Place, Step
+from fairlane.lanes.base import Ground, Place, Step
 from fairlane.platforms._local import LocalGuest
 from fairlane.platforms.base import Guest, Notify, Opened, Platform, RawTrial
 from fairlane.platforms.lab import kvm, model, qemu
 from fairlane.platforms.lab.scratch import scratch
 from fairlane.platforms.lab.spec import LabSpec
-from fairlane.platforms.lab.wall import build, disks, layout, room, rootfs
+from fairlane.platforms.lab.wall import able, build, disks, hypervisor, layout, room, rootfs
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.machine import Machine
 from fairlane.platforms.lab.wall.stage import LabStage
@@ -68,7 +68,7 @@ class WallLab(Platform):
             found.append(
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
-        return found + room.problems(self.spec, self._volumes, room.here())
+        return found + room.problems(self.spec, self._volumes, room.here()) + able.problems(self.lanes, self.spec)
 
     async def open(self, notify: Notify) -> Opened:
         self._notify = notify
@@ -138,8 +138,10 @@ class WallLab(Platform):
         emulated, inside = [v for v in self.volumes if v.emulated], [v for v in self.volumes if not v.emulated]
         await build.apply(emulated, self._where)
         self._notify(f"booting {len(range(spec.fleet))} guest{'s' * (spec.fleet > 1)}")
+        await hypervisor.images(emulated)
         for guest in range(spec.fleet):
             parts = disks.parts(v for v in emulated if v.guest == guest)
+            hypervisor.write_secrets(parts.secrets, self._scratch)
             nics = layout.guest_nics(spec, guest, self._scratch) if self.array_vm else ()
             machine = Machine(
                 f"guest{guest}", spec.cpus, spec.memory, self._accel, nics, spec.preempt,
@@ -159,6 +161,9 @@ class WallLab(Platform):
         for name, found in self.lanes.items():
             told = [await build.describe(volume, self._where) for volume in found]
             described[name] = {"path": list(self._path(found[0])), **told[0]}
+            if found[0].emulated:
+                seen = [await hypervisor.told(self.vms[volume.guest], volume) for volume in found]
+                described[name] |= {**seen[0].rows, "conditions": seen[0].conditions}
         return described
 
     def _vm(self, machine: Machine, keys: Keys) -> Vm:
@@ -186,21 +191,33 @@ class WallLab(Platform):
         load = "".join(f"modprobe {m} 2> /dev/null || :\n" for m in modules)
         if self.spec.medium.file:
             return load
-        return load + build.shell(model.medium_step(self.spec.medium, v.site.index) for v in wanted)
+        return load + build.shell(self._medium(v) for v in wanted)
+
+    def _medium(self, volume: Volume) -> Step:
+        medium = self.spec.medium.model_copy(update={"size": volume.medium_size})
+        return model.medium_step(medium, volume.site.index)
 
     def _ready(self, guest: int) -> str:
         """Modules, links, huge pages and local media of a guest."""
         own = [v for v in self._of(guest) if not v.emulated]
         modules = sorted({m for v in own for m in v.transport.modules})
+        modules += sorted({m for v in self._of(guest) if v.emulated for m in disks.MODULES[disks.device(v).bus]})
         load = "".join(f"modprobe {m} 2> /dev/null || :\n" for m in modules)
         local = [v for v in own if not v.transport.target and not v.transport.cluster]
         steps = [model.hugepages_step(self.spec.hugepages)]
-        steps += [model.medium_step(self.spec.medium, v.site.index) for v in local]
+        steps += [self._medium(v) for v in local]
         nics = layout.guest_nics(self.spec, guest, self._scratch) if self.array_vm else ()
         return load + build.shell(steps) + self._shape(nics)
 
     async def _forward(self) -> None:
-        """Ports of the array through which QEMU's own initiators reach their targets."""
+        """Ports of the array through which initiators of the hypervisor reach their targets."""
+        assert self.array_vm and self.array  # noqa: S101, PT018 - booted
+        reach = await hypervisor.forward(self.array_vm, self.volumes)
+        if reach:
+            await self.array.ask(build.strict("shape the forwarded link", hypervisor.shape(self.spec.link)))
+            self.lanes = {
+                lane: tuple(v.at(reach=reach.get(v.name, "")) for v in found) for lane, found in self.lanes.items()
+            }
 
     async def _prepare(self) -> None:
         """The prefill of every workload, once for every volume."""
@@ -216,16 +233,17 @@ class WallLab(Platform):
         await build.everywhere(texts)
 
     def _path(self, volume: Volume) -> tuple[str, ...]:
-        return volume.transport.path(volume.name, volume.spec, volume.site)
+        hops = volume.transport.path(volume.name, volume.spec, volume.site)
+        return (hops[0], disks.device(volume).bus, *hops[1:]) if volume.emulated else hops
 
     async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
-        if self._broken:
-            self._notify("building the lab again")
-            await self._tear_down()
-            await self._build()
-            self._broken = False
         workload = registry.load("workloads", block.cell.kind)
         for lane in block.order:
+            if self._broken:
+                self._notify("building the lab again")
+                await self._tear_down()
+                await self._build()
+                self._broken = False
             stage = LabStage(self, block, lane)
             try:
                 await workload.drive(block.cell, stage.devices, block.seed, stage)
@@ -233,6 +251,11 @@ class WallLab(Platform):
                 self._broken = True
                 raise self._explained(error) from error
             yield RawTrial(lane, stage.outputs, stage.load_seconds)
+
+    def broken(self, reason: str) -> None:
+        """Machines in which something hangs are built anew before the next trial."""
+        self._notify(reason)
+        self._broken = True
 
     def _explained(self, error: RunFailed) -> RunFailed:
         """The failure, with the machines that have ended: they are why."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fairlane import registry
 from fairlane.errors import RunFailed
 from fairlane.platforms import _script as script
+from fairlane.platforms._clock_offset import clock_offset
 from fairlane.platforms.base import Guest
 from fairlane.records import Block, FaultKind
 from fairlane.workloads.base import Stage
@@ -33,6 +34,7 @@ class LabStage(Stage):
         self.load_seconds: float | None = None
         self._began: list[float] = []
         self._ended: list[float] = []
+        self._running = asyncio.Event()
 
     def devices(self, guest: int) -> tuple[str, ...]:
         """The lane's devices in a guest."""
@@ -80,6 +82,8 @@ rm -r $d
         async for name, files in self.lab.guests[guest].run(text, timeout):
             if name == script.LOAD_BEGINS:
                 self._began.append(time.monotonic())
+                if len(self._began) == self.fleet:
+                    self._running.set()
             elif name == script.LOAD_ENDS:
                 self._ended.append(time.monotonic())
             elif name == "trial":
@@ -102,6 +106,22 @@ rm -r $d
         found = await asyncio.gather(*(guest.ask("\n".join(parts)) for guest, parts in texts.items()))
         for files in found:
             self.outputs |= files
+
+    async def begun(self) -> float:
+        await self._running.wait()
+        return time.time()
+
+    async def after(self, script: Callable[[int], str], seconds: float) -> None:
+        guests = self.lab.guests[: self.fleet]
+        found = await asyncio.gather(*(g.ask(script(i), seconds + _PATIENCE) for i, g in enumerate(guests)))
+        for guest, files in enumerate(found):
+            self.outputs |= {f"vm{guest}/{n}" if self.fleet > 1 else n: data for n, data in files.items()}
+
+    async def offsets(self) -> Sequence[tuple[float, float]]:
+        return [await clock_offset(vm.guest) for vm in self.lab.vms]
+
+    def lost(self, reason: str) -> None:
+        self.lab.broken(f"{self.block.trial_id(self.lane)}: {reason}")
 
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:
         lab = self.lab
