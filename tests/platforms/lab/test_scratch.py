@@ -25,7 +25,7 @@ with scratch() as folder:
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("FAIRLANE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -3,13 +3,13 @@ guest at once, so that lanes can take turns in the same machine."""
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.lanes.base import Ground, Place, Step
+from fairlane.lanes.base import Place, Step
 from fairlane.platforms._local import LocalGuest
 from fairlane.platforms.base import Guest, Notify, Opened, Platform, RawTrial
 from fairlane.platforms.lab import kvm, model, qemu
@@ -246,7 +246,7 @@ class WallLab(Platform):
                 self._broken = False
             stage = LabStage(self, block, lane)
             try:
-                await workload.drive(block.cell, stage.devices, block.seed, stage)
+                await self._attended(workload.drive(block.cell, stage.devices, block.seed, stage))
             except RunFailed as error:
                 self._broken = True
                 raise self._explained(error) from error
@@ -256,6 +256,20 @@ class WallLab(Platform):
         """Machines in which something hangs are built anew before the next trial."""
         self._notify(reason)
         self._broken = True
+
+    async def _attended(self, work: Coroutine[Any, Any, None]) -> None:
+        """Awaits ``work``, but no longer than all machines live: I/O to an array that is gone would wait for it."""
+        tasks = [asyncio.ensure_future(vm.process.wait()) for vm in self._machines()]
+        driving = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait([driving, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            if not driving.done():
+                raise RunFailed("a machine of the lab was lost")
+            await driving
+        finally:
+            for task in (driving, *tasks):
+                task.cancel()
+            await asyncio.gather(driving, *tasks, return_exceptions=True)
 
     def _explained(self, error: RunFailed) -> RunFailed:
         """The failure, with the machines that have ended: they are why."""

@@ -1,0 +1,72 @@
+"""What does not fit is told before anything starts, with the sums."""
+
+from typing import Any
+
+from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.wall import layout, room
+from fairlane.platforms.lab.wall.room import Here
+from fairlane.study.load import parse_study
+
+GIB = 2**30
+PLENTY = Here(memory=64 * GIB, cores=16, disk=1000 * GIB)
+
+
+BOTH = "{a: {transport: iscsi}, b: {transport: nvme_tcp}}"
+
+
+def told(platform: str, machine: Here = PLENTY, lanes: str = BOTH) -> list[Any]:
+    study = parse_study(
+        f"""
+name: x
+platform: {{kind: lab, clock: wall, {platform}}}
+baseline: a
+lanes: {lanes}
+workloads: {{main: {{kind: fio}}}}
+""",
+        "x",
+    )
+    assert isinstance(study.platform, LabSpec)
+    return room.problems(study.platform, layout.volumes(study, study.platform), machine)
+
+
+def test_what_fits_is_no_problem() -> None:
+    assert told("fleet: 4, memory: 1g") == []
+    assert told("fleet: 4, medium: {memory_backed: true, size: 64m}") == []
+
+
+def test_memory_is_summed_over_guests_array_and_qemu() -> None:
+    [problem] = told("fleet: 3, memory: 2g, array: {memory: 1g}", Here(7 * GIB, 16, 1000 * GIB))
+    assert problem.message == (
+        "3 guests of 2g + an array of 1g + 120m for each QEMU = 7.5 GiB, and 7.0 GiB of memory are available"
+    )
+    assert told("fleet: 3, memory: 2g, array: {memory: 1g}", Here(8 * GIB, 16, 1000 * GIB)) == []
+
+
+def test_virtual_cpus_are_summed_against_cores_and_overcommit() -> None:
+    [problem] = told("fleet: 4, cpus: 2, overcommit: 2", Here(64 * GIB, 4, 1000 * GIB))
+    assert problem.message.startswith("4 guests of 2 CPUs + an array of 1 = 9 virtual CPUs on 4 cores")
+    assert told("fleet: 4, cpus: 2, overcommit: 2.25", Here(64 * GIB, 4, 1000 * GIB)) == []
+
+
+def test_without_a_target_there_is_no_array_to_sum() -> None:
+    small = Here(int(1.5 * GIB), 1, GIB)
+    assert len(told("memory: 1g", small)) == 1
+    assert told("memory: 1g", small, "{a: {transport: local}, b: {transport: local, device: {bus: nvme}}}") == []
+
+
+def test_memory_backed_media_must_fit_in_the_array() -> None:
+    [problem] = told("medium: {memory_backed: true, size: 512m}, array: {memory: 1g}")
+    assert problem.message == ("2 memory-backed volumes of 512m + 256m for the system = 1.2 GiB, and the array has 1g")
+    assert problem.hint == "lower platform.medium.size, or raise platform.array.memory"
+
+
+def test_files_must_fit_on_the_disk() -> None:
+    [problem] = told("medium: {file: true, size: 100g}, disks: 4", Here(64 * GIB, 16, 700 * GIB))
+    assert problem.message.startswith("8 volumes of 100g = 800.0 GiB, and 700.0 GiB are free in ")
+
+
+def test_this_machine_has_something() -> None:
+    seen = room.here()
+    assert seen.memory > 0
+    assert seen.cores >= 1
+    assert seen.disk > 0
