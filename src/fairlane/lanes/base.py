@@ -58,7 +58,7 @@ class Site:
     ports: int = 0
     """Added to the transport's own port number, where several targets share an address (port forwarding)."""
     size: int = 0
-    """Bytes of the medium; 0: not known."""
+    """Bytes of the volume; 0: not known. The medium has ``Transport.medium_size`` of it."""
     host: int = 0
     """Number of the virtual machine that the volume is for, from 0: keeps hostnqn, initiator name and ACLs apart."""
     latency: int = 0
@@ -67,6 +67,9 @@ class Site:
     """``host:port`` at which the hypervisor reaches the target's ``Transport.port``, where it is forwarded."""
     cluster: str = ""
     """Folder of the cluster's configuration and keys (``ceph.conf``), for transports that need one."""
+    golden: str = ""
+    """Golden image of lanes that clone, where their steps read it: a file of the hypervisor, or a device of the
+    target."""
     hardware: tuple[str, ...] = ()
     """MAC addresses: the target's and the initiator's of the first path, for transports below IP (FCoE)."""
 
@@ -74,6 +77,30 @@ class Site:
     def portals(self) -> tuple[str, ...]:
         """Addresses of the target, one per path."""
         return self.addresses or (self.address,)
+
+
+@dataclass(frozen=True)
+class Clone:
+    """One clone of a lane's golden image: ``step`` makes it (``apply``) and deletes it (``remove``, which must succeed
+    where it was made in part or not at all), ``backend`` is QEMU's block node for it, without ``node-name``, ``cache``
+    and ``aio``."""
+
+    step: Step
+    backend: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a platform tells a transport before anything is built: the argument of ``Transport.problems``."""
+
+    keeps: bool
+    """What is written to a medium can be read again."""
+    fleet: int
+    """Virtual machines of a lane."""
+    mtu: int
+    """Of the links between initiators and target, bytes."""
+    lanes: Mapping[str, LaneSpec] = field(default_factory=dict)
+    """All lanes of the study."""
 
 
 def digests(spec: Any) -> list[str]:
@@ -93,12 +120,14 @@ class Transport(ABC, Generic[SpecT]):
     """Kernel modules of target and initiator, loaded before the steps."""
     virtual: ClassVar[bool] = False
     """Can be built inside one VM under the virtual clock; its packages, programs and modules are in that image."""
-    ranked: ClassVar[bool] = True
-    """False: what runs here is a stand-in (soft-RoCE), whose figures must not be ranked against others."""
     target: ClassVar[bool] = True
     """Needs the array's machine."""
     cluster: ClassVar[str] = ""
     """Needs a cluster of this kind: ``ceph``."""
+    clones: ClassVar[bool] = False
+    """Makes machines' disks of a golden image while it is measured (workload ``clone``); has no volume that stands."""
+    reflinks: ClassVar[bool] = False
+    """Needs files of the hypervisor that can share blocks (XFS, btrfs)."""
     stores_files: ClassVar[bool] = False
     """``find`` gives a file in a mounted share, not a block device."""
 
@@ -109,6 +138,15 @@ class Transport(ABC, Generic[SpecT]):
     @abstractmethod
     def find(self, name: str, spec: SpecT, site: Site) -> str:
         """Shell that prints the initiator's block device, found by a stable identity (serial, NQN), never by order."""
+
+    def problems(self, name: str, spec: SpecT, ground: Ground) -> list[FairlaneError]:  # noqa: ARG002
+        """Why lane ``name`` cannot be built on ``ground``, with place and way out; empty: it can."""
+        return []
+
+    def medium_size(self, spec: SpecT, size: int) -> int:  # noqa: ARG002
+        """Bytes of medium that a volume of ``size`` bytes takes: more where a file system or a volume manager lies
+        between them."""
+        return size
 
     def backend(self, name: str, spec: SpecT, site: Site) -> Mapping[str, Any]:  # noqa: ARG002
         """QEMU's protocol node for the volume (``-blockdev`` without ``node-name``; ``cache`` and ``aio`` are added by
@@ -121,6 +159,12 @@ class Transport(ABC, Generic[SpecT]):
     def port(self, spec: SpecT, site: Site) -> int:  # noqa: ARG002
         """TCP port on which the target listens, for forwarding; 0: none."""
         return 0
+
+    def clone(self, name: str, spec: SpecT, site: Site, number: int) -> Clone:  # noqa: ARG002
+        """Clone ``number`` (from 0) of the lane's golden image. Raises FairlaneError where the lane makes none."""
+        raise FairlaneError(
+            f"lane {name}: {spec.transport} makes no clones", hint="transport: clone_copy, clone_overlay, ..."
+        )
 
     def fault(self, kind: FaultKind, path: int, name: str, spec: SpecT, site: Site) -> Step | None:  # noqa: ARG002
         """A step on the target whose ``apply`` takes ``path`` (from 0) away and whose ``remove`` brings it back; None:

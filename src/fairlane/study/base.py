@@ -68,6 +68,10 @@ class LaneSpec(Strict):
             told |= {"initiator": self.initiator, **(self.device or GuestDevice()).known()}
         return told
 
+    stand_in: ClassVar[str] = ""
+    """Why figures of this transport are no measurement of what its name says (``soft-RoCE is software``): they are
+    shown and never ranked against another transport. Empty: it is what it says."""
+
     initiators: ClassVar[tuple[str, ...]] = ("guest",)
     """Where this transport's initiator can run. ``hypervisor`` alone: the guest always sees a ``device``."""
 

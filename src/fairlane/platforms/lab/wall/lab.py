@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.lanes.base import Place, Step
+from fairlane.lanes.base import Ground, Place, Step
 from fairlane.platforms._local import LocalGuest
 from fairlane.platforms.base import Guest, Notify, Opened, Platform, RawTrial
 from fairlane.platforms.lab import kvm, model, qemu
@@ -68,7 +68,13 @@ class WallLab(Platform):
             found.append(
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
-        return found + room.problems(self.spec, self._volumes, room.here()) + able.problems(self.lanes, self.spec)
+        return found + room.problems(self.spec, self._volumes, room.here()) + self._unbuildable() + able.problems(self.lanes, self.spec)
+
+    def _unbuildable(self) -> list[FairlaneError]:
+        """Lanes that their transports cannot build on this lab."""
+        ground = Ground(self.spec.medium.keeps, self.spec.fleet, self.spec.link.mtu, self.study.lanes)
+        lanes = {v.lane: v for v in self._volumes}.values()
+        return [error for v in lanes for error in v.transport.problems(v.lane, v.spec, ground)]
 
     async def open(self, notify: Notify) -> Opened:
         self._notify = notify
@@ -214,7 +220,7 @@ class WallLab(Platform):
         assert self.array_vm and self.array  # noqa: S101, PT018 - booted
         reach = await hypervisor.forward(self.array_vm, self.volumes)
         if reach:
-            await self.array.ask(build.strict("shape the forwarded link", hypervisor.shape(self.spec.link)))
+            await self.array.ask(hypervisor.shape(self.spec.link))
             self.lanes = {
                 lane: tuple(v.at(reach=reach.get(v.name, "")) for v in found) for lane, found in self.lanes.items()
             }

@@ -14,6 +14,8 @@ from fairlane.study.base import LaneSpec
 from fairlane.study.spec import Study
 
 ARRAY = "array"
+ARRAY_MANAGED = "10.0.2.15"
+"""Address of the array on QEMU's user network, behind which the hypervisor's own initiators reach it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ class Volume:
         """Its target is the lab's array."""
         return self.transport.target and not getattr(self.spec, "external", None)
 
+    @property
+    def medium_size(self) -> int:
+        """Bytes of its medium, in whole MiB."""
+        return -(-self.transport.medium_size(self.spec, self.site.size) // 2**20) * 2**20
+
     def steps(self) -> tuple[Step, ...]:
         """The transport's, without those of an initiator in the guest where the hypervisor's is used."""
         every = self.transport.steps(self.name, self.spec, self.site)
@@ -68,9 +75,12 @@ def volumes(study: Study, spec: LabSpec) -> tuple[Volume, ...]:
         for guest in range(spec.fleet):
             for disk in range(spec.disks):
                 name = lane if single else f"{lane}-{guest}-{disk}"
-                found.append(
-                    Volume(name, lane, lane_spec, transport, guest, disk, _site(spec, len(found), guest, lane_spec))
-                )
+                site = _site(spec, len(found), guest, lane_spec)
+                volume = Volume(name, lane, lane_spec, transport, guest, disk, site)
+                if volume.emulated and volume.needs_array:
+                    volume = volume.at(address=ARRAY_MANAGED, addresses=(ARRAY_MANAGED,), interface="mgmt",
+                                       interfaces=("mgmt",))  # fmt: skip
+                found.append(volume)
     return tuple(found)
 
 
@@ -100,7 +110,7 @@ def placed(found: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volum
         if spec.medium.file and (own or volume.needs_array):
             file = scratch / f"medium{volume.site.index}"
             with file.open("wb") as handle:
-                handle.truncate(spec.medium.size)
+                handle.truncate(volume.medium_size)
             out.append(volume.at(medium=str(file) if own else f"/dev/disk/by-id/virtio-{volume.medium_serial}"))
         else:
             out.append(volume.at(medium="") if own else volume)

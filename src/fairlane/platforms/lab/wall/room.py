@@ -75,31 +75,31 @@ def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[Fa
 
 def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[FairlaneError]:
     """Media that keep what is written must fit where they are kept."""
-    size, found = spec.medium.size, []
+    found = []
     if spec.medium.memory_backed:
-        held = {"array": sum(v.needs_array for v in volumes)}
+        held = {"array": [v.medium_size for v in volumes if v.needs_array]}
         for volume in volumes:
             if not (volume.emulated or volume.transport.target or volume.transport.cluster):
-                held[f"guest {volume.guest}"] = held.get(f"guest {volume.guest}", 0) + 1
-        for where, count in held.items():
+                held.setdefault(f"guest {volume.guest}", []).append(volume.medium_size)
+        for where, sizes in held.items():
             key = "array.memory" if where == "array" else "memory"
             memory = spec.array.memory if where == "array" else spec.memory
-            if count * size + _SYSTEM > memory:
+            if sum(sizes) + _SYSTEM > memory:
                 found.append(
                     FairlaneError(
-                        f"{count} memory-backed volumes of {format_size(size)} + {format_size(_SYSTEM)} for the system "
-                        f"= {_size(count * size + _SYSTEM)}, and the {where} has {format_size(memory)}",
+                        f"{len(sizes)} memory-backed media, {_size(sum(sizes))}, + {format_size(_SYSTEM)} for the "
+                        f"system = {_size(sum(sizes) + _SYSTEM)}, and the {where} has {format_size(memory)}",
                         where="platform.medium",
                         hint=f"lower platform.medium.size, or raise platform.{key}",
                     )
                 )
     if spec.medium.file:
-        needed = size * sum(1 for v in volumes if not v.transport.cluster)
+        needed = sum(v.medium_size for v in volumes if not v.transport.cluster)
         if needed > machine.disk:
             found.append(
                 FairlaneError(
-                    f"{len(volumes)} volumes of {format_size(size)} = {_size(needed)}, and {_size(machine.disk)} are "
-                    f"free in {tempfile.gettempdir()}",
+                    f"{len(volumes)} volumes of {format_size(spec.medium.size)} take {_size(needed)}, and "
+                    f"{_size(machine.disk)} are free in {tempfile.gettempdir()}",
                     where="platform.medium",
                     hint="lower platform.medium.size, or set TMPDIR to a folder on another disk",
                 )
