@@ -1,7 +1,7 @@
 """The device that a guest sees when the initiator runs in the hypervisor, or when there is no transport at all."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -15,7 +15,7 @@ class GuestDevice(Strict):
 
     bus: Bus = "virtio-blk"
     """virtio-blk: one PCI device per disk. virtio-scsi: disks on a SCSI controller. nvme: QEMU's NVMe controller."""
-    io_threads: int | Literal["per-disk"] = Field(default=0, ge=0, le=64)
+    io_threads: Annotated[int, Field(ge=0, le=64)] | Literal["per-disk"] = 0
     """Threads of their own for the disks' I/O: 0 is QEMU's main loop, 1 is shared by all disks, more are dealt out to
     disks (virtio-blk) or controllers (virtio-scsi) in turn; per-disk: one for each. QEMU's NVMe device has none."""
     vq_mapping: bool = False
