@@ -56,13 +56,13 @@ def test_without_a_target_there_is_no_array_to_sum() -> None:
 
 def test_memory_backed_media_must_fit_in_the_array() -> None:
     [problem] = told("medium: {memory_backed: true, size: 512m}, array: {memory: 1g}")
-    assert problem.message == ("2 memory-backed volumes of 512m + 256m for the system = 1.2 GiB, and the array has 1g")
+    assert problem.message == ("2 memory-backed media, 1.0 GiB, + 256m for the system = 1.2 GiB, and the array has 1g")
     assert problem.hint == "lower platform.medium.size, or raise platform.array.memory"
 
 
 def test_files_must_fit_on_the_disk() -> None:
     [problem] = told("medium: {file: true, size: 100g}, disks: 4", Here(64 * GIB, 16, 700 * GIB))
-    assert problem.message.startswith("8 volumes of 100g = 800.0 GiB, and 700.0 GiB are free in ")
+    assert problem.message.startswith("8 volumes of 100g take 800.0 GiB, and 700.0 GiB are free in ")
 
 
 def test_this_machine_has_something() -> None:

@@ -68,7 +68,8 @@ class WallLab(Platform):
             found.append(
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
-        return found + room.problems(self.spec, self._volumes, room.here()) + self._unbuildable() + able.problems(self.lanes, self.spec)
+        fits = room.problems(self.spec, self._volumes, room.here())
+        return found + fits + self._unbuildable() + able.problems(self.lanes, self.spec)
 
     def _unbuildable(self) -> list[FairlaneError]:
         """Lanes that their transports cannot build on this lab."""
