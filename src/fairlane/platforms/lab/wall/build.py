@@ -91,6 +91,8 @@ fi
 async def describe(volume: Volume, where: Where) -> dict[str, str]:
     """What the machines say of a built volume: key -> value. Raises RunFailed where it is not what was asked for."""
     steps = volume.steps()
+    if volume.emulated:
+        steps = (*steps, disks.read_back(volume, script.device(volume.name)))
     texts: dict[Guest, str] = {where("initiator", volume): _IDENTITY.format(device=script.device(volume.name))}
     for step in steps:
         if step.describe:

@@ -1,13 +1,26 @@
-"""Disks of a guest as QEMU's ``-object``, ``-blockdev`` and ``-device``: pure, from lanes and their volumes."""
+"""Disks of a guest as QEMU's ``-object``, ``-blockdev`` and ``-device``, found and read back in the guest by their
+serials: pure, from lanes and their volumes.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+Lanes take turns in one guest, so each has IO threads and controllers of its own.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from fairlane.lanes.base import Step
 from fairlane.platforms.lab.wall.layout import Volume
-from fairlane.study.device import GuestDevice
+from fairlane.study.device import Bus, GuestDevice
+from fairlane.study.values import NONE
 
 Json = Mapping[str, Any]
+
+MODULES: Mapping[Bus, tuple[str, ...]] = {
+    "virtio-blk": ("virtio_blk",), "virtio-scsi": ("virtio_scsi", "sd_mod"), "nvme": ("nvme",)
+}  # fmt: skip
+"""Drivers of the guest's kernel."""
+_ON_HOST = ("file", "host_device")
+"""QEMU's drivers that have ``aio``: files and block devices of this machine."""
 
 
 @dataclass(frozen=True)
@@ -17,21 +30,112 @@ class Parts:
     objects: tuple[Json, ...] = ()
     blockdevs: tuple[Json, ...] = ()
     devices: tuple[Json, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Files beside the machine's folder that must exist, for their owner alone: name -> content."""
+
+
+def device(volume: Volume) -> GuestDevice:
+    """What the guest sees of ``volume``."""
+    return volume.spec.device or GuestDevice()
+
+
+def by_lane(volumes: Iterable[Volume]) -> dict[str, list[Volume]]:
+    """Volumes of one guest by lane."""
+    lanes: dict[str, list[Volume]] = {}
+    for volume in volumes:
+        lanes.setdefault(volume.lane, []).append(volume)
+    return lanes
+
+
+def io_threads(lane: str, spec: GuestDevice, disks: int) -> tuple[str, ...]:
+    """QEMU's ids of the IO threads of ``lane`` with ``disks`` disks in a guest."""
+    dealt = spec.controllers if spec.bus == "virtio-scsi" else disks
+    count = dealt if spec.io_threads == "per-disk" else spec.io_threads
+    return tuple(f"io-{lane}-{n}" for n in range(count))
 
 
 def parts(volumes: Iterable[Volume]) -> Parts:
     """The disks of ``volumes`` (of one guest, each ``emulated``)."""
+    objects: list[Json] = []
     blockdevs: list[Json] = []
     devices: list[Json] = []
-    for volume in volumes:
-        device = volume.spec.device or GuestDevice()
-        node = f"v{volume.site.index}"
-        backend = dict(volume.transport.backend(volume.name, volume.spec, volume.site))
-        blockdevs.append({**backend, "node-name": node, "cache": {"direct": device.cache == "none"}})
-        devices.append(
-            {"driver": "virtio-blk-pci", "drive": node, "id": f"d{volume.site.index}", "serial": volume.serial}
-        )
-    return Parts((), tuple(blockdevs), tuple(devices))
+    secrets: dict[str, str] = {}
+    for lane, found in by_lane(volumes).items():
+        spec = device(found[0])
+        threads = io_threads(lane, spec, len(found))
+        objects += [{"qom-type": "iothread", "id": thread} for thread in threads]
+        for volume in found:
+            nodes = _nodes(volume, spec)
+            blockdevs += nodes
+            if name := nodes[0].get("password-secret"):
+                objects.append({"qom-type": "secret", "id": name, "file": f"../{name}"})
+                secrets[name] = volume.site.secret
+        devices += _devices(lane, found, spec, threads)
+    return Parts(tuple(objects), tuple(blockdevs), tuple(devices), secrets)
+
+
+def _nodes(volume: Volume, spec: GuestDevice) -> list[Json]:
+    """Block nodes of a volume, the one that the device uses last."""
+    backend = dict(volume.transport.backend(volume.name, volume.spec, volume.site))
+    common = {"cache": {"direct": spec.cache == "none"}, "discard": "unmap"}
+    if backend["driver"] in _ON_HOST:
+        backend["aio"] = spec.aio
+    if spec.format == "raw":
+        return [{**backend, **common, "node-name": node(volume)}]
+    below = f"f{volume.site.index}"
+    return [
+        {**backend, **common, "node-name": below},
+        {"driver": spec.format, "file": below, **common, "node-name": node(volume)},
+    ]
+
+
+def node(volume: Volume) -> str:
+    """QEMU's name of the block node that the device of ``volume`` uses."""
+    return f"v{volume.site.index}"
+
+
+def qdev(volume: Volume) -> str:
+    """QEMU's id of the device that has the volume's IO thread: the disk's, with virtio-scsi its controller's."""
+    spec = device(volume)
+    if spec.bus == "virtio-scsi":
+        return f"c-{volume.lane}-{volume.disk % spec.controllers}"
+    return f"d{volume.site.index}"
+
+
+def _devices(lane: str, volumes: Sequence[Volume], spec: GuestDevice, threads: Sequence[str]) -> Iterator[Json]:
+    if spec.bus == "virtio-scsi":
+        for n in range(spec.controllers):
+            yield {"driver": "virtio-scsi-pci", "id": f"c-{lane}-{n}", "num_queues": spec.queues,
+                   **_threads(spec, threads, n)}  # fmt: skip
+    for n, volume in enumerate(volumes):
+        disk = {"id": f"d{volume.site.index}", "drive": node(volume)}
+        serial = {"serial": volume.serial}
+        if spec.bus == "virtio-blk":
+            yield {"driver": "virtio-blk-pci", **disk, **serial, "num-queues": spec.queues,
+                   **_threads(spec, threads, n)}  # fmt: skip
+        elif spec.bus == "virtio-scsi":
+            yield {"driver": "scsi-hd", **disk, **serial, "bus": f"{qdev(volume)}.0", "channel": 0,
+                   "scsi-id": n // spec.controllers, "lun": 0}  # fmt: skip
+        else:
+            controller = f"n{volume.site.index}"
+            yield {"driver": "nvme", "id": controller, **serial, "max_ioqpairs": spec.queues,
+                   "msix_qsize": spec.queues + 1}  # fmt: skip
+            yield {"driver": "nvme-ns", **disk, "bus": controller}
+
+
+def _threads(spec: GuestDevice, threads: Sequence[str], number: int) -> Json:
+    """IO threads of disk or controller ``number``."""
+    if not threads:
+        return {}
+    if spec.vq_mapping:
+        return {"iothread-vq-mapping": [{"iothread": thread} for thread in threads]}
+    return {"iothread": threads[number % len(threads)]}
+
+
+def functions(volumes: Iterable[Volume]) -> int:
+    """PCI functions that the disks of ``volumes`` (of one guest) take."""
+    lanes = by_lane(volumes).values()
+    return sum(device(v[0]).controllers if device(v[0]).bus == "virtio-scsi" else len(v) for v in lanes)
 
 
 def files(volumes: Iterable[Volume]) -> Parts:
@@ -39,17 +143,118 @@ def files(volumes: Iterable[Volume]) -> Parts:
     blockdevs: list[Json] = []
     devices: list[Json] = []
     for volume in volumes:
-        node = f"m{volume.site.index}"
-        name = f"../medium{volume.site.index}"
-        blockdevs.append({"driver": "file", "filename": name, "node-name": node, "aio": "threads"})
-        devices.append({"driver": "virtio-blk-pci", "drive": node, "serial": volume.medium_serial})
+        name = f"m{volume.site.index}"
+        file = f"../medium{volume.site.index}"
+        blockdevs.append({"driver": "file", "filename": file, "node-name": name, "aio": "threads"})
+        devices.append({"driver": "virtio-blk-pci", "drive": name, "serial": volume.medium_serial})
     return Parts((), tuple(blockdevs), tuple(devices))
 
 
+_SERIALS: Mapping[Bus, tuple[str, str]] = {
+    "virtio-blk": ("/sys/block/vd*/serial", "cat"),
+    # VPD page 0x80: four bytes, then the unit serial number (SPC-4, 7.7.18)
+    "virtio-scsi": ("/sys/block/sd*/device/vpd_pg80", "tail -c +5"),
+    # of the controller, or of its subsystem where the kernel's multipathing is on; paths of that have no device node
+    "nvme": ("/sys/block/nvme*n*/device/serial", "cat"),
+}
+
+
 def find(volume: Volume) -> str:
-    """Shell that prints the guest's block device of ``volume``, found by its serial."""
-    return (
-        "for s in /sys/block/*/serial /sys/block/*/device/serial; do [ -e $s ] || continue; "
-        f'[ "$(tr -d " \\0" < $s)" = {volume.serial} ] || continue; '
-        "s=${s#/sys/block/}; echo /dev/${s%%/*}; done; true"
+    """Shell that prints the guest's block device of ``volume``, found by its serial; waits for it up to 30 s, because
+    SCSI and NVMe drivers look for their disks in the background."""
+    pattern, read = _SERIALS[device(volume).bus]
+    return f"""
+i=0; hit=
+while [ -z "$hit" ] && [ $i -lt 300 ]; do
+  [ $i -eq 0 ] || sleep 0.1
+  i=$((i + 1))
+  for s in {pattern}; do
+    n=${{s#/sys/block/}}; n=${{n%%/*}}
+    if [ -b "/dev/$n" ] && [ "$({read} "$s" 2> /dev/null | tr -d ' \\0\\n')" = {volume.serial} ]; then
+      hit="$hit /dev/$n"
+    fi
+  done
+done
+echo $hit
+"""
+
+
+def read_back(volume: Volume, link: str) -> Step:
+    """Reads back in the guest what it sees at ``link``: a step that changes nothing."""
+    spec = device(volume)
+    pattern, read = _SERIALS[spec.bus]
+    suffix = pattern.partition("*")[2].partition("/")[2]  # serial, device/vpd_pg80
+    expect = {"device.serial": volume.serial, "device.bus": spec.bus, "device.queues": str(spec.queues)}
+    return Step(
+        name="the guest's device",
+        place="initiator",
+        apply=":",
+        describe=f"""
+d=$(basename "$(readlink -f {link})")
+row device.serial "$({read} /sys/block/$d/{suffix} | tr -d ' \\0\\n')"
+b=$d # with NVMe multipathing the queues are those of the path
+for p in /sys/block/$d/device/nvme*/nvme*c*n*; do [ ! -e "$p/mq" ] || b=${{p##*/}}; done
+p=$(readlink -f /sys/block/$b)
+while [ "$p" != /sys ] && [ -n "$p" ]; do
+  p=${{p%/*}}
+  [ -e "$p/driver" ] || continue
+  case $(basename "$(readlink -f "$p/driver")") in
+    virtio_blk) row device.bus virtio-blk; break ;;
+    virtio_scsi) row device.bus virtio-scsi; break ;;
+    nvme) row device.bus nvme; break ;;
+  esac
+done
+row device.queues "$(ls /sys/block/$b/mq | wc -l)"
+row device.nr_requests "$(cat /sys/block/$b/queue/nr_requests)"
+row device.scheduler "$(cat /sys/block/$d/queue/scheduler)"
+row device.max_sectors_kb "$(cat /sys/block/$d/queue/max_sectors_kb)"
+row device.physical_block_size "$(cat /sys/block/$d/queue/physical_block_size)"
+row device.discard_max_bytes "$(cat /sys/block/$d/queue/discard_max_bytes)"
+""",
+        expect=expect,
     )
+
+
+@dataclass(frozen=True)
+class Told:
+    """What QEMU says of one disk, and where that is not what was asked for."""
+
+    rows: Mapping[str, str]
+    conditions: Mapping[str, str]
+    """Parameters (``study.parameters``) as they really are."""
+    wrong: tuple[str, ...]
+
+
+def told(volume: Volume, nodes: Iterable[Json], threads: Iterable[str], thread: str) -> Told:
+    """Judges QEMU's answers: ``query-named-block-nodes``, ids of ``query-iothreads``, and the path of the IO thread of
+    the device ``qdev`` (empty: none).
+
+    ``aio`` cannot be read back: QEMU does not tell it, but refuses to start with one that it cannot do.
+    """
+    spec = device(volume)
+    known = {one["node-name"]: one for one in nodes}
+    used = known.get(node(volume), {})
+    below = known.get(f"f{volume.site.index}", used)
+    lane = io_threads(volume.lane, spec, 1 + volume.disk)
+    asked = (
+        lane[(volume.disk % spec.controllers if spec.bus == "virtio-scsi" else volume.disk) % len(lane)] if lane else ""
+    )
+    cache = used.get("cache", {})
+    rows = {
+        "qemu.backend": str(below.get("drv", "missing")),
+        "qemu.format": str(used.get("drv")) if below is not used else "raw",
+        "qemu.cache": ", ".join(key for key in ("direct", "no-flush", "writeback") if cache.get(key)) or "through",
+        "qemu.io_thread": thread.rpartition("/")[2] or NONE,
+        "qemu.io_threads": " ".join(t for t in sorted(threads) if t.startswith(f"io-{volume.lane}-")) or NONE,
+    }
+    wrong = []
+    if rows["qemu.format"] != spec.format:
+        wrong.append(f"qemu.format is {rows['qemu.format']}, expected {spec.format}")
+    if cache.get("direct") is not (spec.cache == "none"):
+        wrong.append(f"qemu.cache is {rows['qemu.cache']}, expected cache {spec.cache}")
+    if not spec.vq_mapping and rows["qemu.io_thread"] != (asked or NONE):
+        wrong.append(f"qemu.io_thread is {rows['qemu.io_thread']}, expected {asked or NONE}")
+    if missing := set(lane if spec.io_threads != "per-disk" else (asked,)) - {*rows["qemu.io_threads"].split(), ""}:
+        wrong.append(f"qemu.io_threads lacks {', '.join(sorted(missing))}")
+    conditions = {} if below.get("drv") in _ON_HOST else {"aio": NONE}
+    return Told(rows, conditions, tuple(wrong))

@@ -1,12 +1,17 @@
 """QEMU's command line for a wall-clock machine: pure, from what it is to be."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fairlane.errors import FairlaneError
 from fairlane.platforms.lab.qemu import BINARY
+
+FUNCTIONS = 27 * 8
+"""PCI functions for NICs, disks and controllers: eight in each slot of the root bus from the fourth on. Slot 0 is the
+host bridge, 1 to 3 are what every machine has, 31 is the chipset's."""
 
 _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr net.ifnames=0"
 
@@ -46,12 +51,16 @@ class Machine:
 
 
 def command(machine: Machine, kernel: Path, initrd: Path) -> list[str]:
-    """The command; the caller adds QMP. Management is a NIC behind QEMU's user network, whose port QEMU chooses."""
+    """The command; the caller adds QMP. Management is a NIC behind QEMU's user network, whose port QEMU chooses.
+
+    Raises FairlaneError for more NICs and disks than a machine has room for."""
+    place = _functions(machine.name)
     accelerator = "kvm" if machine.accel == "kvm" else "tcg,thread=multi"
     out = [
         BINARY, "-M", "q35", "-nodefaults", "-no-user-config", "-accel", accelerator,
         "-cpu", "host" if machine.accel == "kvm" else "max", "-smp", str(machine.cpus),
         "-m", f"{machine.memory // 2**20}M", "-display", "none", "-no-reboot", "-rtc", "base=utc,clock=host",
+        "-boot", "strict=on",  # the firmware would look into every disk
         "-kernel", str(kernel), "-initrd", str(initrd), "-append", f"{_KERNEL} preempt={machine.preempt}",
         "-serial", "file:console", "-device", "virtio-rng-pci",
         "-drive", "if=none,id=root,format=qcow2,file=root.qcow2,cache=unsafe",
@@ -63,12 +72,23 @@ def command(machine: Machine, kernel: Path, initrd: Path) -> list[str]:
         ours = "on" if nic.listens else "off"
         out += ["-netdev", f"stream,id={nic.name},server={ours},addr.type=unix,addr.path={nic.socket}"]
         nic_device = {"driver": "virtio-net-pci", "netdev": nic.name, "id": f"nic-{nic.name}", "mac": nic.mac,
-                      "host_mtu": nic.mtu, "romfile": ""}  # fmt: skip
+                      "host_mtu": nic.mtu, "romfile": "", **next(place)}  # fmt: skip
         out += _option("-device", nic_device)
     for option, parts in (("-object", machine.objects), ("-blockdev", machine.blockdevs), ("-device", machine.devices)):
         for part in parts:
-            out += _option(option, part)
+            on_pci = option == "-device" and "bus" not in part
+            out += _option(option, {**part, **next(place)} if on_pci else part)
     return out
+
+
+def _functions(name: str) -> Iterator[Mapping[str, Any]]:
+    """Addresses of PCI devices: several functions to a slot, so that more than a slot each have room."""
+    for number in range(FUNCTIONS):
+        slot, function = 4 + number // 8, number % 8
+        yield {"addr": f"{slot:x}.{function}", "multifunction": function == 0}
+    raise FairlaneError(
+        f"{name} would have more than {FUNCTIONS} NICs, disks and controllers, all that PCI has room for"
+    )
 
 
 MANAGEMENT = "52:54:00:fa:00:01"

@@ -1,0 +1,96 @@
+"""What the hypervisor does for the disks that it gives to guests: images, secrets, the way to the array, and what QEMU
+says of the disks afterwards."""
+
+import asyncio
+import os
+import re
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from fairlane.errors import RunFailed
+from fairlane.platforms import _script as script
+from fairlane.platforms.lab.spec import Link
+from fairlane.platforms.lab.wall import disks
+from fairlane.platforms.lab.wall.layout import ARRAY_MANAGED, Volume
+from fairlane.platforms.lab.wall.vm import Vm
+from fairlane.study.units import format_bitrate, format_duration
+
+_INTERFACE = "mgmt"
+
+
+async def images(volumes: Iterable[Volume]) -> None:
+    """Makes the images of volumes that are no plain files. Raises RunFailed."""
+    for volume in volumes:
+        if (wanted := disks.device(volume).format) == "raw":
+            continue
+        command = ("qemu-img", "create", "-q", "-f", wanted, volume.site.medium, str(volume.site.size))
+        done = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
+        _, said = await done.communicate()
+        if done.returncode:
+            raise RunFailed(
+                f"{volume.name}: qemu-img could not make its image: {said.decode(errors='replace').strip()}"
+            )
+
+
+def write_secrets(found: Mapping[str, str], folder: Path) -> None:
+    """Puts the files of ``Parts.secrets`` into the folder of the run's machines, for their owner alone."""
+    for name, secret in found.items():
+        handle = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secret)
+
+
+async def forward(array: Vm, volumes: Iterable[Volume]) -> dict[str, str]:
+    """Forwards a port of this machine to the array for each volume whose initiator runs in the hypervisor: name of the
+    volume -> ``host:port``. Raises RunFailed."""
+    ports: dict[str, int] = {}
+    for volume in volumes:
+        if volume.emulated and volume.needs_array and (port := volume.transport.port(volume.spec, volume.site)):
+            ports[volume.name] = port
+            rule = f"hostfwd_add {_INTERFACE} tcp:127.0.0.1:0-{ARRAY_MANAGED}:{port}"
+            said = await array.execute("human-monitor-command", **{"command-line": rule})
+            if said.strip():
+                raise RunFailed(f"{volume.name}: no port can be forwarded to the array: {said.strip()}")
+    if not ports:
+        return {}
+    table = await array.execute("human-monitor-command", **{"command-line": "info usernet"})
+    chosen = forwarded(table)
+    if missing := [name for name, port in ports.items() if port not in chosen]:
+        raise RunFailed(f"{missing[0]}: QEMU forwards no port to its target")
+    return {name: f"127.0.0.1:{chosen[port]}" for name, port in ports.items()}
+
+
+def forwarded(table: str) -> dict[int, int]:
+    """Port in the guest -> port of this machine, from QEMU's ``info usernet``."""
+    rows = re.findall(r"TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s+\S+\s+(\d+)", table)
+    return {int(inside): int(outside) for outside, inside in rows}
+
+
+def shape(link: Link) -> str:
+    """Shell for the array that delays and limits what comes and goes through the forwarded ports as every other link,
+    both ways: QEMU's user network has no other end that could be shaped, so an ifb device takes what comes in."""
+    netem = f"netem delay {format_duration(link.delay)} rate {format_bitrate(link.rate)} limit 100000"
+    text = f"""
+modprobe ifb numifbs=0
+ip link add {_INTERFACE}-in type ifb
+ip link set {_INTERFACE}-in up
+tc qdisc add dev {_INTERFACE} root {netem}
+tc qdisc add dev {_INTERFACE} ingress
+tc filter add dev {_INTERFACE} parent ffff: matchall action mirred egress redirect dev {_INTERFACE}-in
+tc qdisc add dev {_INTERFACE}-in root {netem}
+"""
+    return script.run_step("shape the forwarded link", text, "$STEP")
+
+
+async def told(vm: Vm, volume: Volume) -> disks.Told:
+    """What QEMU says of a disk of ``vm``. Raises RunFailed where it is not what was asked for."""
+    nodes = await vm.execute("query-named-block-nodes", flat=True)
+    threads = [one["id"] for one in await vm.execute("query-iothreads")]
+    thread = ""
+    if disks.device(volume).bus != "nvme":
+        thread = await vm.execute("qom-get", path=f"/machine/peripheral/{disks.qdev(volume)}", property="iothread")
+    found = disks.told(volume, nodes, threads, thread)
+    if found.wrong:
+        raise RunFailed(f"{volume.name} is not what the study asks for:\n" + "\n".join(found.wrong))
+    return found
