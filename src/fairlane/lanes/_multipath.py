@@ -100,11 +100,12 @@ def nvme_live(nqn: str) -> str:
     return f'for c in $({nvme_controllers(nqn)}); do if [ "$(cat $c/state)" = live ]; then echo $c; fi; done'
 
 
-def nvme_policy(nqn: str, policy: str) -> str:
-    """Shell that sets the policy of a subsystem."""
-    return f"""for s in /sys/class/nvme-subsystem/nvme-subsys*; do
-  if [ "$(cat $s/subsysnqn)" = {nqn} ]; then echo {policy} > $s/iopolicy; fi
-done"""
+def nvme_policy(nqn: str) -> str:
+    """Shell that prints the file with the policy of a subsystem."""
+    return (
+        "for s in /sys/class/nvme-subsystem/nvme-subsys*; do "
+        f'if [ "$(cat $s/subsysnqn)" = {nqn} ]; then echo $s/iopolicy; fi; done'
+    )
 
 
 def nvme_rows(nqn: str) -> str:
@@ -119,7 +120,7 @@ def nvme_rows(nqn: str) -> str:
     return f"""
 cs=$({nvme_controllers(nqn)})
 row multipath.kind "native NVMe"
-row multipath.policy "$(cat ${{cs%%[[:space:]]*}}/subsystem/iopolicy)"
+row multipath.policy "$(cat $({nvme_policy(nqn)}))"
 row multipath.paths "$(echo $cs | wc -w)"
 row multipath.live "$({{ {nvme_live(nqn)}; }} | wc -l)"
 row multipath.portals "$(echo $(for c in $cs; do tr , '\\n' < $c/address | grep -o '[0-9.]*$' | head -n 1; done))"
