@@ -155,6 +155,11 @@ def array_nics(spec: LabSpec, scratch: Path) -> tuple[Nic, ...]:
     )
 
 
+def on_path(nic: Nic, path: int) -> bool:
+    """Whether a NIC of the array is one of ``path``."""
+    return nic.name.split("g", maxsplit=1)[0] == interface(path)
+
+
 def bridges(spec: LabSpec) -> str:
     """Shell that joins the array's ports into one network per path."""
     if spec.fleet == 1:

@@ -11,6 +11,7 @@ from fairlane.errors import RunFailed
 from fairlane.platforms import _script as script
 from fairlane.platforms._clock_offset import clock_offset
 from fairlane.platforms.base import Guest
+from fairlane.platforms.lab.wall import layout
 from fairlane.records import Block, FaultKind
 from fairlane.workloads.base import Stage
 
@@ -126,8 +127,12 @@ rm -r $d
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:
         lab = self.lab
         if kind == "link":
-            for vm in lab.vms:
-                await vm.link(f"path{path}", up=not on)
+            if path >= self.paths or not lab.array_vm:
+                raise RunFailed(f"lane {self.lane}: the lab has no link of path {path}")
+            # a cable has two ends: guests and array both lose the carrier
+            ends = [(vm, layout.interface(path)) for vm in lab.vms]
+            ends += [(lab.array_vm, nic.name) for nic in lab.array_vm.machine.nics if layout.on_path(nic, path)]
+            await asyncio.gather(*(vm.link(nic, up=not on) for vm, nic in ends))
             return time.time()
         texts = []
         for volume in lab.lanes[self.lane]:
