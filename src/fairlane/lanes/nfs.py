@@ -81,7 +81,7 @@ def _mount(name: str) -> str:
 
 class Nfs(Transport[NfsSpec]):
     Spec = NfsSpec
-    packages = ("nfs-kernel-server", "nfs-common", "rpcbind", "e2fsprogs", "xfsprogs")
+    packages = ("nfs-kernel-server", "nfs-common", "e2fsprogs", "xfsprogs")
     programs = ("rpcbind", "rpc.nfsd", "rpc.mountd", "exportfs", "mount.nfs", "mkfs.ext4", "mkfs.xfs")
     modules = ("nfsd", "nfs", "nfsv4", "nfsv3", "ext4", "xfs")
     stores_files = True
