@@ -92,16 +92,33 @@ _ALL = (
     Metric("nopm", "NOPM", "1/min", +1, 0.05,
            "HammerDB's new orders per minute: the figure that compares between databases", rounded,
            fleet="sum"),
+    Metric("vm_created_mean", "mean time to created", "ns", -1, 0.10,
+           "mean time from a storm's begin until a virtual machine's volume is there", _duration),
+    Metric("vm_booted_mean", "mean time to booted", "ns", -1, 0.10,
+           "mean time from a storm's begin until a virtual machine's own first process runs", _duration),
     Metric("vm_ready_mean", "mean time to ready", "ns", -1, 0.10,
-           "mean time from a virtual machine's creation until it is ready (kube-burner's vmiLatency)", _duration),
+           "mean time from a virtual machine's creation until it is ready (kube-burner's vmiLatency); of clone storms: "
+           "from the storm's begin until a read and a flushed write of its volume were answered", _duration),
     Metric("vm_ready_p50", "p50 time to ready", "ns", -1, 0.10,
            "half of the virtual machines were ready after this time", _duration),
     Metric("vm_ready_p95", "p95 time to ready", "ns", -1, 0.10,
            "95 % of the virtual machines were ready after this time", _duration),
     Metric("vm_ready_p99", "p99 time to ready", "ns", -1, 0.10,
            "99 % of the virtual machines were ready after this time", _duration),
+    Metric("stall", "longest I/O in the fault", "ns", -1, 0.10,
+           "longest time from submission to completion of an I/O that completed after a path failed: writes, reads, "
+           "and the reads that verify", _duration, fleet="most"),
+    Metric("recover_time", "time to recover", "ns", -1, 0.10,
+           "time from the failure of a path until IOPS, over half a second, are back to the share of those before it "
+           "that the workload sets; one interval of the series (100 ms) at least", _duration, fleet="most"),
+    Metric("iops_before", "IOPS before the fault", "1/s", +1, 0.05,
+           "I/Os of the application, without the reads that verify, from a quarter of the time before the fault on",
+           rounded, fleet="sum"),
+    Metric("iops_after", "IOPS after the fault", "1/s", +1, 0.05,
+           "the same I/Os, from the path's return to the end of the load", rounded, fleet="sum"),
     Metric("job_time", "time of the job", "ns", -1, 0.05,
-           "time from the job's start until all it made was there, as the tool tells it", _duration, fleet="most"),
+           "time from the job's start until all it made was there, as the tool tells it; of clone storms: until the "
+           "last virtual machine was ready", _duration, fleet="most"),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {m.name: m for m in _ALL}

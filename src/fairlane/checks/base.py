@@ -30,7 +30,8 @@ class Check(ABC):
     * ``machine``: shares of the machine's CPU time meanwhile: ``busy``, ``steal``, ``iowait``; ``cpus``;
       ``window_ms``: how long the counters ran, where that is longer than the load.
     * ``cpu``: ``by_place``, ``by_mode``: ns per I/O. ``net``: ``retransmits``, ``drops``, ``tx_bytes``, ``rx_bytes``.
-    * ``vms``: per machine ``{"name", "iops", "lat_p99", "start_ms"}``.
+    * ``vms``: per machine ``{"name", "iops", "lat_p99", "start_ms"}``; of clone storms ``{"name", "created_ms",
+      "booted_ms", "answered_ms"}`` since the storm's begin.
     * ``medium``: ``allocated_bytes`` of the volume before the load, ``unwritten_reads``: what reading unwritten space
       does (``zeros``: served without the medium; ``same``: as any other).
     * ``conditions``: parameters (``study.parameters``) as the trial itself tells them.

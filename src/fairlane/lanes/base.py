@@ -80,16 +80,6 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Clone:
-    """One clone of a lane's golden image: ``step`` makes it (``apply``) and deletes it (``remove``, which must succeed
-    where it was made in part or not at all), ``backend`` is QEMU's block node for it, without ``node-name``, ``cache``
-    and ``aio``."""
-
-    step: Step
-    backend: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Ground:
     """What a platform tells a transport before anything is built: the argument of ``Transport.problems``."""
 
@@ -125,9 +115,7 @@ class Transport(ABC, Generic[SpecT]):
     cluster: ClassVar[str] = ""
     """Needs a cluster of this kind: ``ceph``."""
     clones: ClassVar[bool] = False
-    """Makes machines' disks of a golden image while it is measured (workload ``clone``); has no volume that stands."""
-    reflinks: ClassVar[bool] = False
-    """Needs files of the hypervisor that can share blocks (XFS, btrfs)."""
+    """Makes machines' disks of a golden image while it is measured (workload ``clone``, see ``_clones``)."""
     stores_files: ClassVar[bool] = False
     """``find`` gives a file in a mounted share, not a block device."""
 
@@ -159,12 +147,6 @@ class Transport(ABC, Generic[SpecT]):
     def port(self, spec: SpecT, site: Site) -> int:  # noqa: ARG002
         """TCP port on which the target listens, for forwarding; 0: none."""
         return 0
-
-    def clone(self, name: str, spec: SpecT, site: Site, number: int) -> Clone:  # noqa: ARG002
-        """Clone ``number`` (from 0) of the lane's golden image. Raises FairlaneError where the lane makes none."""
-        raise FairlaneError(
-            f"lane {name}: {spec.transport} makes no clones", hint="transport: clone_copy, clone_overlay, ..."
-        )
 
     def fault(self, kind: FaultKind, path: int, name: str, spec: SpecT, site: Site) -> Step | None:  # noqa: ARG002
         """A step on the target whose ``apply`` takes ``path`` (from 0) away and whose ``remove`` brings it back; None:

@@ -88,21 +88,34 @@ fi
 """
 
 
-async def describe(volume: Volume, where: Where) -> dict[str, str]:
-    """What the machines say of a built volume: key -> value. Raises RunFailed where it is not what was asked for."""
-    steps = volume.steps()
-    if volume.emulated:
-        steps = (*steps, disks.read_back(volume, script.device(volume.name)))
-    texts: dict[Guest, str] = {where("initiator", volume): _IDENTITY.format(device=script.device(volume.name))}
-    for step in steps:
-        if step.describe:
-            guest = where(step.place, volume)
-            texts[guest] = texts.get(guest, "") + f"( {step.describe.strip()}\n)\n"
-    found: dict[str, str] = {}
+async def describe(volumes: Sequence[Volume], where: Where) -> list[dict[str, str]]:
+    """What the machines say of built volumes: key -> value of each. Raises RunFailed where one is not what was asked
+    for."""
+    found: list[dict[str, str]] = [{} for _ in volumes]
+    steps = [_described(volume) for volume in volumes]
+    texts: dict[Guest, str] = {}
+    for number, volume in enumerate(volumes):
+        own: dict[Guest, str] = {}
+        if not volume.transport.clones:  # nothing of them is in a guest yet
+            own[where("initiator", volume)] = _IDENTITY.format(device=script.device(volume.name))
+        for step in steps[number]:
+            if step.describe:
+                guest = where(step.place, volume)
+                own[guest] = own.get(guest, "") + f"( {step.describe.strip()}\n)\n"
+        for guest, text in own.items():
+            texts[guest] = texts.get(guest, "") + f"{{\n{text}}} > rows.{number}\n"
     for guest, text in texts.items():
-        out = await guest.ask(f"{{\n{text}}} > rows", TIMEOUT)
-        found = {**script.rows(out["rows"].decode(errors="replace")), **found}
-    if wrong := script.differences(steps, found):
-        told = "\n".join(wrong)
-        raise RunFailed(f"{quote(volume.name)} is not what the study asks for:\n{told}")
+        for name, rows in (await guest.ask(text, TIMEOUT)).items():
+            number = int(name.removeprefix("rows."))
+            found[number] = {**script.rows(rows.decode(errors="replace")), **found[number]}
+    for volume, expected, told in zip(volumes, steps, found, strict=True):
+        if wrong := script.differences(expected, told):
+            raise RunFailed(f"{quote(volume.name)} is not what the study asks for:\n" + "\n".join(wrong))
     return found
+
+
+def _described(volume: Volume) -> tuple[Step, ...]:
+    steps = volume.steps()
+    if volume.transport.clones or not volume.emulated:
+        return steps
+    return (*steps, disks.read_back(volume, script.device(volume.name)))

@@ -51,7 +51,7 @@ def io_threads(lane: str, spec: GuestDevice, disks: int) -> tuple[str, ...]:
     """QEMU's ids of the IO threads of ``lane`` with ``disks`` disks in a guest."""
     dealt = spec.controllers if spec.bus == "virtio-scsi" else disks
     count = dealt if spec.io_threads == "per-disk" else spec.io_threads
-    return tuple(f"io-{lane}-{n}" for n in range(count))
+    return tuple(f"io.{lane}.{n}" for n in range(count))
 
 
 def parts(volumes: Iterable[Volume]) -> Parts:
@@ -151,28 +151,30 @@ def files(volumes: Iterable[Volume]) -> Parts:
 
 
 _SERIALS: Mapping[Bus, tuple[str, str]] = {
-    "virtio-blk": ("/sys/block/vd*/serial", "cat"),
-    # VPD page 0x80: four bytes, then the unit serial number (SPC-4, 7.7.18)
-    "virtio-scsi": ("/sys/block/sd*/device/vpd_pg80", "tail -c +5"),
+    "virtio-blk": ("/sys/block/vd*/serial", "$x"),
+    # VPD page 0x80: four bytes, of which the shell drops the two that are 0, then the serial (SPC-4, 7.7.18)
+    "virtio-scsi": ("/sys/block/sd*/device/vpd_pg80", "${x#??}"),
     # of the controller, or of its subsystem where the kernel's multipathing is on; paths of that have no device node
-    "nvme": ("/sys/block/nvme*n*/device/serial", "cat"),
+    "nvme": ("/sys/block/nvme*n*/device/serial", "$x"),
 }
+"""Files with the serials of a bus's disks, and the serial in their first line ``$x``."""
 
 
 def find(volume: Volume) -> str:
     """Shell that prints the guest's block device of ``volume``, found by its serial; waits for it up to 30 s, because
-    SCSI and NVMe drivers look for their disks in the background."""
-    pattern, read = _SERIALS[device(volume).bus]
+    SCSI and NVMe drivers look for their disks in the background.
+
+    It starts no program for a disk: with fifty disks an emulated guest would take minutes."""
+    pattern, serial = _SERIALS[device(volume).bus]
     return f"""
 i=0; hit=
 while [ -z "$hit" ] && [ $i -lt 300 ]; do
   [ $i -eq 0 ] || sleep 0.1
   i=$((i + 1))
   for s in {pattern}; do
-    n=${{s#/sys/block/}}; n=${{n%%/*}}
-    if [ -b "/dev/$n" ] && [ "$({read} "$s" 2> /dev/null | tr -d ' \\0\\n')" = {volume.serial} ]; then
-      hit="$hit /dev/$n"
-    fi
+    n=${{s#/sys/block/}}; n=${{n%%/*}}; x=
+    LC_ALL=C read -r x 2> /dev/null < "$s" || :
+    if [ "{serial}" = {volume.serial} ] && [ -b "/dev/$n" ]; then hit="$hit /dev/$n"; fi
   done
 done
 echo $hit
@@ -182,34 +184,33 @@ echo $hit
 def read_back(volume: Volume, link: str) -> Step:
     """Reads back in the guest what it sees at ``link``: a step that changes nothing."""
     spec = device(volume)
-    pattern, read = _SERIALS[spec.bus]
-    suffix = pattern.partition("*")[2].partition("/")[2]  # serial, device/vpd_pg80
+    pattern, serial = _SERIALS[spec.bus]
+    file = pattern.partition("*")[2].partition("/")[2]  # serial, device/vpd_pg80
     expect = {"device.serial": volume.serial, "device.bus": spec.bus, "device.queues": str(spec.queues)}
     return Step(
         name="the guest's device",
         place="initiator",
         apply=":",
         describe=f"""
-d=$(basename "$(readlink -f {link})")
-row device.serial "$({read} /sys/block/$d/{suffix} | tr -d ' \\0\\n')"
+tell() {{ x=unknown; read -r x 2> /dev/null < "$2" || :; row "$1" "$x"; }}
+d=$(readlink -f {link}); d=${{d##*/}}
+x=; read -r x < /sys/block/$d/{file} || :
+row device.serial "{serial}"
 b=$d # with NVMe multipathing the queues are those of the path
 for p in /sys/block/$d/device/nvme*/nvme*c*n*; do [ ! -e "$p/mq" ] || b=${{p##*/}}; done
 p=$(readlink -f /sys/block/$b)
-while [ "$p" != /sys ] && [ -n "$p" ]; do
-  p=${{p%/*}}
+while p=${{p%/*}}; [ -n "$p" ]; do
   [ -e "$p/driver" ] || continue
-  case $(basename "$(readlink -f "$p/driver")") in
-    virtio_blk) row device.bus virtio-blk; break ;;
-    virtio_scsi) row device.bus virtio-scsi; break ;;
-    nvme) row device.bus nvme; break ;;
+  case $(readlink "$p/driver") in
+    */virtio_blk) row device.bus virtio-blk; break ;;
+    */virtio_scsi) row device.bus virtio-scsi; break ;;
+    */nvme) row device.bus nvme; break ;;
   esac
 done
-row device.queues "$(ls /sys/block/$b/mq | wc -l)"
-row device.nr_requests "$(cat /sys/block/$b/queue/nr_requests)"
-row device.scheduler "$(cat /sys/block/$d/queue/scheduler)"
-row device.max_sectors_kb "$(cat /sys/block/$d/queue/max_sectors_kb)"
-row device.physical_block_size "$(cat /sys/block/$d/queue/physical_block_size)"
-row device.discard_max_bytes "$(cat /sys/block/$d/queue/discard_max_bytes)"
+set -- /sys/block/$b/mq/*
+row device.queues $#
+tell device.nr_requests /sys/block/$b/queue/nr_requests
+for k in scheduler max_sectors_kb physical_block_size discard_max_bytes; do tell device.$k /sys/block/$d/queue/$k; done
 """,
         expect=expect,
     )
@@ -245,7 +246,7 @@ def told(volume: Volume, nodes: Iterable[Json], threads: Iterable[str], thread: 
         "qemu.format": str(used.get("drv")) if below is not used else "raw",
         "qemu.cache": ", ".join(key for key in ("direct", "no-flush", "writeback") if cache.get(key)) or "through",
         "qemu.io_thread": thread.rpartition("/")[2] or NONE,
-        "qemu.io_threads": " ".join(t for t in sorted(threads) if t.startswith(f"io-{volume.lane}-")) or NONE,
+        "qemu.io_threads": " ".join(t for t in sorted(threads) if t.startswith(f"io.{volume.lane}.")) or NONE,
     }
     wrong = []
     if rows["qemu.format"] != spec.format:

@@ -5,6 +5,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import ExitStack, suppress
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from fairlane import __version__, registry
@@ -15,7 +16,9 @@ from fairlane.platforms.base import Guest, Notify, Opened, Platform, RawTrial
 from fairlane.platforms.lab import kvm, model, qemu
 from fairlane.platforms.lab.scratch import scratch
 from fairlane.platforms.lab.spec import LabSpec
-from fairlane.platforms.lab.wall import able, build, disks, hypervisor, layout, room, rootfs
+from fairlane.platforms.lab.wall import able, build, cloning, disks, hypervisor, layout, room, rootfs
+from fairlane.platforms.lab.wall.clones import Kind, Storm
+from fairlane.platforms.lab.wall.golden import Golden
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.machine import Machine
 from fairlane.platforms.lab.wall.stage import LabStage
@@ -49,6 +52,7 @@ class WallLab(Platform):
         self.array: Guest | None = None
         self.here: LocalGuest | None = None
         self._undo: list[Step] = []
+        self.golden: Golden | None = None
         self._broken = False
         self._held = ExitStack()
         self._built = ExitStack()
@@ -68,7 +72,9 @@ class WallLab(Platform):
             found.append(
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
-        fits = room.problems(self.spec, self._volumes, room.here())
+        here = room.here()
+        fits = room.problems(self.spec, self._volumes, here)
+        fits += cloning.problems(self.study, self.spec, self._volumes, here)
         return found + fits + self._unbuildable() + able.problems(self.lanes, self.spec)
 
     def _unbuildable(self) -> list[FairlaneError]:
@@ -127,13 +133,20 @@ class WallLab(Platform):
         self.here = LocalGuest(self._scratch / "here")
         spec = self.spec
         self.lanes = dict(layout.by_lane(layout.placed(self._volumes, spec, self._scratch)))
+        made = disks.Parts()
+        if storms := cloning.asked(self.study):
+            self._notify("making the golden image")
+            self.golden, found = await cloning.prepare(
+                storms, self.volumes, self._root, spec.medium.size, self._scratch, self._built
+            )
+            self.lanes, made = dict(layout.by_lane(tuple(found))), cloning.disk(self.golden)
         if any(v.needs_array for v in self.volumes):
             self._notify("booting the array")
             nics = layout.array_nics(spec, self._scratch)
             files = disks.files(v for v in self.volumes if v.needs_array and spec.medium.file)
             machine = Machine(
                 layout.ARRAY, spec.array.cpus, spec.array.memory, self._accel, nics,
-                blockdevs=files.blockdevs, devices=files.devices,
+                blockdevs=files.blockdevs + made.blockdevs, devices=files.devices + made.devices,
             )  # fmt: skip
             self.array_vm = self._vm(machine, keys)
             await self.array_vm.start()
@@ -144,6 +157,8 @@ class WallLab(Platform):
         # hypervisor lanes need their target before the guest starts, guests must run before theirs are connected
         emulated, inside = [v for v in self.volumes if v.emulated], [v for v in self.volumes if not v.emulated]
         await build.apply(emulated, self._where)
+        if storms:
+            return await self._described()  # machines are made while it is measured, and none stands
         self._notify(f"booting {len(range(spec.fleet))} guest{'s' * (spec.fleet > 1)}")
         await hypervisor.images(emulated)
         for guest in range(spec.fleet):
@@ -164,11 +179,15 @@ class WallLab(Platform):
         await build.apply(inside, self._where)
         await build.everywhere({g: build.link(self._of(i)) for i, g in enumerate(self.guests)})
         await self._prepare()
+        return await self._described()
+
+    async def _described(self) -> dict[str, dict[str, object]]:
+        """The lanes as the machines tell of them."""
         described: dict[str, dict[str, object]] = {}
         for name, found in self.lanes.items():
-            told = [await build.describe(volume, self._where) for volume in found]
+            told = await build.describe(found, self._where)
             described[name] = {"path": list(self._path(found[0])), **told[0]}
-            if found[0].emulated:
+            if found[0].emulated and self.vms:
                 seen = [await hypervisor.told(self.vms[volume.guest], volume) for volume in found]
                 described[name] |= {**seen[0].rows, "conditions": seen[0].conditions}
         return described
@@ -258,6 +277,14 @@ class WallLab(Platform):
                 self._broken = True
                 raise self._explained(error) from error
             yield RawTrial(lane, stage.outputs, stage.load_seconds)
+
+    def storm(self, lane: str) -> Storm:
+        """A storm of clones of ``lane``. Raises RunFailed where the study has none."""
+        if not self.golden:
+            raise RunFailed(f"lane {lane}: the lab has no golden image")
+        init = resources.files(__package__).joinpath("guest/clone-init").read_text("utf-8")
+        kind = Kind(self._root, init, self.spec.cpus, self.spec.memory, self._accel)
+        return Storm(self.lanes[lane][0], self.golden, kind, self._where, self._scratch)
 
     def broken(self, reason: str) -> None:
         """Machines in which something hangs are built anew before the next trial."""

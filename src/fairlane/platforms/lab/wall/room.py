@@ -13,10 +13,13 @@ from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.study.units import format_size
 
-_OVERHEAD = 120 * 2**20
+OVERHEAD = 120 * 2**20
 """Bytes that QEMU itself takes for a machine, its disks' caches left out."""
 _SYSTEM = 256 * 2**20
 """Bytes that a guest's kernel and programs take."""
+
+_LONGEST = 60
+"""A socket's name has 107 bytes (unix(7)); OpenSSH's own names in our folder, which has 18 more, take up to 29."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,12 @@ def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[Fa
     array = any(v.needs_array for v in volumes)
     guests = f"{spec.fleet} guest{'s' * (spec.fleet > 1)}"
     found = []
-    needed = spec.fleet * (spec.memory + _OVERHEAD) + array * (spec.array.memory + _OVERHEAD)
+    needed = spec.fleet * (spec.memory + OVERHEAD) + array * (spec.array.memory + OVERHEAD)
     if needed > machine.memory:
         with_array = f" + an array of {format_size(spec.array.memory)}" if array else ""
         found.append(
             FairlaneError(
-                f"{guests} of {format_size(spec.memory)}{with_array} + {format_size(_OVERHEAD)} for each QEMU = "
+                f"{guests} of {format_size(spec.memory)}{with_array} + {format_size(OVERHEAD)} for each QEMU = "
                 f"{_size(needed)}, and {_size(machine.memory)} of memory are available",
                 where="platform",
                 hint="lower platform.fleet, platform.memory or platform.array.memory",
@@ -69,8 +72,15 @@ def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[Fa
                 hint="lower platform.fleet or cpus; with more overcommit the guests wait for each other, not for I/O",
             )
         )
-    found += _media(spec, volumes, machine)
-    return found
+    if len(tempfile.gettempdir()) > _LONGEST:
+        found.append(
+            FairlaneError(
+                f"the name of the folder for temporary files has more than {_LONGEST} characters, too long for sockets",
+                where=tempfile.gettempdir(),
+                hint="set TMPDIR to a folder with a shorter name, such as /tmp",
+            )
+        )
+    return found + _media(spec, volumes, machine)
 
 
 def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[FairlaneError]:

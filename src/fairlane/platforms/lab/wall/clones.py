@@ -1,0 +1,242 @@
+"""Clone storms: machines made at once of a golden image, timed up to their first I/O, and removed.
+
+A clone has no network: it tells what it did over a serial port, and the host takes the times. Beside the times every
+storm shows that the clones are what they should be: each held the golden image's data, and none saw what another wrote.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlane.errors import FairlaneError, RunFailed
+from fairlane.lanes._clones import Clone, Cloning
+from fairlane.platforms._child import WITH_US
+from fairlane.platforms.base import Guest
+from fairlane.platforms.lab import image
+from fairlane.platforms.lab.qemu import BINARY
+from fairlane.platforms.lab.wall import build, golden
+from fairlane.platforms.lab.wall.golden import Golden
+from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.platforms.lab.wall.rootfs import Root
+from fairlane.study.device import GuestDevice
+
+_KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr preempt=none cryptomgr.notests"
+_SERIAL = "fairlane-root"
+"""By which the initrd finds the disk to boot from."""
+_ON_HOST = ("file", "host_device")
+_PATIENCE = 300.0
+"""Seconds that a storm of one machine may take; each further one adds ``_EACH``."""
+_EACH = 30.0
+
+Times = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all clones of a storm are made of."""
+
+    root: Root
+    init: str
+    """Text of their first process."""
+    cpus: int
+    memory: int
+    """Bytes."""
+    accel: str
+
+
+def command(kind: Kind, initrd: Path, clone: Clone, device: GuestDevice, told: int) -> list[str]:
+    """QEMU's command line. ``told``: file descriptor of the serial port that the clone talks over."""
+    node = {**_with_aio(clone.backend, device.aio), "node-name": "root", "cache": {"direct": device.cache == "none"}}
+    disk = {"driver": "virtio-blk-pci", "drive": "root", "serial": _SERIAL}
+    return [
+        BINARY, "-M", "q35", "-nodefaults", "-no-user-config",
+        "-accel", "kvm" if kind.accel == "kvm" else "tcg,thread=multi,tb-size=128",
+        "-cpu", "host" if kind.accel == "kvm" else "max", "-smp", str(kind.cpus), "-m", f"{kind.memory // 2**20}M",
+        "-display", "none", "-no-reboot", "-kernel", str(kind.root.kernel), "-initrd", str(initrd),
+        "-append", _KERNEL, "-serial", f"file:{initrd.parent}/console",
+        "-chardev", f"socket,id=told,fd={told}", "-serial", "chardev:told", "-device", "virtio-rng-pci",
+        "-blockdev", json.dumps(node), "-device", json.dumps(disk),
+    ]  # fmt: skip
+
+
+def _with_aio(node: Mapping[str, Any], aio: str) -> dict[str, Any]:
+    """The block node with ``aio`` wherever a driver does I/O on this machine's files."""
+    found = {key: _with_aio(value, aio) if isinstance(value, Mapping) else value for key, value in node.items()}
+    return {**found, "aio": aio} if found.get("driver") in _ON_HOST else found
+
+
+class CloneVm:
+    """One clone while it runs."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        """``folder``: its own, made here."""
+        self.name = name
+        self.folder = folder
+        self.folder.mkdir()
+        self.initrd = folder / "initrd"
+
+    def prepare(self, kind: Kind) -> None:
+        """Its part of the initrd: the init, and the block that it writes."""
+        own = {"fairlane/init": kind.init, "fairlane/own": golden.block(self.name).decode()}
+        self.initrd.write_bytes(kind.root.initrd.read_bytes() + image.as_initrd(own))
+
+    async def start(self, kind: Kind, clone: Clone, device: GuestDevice) -> None:
+        ours, theirs = socket.socketpair()
+        argv = [*WITH_US, str(os.getpid()), *command(kind, self.initrd, clone, device, theirs.fileno())]
+        with theirs, (self.folder / "errors").open("wb") as errors:
+            self.process = await asyncio.create_subprocess_exec(
+                *argv, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, start_new_session=True,
+                cwd=self.folder, pass_fds=[theirs.fileno()],
+            )  # fmt: skip
+        self.reader, self.writer = await asyncio.open_connection(sock=ours)
+
+    async def hear(self, event: str) -> list[str]:
+        """Waits for ``event``; the words after it. Raises RunFailed if the machine ends, or says that it failed."""
+        with suppress(ConnectionError):
+            while line := await self.reader.readline():
+                words = line.decode(errors="replace").split()
+                if words[:1] != ["@@CLONE"]:
+                    continue
+                if words[1:2] == [event]:
+                    return words[2:]
+                raise RunFailed(f"{self.name} was to tell {event}, and said: {' '.join(words[1:])[:300]}")
+        raise RunFailed(f"{self.name} ended before it told {event}: {self._last_words()}")
+
+    async def say(self, word: str) -> None:
+        with suppress(ConnectionError):  # it is gone: ``hear`` tells
+            self.writer.write(f"{word}\n".encode())
+            await self.writer.drain()
+
+    def _last_words(self) -> str:
+        for name in ("errors", "console"):
+            with suppress(OSError):
+                text = (self.folder / name).read_text(errors="replace").replace("\r", "").strip()
+                if text:
+                    return " / ".join(text.splitlines()[-4:])[-600:]
+        return "it said nothing"
+
+    async def stop(self) -> None:
+        """Ends it; never raises."""
+        if hasattr(self, "writer"):
+            self.writer.close()
+        if hasattr(self, "process") and self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            await self.process.wait()
+
+
+class Storm:
+    """One storm of ``count`` clones of a lane; used once."""
+
+    def __init__(self, volume: Volume, image: Golden, kind: Kind, where: build.Where, scratch: Path) -> None:
+        if not isinstance(volume.transport, Cloning):
+            raise RunFailed(
+                f"lane {volume.lane}: {volume.spec.transport} makes no clones",
+                hint="workload clone needs lanes with transport clone_copy, clone_overlay, ...",
+            )
+        self.volume, self.golden, self.kind, self.scratch = volume, image, kind, scratch
+        self.transport: Cloning[Any] = volume.transport
+        self.device = volume.spec.device or GuestDevice()
+        self._where = where
+
+    async def run(self, count: int) -> list[Times]:
+        """Times of every machine. Raises RunFailed; whatever happens, machines and volumes are gone afterwards."""
+        own = (self.volume.name, self.volume.spec, self.volume.site)
+        reading = self.transport.read_golden(*own)
+        await self._at(reading.place).ask(build.shell([reading]), build.TIMEOUT)
+        clones = [self.transport.clone(*own, number) for number in range(count)]
+        async with self._machines(clones) as vms:
+            began = time.monotonic()
+            async with _patiently(_PATIENCE + _EACH * count, f"a storm of {count} clones of {self.volume.lane}"):
+                times = await _all(self._one(vm, clone, began) for vm, clone in zip(vms, clones, strict=True))
+                await _all(self._check(vm) for vm in vms)
+        return times
+
+    def _at(self, place: Any) -> Guest:
+        return self._where(place, self.volume)
+
+    @asynccontextmanager
+    async def _machines(self, clones: Sequence[Clone]) -> AsyncIterator[list[CloneVm]]:
+        """The machines, not started; at the end they are stopped, and their volumes deleted."""
+        folder = self.scratch / "clones"
+        folder.mkdir()
+        try:
+            vms = [CloneVm(f"clone{number}", folder / str(number)) for number in range(len(clones))]
+            for vm in vms:
+                vm.prepare(self.kind)
+            try:
+                yield vms
+            finally:
+                await asyncio.gather(*(vm.stop() for vm in vms))
+                # in turn: what the volumes share (a volume group, a pool) is locked meanwhile
+                for place in dict.fromkeys(clone.step.place for clone in clones):
+                    steps = [clone.step for clone in clones if clone.step.place == place]
+                    await self._at(place).ask(build.shell(steps, undo=True), build.TIMEOUT)
+        finally:
+            await asyncio.to_thread(_remove, folder)
+
+    async def _one(self, vm: CloneVm, clone: Clone, began: float) -> Times:
+        times: Times = {}
+        await self._at(clone.step.place).ask(build.shell([clone.step]), build.TIMEOUT)
+        times["created"] = time.monotonic() - began
+        await vm.start(self.kind, clone, self.device)
+        await vm.hear("booted")
+        times["booted"] = time.monotonic() - began
+        found = await vm.hear("answered")
+        times["answered"] = time.monotonic() - began
+        if found != [golden.OWN]:
+            raise RunFailed(
+                f"lane {self.volume.lane}: {vm.name} found {' '.join(found)[:40]!r} where the golden image has "
+                f"{golden.OWN!r}: it is no clone of it, or a clone before wrote into it"
+            )
+        return times
+
+    async def _check(self, vm: CloneVm) -> None:
+        """Once every clone has written: its own data are there, and the golden image's."""
+        await vm.say("check")
+        found = await vm.hear("checked")
+        for what, is_there, expected in zip(("block", "data"), [*found, "", ""], (vm.name, self.golden.stamp)):
+            if is_there != expected:
+                raise RunFailed(
+                    f"lane {self.volume.lane}: the {what} of {vm.name} is not its own: {is_there[:64] or 'nothing'}, "
+                    f"expected {expected}; the clones are not private"
+                )
+
+
+def _remove(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    folder.rmdir()
+
+
+async def _all(work: Any) -> list[Any]:
+    """Results in order. The first failure cancels the rest and is raised when all have ended."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in work]
+    except* FairlaneError as failed:
+        raise _first(failed) from None
+    return [task.result() for task in tasks]
+
+
+def _first(group: BaseExceptionGroup[FairlaneError]) -> FairlaneError:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+@asynccontextmanager
+async def _patiently(seconds: float, what: str) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise RunFailed(f"{what} did not end within {seconds:.0f} s") from None

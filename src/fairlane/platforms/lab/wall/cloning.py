@@ -1,0 +1,142 @@
+"""What a study of clone storms needs before the first one: whether it fits, the golden image, a place for files."""
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlane.errors import FairlaneError
+from fairlane.lanes._clones import Cloning
+from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.wall import golden, store
+from fairlane.platforms.lab.wall.disks import Parts
+from fairlane.platforms.lab.wall.golden import Golden
+from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.platforms.lab.wall.room import OVERHEAD, Here
+from fairlane.platforms.lab.wall.rootfs import Root
+from fairlane.study.spec import Study
+from fairlane.study.units import format_size
+
+_KIND = "clone"
+_WRITES = 48 * 2**20
+"""Bytes that a clone writes at most while it boots."""
+_GOLDEN_SERIAL = "golden"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the storms of a study need at most."""
+
+    machines: int
+    data: int
+    """Bytes of data in the golden image."""
+
+
+def asked(study: Study) -> Asked | None:
+    """None: the study has no storms."""
+    cells = [cell.params for cell in study.cells() if cell.kind == _KIND]
+    return Asked(max(c["count"] for c in cells), max(c["data"] for c in cells)) if cells else None
+
+
+def problems(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[FairlaneError]:
+    """Why the study's storms, or its lanes that clone, cannot be carried out; each with a way out."""
+    return [*_mixed(study, spec, volumes), *_too_much(study, spec, volumes, machine)]
+
+
+def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[FairlaneError]:
+    storms = asked(study)
+    for volume in volumes:
+        if volume.transport.clones and any(cell.kind != _KIND for cell in study.cells()):
+            yield FairlaneError(
+                f"{volume.spec.transport} makes clones while it is measured: no volume stands that other workloads "
+                "could load",
+                where=f"lanes.{volume.lane}.transport",
+                hint="workload kind: clone, or another transport",
+            )
+        if storms and not volume.transport.clones:
+            yield FairlaneError(
+                f"{volume.spec.transport} makes no clones, and a workload is a clone storm",
+                where=f"lanes.{volume.lane}.transport",
+                hint="transport: clone_copy, clone_overlay, clone_reflink, clone_lvm_thin, ...",
+            )
+    if storms and (spec.fleet > 1 or spec.disks > 1):
+        yield FairlaneError(
+            "storms make their own machines, with one disk each",
+            where="platform.fleet" if spec.fleet > 1 else "platform.disks",
+            hint="leave fleet and disks away; counts of the workload say how many machines",
+        )
+    if len({cell.params["data"] for cell in study.cells() if cell.kind == _KIND}) > 1:
+        yield FairlaneError(
+            "all clone storms of a study have one golden image", where="workloads", hint="give them the same data"
+        )
+
+
+def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> Iterable[FairlaneError]:
+    storms = asked(study)
+    if not storms:
+        return
+    array = any(v.needs_array for v in volumes)
+    count, each = storms.machines, spec.memory + OVERHEAD
+    told = f" + an array of {format_size(spec.array.memory + OVERHEAD)}" if array else ""
+    if (needed := count * each + array * (spec.array.memory + OVERHEAD)) > machine.memory:
+        yield FairlaneError(
+            f"a storm of {count} machines of {format_size(spec.memory)} + {format_size(OVERHEAD)} for each QEMU{told} "
+            f"= {_size(needed)}, and {_size(machine.memory)} of memory are available",
+            where="workloads",
+            hint="lower the workload's counts, or platform.memory (192m boots)",
+        )
+    told = f" + an array of {spec.array.cpus}" if array else ""
+    if (cpus := count * spec.cpus + array * spec.array.cpus) > machine.cores * spec.overcommit:
+        yield FairlaneError(
+            f"a storm of {count} machines of {spec.cpus} CPU{'s' * (spec.cpus > 1)}{told} = {cpus} virtual CPUs on "
+            f"{machine.cores} cores, and platform.overcommit is {spec.overcommit:g}",
+            where="workloads",
+            hint="lower the workload's counts, or raise platform.overcommit: then machines wait for each other",
+        )
+    if (least := golden.least(storms.data)) > spec.medium.size:
+        yield FairlaneError(
+            f"the golden image with {format_size(storms.data)} of data takes {_size(least)}, and a volume has "
+            f"{format_size(spec.medium.size)}",
+            where="platform.medium.size",
+            hint="raise it, or lower the workload's data",
+        )
+    if (files := _files(storms)) > machine.disk:
+        yield FairlaneError(
+            f"golden image and {count} copies of it take {_size(files)}, and {_size(machine.disk)} are free in "
+            f"{tempfile.gettempdir()}",
+            where="workloads",
+            hint="lower the workload's counts or data, or set TMPDIR to a folder on another disk",
+        )
+
+
+def _files(storms: Asked) -> int:
+    """Bytes of the golden image, of the folder it is made from, and of whole copies."""
+    return (storms.machines + 2) * (golden.least(storms.data) + _WRITES)
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"
+
+
+async def prepare(
+    storms: Asked, volumes: Sequence[Volume], root: Root, size: int, scratch: Path, held: ExitStack
+) -> tuple[Golden, list[Volume]]:
+    """The golden image of ``size`` bytes, and the lanes' volumes with their places for it. Raises RunFailed.
+
+    Files of all lanes lie on one file system, so that methods differ and not what they lie on."""
+    place = scratch / "store"
+    if any(isinstance(v.transport, Cloning) and v.transport.reflinks for v in volumes) and not store.shares(scratch):
+        place = await store.sharing(scratch, _files(storms) + _files(storms) // 8, held)
+    else:
+        place.mkdir()
+    made = await golden.make(root, place, size, storms.data)
+    device = f"/dev/disk/by-id/virtio-{_GOLDEN_SERIAL}"
+    own = {"golden": str(made.file), "medium": str(place)}
+    return made, [v.at(golden=device) if v.needs_array else v.at(**own) for v in volumes]
+
+
+def disk(made: Golden) -> Parts:
+    """The golden image as a disk of the array, from which its steps take it."""
+    node = {"driver": "file", "filename": str(made.file), "node-name": "golden", "read-only": True}
+    return Parts((), (node,), ({"driver": "virtio-blk-pci", "drive": "golden", "serial": _GOLDEN_SERIAL},))

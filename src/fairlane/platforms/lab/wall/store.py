@@ -1,0 +1,73 @@
+"""Where the files of clones lie: on a file system that can share blocks, if any lane needs that."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from asyncio.subprocess import DEVNULL, PIPE
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from fairlane.errors import RunFailed
+from fairlane.platforms._child import WITH_US
+
+_XFS_LEAST = 512 * 2**20
+_TIMEOUT = 120.0
+
+
+def shares(folder: Path) -> bool:
+    """Whether files in ``folder`` can share blocks: tried, because no file system's name promises it."""
+    one, other = folder / "shares.one", folder / "shares.other"
+    one.write_bytes(b"x" * 65536)
+    done = subprocess.run(["cp", "--reflink=always", str(one), str(other)], capture_output=True, check=False)
+    one.unlink()
+    other.unlink(missing_ok=True)
+    return done.returncode == 0
+
+
+async def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
+    """A folder on an XFS of ``size`` bytes, made in ``scratch`` and mounted through a loop device until ``held`` is
+    closed. Raises RunFailed.
+
+    The mount is in a namespace of its own, kept by a process that ends with us and reached through its ``/proc``
+    folder: however we end, the kernel takes mount and loop device away with it.
+    """
+    if os.geteuid() or not shutil.which("mkfs.xfs"):
+        raise RunFailed(
+            "files here cannot share blocks, so that clone_reflink needs an XFS of its own",
+            where=str(scratch),
+            hint="run as root with xfsprogs installed, set TMPDIR to a folder on XFS or btrfs, or leave the lane away",
+        )
+    image, place = scratch / "xfs", scratch / "store"
+    place.mkdir()
+    with image.open("wb") as file:
+        file.truncate(max(size, _XFS_LEAST))
+    made = await asyncio.create_subprocess_exec(
+        "mkfs.xfs", "-q", "-m", "reflink=1", str(image), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+    )
+    _, said = await made.communicate()
+    if made.returncode:
+        raise RunFailed(f"mkfs.xfs failed: {said.decode(errors='replace').strip()[-300:]}", where=str(image))
+    # the loop device does not keep a second copy of everything in the page cache; it goes with its last user
+    text = (
+        'd=$(losetup --find --show --direct-io=on "$1") && mount -o noatime "$d" "$2" && losetup -d "$d" '
+        "&& echo mounted && exec sleep infinity"
+    )
+    keeper = await asyncio.create_subprocess_exec(
+        *WITH_US, str(os.getpid()), "unshare", "--mount", "sh", "-c", text, "sh", str(image), str(place),
+        stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True,
+    )  # fmt: skip
+    held.callback(_end, keeper)
+    assert keeper.stdout and keeper.stderr  # noqa: S101, PT018 - opened as pipes
+    with suppress(TimeoutError):
+        if await asyncio.wait_for(keeper.stdout.readline(), _TIMEOUT) == b"mounted\n":
+            return Path(f"/proc/{keeper.pid}/root{place}")
+    if keeper.returncode is None:
+        _end(keeper)
+    told = (await keeper.stderr.read()).decode(errors="replace").strip()[-300:]
+    raise RunFailed(f"the XFS for clone_reflink could not be mounted: {told or 'no answer'}", where=str(image))
+
+
+def _end(keeper: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        keeper.kill()
