@@ -1,19 +1,50 @@
 """iSCSI: LIO on the target (through configfs), open-iscsi on the initiator.
 
 LIO: Documentation/target of the kernel; open-iscsi: its README. The kernel's initiator works in the initial network
-namespace only. Several sessions are joined by device-mapper multipath, round robin, one I/O per path in turn.
+namespace only. Several sessions to one portal are joined by a device-mapper table that never changes, round robin, one
+I/O per path in turn; several portals by multipathd, which watches them (``multipath``).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fairlane.errors import FairlaneError
+from fairlane.lanes import _multipath as paths
+from fairlane.lanes._external import External, Name, one_address
 from fairlane.lanes.base import Site, Step, Transport, digests
+from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
 from fairlane.study.values import NONE
 
 _PORT = 3260
+_ALUA_TYPE = 3
+"""Implicit and explicit: states change by the target's own will, or when the initiator asks."""
+_OPTIMIZED, _UNAVAILABLE = 0, 3
+"""ALUA states (SPC-4, REPORT TARGET PORT GROUPS)."""
+
+
+class IscsiExternal(External):
+    """A LUN of an iSCSI array that is not the lab's: only connected, described, disconnected."""
+
+    port: int = Field(default=_PORT, ge=1, le=65535)
+    """TCP port of its portals."""
+    iqn: Name
+    """IQN of the target."""
+    lun: int | None = Field(default=None, ge=0, le=16383)
+    """Number of the LUN; not given: the target must show one LUN only."""
+    serial: str = ""
+    """Unit serial number (VPD page 0x80) that the volume must have; not given: any."""
+    user: Name | None = None
+    """CHAP name; ``secret`` says where the secret is."""
+
+    @model_validator(mode="after")
+    def _pair(self) -> Self:
+        if bool(self.user) != bool(self.secret):
+            raise ValueError("user: CHAP needs user and secret")
+        return self
 
 
 class IscsiSpec(LaneSpec):
@@ -22,13 +53,18 @@ class IscsiSpec(LaneSpec):
     transport: Literal["iscsi"]
     """iSCSI over TCP."""
     sessions: int = Field(default=1, ge=1, le=16)
-    """Sessions to the portal (study 001's tuning); more than one are joined by dm-multipath, round robin."""
+    """Sessions to each portal (study 001's tuning); more than one are joined by dm-multipath, round robin unless
+    ``multipath`` says otherwise."""
     chap: bool = False
     """One-way CHAP with a secret made per run; it never enters the run directory."""
     header_digest: bool = False
     """CRC32C over headers."""
     data_digest: bool = False
     """CRC32C over data."""
+    multipath: paths.IscsiMultipath | None = None
+    """Sessions over every path of the platform (``platform.paths``), joined by dm-multipath with ALUA."""
+    external: IscsiExternal | None = None
+    """An array that is not the lab's. Its secret is that of one-way CHAP."""
     initiators = ("guest", "hypervisor")
 
     @model_validator(mode="after")
@@ -36,16 +72,24 @@ class IscsiSpec(LaneSpec):
         if self.initiator == "hypervisor" and (self.sessions > 1 or self.data_digest):
             key = "sessions" if self.sessions > 1 else "data_digest"
             raise ValueError(f"{key}: QEMU's initiator has one session and no data digest; leave {key} away")
+        if self.initiator == "hypervisor" and (self.multipath or self.external):
+            key = "multipath" if self.multipath else "external"
+            raise ValueError(f"{key}: is for the initiator in the guest; leave {key} away")
+        if self.external and self.chap:
+            raise ValueError("chap: of an external array external.user and external.secret say it; leave chap away")
+        one_address(self.external, self.multipath)
         return self
 
     def known(self) -> Mapping[str, Any]:
         several = self.sessions > 1
-        settings = [f"{self.sessions} session{'s' * several}", *(["CHAP"] * self.chap), *digests(self)]
-        return {
-            **super().known(),
-            "multipath": f"dm-multipath, round robin over {self.sessions} sessions" if several else NONE,
-            "path_settings": ", ".join(settings),
-        }
+        chap = self.chap or bool(self.external and self.external.secret)
+        settings = [f"{self.sessions} session{'s' * several}", *(["CHAP"] * chap), *digests(self)]
+        joined = f"dm-multipath, round robin over {self.sessions} sessions" if several else NONE
+        if self.multipath:
+            joined = f"dm-multipath with ALUA, {self.multipath.policy}"
+            settings.append(self.multipath.told)
+        outside = self.external.known() if self.external else {}
+        return {**super().known(), **outside, "multipath": joined, "path_settings": ", ".join(settings)}
 
 
 def _iqn(name: str) -> str:
@@ -54,6 +98,28 @@ def _iqn(name: str) -> str:
 
 def _serial(name: str, site: Site) -> str:
     return f"fairlane-{site.index:02d}-{name}"
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What the initiator logs in to, as whom."""
+
+    iqn: str
+    portals: tuple[str, ...]
+    user: str = ""
+    secret: str = ""
+    initiator: str = ""
+    """Name for this target alone; empty: the machine's."""
+
+
+def _target(name: str, spec: IscsiSpec, site: Site) -> _Target:
+    outside = spec.external
+    if not outside:
+        chap = ("fairlane", site.secret) if spec.chap else ("", "")
+        return _Target(_iqn(name), tuple(f"{address}:{_PORT + site.index}" for address in site.portals), *chap)
+    secret = outside.secret.read(name) if outside.secret else ""
+    portals = tuple(f"{address}:{outside.port}" for address in outside.addresses)
+    return _Target(outside.iqn, portals, outside.user or "", secret, outside.host or "")
 
 
 class Iscsi(Transport[IscsiSpec]):
@@ -67,11 +133,20 @@ class Iscsi(Transport[IscsiSpec]):
     )  # fmt: skip
 
     def steps(self, name: str, spec: IscsiSpec, site: Site) -> tuple[Step, ...]:
-        return (self._export(name, spec, site), _daemon(), self._connect(name, spec, site))
+        daemons = (_daemon(site), *([paths.multipathd()] if spec.multipath else []))
+        connect = (*daemons, self._connect(name, spec, site))
+        return connect if spec.external else (self._export(name, spec, site), *connect)
 
     def _export(self, name: str, spec: IscsiSpec, site: Site) -> Step:
-        iqn, port = _iqn(name), _PORT + site.index
-        auth = f"printf %s fairlane > auth/userid; printf %s {site.secret} > auth/password" if spec.chap else ":"
+        """One target portal group per path, each with an ALUA group of its own where there is multipath."""
+        iqn = _iqn(name)
+        groups = range(1, len(site.portals) + 1)
+        alua = [group for group in groups if spec.multipath]
+        made = "".join(_portal_group(group, name, spec, site) for group in groups)
+        off = "".join(f"cd $T/iscsi/{iqn}/tpgt_{g}\necho 0 > enable\nrm lun/lun_0/medium\ncd /\n" for g in groups)
+        tpgs = [f"$T/iscsi/{iqn}/tpgt_{g}" for g in groups]
+        gone = " ".join(f"{tpg}/np/* {tpg}/lun/lun_0 {tpg}" for tpg in tpgs)
+        ungrouped = "".join(f"rmdir $T/core/iblock_{site.index}/{name}/alua/path{g}\n" for g in alua)
         return Step(
             name=f"export {name} through LIO",
             place="target",
@@ -82,14 +157,7 @@ mkdir -p $T/core/iblock_{site.index}/{name} && cd $T/core/iblock_{site.index}/{n
 echo udev_path={site.medium} > control
 echo {_serial(name, site)} > wwn/vpd_unit_serial
 echo 1 > enable
-mkdir -p $T/iscsi/{iqn}/tpgt_1/lun/lun_0 $T/iscsi/{iqn}/tpgt_1/np/{site.address}:{port} && cd $T/iscsi/{iqn}/tpgt_1
-ln -s $T/core/iblock_{site.index}/{name} lun/lun_0/medium
-echo 1 > attrib/generate_node_acls
-echo 0 > attrib/demo_mode_write_protect
-echo {int(spec.chap)} > attrib/authentication
-{auth}
-echo 1 > enable
-""",
+{made}""",
             describe=f"""
 cd /sys/kernel/config/target/iscsi/{iqn}/tpgt_1
 row target.kind "LIO $(cat /sys/kernel/config/target/version)"
@@ -102,50 +170,85 @@ row target.queue_depth "$(cat lun/lun_0/medium/attrib/queue_depth)"
 """,
             remove=f"""
 T=/sys/kernel/config/target
-cd $T/iscsi/{iqn}/tpgt_1
-echo 0 > enable
-rm lun/lun_0/medium
-cd /
-rmdir $T/iscsi/{iqn}/tpgt_1/np/* $T/iscsi/{iqn}/tpgt_1/lun/lun_0 $T/iscsi/{iqn}/tpgt_1 $T/iscsi/{iqn}
-rmdir $T/core/iblock_{site.index}/{name} $T/core/iblock_{site.index}
+{off}rmdir {gone} $T/iscsi/{iqn}
+{ungrouped}rmdir $T/core/iblock_{site.index}/{name} $T/core/iblock_{site.index}
 """,
             expect={"target.authentication": str(int(spec.chap))},
         )
 
+    def fault(self, kind: FaultKind, path: int, name: str, spec: IscsiSpec, site: Site) -> Step | None:
+        if spec.external or (kind == "state" and not spec.multipath):
+            return None
+        if path >= len(site.portals):
+            raise FairlaneError(f"lane {name} has {len(site.portals)} path(s), so that none is number {path}")
+        group = f"/sys/kernel/config/target/iscsi/{_iqn(name)}/tpgt_{path + 1}"
+        if kind == "port":
+            portal = f"np/{site.portals[path]}:{_PORT + site.index}"
+            return Step(
+                f"take away portal {path} of {name}",
+                "target",
+                apply=f"cd {group}\nrmdir {portal}\necho 0 > enable",
+                remove=f"cd {group}\nmkdir {portal}\necho 1 > enable",
+            )
+        if kind == "state":
+            state = f"/sys/kernel/config/target/core/iblock_{site.index}/{name}/alua/path{path + 1}/alua_access_state"
+            return Step(
+                f"ALUA of path {path} of {name}",
+                "target",
+                apply=f"echo {_UNAVAILABLE} > {state}",
+                remove=f"echo {_OPTIMIZED} > {state}",
+            )
+        return None
+
     def _connect(self, name: str, spec: IscsiSpec, site: Site) -> Step:
-        node = f"iscsiadm -m node -T {_iqn(name)} -p {site.address}:{_PORT + site.index}"
+        to, multipath = _target(name, spec, site), spec.multipath
         digest = {False: "None", True: "CRC32C"}
         settings = {
-            "node.session.nr_sessions": spec.sessions,
+            "node.session.nr_sessions": str(spec.sessions),
             "node.conn[0].iscsi.HeaderDigest": digest[spec.header_digest],
             "node.conn[0].iscsi.DataDigest": digest[spec.data_digest],
         }
-        if spec.chap:
+        if to.user:
             settings |= {
                 "node.session.auth.authmethod": "CHAP",
-                "node.session.auth.username": "fairlane",
-                "node.session.auth.password": site.secret,
+                "node.session.auth.username": to.user,
+                "node.session.auth.password": to.secret,
             }
-        update = "\n".join(f"{node} -o update -n '{key}' -v '{value}' > /dev/null" for key, value in settings.items())
+        settings |= multipath.settings if multipath else {}
+        settings |= {"iface.initiatorname": to.initiator} if to.initiator else {}
+        nodes = [f"iscsiadm -m node -T {to.iqn} -p {portal}" for portal in to.portals]
+        updates = {
+            node: "\n".join(f"{node} -o update -n '{k}' -v {_quoted(v)} > /dev/null" for k, v in settings.items())
+            for node in nodes
+        }
+        logins = "".join(f"{node} -o new > /dev/null\n{updates[node]}\n{node} --login > /dev/null\n" for node in nodes)
+        logouts = "".join(f"{node} --logout > /dev/null\n{node} -o delete > /dev/null\n" for node in nodes)
+        sessions = spec.sessions * len(nodes)
+        scan = _scan(name, spec, site)
         join = _join(name, spec, site) if spec.sessions > 1 else ""
+        part = f"[ -e /dev/mapper/fairlane-{name} ] && dmsetup remove --noudevsync fairlane-{name}"
+        if multipath:
+            join, part = paths.dm_join(name, multipath, scan, sessions), paths.dm_part(name).strip()
+        # Of several lanes the last session need not be this one's. Under the virtual clock the text stays as it is: any
+        # word of it moves figures.
+        again = "s=${c%:0} s=/sys/class/iscsi_session/session${s##*connection}\n" if site.addresses else ""
+        rows = _external_rows(to) if spec.external else ""
+        rows += paths.dm_rows(name, to.iqn) if multipath else ""
         return Step(
             name=f"connect {name} with open-iscsi",
             place="initiator",
             apply=f"""
-{node} -o new > /dev/null
-{update}
-{node} --login > /dev/null
-await {spec.sessions} '{{ {_scan(name, site)}; }} | wc -l'
+{logins}await {sessions} '{{ {scan}; }} | wc -l'
 {join}
 """,
             describe=f"""
 sessions=0
 for s in /sys/class/iscsi_session/session*; do
-  [ "$(cat $s/targetname)" = {_iqn(name)} ] || continue
+  [ "$(cat $s/targetname)" = {to.iqn} ] || continue
   sessions=$((sessions + 1))
   c=/sys/class/iscsi_connection/connection${{s##*session}}:0
 done
-row initiator.kind "open-iscsi $(iscsiadm --version | cut -d' ' -f3)"
+{again}row initiator.kind "open-iscsi $(iscsiadm --version | cut -d' ' -f3)"
 row sessions $sessions
 row chap "$([ -n "$(cat $s/username 2>/dev/null | grep -v null)" ] && echo 1 || echo 0)"
 row header_digest "$(cat $c/header_digest)"
@@ -154,33 +257,33 @@ for k in max_recv_dlength max_xmit_dlength tcp_window_size; do
   [ -e $c/$k ] && row $k "$(cat $c/$k 2>/dev/null || echo unknown)"
 done
 for k in first_burst_len max_burst_len immediate_data initial_r2t max_outstanding_r2t; do row $k "$(cat $s/$k)"; done
-d=$({{ {_scan(name, site)}; }} | head -n 1)
+d=$({{ {scan}; }} | head -n 1)
 row scsi.queue_depth "$(cat /sys/block/${{d#/dev/}}/device/queue_depth)"
 row block.nr_hw_queues "$(ls /sys/block/${{d#/dev/}}/mq | wc -l)"
 row block.nr_requests "$(cat /sys/block/${{d#/dev/}}/queue/nr_requests)"
 row block.scheduler "$(cat /sys/block/${{d#/dev/}}/queue/scheduler)"
 row block.max_sectors_kb "$(cat /sys/block/${{d#/dev/}}/queue/max_sectors_kb)"
-""",
+{rows}""",
             remove=f"""
-[ -e /dev/mapper/fairlane-{name} ] && dmsetup remove --noudevsync fairlane-{name}
-{node} --logout > /dev/null
-{node} -o delete > /dev/null
-""",
+{part}
+{logouts}""",
             expect={
-                "sessions": str(spec.sessions),
-                "chap": str(int(spec.chap)),
+                "sessions": str(sessions),
+                "chap": str(int(bool(to.user))),
                 "header_digest": str(int(spec.header_digest)),
                 "data_digest": str(int(spec.data_digest)),
+                **(multipath.expect(sessions) if multipath else {}),
+                **({"volume.serial": spec.external.serial} if spec.external and spec.external.serial else {}),
             },
         )
 
     def find(self, name: str, spec: IscsiSpec, site: Site) -> str:
-        if spec.sessions > 1:
+        if spec.sessions > 1 or spec.multipath:
             return (
                 "for d in /sys/block/dm-*; do "
                 f'[ "$(cat $d/dm/name)" = fairlane-{name} ] && echo /dev/${{d##*/}}; done; true'
             )
-        return _scan(name, site)
+        return _scan(name, spec, site)
 
     def port(self, spec: IscsiSpec, site: Site) -> int:  # noqa: ARG002
         return _PORT + site.index
@@ -203,35 +306,87 @@ row block.max_sectors_kb "$(cat /sys/block/${{d#/dev/}}/queue/max_sectors_kb)"
         if spec.initiator == "hypervisor":
             return ("fio", "QEMU's iscsi", f"TCP {site.reach} (forwarded)", "LIO", "iblock", site.medium)
         joined = ("dm-multipath",) if spec.sessions > 1 else ()
-        return ("fio", *joined, "sd", "open-iscsi", f"TCP {site.interface}", "LIO", "iblock", site.medium)
+        joined = (f"dm-multipath, {spec.multipath.policy}",) if spec.multipath else joined
+        if spec.external:
+            where = " + ".join(spec.external.addresses)
+            return ("fio", *joined, "sd", "open-iscsi", f"TCP {where}", f"external {spec.external.iqn}")
+        link = " + ".join(site.interfaces or (site.interface,))
+        return ("fio", *joined, "sd", "open-iscsi", f"TCP {link}", "LIO", "iblock", site.medium)
 
 
-def _daemon() -> Step:
+def _portal_group(group: int, name: str, spec: IscsiSpec, site: Site) -> str:
+    """Shell that makes the target portal group of one path; they count from 1."""
+    tpg, portal = f"$T/iscsi/{_iqn(name)}/tpgt_{group}", f"{site.portals[group - 1]}:{_PORT + site.index}"
+    auth = f"printf %s fairlane > auth/userid; printf %s {site.secret} > auth/password" if spec.chap else ":"
+    alua = f"""\
+A=$T/core/iblock_{site.index}/{name}/alua/path{group}
+mkdir $A
+echo {group} > $A/tg_pt_gp_id
+echo {_ALUA_TYPE} > $A/alua_access_type
+echo path{group} > lun/lun_0/alua_tg_pt_gp
+""" if spec.multipath else ""  # fmt: skip
+    return f"""\
+mkdir -p {tpg}/lun/lun_0 {tpg}/np/{portal} && cd {tpg}
+ln -s $T/core/iblock_{site.index}/{name} lun/lun_0/medium
+{alua}echo 1 > attrib/generate_node_acls
+echo 0 > attrib/demo_mode_write_protect
+echo {int(spec.chap)} > attrib/authentication
+{auth}
+echo 1 > enable
+"""
+
+
+def _quoted(value: str) -> str:
+    """``value`` in the shell's single quotes, needed or not."""
+    return "'" + value.replace("'", "'\\''") + "'"
+
+
+def _daemon(site: Site) -> Step:
     """iscsid once per machine; later lanes find it running."""
     return Step(
         name="start iscsid",
         place="initiator",
-        apply="""
+        apply=f"""
 mkdir -p /etc/iscsi /run/lock/iscsi
-echo InitiatorName=iqn.2026-01.dev.fairlane:host > /etc/iscsi/initiatorname.iscsi
+echo InitiatorName=iqn.2026-01.dev.fairlane:host{site.host or ""} > /etc/iscsi/initiatorname.iscsi
 [ -s /etc/iscsi/iscsid.conf ] || echo 'node.startup = manual' > /etc/iscsi/iscsid.conf
 [ -e /run/iscsid.pid ] || iscsid
 """,
     )
 
 
-def _scan(name: str, site: Site) -> str:
-    """Shell that prints every path's device, found by the LUN's unit serial (VPD page 0x80)."""
+def _scan(name: str, spec: IscsiSpec, site: Site) -> str:
+    """Shell that prints every path's device: found by the LUN's unit serial (VPD page 0x80), of an external array by
+    the session and the LUN's number."""
+    if spec.external:
+        lun = "*" if spec.external.lun is None else spec.external.lun
+        return (
+            "for s in /sys/class/iscsi_session/session*; do [ -e $s/targetname ] || continue; "
+            f'[ "$(cat $s/targetname)" = {spec.external.iqn} ] || continue; '
+            f"for b in $s/device/target*/*:{lun}/block/sd*; do [ -e $b ] && echo /dev/${{b##*/}}; done; done; true"
+        )
     return (
         "for v in /sys/block/sd*/device/vpd_pg80; do [ -e $v ] || continue; "
         f'tr -d "\\0" < $v | grep -q {_serial(name, site)} && v=${{v#/sys/block/}} && echo /dev/${{v%%/*}}; done; true'
     )
 
 
+def _external_rows(to: _Target) -> str:
+    """Shell that tells which volume was found: the identity for ``destroy`` and for the reader."""
+    return f"""\
+v=/sys/block/${{d#/dev/}}/device
+row volume.iqn {to.iqn}
+row volume.lun "$(readlink -f $v | grep -o '[0-9]*$')"
+row volume.serial "$(tail -c +5 $v/vpd_pg80 | tr -d '\\0 ')"
+row volume.wwid "$(cat $v/wwid)"
+row volume.model "$(echo $(cat $v/vendor $v/model))"
+"""
+
+
 def _join(name: str, spec: IscsiSpec, site: Site) -> str:
     """dm-multipath over all sessions: one priority group, round robin, one I/O per path (kernel: dm-mpath)."""
     return f"""
-paths=$({_scan(name, site)})
+paths=$({_scan(name, spec, site)})
 size=$(cat /sys/block/$(basename $(echo "$paths" | head -n 1))/size)
 table="0 $size multipath 0 0 1 1 round-robin 0 {spec.sessions} 1"
 for p in $paths; do table="$table $p 1"; done
