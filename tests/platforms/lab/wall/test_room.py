@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import layout, room
 from fairlane.platforms.lab.wall.room import Here
@@ -63,6 +65,12 @@ def test_memory_backed_media_must_fit_in_the_array() -> None:
 def test_files_must_fit_on_the_disk() -> None:
     [problem] = told("medium: {file: true, size: 100g}, disks: 4", Here(64 * GIB, 16, 700 * GIB))
     assert problem.message.startswith("8 volumes of 100g take 800.0 GiB, and 700.0 GiB are free in ")
+
+
+def test_a_folder_whose_name_is_too_long_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/" + "x" * 60)
+    [problem] = told("fleet: 1")
+    assert "too long for sockets" in problem.message
 
 
 def test_this_machine_has_something() -> None:
