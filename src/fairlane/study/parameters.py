@@ -137,6 +137,7 @@ _ALL = (
     Parameter("ramp", "load", "ramp", "controlled", "time under load before the measurement", values.duration,
               units.format_duration),
     Parameter("runtime", "load", "runtime", "controlled", "time measured", values.duration, units.format_duration),
+    Parameter("fault", "load", "fault", "controlled", "what fails under the load, which path, and for how long"),
     Parameter("scale", "load", "scale", "controlled", "warehouses, scale factor, table size of a database load",
               values.count_or_text),
     Parameter("metric_definition", "load", "definition of the metric", "controlled", "how the figure was made, where "

@@ -45,7 +45,7 @@ class Stage(ABC):
     @abstractmethod
     def lost(self, reason: str) -> None:
         """The machines are not to be used any more (a load that hangs): they are built anew before the next trial. This
-        trial keeps what it has; without exit code it is a failed one."""
+        trial is a failed one, with this reason."""
 
     @abstractmethod
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:

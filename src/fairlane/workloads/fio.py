@@ -147,7 +147,7 @@ def _filename(device: str) -> str:
     return device.replace(":", "\\:")
 
 
-def _run(devices: Sequence[str], options: Mapping[str, Any], job: str, out: str) -> str:
+def fio_shell(devices: Sequence[str], options: Mapping[str, Any], job: str, out: str) -> str:
     """Shell that writes ``JOB.fio`` and runs it, every device under the same load at once; the shell expands nothing in
     the quoted heredoc."""
     lines = "\n".join(f"{key}={value}" for key, value in options.items())
@@ -204,7 +204,7 @@ class Fio(Workload):
             reads = round(rate * (50 if mix is None else mix) / 100)
             # one number would cap each direction by itself: 70/30 would become 50/50 (STATISTICS.md)
             options["rate_iops"] = f"{rate},{rate}" if mix is None else f"{reads},{rate - reads}"
-        return _run(devices, options, "job", "fio")
+        return fio_shell(devices, options, "job", "fio")
 
     def prepare(self, cell: Cell, device: str) -> str:
         params = cell.params
@@ -219,7 +219,7 @@ class Fio(Workload):
             "size": "100%" if params["size"] is None else params["size"],
             "refill_buffers": 1,
         }
-        return _run((device,), options, "prefill", "prefill")
+        return fio_shell((device,), options, "prefill", "prefill")
 
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:  # noqa: ARG002
         return figures(outputs.get("fio.json"))

@@ -123,6 +123,9 @@ rm -r $d
 
     def lost(self, reason: str) -> None:
         self.lab.broken(f"{self.block.trial_id(self.lane)}: {reason}")
+        prefixes = [f"vm{guest}/" for guest in range(self.fleet)] if self.fleet > 1 else [""]
+        for prefix in prefixes:
+            self.outputs |= {f"{prefix}status": b"124\n", f"{prefix}{self.block.cell.kind}.err": reason.encode()}
 
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:
         lab = self.lab

@@ -1,0 +1,273 @@
+"""Reading what a failover trial left behind: when I/O stood still, when it was back, and what of the data is wrong.
+Pure. Times of the series are ms since the load's start, on the guest's clock."""
+
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairlane.errors import Garbage
+from fairlane.formats.fio_json import Report, reports, summary
+from fairlane.formats.fio_log import Log, read_log
+from fairlane.records import Figures
+
+INTERVAL_MS = 100
+_SMOOTH = 5
+"""Intervals over which IOPS are averaged before they count as fallen or recovered: half a second."""
+_LONGEST_INTERVAL_MS = 400
+"""fio's sampling thread may be late; a longer time between two samples is one in which nothing completed."""
+_MOST_INTERVALS = 10**6
+
+# Of a header: "verify: bad magic header 0, wanted acca at file /dev/x offset 4096, length 4096 (requested block: ...".
+# Of the data: "crc32c: verify failed at file /dev/x offset 4096, length 4096 (requested ..." (fio's verify.c).
+_WRONG = re.compile(r"^(?:verify: bad|verify: unsupported|[\w-]+: verify failed).* at file (\S+) offset (\d+), length")
+# "fio: io_u error on file /dev/x: Input/output error: write offset=4096, buflen=4096" (fio's io_u.c)
+_ERROR = re.compile(r"^fio: io_u error on file (\S+): (.+?): (read|write) offset=(\d+), buflen=(\d+)")
+_VERIFY_ERROR = 84
+"""EILSEQ: what fio calls a block that is wrong."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What was done to the path: ``fault.json``. Times in s of the host's clock, Unix time."""
+
+    kind: str
+    path: int
+    begins: float
+    """When it was done; the path is dead from here at the latest."""
+    ends: float
+    """When the path was back, as far as what cut it goes; the initiator may take longer to use it again."""
+    offsets: Sequence[float]
+    """Per machine: its clock minus the host's."""
+    uncertainty: Sequence[float]
+    """By how much these may be off."""
+
+    @classmethod
+    def of(cls, data: bytes | None) -> "Fault":
+        """Raises Garbage."""
+        try:
+            return cls(**json.loads(data or b""))
+        except (ValueError, TypeError) as error:
+            raise Garbage(f"fault.json cannot be read: {error}") from error
+
+
+@dataclass(frozen=True)
+class Series:
+    """Completions per interval."""
+
+    starts_ms: int
+    """Unix time of the guest."""
+    counts: tuple[float, ...]
+    """I/Os of the application in each interval."""
+
+    @property
+    def iops(self) -> list[float]:
+        return [round(count * 1000 / INTERVAL_MS, 1) for count in self.counts]
+
+    def mean(self, first_ms: float, last_ms: float) -> float:
+        """IOPS over whole intervals within [first, last)."""
+        first, last = -(-int(first_ms) // INTERVAL_MS), int(last_ms) // INTERVAL_MS
+        chosen = self.counts[first:last]
+        return sum(chosen) / len(chosen) * 1000 / INTERVAL_MS if chosen else 0.0
+
+
+@dataclass(frozen=True)
+class Stall:
+    """The longest I/O from a time on."""
+
+    ns: int
+    ended_ms: float
+    """End of the interval in which it completed."""
+
+
+def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes], machine: int = 0) -> Figures:
+    """The figures of one machine's trial. Raises Garbage: what is needed is missing or cannot be."""
+    fault = Fault.of(outputs.get("fault.json"))
+    found = reports(_needed(outputs, "failover.json"), "failover.json")
+    load = summary(found[0], found[0].jobs, disk=True)
+    final = reports(_needed(outputs, "final.json"), "final.json")[0]
+    series = _series(list(_logs(outputs, "iops")))
+    begins = (fault.begins + _at(fault.offsets, machine)) * 1000 - series.starts_ms
+    ends = (fault.ends + _at(fault.offsets, machine)) * 1000 - series.starts_ms
+    length = len(series.counts) * INTERVAL_MS
+    if not 0 < begins < ends <= length:
+        raise Garbage(
+            f"the fault, {begins / 1000:.1f} to {ends / 1000:.1f} s, is not within the load of {length / 1000:.1f} s"
+        )
+    stall = _stall(_logs(outputs, "lat"), series.starts_ms, begins)
+    before = series.mean(begins / 4, begins)
+    if not before:
+        raise Garbage("no I/O of the application completed before the fault")
+    back = recovery(series, begins, before * params["recovered"])
+    data = _data(params, outputs, found[0], final)
+    metrics = {"stall": float(stall.ns), "iops_before": before}
+    if back is not None:
+        metrics["recover_time"] = back * 1e6
+    if after := series.mean(ends, length):
+        metrics["iops_after"] = after
+    context = {
+        **load.context,
+        "load": {**load.context["load"], "series": {"interval_ms": INTERVAL_MS, "iops": series.iops}},
+        "fault": {
+            "kind": fault.kind,
+            "path": fault.path,
+            "begins_ms": round(begins, 1),
+            "ends_ms": round(ends, 1),
+            "clock_ms": round(_at(fault.uncertainty, machine) * 1000, 1),
+            "stall_ends_ms": round(stall.ended_ms, 1),
+            "silence_ms": _silence(series, begins),
+            "recovered": back is not None,
+            "iops_during": round(series.mean(begins, ends), 1),
+            "carried": _carried(outputs.get("paths.tsv", b""), series.starts_ms, begins, ends),
+        },
+        "data": data,
+    }
+    return Figures(metrics, {}, context, {"recover_time": INTERVAL_MS / back} if back else {})
+
+
+def _at(values: Sequence[float], machine: int) -> float:
+    return float(values[machine]) if machine < len(values) else 0.0
+
+
+def _needed(outputs: Mapping[str, bytes], name: str) -> bytes:
+    if not (data := outputs.get(name)):
+        raise Garbage(f"fio left no {name}")
+    return data
+
+
+def _logs(outputs: Mapping[str, bytes], kind: str) -> Iterable[Log]:
+    """fio's interval logs of a kind, one per job."""
+    names = sorted(name for name in outputs if re.fullmatch(rf"job_{kind}\.\d+\.log", name))
+    if not names or not any(outputs[name] for name in names):
+        raise Garbage(f"fio left no log of {kind}")
+    for name in names:
+        if not outputs[name]:
+            continue
+        log = read_log(io.BytesIO(outputs[name]), latencies=False)
+        if not log.averaged or not log.unix:
+            raise Garbage(f"{name} is no log of intervals in Unix time")
+        yield log
+
+
+def _series(logs: Sequence[Log]) -> Series:
+    """IOPS of all jobs and directions on one grid. fio tells of the rate since its sample before, which its thread
+    takes about every 100 ms, and leaves out intervals without I/O: each rate is spread over the time it is of."""
+    start = min(log.first_ms for log in logs) - INTERVAL_MS
+    length = max(log.last_ms for log in logs) - start
+    if length > _MOST_INTERVALS * INTERVAL_MS:
+        raise Garbage("fio's logs span more time than a trial can last")
+    counts = [0.0] * (length // INTERVAL_MS + 1)
+    for log in logs:
+        for rows in log.averages.values():
+            last = start
+            for time, rate in sorted(rows.items()):
+                since = time - last if time - last <= _LONGEST_INTERVAL_MS else INTERVAL_MS
+                _spread(counts, time - since - start, time - start, rate / 1000)
+                last = time
+    return Series(start, tuple(counts[:-1]))
+
+
+def _spread(counts: list[float], first: float, last: float, per_ms: float) -> None:
+    slot = int(first) // INTERVAL_MS
+    while slot * INTERVAL_MS < last and slot < len(counts):
+        inside = min(last, (slot + 1) * INTERVAL_MS) - max(first, slot * INTERVAL_MS)
+        counts[slot] += per_ms * inside
+        slot += 1
+
+
+def _stall(logs: Iterable[Log], start: int, begins: float) -> Stall:
+    """Logs with the largest latency of each interval, named by its end."""
+    worst = Stall(0, begins)
+    for log in logs:
+        for rows in log.averages.values():
+            for time, value in rows.items():
+                if time - start > begins and value > worst.ns:
+                    worst = Stall(int(value), time - start)
+    if not worst.ns:
+        raise Garbage("no I/O completed after the fault began")
+    return worst
+
+
+def recovery(series: Series, begins: float, enough: float) -> float | None:
+    """ms from ``begins`` until IOPS, averaged over half a second, have fallen below ``enough`` and come back to it; one
+    interval if they never fell; None if they never came back. IOPS just after ``begins`` may still be good."""
+    first = int(begins) // INTERVAL_MS
+    fallen = False
+    for slot in range(first, len(series.counts) - _SMOOTH + 1):
+        good = sum(series.counts[slot : slot + _SMOOTH]) / _SMOOTH * 1000 / INTERVAL_MS >= enough
+        if fallen and good:
+            return max(float(INTERVAL_MS), slot * INTERVAL_MS - begins)
+        fallen = fallen or not good
+    return None if fallen else float(INTERVAL_MS)
+
+
+def _silence(series: Series, begins: float) -> int:
+    """Longest run of intervals without any completion, from the fault on, ms."""
+    longest = run = 0
+    for count in series.counts[int(begins) // INTERVAL_MS :]:
+        run = 0 if count else run + 1
+        longest = max(longest, run)
+    return longest * INTERVAL_MS
+
+
+def _data(params: Mapping[str, Any], outputs: Mapping[str, bytes], load: Report, final: Report) -> dict[str, Any]:
+    """What came of the data. A block whose write was refused with an error may hold anything: that is no wrong block,
+    because the application was told."""
+    complaints = _text(outputs, "failover.err").splitlines()
+    failed = [m for line in complaints if (m := _ERROR.match(line))]
+    excused = {
+        (m[1], offset) for m in failed if m[3] == "write" for offset in range(int(m[4]), int(m[4]) + int(m[5]), 4096)
+    }
+    during = _wrong(complaints)
+    later = _wrong(_text(outputs, "final.err").splitlines())
+    refused = {key for key in later if key in excused} - during
+    wrong = (during | later) - refused
+    counted = _text(outputs, "failover.errors").strip()
+    errors = max(len(failed), int(counted) if counted.isdecimal() else 0)
+    told = [job.error for job in load.jobs if job.error]
+    return {
+        "written": sum(side.ios for job in load.jobs for way, side in job.sides.items() if way == "write"),
+        "checked": sum(side.ios for job in final.jobs for side in job.sides.values()),
+        "checked_bytes": params["size"] * len(final.jobs),
+        "wrong_blocks": max(len(wrong), int(_VERIFY_ERROR in told)),
+        "wrong_in_run": len(during),
+        "io_errors": max(errors, int(any(error != _VERIFY_ERROR for error in told))),
+        **({"first_error": failed[0][2]} if failed else {}),
+    }
+
+
+def _wrong(lines: Iterable[str]) -> set[tuple[str, int]]:
+    """Blocks that fio found wrong: file and offset, each once however often it was read."""
+    return {(m[1], int(m[2])) for line in lines if (m := _WRONG.match(line))}
+
+
+def _text(outputs: Mapping[str, bytes], name: str) -> str:
+    return outputs.get(name, b"").decode(errors="replace")
+
+
+def _carried(data: bytes, start: int, begins: float, ends: float) -> dict[str, dict[str, int]]:
+    """Per path's interface the bytes per second that it carried (both ways) before and during the fault, where the
+    watch tells: the first second of a fault and the last half do not count, for what was under way."""
+    rows: dict[str, list[tuple[float, int]]] = {}
+    for line in data.decode(errors="replace").splitlines():
+        words = line.split()
+        if len(words) == 4 and words[2].isdecimal() and words[3].isdecimal():
+            try:
+                rows.setdefault(words[1], []).append((float(words[0]) * 1000 - start, int(words[2]) + int(words[3])))
+            except ValueError:
+                continue
+    found = {}
+    for name, samples in rows.items():
+        rates = [_rate(samples, *window) for window in ((begins / 4, begins), (begins + 1000, ends - 500))]
+        if rates[0] is not None and rates[1] is not None:
+            found[name] = {"before": round(rates[0]), "during": round(rates[1])}
+    return found
+
+
+def _rate(samples: Sequence[tuple[float, int]], first: float, last: float) -> float | None:
+    inside = [sample for sample in samples if first <= sample[0] <= last]
+    if len(inside) < 2 or inside[-1][0] <= inside[0][0]:
+        return None
+    return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0]) * 1000

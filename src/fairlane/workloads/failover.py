@@ -1,0 +1,279 @@
+"""Failover: a path dies under verified load and comes back. How long is the longest I/O, is any block wrong?
+
+fio writes random blocks, each with a header and a CRC32C, and reads back what it has just written (``verify_backlog``)
+all through the fault; once the load has ended, every block of the region is read and checked once more, written in
+this trial or not. In the run fio also compares the number of the write in each header (``numberio``), so that an older
+block in place of a newer one is wrong too; therefore the job is not ``time_based``, which switches that off
+(``verify_header`` of fio's verify.c, 3.33).
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fairlane.errors import RunFailed
+from fairlane.records import Cell, FaultKind, Figures
+from fairlane.study.base import MetricName, WorkloadSpec
+from fairlane.study.units import Duration, Share, Size, format_size
+from fairlane.workloads import _failover_read as read
+from fairlane.workloads.base import Stage, Workload
+from fairlane.workloads.fio import fio_shell
+
+INTERVAL_MS = 100
+"""Resolution of the series."""
+_HEADER = 4096
+"""Bytes from one header to the next (``verify_interval``): the same in every cell, so that all check the region."""
+_CHECK = 65536
+"""Bytes of one I/O of the last check."""
+_PATIENCE = 60.0
+"""Seconds after which a load that does not end, though its time is over and the path is back, counts as hanging."""
+_ENDLESS = "1000000g"
+
+
+class FailoverSpec(WorkloadSpec):
+    """A path fails under verified load: every combination of the lists is one cell."""
+
+    kind: Literal["failover"]
+    """Verified load with a fault in it."""
+    primary: MetricName = "stall"
+    """The longest I/O from the fault on."""
+    fault: tuple[FaultKind, ...] = Field(("link",), min_length=1)
+    """What dies. link: the network between machines and array, both ends. port: the target's port. state: the target
+    declares the path inaccessible (ANA, ALUA)."""
+    path: int = Field(default=0, ge=0, le=15)
+    """Which path, from 0."""
+    rw: tuple[Literal["randwrite", "randrw"], ...] = Field(("randwrite",), min_length=1)
+    """Access patterns. What is written is verified in either."""
+    rwmixread: int = Field(default=70, ge=1, le=99)
+    """Share of reads in percent, for randrw; reads that verify come on top."""
+    bs: tuple[Size, ...] = Field((4096,), min_length=1)
+    """Block sizes, multiples of 4k."""
+    iodepth: tuple[int, ...] = Field((8,), min_length=1)
+    """I/Os in flight."""
+    rate_iops: int | None = Field(default=None, ge=1, le=10**9)
+    """Writes asked for per second (randrw: reads and writes each). Not given: as fast as iodepth allows."""
+    before: Duration = 10 * 10**9
+    """Time under load before the fault."""
+    outage: Duration = 10 * 10**9
+    """How long the path is gone."""
+    after: Duration = 20 * 10**9
+    """Time under load after it came back."""
+    settle: Duration = 2 * 10**9
+    """Idle time after the trial, in which the path comes back into use."""
+    size: Size = 64 * 1024**2
+    """Part of the volume that is used, from its start."""
+    verify_backlog: int = Field(default=32, ge=1, le=4096)
+    """Writes after which as many blocks are read back and verified."""
+    recovered: Share = 0.5
+    """IOPS count as recovered once they are back to this share of those before the fault."""
+
+    @model_validator(mode="after")
+    def _runnable(self) -> Self:
+        for bs in self.bs:
+            if bs % _HEADER or not _HEADER <= bs <= 2**20:
+                raise ValueError("bs: expected multiples of 4k up to 1m: every 4k has a header")
+        if any(not 1 <= depth <= 1024 for depth in self.iodepth):
+            raise ValueError("iodepth: expected 1 to 1024")
+        if self.size % _CHECK or self.size < 16 * max(*self.bs, _CHECK):
+            raise ValueError(f"size: expected a multiple of 64k, at least {format_size(16 * max(*self.bs, _CHECK))}")
+        if self.before < 10**9 or self.outage < 10**9 or self.after < 10**9:
+            raise ValueError("before, outage, after: expected 1s at least")
+        if not self.recovered:
+            raise ValueError("recovered: expected a share above 0")
+        return self
+
+    def cells(self, name: str) -> tuple[Cell, ...]:
+        common = self.model_dump(exclude={"kind", "primary", "slo", "fault", "rw", "bs", "iodepth"})
+        points = [
+            {"fault": fault, "rw": rw, "bs": bs, "iodepth": depth}
+            for fault in self.fault
+            for rw in self.rw
+            for bs in self.bs
+            for depth in self.iodepth
+        ]
+        cells = (Cell(name, "failover", _name(point, self), common | point) for point in points)
+        return tuple(dict.fromkeys(cells))
+
+    def known(self, cell: Cell) -> Mapping[str, Any]:
+        p = cell.params
+        told = {name: p[name] for name in ("rw", "bs", "iodepth", "size", "rate_iops") if p[name] is not None}
+        mix = {"rwmixread": p["rwmixread"]} if p["rw"] == "randrw" else {}
+        return {**told, **mix, "numjobs": 1, "engine": "io_uring", "tool": "fio", "direct": True, "prefill": True,
+                "runtime": p["before"] + p["outage"] + p["after"], "ramp": 0, "fault": fault_told(p)}  # fmt: skip
+
+    def trial_seconds(self, cell: Cell) -> float:  # noqa: ARG002
+        return (self.before + self.outage + self.after) / 1e9
+
+
+def fault_told(params: Mapping[str, Any]) -> str:
+    """``link 0 for 10 s``."""
+    return f"{params['fault']} {params['path']} for {params['outage'] / 1e9:g} s"
+
+
+def _name(point: Mapping[str, Any], spec: FailoverSpec) -> str:
+    """``4k randwrite qd8 link``."""
+    mix = f" {spec.rwmixread}/{100 - spec.rwmixread}" if point["rw"] == "randrw" else ""
+    path = f" {spec.path}" if spec.path else ""
+    return f"{format_size(point['bs'])} {point['rw']}{mix} qd{point['iodepth']} {point['fault']}{path}"
+
+
+def _verifying(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {"ioengine": "io_uring", "direct": 1, "size": params["size"], "verify": "crc32c",
+            "verify_interval": _HEADER}  # fmt: skip
+
+
+# Where each network interface stands, four times a second, without starting a program: which path carried the I/O.
+_WATCH = """
+mkfifo clock
+bash -c 'exec 9<> clock
+while :; do
+  for i in /sys/class/net/path*; do
+    read -r rx < $i/statistics/rx_bytes; read -r tx < $i/statistics/tx_bytes
+    echo "$EPOCHREALTIME ${i##*/} $rx $tx"
+  done
+  read -r -t 0.25 -u 9 never
+done' > paths.tsv 2> /dev/null &
+watch=$!
+"""
+
+
+class Failover(Workload):
+    """Outputs: ``failover.json`` (json+), ``failover.err`` (fio's complaints, cut), ``job_lat.*.log`` (longest I/O of
+    each 100 ms) and ``job_iops.*.log``, in the guest's Unix time; ``paths.tsv`` (bytes of each path's interface);
+    ``final.json``, ``final.err`` of the last check; ``fault.json`` (``read.Fault``)."""
+
+    Spec = FailoverSpec
+    packages = ("fio",)
+    programs = ("fio",)
+
+    def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:
+        p = cell.params
+        options: dict[str, Any] = {
+            **_verifying(p),
+            "rw": p["rw"],
+            "bs": p["bs"],
+            "iodepth": p["iodepth"],
+            "io_size": _ENDLESS,  # ends by its time, see above
+            "runtime": f"{(p['before'] + p['outage'] + p['after']) // 10**6}ms",
+            "norandommap": 1,
+            "serialize_overlap": 1,  # two I/Os on one block at once would have no defined outcome
+            "randrepeat": 0,
+            "randseed": 1 + seed % (2**32 - 1),
+            "refill_buffers": 1,
+            "verify_backlog": p["verify_backlog"],
+            "continue_on_error": "all",  # errors are counted, not fatal
+            "lat_percentiles": 1,
+            "log_avg_msec": INTERVAL_MS,
+            "log_max_value": 1,
+            "log_unix_epoch": 1,
+            "write_lat_log": "job",
+            "write_iops_log": "job",
+        }
+        if p["rw"] == "randrw":
+            options["rwmixread"] = p["rwmixread"]
+        if p["rate_iops"] is not None:
+            options["rate_iops"] = p["rate_iops"]
+        # fio's exit code is not 0 if it counted an error: that is a figure here, not a failed trial
+        return f"""{_WATCH}
+{fio_shell(devices, options, "job", "failover")}
+echo $? > fio.status
+kill $watch
+rm -f clock job_slat.*.log job_clat.*.log local-*.state
+{_cut("failover")}
+[ -s failover.json ]
+"""
+
+    def prepare(self, cell: Cell, device: str) -> str:
+        options = {**_verifying(cell.params), "rw": "write", "bs": _CHECK, "iodepth": 8, "refill_buffers": 1,
+                   "do_verify": 0}  # fmt: skip
+        return fio_shell((device,), options, "prefill", "prefill")
+
+    def final(self, cell: Cell, devices: Sequence[str]) -> str:
+        """Shell that checks every block of the region: at first many at once, and if any is wrong each by itself,
+        because fio tells of the first of an I/O only; then the region is written anew for the next trial."""
+        options = {**_verifying(cell.params), "rw": "read", "iodepth": 8, "continue_on_error": "all"}
+        whole = fio_shell(devices, {**options, "bs": _CHECK}, "final", "final")
+        single = fio_shell(devices, {**options, "bs": _HEADER}, "final", "final")
+        anew = "".join(self.prepare(cell, device) for device in devices)
+        return f"""
+{whole.rstrip()} || {{
+{single.rstrip()} || :
+{anew}}}
+{_cut("final")}
+[ -s final.json ]
+"""
+
+    async def drive(self, cell: Cell, devices: Callable[[int], Sequence[str]], seed: int, stage: Stage) -> None:
+        p = cell.params
+        if p["path"] >= stage.paths:
+            raise RunFailed(
+                f"path {p['path']} is to fail, but there are {stage.paths}",
+                hint="platform.paths, or the workload's path",
+            )
+        clocks = await stage.offsets()
+        load = asyncio.ensure_future(
+            stage.load(lambda m: self.script(cell, devices(m), seed + m), stage.seconds + _PATIENCE)
+        )
+        try:
+            begins, ends = await _fault(p, stage, load)
+            stage.keep("fault.json", json.dumps(asdict(read.Fault(
+                p["fault"], p["path"], begins, ends, tuple(off for off, _ in clocks), tuple(by for _, by in clocks)
+            ))).encode())  # fmt: skip
+            done, _ = await asyncio.wait({load}, timeout=p["after"] / 1e9 + _PATIENCE)
+            if not done:
+                stage.lost(f"the load did not end within {_PATIENCE:.0f} s, though the path was back")
+                return
+            await load
+            await self._check(cell, devices, stage)
+        finally:
+            load.cancel()
+            with suppress(asyncio.CancelledError, RunFailed):
+                await load
+
+    async def _check(self, cell: Cell, devices: Callable[[int], Sequence[str]], stage: Stage) -> None:
+        try:
+            await stage.after(lambda m: self.final(cell, devices(m)), _PATIENCE + 2 * stage.seconds)
+        except RunFailed as error:
+            stage.lost(f"the last check of the data failed: {error.message}")
+            return
+        await asyncio.sleep(cell.params["settle"] / 1e9)
+
+    def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
+        return read.figures(cell.params, outputs)
+
+
+async def _fault(p: Mapping[str, Any], stage: Stage, load: "asyncio.Future[None]") -> tuple[float, float]:
+    """Takes the path away in its time and brings it back whatever happens. Returns when, on the host's clock."""
+    begun = asyncio.ensure_future(stage.begun())
+    either: set[asyncio.Future[Any]] = {begun, load}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not begun.done():
+            await load
+            raise RunFailed("the load ended before it was seen to run")
+    finally:
+        begun.cancel()
+    await asyncio.wait({load}, timeout=p["before"] / 1e9)
+    try:
+        gone = await stage.fault(p["fault"], p["path"], on=True)
+        await asyncio.wait({load}, timeout=p["outage"] / 1e9)
+    finally:
+        # also after Ctrl-C, and if the fault came half-way: what follows needs the path
+        back = await asyncio.shield(asyncio.ensure_future(stage.fault(p["fault"], p["path"], on=False)))
+    return gone, back
+
+
+def _cut(name: str) -> str:
+    """Shell that keeps the beginning of a file of complaints, and counts those it drops."""
+    return (
+        f"grep -c 'io_u error' {name}.err > {name}.errors || :\n"
+        f"head -c 262144 {name}.err > {name}.kept; mv {name}.kept {name}.err"
+    )
+
+
+PLUGIN = Failover()
