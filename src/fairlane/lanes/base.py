@@ -144,6 +144,11 @@ class Transport(ABC, Generic[SpecT]):
             hint=f"initiator: {' or '.join(type(spec).initiators)}",
         )
 
+    def hosted(self, spec: SpecT) -> tuple[str, ...]:  # noqa: ARG002
+        """Kernel modules of this machine, where ``initiator: hypervisor`` means the initiator of its own kernel: the
+        initiator's steps run here then, and QEMU gets the block device. Empty: QEMU connects itself (``backend``)."""
+        return ()
+
     def port(self, spec: SpecT, site: Site) -> int:  # noqa: ARG002
         """TCP port on which the target listens, for forwarding; 0: none."""
         return 0

@@ -36,5 +36,10 @@ class Local(Transport[LocalSpec]):
             return {"driver": "file", "filename": site.medium}
         return {"driver": "null-co", "size": site.size, "latency-ns": site.latency, "read-zeroes": True}
 
+    def path(self, name: str, spec: LocalSpec, site: Site) -> tuple[str, ...]:
+        if spec.initiator == "guest":
+            return super().path(name, spec, site)
+        return ("fio", "QEMU", "a file of this machine" if site.medium else "null-co")  # no path of a file in a run
+
 
 PLUGIN = Local()

@@ -47,8 +47,12 @@ class NvmeTcpSpec(LaneSpec):
     external: NvmeExternal | None = None
     """An array that is not the lab's. Its secret is a DH-HMAC-CHAP key (``DHHC-1:...``)."""
 
+    initiators = ("guest", "hypervisor")
+
     @model_validator(mode="after")
     def _paths(self) -> Self:
+        if self.initiator == "hypervisor" and self.multipath:
+            raise ValueError("multipath: the hypervisor reaches the array over one path; leave multipath away")
         one_address(self.external, self.multipath)
         return self
 
@@ -80,6 +84,9 @@ def _subsystem(name: str, spec: NvmeTcpSpec, site: Site) -> _Subsystem:
     host = _nqn(f"host{site.host or ''}")
     outside = spec.external
     if not outside:
+        if site.reach:
+            address, _, port = site.reach.rpartition(":")
+            return _Subsystem(_nqn(name), (address,), int(port), 1, host)
         return _Subsystem(_nqn(name), site.portals, _PORT + site.index, 1, host)
     secret = outside.secret.read(name) if outside.secret else ""
     return _Subsystem(outside.nqn, outside.addresses, outside.port, outside.namespace, outside.host or host, secret)
@@ -194,6 +201,12 @@ row data_digest {int(spec.data_digest)}
             f"for n in $s/nvme*n*; do [ -e $n/nsid ] || continue; {chosen}"
             "n=${n##*/}; [ -b /dev/$n ] && echo /dev/$n; done; done; true"
         )
+
+    def hosted(self, spec: NvmeTcpSpec) -> tuple[str, ...]:  # noqa: ARG002
+        return ("nvme_tcp",)  # QEMU has no driver for NVMe/TCP
+
+    def port(self, spec: NvmeTcpSpec, site: Site) -> int:  # noqa: ARG002
+        return _PORT + site.index
 
     def fault(self, kind: FaultKind, path: int, name: str, spec: NvmeTcpSpec, site: Site) -> Step | None:
         if spec.external:

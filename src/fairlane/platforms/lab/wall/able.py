@@ -161,6 +161,12 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
             f"{device.format} is made in a file of this machine, and this lane has none",
             "set platform.medium.file: true with transport: local, or format: raw",
         )
+    if lacking := [module for module in volume.transport.hosted(volume.spec) if lacks_module(module)]:
+        yield (
+            "initiator",
+            f"QEMU has no initiator for {volume.spec.transport}, and this machine's kernel has no {lacking[0]}",
+            "set initiator: guest, or run on a kernel with that module",
+        )
     if own and spec.medium.file and (why := opens(device.aio, device.cache)):
         yield ("device.aio", f"QEMU cannot open files here with aio {device.aio}, cache {device.cache}: {why}",
                "set TMPDIR to a folder on another file system, or take another aio or cache")  # fmt: skip

@@ -76,7 +76,10 @@ def parts(volumes: Iterable[Volume]) -> Parts:
 
 def _nodes(volume: Volume, spec: GuestDevice) -> list[Json]:
     """Block nodes of a volume, the one that the device uses last."""
-    backend = dict(volume.transport.backend(volume.name, volume.spec, volume.site))
+    if volume.hosted:
+        backend: dict[str, Any] = {"driver": "host_device", "filename": volume.host_device}
+    else:
+        backend = dict(volume.transport.backend(volume.name, volume.spec, volume.site))
     common = {"cache": {"direct": spec.cache == "none"}, "discard": "unmap"}
     if backend["driver"] in _ON_HOST:
         backend["aio"] = spec.aio

@@ -6,10 +6,12 @@ import os
 import re
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from fairlane.errors import RunFailed
 from fairlane.platforms import _script as script
+from fairlane.platforms.base import Guest
 from fairlane.platforms.lab.spec import Link
 from fairlane.platforms.lab.wall import disks
 from fairlane.platforms.lab.wall.layout import ARRAY_MANAGED, Volume
@@ -65,6 +67,19 @@ def forwarded(table: str) -> dict[int, int]:
     """Port in the guest -> port of this machine, from QEMU's ``info usernet``."""
     rows = re.findall(r"TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s+\S+\s+(\d+)", table)
     return {int(inside): int(outside) for outside, inside in rows}
+
+
+async def host_devices(here: Guest, volumes: Iterable[Volume]) -> dict[str, Volume]:
+    """Volumes whose initiator is this machine's kernel, by name, each with its block device here, found as a guest
+    would find it. Raises RunFailed."""
+    found = {}
+    for volume in volumes:
+        find = volume.transport.find(volume.name, volume.spec, volume.site)
+        told = (await here.ask(f"{find} > device"))["device"].decode().split()
+        if len(told) != 1:
+            raise RunFailed(f"{volume.name}: expected one device on this machine, found: {' '.join(told) or 'none'}")
+        found[volume.name] = replace(volume, host_device=told[0])
+    return found
 
 
 def shape(link: Link) -> str:

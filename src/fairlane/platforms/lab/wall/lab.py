@@ -3,7 +3,7 @@ guest at once, so that lanes can take turns in the same machine."""
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import ExitStack, suppress
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -156,7 +156,12 @@ class WallLab(Platform):
         await build.everywhere({self.array: self._media("array")} if self.array else {})
         # hypervisor lanes need their target before the guest starts, guests must run before theirs are connected
         emulated, inside = [v for v in self.volumes if v.emulated], [v for v in self.volumes if not v.emulated]
+        hosted = [v for v in emulated if v.hosted]
+        self._undo = [s for v in hosted for s in v.steps() if s.place == "hypervisor"]
         await build.apply(emulated, self._where)
+        if hosted:
+            self._place(await hypervisor.host_devices(self.here, hosted))
+            emulated = [v for v in self.volumes if v.emulated]
         if storms:
             return await self._described()  # machines are made while it is measured, and none stands
         self._notify(f"booting {len(range(spec.fleet))} guest{'s' * (spec.fleet > 1)}")
@@ -194,6 +199,10 @@ class WallLab(Platform):
 
     def _vm(self, machine: Machine, keys: Keys) -> Vm:
         return Vm(machine, self._root, keys, self._scratch)
+
+    def _place(self, changed: Mapping[str, Volume]) -> None:
+        """Volumes, by name, of which more is known now."""
+        self.lanes = {lane: tuple(changed.get(v.name, v) for v in found) for lane, found in self.lanes.items()}
 
     def _of(self, guest: int) -> list[Volume]:
         return [v for v in self.volumes if v.guest == guest]
@@ -241,9 +250,7 @@ class WallLab(Platform):
         reach = await hypervisor.forward(self.array_vm, self.volumes)
         if reach:
             await self.array.ask(hypervisor.shape(self.spec.link))
-            self.lanes = {
-                lane: tuple(v.at(reach=reach.get(v.name, "")) for v in found) for lane, found in self.lanes.items()
-            }
+            self._place({v.name: v.at(reach=reach[v.name]) for v in self.volumes if v.name in reach})
 
     async def _prepare(self) -> None:
         """The prefill of every workload, once for every volume."""
@@ -317,8 +324,9 @@ class WallLab(Platform):
         """Guests before their array: an initiator without target would wait for it. Never raises."""
         await asyncio.gather(*(vm.stop() for vm in self.vms))
         if self.here and self._undo:
-            with suppress(RunFailed):
-                await self.here.ask(build.shell(self._undo, undo=True))
+            for step in reversed(self._undo):  # each by itself: one that was never applied must not keep others
+                with suppress(RunFailed):
+                    await self.here.ask(build.shell([step], undo=True))
         if self.array_vm:
             await self.array_vm.stop()
         self.vms, self.guests, self.array_vm, self.array, self._undo = [], [], None, None, []

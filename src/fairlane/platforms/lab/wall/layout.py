@@ -30,6 +30,8 @@ class Volume:
     guest: int
     disk: int
     site: Site
+    host_device: str = ""
+    """Block device of this machine, where its own kernel is the initiator (``hosted``); empty until it is found."""
 
     @property
     def serial(self) -> str:
@@ -56,9 +58,17 @@ class Volume:
         """Bytes of its medium, in whole MiB."""
         return -(-self.transport.medium_size(self.spec, self.site.size) // 2**20) * 2**20
 
+    @property
+    def hosted(self) -> bool:
+        """The initiator is that of this machine's kernel."""
+        return self.emulated and bool(self.transport.hosted(self.spec))
+
     def steps(self) -> tuple[Step, ...]:
-        """The transport's, without those of an initiator in the guest where the hypervisor's is used."""
+        """The transport's, without those of an initiator in the guest where the hypervisor's is used; with this
+        machine's kernel as initiator they run here."""
         every = self.transport.steps(self.name, self.spec, self.site)
+        if self.hosted:
+            return tuple(replace(s, place="hypervisor") if s.place == "initiator" else s for s in every)
         return tuple(s for s in every if not (self.emulated and s.place == "initiator"))
 
     def at(self, **changes: Any) -> "Volume":
