@@ -10,7 +10,7 @@ from fairlane.study.strict import Strict
 from fairlane.study.units import Bitrate, Duration, Size, format_duration
 from fairlane.study.values import NONE
 
-_WALL = ("cpus", "fleet", "disks", "paths", "array", "pinning", "accel", "overcommit")
+_WALL = ("cpus", "fleet", "disks", "paths", "array", "pinning", "accel", "overcommit", "ceph")
 """Keys that the wall clock alone has."""
 
 
@@ -52,6 +52,20 @@ class Array(Strict):
     """Its memory; memory-backed media are in it."""
 
 
+class Ceph(Strict):
+    """The Ceph cluster on this machine, for lanes that need one: a monitor, a manager, OSDs, for CephFS an MDS (wall
+    clock)."""
+
+    osds: int = Field(default=3, ge=1, le=16)
+    """OSDs, all on this machine. Copies go to different ones."""
+    osd_size: Size = 2 * 1024**3
+    """Size of each: a sparse file, or memory. Volumes must fit with their copies."""
+    osd_cache: Size = 64 * 1024**2
+    """BlueStore's cache of each OSD. Small, so that reads of a small working set are not all served from it."""
+    memstore: bool = False
+    """Keep objects in memory in place of BlueStore: the software's cost without any medium; nothing is durable."""
+
+
 class LabSpec(PlatformSpec):
     """Lab VMs on this machine, with the real Linux storage stacks."""
 
@@ -74,6 +88,8 @@ class LabSpec(PlatformSpec):
     than one: wall clock only."""
     array: Array = Array()
     """The array's machine. Wall clock only."""
+    ceph: Ceph = Ceph()
+    """The Ceph cluster. Wall clock only."""
     medium: Medium = Medium()
     """The medium that every lane exports."""
     link: Link = Link()

@@ -1,0 +1,357 @@
+"""A Ceph cluster on this machine, for the lanes that need one: a monitor, a manager, OSDs, and for CephFS an MDS and a
+mount. Everything is a child of ours, on loopback, in one folder, with keys of its own; nothing outlives the run.
+
+All copies are on one machine, so the failure domain is the OSD: the cluster shows what Ceph's software costs, and
+nothing of what several machines and their network add.
+"""
+
+import asyncio
+import base64
+import os
+import random
+import secrets
+import shutil
+import signal
+import socket
+import struct
+import time
+import uuid
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from json import loads
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from fairlane.errors import FairlaneError, RunFailed
+from fairlane.platforms._child import WITH_US
+from fairlane.platforms.lab.spec import Ceph
+
+PROGRAMS: Mapping[str, str] = {
+    "ceph-mon": "ceph-mon", "ceph-osd": "ceph-osd", "ceph-mgr": "ceph-mgr", "ceph": "ceph-common",
+    "rbd": "ceph-common", "rados": "ceph-common", "monmaptool": "ceph-common",
+}  # fmt: skip
+FILESYSTEM: Mapping[str, str] = {"ceph-mds": "ceph-mds", "ceph-fuse": "ceph-fuse"}
+"""Program -> Debian package; the second for CephFS."""
+
+OSD_OVERHEAD = 320 * 2**20
+"""Bytes of an OSD that BlueStore keeps for itself; 290 MiB were seen on an empty one."""
+_FULL = 0.8
+"""Share of an OSD that may be used: Ceph warns at 0.85, and images are spread unevenly."""
+_HEALTHY = 300.0
+"""Seconds for the cluster to come up: about 10 on an idle machine."""
+_TIMEOUT = 120.0
+"""Seconds for one command."""
+_TAIL = 600
+
+_CAPS: Mapping[str, Mapping[str, str]] = {
+    "mon.": {"mon": "allow *"},
+    "client.admin": {"mon": "allow *", "osd": "allow *", "mds": "allow *", "mgr": "allow *"},
+    "mgr.a": {"mon": "allow profile mgr", "osd": "allow *", "mds": "allow *"},
+    "mds.a": {"mon": "allow profile mds", "osd": "allow rw tag cephfs *=*", "mds": "allow", "mgr": "allow profile mds"},
+}
+_OSD_CAPS = {"mon": "allow profile osd", "osd": "allow *", "mgr": "allow profile osd"}
+
+
+class Cluster:
+    """One cluster in ``folder``, which must not exist and whose path must be short (sockets have 100 bytes). Clients
+    use ``folder/ceph.conf``; CephFS is mounted on ``folder/fs``. Either ``async with``, or ``start`` and ``stop``."""
+
+    def __init__(self, folder: Path, spec: Ceph, *, filesystem: bool = False) -> None:
+        self.folder, self.spec, self.filesystem = folder, spec, filesystem
+        self.start_seconds = 0.0
+        """From nothing to all placement groups active and clean."""
+        self._daemons: dict[str, asyncio.subprocess.Process] = {}
+
+    @property
+    def mount(self) -> Path:
+        """Where CephFS is mounted."""
+        return self.folder / "fs"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Processes of the cluster, the mount's among them: name -> pid."""
+        return {name: process.pid for name, process in self._daemons.items()}
+
+    async def start(self) -> None:
+        """Makes the cluster and waits until it is healthy. Raises RunFailed with what the daemon at fault said."""
+        began = time.monotonic()
+        self._write()
+        osds = {str(i): str(uuid.uuid4()) for i in range(self.spec.osds)}
+        port = self._port
+        monmap = ("monmaptool", "--create", "--fsid", self._fsid, "--addv", "a", f"[v2:127.0.0.1:{port}]", "monmap")
+        await self._run(*monmap)
+        await self._run("ceph-mon", "--mkfs", "-i", "a", "--monmap", "monmap", "--keyring", "keyring")
+        await self._daemon("mon.a")
+        await self._daemon("mgr.a")
+        # without the monitors' configuration, OSDs can be formatted while the monitor starts
+        format_ = [
+            self._run("ceph-osd", "--no-mon-config", "--mkfs", "-i", i, "--osd-uuid", u) for i, u in osds.items()
+        ]
+        register = self.ask(stdin="".join(f"osd new {u} {i}\n" for i, u in osds.items()))
+        await _all(register, *format_)
+        for i in osds:
+            await self._daemon(f"osd.{i}")
+        if self.filesystem:
+            await self._daemon("mds.a")
+            await self.ask(stdin="osd pool create cephfs.meta 16\nosd pool create cephfs.data 16\n"
+                                 "fs new cephfs cephfs.meta cephfs.data\n")  # fmt: skip
+        await self._healthy()
+        if self.filesystem:
+            await self._mount()
+        self.start_seconds = time.monotonic() - began
+
+    def _write(self) -> None:
+        """Folders, configuration and keys."""
+        self.folder.mkdir(mode=0o700)
+        self._fsid = str(uuid.uuid4())
+        self._port = _free_port()
+        names = ["mon.a", "mgr.a", *(f"osd.{i}" for i in range(self.spec.osds)), *(["mds.a"] * self.filesystem)]
+        for name in (*names, "log"):
+            (self.folder / name).mkdir()
+        (self.folder / "ceph.conf").write_text(configuration(self.folder, self._fsid, self._port, self.spec))
+        caps = _CAPS | {f"osd.{i}": _OSD_CAPS for i in range(self.spec.osds)}
+        handle = os.open(self.folder / "keyring", os.O_WRONLY | os.O_CREAT, 0o600)
+        with os.fdopen(handle, "w") as file:
+            for name, of in caps.items():
+                file.write(f"[{name}]\nkey = {_key()}\n" + "".join(f'caps {k} = "{v}"\n' for k, v in of.items()))
+
+    async def _daemon(self, name: str) -> None:
+        kind, _, which = name.partition(".")
+        await self._child(name, f"ceph-{kind}", "-f", "-i", which)
+
+    async def _child(self, name: str, *words: str) -> None:
+        command = [*WITH_US, str(os.getpid()), words[0], "-c", "ceph.conf", *words[1:]]
+        with (self.folder / "log" / f"{name}.err").open("wb") as said:
+            self._daemons[name] = await asyncio.create_subprocess_exec(
+                *command, stdin=DEVNULL, stdout=said, stderr=said, cwd=self.folder, start_new_session=True
+            )
+
+    async def _healthy(self) -> None:
+        """Until every OSD is up, every placement group is active and clean and the file system has its MDS."""
+        deadline = time.monotonic() + _HEALTHY
+        while missing := self._missing(loads(await self.ask("-s", "-f", "json"))):
+            if time.monotonic() > deadline:
+                raise RunFailed(f"the Ceph cluster did not become healthy within {_HEALTHY:.0f} s: {missing}")
+            await asyncio.sleep(0.2)
+
+    def _missing(self, status: Mapping[str, Any]) -> str:
+        """What is not there yet; empty: all is."""
+        states = {s["state_name"] for s in status["pgmap"].get("pgs_by_state", ())}
+        up = status["osdmap"]["num_up_osds"]
+        if up < self.spec.osds:
+            return f"{up} of {self.spec.osds} OSDs are up"
+        if not status["mgrmap"]["available"]:
+            return "no manager is active"
+        if not states or states != {"active+clean"}:
+            return f"placement groups are {', '.join(sorted(states)) or 'not there'}"
+        if self.filesystem and not any("active" in r["status"] for r in status["fsmap"]["by_rank"]):
+            return "the MDS is not active"
+        return ""
+
+    async def _mount(self) -> None:
+        """Mounts CephFS with ceph-fuse, which serves the mount for as long as it lives."""
+        self.mount.mkdir()
+        await self._child("ceph-fuse", "ceph-fuse", "-f", str(self.mount))
+        deadline = time.monotonic() + _TIMEOUT
+        while not self.mount.is_mount():
+            self._complain()
+            if time.monotonic() > deadline:
+                raise RunFailed(f"ceph-fuse did not mount CephFS within {_TIMEOUT:.0f} s: {self._said('ceph-fuse')}")
+            await asyncio.sleep(0.1)
+
+    async def ask(self, *words: str, stdin: str = "") -> str:
+        """What ``ceph WORDS`` prints; or what it prints for commands on its standard input, one a line. Raises RunFailed
+        where it fails; a command on standard input that fails does not."""
+        return await self._run("ceph", *words, stdin=stdin)
+
+    async def _run(self, program: str, *words: str, stdin: str = "") -> str:
+        """One command in the cluster's folder. A daemon that dies meanwhile ends it: it would wait for that."""
+        process = await asyncio.create_subprocess_exec(
+            *WITH_US, str(os.getpid()), program, "-c", "ceph.conf", *words, cwd=self.folder, start_new_session=True,
+            stdin=PIPE, stdout=PIPE, stderr=PIPE,
+        )  # fmt: skip
+        ended = asyncio.ensure_future(process.communicate(stdin.encode()))
+        dead = [asyncio.ensure_future(daemon.wait()) for daemon in self._daemons.values()]
+        try:
+            await asyncio.wait([ended, *dead], timeout=_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                self._complain()
+                raise RunFailed(f"{program} {' '.join(words)} did not end within {_TIMEOUT:.0f} s")
+            out, err = ended.result()
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            for task in dead:
+                task.cancel()
+            await asyncio.gather(ended, *dead, return_exceptions=True)
+        if process.returncode:
+            raise RunFailed(f"{program} {' '.join(words)} failed: {err.decode(errors='replace').strip()[-_TAIL:]}")
+        return out.decode(errors="replace")
+
+    def _complain(self) -> None:
+        """Raises RunFailed if a daemon has ended."""
+        for name, process in self._daemons.items():
+            if process.returncode is not None:
+                raise RunFailed(f"Ceph's {name} has ended (exit {process.returncode}): {self._said(name)}")
+
+    def _said(self, name: str) -> str:
+        with suppress(OSError):
+            return (self.folder / "log" / f"{name}.err").read_text(errors="replace").strip()[-_TAIL:] or "no message"
+        return "no message"
+
+    async def describe(self) -> dict[str, str]:
+        """What the cluster is: versions, health, store, and how it was made. Raises RunFailed."""
+        status = loads(await self.ask("-s", "-f", "json"))
+        checks = ", ".join(sorted(status["health"]["checks"]))
+        store = "memory (memstore)" if self.spec.memstore else "files of this machine (BlueStore)"
+        return {
+            "ceph.version": version_of(await self._run("ceph", "--version")),
+            "ceph.health": status["health"]["status"] + (f" ({checks})" if checks else ""),
+            "ceph.osds": f"{status['osdmap']['num_up_osds']} up, {status['osdmap']['num_in_osds']} in, on one machine",
+            "ceph.store": store,
+            "ceph.pgs": str(status["pgmap"]["num_pgs"]),
+            "ceph.used": f"{status['pgmap']['bytes_used']} of {status['pgmap']['bytes_total']} bytes",
+            "ceph.failure_domain": "osd",
+            "ceph.start_seconds": f"{self.start_seconds:.1f}",
+        }
+
+    async def stop(self) -> None:
+        """Undoes the mount, ends every process and removes the folder. Never raises. The data is thrown away: there is
+        nothing to flush. Clients must have ended before: their I/O would wait for ever."""
+        if self.filesystem:
+            with suppress(OSError):
+                lazy = await asyncio.create_subprocess_exec(
+                    "umount", "--lazy", str(self.mount), stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL
+                )
+                await lazy.wait()
+        for process in self._daemons.values():
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.gather(*(process.wait() for process in self._daemons.values()), return_exceptions=True)
+        self._daemons.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+def configuration(folder: Path, fsid: str, port: int, spec: Ceph) -> str:
+    """``ceph.conf`` for daemons and clients: pure. Daemons bind to loopback; OSDs, manager and MDS choose free ports."""
+    store = "memstore" if spec.memstore else "bluestore"
+    return f"""[global]
+fsid = {fsid}
+mon host = v2:127.0.0.1:{port}
+public addr = 127.0.0.1
+ms bind msgr1 = false
+keyring = {folder}/keyring
+run dir = {folder}
+log file = {folder}/log/$name.log
+mon data = {folder}/$name
+mgr data = {folder}/$name
+osd data = {folder}/$name
+mds data = {folder}/$name
+# one machine: copies go to different OSDs
+osd crush chooseleaf type = 0
+# what a pool is made of does not change while it is measured
+osd pool default pg autoscale mode = off
+mon max pg per osd = 1000
+mon allow pool delete = true
+mon warn on pool no redundancy = false
+auth allow insecure global id reclaim = false
+# how full the disk under the scratch folder is, is none of Ceph's business
+mon data avail warn = 1
+mon data avail crit = 1
+osd objectstore = {store}
+bluestore block size = {spec.osd_size}
+memstore device bytes = {spec.osd_size}
+bluestore cache autotune = false
+bluestore cache size = {spec.osd_cache}
+osd memory target = {max(spec.osd_cache + 2**29, 896 * 2**20)}
+mgr initial modules =
+[mon]
+admin socket = {folder}/$name.asok
+[mgr]
+admin socket = {folder}/$name.asok
+mgr/devicehealth/enable_monitoring = false
+[osd]
+admin socket = {folder}/$name.asok
+[mds]
+admin socket = {folder}/$name.asok
+"""
+
+
+def problems(spec: Ceph, needed: int, widest: int, *, filesystem: bool) -> list[FairlaneError]:
+    """What is missing for a cluster: programs, OSDs, room. ``needed``: bytes of all volumes, copies included;
+    ``widest``: OSDs that the widest pool needs."""
+    found = []
+    wanted = {**PROGRAMS, **(FILESYSTEM if filesystem else {})}
+    missing = sorted({package for program, package in wanted.items() if not shutil.which(program)})
+    if missing:
+        found.append(
+            FairlaneError(
+                f"Ceph lanes need packages that are not installed: {', '.join(missing)}",
+                hint=f"run: scripts/setup.sh ceph (or: apt-get install {' '.join([*missing, 'qemu-block-extra'])})",
+            )
+        )
+    if filesystem and os.geteuid() != 0:
+        found.append(FairlaneError("CephFS is mounted on this machine, which needs root", hint="run as root"))
+    if widest > spec.osds:
+        found.append(
+            FairlaneError(f"a pool needs {widest} OSDs, and ceph.osds is {spec.osds}", where="platform.ceph",
+                          hint=f"set platform.ceph.osds: {widest}")
+        )  # fmt: skip
+    room = int(spec.osds * (_FULL * spec.osd_size - (0 if spec.memstore else OSD_OVERHEAD)))
+    if needed > room:
+        found.append(
+            FairlaneError(
+                f"the volumes with their copies take {needed / 2**30:.1f} GiB, and {spec.osds} OSDs of "
+                f"{spec.osd_size / 2**30:.1f} GiB hold {max(room, 0) / 2**30:.1f} GiB before they are nearly full",
+                where="platform.ceph",
+                hint="lower platform.medium.size, or raise platform.ceph.osd_size",
+            )
+        )
+    return found
+
+
+def version_of(text: str) -> str:
+    """``16.2.15`` of what ``ceph --version`` prints."""
+    words = text.split()
+    return words[2] if len(words) > 2 else "unknown"
+
+
+def _key() -> str:
+    """A new cephx secret: type 1 (AES), time, length, 16 bytes (Ceph: src/auth/Crypto.cc)."""
+    return base64.b64encode(struct.pack("<hiih", 1, int(time.time()), 0, 16) + secrets.token_bytes(16)).decode()
+
+
+def _free_port() -> int:
+    """A free port below those that the kernel gives to connections, so that none of these takes it meanwhile."""
+    for port in random.sample(range(20000, 32000), 100):
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RunFailed("no port is free for Ceph's monitor")
+
+
+async def _all(*work: Any) -> None:
+    """Awaits all, then raises the first failure."""
+    for error in _failures(await asyncio.gather(*work, return_exceptions=True)):
+        raise error
+
+
+def _failures(ended: Iterable[Any]) -> Iterator[BaseException]:
+    return (one for one in ended if isinstance(one, BaseException))
