@@ -2,6 +2,7 @@
 guest at once, so that lanes can take turns in the same machine."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import ExitStack, suppress
@@ -16,7 +17,7 @@ from fairlane.platforms.base import Guest, Notify, Opened, Platform, RawTrial
 from fairlane.platforms.lab import kvm, model, qemu
 from fairlane.platforms.lab.scratch import scratch
 from fairlane.platforms.lab.spec import LabSpec
-from fairlane.platforms.lab.wall import able, build, cloning, disks, hypervisor, layout, room, rootfs
+from fairlane.platforms.lab.wall import able, build, cloning, disks, hypervisor, layout, pinning, room, rootfs
 from fairlane.platforms.lab.wall.clones import Kind, Storm
 from fairlane.platforms.lab.wall.golden import Golden
 from fairlane.platforms.lab.wall.layout import Volume
@@ -75,6 +76,7 @@ class WallLab(Platform):
         here = room.here()
         fits = room.problems(self.spec, self._volumes, here)
         fits += cloning.problems(self.study, self.spec, self._volumes, here)
+        fits += pinning.problems(self.spec, self.lanes, len(os.sched_getaffinity(0)))
         return found + fits + self._unbuildable() + able.problems(self.lanes, self.spec)
 
     def _unbuildable(self) -> list[FairlaneError]:
@@ -97,6 +99,7 @@ class WallLab(Platform):
                     "clock": "wall",
                     "accelerator": self._accel,
                     "boot_seconds": {vm.name: round(vm.boot_seconds, 2) for vm in self._machines()},
+                    **({"pinning": self._pinned} if self.spec.pinning else {}),
                 },
             },
             fingerprint={
@@ -179,6 +182,7 @@ class WallLab(Platform):
             if isinstance(error, BaseException):
                 raise error
         self.guests = [vm.guest for vm in self.vms]
+        self._pinned = await pinning.pin(self._machines()) if spec.pinning else {}
         self._notify("building the lanes")
         await build.everywhere({g: self._ready(i) for i, g in enumerate(self.guests)})
         await build.apply(inside, self._where)

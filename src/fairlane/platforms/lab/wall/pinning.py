@@ -1,0 +1,108 @@
+"""CPU pinning: the virtual CPUs and IO threads of every machine on cores of their own (``sched_setaffinity(2)``).
+
+Lanes take turns, so the first IO thread of one lane shares its core with the first of every other lane.
+"""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from fairlane.errors import FairlaneError, RunFailed
+from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.wall import disks
+from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.platforms.lab.wall.vm import Vm
+
+REST = "others"
+"""QEMU's main loop and helpers: they share the cores that are left over, or any where none is."""
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread of QEMU that gets a core."""
+
+    machine: str
+    name: str
+    """``vcpu0``, or the id of an IO thread: ``io.LANE.0``."""
+    id: int
+
+    @property
+    def seat(self) -> tuple[str, str]:
+        """Threads with the same seat share a core: they are never at work at one time."""
+        number = self.name.rpartition(".")[2]
+        return self.machine, self.name if number == self.name else f"io{number}"
+
+
+def problems(spec: LabSpec, lanes: Mapping[str, Sequence[Volume]], cores: int) -> list[FairlaneError]:
+    """Refuses, with the sums, what ``cores`` cores cannot seat."""
+    if not spec.pinning:
+        return []
+    array = spec.array.cpus if any(v.needs_array for found in lanes.values() for v in found) else 0
+    threads = max(
+        (len(disks.io_threads(lane, disks.device(v[0]), spec.disks)) for lane, v in lanes.items() if v[0].emulated),
+        default=0,
+    )
+    wanted = array + spec.fleet * (spec.cpus + threads)
+    if wanted <= cores:
+        return []
+    parts = [f"{array} of the array"] * bool(array) + [f"{spec.fleet} x {spec.cpus} of guests"]
+    parts += [f"{spec.fleet} x {threads} IO threads"] * bool(threads)
+    return [
+        FairlaneError(
+            f"pinning needs {wanted} cores ({' + '.join(parts)}), and this machine has {cores}",
+            where="platform.pinning",
+            hint="set pinning: false, or fewer CPUs, machines or IO threads",
+        )
+    ]
+
+
+def seats(threads: Sequence[Thread], cores: Collection[int]) -> dict[Thread, int]:
+    """A core for each thread: cores in ascending order, seats in the order of ``threads``. Raises RunFailed."""
+    free = iter(sorted(cores))
+    taken: dict[tuple[str, str], int] = {}
+    for thread in threads:
+        if thread.seat not in taken:
+            core = next(free, None)
+            if core is None:
+                raise RunFailed(f"no core is left to pin {thread.name} of {thread.machine} to")
+            taken[thread.seat] = core
+    return {thread: taken[thread.seat] for thread in threads}
+
+
+async def pin(machines: Sequence[Vm]) -> dict[str, dict[str, str]]:
+    """Pins the threads of ``machines`` and reads it back: machine -> thread -> its cores. Raises RunFailed."""
+    virtual: list[Thread] = []
+    io: list[Thread] = []
+    for vm in machines:
+        for cpu in await vm.execute("query-cpus-fast"):
+            virtual.append(Thread(vm.name, f"vcpu{cpu['cpu-index']}", cpu["thread-id"]))
+        io += [Thread(vm.name, one["id"], one["thread-id"]) for one in await vm.execute("query-iothreads")]
+    cores = os.sched_getaffinity(0)
+    placed = seats([*virtual, *io], cores)
+    left = cores - set(placed.values()) or cores
+    told: dict[str, dict[str, str]] = {}
+    for vm in machines:
+        own = {thread.id: thread.name for thread in placed if thread.machine == vm.name}
+        for other in vm.threads().keys() - own.keys():
+            _set(other, left, f"{vm.name}: {REST}")
+        told[vm.name] = {REST: _shown(left)}
+    for thread, core in placed.items():
+        _set(thread.id, {core}, f"{thread.machine}: {thread.name}")
+        told[thread.machine][thread.name] = _shown(os.sched_getaffinity(thread.id))
+    return told
+
+
+def _set(thread: int, cores: Collection[int], name: str) -> None:
+    try:
+        os.sched_setaffinity(thread, cores)
+        kept = os.sched_getaffinity(thread)
+    except ProcessLookupError:
+        return  # a helper that has ended meanwhile
+    except OSError as error:
+        raise RunFailed(f"{name} cannot be pinned: {error.strerror}") from error
+    if kept != set(cores):
+        raise RunFailed(f"{name} was pinned to cores {_shown(cores)}, and is on {_shown(kept)}")
+
+
+def _shown(cores: Collection[int]) -> str:
+    return ",".join(map(str, sorted(cores)))
