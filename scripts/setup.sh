@@ -15,11 +15,21 @@ qemu-system-x86_64  qemu-system-x86  qemu-system-x86-core  all
 mmdebstrap          mmdebstrap       mmdebstrap            all
 /usr/share/keyrings/debian-archive-keyring.*  debian-archive-keyring  debian-keyring  all
 setpriv             util-linux       util-linux            all
+qemu-img            qemu-utils       qemu-img              all
+ssh                 openssh-client   openssh-clients       all
+mke2fs              e2fsprogs        e2fsprogs             all
 python3             python3          python3               all
 newuidmap           uidmap           shadow-utils          user
 make                make             make                  test
 fio                 fio              fio                   test
 shellcheck          shellcheck       ShellCheck            test
+/usr/lib/*/qemu/block-rbd.so|/usr/lib64/qemu/block-rbd.so  qemu-block-extra  qemu-block-rbd  test
+ceph-mon            ceph-mon         ceph-mon              test
+ceph-osd            ceph-osd         ceph-osd              test
+ceph-mgr            ceph-mgr         ceph-mgr              test
+ceph-mds            ceph-mds         ceph-mds              test
+rbd                 ceph-common      ceph-common           test
+ceph-fuse           ceph-fuse        ceph-fuse             test
 '
 
 say() { printf '%s\n' "$*" >&2; }
@@ -30,10 +40,10 @@ die() { # MESSAGE [HINT]
     exit 1
 }
 
-present() { # COMMAND, or /FILE with a wildcard
-    # shellcheck disable=SC2086 # the wildcard is meant: .gpg, or .pgp in newer releases
+present() { # COMMAND, or /FILE|/FILE with wildcards, of which one is enough
+    # shellcheck disable=SC2086 # the wildcards are meant: .gpg, or .pgp in newer releases
     case $1 in
-        /*) ls $1 >/dev/null 2>&1 ;;
+        /*) (IFS='|'; for file in $1; do [ ! -e "$file" ] || exit 0; done; exit 1) ;;
         *) command -v "$1" >/dev/null 2>&1 ;;
     esac
 }

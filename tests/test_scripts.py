@@ -10,8 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 REAL = ("sh", "dirname", "cut", "tr", "env", "mkdir", "getent", "cat", "touch", "chmod", "rm", "ls")
-TOOLS = ("qemu-system-x86_64", "mmdebstrap", "setpriv", "python3", "newuidmap")
-TEST_TOOLS = ("make", "fio", "shellcheck")
+TOOLS = ("qemu-system-x86_64", "mmdebstrap", "setpriv", "qemu-img", "ssh", "mke2fs", "python3", "newuidmap")
+CEPH = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "rbd", "ceph-fuse")
+TEST_TOOLS = ("make", "fio", "shellcheck", *CEPH)
 
 
 class Machine:

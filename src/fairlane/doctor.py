@@ -39,6 +39,11 @@ KVM_SECONDS = 10
 KEYRINGS = tuple(Path("/usr/share/keyrings/debian-archive-keyring").with_suffix(s) for s in (".gpg", ".pgp"))
 MODULES = ("nvme_tcp", "nvmet_tcp", "target_core_mod", "iscsi_tcp", "null_blk")
 
+DRIVERS = {"iscsi": "lanes of iSCSI with initiator: hypervisor", "rbd": "lanes of Ceph RBD"}
+"""QEMU's own initiators, and who needs them."""
+CEPH = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph", "ceph-fuse")
+CEPH_PACKAGES = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph-common", "ceph-fuse")
+
 
 @dataclass(frozen=True)
 class Line:
@@ -67,6 +72,7 @@ def examine(platform: str) -> tuple[Line, ...]:
             namespaces(image),
             tool("setpriv", "util-linux"),
             kvm_boots(image),
+            *wall_clock(),
             modules(),
         ]
     return (*lines, tool("fio", "fio", needed=False, use="only workloads that run on this machine itself need it"))
@@ -202,6 +208,27 @@ def kvm_boots(image: Image | None, device: Path = Path("/dev/kvm")) -> Line:
     if not kvm.boots(image, KVM_SECONDS):
         return Line("KVM", "warn", f"{device} opens, and the lab's kernel does not boot with it", without)
     return Line("KVM", "ok", "boots the lab's kernel")
+
+
+def wall_clock() -> tuple[Line, ...]:
+    """What `clock: wall` needs beside the rest. Never ``missing``: the virtual clock does without it."""
+    use = "only clock: wall needs it"
+    lines = [
+        tool("qemu-img", "qemu-utils", needed=False, use=use),
+        Line("ssh", "ok", "found") if shutil.which("ssh") else Line("ssh", "warn", "not found", use),
+    ]
+    known = set(_try("qemu-img", "--help")[1].partition("Supported formats:")[2].split())
+    lacking = [f"{driver} ({what})" for driver, what in DRIVERS.items() if driver not in known]
+    packages = _install("qemu-block-extra", "qemu-block-iscsi qemu-block-rbd")
+    found = f"without {', '.join(lacking)}" if lacking else f"with {', '.join(DRIVERS)}"
+    lines.append(Line("QEMU's initiators", "warn" if lacking else "ok", found, packages if lacking else ""))
+    daemons = [name for name in CEPH if not shutil.which(name)]
+    if daemons:
+        fix = _install(" ".join(CEPH_PACKAGES), "ceph-mon ceph-osd ceph-mgr ceph-mds ceph-common ceph-fuse")
+        lines.append(Line("Ceph", "warn", f"no {', '.join(daemons)}", f"only lanes on Ceph need it: {fix}"))
+    else:
+        lines.append(Line("Ceph", "ok", (_try("ceph", "--version")[1].split() or ["?"] * 3)[2]))
+    return tuple(lines)
 
 
 def modules(root: Path = Path("/")) -> Line:
