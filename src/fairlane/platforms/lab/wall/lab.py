@@ -20,6 +20,7 @@ from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import able, build, cloning, disks, hypervisor, layout, pinning, room, rootfs
 from fairlane.platforms.lab.wall.clones import Kind, Storm
 from fairlane.platforms.lab.wall.golden import Golden
+from fairlane.platforms.lab.wall.devices import Devices
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.machine import Machine
 from fairlane.platforms.lab.wall.stage import LabStage
@@ -52,6 +53,7 @@ class WallLab(Platform):
         self.array_vm: Vm | None = None
         self.array: Guest | None = None
         self.here: LocalGuest | None = None
+        self.devices = Devices(())
         self._undo: list[Step] = []
         self.golden: Golden | None = None
         self._broken = False
@@ -140,7 +142,7 @@ class WallLab(Platform):
         if storms := cloning.asked(self.study):
             self._notify("making the golden image")
             self.golden, found = await cloning.prepare(
-                storms, self.volumes, self._root, spec.medium.size, self._scratch, self._built
+                storms, self.volumes, self._root, self._scratch, self._built
             )
             self.lanes, made = dict(layout.by_lane(tuple(found))), cloning.disk(self.golden)
         if any(v.needs_array for v in self.volumes):
@@ -195,7 +197,7 @@ class WallLab(Platform):
         described: dict[str, dict[str, object]] = {}
         for name, found in self.lanes.items():
             told = await build.describe(found, self._where)
-            described[name] = {"path": list(self._path(found[0])), **told[0]}
+            described[name] = {"path": list(self._path(found[0])), **told[0], **self.devices.told(found)}
             if found[0].emulated and self.vms:
                 seen = [await hypervisor.told(self.vms[volume.guest], volume) for volume in found]
                 described[name] |= {**seen[0].rows, "conditions": seen[0].conditions}
@@ -242,7 +244,7 @@ class WallLab(Platform):
         modules = sorted({m for v in own for m in v.transport.modules})
         modules += sorted({m for v in self._of(guest) if v.emulated for m in disks.MODULES[disks.device(v).bus]})
         load = "".join(f"modprobe {m} 2> /dev/null || :\n" for m in modules)
-        local = [v for v in own if not v.transport.target and not v.transport.cluster]
+        local = [v for v in own if v.ours and not v.transport.target and not v.transport.cluster]
         steps = [model.hugepages_step(self.spec.hugepages)]
         steps += [self._medium(v) for v in local]
         nics = layout.guest_nics(self.spec, guest, self._scratch) if self.array_vm else ()
@@ -257,21 +259,22 @@ class WallLab(Platform):
             self._place({v.name: v.at(reach=reach[v.name]) for v in self.volumes if v.name in reach})
 
     async def _prepare(self) -> None:
-        """The prefill of every workload, once for every volume."""
-        texts: dict[Guest, str] = {}
-        for volume in self.volumes:
-            for cell in self.study.cells():
-                text = registry.load("workloads", cell.kind).prepare(cell, f"/dev/lane/{volume.name}")
-                guest = self.guests[volume.guest]
-                if text and text not in texts.get(guest, ""):
-                    texts[guest] = texts.get(guest, "") + text
-        if texts:
+        """Records what every device is; then the prefill of every workload and rounds until lanes are steady."""
+        self.devices = Devices(self.guests)
+        await self.devices.record(self.volumes)
+        cells = [(registry.load("workloads", cell.kind), cell) for cell in self.study.cells()]
+        if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in cells):
             self._notify("filling the volumes")
-        await build.everywhere(texts)
+        await self.devices.fill(self.volumes, cells, self._scratch)
+        for lane, found in self.lanes.items():
+            if any(workload.rounds(cell) for workload, cell in cells):
+                self._notify(f"loading {lane} until it is steady")
+            await self.devices.settle(lane, found, cells)
 
     def _path(self, volume: Volume) -> tuple[str, ...]:
         hops = volume.transport.path(volume.name, volume.spec, volume.site)
-        return (hops[0], disks.device(volume).bus, *hops[1:]) if volume.emulated else hops
+        told = [f"{hop}: {layout.told(self.spec.link)}" if layout.interface(0) in hop else hop for hop in hops]
+        return (told[0], disks.device(volume).bus, *told[1:]) if volume.emulated else tuple(told)
 
     async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
         workload = registry.load("workloads", block.cell.kind)

@@ -8,10 +8,11 @@ from typing import Any
 
 from fairlane import registry
 from fairlane.lanes.base import Site, Step, Transport
-from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.spec import LabSpec, Link
 from fairlane.platforms.lab.wall.machine import Nic
 from fairlane.study.base import LaneSpec
 from fairlane.study.spec import Study
+from fairlane.study.units import format_bitrate, format_duration
 
 ARRAY = "array"
 ARRAY_MANAGED = "10.0.2.15"
@@ -52,6 +53,11 @@ class Volume:
     def needs_array(self) -> bool:
         """Its target is the lab's array."""
         return self.transport.target and not getattr(self.spec, "external", None)
+
+    @property
+    def ours(self) -> bool:
+        """The lab makes the volume, and nobody else has anything on it."""
+        return not self.transport.existing and not getattr(self.spec, "external", None)
 
     @property
     def medium_size(self) -> int:
@@ -130,6 +136,11 @@ def placed(found: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volum
 def interface(path: int) -> str:
     """Name of the interface of a path, in guests and on the array."""
     return f"path{path}"
+
+
+def told(link: Link) -> str:
+    """A link for a reader: rate, delay, MTU."""
+    return f"{format_bitrate(link.rate)}, {format_duration(link.delay)}, MTU {link.mtu}"
 
 
 def address(path: int, guest: int | None = None) -> str:
