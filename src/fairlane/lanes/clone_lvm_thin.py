@@ -46,7 +46,7 @@ class CloneLvmThin(Cloning[CloneLvmThinSpec]):
     packages = ("lvm2", "thin-provisioning-tools")
     modules: ClassVar[tuple[str, ...]] = ("dm_thin_pool", "target_core_mod", "target_core_iblock", "iscsi_target_mod")
 
-    def steps(self, name: str, spec: CloneLvmThinSpec, site: Site) -> tuple[Step, ...]:  # noqa: ARG002
+    def steps(self, name: str, spec: CloneLvmThinSpec, site: Site) -> tuple[Step, ...]:
         group, portals = _group(site), _portals(name)
         golden = Step(
             name=f"the golden image of {name} in a thin pool",
@@ -137,7 +137,9 @@ if lvs {group}/{volume} > /dev/null 2>&1; then lvremove -q -f -y {group}/{volume
         return Clone(step, backend)
 
     def read_golden(self, name: str, spec: CloneLvmThinSpec, site: Site) -> Step:  # noqa: ARG002
-        return Step("read the golden image", "target", f"dd if=/dev/{_group(site)}/golden of=/dev/null bs=1M 2> /dev/null")
+        return Step(
+            "read the golden image", "target", f"dd if=/dev/{_group(site)}/golden of=/dev/null bs=1M 2> /dev/null"
+        )
 
     def port(self, spec: CloneLvmThinSpec, site: Site) -> int:  # noqa: ARG002
         return _PORT + site.index

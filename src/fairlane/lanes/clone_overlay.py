@@ -37,9 +37,7 @@ class CloneOverlay(CloningFiles[CloneOverlaySpec]):
             remove=f"rm -f {file}",
         )
         backing = {"driver": "raw", "file": {"driver": "file", "filename": site.golden}, "read-only": True}
-        return Clone(
-            step, {"driver": "qcow2", "file": {"driver": "file", "filename": file}, "backing": backing}
-        )
+        return Clone(step, {"driver": "qcow2", "file": {"driver": "file", "filename": file}, "backing": backing})
 
 
 PLUGIN = CloneOverlay()

@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairlane.metrics import METRICS
+from fairlane.report import storms
 from fairlane.report.bars import bars, stacks
 from fairlane.report.curves import figure
 from fairlane.report.forest import forest
@@ -51,7 +52,10 @@ def render(report: Report) -> str:
         for i, comparison in enumerate(section.primary):
             if any(row.ratio is not None for row in comparison.rows):
                 forests[i, section.name] = forest(comparison, f"forest-{n}-{i + 1}")
-        if figures := [bars(levels, f"bars-{n}-{levels.metric}") for levels in _pictured(section.levels)]:
+        figures = [bars(levels, f"bars-{n}-{levels.metric}") for levels in _pictured(section.levels)]
+        if section.storms:
+            figures.insert(0, storms.figure(section.storms, f"storms-{n}"))
+        if figures:
             shown.append((section.name, figures))
         if section.cpu:
             told = [c for c in (*section.primary, *section.exploratory) if c.metric == METRICS["cpu_per_io"].title]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from fairlane.report import storms
 from fairlane.report.bars import bars, stacks
 from fairlane.report.curves import figure
 from fairlane.report.model import Comparison, Report, Section
@@ -116,6 +117,9 @@ def _levels(report: Report) -> list[str]:
     cpu: list[str] = []
     for section in report.sections:
         name = f"{section.name}: " if len(report.sections) > 1 else ""
+        if section.storms:
+            drawn = storms.figure(section.storms, "unused")
+            parts += [f"### {md(name + drawn.title)}", _figure_table(drawn.table)]
         for entry in section.levels:
             parts += [f"### {md(name + entry.title)}", _figure_table(bars(entry, "unused").table)]
         if section.cpu:

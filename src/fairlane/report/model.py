@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fairlane.records import Evidence, Finding, Observation, Verdict, Word
-from fairlane.report import curves, lanes, levels, phrases, prose, spread, winners
+from fairlane.report import curves, lanes, levels, phrases, prose, spread, storms, winners
 from fairlane.report.curves import LadderView
 from fairlane.report.lanes import Lane, LaneTable
 from fairlane.report.levels import Levels, Stacks
@@ -18,6 +18,7 @@ from fairlane.report.matched import Matched, matched
 from fairlane.report.parts import Around, Part
 from fairlane.report.phrases import count, metric_of
 from fairlane.report.prose import Banner
+from fairlane.report.storms import StormView
 from fairlane.report.text import DASH, flatten, scrub
 from fairlane.report.winners import WinnersView
 
@@ -89,6 +90,8 @@ class Section:
     exploratory: tuple[Comparison, ...]
     levels: tuple[Levels, ...]
     cpu: Stacks | None
+    storms: StormView | None
+    """Of clone storms of several sizes."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +237,7 @@ def _section(evidence: Evidence, name: str, verdicts: Sequence[Verdict], label: 
         exploratory=tuple(c for c in comparisons if not c.primary),
         levels=levels.levels(evidence, mine, name, metrics, label),
         cpu=levels.cpu(evidence, name, label),
+        storms=storms.view(evidence, name, label),
     )
 
 

@@ -90,9 +90,7 @@ class Clone(Workload):
         asked = cell.params["count"]
         if len(vms) != asked:
             raise Garbage(f"{_OUTPUT} tells of {len(vms)} machines, {asked} were asked for")
-        metrics = {
-            metric: sum(vm[stage] for vm in vms) / len(vms) * _NS for stage, metric in _STAGES.items()
-        }
+        metrics = {metric: sum(vm[stage] for vm in vms) / len(vms) * _NS for stage, metric in _STAGES.items()}
         answered = sorted(vm["answered"] for vm in vms)
         metrics["job_time"] = answered[-1] * _NS
         for metric, share in _PERCENTILES.items():
@@ -119,9 +117,10 @@ def _listed(data: bytes) -> list[Any]:
 def _machine(vm: Any) -> dict[str, Any]:
     """One machine's times, which must be in order."""
     times = [vm.get(stage) for stage in _STAGES] if isinstance(vm, dict) else []
-    if not times or not all(isinstance(t, int | float) and not isinstance(t, bool) for t in times):
+    told = [t for t in times if isinstance(t, int | float) and not isinstance(t, bool)]
+    if len(told) != len(_STAGES):
         raise Garbage(f"{_OUTPUT}: a machine without its times")
-    if not 0 < times[0] <= times[1] <= times[2] < float("inf"):
+    if not 0 < told[0] <= told[1] <= told[2] < float("inf"):
         raise Garbage(f"{_OUTPUT}: the times of {vm.get('name')} are not in order")
     return dict(vm)
 

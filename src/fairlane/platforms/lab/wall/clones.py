@@ -203,13 +203,12 @@ class Storm:
     async def _check(self, vm: CloneVm) -> None:
         """Once every clone has written: its own data are there, and the golden image's."""
         await vm.say("check")
-        found = await vm.hear("checked")
-        for what, is_there, expected in zip(("block", "data"), [*found, "", ""], (vm.name, self.golden.stamp)):
-            if is_there != expected:
-                raise RunFailed(
-                    f"lane {self.volume.lane}: the {what} of {vm.name} is not its own: {is_there[:64] or 'nothing'}, "
-                    f"expected {expected}; the clones are not private"
-                )
+        if (found := await vm.hear("checked")) != [vm.name, self.golden.stamp]:
+            raise RunFailed(
+                f"lane {self.volume.lane}: {vm.name} wrote {vm.name} into its own block, and reads "
+                f"{' '.join(found)[:100] or 'nothing'}; expected {vm.name} {self.golden.stamp} (its block, hash of the "
+                "golden image's data): the clones are not private"
+            )
 
 
 def _remove(folder: Path) -> None:

@@ -120,9 +120,9 @@ def _size(count: int) -> str:
 
 
 async def prepare(
-    storms: Asked, volumes: Sequence[Volume], root: Root, size: int, scratch: Path, held: ExitStack
+    storms: Asked, volumes: Sequence[Volume], root: Root, scratch: Path, held: ExitStack
 ) -> tuple[Golden, list[Volume]]:
-    """The golden image of ``size`` bytes, and the lanes' volumes with their places for it. Raises RunFailed.
+    """The golden image, as large as the volumes, and these with their places for it. Raises RunFailed.
 
     Files of all lanes lie on one file system, so that methods differ and not what they lie on."""
     place = scratch / "store"
@@ -130,7 +130,7 @@ async def prepare(
         place = await store.sharing(scratch, _files(storms) + _files(storms) // 8, held)
     else:
         place.mkdir()
-    made = await golden.make(root, place, size, storms.data)
+    made = await golden.make(root, place, volumes[0].site.size, storms.data)
     device = f"/dev/disk/by-id/virtio-{_GOLDEN_SERIAL}"
     own = {"golden": str(made.file), "medium": str(place)}
     return made, [v.at(golden=device) if v.needs_array else v.at(**own) for v in volumes]
