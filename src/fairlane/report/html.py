@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairlane.metrics import METRICS
-from fairlane.report import storms
+from fairlane.report import storms, timeline
 from fairlane.report.bars import bars, stacks
 from fairlane.report.curves import figure
 from fairlane.report.forest import forest
@@ -61,9 +61,20 @@ def render(report: Report) -> str:
             told = [c for c in (*section.primary, *section.exploratory) if c.metric == METRICS["cpu_per_io"].title]
             cpu.append((section.name, stacks(section.cpu, f"cpu-{n}"), told))
     ladders = [(view, figure(view, f"curve-{n}")) for n, view in enumerate(report.curves, start=1)]
+    faults = [
+        (view, timeline.figure(view, f"fault-{n}") if view.panels else None)
+        for n, view in enumerate(report.failovers, start=1)
+    ]
     template = _environment().get_template("report.html.j2")
     return template.render(
-        report=report, style=_style(), signs=SYMBOL, forests=forests, bars=shown, cpu=cpu, ladders=ladders
+        report=report,
+        style=_style(),
+        signs=SYMBOL,
+        forests=forests,
+        bars=shown,
+        cpu=cpu,
+        ladders=ladders,
+        faults=faults,
     )
 
 

@@ -43,6 +43,7 @@ def render(report: Report) -> str:
         parts += [f"### {md(view.title)}", md(view.meaning), table(view.table.columns, view.table.rows)]
     parts += ["### What the verdict words mean", "\n".join(f"- **{s} {w}**: {md(m)}" for w, s, m in report.words)]
     parts += _levels(report)
+    parts += _faults(report)
     parts += _curves(report)
     parts += ["## Findings", *_findings(report)]
     parts += _matched(report)
@@ -129,6 +130,14 @@ def _levels(report: Report) -> list[str]:
                 _figure_table(stacks(section.cpu, "unused").table),
             ]
     return parts + cpu
+
+
+def _faults(report: Report) -> list[str]:
+    parts = ["## Faults under load"] if report.failovers else []
+    for view in report.failovers:
+        numbers = range(2, len(view.table.columns))
+        parts += [f"### {md(view.name)}", _list(view.sentences), table(view.table.columns, view.table.rows, numbers)]
+    return parts
 
 
 def _curves(report: Report) -> list[str]:

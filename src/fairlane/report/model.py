@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fairlane.records import Evidence, Finding, Observation, Verdict, Word
-from fairlane.report import curves, lanes, levels, phrases, prose, spread, storms, winners
+from fairlane.report import curves, lanes, levels, phrases, prose, spread, storms, timeline, winners
 from fairlane.report.curves import LadderView
 from fairlane.report.lanes import Lane, LaneTable
 from fairlane.report.levels import Levels, Stacks
@@ -20,6 +20,7 @@ from fairlane.report.phrases import count, metric_of
 from fairlane.report.prose import Banner
 from fairlane.report.storms import StormView
 from fairlane.report.text import DASH, flatten, scrub
+from fairlane.report.timeline import FailoverView
 from fairlane.report.winners import WinnersView
 
 
@@ -148,6 +149,8 @@ class Report:
     sureness: tuple[str, ...]
     curves: tuple[LadderView, ...]
     """Throughput against latency, where cells form ladders."""
+    failovers: tuple[FailoverView, ...]
+    """IOPS around faults, where paths failed under load."""
     findings: tuple[FindingGroup, ...]
     """The gravest first."""
     matched: Matched
@@ -196,6 +199,7 @@ def build(
         winners=winners.views(evidence, findings, label),
         sureness=prose.sureness(evidence, shown, findings) + spread.sentences(evidence),
         curves=curves.views(evidence, label, findings),
+        failovers=timeline.views(evidence, label),
         findings=_findings(evidence, findings, label),
         matched=matched(evidence, label),
         lanes=lanes.views(evidence),

@@ -1,6 +1,6 @@
 """The summary for a terminal: answer, verdict table, findings; at most 80 columns wide unless the terminal is wider."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import Console
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import model
-from fairlane.report.model import Comparison
+from fairlane.report.model import Comparison, Report
 
 _COLOUR = {
     "faster": "bold blue",
@@ -45,16 +45,11 @@ def show(console: Console, evidence: Evidence, verdicts: Sequence[Verdict], find
         for comparison in section.primary:
             say()
             say(_table(comparison, section.name if len(report.sections) > 1 else ""))
-    for winners in report.winners:
+    for title, lines in _told(report):
         say()
-        say(Text(winners.title, style="bold"))
-        for cells, answer in winners.lines:
-            say(Padding(Text(f"{cells}: {answer}"), (0, 0, 0, 2)))
-    for view in (view for view in report.curves if view.answers):
-        say()
-        say(Text(view.name, style="bold"))
-        for answer in view.answers:
-            say(Padding(Text(answer), (0, 0, 0, 2)))
+        say(Text(title, style="bold"))
+        for line in lines:
+            say(Padding(Text(line), (0, 0, 0, 2)))
     say()
     for line in report.sureness:
         say(Text(f"• {line}"))
@@ -64,6 +59,17 @@ def show(console: Console, evidence: Evidence, verdicts: Sequence[Verdict], find
         for finding in group.items:
             where = f" ({finding.where})" if finding.where else ""
             say(Text.assemble((f"{group.severity}: ", _COLOUR[group.severity]), finding.message, where))
+
+
+def _told(report: Report) -> Iterator[tuple[str, Sequence[str]]]:
+    """What is said in sentences under a title of its own."""
+    for winners in report.winners:
+        yield winners.title, [f"{cells}: {answer}" for cells, answer in winners.lines]
+    for faults in report.failovers:
+        yield f"Faults under load: {faults.name}", faults.sentences
+    for view in report.curves:
+        if view.answers:
+            yield view.name, view.answers
 
 
 def _table(c: Comparison, workload: str) -> Table:

@@ -88,7 +88,9 @@ class FailoverSpec(WorkloadSpec):
         return self
 
     def cells(self, name: str) -> tuple[Cell, ...]:
-        common = self.model_dump(exclude={"kind", "primary", "slo", "fault", "rw", "bs", "iodepth"})
+        names = ("path", "rwmixread", "rate_iops", "before", "outage", "after", "settle", "size", "verify_backlog",
+                 "recovered")  # fmt: skip
+        common = {name: getattr(self, name) for name in names}
         points = [
             {"fault": fault, "rw": rw, "bs": bs, "iodepth": depth}
             for fault in self.fault
