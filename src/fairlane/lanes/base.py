@@ -116,6 +116,8 @@ class Transport(ABC, Generic[SpecT]):
     """Needs a cluster of this kind: ``ceph``."""
     clones: ClassVar[bool] = False
     """Makes machines' disks of a golden image while it is measured (workload ``clone``, see ``_clones``)."""
+    existing: ClassVar[bool] = False
+    """The volume was there before Fairlane came: nothing on it is ours."""
     stores_files: ClassVar[bool] = False
     """``find`` gives a file in a mounted share, not a block device."""
 

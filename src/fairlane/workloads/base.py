@@ -2,11 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlane.errors import Garbage
 from fairlane.records import Cell, FaultKind, Figures
 from fairlane.study.base import WorkloadSpec
+from fairlane.workloads import _fleet
 
 __all__ = ["Garbage", "Stage", "Workload"]
 
@@ -25,8 +27,14 @@ class Stage(ABC):
     @abstractmethod
     async def load(self, script: Callable[[int], str], seconds: float, *, start: bool = True) -> None:
         """Run ``script(machine)`` on every machine of the fleet from one instant, probes before and after, and keep the
-        files it leaves (of machine 2 of several: ``vm2/fio.json``). ``seconds``: how long it is expected to take.
+        files it leaves (of machine 2 of several: ``vm2/fio.json``). A script waits for the instant at its begin, or
+        where it has ``gate``. ``seconds``: how long it is expected to take.
         ``start=False``: without waiting for a common instant."""
+
+    @abstractmethod
+    def gate(self, jobs: int = 1) -> str:
+        """One line of shell at which each of ``jobs`` waits for the common instant of ``load``, for scripts that come
+        to it later than at their begin (a generator that has set everything up). Free of ``;`` and ``#``."""
 
     @abstractmethod
     async def begun(self) -> float:
@@ -62,6 +70,18 @@ class Stage(ABC):
         """Add a file to the raw outputs of the trial."""
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """Rounds of load that go before the first trial, until the rate is steady (``stats.steady``)."""
+
+    cell: Cell
+    """What each round runs, as a trial."""
+    seconds: float
+    """Of a round."""
+    most: int
+    """Rounds at most."""
+
+
 class Workload(ABC):
     """A workload. ``PLUGIN`` of each file in this package is one instance."""
 
@@ -87,6 +107,22 @@ class Workload(ABC):
         lane's disks there. A workload that does more than load (faults, clones) overrides it."""
         await stage.load(lambda machine: self.script(cell, devices(machine), seed + machine), stage.seconds)
 
+    def merge(self, cell: Cell, machines: Mapping[str, Figures]) -> Figures:  # noqa: ARG002
+        """The figures of a fleet from those of its machines, by name, each with what its probes saw."""
+        return _fleet.merge(machines)
+
     def prepare(self, cell: Cell, device: str) -> str:  # noqa: ARG002
         """Shell that makes a medium ready (prefill), run once before the first trial; empty: nothing to do."""
         return ""
+
+    def prepares(self, cell: Cell, capacity: int) -> int:  # noqa: ARG002
+        """Bytes that ``prepare`` writes at least to a device of ``capacity`` bytes: it is seen whether they were."""
+        return 0
+
+    def rounds(self, cell: Cell) -> Rounds | None:  # noqa: ARG002
+        """Load before the first trial of every lane, until it is steady; None: none is asked for."""
+        return None
+
+    def writes(self, cell: Cell) -> bool:  # noqa: ARG002
+        """Whether a trial writes to its devices: then the guard examines them before each (docs/safety.md)."""
+        return True

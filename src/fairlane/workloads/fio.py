@@ -1,7 +1,8 @@
 """fio: a matrix of access patterns, block sizes and depths."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -9,13 +10,41 @@ from pydantic import Field, model_validator
 from fairlane.errors import FairlaneError
 from fairlane.formats.fio_json import figures
 from fairlane.records import Cell, Figures
+from fairlane.stats.steady import ROUNDS
 from fairlane.study.base import WorkloadSpec
-from fairlane.study.units import Duration, Size, format_size
-from fairlane.workloads.base import Workload
+from fairlane.study.strict import Strict
+from fairlane.study.units import Duration, Size, format_duration, format_size
+from fairlane.workloads.base import Rounds, Stage, Workload
 
 Pattern = Literal["read", "write", "randread", "randwrite", "rw", "randrw"]
 
 _MIXES = ("rw", "randrw")
+
+
+class Steady(Strict):
+    """A gate before the first trial: rounds of one load until the medium is steady, as SNIA's Solid State Storage
+    Performance Test Specification defines it (the range of five rounds within 20 % of their mean, their slope within
+    10 %)."""
+
+    rw: Pattern = "randwrite"
+    """Pattern of the load."""
+    bs: Size = 4096
+    """Its block size."""
+    iodepth: int = Field(default=16, ge=1, le=65536)
+    """I/Os in flight."""
+    round: Duration = 60 * 10**9
+    """Length of a round."""
+    limit: Duration = 3600 * 10**9
+    """Time after which the trials begin all the same; that it was not reached is told."""
+
+    @model_validator(mode="after")
+    def _runnable(self) -> Self:
+        _within("bs", (self.bs,), 512, 2**31, multiple=512)
+        if self.round < 10**6 or self.round % 10**6:
+            raise ValueError("round: expected whole milliseconds, at least 1ms")
+        if self.limit < ROUNDS * self.round:
+            raise ValueError(f"limit: {ROUNDS} rounds of {format_duration(self.round)} are needed to judge at all")
+        return self
 
 
 class FioSpec(WorkloadSpec):
@@ -49,6 +78,8 @@ class FioSpec(WorkloadSpec):
     """Part of the device that is used, from its start; the whole device if not given."""
     prefill: bool = True
     """Write the whole part once before the first trial. Without it reads may be served as zeros, unmeasured."""
+    steady: Steady | None = None
+    """Load every lane before its first trial until it is steady: {} for rounds of 60 s, one hour at most."""
 
     @model_validator(mode="after")
     def _runnable(self) -> Self:
@@ -82,7 +113,7 @@ class FioSpec(WorkloadSpec):
             for jobs in self.numjobs
             for rate in self.rate_iops or (None,)
         ]
-        common = {
+        common: dict[str, Any] = {
             "engine": self.engine,
             "mem": self.mem,
             "runtime": self.runtime,
@@ -90,11 +121,15 @@ class FioSpec(WorkloadSpec):
             "size": self.size,
             "prefill": self.prefill,
         }
+        if self.steady:
+            common["steady"] = self.steady.model_dump()
         cells = (Cell(name, "fio", _name(point), point | common) for point in points)
         return tuple(dict.fromkeys(cells))  # a value listed twice is one cell
 
     def known(self, cell: Cell) -> Mapping[str, Any]:
         told = {name: value for name, value in cell.params.items() if value is not None}
+        if steady := cell.params.get("steady"):
+            told["steady"] = _steady_name(steady)
         writes = {} if cell.params["rw"] in ("read", "randread") else {"refill_buffers": "1"}
         return {"size": "whole disk", **told, **writes, "tool": "fio", "direct": True}
 
@@ -115,6 +150,11 @@ def _name(point: Mapping[str, Any]) -> str:
     pattern = point["rw"] if mix is None else f"{point['rw']} {mix}/{100 - mix}"
     name = f"{format_size(point['bs'])} {pattern} qd{point['iodepth']}" + (f" x{jobs}" if jobs != 1 else "")
     return name if rate is None else f"{name} at {rate}"
+
+
+def _steady_name(steady: Mapping[str, Any]) -> str:
+    load = f"{format_size(steady['bs'])} {steady['rw']} qd{steady['iodepth']}"
+    return f"{load}, rounds of {format_duration(steady['round'])}"
 
 
 @dataclass(frozen=True)
@@ -170,7 +210,15 @@ class Fio(Workload):
     packages = ("fio",)
     programs = ("fio",)
 
+    async def drive(self, cell: Cell, devices: Callable[[int], Sequence[str]], seed: int, stage: Stage) -> None:
+        jobs = cell.params["numjobs"] * len(devices(0))
+        scripts = partial(self._script, cell, gate=stage.gate(jobs))
+        await stage.load(lambda machine: scripts(devices(machine), seed + machine), stage.seconds)
+
     def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:
+        return self._script(cell, devices, seed)
+
+    def _script(self, cell: Cell, devices: Sequence[str], seed: int, *, gate: str = "") -> str:
         params = cell.params
         part = _part(params)
         options: dict[str, Any] = {
@@ -197,6 +245,8 @@ class Fio(Workload):
         }
         if part.increment:
             options["offset_increment"] = part.increment
+        if gate:  # everything is set up then, and fio's own CPU time counts from here
+            options["exec_prerun"] = gate
         rate, mix = params["rate_iops"], params["rwmixread"]
         if mix is not None:
             options["rwmixread"] = mix
@@ -220,6 +270,21 @@ class Fio(Workload):
             "refill_buffers": 1,
         }
         return fio_shell((device,), options, "prefill", "prefill")
+
+    def prepares(self, cell: Cell, capacity: int) -> int:
+        size = cell.params["size"] or capacity
+        return min(size, capacity) // cell.params["bs"] * cell.params["bs"] if cell.params["prefill"] else 0
+
+    def rounds(self, cell: Cell) -> Rounds | None:
+        if (steady := cell.params.get("steady")) is None:
+            return None
+        own = {"rw": steady["rw"], "bs": steady["bs"], "iodepth": steady["iodepth"], "numjobs": 1, "rate_iops": None,
+               "rwmixread": 70 if steady["rw"] in _MIXES else None, "runtime": steady["round"], "ramp": 0}  # fmt: skip
+        load = Cell(cell.workload, cell.kind, _steady_name(steady), {**cell.params, **own})
+        return Rounds(load, steady["round"] / 1e9, steady["limit"] // steady["round"])
+
+    def writes(self, cell: Cell) -> bool:
+        return cell.params["rw"] not in ("read", "randread")
 
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:  # noqa: ARG002
         return figures(outputs.get("fio.json"))

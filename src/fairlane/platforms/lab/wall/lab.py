@@ -17,10 +17,11 @@ from fairlane.platforms.base import Guest, Notify, Opened, Platform, RawTrial
 from fairlane.platforms.lab import kvm, model, qemu
 from fairlane.platforms.lab.scratch import scratch
 from fairlane.platforms.lab.spec import LabSpec
-from fairlane.platforms.lab.wall import able, build, cloning, disks, hypervisor, layout, pinning, room, rootfs
+from fairlane.platforms.lab.wall import able, build, ceph, cloning, disks, hypervisor, layout, pinning, room, rootfs
 from fairlane.platforms.lab.wall.clones import Kind, Storm
-from fairlane.platforms.lab.wall.golden import Golden
 from fairlane.platforms.lab.wall.devices import Devices
+from fairlane.platforms.lab.wall.golden import Golden
+from fairlane.platforms.lab.wall.ceph import Cluster
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.machine import Machine
 from fairlane.platforms.lab.wall.stage import LabStage
@@ -53,6 +54,7 @@ class WallLab(Platform):
         self.array_vm: Vm | None = None
         self.array: Guest | None = None
         self.here: LocalGuest | None = None
+        self.ceph: Cluster | None = None
         self.devices = Devices(())
         self._undo: list[Step] = []
         self.golden: Golden | None = None
@@ -111,7 +113,7 @@ class WallLab(Platform):
                 "fio": manifest["packages"].get("fio", "unknown"),
                 "image": self._root.key,
                 "accelerator": self._accel,
-                "packages": manifest["packages"],
+                "packages": {name: manifest["packages"].get(name, "") for name in rootfs.packages()},
             },
         )
 
@@ -145,19 +147,7 @@ class WallLab(Platform):
                 storms, self.volumes, self._root, self._scratch, self._built
             )
             self.lanes, made = dict(layout.by_lane(tuple(found))), cloning.disk(self.golden)
-        if any(v.needs_array for v in self.volumes):
-            self._notify("booting the array")
-            nics = layout.array_nics(spec, self._scratch)
-            files = disks.files(v for v in self.volumes if v.needs_array and spec.medium.file)
-            machine = Machine(
-                layout.ARRAY, spec.array.cpus, spec.array.memory, self._accel, nics,
-                blockdevs=files.blockdevs + made.blockdevs, devices=files.devices + made.devices,
-            )  # fmt: skip
-            self.array_vm = self._vm(machine, keys)
-            await self.array_vm.start()
-            self.array = self.array_vm.guest
-            await self.array.ask(layout.bridges(spec) + "\n" + self._shape(layout.array_nics(spec, self._scratch)))
-            await self._forward()
+        await build.together(self._start_array(keys, made), self._start_cluster())
         await build.everywhere({self.array: self._media("array")} if self.array else {})
         # hypervisor lanes need their target before the guest starts, guests must run before theirs are connected
         emulated, inside = [v for v in self.volumes if v.emulated], [v for v in self.volumes if not v.emulated]
@@ -202,6 +192,32 @@ class WallLab(Platform):
                 seen = [await hypervisor.told(self.vms[volume.guest], volume) for volume in found]
                 described[name] |= {**seen[0].rows, "conditions": seen[0].conditions}
         return described
+
+    async def _start_array(self, keys: Keys, made: disks.Parts) -> None:
+        """Boots the array if a lane needs it. ``made``: further disks of it."""
+        if not any(v.needs_array for v in self.volumes):
+            return
+        self._notify("booting the array")
+        nics = layout.array_nics(self.spec, self._scratch)
+        files = disks.files(v for v in self.volumes if v.needs_array and self.spec.medium.file)
+        machine = Machine(
+            layout.ARRAY, self.spec.array.cpus, self.spec.array.memory, self._accel, nics,
+            blockdevs=files.blockdevs + made.blockdevs, devices=files.devices + made.devices,
+        )  # fmt: skip
+        self.array_vm = self._vm(machine, keys)
+        await self.array_vm.start()
+        self.array = self.array_vm.guest
+        await self.array.ask(layout.bridges(spec) + "\n" + self._shape(layout.array_nics(self.spec, self._scratch)))
+        await self._forward()
+
+    async def _start_cluster(self) -> None:
+        """Starts the Ceph cluster if a lane needs one."""
+        kinds = {v.transport.cluster for v in self.volumes} - {""}
+        if not kinds:
+            return
+        self._notify("starting a Ceph cluster")
+        self.ceph = Cluster(layout.cluster(self._scratch), self.spec.ceph, filesystem="cephfs" in kinds)
+        await self.ceph.start()
 
     def _vm(self, machine: Machine, keys: Keys) -> Vm:
         return Vm(machine, self._root, keys, self._scratch)

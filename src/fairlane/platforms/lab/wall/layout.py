@@ -122,6 +122,9 @@ def placed(found: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volum
     makes in ``scratch``. Raises OSError."""
     out = []
     for volume in found:
+        if volume.transport.cluster:
+            out.append(volume.at(medium="", cluster=str(cluster(scratch))))
+            continue
         own = volume.emulated and not volume.transport.target and not volume.transport.cluster
         if spec.medium.file and (own or volume.needs_array):
             file = scratch / f"medium{volume.site.index}"
@@ -131,6 +134,11 @@ def placed(found: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volum
         else:
             out.append(volume.at(medium="") if own else volume)
     return tuple(out)
+
+
+def cluster(scratch: Path) -> Path:
+    """Folder of the cluster of this machine."""
+    return scratch / "ceph"
 
 
 def interface(path: int) -> str:

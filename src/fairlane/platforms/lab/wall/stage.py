@@ -50,6 +50,8 @@ class LabStage(Stage):
         texts = [self._text(guest, script(guest)) for guest in range(self.fleet)]
         await asyncio.gather(*(self._run(guest, text, timeout) for guest, text in enumerate(texts)))
         await self._watch("after")
+        for volume in self.lab.lanes[self.lane] if self._began else ():
+            self.lab.devices.wrote(volume)
         if self._began and self._ended:
             self.load_seconds = max(self._ended) - min(self._began)
 
@@ -62,9 +64,12 @@ class LabStage(Stage):
             return "".join(f"( {text}\n) > probe.{name}.{when} 2>> probe.err\n" for name, text in probes.items())
 
         idle = self.lab.spec.settle / 1e9 + script.jitter(self.block.seed, self.lane)
+        writes = registry.load("workloads", self.block.cell.kind).writes(self.block.cell)
+        mine = [v for v in self.lab.lanes[self.lane] if v.guest == guest]
+        guards = "".join(self.lab.devices.guard(v, writes=writes) for v in mine)
         return f"""set -u
 cd $(mktemp -d)
-read -r DEVICE < {first}
+{guards}read -r DEVICE < {first}
 {capture("before")}sleep {idle:.6f}
 mark {script.LOAD_BEGINS}
 ( {load.strip()}

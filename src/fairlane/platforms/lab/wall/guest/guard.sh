@@ -1,7 +1,8 @@
 # What a device is, and whether it may be written: docs/safety.md. Follows lib.sh; needs util-linux (wipefs).
 #
 # An identity is "kind:value", which stays with a volume whatever the kernel calls it: wwn, serial, nqn (NQN#nsid), dm
-# and md (their UUIDs), nullb (a null_blk made through configfs). A value alone is looked for among all kinds.
+# (its UUID; the name of one without), md (UUID), nullb (a null_blk made through configfs). A value alone is looked for
+# among all kinds.
 # shellcheck disable=SC2030,SC2031 # every function that is called from outside is a subshell with variables of its own
 :
 
@@ -39,7 +40,51 @@ guard() (
 
 # meant DEVICE IDENTITY BYTES[/BLOCK]: the first half of guard, for what only reads: is this the volume that was meant?
 meant() (
+  verb=used
   _is_meant "$@"
+)
+
+# named NAME: the node of the disk that a study names by an identity or by a link in /dev/disk/by-id. Refused: names that
+# change from boot to boot, and links whose disk has nothing of their name.
+named() (
+  device=$1 identity='' verb=used
+  case $1 in
+    /dev/disk/by-id/*)
+      _resolve
+      _identities "$name"
+      for id in $ids; do
+        id=${id#*:}
+        id=$(printf %s "${id#naa.}" | tr '[:upper:]' '[:lower:]')
+        case $(printf %s "${1##*/}" | tr '[:upper:]' '[:lower:]') in *"$id"*) echo "/dev/$name"; exit 0 ;; esac
+      done
+      _refuse "the link leads to $name, which has nothing of its name" "$name has $(_joined "$ids"): was the link changed?"
+      ;;
+    /*)
+      _resolve
+      _identities "$name"
+      _refuse "such a name may be another disk's tomorrow" "name it by what stays with it: ${ids:-it has no identity}"
+      ;;
+  esac
+  found=$(volumes "$1")
+  # shellcheck disable=SC2086
+  set -- $found
+  case $# in
+    0) _refuse "no disk has this identity" "the disks here: $(_everyone)" ;;
+    1) echo "/dev/$1" ;;
+    *) _refuse "the identity is ambiguous: $(_joined "$*") have it" "name it by another identity: $(_everyone)" ;;
+  esac
+)
+
+# All identities here, for hints.
+_everyone() (
+  set +f
+  set -- /sys/block/*
+  for b; do
+    _identities "${b##*/}"
+    [ -z "$ids" ] || all="${all:-}; ${b##*/}: $(_joined "$ids")"
+  done
+  all=${all:-none}
+  echo "${all#; }"
 )
 
 # file_guard FILE FOLDER BYTES: as guard, for a file of BYTES (-: not compared) in a share mounted at FOLDER.
@@ -65,7 +110,7 @@ file_guard() (
 
 # identity DEVICE: the best identity of a block device, one that no other has. Refused if there is none.
 identity() (
-  device=$1 identity="no identity known yet"
+  device=$1 identity='' verb=used
   _resolve
   _identities "$name"
   [ -n "$ids" ] || _refuse "it has no serial, WWN or other identity" "give it a serial where it is made"
@@ -77,7 +122,7 @@ identity() (
 
 # identities DEVICE: all identities of a block device, the best first, one a line.
 identities() (
-  device=$1 identity=-
+  device=$1 identity='' verb=used
   _resolve
   _identities "$name"
   for id in $ids; do echo "$id"; done
@@ -85,7 +130,7 @@ identities() (
 
 # size_of DEVICE: BYTES/BLOCK, as guard takes it.
 size_of() (
-  device=$1 identity=-
+  device=$1 identity='' verb=used
   _resolve
   _size
 )
@@ -115,7 +160,7 @@ volumes() (
 
 # One refusal: the caller's whole output on stderr; platforms/_guard.py reads it.
 _refuse() {
-  printf '@@REFUSED %s is not written (%s): %s\n@@HINT %s\n' "$device" "$identity" "$1" "$2" >&2
+  printf '@@REFUSED %s is not %s%s: %s\n@@HINT %s\n' "$device" "${verb:-written}" "${identity:+ ($identity)}" "$1" "$2" >&2
   exit 77
 }
 
@@ -198,9 +243,10 @@ _line() {
 _identities() {
   ids=
   _b=/sys/block/$1
-  for pair in dm:dm/uuid md:md/uuid wwn:wwid wwn:device/wwid serial:serial serial:device/serial; do
+  for pair in dm:dm/uuid dm:dm/name md:md/uuid wwn:wwid wwn:device/wwid serial:serial serial:device/serial; do
     [ -r "$_b/${pair#*:}" ] || continue
     _line "$_b/${pair#*:}"
+    case "$pair $ids" in "dm:dm/name "*dm:*) continue ;; esac
     [ -z "$v" ] || ids="$ids ${pair%%:*}:$v"
   done
   if [ -r "$_b/device/vpd_pg80" ]; then # SCSI: four bytes, then the unit's serial number

@@ -1,0 +1,60 @@
+"""A block device that is there already, known by what stays with it: FC LUNs, disks of external arrays, local drives.
+
+Nothing is set up or taken down. What else may be on the device decides whether it is written: docs/safety.md.
+"""
+
+import re
+from collections.abc import Mapping
+from shlex import quote
+from typing import Any, ClassVar, Literal
+
+from pydantic import field_validator
+
+from fairlane.lanes.base import Site, Step, Transport
+from fairlane.study.base import LaneSpec
+
+_LINK = "/dev/disk/by-id/"
+
+
+class DeviceSpec(LaneSpec):
+    """A block device that is there already, such as an FC LUN. Fairlane sets nothing up."""
+
+    transport: Literal["device"]
+    """An existing block device of the guest."""
+    identity: str
+    """What stays with the volume whatever the kernel calls it: its serial, WWN (naa..., eui..., uuid...), NQN#nsid, a
+    device-mapper UUID, or a link in /dev/disk/by-id. The kind can be said: serial:S, wwn:W, nqn:N#1, dm:U. A disk with
+    contents is written only if ``destroy`` names it too."""
+
+    @field_validator("identity")
+    @classmethod
+    def _stays(cls, value: str) -> str:
+        if not value.isascii() or not re.fullmatch(r"[\x21-\x7e]{1,250}", value):
+            raise ValueError("expected a serial, WWN, NQN#nsid or a /dev/disk/by-id link without blanks (each is a _)")
+        if value.startswith("/") and (not value.startswith(_LINK) or ".." in value or value.count("/") != 4):
+            raise ValueError(
+                f"{value} may be another disk's name tomorrow: name a serial, a WWN or a link in {_LINK} (the machine "
+                "tells them: lsblk -o NAME,SERIAL,WWN; ls -l /dev/disk/by-id)"
+            )
+        return value
+
+    def known(self) -> Mapping[str, Any]:
+        return {**super().known(), "transport": "device"}
+
+
+class Device(Transport[DeviceSpec]):
+    Spec = DeviceSpec
+    target = False
+    existing: ClassVar[bool] = True
+
+    def steps(self, name: str, spec: DeviceSpec, site: Site) -> tuple[Step, ...]:  # noqa: ARG002
+        return ()
+
+    def find(self, name: str, spec: DeviceSpec, site: Site) -> str:  # noqa: ARG002
+        return f"named {quote(spec.identity)}"
+
+    def path(self, name: str, spec: DeviceSpec, site: Site) -> tuple[str, ...]:  # noqa: ARG002
+        return ("fio", spec.identity)
+
+
+PLUGIN = Device()

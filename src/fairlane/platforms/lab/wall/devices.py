@@ -1,0 +1,189 @@
+"""What is known of every volume's device: its identity, recorded when the lane was built; the guard in front of
+all that writes; the prefill, which must be seen to have happened; rounds until lanes are steady (docs/safety.md)."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from shlex import quote
+
+from fairlane.errors import RunFailed
+from fairlane.platforms import _guard, _script
+from fairlane.platforms._guard import Recorded
+from fairlane.platforms.base import Guest
+from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.records import Cell
+from fairlane.stats.steady import Steadiness, steadiness
+from fairlane.study.units import format_size
+from fairlane.workloads.base import Workload
+
+_TIMEOUT = 300.0
+_SLOWEST = 2**20
+"""Bytes per second that a prefill is waited for: an emulated machine on a busy host writes ten times as fast."""
+_ALLOCATED = 0.98
+"""Share of a prefilled part that a file must have blocks for: file systems round, nothing more."""
+
+
+@dataclass
+class Devices:
+    """The devices of the lanes on running machines."""
+
+    guests: Sequence[Guest]
+    recorded: dict[str, Recorded] = field(default_factory=dict)
+    """Of volumes that are block devices, by name."""
+    files: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Of volumes that are files in a share: mount point, bytes."""
+    steady: dict[str, dict[str, object]] = field(default_factory=dict)
+    """By lane: how it came to rest before the first trial."""
+    filled: dict[str, int] = field(default_factory=dict)
+    """By volume: bytes that a prefill was seen to write."""
+    _ours: set[str] = field(default_factory=set)
+
+    async def record(self, volumes: Iterable[Volume]) -> None:
+        """Reads what every linked device is. Raises Refused for one without an identity of its own."""
+        parts: dict[Guest, str] = {}
+        for v in volumes:
+            device, name = _script.device(v.name), quote(v.name)
+            text = f"""
+if [ -f {device} ]; then
+  f=$(readlink -f {device}); s=$(stat -c %s $f); f=$(command stat -c %m "$f")
+  row file {name}; row folder "$f"; row size "$s"
+else
+  i=$(identity {device}); s=$(size_of {device})
+  row block {name}; row identity "$i"; row size "$s"
+fi
+"""
+            guest = self.guests[v.guest]
+            parts[guest] = parts.get(guest, "") + text
+        found = await asyncio.gather(*(g.ask(f"{{ {text}\n}} > rows", _TIMEOUT) for g, text in parts.items()))
+        for out in found:
+            lines = [line.partition("\t")[2] for line in out["rows"].decode(errors="replace").splitlines()]
+            kinds = [line.partition("\t")[0] for line in out["rows"].decode(errors="replace").splitlines()]
+            for kind, name, what, size in zip(kinds[::3], lines[::3], lines[1::3], lines[2::3], strict=True):
+                if kind == "file":
+                    self.files[name] = what, int(size)
+                else:
+                    self.recorded[name] = Recorded(what, size)
+
+    def capacity(self, volume: Volume) -> int:
+        """Bytes of its device or file."""
+        if volume.name in self.files:
+            return self.files[volume.name][1]
+        return int(self.recorded[volume.name].size.partition("/")[0])
+
+    def guard(self, volume: Volume, *, writes: bool = True) -> str:
+        """Shell to stand before a load on ``volume``; it ends the script where the device must not be used.
+
+        What the lab made and has written itself may carry anything: random data can look like a signature."""
+        device = _script.device(volume.name)
+        if volume.name in self.files:
+            folder, size = self.files[volume.name]
+            return f"file_guard {device} {quote(folder)} {size} || exit 77\n"
+        if (recorded := self.recorded.get(volume.name)) is None:
+            return ""  # a lane without a volume that stands
+        if not writes:
+            return _guard.meant(device, recorded)
+        ours = recorded.identity if volume.name in self._ours else ""
+        return _guard.guard(device, recorded, volume.spec.destroy or ours)
+
+    def wrote(self, volume: Volume) -> None:
+        """From now on contents are ours, where the lab made the volume."""
+        if volume.ours:
+            self._ours.add(volume.name)
+
+    def told(self, volumes: Sequence[Volume]) -> dict[str, object]:
+        """Of a lane, for its description."""
+        found: dict[str, object] = {}
+        first = volumes[0]
+        if recorded := self.recorded.get(first.name):
+            found["device.identity"] = recorded.identity
+        if first.name in self.filled:
+            found["prefill.bytes_written"] = min(self.filled.get(v.name, 0) for v in volumes)
+        if first.lane in self.steady:
+            found["steady"] = self.steady[first.lane]
+        return found
+
+    async def fill(self, volumes: Iterable[Volume], cells: Sequence[tuple[Workload, Cell]], media: Path) -> None:
+        """The prefill of every workload, once for every volume; each must be seen to have happened: in the counters of
+        the block device, in the blocks of a file, and in those of the file on this machine behind it (in ``media``).
+        Raises RunFailed."""
+        todo = [(v, text, least) for v in volumes for text, least in self._prefills(v, cells).items()]
+        texts: dict[Guest, list[str]] = {}
+        total = 0
+        for number, (v, text, least) in enumerate(todo):
+            total += least
+            d = _script.device(v.name)
+            counted = f"[ -f {d} ] || read -r _ _ _ _ _ _ w _ < /sys/class/block/$(basename $(readlink -f {d}))/stat"
+            texts.setdefault(self.guests[v.guest], []).append(f"""
+mkdir {number}; cd {number}
+w=0
+{self.guard(v)}{counted}
+before=$w
+( {text.strip()}
+) || {{ s=$?; echo "the prefill of {v.name} failed ($s): $(tail -n 3 *.err)" >&2; exit 1; }}
+{counted}
+[ ! -f {d} ] || w=$(($(stat -c '%b * %B' "$(readlink -f {d})") / 512))
+echo $(((w - before) * 512)) > written
+cd ..
+""")
+        timeout = _TIMEOUT + total / _SLOWEST
+        found = await asyncio.gather(*(g.ask("\n".join(parts), timeout) for g, parts in texts.items()))
+        outputs = {name: data for files in found for name, data in files.items()}
+        for number, (v, _, least) in enumerate(todo):
+            written = int(outputs[f"{number}/written"])
+            _enough(v, written, least, "its device counted" if v.name in self.recorded else "its file has blocks for")
+            self.filled[v.name] = max(written, self.filled.get(v.name, 0))
+            self.wrote(v)
+            file = media / f"medium{v.site.index}"
+            if file.exists():
+                allocated = file.stat().st_blocks * 512
+                _enough(v, allocated, int(_ALLOCATED * least), "the file behind it has blocks for")
+
+    def _prefills(self, volume: Volume, cells: Sequence[tuple[Workload, Cell]]) -> dict[str, int]:
+        """Shell -> bytes that it must write."""
+        if volume.name not in self.recorded and volume.name not in self.files:
+            return {}
+        room, device = self.capacity(volume), _script.device(volume.name)
+        found = {w.prepare(cell, device): w.prepares(cell, room) for w, cell in cells}
+        return {text: least for text, least in found.items() if text}
+
+    async def settle(self, lane: str, volumes: Sequence[Volume], cells: Iterable[tuple[Workload, Cell]]) -> None:
+        """Loads the lane in rounds before its first trial until it is steady, where the study asks for it. Not steady
+        within the limit is a result, not an error."""
+        done: list[object] = []
+        for workload, cell in cells:
+            rounds = workload.rounds(cell)
+            if rounds is None or rounds in done:
+                continue
+            done.append(rounds)
+            rates: list[float] = []
+            judged: Steadiness | None = None
+            while len(rates) < rounds.most and not (judged and judged.steady):
+                rates.append(await self._round(volumes, workload, rounds.cell, len(rates)))
+                judged = steadiness(rates)
+            told = asdict(judged) if judged else {}
+            self.steady[lane] = {"rounds": len(rates), "iops": [round(r, 1) for r in rates], "what": rounds.cell.name,
+                                 "seconds": rounds.seconds * len(rates), "reached": bool(judged and judged.steady),
+                                 **told}  # fmt: skip
+
+    async def _round(self, volumes: Sequence[Volume], workload: Workload, cell: Cell, number: int) -> float:
+        """One round on all machines; their IOPS, added."""
+        parts = []
+        for index, guest in enumerate(self.guests):
+            mine = [v for v in volumes if v.guest == index]
+            if mine:
+                names = [_script.device(v.name) for v in mine]
+                text = "".join(self.guard(v) for v in mine) + workload.script(cell, names, number)
+                parts.append(guest.ask(text, _TIMEOUT + 3 * cell.params["runtime"] / 1e9))
+        found = await asyncio.gather(*parts)
+        for volume in volumes:
+            self.wrote(volume)
+        return sum(workload.observe(cell, files).metrics.get("iops", 0.0) for files in found)
+
+
+def _enough(volume: Volume, written: int, least: int, who: str) -> None:
+    if written < least:
+        raise RunFailed(
+            f"the prefill of {volume.name} did not happen: {who} {format_size(written)} of {format_size(least)}",
+            hint="is the volume thin and its pool full? set prefill: false only if something else has written it",
+        )
