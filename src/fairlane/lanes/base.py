@@ -113,7 +113,7 @@ class Transport(ABC, Generic[SpecT]):
     target: ClassVar[bool] = True
     """Needs the array's machine."""
     cluster: ClassVar[str] = ""
-    """Needs a cluster of this kind: ``ceph``."""
+    """Needs a cluster of this kind: ``ceph``; ``cephfs``: one with a file system, mounted where the hypervisor is."""
     clones: ClassVar[bool] = False
     """Makes machines' disks of a golden image while it is measured (workload ``clone``, see ``_clones``)."""
     existing: ClassVar[bool] = False

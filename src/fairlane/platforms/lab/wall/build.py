@@ -2,7 +2,7 @@
 back. Pure but for the machines it is given."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from shlex import quote
 
 from fairlane.errors import RunFailed
@@ -52,8 +52,12 @@ async def apply(volumes: Sequence[Volume], where: Where) -> None:
 
 async def everywhere(texts: Mapping[Guest, str]) -> None:
     """Runs a script on each machine, all at once. Raises the first failure, when all have ended."""
-    ended = await asyncio.gather(*(guest.ask(text, TIMEOUT) for guest, text in texts.items()), return_exceptions=True)
-    for error in ended:
+    await together(*(guest.ask(text, TIMEOUT) for guest, text in texts.items()))
+
+
+async def together(*work: Awaitable[object]) -> None:
+    """Awaits all of ``work`` at once. Raises the first failure, when all have ended."""
+    for error in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(error, BaseException):
             raise error
 

@@ -17,7 +17,7 @@ import struct
 import time
 import uuid
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from json import loads
 from pathlib import Path
@@ -25,8 +25,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from fairlane.errors import FairlaneError, RunFailed
+from fairlane.lanes._ceph import METADATA_COPIES, CephSpec
 from fairlane.platforms._child import WITH_US
+from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.spec import Ceph
+from fairlane.platforms.lab.wall import able, build
+from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.study.base import LaneSpec
 
 PROGRAMS: Mapping[str, str] = {
     "ceph-mon": "ceph-mon", "ceph-osd": "ceph-osd", "ceph-mgr": "ceph-mgr", "ceph": "ceph-common",
@@ -90,7 +95,7 @@ class Cluster:
             self._run("ceph-osd", "--no-mon-config", "--mkfs", "-i", i, "--osd-uuid", u) for i, u in osds.items()
         ]
         register = self.ask(stdin="".join(f"osd new {u} {i}\n" for i, u in osds.items()))
-        await _all(register, *format_)
+        await build.together(register, *format_)
         for i in osds:
             await self._daemon(f"osd.{i}")
         if self.filesystem:
@@ -111,7 +116,7 @@ class Cluster:
         for name in (*names, "log"):
             (self.folder / name).mkdir()
         (self.folder / "ceph.conf").write_text(configuration(self.folder, self._fsid, self._port, self.spec))
-        caps = _CAPS | {f"osd.{i}": _OSD_CAPS for i in range(self.spec.osds)}
+        caps = {**_CAPS, **{f"osd.{i}": _OSD_CAPS for i in range(self.spec.osds)}}
         handle = os.open(self.folder / "keyring", os.O_WRONLY | os.O_CREAT, 0o600)
         with os.fdopen(handle, "w") as file:
             for name, of in caps.items():
@@ -162,8 +167,8 @@ class Cluster:
             await asyncio.sleep(0.1)
 
     async def ask(self, *words: str, stdin: str = "") -> str:
-        """What ``ceph WORDS`` prints; or what it prints for commands on its standard input, one a line. Raises RunFailed
-        where it fails; a command on standard input that fails does not."""
+        """What ``ceph WORDS`` prints; or what it prints for commands on its standard input, one a line. Raises
+        RunFailed where it fails; a command on standard input that fails does not."""
         return await self._run("ceph", *words, stdin=stdin)
 
     async def _run(self, program: str, *words: str, stdin: str = "") -> str:
@@ -202,13 +207,18 @@ class Cluster:
             return (self.folder / "log" / f"{name}.err").read_text(errors="replace").strip()[-_TAIL:] or "no message"
         return "no message"
 
+    async def version(self) -> str:
+        """Of Ceph. Raises RunFailed."""
+        words = (await self._run("ceph", "--version")).split()
+        return words[2] if len(words) > 2 else "unknown"
+
     async def describe(self) -> dict[str, str]:
         """What the cluster is: versions, health, store, and how it was made. Raises RunFailed."""
         status = loads(await self.ask("-s", "-f", "json"))
         checks = ", ".join(sorted(status["health"]["checks"]))
         store = "memory (memstore)" if self.spec.memstore else "files of this machine (BlueStore)"
         return {
-            "ceph.version": version_of(await self._run("ceph", "--version")),
+            "ceph.version": await self.version(),
             "ceph.health": status["health"]["status"] + (f" ({checks})" if checks else ""),
             "ceph.osds": f"{status['osdmap']['num_up_osds']} up, {status['osdmap']['num_in_osds']} in, on one machine",
             "ceph.store": store,
@@ -250,7 +260,7 @@ class Cluster:
 
 
 def configuration(folder: Path, fsid: str, port: int, spec: Ceph) -> str:
-    """``ceph.conf`` for daemons and clients: pure. Daemons bind to loopback; OSDs, manager and MDS choose free ports."""
+    """``ceph.conf`` for daemons and clients: pure. All bind to loopback; OSDs, manager and MDS choose free ports."""
     store = "memstore" if spec.memstore else "bluestore"
     return f"""[global]
 fsid = {fsid}
@@ -294,26 +304,41 @@ admin socket = {folder}/$name.asok
 """
 
 
-def problems(spec: Ceph, needed: int, widest: int, *, filesystem: bool) -> list[FairlaneError]:
-    """What is missing for a cluster: programs, OSDs, room. ``needed``: bytes of all volumes, copies included;
-    ``widest``: OSDs that the widest pool needs."""
-    found = []
+def problems(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
+    """What is missing for the cluster that ``volumes`` need: programs, OSDs, room."""
+    mine = [v for v in volumes if v.transport.cluster]
+    if not mine:
+        return []
+    filesystem = any(v.transport.cluster == "cephfs" for v in mine)
     wanted = {**PROGRAMS, **(FILESYSTEM if filesystem else {})}
-    missing = sorted({package for program, package in wanted.items() if not shutil.which(program)})
+    missing = {package for program, package in wanted.items() if not shutil.which(program)}
+    if any(v.transport.cluster == "ceph" for v in mine) and shutil.which(qemu.BINARY) and not able.has_driver("rbd"):
+        missing.add("qemu-block-extra")
+    found = []
     if missing:
         found.append(
             FairlaneError(
-                f"Ceph lanes need packages that are not installed: {', '.join(missing)}",
-                hint=f"run: scripts/setup.sh ceph (or: apt-get install {' '.join([*missing, 'qemu-block-extra'])})",
+                f"Ceph lanes need packages that are not installed: {', '.join(sorted(missing))}",
+                hint="run: scripts/setup.sh ceph",
             )
         )
     if filesystem and os.geteuid() != 0:
         found.append(FairlaneError("CephFS is mounted on this machine, which needs root", hint="run as root"))
-    if widest > spec.osds:
+    return [*found, *_room(spec, mine)]
+
+
+def _room(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
+    found = []
+    widest = max(volumes, key=lambda v: _width(v.spec))
+    if _width(widest.spec) > spec.osds:
         found.append(
-            FairlaneError(f"a pool needs {widest} OSDs, and ceph.osds is {spec.osds}", where="platform.ceph",
-                          hint=f"set platform.ceph.osds: {widest}")
-        )  # fmt: skip
+            FairlaneError(
+                f"lanes.{widest.lane}: its pools need {_width(widest.spec)} OSDs, and ceph.osds is {spec.osds}",
+                where="platform.ceph",
+                hint=f"set platform.ceph.osds: {_width(widest.spec)}",
+            )
+        )
+    needed = sum(v.medium_size for v in volumes)
     room = int(spec.osds * (_FULL * spec.osd_size - (0 if spec.memstore else OSD_OVERHEAD)))
     if needed > room:
         found.append(
@@ -327,10 +352,11 @@ def problems(spec: Ceph, needed: int, widest: int, *, filesystem: bool) -> list[
     return found
 
 
-def version_of(text: str) -> str:
-    """``16.2.15`` of what ``ceph --version`` prints."""
-    words = text.split()
-    return words[2] if len(words) > 2 else "unknown"
+def _width(spec: LaneSpec) -> int:
+    """OSDs that the pools of a lane need."""
+    if not isinstance(spec, CephSpec):
+        return 1
+    return max(spec.width, METADATA_COPIES) if spec.chunks else spec.width
 
 
 def _key() -> str:
@@ -345,13 +371,3 @@ def _free_port() -> int:
             probe.bind(("127.0.0.1", port))
             return port
     raise RunFailed("no port is free for Ceph's monitor")
-
-
-async def _all(*work: Any) -> None:
-    """Awaits all, then raises the first failure."""
-    for error in _failures(await asyncio.gather(*work, return_exceptions=True)):
-        raise error
-
-
-def _failures(ended: Iterable[Any]) -> Iterator[BaseException]:
-    return (one for one in ended if isinstance(one, BaseException))

@@ -78,6 +78,7 @@ class WallLab(Platform):
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
         here = room.here()
+        found += ceph.problems(self.spec.ceph, self._volumes)
         fits = room.problems(self.spec, self._volumes, here)
         fits += cloning.problems(self.study, self.spec, self._volumes, here)
         fits += pinning.problems(self.spec, self.lanes, len(os.sched_getaffinity(0)))
@@ -103,6 +104,7 @@ class WallLab(Platform):
                     "clock": "wall",
                     "accelerator": self._accel,
                     "boot_seconds": {vm.name: round(vm.boot_seconds, 2) for vm in self._machines()},
+                    **(await self.ceph.describe() if self.ceph else {}),
                     **({"pinning": self._pinned} if self.spec.pinning else {}),
                 },
             },
@@ -113,6 +115,7 @@ class WallLab(Platform):
                 "fio": manifest["packages"].get("fio", "unknown"),
                 "image": self._root.key,
                 "accelerator": self._accel,
+                **({"ceph": await self.ceph.version()} if self.ceph else {}),
                 "packages": {name: manifest["packages"].get(name, "") for name in rootfs.packages()},
             },
         )
@@ -207,7 +210,7 @@ class WallLab(Platform):
         self.array_vm = self._vm(machine, keys)
         await self.array_vm.start()
         self.array = self.array_vm.guest
-        await self.array.ask(layout.bridges(spec) + "\n" + self._shape(layout.array_nics(self.spec, self._scratch)))
+        await self.array.ask(layout.bridges(self.spec) + "\n" + self._shape(layout.array_nics(self.spec, self._scratch)))
         await self._forward()
 
     async def _start_cluster(self) -> None:
@@ -352,7 +355,9 @@ class WallLab(Platform):
                     await self.here.ask(build.shell([step], undo=True))
         if self.array_vm:
             await self.array_vm.stop()
-        self.vms, self.guests, self.array_vm, self.array, self._undo = [], [], None, None, []
+        if self.ceph:
+            await self.ceph.stop()
+        self.vms, self.guests, self.array_vm, self.array, self.ceph, self._undo = [], [], None, None, None, []
         self._built.close()
 
     async def close(self) -> None:

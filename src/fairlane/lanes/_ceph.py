@@ -1,0 +1,197 @@
+"""What lanes on Ceph have in common: the redundancy that is asked for, and pools that are made and read back.
+
+Steps run where the hypervisor is, with the cluster's configuration from ``Site.cluster``. Pools are called after all
+that they are made of, so that lanes which ask for the same pool share it, as storage classes do.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+
+from fairlane.lanes.base import Site, Transport
+from fairlane.study.base import LaneSpec
+from fairlane.study.values import NONE
+
+METADATA_COPIES = 3
+"""Of the replicated pool beside an erasure-coded one, which holds what that cannot (omap: RBD's headers)."""
+
+
+def _redundancy(value: Any) -> int | str:
+    text = str(value)
+    if re.fullmatch(r"[2-9]", text):
+        return int(text)
+    if re.fullmatch(r"[2-9]\+[1-4]", text):
+        return text
+    raise ValueError("expected the number of copies (2, 3), or data+coding chunks in quotes ('2+1')")
+
+
+Redundancy = Annotated[
+    int | str,
+    AfterValidator(_redundancy),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 2, "maximum": 9},
+                              {"type": "string", "pattern": r"^[2-9](\+[1-4])?$"}]}),
+]  # fmt: skip
+
+
+class CephSpec(LaneSpec):
+    """A lane on Ceph; the hypervisor is the client, and the guest sees a ``device``."""
+
+    redundancy: Redundancy = 3
+    """Copies of a replicated pool: 2, 3; or data+coding chunks of an erasure-coded one: '2+1'."""
+    min_size: int | None = Field(default=None, ge=1, le=13)
+    """Copies or chunks that must be there for I/O to go on; not given: Ceph's own choice (2 of 3, 1 of 2, 2 of 2+1)."""
+    pgs: int = Field(default=32, ge=1, le=1024)
+    """Placement groups of the pool."""
+    initiators = ("hypervisor",)
+
+    @model_validator(mode="after")
+    def _sizes(self) -> "CephSpec":
+        if self.pgs & (self.pgs - 1):
+            raise ValueError("pgs: expected a power of two, such as 32")
+        if self.min_size is not None and not self.least <= self.min_size <= self.width:
+            raise ValueError(f"min_size: expected {self.least} to {self.width} with redundancy {self.redundancy}")
+        return self
+
+    @property
+    def chunks(self) -> tuple[int, int] | None:
+        """Data and coding chunks; None: replicated."""
+        if isinstance(self.redundancy, int):
+            return None
+        data, coding = self.redundancy.split("+")
+        return int(data), int(coding)
+
+    @property
+    def width(self) -> int:
+        """OSDs that hold a piece of an object: the pool's ``size``."""
+        return self.redundancy if isinstance(self.redundancy, int) else sum(self.chunks or ())
+
+    @property
+    def least(self) -> int:
+        """The smallest ``min_size`` that Ceph allows."""
+        return self.chunks[0] if self.chunks else 1
+
+    @property
+    def overhead(self) -> float:
+        """Bytes stored for each byte written."""
+        return self.width / self.chunks[0] if self.chunks else float(self.width)
+
+    @property
+    def wanted_min_size(self) -> int:
+        """``min_size``, or what Ceph 16 chooses: size - size/2 of copies; of chunks k + min(1, m - 1)
+        (OSDMonitor::prepare_pool_size)."""
+        if self.min_size is not None:
+            return self.min_size
+        if self.chunks:
+            return self.chunks[0] + min(1, self.chunks[1] - 1)
+        return self.width - self.width // 2
+
+    @property
+    def told(self) -> str:
+        """The redundancy in words."""
+        return f"erasure-coded {self.redundancy}" if self.chunks else f"{self.redundancy} copies"
+
+    def pool(self, kind: str) -> str:
+        """Name of the lane's pool; ``kind``: what it is for."""
+        return f"{kind}.{self.redundancy}.min{self.wanted_min_size}.pg{self.pgs}"
+
+    def known(self) -> Mapping[str, Any]:
+        missing = ("multipath", "link_speed", "link_delay", "mtu")
+        return {
+            **super().known(),
+            "copies": self.redundancy,
+            "write_ack": "when every copy or chunk is committed",
+            "flush": "honoured",
+            "provisioning": "thin",
+            **dict.fromkeys(missing, NONE),
+        }
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """For ``path_settings``: what can be chosen of the pool beside the redundancy."""
+        return (f"min_size {self.wanted_min_size}", f"{self.pgs} PGs")
+
+
+SpecT = TypeVar("SpecT", bound=CephSpec)
+
+
+class CephTransport(Transport[SpecT]):
+    """What transports on Ceph have in common: the target is a cluster, and the guest sees the hypervisor's device."""
+
+    target = False
+
+    def find(self, name: str, spec: SpecT, site: Site) -> str:  # noqa: ARG002
+        """Nothing: the guest has no initiator, and its device is found by the serial that the hypervisor gave it."""
+        return ":"
+
+    def medium_size(self, spec: SpecT, size: int) -> int:
+        """With all copies or chunks."""
+        return math.ceil(size * spec.overhead)
+
+
+def use(site: Site) -> str:
+    """Shell after which ``ceph``, ``rados`` and ``rbd`` speak to the cluster."""
+    return f"export CEPH_CONF={site.cluster}/ceph.conf\n"
+
+
+def make_pool(spec: CephSpec, name: str, application: str) -> str:
+    """Shell that makes the pool ``name`` unless it is there. The failure domain is the OSD."""
+    if spec.chunks:
+        data, coding = spec.chunks
+        profile = f"fairlane-{data}-{coding}"
+        text = f"""
+  ceph osd erasure-code-profile set {profile} k={data} m={coding} crush-failure-domain=osd
+  ceph osd pool create {name} {spec.pgs} {spec.pgs} erasure {profile}
+  ceph osd pool set {name} allow_ec_overwrites true"""
+    else:
+        text = f"""
+  ceph osd pool create {name} {spec.pgs} {spec.pgs} replicated --size {spec.width}"""
+    if spec.min_size is not None:
+        text += f"\n  ceph osd pool set {name} min_size {spec.min_size}"
+    return f"""if ! rados lspools | grep -qxF {name}; then{text}
+  {application}
+fi > /dev/null 2> pool.err || {{ cat pool.err >&2; exit 1; }}
+"""
+
+
+def describe_pool(spec: CephSpec, name: str) -> str:
+    """Shell that tells what the pool is; waits up to 60 s until all its placement groups have every copy."""
+    coding = """
+row pool.erasure_code "$(ceph osd erasure-code-profile get "$(told erasure_code_profile)" |
+  grep -E '^(k|m|plugin|technique|crush-failure-domain)=' | tr '\\n' ' ')"
+row pool.ec_overwrites "$(told allow_ec_overwrites)"
+"""
+    return f"""
+told() {{ printf '%s\\n' "$pool" | sed -n "s/^$1: //p"; }}
+pool=$(ceph osd pool get {name} all)
+row pool.name {name}
+row pool.size "$(told size)"
+row pool.min_size "$(told min_size)"
+row pool.crush_rule "$(told crush_rule)"
+row pool.pg_num "$(told pg_num)"
+i=0; states=
+until [ "$states" = "active+clean " ] || [ $i -ge 30 ]; do
+  [ $i -eq 0 ] || sleep 2
+  i=$((i + 1))
+  states=$(ceph pg ls-by-pool {name} | grep -oE '(active|peer|creating|unknown|stale|down|incomplete|undersized)[a-z+_]*' |
+    sort -u | tr '\\n' ' ')
+done
+row pool.pg_states "${{states% }}"
+{coding if spec.chunks else ""}"""
+
+
+def expected_pool(spec: CephSpec) -> dict[str, str]:
+    """What ``describe_pool`` must tell."""
+    found = {
+        "pool.size": str(spec.width),
+        "pool.min_size": str(spec.wanted_min_size),
+        "pool.pg_num": str(spec.pgs),
+        "pool.pg_states": "active+clean",
+    }
+    if spec.chunks:
+        data, coding = spec.chunks
+        code = f"crush-failure-domain=osd k={data} m={coding} plugin=jerasure technique=reed_sol_van "
+        found |= {"pool.erasure_code": code, "pool.ec_overwrites": "true"}
+    return found
