@@ -1,0 +1,201 @@
+"""Disks as QEMU's words: what is dealt out to what, and what is refused before anything is made."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlane.errors import FairlaneError, RunFailed
+from fairlane.platforms.lab import qemu
+from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.wall import able, disks, hypervisor, layout, machine, pinning
+from fairlane.platforms.lab.wall.machine import Machine
+from fairlane.platforms.lab.wall.pinning import Thread
+from fairlane.study.load import parse_study
+
+
+def volumes(device: str, count: int = 8, more: str = "", lane: str = "{transport: local, device: DEVICE}") -> Any:
+    """A study's platform and its volumes by lane: ``disk`` with ``device``, and ``other``."""
+    study = parse_study(
+        f"""
+name: disks
+platform: {{kind: lab, clock: wall, disks: {count}{more}}}
+baseline: disk
+lanes:
+  disk: {lane.replace("DEVICE", device)}
+  other: {{transport: local, device: {{bus: virtio-blk}}}}
+workloads:
+  main: {{kind: fio, prefill: false}}
+""",
+        "study.yaml",
+    )
+    assert isinstance(study.platform, LabSpec)
+    return study.platform, dict(layout.by_lane(layout.volumes(study, study.platform)))
+
+
+def parts(device: str, count: int = 8, more: str = "") -> disks.Parts:
+    _, lanes = volumes(device, count, more)
+    return disks.parts(v.at(medium="") for v in lanes["disk"])
+
+
+def refused(device: str, count: int = 8, more: str = "") -> list[str]:
+    spec, lanes = volumes(device, count, more)
+    return [f"{p.where}: {p.message}" for p in able.problems(lanes, spec)]
+
+
+def test_io_threads_are_dealt_out_to_disks() -> None:
+    made = parts("{bus: virtio-blk, io_threads: 4}", 9)
+    assert [o["id"] for o in made.objects] == ["io.disk.0", "io.disk.1", "io.disk.2", "io.disk.3"]
+    assert Counter(d["iothread"] for d in made.devices) == {
+        "io.disk.0": 3,
+        "io.disk.1": 2,
+        "io.disk.2": 2,
+        "io.disk.3": 2,
+    }
+
+
+def test_one_io_thread_is_shared_and_none_is_the_main_loop() -> None:
+    assert {d["iothread"] for d in parts("{io_threads: 1}").devices} == {"io.disk.0"}
+    assert not any("iothread" in d for d in parts("{io_threads: 0}").devices)
+    assert len({d["iothread"] for d in parts("{io_threads: per-disk}").devices}) == 8
+
+
+def test_scsi_disks_are_spread_over_controllers_with_the_io_threads() -> None:
+    made = parts("{bus: virtio-scsi, controllers: 4, io_threads: 2, queues: 1}")
+    controllers = [d for d in made.devices if d["driver"] == "virtio-scsi-pci"]
+    assert [c["iothread"] for c in controllers] == ["io.disk.0", "io.disk.1", "io.disk.0", "io.disk.1"]
+    drives = [(d["bus"], d["scsi-id"]) for d in made.devices if d["driver"] == "scsi-hd"]
+    assert Counter(bus for bus, _ in drives) == {f"c-disk-{n}.0": 2 for n in range(4)}
+    assert len(set(drives)) == 8
+
+
+def test_nvme_has_a_controller_per_disk_with_its_queues() -> None:
+    made = parts("{bus: nvme, queues: 2}", 2, ", cpus: 2")
+    assert [d["driver"] for d in made.devices] == ["nvme", "nvme-ns"] * 2
+    assert {d["max_ioqpairs"] for d in made.devices if d["driver"] == "nvme"} == {2}
+
+
+def test_queues_are_mapped_to_every_io_thread() -> None:
+    made = parts("{io_threads: 2, queues: 2, vq_mapping: true}", 1, ", cpus: 2")
+    assert made.devices[0]["iothread-vq-mapping"] == [{"iothread": "io.disk.0"}, {"iothread": "io.disk.1"}]
+
+
+@pytest.mark.parametrize("bus", ["virtio-blk", "virtio-scsi", "nvme"])
+def test_serials_are_unique_and_fit_every_bus(bus: str) -> None:
+    serials = [d["serial"] for d in parts(f"{{bus: {bus}}}", 32).devices if "serial" in d]
+    assert len(set(serials)) == 32
+    assert max(map(len, serials)) <= 20
+
+
+def test_files_have_aio_and_cache_and_modelled_media_none() -> None:
+    _, lanes = volumes("{aio: io_uring, cache: writeback, format: qcow2}", 1, ", medium: {file: true}")
+    below, image = disks.parts(v.at(medium="/scratch/medium0") for v in lanes["disk"]).blockdevs
+    assert below["aio"] == "io_uring"
+    assert below["cache"] == {"direct": False}
+    assert image == {"driver": "qcow2", "file": below["node-name"], "cache": {"direct": False}, "discard": "unmap",
+                     "node-name": "v0"}  # fmt: skip
+    assert "aio" not in parts("{aio: native}").blockdevs[0]
+
+
+def test_a_secret_is_a_file_beside_the_machine_and_no_word() -> None:
+    _, lanes = volumes("", 1, "", "{transport: iscsi, initiator: hypervisor, chap: true}")
+    made = disks.parts(v.at(reach="127.0.0.1:4000") for v in lanes["disk"])
+    secret = lanes["disk"][0].site.secret
+    assert made.secrets == {"secret0": secret}
+    assert made.objects == ({"qom-type": "secret", "id": "secret0", "file": "../secret0"},)
+    command = machine.command(Machine("guest0", 1, 2**30, "tcg", objects=made.objects, blockdevs=made.blockdevs,
+                                      devices=made.devices), Path("kernel"), Path("initrd"))  # fmt: skip
+    assert secret not in " ".join(command)
+    assert "127.0.0.1:4000" in " ".join(command)
+
+
+def addresses(count: int) -> list[str]:
+    made = parts("{bus: virtio-blk}", 32)
+    devices = tuple(made.devices[n % 32] for n in range(count))
+    command = machine.command(Machine("guest0", 1, 2**30, "tcg", devices=devices), Path("kernel"), Path("initrd"))
+    return [word for word in command if '"addr"' in word]
+
+
+def test_fifty_disks_and_more_have_room_on_the_bus() -> None:
+    found = addresses(machine.FUNCTIONS)
+    assert len(set(found)) == machine.FUNCTIONS
+    assert '"addr": "4.0", "multifunction": true' in found[0]
+    assert '"addr": "1e.7"' in found[-1]
+
+
+def test_more_than_the_bus_holds_is_refused_in_words() -> None:
+    with pytest.raises(FairlaneError, match="guest0 would have more than 216"):
+        addresses(machine.FUNCTIONS + 1)
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "told"),
+    [
+        ("{queues: 2}", 1, "lanes.disk.device.queues: 2 queues, but the guest has 1 CPU"),
+        ("{io_threads: 3}", 2, "lanes.disk.device.io_threads: 3 IO threads for 2 disks"),
+        ("{bus: virtio-scsi, io_threads: 2}", 4, "lanes.disk.device.io_threads: 2 IO threads for 1 controller"),
+        ("{bus: virtio-scsi, controllers: 4}", 2, "lanes.disk.device.controllers: 4 controllers, but disks: 2"),
+        ("{bus: virtio-scsi, io_threads: per-disk}", 2, "lanes.disk.device.io_threads: virtio-scsi has IO threads per"),
+        ("{format: qcow2}", 1, "lanes.disk.device.format: qcow2 is made in a file"),
+    ],
+)
+def test_what_would_not_be_what_it_is_called_is_refused(device: str, count: int, told: str) -> None:
+    assert [text[: len(told)] for text in refused(device, count)] == [told]
+
+
+def test_what_qemu_lacks_is_said_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(able, "maps_queues", lambda _: False)
+    monkeypatch.setattr(able, "opens", lambda aio, _: f"no {aio}")
+    monkeypatch.setattr(qemu, "version", lambda: "7.2")
+    asked = "{io_threads: 2, queues: 2, vq_mapping: true, aio: native}"
+    assert refused(asked, 2, ", cpus: 2, medium: {file: true}")[:2] == [
+        "lanes.disk.device.vq_mapping: QEMU 7.2 has no iothread-vq-mapping for virtio-blk",
+        "lanes.disk.device.aio: QEMU cannot open files here with aio native, cache none: no native",
+    ]
+
+
+def test_nvme_tcp_in_the_hypervisor_needs_this_kernels_initiator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(able, "lacks_module", lambda _: True)
+    spec, lanes = volumes("", 1, "", "{transport: nvme_tcp, initiator: hypervisor}")
+    told = [problem.message for problem in able.problems(lanes, spec)]
+    assert told == ["QEMU has no initiator for nvme_tcp, and this machine's kernel has no nvme_tcp"]
+
+
+def test_the_kernels_initiator_runs_here_and_gives_a_block_device() -> None:
+    _, lanes = volumes("", 1, "", "{transport: nvme_tcp, initiator: hypervisor}")
+    volume = lanes["disk"][0].at(reach="127.0.0.1:4001")
+    assert [step.place for step in volume.steps()] == ["target", "hypervisor"]
+    assert "nvme connect -t tcp -a 127.0.0.1 -s 4001" in volume.steps()[1].apply
+    assert "10.0.2.15 > addr_traddr" in volume.steps()[0].apply
+    found = replace(volume, host_device="/dev/nvme7n1")
+    assert disks.parts([found]).blockdevs[0]["driver"] == "host_device"
+    assert disks.parts([found]).blockdevs[0]["filename"] == "/dev/nvme7n1"
+
+
+def test_forwarded_ports_are_read_from_qemus_table() -> None:
+    table = """
+Hub -1 (mgmt):
+  Protocol[State]    FD  Source Address  Port   Dest. Address  Port RecvQ SendQ
+  TCP[ESTABLISHED]   38       127.0.0.1 36251       10.0.2.15    22     0     0
+  TCP[HOST_FORWARD]  31       127.0.0.1 39201       10.0.2.15  3261     0     0
+  TCP[HOST_FORWARD]  13       127.0.0.1 36251       10.0.2.15    22     0     0
+"""
+    assert hypervisor.forwarded(table) == {3261: 39201, 22: 36251}
+
+
+def test_pinning_is_refused_with_the_sums() -> None:
+    spec, lanes = volumes("{io_threads: 4}", 4, ", cpus: 2, fleet: 2, pinning: true")
+    assert [p.message for p in pinning.problems(spec, lanes, 11)] == [
+        "pinning needs 12 cores (2 x 2 of guests + 2 x 4 IO threads), and this machine has 11"
+    ]
+    assert not pinning.problems(spec, lanes, 12)
+
+
+def test_io_threads_of_lanes_that_take_turns_share_cores() -> None:
+    threads = [Thread("guest0", name, n) for n, name in enumerate(["vcpu0", "vcpu1", "io.a.0", "io.a.1", "io.b.0"])]
+    placed = pinning.seats(threads, {2, 3, 5, 7})
+    assert [placed[t] for t in threads] == [2, 3, 5, 7, 5]
+    with pytest.raises(RunFailed, match=r"no core is left to pin io\.a\.1"):
+        pinning.seats(threads, {0, 1, 2})
