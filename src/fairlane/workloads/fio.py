@@ -122,7 +122,7 @@ class FioSpec(WorkloadSpec):
             "prefill": self.prefill,
         }
         if self.steady:
-            common["steady"] = self.steady.model_dump()
+            common["steady"] = {name: getattr(self.steady, name) for name in Steady.model_fields}
         cells = (Cell(name, "fio", _name(point), point | common) for point in points)
         return tuple(dict.fromkeys(cells))  # a value listed twice is one cell
 
