@@ -1,18 +1,15 @@
 """Where the files of clones lie: on a file system that can share blocks, if any lane needs that."""
 
-import asyncio
 import os
 import shutil
 import subprocess
-from asyncio.subprocess import DEVNULL, PIPE
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 from fairlane.errors import RunFailed
 from fairlane.platforms._child import WITH_US
 
 _XFS_LEAST = 512 * 2**20
-_TIMEOUT = 120.0
 
 
 def shares(folder: Path) -> bool:
@@ -25,7 +22,7 @@ def shares(folder: Path) -> bool:
     return done.returncode == 0
 
 
-async def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
+def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
     """A folder on an XFS of ``size`` bytes, made in ``scratch`` and mounted through a loop device until ``held`` is
     closed. Raises RunFailed.
 
@@ -42,32 +39,27 @@ async def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
     place.mkdir()
     with image.open("wb") as file:
         file.truncate(max(size, _XFS_LEAST))
-    made = await asyncio.create_subprocess_exec(
-        "mkfs.xfs", "-q", "-m", "reflink=1", str(image), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
-    )
-    _, said = await made.communicate()
+    made = subprocess.run(["mkfs.xfs", "-q", "-m", "reflink=1", str(image)], capture_output=True, check=False)
     if made.returncode:
-        raise RunFailed(f"mkfs.xfs failed: {said.decode(errors='replace').strip()[-300:]}", where=str(image))
-    # the loop device does not keep a second copy of everything in the page cache; it goes with its last user
+        raise RunFailed(f"mkfs.xfs failed: {made.stderr.decode(errors='replace').strip()[-300:]}", where=str(image))
+    # the loop device keeps no second copy in the page cache (direct I/O), and goes with its last user (-d)
     text = (
-        'd=$(losetup --find --show --direct-io=on "$1") && mount -o noatime "$d" "$2" && losetup -d "$d" '
-        "&& echo mounted && exec sleep infinity"
+        'd=$(losetup --find --show --direct-io=on "$1") && mount -o noatime "$d" "$2"; s=$?; losetup -d "$d" && '
+        "[ $s -eq 0 ] && echo mounted && exec sleep infinity"
     )
-    keeper = await asyncio.create_subprocess_exec(
-        *WITH_US, str(os.getpid()), "unshare", "--mount", "sh", "-c", text, "sh", str(image), str(place),
-        stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True,
+    keeper = subprocess.Popen(
+        [*WITH_US, str(os.getpid()), "unshare", "--mount", "sh", "-c", text, "sh", str(image), str(place)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     held.callback(_end, keeper)
     assert keeper.stdout and keeper.stderr  # noqa: S101, PT018 - opened as pipes
-    with suppress(TimeoutError):
-        if await asyncio.wait_for(keeper.stdout.readline(), _TIMEOUT) == b"mounted\n":
-            return Path(f"/proc/{keeper.pid}/root{place}")
-    if keeper.returncode is None:
-        _end(keeper)
-    told = (await keeper.stderr.read()).decode(errors="replace").strip()[-300:]
+    if keeper.stdout.readline() == b"mounted\n":
+        return Path(f"/proc/{keeper.pid}/root{place}")
+    told = keeper.stderr.read().decode(errors="replace").strip()[-300:]
     raise RunFailed(f"the XFS for clone_reflink could not be mounted: {told or 'no answer'}", where=str(image))
 
 
-def _end(keeper: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError):
-        keeper.kill()
+def _end(keeper: subprocess.Popen[bytes]) -> None:
+    """Once nothing runs in its namespace, the kernel unmounts."""
+    keeper.kill()
+    keeper.communicate()
