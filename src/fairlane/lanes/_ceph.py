@@ -175,7 +175,7 @@ i=0; states=
 until [ "$states" = "active+clean " ] || [ $i -ge 30 ]; do
   [ $i -eq 0 ] || sleep 2
   i=$((i + 1))
-  states=$(ceph pg ls-by-pool {name} | grep -oE '(active|peer|creating|unknown|stale|down|incomplete|undersized)[a-z+_]*' |
+  states=$(ceph pg ls-by-pool {name} | grep -oE '(active|peer|creating|unknown|stale|down|incomplete)[a-z+_]*' |
     sort -u | tr '\\n' ' ')
 done
 row pool.pg_states "${{states% }}"
