@@ -98,7 +98,7 @@ rmdir $N/subsystems/{nqn}/namespaces/1 $N/subsystems/{nqn}
             place="initiator",
             apply=f"""
 nvme connect -t rdma -a {site.address} -s {port} -n {nqn} -i {spec.queues} -Q {spec.queue_size} \\
-  --hostnqn nqn.2026-01.dev.fairlane:host{site.host} --hostid 00000000-0000-4000-8000-{site.host + 1:012d}
+  --hostnqn nqn.2026-01.dev.fairlane:host{site.host or ""} --hostid 00000000-0000-4000-8000-{site.host + 1:012x}
 await 1 '{{ {self.find(name, spec, site)}; }} | wc -l'
 """,
             describe=f"""
@@ -147,7 +147,6 @@ await 1 'rdma link show {link}/1 | grep -c "state ACTIVE"'
 """,
         describe=f"""
 row {place}.rdma "$(rdma link show {link}/1 | sed 's/ *$//')"
-row {place}.rdma_driver "$(basename "$(readlink -f /sys/class/infiniband/{link}/device/driver 2> /dev/null)" || :)"
 """,
         remove=f"""
 case $(rdma resource show qp link {link} 2> /dev/null) in

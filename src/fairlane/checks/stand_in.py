@@ -1,0 +1,34 @@
+"""Lanes whose transport is a stand-in: what they show is that it works, and nothing of its speed."""
+
+from collections.abc import Iterable
+
+from fairlane.checks.base import Check
+from fairlane.records import Evidence, Finding
+
+
+class StandIn(Check):
+    """A transport done by something else than what its name says (``LaneSpec.stand_in``: NVMe/RDMA on soft-RoCE) is
+    never ranked against another: every verdict between the two is refused. Its figures stay in the report, and two
+    lanes on the same stand-in may be compared."""
+
+    between = True
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        study = evidence.study
+        base = study.lanes[study.baseline]
+        for name, lane in study.lanes.items():
+            if name == study.baseline or lane.transport == base.transport:
+                continue
+            for one in (lane, base):
+                if one.stand_in:
+                    told = lane.label or name, base.label or study.baseline
+                    yield self.finding(
+                        "warning",
+                        f"{told[0]} is not ranked against {told[1]}: {one.stand_in}",
+                        lanes=[name],
+                        evidence={"transport": one.transport, "stand_in": one.stand_in},
+                        refuses=True,
+                    )
+
+
+PLUGIN = StandIn()
