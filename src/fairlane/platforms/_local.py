@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
@@ -31,6 +31,13 @@ class LocalGuest(Guest):
         programs.write_text("")
         self._library = folder / "lib.sh"
         self._library.write_text(library.replace("/fairlane/programs", str(programs)) + "RESULTS=/dev/stdout\n" + guard)
+
+    async def start(self, words: Sequence[str]) -> asyncio.subprocess.Process:
+        """A command with pipes, its words joined for a shell as ssh does it; the caller waits for it and ends it."""
+        return await asyncio.create_subprocess_exec(
+            *WITH_US, str(os.getpid()), "sh", "-c", f"exec {' '.join(words)}", stdin=PIPE, stdout=PIPE, stderr=PIPE,
+            start_new_session=True, env=self._environment,
+        )  # fmt: skip
 
     async def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:
         """As ``Guest.run``. Raises RunFailed with what the script said."""

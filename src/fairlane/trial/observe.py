@@ -1,33 +1,87 @@
 """From the raw outputs of a trial to its observation: pure, so that a run can be read again at any time."""
 
-from collections.abc import Mapping
+import json
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fairlane import registry
 from fairlane.records import Block, Figures, Histogram, Observation
-from fairlane.workloads.base import Garbage
+from fairlane.workloads.base import Garbage, Workload
 
 _TAIL = 300
 """Characters of a tool's complaints that go into the reason of a failure."""
+
+
+_MACHINE = re.compile(r"(vm\d+)/(.+)", re.DOTALL)
 
 
 def observe(block: Block, lane: str, outputs: Mapping[str, bytes]) -> Observation:
     """Reads one trial with the plugin of its workload and with every probe that was running.
 
     ``outputs`` holds the files of the workload, ``status`` (its exit code) and for each probe ``probe.NAME.before``
-    and ``probe.NAME.after``. What cannot be read makes a failed trial, with the reason; nothing is imputed.
+    and ``probe.NAME.after``; of several machines under ``vmN/``, read one by one and merged by the workload. What
+    cannot be read makes a failed trial, with the reason; nothing is imputed.
     """
+    place = block.order.index(lane)
     try:
-        figures = _workload(block, outputs)
+        figures = _load(block, outputs)
     except Garbage as reason:
-        return Observation(block.cell.key, block.index, lane, block.order.index(lane), failed=str(reason))
+        return Observation(block.cell.key, block.index, lane, place, failed=str(reason))
+    seen = _probed(figures, outputs, ("target", "hypervisor"))
+    return Observation(
+        block.cell.key, block.index, lane, place, "", seen.metrics, seen.histograms, seen.context, seen.steps
+    )
+
+
+def _load(block: Block, outputs: Mapping[str, bytes]) -> Figures:
+    """The workload's figures with what the probes of its machines saw, of all machines."""
+    machines: dict[str, dict[str, bytes]] = {}
+    for name, data in outputs.items():
+        if found := _MACHINE.fullmatch(name):
+            machines.setdefault(found[1], {})[found[2]] = data
+    if not machines:
+        return _machine(block, outputs)
+    common = {name: data for name, data in outputs.items() if "/" not in name}
+    figures = {}
+    for name in sorted(machines, key=lambda vm: int(vm.removeprefix("vm"))):
+        try:
+            figures[name] = _machine(block, {**common, **machines[name]})
+        except Garbage as reason:
+            raise Garbage(f"{name}: {reason}") from None
+    workload: Workload = registry.load("workloads", block.cell.kind)
+    return workload.merge(block.cell, figures)
+
+
+def _machine(block: Block, outputs: Mapping[str, bytes]) -> Figures:
+    """One machine's."""
+    figures = _probed(_workload(block, outputs), outputs, ("guest",))
+    start = _start(outputs.get("start.json", b""))
+    return replace(figures, context={**figures.context, "start": start}) if start else figures
+
+
+def _start(data: bytes) -> dict[str, float]:
+    """When the load was let begin, in ms on the host's clock: the machine's own time, put right by its offset."""
+    try:
+        told = json.loads(data)
+        opened, ahead, within, planned = (float(told[key]) for key in ("opened", "ahead", "within", "planned"))
+    except (ValueError, TypeError, KeyError):
+        return {}
+    start = {"start_ms": (opened - ahead) * 1e3, "within_ms": within * 1e3, "late_ms": (opened - ahead - planned) * 1e3}
+    return start if all(map(math.isfinite, start.values())) else {}
+
+
+def _probed(figures: Figures, outputs: Mapping[str, bytes], places: Collection[str]) -> Figures:
+    """``figures`` with what the probes of ``places`` saw."""
     metrics: dict[str, float] = dict(figures.metrics)
     histograms: Mapping[str, Histogram] = figures.histograms  # as they are: they may be read only when asked for
     context: dict[str, Any] = dict(figures.context)
     steps: dict[str, float] = dict(figures.steps)
     for name, probe in registry.every("probes"):
         before, after = outputs.get(f"probe.{name}.before"), outputs.get(f"probe.{name}.after")
-        if before is None or after is None:
+        if before is None or after is None or probe.place not in places:
             continue
         seen = probe.observe(before.decode(errors="replace"), after.decode(errors="replace"), figures)
         metrics |= seen.metrics
@@ -35,8 +89,7 @@ def observe(block: Block, lane: str, outputs: Mapping[str, bytes]) -> Observatio
             histograms = {**histograms, **seen.histograms}
         context |= seen.context
         steps |= seen.steps
-    place = block.order.index(lane)
-    return Observation(block.cell.key, block.index, lane, place, "", metrics, histograms, context, steps)
+    return Figures(metrics, histograms, context, steps)
 
 
 def _workload(block: Block, outputs: Mapping[str, bytes]) -> Figures:

@@ -26,6 +26,7 @@ from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.machine import Machine
 from fairlane.platforms.lab.wall.stage import LabStage
 from fairlane.platforms.lab.wall.vm import Keys, Vm
+from fairlane.platforms.lab.wall.watch import Watch
 from fairlane.records import Block
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class WallLab(Platform):
         self.here: LocalGuest | None = None
         self.ceph: Cluster | None = None
         self.devices = Devices(())
+        self.watch = Watch()
         self._undo: list[Step] = []
         self.golden: Golden | None = None
         self._broken = False
@@ -103,6 +105,7 @@ class WallLab(Platform):
                 "platform": {
                     "clock": "wall",
                     "accelerator": self._accel,
+                    "probes": await self.watch.costs(),
                     "boot_seconds": {vm.name: round(vm.boot_seconds, 2) for vm in self._machines()},
                     **(await self.ceph.describe() if self.ceph else {}),
                     **({"pinning": self._pinned} if self.spec.pinning else {}),
@@ -146,9 +149,7 @@ class WallLab(Platform):
         made = disks.Parts()
         if storms := cloning.asked(self.study):
             self._notify("making the golden image")
-            self.golden, found = await cloning.prepare(
-                storms, self.volumes, self._root, self._scratch, self._built
-            )
+            self.golden, found = await cloning.prepare(storms, self.volumes, self._root, self._scratch, self._built)
             self.lanes, made = dict(layout.by_lane(tuple(found))), cloning.disk(self.golden)
         await build.together(self._start_array(keys, made), self._start_cluster())
         await build.everywhere({self.array: self._media("array")} if self.array else {})
@@ -183,6 +184,7 @@ class WallLab(Platform):
         await build.apply(inside, self._where)
         await build.everywhere({g: build.link(self._of(i)) for i, g in enumerate(self.guests)})
         await self._prepare()
+        self.watch = await Watch.open(self.vms, self.array_vm, self.here)
         return await self._described()
 
     async def _described(self) -> dict[str, dict[str, object]]:
@@ -210,7 +212,9 @@ class WallLab(Platform):
         self.array_vm = self._vm(machine, keys)
         await self.array_vm.start()
         self.array = self.array_vm.guest
-        await self.array.ask(layout.bridges(self.spec) + "\n" + self._shape(layout.array_nics(self.spec, self._scratch)))
+        await self.array.ask(
+            layout.bridges(self.spec) + "\n" + self._shape(layout.array_nics(self.spec, self._scratch))
+        )
         await self._forward()
 
     async def _start_cluster(self) -> None:
@@ -297,6 +301,7 @@ class WallLab(Platform):
 
     async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
         workload = registry.load("workloads", block.cell.kind)
+        await self.watch.synchronise()
         for lane in block.order:
             if self._broken:
                 self._notify("building the lab again")
@@ -348,6 +353,8 @@ class WallLab(Platform):
 
     async def _tear_down(self) -> None:
         """Guests before their array: an initiator without target would wait for it. Never raises."""
+        await self.watch.close()
+        self.watch = Watch()
         await asyncio.gather(*(vm.stop() for vm in self.vms))
         if self.here and self._undo:
             for step in reversed(self._undo):  # each by itself: one that was never applied must not keep others

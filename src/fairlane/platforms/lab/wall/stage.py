@@ -1,17 +1,15 @@
 """One trial of one lane on running machines: the load on all guests at once, probes around it, faults in it."""
 
 import asyncio
+import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from shlex import quote
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from fairlane import registry
 from fairlane.errors import RunFailed
 from fairlane.platforms import _script as script
-from fairlane.platforms._clock_offset import clock_offset
-from fairlane.platforms.base import Guest
-from fairlane.platforms.lab.wall import layout
+from fairlane.platforms.lab.wall import clock, layout
 from fairlane.records import Block, FaultKind
 from fairlane.workloads.base import Stage
 
@@ -36,6 +34,7 @@ class LabStage(Stage):
         self._began: list[float] = []
         self._ended: list[float] = []
         self._running = asyncio.Event()
+        self._gated = False
 
     def devices(self, guest: int) -> tuple[str, ...]:
         """The lane's devices in a guest."""
@@ -44,39 +43,83 @@ class LabStage(Stage):
     def keep(self, name: str, data: bytes) -> None:
         self.outputs[name] = data
 
-    async def load(self, script: Callable[[int], str], seconds: float, *, start: bool = True) -> None:  # noqa: ARG002
+    def gate(self, jobs: int = 1) -> str:
+        return clock.waiting(jobs)
+
+    async def load(self, script: Callable[[int], str], seconds: float, *, start: bool = True) -> None:
         timeout = 3 * seconds + 60 + _PATIENCE
-        await self._watch("before")
-        texts = [self._text(guest, script(guest)) for guest in range(self.fleet)]
-        await asyncio.gather(*(self._run(guest, text, timeout) for guest, text in enumerate(texts)))
-        await self._watch("after")
+        self._gated = start
+        texts = [self._text(guest, script(guest), gate=start) for guest in range(self.fleet)]
+        await self._ask_all(["gate"] * self.fleet if start else [])
+        if not start:
+            await self._watch("before", range(self.fleet))
+        runs = [asyncio.ensure_future(self._run(guest, text, timeout)) for guest, text in enumerate(texts)]
+        try:
+            if start:
+                await self._together(runs, timeout)
+            await asyncio.gather(*runs)
+        finally:
+            for run in runs:
+                run.cancel()
         for volume in self.lab.lanes[self.lane] if self._began else ():
             self.lab.devices.wrote(volume)
         if self._began and self._ended:
             self.load_seconds = max(self._ended) - min(self._began)
 
-    def _text(self, guest: int, load: str) -> str:
-        """What a guest carries out: as a block of the virtual clock, for one lane."""
-        first = quote(f"{script.device(next(v.name for v in self.lab.lanes[self.lane] if v.guest == guest))}.name")
-        probes = {name: probe.capture.strip() for name, probe in registry.every("probes") if probe.place == "guest"}
-
-        def capture(when: str) -> str:
-            return "".join(f"( {text}\n) > probe.{name}.{when} 2>> probe.err\n" for name, text in probes.items())
-
+    async def _together(self, runs: Sequence["asyncio.Future[None]"], timeout: float) -> None:
+        """Lets all loads begin at one instant, once every machine's is ready and the probes have looked."""
+        watch = self.lab.watch
+        ready = asyncio.ensure_future(self._ask_all(["ready"] * self.fleet, timeout))
+        waited: set[asyncio.Future[Any]] = {ready, *runs}
+        try:
+            while not ready.done():  # a load that ends before it was ready says so, too
+                done, waited = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                for run in done - {ready}:
+                    run.result()
+        finally:
+            ready.cancel()
+        jobs = await ready
         idle = self.lab.spec.settle / 1e9 + script.jitter(self.block.seed, self.lane)
+        at = time.time() + idle
+        await self._watch("before", range(self.fleet))
+        at = max(at, time.time() + clock.lead(watch.offsets))
+        opened = await self._ask_all(
+            [
+                f"open {round((at + offset.ahead) * 1e6)} {n or 0}"
+                for offset, n in zip(watch.offsets, jobs, strict=True)
+            ],
+            timeout,
+        )
+        self._began += [time.monotonic() - max(0.0, time.time() - at)]
+        self._running.set()
+        for guest, (offset, told) in enumerate(zip(watch.offsets, opened, strict=True)):
+            start = {"planned": at, "opened": float(told), "ahead": offset.ahead, "within": offset.within}
+            self.outputs[f"{self._prefix(guest)}start.json"] = json.dumps(start).encode()
+
+    async def _ask_all(self, commands: Sequence[str], timeout: float = 60) -> list[str]:
+        """One command for each guest, all at once."""
+        pairs = zip(self.lab.watch.guests, commands, strict=False)
+        return [told.strip() for told in await asyncio.gather(*(s.ask(c, timeout) for s, c in pairs))]
+
+    def _prefix(self, guest: int) -> str:
+        """Of a machine's files among the outputs of the trial."""
+        return f"vm{guest}/" if self.fleet > 1 else ""
+
+    def _text(self, guest: int, load: str, *, gate: bool) -> str:
+        """What a guest carries out: as a block of the virtual clock, for one lane."""
         writes = registry.load("workloads", self.block.cell.kind).writes(self.block.cell)
         mine = [v for v in self.lab.lanes[self.lane] if v.guest == guest]
         guards = "".join(self.lab.devices.guard(v, writes=writes) for v in mine)
+        wait = f"{clock.waiting()}\n" if gate and clock.FOLDER not in load else ""
         return f"""set -u
 cd $(mktemp -d)
-{guards}read -r DEVICE < {first}
-{capture("before")}sleep {idle:.6f}
-mark {script.LOAD_BEGINS}
-( {load.strip()}
+{guards}mark {script.LOAD_BEGINS}
+{wait}( {load.strip()}
 )
 status=$?
 mark {script.LOAD_ENDS}
-{capture("after")}echo $status > status
+{clock.GIVE_UP if gate else ":"}
+echo $status > status
 d=$PWD
 cd /
 send trial $d
@@ -86,32 +129,27 @@ rm -r $d
     async def _run(self, guest: int, text: str, timeout: float) -> None:
         found: Mapping[str, bytes] = {}
         async for name, files in self.lab.guests[guest].run(text, timeout):
-            if name == script.LOAD_BEGINS:
+            if name == script.LOAD_BEGINS and not self._gated:
                 self._began.append(time.monotonic())
                 if len(self._began) == self.fleet:
                     self._running.set()
             elif name == script.LOAD_ENDS:
                 self._ended.append(time.monotonic())
+                await self._watch("after", [guest])
             elif name == "trial":
                 found = files
         if not found:
             raise RunFailed(f"{self.lab.guests[guest].name} sent no result of {self.block.trial_id(self.lane)}")
-        prefix = f"vm{guest}/" if self.fleet > 1 else ""
-        self.outputs |= {prefix + name: data for name, data in found.items()}
+        self.outputs |= {self._prefix(guest) + name: data for name, data in found.items()}
 
-    async def _watch(self, when: str) -> None:
-        """The probes of array and hypervisor."""
-        machines = " ".join(str(vm.process.pid) for vm in self.lab.vms)
-        array = str(self.lab.array_vm.process.pid) if self.lab.array_vm else ""
-        texts: dict[Guest, list[str]] = {}
-        for name, probe in registry.every("probes"):
-            guest = {"target": self.lab.array, "hypervisor": self.lab.here}.get(probe.place)
-            if guest:
-                text = f"( MACHINES={quote(machines)} ARRAY={quote(array)}\n{probe.capture.strip()}\n)"
-                texts.setdefault(guest, []).append(f"{text} > probe.{name}.{when}")
-        found = await asyncio.gather(*(guest.ask("\n".join(parts)) for guest, parts in texts.items()))
-        for files in found:
-            self.outputs |= files
+    async def _watch(self, when: str, guests: Iterable[int]) -> None:
+        """The probes: of guests, of array and hypervisor before the first load and after the last."""
+        names = {
+            g: [f"{script.device(v.name)}.name" for v in self.lab.lanes[self.lane] if v.guest == g] for g in guests
+        }
+        others = when == "before" or len(self._ended) == self.fleet
+        found = await self.lab.watch.around(when, names, others=others)
+        self.outputs |= found if self.fleet > 1 else {n.removeprefix("vm0/"): data for n, data in found.items()}
 
     async def begun(self) -> float:
         await self._running.wait()
@@ -121,15 +159,14 @@ rm -r $d
         guests = self.lab.guests[: self.fleet]
         found = await asyncio.gather(*(g.ask(script(i), seconds + _PATIENCE) for i, g in enumerate(guests)))
         for guest, files in enumerate(found):
-            self.outputs |= {f"vm{guest}/{n}" if self.fleet > 1 else n: data for n, data in files.items()}
+            self.outputs |= {self._prefix(guest) + n: data for n, data in files.items()}
 
     async def offsets(self) -> Sequence[tuple[float, float]]:
-        return [await clock_offset(vm.guest) for vm in self.lab.vms]
+        return [(offset.ahead, offset.within) for offset in await self.lab.watch.synchronise()]
 
     def lost(self, reason: str) -> None:
         self.lab.broken(f"{self.block.trial_id(self.lane)}: {reason}")
-        prefixes = [f"vm{guest}/" for guest in range(self.fleet)] if self.fleet > 1 else [""]
-        for prefix in prefixes:
+        for prefix in map(self._prefix, range(self.fleet)):
             self.outputs |= {f"{prefix}status": b"124\n", f"{prefix}{self.block.cell.kind}.err": reason.encode()}
 
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:

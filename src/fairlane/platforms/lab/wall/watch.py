@@ -1,0 +1,151 @@
+"""What is watched on all machines of the lab: one session each for clocks, gate and probes, and what that costs."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from shlex import quote
+from typing import Any, Literal
+
+from fairlane import registry
+from fairlane.errors import RunFailed
+from fairlane.platforms._local import LocalGuest
+from fairlane.platforms._session import Session
+from fairlane.platforms.lab.wall import clock
+from fairlane.platforms.lab.wall.clock import Offset
+from fairlane.platforms.lab.wall.vm import Vm
+
+Place = Literal["guest", "target", "hypervisor"]
+
+_MARK = "@@PROBE "
+_ROUNDS = 5
+
+_FUNCTIONS = """
+capture() {
+  local i DEVICE STATS=
+  for i; do read -r DEVICE < "$i"; STATS+=" /sys/class/block/$DEVICE/stat"; done
+@CAPTURES@
+}
+cost() {
+  local i from=${EPOCHREALTIME/./}
+  set -- "$1" $(ls /dev/lane/*.name 2> /dev/null | head -n 1)
+  for ((i = 0; i < $1; i++)); do capture "${@:2}" > /dev/null; done
+  echo $((${EPOCHREALTIME/./} - from))
+}
+"""
+_STATIC = 'grep() { /bin/busybox grep "$@"; }\n'
+"""A static program starts in a tenth of the time on an emulated processor."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Sessions with the guests, in order, and with array and hypervisor."""
+
+    guests: Sequence[Session] = ()
+    target: Session | None = None
+    hypervisor: Session | None = None
+    offsets: list[Offset] = field(default_factory=list)
+    """Of the guests' clocks, as last measured."""
+
+    @classmethod
+    async def open(cls, vms: Sequence[Vm], array: Vm | None, here: LocalGuest) -> "Watch":
+        """For running machines. Raises RunFailed."""
+        opening = [Session.open(vm.guest, clock.FUNCTIONS + functions("guest")) for vm in vms]
+        opening.append(Session.open(here, await _processes(vms) + functions("hypervisor")))
+        if array:
+            opening.append(Session.open(array.guest, functions("target")))
+        opened = await asyncio.gather(*opening)
+        watch = cls(opened[: len(vms)], opened[len(vms) + 1] if array else None, opened[len(vms)])
+        await watch.synchronise()
+        return watch
+
+    async def synchronise(self) -> Sequence[Offset]:
+        """Measures the guests' clocks anew. Raises RunFailed."""
+        self.offsets[:] = await asyncio.gather(*(clock.measure(session) for session in self.guests))
+        return self.offsets
+
+    async def around(self, when: str, guests: Mapping[int, Sequence[str]], *, others: bool) -> dict[str, bytes]:
+        """A snapshot of ``guests`` (number -> files with the names of the devices under load), whose files are under
+        ``vmN/``, and with ``others`` of array and hypervisor. Raises RunFailed."""
+        asked = {f"vm{guest}/": (self.guests[guest], _call(names)) for guest, names in guests.items()}
+        found = await asyncio.gather(
+            *(_snapshot(session, command, prefix, when) for prefix, (session, command) in asked.items()),
+            *(
+                _snapshot(session, "capture", "", when)
+                for session in (self.target, self.hypervisor)
+                if session and others
+            ),
+        )
+        return {name: data for files in found for name, data in files.items()}
+
+    async def costs(self) -> dict[str, Any]:
+        """Time that one snapshot takes on each machine, ms: CPU, of all that it starts, and wall. Raises RunFailed."""
+        asked = {"guest": self.guests[0] if self.guests else None, "array": self.target, "host": self.hypervisor}
+        return {name: await _cost(session) for name, session in asked.items() if session}
+
+    async def close(self) -> None:
+        """Ends all sessions; never raises."""
+        for session in (*self.guests, self.target, self.hypervisor):
+            if session:
+                await session.close()
+
+
+async def _processes(vms: Sequence[Vm]) -> str:
+    """For the probes of the hypervisor: QEMU's processes, and which of their threads is what."""
+    told = [f"MACHINES={quote(' '.join(str(vm.process.pid) for vm in vms))}"]
+    cpus = [str(cpu["thread-id"]) for vm in vms for cpu in await vm.execute("query-cpus-fast")]
+    io = [str(one["thread-id"]) for vm in vms for one in await vm.execute("query-iothreads")]
+    return "\n".join([*told, f"VCPUS={quote(' '.join(cpus))}", f"IO_THREADS={quote(' '.join(io))}\n"])
+
+
+def functions(place: Place) -> str:
+    """Shell functions of a session: ``capture FILE...`` prints a snapshot of every probe of the place."""
+    captures = []
+    for name, probe in registry.every("probes"):
+        if probe.place == place:
+            text = probe.capture.strip()
+            if probe.several:
+                text = f"if [ $# -gt 1 ]; then {probe.several.strip()}; else {text}; fi"
+            captures.append(f"echo '{_MARK}{name}'\n{{ {text}\n}}")
+    static = "" if place == "hypervisor" else _STATIC
+    return static + _FUNCTIONS.replace("@CAPTURES@", "\n".join(captures))
+
+
+def _call(names: Sequence[str]) -> str:
+    return " ".join(("capture", *map(quote, names)))
+
+
+async def _snapshot(session: Session, command: str, prefix: str, when: str) -> dict[str, bytes]:
+    told = await session.ask(command)
+    return {f"{prefix}probe.{name}.{when}": text.encode() for name, text in parts(told).items()}
+
+
+def parts(told: str) -> dict[str, str]:
+    """What each probe printed of a whole snapshot."""
+    found: dict[str, str] = {}
+    for part in told.split(f"\n{_MARK}") if told.startswith(_MARK) else ():
+        name, _, text = part.removeprefix(_MARK).partition("\n")
+        found[name] = text
+    return found
+
+
+async def _cost(session: Session) -> dict[str, float]:
+    await session.ask("cost 1")  # once before, so that nothing is read from disk any more
+    before = cpu_seconds(await session.ask("times"))
+    wall = await session.ask(f"cost {_ROUNDS}")
+    used = cpu_seconds(await session.ask("times")) - before
+    try:
+        return {"cpu_ms": round(used * 1e3 / _ROUNDS, 2), "wall_ms": round(int(wall) / 1e3 / _ROUNDS, 2)}
+    except ValueError:
+        raise RunFailed(f"{session.name} does not tell what a snapshot costs") from None
+
+
+def cpu_seconds(times: str) -> float:
+    """CPU time, user and system, of a shell and its children, as bash's ``times`` prints it: ``0m0.012s``."""
+    total = 0.0
+    for word in times.split():
+        minutes, _, seconds = word.removesuffix("s").partition("m")
+        try:
+            total += 60 * int(minutes) + float(seconds)
+        except ValueError:
+            return 0.0
+    return total
