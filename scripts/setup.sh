@@ -2,14 +2,15 @@
 # Installs what is missing on this machine: distribution packages, uv, and the Python environment in .venv.
 #
 #   scripts/setup.sh demo     what `make demo` needs
-#   scripts/setup.sh test     that, and what `make test` needs
+#   scripts/setup.sh ceph     that, and what lanes on Ceph need
+#   scripts/setup.sh test     all that, and what `make test` needs
 #
 # When everything is there it installs nothing, asks nothing and takes a tenth of a second. Root is used for
 # distribution packages only. If the machine has no uv, one is put into $FAIRLANE_CACHE (default ~/.cache/fairlane).
 set -eu
 
 # What is looked for (a command, or a file's name), the package that brings it on Debian and Ubuntu, the one on Fedora, and
-# who needs it: everybody, only a user who is not root, or only the tests.
+# who needs it: everybody, only a user who is not root, lanes on Ceph (and the tests), or only the tests.
 NEEDS='
 qemu-system-x86_64  qemu-system-x86  qemu-system-x86-core  all
 mmdebstrap          mmdebstrap       mmdebstrap            all
@@ -23,13 +24,13 @@ newuidmap           uidmap           shadow-utils          user
 make                make             make                  test
 fio                 fio              fio                   test
 shellcheck          shellcheck       ShellCheck            test
-/usr/lib/*/qemu/block-rbd.so|/usr/lib64/qemu/block-rbd.so  qemu-block-extra  qemu-block-rbd  test
-ceph-mon            ceph-mon         ceph-mon              test
-ceph-osd            ceph-osd         ceph-osd              test
-ceph-mgr            ceph-mgr         ceph-mgr              test
-ceph-mds            ceph-mds         ceph-mds              test
-rbd                 ceph-common      ceph-common           test
-ceph-fuse           ceph-fuse        ceph-fuse             test
+/usr/lib/*/qemu/block-rbd.so|/usr/lib64/qemu/block-rbd.so  qemu-block-extra  qemu-block-rbd  ceph
+ceph-mon            ceph-mon         ceph-mon              ceph
+ceph-osd            ceph-osd         ceph-osd              ceph
+ceph-mgr            ceph-mgr         ceph-mgr              ceph
+ceph-mds            ceph-mds         ceph-mds              ceph
+rbd                 ceph-common      ceph-common           ceph
+ceph-fuse           ceph-fuse        ceph-fuse             ceph
 '
 
 say() { printf '%s\n' "$*" >&2; }
@@ -73,6 +74,7 @@ missing() { # prints the packages that this machine lacks, one a line
         case $who in
             "") continue ;;
             user) [ "$(id -u)" -ne 0 ] || continue ;;
+            ceph) [ "$WANT" != demo ] || continue ;;
             test) [ "$WANT" = test ] || continue ;;
         esac
         present "$what" && continue
@@ -149,7 +151,7 @@ ensure_uv() { # makes sure that there is a uv; sets $uv
 
 ensure_environment() { # brings .venv in line with uv.lock
     [ -w . ] || die "$PWD is not writable for $(id -un)" "the Python environment goes into .venv there: clone as this user"
-    if [ "$WANT" = demo ]; then
+    if [ "$WANT" != test ]; then
         set -- --no-dev --inexact # without the developers' tools, but leave them if they are there
     fi
     for pause in 5 15 0; do
@@ -165,8 +167,8 @@ ensure_environment() { # brings .venv in line with uv.lock
 
 WANT=${1:-}
 case $WANT in
-    demo | test) ;;
-    *) die "what for? scripts/setup.sh demo | test" ;;
+    demo | ceph | test) ;;
+    *) die "what for? scripts/setup.sh demo | test | ceph" ;;
 esac
 cd -P -- "$(dirname -- "$0")/.." >/dev/null
 if [ -z "${HOME:-}" ]; then
