@@ -39,10 +39,10 @@ class Fault:
     """When it was done; the path is dead from here at the latest."""
     ends: float
     """When the path was back, as far as what cut it goes; the initiator may take longer to use it again."""
-    offsets: Sequence[float]
-    """Per machine: its clock minus the host's."""
-    uncertainty: Sequence[float]
-    """By how much these may be off."""
+    offset: float
+    """The machine's clock minus the host's."""
+    within: float
+    """By how much that may be off."""
 
     @classmethod
     def of(cls, data: bytes | None) -> "Fault":
@@ -82,15 +82,15 @@ class Stall:
     """End of the interval in which it completed."""
 
 
-def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes], machine: int = 0) -> Figures:
+def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
     """The figures of one machine's trial. Raises Garbage: what is needed is missing or cannot be."""
     fault = Fault.of(outputs.get("fault.json"))
     found = reports(_needed(outputs, "failover.json"), "failover.json")
     load = summary(found[0], found[0].jobs, disk=True)
     final = reports(_needed(outputs, "final.json"), "final.json")[0]
     series = _series(list(_logs(outputs, "iops")))
-    begins = (fault.begins + _at(fault.offsets, machine)) * 1000 - series.starts_ms
-    ends = (fault.ends + _at(fault.offsets, machine)) * 1000 - series.starts_ms
+    begins = (fault.begins + fault.offset) * 1000 - series.starts_ms
+    ends = (fault.ends + fault.offset) * 1000 - series.starts_ms
     length = len(series.counts) * INTERVAL_MS
     if not 0 < begins < ends <= length:
         raise Garbage(
@@ -115,7 +115,7 @@ def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes], machine: in
             "path": fault.path,
             "begins_ms": round(begins, 1),
             "ends_ms": round(ends, 1),
-            "clock_ms": round(_at(fault.uncertainty, machine) * 1000, 1),
+            "clock_ms": round(fault.within * 1000, 1),
             "stall_ends_ms": round(stall.ended_ms, 1),
             "silence_ms": _silence(series, begins),
             "recovered": back is not None,
@@ -127,8 +127,39 @@ def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes], machine: in
     return Figures(metrics, {}, context, {"recover_time": INTERVAL_MS / back} if back else {})
 
 
-def _at(values: Sequence[float], machine: int) -> float:
-    return float(values[machine]) if machine < len(values) else 0.0
+def merge(machines: Sequence[Figures], merged: Figures) -> Figures:
+    """``merged`` with what machines tell of one fault: series added from the earliest common start of the load on the
+    fault's clock; the latest of what took time; blocks and errors added."""
+    faults = [figures.context["fault"] for figures in machines]
+    least = min(fault["begins_ms"] for fault in faults)
+    first = [round((fault["begins_ms"] - least) / INTERVAL_MS) for fault in faults]
+    series = [f.context["load"]["series"]["iops"][n:] for f, n in zip(machines, first, strict=True)]
+    iops = [round(sum(rates), 1) for rates in zip(*series, strict=False)]
+    slowest = max(range(len(machines)), key=lambda n: machines[n].metrics["stall"])
+    fault = {
+        **faults[0],
+        "begins_ms": least,
+        "ends_ms": max(fault["ends_ms"] - n * INTERVAL_MS for fault, n in zip(faults, first, strict=True)),
+        "clock_ms": max(fault["clock_ms"] for fault in faults),
+        "stall_ends_ms": faults[slowest]["stall_ends_ms"] - first[slowest] * INTERVAL_MS,
+        "silence_ms": max(fault["silence_ms"] for fault in faults),
+        "recovered": all(fault["recovered"] for fault in faults),
+        "iops_during": sum(fault["iops_during"] for fault in faults),
+        "carried": _added([fault["carried"] for fault in faults]),
+    }
+    told = [figures.context["data"] for figures in machines]
+    data = {key: sum(each[key] for each in told) for key in told[0] if isinstance(told[0][key], int)}
+    errors = [each["first_error"] for each in told if "first_error" in each]
+    load = {**merged.context["load"], "series": {"interval_ms": INTERVAL_MS, "iops": iops}}
+    context = {**merged.context, "load": load, "fault": fault,
+               "data": data | ({"first_error": errors[0]} if errors else {})}  # fmt: skip
+    return Figures(merged.metrics, merged.histograms, context, merged.steps)
+
+
+def _added(carried: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
+    """Bytes of each path over the machines, where all tell of it."""
+    names = [name for name in carried[0] if all(name in each for each in carried)]
+    return {name: {when: sum(each[name][when] for each in carried) for when in carried[0][name]} for name in names}
 
 
 def _needed(outputs: Mapping[str, bytes], name: str) -> bytes:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -154,6 +155,9 @@ class Failover(Workload):
     programs = ("fio",)
 
     def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:
+        return self._script(cell, devices, seed)
+
+    def _script(self, cell: Cell, devices: Sequence[str], seed: int, *, gate: str = "") -> str:
         p = cell.params
         options: dict[str, Any] = {
             **_verifying(p),
@@ -176,6 +180,8 @@ class Failover(Workload):
             "write_lat_log": "job",
             "write_iops_log": "job",
         }
+        if gate:  # from here on there is load: the fault's time counts from it
+            options["exec_prerun"] = gate
         if p["rw"] == "randrw":
             options["rwmixread"] = p["rwmixread"]
         if p["rate_iops"] is not None:
@@ -218,14 +224,14 @@ rm -f clock job_slat.*.log job_clat.*.log local-*.state
                 hint="platform.paths, or the workload's path",
             )
         clocks = await stage.offsets()
-        load = asyncio.ensure_future(
-            stage.load(lambda m: self.script(cell, devices(m), seed + m), stage.seconds + _PATIENCE)
-        )
+        scripts = partial(self._script, cell, gate=stage.gate(len(devices(0))))
+        load = asyncio.ensure_future(stage.load(lambda m: scripts(devices(m), seed + m), stage.seconds + _PATIENCE))
         try:
             begins, ends = await _fault(p, stage, load)
-            stage.keep("fault.json", json.dumps(asdict(read.Fault(
-                p["fault"], p["path"], begins, ends, tuple(off for off, _ in clocks), tuple(by for _, by in clocks)
-            ))).encode())  # fmt: skip
+            for machine, clock in enumerate(clocks):
+                fault = read.Fault(p["fault"], p["path"], begins, ends, *clock)
+                folder = f"vm{machine}/" if stage.fleet > 1 else ""
+                stage.keep(f"{folder}fault.json", json.dumps(asdict(fault)).encode())
             done, _ = await asyncio.wait({load}, timeout=p["after"] / 1e9 + _PATIENCE)
             if not done:
                 stage.lost(f"the load did not end within {_PATIENCE:.0f} s, though the path was back")
@@ -244,6 +250,12 @@ rm -f clock job_slat.*.log job_clat.*.log local-*.state
             stage.lost(f"the last check of the data failed: {error.message}")
             return
         await asyncio.sleep(cell.params["settle"] / 1e9)
+
+    def prepares(self, cell: Cell, capacity: int) -> int:  # noqa: ARG002
+        return int(cell.params["size"])
+
+    def merge(self, cell: Cell, machines: Mapping[str, Figures]) -> Figures:
+        return read.merge(list(machines.values()), super().merge(cell, machines))
 
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
         return read.figures(cell.params, outputs)

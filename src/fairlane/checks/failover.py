@@ -1,0 +1,83 @@
+"""Faults under load: wrong data, errors that reached the application, faults that took nothing away."""
+
+from collections.abc import Iterable
+
+from fairlane.checks._trials import Oddity, Trial, TrialCheck, at, number, text, trials
+from fairlane.checks.base import Check
+from fairlane.records import Evidence, Finding
+
+_STILL = 0.05
+"""A path that is dead carries less than this share of what it carried; keep-alives of others may use its network."""
+
+
+class _Odd(TrialCheck):
+    """Single trials."""
+
+    def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
+        if at(trial.seen.context, "fault") is None:
+            return
+        errors = trial.context("data", "io_errors") or 0
+        if errors:
+            first = text(trial.seen.context, "data", "first_error")
+            yield Oddity(
+                "errors", "critical", errors,
+                f"{errors:,.0f} I/Os failed with an error{f' ({first})' if first else ''}",
+                "the application has to cope with what multipath is there to hide",
+                {"io_errors": errors},
+            )  # fmt: skip
+        if at(trial.seen.context, "fault", "recovered") is False:
+            yield Oddity(
+                "lasting", "critical", 1.0,
+                "IOPS did not come back to the share of those before that counts as recovered",
+                "the lane survives the fault, but not with its speed; it may also need longer than the trial lasts",
+            )  # fmt: skip
+        path = text(trial.seen.context, "fault", "kind"), number(trial.seen.context, "fault", "path")
+        carried = at(trial.seen.context, "fault", "carried", f"path{path[1]:.0f}") if path[1] is not None else None
+        before, during = number(carried, "before"), number(carried, "during")
+        if before and during is not None and during > _STILL * before:
+            yield Oddity(
+                "uncut", "critical", during / before,
+                f"the path that was to be dead ({path[0]} {path[1]:.0f}) carried {during / before:.0%} of what it "
+                "carried before",
+                "what was measured is not a fault",
+                {"before": before, "during": during},
+            )  # fmt: skip
+        elif carried is not None and not before:
+            yield Oddity(
+                "idle", "critical", 1.0,
+                f"the path that failed ({path[0]} {path[1]:.0f}) had carried nothing before",
+                "the fault took nothing away: let the active path fail, or use a policy that uses all paths",
+            )  # fmt: skip
+
+
+class Failover(Check):
+    """Critical, and refuses the lane: a wrong block. Critical: I/O errors, IOPS that do not come back, a fault that cut
+    nothing by the counters of the path's interface."""
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        wrong: dict[str, dict[str, float]] = {}
+        tried: dict[tuple[str, str], int] = {}
+        for trial in trials(evidence):
+            lane, cell = trial.seen.lane, trial.cell.key
+            tried[lane, cell] = tried.get((lane, cell), 0) + 1
+            if blocks := trial.context("data", "wrong_blocks"):
+                by_cell = wrong.setdefault(lane, {})
+                by_cell[cell] = by_cell.get(cell, 0) + blocks
+        for lane, cells in wrong.items():
+            faults = sum(tried[lane, cell] for cell in cells)
+            total = sum(cells.values())
+            yield self.finding(
+                "critical",
+                f"{total:,.0f} wrong block{'s' * (total != 1)} in {faults} fault{'s' * (faults != 1)}: the path lost "
+                "or damaged data that it had acknowledged, so that no speed of it counts",
+                cells=list(cells),
+                lanes=[lane],
+                evidence=cells,
+                refuses=True,
+            )
+        yield from self._odd.check(evidence)
+
+    _odd = _Odd()
+
+
+PLUGIN = Failover()
