@@ -34,6 +34,11 @@ class Check(ABC):
       "booted_ms", "answered_ms"}`` since the storm's begin.
     * ``medium``: ``allocated_bytes`` of the volume before the load, ``unwritten_reads``: what reading unwritten space
       does (``zeros``: served without the medium; ``same``: as any other).
+    * ``fault``: what was done to a path under load, times in ms since the series' start: ``kind``, ``path``,
+      ``begins_ms``, ``ends_ms``, ``clock_ms`` (how far the clocks may be off), ``stall_ends_ms`` (when the longest I/O
+      came back), ``silence_ms`` (longest time without completion), ``recovered``, ``iops_during``; ``carried``: bytes/s
+      of each path's interface ``before`` and ``during`` it.
+    * ``data``: ``written``, ``checked`` (I/Os), ``wrong_blocks``, ``wrong_in_run``, ``io_errors``, ``first_error``.
     * ``conditions``: parameters (``study.parameters``) as the trial itself tells them.
     * ``started``: of imported trials, Unix time in seconds when the load began.
     """
