@@ -74,17 +74,18 @@ found=$({find})
 ln -sf "$found" {name}
 basename "$(readlink -f "$found")" > {name}.name
 """, "$STEP"))  # fmt: skip
+    parts.append("udevadm settle --timeout=120 || :\n")  # what still looks at new disks would be load beside trials
     return "".join(parts)
 
 
 _IDENTITY = """
-d=$(basename "$(readlink -f {device})")
+d=$(readlink -f {device}); d=${{d##*/}}
 if [ -e /sys/class/block/$d ]; then
   row device "/dev/$d"
-  row device.bytes $(($(cat /sys/class/block/$d/size) * 512))
-  row device.logical_block_size "$(cat /sys/class/block/$d/queue/logical_block_size)"
-  row device.write_cache "$(cat /sys/class/block/$d/queue/write_cache)"
-  row device.fua "$(cat /sys/class/block/$d/queue/fua)"
+  read -r x < /sys/class/block/$d/size; row device.bytes $((x * 512))
+  for k in logical_block_size write_cache fua; do
+    read -r x < /sys/class/block/$d/queue/$k; row device.$k "$x"
+  done
 else
   row device "$(readlink -f {device})"
   row device.bytes "$(stat -c %s "$(readlink -f {device})")"
