@@ -14,14 +14,11 @@ figure comes from 4 ms ticks.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fairlane.probes.base import Probe, counter
+from fairlane.probes import _threads as threads
+from fairlane.probes.base import Probe
 from fairlane.records import Figures
-
-_TICK_NS = 10_000_000
-"""Unit of /proc/stat (USER_HZ = 100)."""
 
 # Name of a thread -> whose work it does; any other thread is "other". A kworker serves whoever has work for it, and its
 # name tells the last one only: nvme-tcp and nvmet-tcp take turns on one, open-iscsi and LIO's backend leave no name at
@@ -31,16 +28,6 @@ _PLACES = (
     (re.compile(r"kworker|nvme"), "shared"),
     (re.compile(r"iscsi_|scsi_eh"), "initiator"),
 )
-_RUNNER = frozenset({"sh", "bash", "dash", "grep", "tc"})
-"""Programs of the snapshots themselves."""
-
-
-@dataclass
-class _Snapshot:
-    ios: int = 0
-    softirq: int = 0
-    ran: dict[str, int] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
 
 
 class Cpu(Probe):
@@ -49,8 +36,10 @@ class Cpu(Probe):
         "grep -s . /sys/class/block/$DEVICE/stat /proc/stat /proc/[0-9]*/schedstat /proc/[0-9]*/comm | grep -v :intr"
     )
 
+    several: ClassVar[str] = capture.replace("/sys/class/block/$DEVICE/stat", "$STATS")
+
     def observe(self, before: str, after: str, load: Figures) -> Figures:
-        first, last = _read(before), _read(after)
+        first, last = threads.read(before), threads.read(after)
         ios = last.ios - first.ios
         generator = {mode: float(ns) for mode, ns in load.context.get("generator", {}).items()}
         if ios <= 0 or not generator:
@@ -62,40 +51,20 @@ class Cpu(Probe):
         if total <= 0:
             return Figures()
         user = generator.get("user", 0.0)
-        softirq = (last.softirq - first.softirq) * _TICK_NS / ios
+        softirq = (last.softirq - first.softirq) * threads.TICK_NS / ios
         modes = {"user": user, "softirq": softirq, "kernel": max(0.0, total - user - softirq)}
         context = {"cpu": {"by_place": places, "by_mode": modes, "window_ios": ios}}
         step = load.context.get("generator_step", 0.0) / total
         return Figures({"cpu_per_io": total}, context=context, steps={"cpu_per_io": step})
 
 
-def _threads(first: _Snapshot, last: _Snapshot) -> Iterator[tuple[str, int]]:
+def _threads(first: threads.Snapshot, last: threads.Snapshot) -> Iterator[tuple[str, int]]:
     """(place, ns on CPU between the snapshots) of each thread that was there all the time, and of new kworkers."""
-    for pid, ran in last.ran.items():
-        delta = ran - first.ran.get(pid, 0)
+    for pid, delta in threads.between(first, last):
         name = last.names.get(pid, "")
         place = next((place for pattern, place in _PLACES if pattern.search(name)), "")
-        if delta > 0 and name not in _RUNNER and (place or pid in first.ran):
+        if name not in threads.RUNNER and (place or pid in first.ran):
             yield place or "other", delta
-
-
-_LINE = re.compile(r"^(?:/sys/class/block/[^/]+/|/proc/)(?:(\d+)/)?(stat|schedstat|comm):(.*)$", re.M)
-
-
-def _read(text: str) -> _Snapshot:
-    """``FILE:LINE`` as grep prints it; lines that do not fit are left out."""
-    out = _Snapshot()
-    for pid, kind, line in _LINE.findall(text):
-        fields = line.split()
-        if pid and kind == "comm":
-            out.names[pid] = line
-        elif pid and kind == "schedstat" and fields and (ran := counter(fields[0])) is not None:
-            out.ran[pid] = ran
-        elif not pid and fields and fields[0] == "cpu" and len(fields) > 7:
-            out.softirq = counter(fields[7]) or 0
-        elif not pid and len(fields) > 10 and fields[0].isdecimal():
-            out.ios = (counter(fields[0]) or 0) + (counter(fields[4]) or 0)
-    return out
 
 
 PLUGIN = Cpu()

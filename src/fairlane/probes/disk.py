@@ -1,4 +1,4 @@
-"""What the lane's own block device counted meanwhile: whoever served an I/O without it left no trace there.
+"""What the lane's own block devices counted meanwhile: whoever served an I/O without it left no trace there.
 
 ``/sys/class/block/NAME/stat`` (kernel: Documentation/block/stat.rst): reads, those merged into others, sectors of 512
 bytes, ticks; then the same of writes. The window is that of the snapshots: ramp included, and whatever else used the
@@ -18,6 +18,7 @@ _FIELDS = {"read": 0, "write": 4}
 class Disk(Probe):
     # read and echo are the shell's own: every program started costs the guest of the virtual clock milliseconds
     capture: ClassVar[str] = 'read -r line < /sys/class/block/$DEVICE/stat && echo "$line"'
+    several: ClassVar[str] = 'for f in $STATS; do read -r line < $f && echo "$line"; done'
 
     def observe(self, before: str, after: str, load: Figures) -> Figures:  # noqa: ARG002
         first, last = _read(before), _read(after)
@@ -32,10 +33,10 @@ class Disk(Probe):
 
 
 def _read(text: str) -> list[int]:
-    """The first seven counters; empty if one of them is none."""
-    counters = [counter(field) for field in text.split()[:7]]
-    found = [c for c in counters if c is not None]
-    return found if len(found) == 7 else []
+    """The first seven counters, added over the lane's devices; empty if one of them is none."""
+    devices = [[counter(field) for field in line.split()[:7]] for line in text.splitlines()]
+    found = [[c for c in counters if c is not None] for counters in devices]
+    return [sum(column) for column in zip(*found, strict=True)] if all(len(each) == 7 for each in found) else []
 
 
 PLUGIN = Disk()

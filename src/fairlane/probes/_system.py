@@ -1,0 +1,106 @@
+"""What a whole machine did between two snapshots: pressure, context switches, and on array and host their disks and
+NICs. Not a probe: its three places are.
+
+Pressure is the share of the time in which some task waited for CPU, memory or I/O (kernel: accounting/psi.rst; total of
+``some``, us). A machine without it (``psi=0``) does not tell.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from fairlane.probes._threads import ios_of
+from fairlane.probes.base import Probe, counter
+from fairlane.records import Figures
+
+_SECTOR = 512
+_MOST = 4
+"""Disks and NICs that are told: those that carried most."""
+
+_N = r"(\d{1,20})"
+_PRESSURE = re.compile(r"^/proc/pressure/(\w+):some .*total=(\d+)$", re.MULTILINE)
+_UPTIME = re.compile(r"^/proc/uptime:(\d+)\.(\d\d) ", re.MULTILINE)
+_SWITCHES = re.compile(r"^/proc/stat:ctxt (\d+)$", re.MULTILINE)
+_CPU = re.compile(r"^/proc/stat:cpu  ?([\d ]+)$", re.MULTILINE)
+_DISK = re.compile(rf"^/proc/diskstats: *\d+ +\d+ (\S+) {_N} \d+ {_N} \d+ {_N} \d+ {_N} ", re.MULTILINE)
+_NIC = re.compile(rf"^/proc/net/dev: *([^\s:]+): *{_N}(?: +\d+){{7}} +{_N}\b", re.MULTILINE)
+
+PRESSURE = "/proc/pressure/cpu /proc/pressure/memory /proc/pressure/io /proc/uptime /proc/stat"
+
+
+class System(Probe):
+    """Of one place; ``key``: its name in the context."""
+
+    key: ClassVar[str]
+    virtual = False
+
+    def observe(self, before: str, after: str, load: Figures) -> Figures:
+        first, last = _uptime(before), _uptime(after)
+        if first is None or last is None or last <= first:
+            return Figures()
+        seconds = last - first
+        told: dict[str, Any] = {}
+        was = dict(_PRESSURE.findall(before))
+        for kind, total in _PRESSURE.findall(after):
+            begun, ended = counter(was.get(kind, "")), counter(total)
+            if begun is not None and ended is not None and ended >= begun:
+                told[f"pressure_{kind}"] = min(1.0, (ended - begun) / 1e6 / seconds)
+        switches = _moved(_SWITCHES, before, after)
+        if switches is not None:
+            told["switches_per_s"] = switches / seconds
+            if ios := ios_of(load):
+                told["switches_per_io"] = switches / ios
+        if (busy := _busy(before, after)) is not None:
+            told["busy"] = busy
+        told |= {
+            name: found for name, found in (("disks", _disks(before, after)), ("nics", _nics(before, after))) if found
+        }
+        return Figures(context={self.key: told} if told else {})
+
+
+def _uptime(text: str) -> float | None:
+    found = _UPTIME.search(text)
+    return int(found[1][:12]) + int(found[2]) / 100 if found else None
+
+
+def _moved(pattern: re.Pattern[str], before: str, after: str) -> int | None:
+    first, last = pattern.search(before), pattern.search(after)
+    begun, ended = counter(first[1]) if first else None, counter(last[1]) if last else None
+    return ended - begun if begun is not None and ended is not None and ended >= begun else None
+
+
+def _busy(before: str, after: str) -> float | None:
+    """Share of the machine's CPU time that was not idle."""
+    lines = [_CPU.search(text) for text in (before, after)]
+    ticks = [[counter(field) or 0 for field in line[1].split()[:8]] for line in lines if line]
+    if len(ticks) < 2 or any(len(each) < 8 for each in ticks):
+        return None
+    moved = [max(0, b - a) for a, b in zip(*ticks, strict=True)]
+    return 1 - (moved[3] + moved[4]) / sum(moved) if sum(moved) else None
+
+
+def _disks(before: str, after: str) -> Mapping[str, Mapping[str, int]]:
+    was = {name: tuple(map(int, told)) for name, *told in _DISK.findall(before)}
+    found = {}
+    for name, *told in _DISK.findall(after):
+        moved = [b - a for a, b in zip(was.get(name, ()), map(int, told), strict=False)]
+        if any(moved) and min(moved) >= 0:
+            reads, read, writes, written = moved
+            found[name] = {"reads": reads, "read_bytes": read * _SECTOR, "writes": writes,
+                           "write_bytes": written * _SECTOR}  # fmt: skip
+    return _largest(found)
+
+
+def _nics(before: str, after: str) -> Mapping[str, Mapping[str, int]]:
+    was = {name: tuple(map(int, told)) for name, *told in _NIC.findall(before)}
+    found = {}
+    for name, *told in _NIC.findall(after):
+        moved = [b - a for a, b in zip(was.get(name, ()), map(int, told), strict=False)]
+        if any(moved) and min(moved) >= 0:
+            found[name] = {"rx_bytes": moved[0], "tx_bytes": moved[1]}
+    return _largest(found)
+
+
+def _largest(found: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+    bulk = sorted(found, key=lambda name: -sum(v for key, v in found[name].items() if key.endswith("bytes")))
+    return {name: found[name] for name in bulk[:_MOST]}

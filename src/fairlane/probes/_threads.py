@@ -1,0 +1,75 @@
+"""CPU time by thread from two snapshots: what the CPU probes of guest, array and hypervisor have in common. Not a
+probe."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from fairlane.probes.base import counter
+from fairlane.records import Figures
+
+TICK_NS = 10_000_000
+"""Unit of /proc/stat (USER_HZ = 100)."""
+RUNNER = frozenset({"sh", "bash", "dash", "grep", "tc", "busybox", "sshd"})
+"""Programs of the snapshots themselves, and of the connection they come over."""
+
+_LINE = re.compile(
+    r"^(?:/sys/class/block/[^/]+/|/proc/)(?:(\d+)/(?:task/(\d+)/)?)?(stat|schedstat|comm):(.*)$", re.MULTILINE
+)
+
+
+@dataclass
+class Snapshot:
+    """Threads by id: time on CPU, ns, and name."""
+
+    ios: int = 0
+    """Reads and writes that the lane's devices completed."""
+    softirq: int = 0
+    """Ticks."""
+    ran: dict[str, int] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    process: dict[str, str] = field(default_factory=dict)
+    """Thread -> process."""
+
+
+def read(text: str) -> Snapshot:
+    """``FILE:LINE`` as grep prints it; lines that do not fit are left out."""
+    out = Snapshot()
+    for pid, task, kind, line in _LINE.findall(text):
+        thread = task or pid
+        fields = line.split()
+        if thread and kind == "comm":
+            out.names[thread] = line
+        elif thread and kind == "schedstat" and fields and (ran := counter(fields[0])) is not None:
+            out.ran[thread] = ran
+            out.process[thread] = pid
+        elif not thread and fields and fields[0] == "cpu" and len(fields) > 7:
+            out.softirq = counter(fields[7]) or 0
+        elif not thread and len(fields) > 10 and fields[0].isdecimal():
+            out.ios += (counter(fields[0]) or 0) + (counter(fields[4]) or 0)
+    return out
+
+
+def between(first: Snapshot, last: Snapshot) -> Iterator[tuple[str, int]]:
+    """(thread, ns on CPU between the snapshots) of each that ran and is still there; of a new one since it began."""
+    for thread, ran in last.ran.items():
+        delta = ran - first.ran.get(thread, 0)
+        if delta > 0:
+            yield thread, delta
+
+
+def ios_of(load: Figures) -> float:
+    """I/Os of the whole window, ramp included, of all machines: as the guests' devices counted them; 0: not known."""
+    cpu, disk = load.context.get("cpu", {}), load.context.get("disk", {})
+    if ios := cpu.get("window_ios", 0):
+        return float(ios)
+    return float(disk.get("reads", 0) + disk.get("writes", 0))
+
+
+def per_io(metric: str, key: str, places: Mapping[str, int], load: Figures) -> Figures:
+    """CPU time by place (ns) as figures per I/O of the fleet."""
+    ios, total = ios_of(load), sum(places.values())
+    if ios <= 0 or total <= 0:
+        return Figures()
+    told = {place: ns / ios for place, ns in places.items()}
+    return Figures({metric: total / ios}, context={key: {"by_place": told, "window_ios": ios}})

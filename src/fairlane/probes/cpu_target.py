@@ -1,0 +1,34 @@
+"""CPU time of the array per I/O of the fleet, by group of kernel threads (iscsi_trx, kworker, nfsd, ksoftirqd, ...).
+
+As ``cpu`` does it in the guest, with the same limits: softirq work is charged to the thread it interrupts, and to
+nobody while the CPU idles. All lanes' targets stand at once; those that are not under load idle, and what they take all
+the same is in the figure of every lane alike.
+"""
+
+import re
+from typing import ClassVar
+
+from fairlane.probes import _threads as threads
+from fairlane.probes.base import Probe
+from fairlane.records import Figures
+
+_GROUP = re.compile(r"[A-Za-z_.-]+")
+
+
+class CpuTarget(Probe):
+    place = "target"
+    capture: ClassVar[str] = "grep -s . /proc/[0-9]*/schedstat /proc/[0-9]*/comm"
+
+    def observe(self, before: str, after: str, load: Figures) -> Figures:
+        first, last = threads.read(before), threads.read(after)
+        places: dict[str, int] = {}
+        for thread, ns in threads.between(first, last):
+            name = last.names.get(thread, "")
+            if name not in threads.RUNNER:
+                found = _GROUP.match(name)
+                group = found[0].rstrip("_.-") if found else "other"
+                places[group] = places.get(group, 0) + ns
+        return threads.per_io("cpu_per_io_target", "cpu_target", places, load)
+
+
+PLUGIN = CpuTarget()
