@@ -32,6 +32,13 @@ class Check(ABC):
     * ``cpu``: ``by_place``, ``by_mode``: ns per I/O. ``net``: ``retransmits``, ``drops``, ``tx_bytes``, ``rx_bytes``.
     * ``vms``: per machine ``{"name", "iops", "lat_p99", "start_ms"}``; of clone storms ``{"name", "created_ms",
       "booted_ms", "answered_ms"}`` since the storm's begin.
+    * ``vms`` of one run: also ``cpu_per_io``, and ``within_ms``, how far ``start_ms`` may be off. ``window``: of a
+      fleet, ``skew_ms`` between the first start and the last, ``within_ms`` of that, ``share`` of the time from the
+      first start to the last end in which all were under load.
+    * ``cpu_target``, ``cpu_hypervisor``: ``by_place`` on array and hypervisor, ns per I/O of the fleet;
+      ``exits_per_io``: of KVM, by kind. ``system``, ``system_target``, ``system_hypervisor``: ``pressure_cpu``,
+      ``pressure_memory``, ``pressure_io`` and ``busy`` (shares of the time), ``switches_per_s``, ``switches_per_io``;
+      beside the guests ``disks``, ``nics``: name -> bytes moved.
     * ``medium``: ``allocated_bytes`` of the volume before the load, ``unwritten_reads``: what reading unwritten space
       does (``zeros``: served without the medium; ``same``: as any other).
     * ``fault``: what was done to a path under load, times in ms since the series' start: ``kind``, ``path``,

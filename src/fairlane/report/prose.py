@@ -8,7 +8,7 @@ from itertools import groupby
 
 from fairlane.errors import FairlaneError
 from fairlane.records import Evidence, Finding, Verdict
-from fairlane.report import phrases
+from fairlane.report import fleet, phrases
 from fairlane.report.phrases import count, share
 from fairlane.report.text import MINUS
 from fairlane.study.base import Design
@@ -108,6 +108,7 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
         )
     elif seen:
         said.append(f"All {len(seen):,} trials succeeded. Nothing was filled in and no outlier was dropped.")
+    said += fleet.sentences(evidence)
     said += _no_claims(verdicts)
     open_ = [v for v in primary if v.verdict == "inconclusive"]
     if open_:

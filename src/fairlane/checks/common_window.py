@@ -1,0 +1,33 @@
+"""Machines of a fleet that were under load together for too small a part of the time."""
+
+from collections.abc import Iterable
+
+from fairlane.checks._trials import Oddity, Trial, TrialCheck
+from fairlane.metrics import METRICS
+from fairlane.records import Evidence
+
+_LEAST = 0.95
+"""Of the time from the first start to the last end. What is left may be overstated by as much as others were idle."""
+
+
+class CommonWindow(TrialCheck):
+    """``window.share`` in at least half of a cell's trials. ``late_starters`` names the machine that began late; this
+    counts early ends too, and many small delays."""
+
+    quorum = 0.5
+
+    def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
+        share = trial.context("window", "share")
+        if share is None or share >= _LEAST:
+            return
+        yield Oddity(
+            "window",
+            "critical" if 1 - share >= 2 * METRICS["iops"].margin else "warning",
+            1 - share,
+            f"all machines were under load together for only {share:.0%} of the time",
+            "the sum of their rates is of no one moment; trials that last longer, or fewer machines, help",
+            {"share": share, "skew_ms": trial.context("window", "skew_ms")},
+        )
+
+
+PLUGIN = CommonWindow()
