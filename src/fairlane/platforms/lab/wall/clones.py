@@ -36,6 +36,8 @@ _ON_HOST = ("file", "host_device")
 _PATIENCE = 300.0
 """Seconds that a storm of one machine may take; each further one adds ``_EACH``."""
 _EACH = 30.0
+_GRACE = 20.0
+"""Seconds that QEMU has to close its disks."""
 
 Times = dict[str, float]
 
@@ -128,10 +130,12 @@ class CloneVm:
         """Ends it; never raises."""
         if hasattr(self, "writer"):
             self.writer.close()
-        if hasattr(self, "process") and self.process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            await self.process.wait()
+        if not hasattr(self, "process"):
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):  # asked first: a cluster waits for clients that just vanish
+            with suppress(ProcessLookupError, TimeoutError):
+                os.killpg(self.process.pid, number)
+                await asyncio.wait_for(self.process.wait(), _GRACE)
 
 
 class Storm:

@@ -1,0 +1,103 @@
+"""Storms that do not fit, and studies that mix storms with other load, are told before anything starts."""
+
+from typing import Any
+
+import pytest
+
+from fairlane.errors import FairlaneError
+from fairlane.lanes._clones import Cloning
+from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.wall import cloning, layout, store
+from fairlane.platforms.lab.wall.clones import Kind, command
+from fairlane.platforms.lab.wall.room import Here
+from fairlane.platforms.lab.wall.rootfs import Root
+from fairlane.study.load import parse_study
+from fairlane.study.spec import Study
+
+GIB = 2**30
+PLENTY = Here(memory=64 * GIB, cores=16, disk=1000 * GIB)
+FILES = "{a: {transport: clone_copy}, b: {transport: clone_overlay}}"
+
+
+def parsed(platform: str = "", lanes: str = FILES, workloads: str = "{main: {kind: clone}}") -> Study:
+    text = f"""
+name: x
+platform: {{kind: lab, clock: wall, medium: {{size: 1g, file: true}}, {platform}}}
+baseline: a
+lanes: {lanes}
+workloads: {workloads}
+"""
+    return parse_study(text, "x")
+
+
+def told(machine: Here = PLENTY, /, **parts: str) -> list[FairlaneError]:
+    study = parsed(**parts)
+    assert isinstance(study.platform, LabSpec)
+    return cloning.problems(study, study.platform, layout.volumes(study, study.platform), machine)
+
+
+def test_a_storm_that_fits_is_no_problem() -> None:
+    assert told() == []
+
+
+def test_memory_is_summed_over_the_machines_of_the_largest_storm() -> None:
+    lanes = "{a: {transport: clone_copy}, b: {transport: clone_lvm_thin}}"
+    [problem] = told(Here(4 * GIB, 16, 1000 * GIB), platform="memory: 256m, array: {memory: 1g}", lanes=lanes)
+    assert problem.message == (
+        "a storm of 10 machines of 256m + 120m for each QEMU + an array of 1144m = 4.8 GiB, and 4.0 GiB of memory are "
+        "available"
+    )
+
+
+def test_virtual_cpus_are_summed_against_cores_and_overcommit() -> None:
+    [problem] = told(Here(64 * GIB, 2, 1000 * GIB), platform="overcommit: 4")
+    assert problem.message.startswith("a storm of 10 machines of 1 CPU = 10 virtual CPUs on 2 cores")
+    assert told(Here(64 * GIB, 2, 1000 * GIB), platform="overcommit: 5") == []
+
+
+def test_copies_must_fit_on_the_disk_and_the_data_in_a_volume() -> None:
+    [problem] = told(Here(64 * GIB, 16, 2 * GIB))
+    assert "10 copies of it take" in problem.message
+    [problem] = told(workloads="{main: {kind: clone, data: 1000m}}")
+    assert problem.where == "platform.medium.size"
+
+
+@pytest.mark.parametrize(
+    ("parts", "where"),
+    [
+        ({"workloads": "{main: {kind: fio, prefill: false}}"}, "lanes.a.transport"),
+        ({"lanes": "{a: {transport: clone_copy}, b: {transport: local}}"}, "lanes.b.transport"),
+        ({"platform": "fleet: 2"}, "platform.fleet"),
+        ({"platform": "disks: 2"}, "platform.disks"),
+        ({"workloads": "{m: {kind: clone}, n: {kind: clone, data: 1m}}"}, "workloads"),
+    ],
+)
+def test_storms_and_other_load_do_not_mix(parts: dict[str, str], where: str) -> None:
+    assert where in [problem.where for problem in told(**parts)]
+
+
+def test_a_clones_device_is_plain() -> None:
+    lanes = "{a: {transport: clone_copy, device: {bus: nvme}}, b: {transport: clone_overlay}}"
+    with pytest.raises(FairlaneError, match="boots from a raw virtio-blk disk"):
+        parsed(lanes=lanes)
+
+
+def test_cache_and_aio_of_the_lane_reach_every_file_below_the_disk(tmp_path: Any) -> None:
+    device = "device: {aio: native}"
+    study = parsed(lanes=f"{{a: {{transport: clone_copy}}, b: {{transport: clone_overlay, {device}}}}}")
+    assert isinstance(study.platform, LabSpec)
+    volume = layout.volumes(study, study.platform)[1].at(golden="/s/golden", medium="/s")
+    assert isinstance(volume.transport, Cloning)
+    clone = volume.transport.clone(volume.name, volume.spec, volume.site, 3)
+    assert volume.spec.device
+    kind = Kind(Root(tmp_path), "", 1, 256 * 2**20, "tcg")
+    line = command(kind, tmp_path / "initrd", clone, volume.spec.device, 7)
+    node = line[line.index("-blockdev") + 1]
+    assert node.count('"aio": "native"') == 2
+    assert '"cache": {"direct": true}' in node
+    assert '"filename": "/s/b-3"' in node
+
+
+def test_a_folder_is_tried_for_shared_blocks_and_left_as_it_was(tmp_path: Any) -> None:
+    assert store.shares(tmp_path) in (True, False)
+    assert list(tmp_path.iterdir()) == []
