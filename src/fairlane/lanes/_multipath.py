@@ -72,14 +72,14 @@ class NvmeMultipath(Strict):
             )
         )
 
-    def expect(self, paths: int) -> dict[str, str]:
-        """What ``nvme_rows`` must print."""
+    def expect(self, paths: int, *, ours: bool) -> dict[str, str]:
+        """What ``nvme_rows`` must print; of an array that is not ``ours`` paths may be in any state."""
         tries = -(-self.ctrl_loss // self.reconnect_delay)  # the kernel counts attempts and shows their product
         return {
             "multipath.policy": self.policy,
             "multipath.paths": str(paths),
             "multipath.live": str(paths),
-            "multipath.ana_state": "optimized",
+            **({"multipath.ana_state": "optimized"} if ours else {}),
             "multipath.keep_alive": seconds(self.keep_alive),
             "multipath.reconnect_delay": seconds(self.reconnect_delay),
             "multipath.ctrl_loss": seconds(tries * self.reconnect_delay),
@@ -160,15 +160,14 @@ class IscsiMultipath(Strict):
             "node.conn[0].timeo.noop_out_timeout": seconds(self.noop_timeout),
         }
 
-    def expect(self, paths: int) -> dict[str, str]:
-        """What ``dm_rows`` must print."""
+    def expect(self, paths: int, *, ours: bool) -> dict[str, str]:
+        """What ``dm_rows`` must print; an array that is not ``ours`` need not have ALUA."""
         queueing = {"queue": "on", "fail": "off"}.get(str(self.no_path_retry), f"{self.no_path_retry} chk")
         return {
             "multipath.policy": self.policy,
-            "multipath.handler": "alua",
             "multipath.paths": str(paths),
             "multipath.active": str(paths),
-            "multipath.alua_state": "active/optimized",
+            **({"multipath.handler": "alua", "multipath.alua_state": "active/optimized"} if ours else {}),
             "multipath.no_path_retry": queueing,
             "multipath.replacement_timeout": seconds(self.replacement_timeout),
             "multipath.noop_interval": seconds(self.noop_interval),

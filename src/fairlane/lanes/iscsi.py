@@ -215,14 +215,18 @@ T=/sys/kernel/config/target
                 "node.session.auth.password": to.secret,
             }
         settings |= multipath.settings if multipath else {}
-        settings |= {"iface.initiatorname": to.initiator} if to.initiator else {}
-        nodes = [f"iscsiadm -m node -T {to.iqn} -p {portal}" for portal in to.portals]
+        named, face = _interface(name, to.initiator) if to.initiator else ("", "")
+        nodes = [f"iscsiadm -m node -T {to.iqn} -p {portal}{face}" for portal in to.portals]
         updates = {
             node: "\n".join(f"{node} -o update -n '{k}' -v {_quoted(v)} > /dev/null" for k, v in settings.items())
             for node in nodes
         }
         logins = "".join(f"{node} -o new > /dev/null\n{updates[node]}\n{node} --login > /dev/null\n" for node in nodes)
-        logouts = "".join(f"{node} --logout > /dev/null\n{node} -o delete > /dev/null\n" for node in nodes)
+        # Of several paths one may be dead, and the others' sessions end all the same.
+        tolerant = " || :" if len(nodes) > 1 or spec.external else ""
+        logouts = "".join(
+            f"{node} --logout > /dev/null{tolerant}\n{node} -o delete > /dev/null{tolerant}\n" for node in nodes
+        )
         sessions = spec.sessions * len(nodes)
         scan = _scan(name, spec, site)
         join = _join(name, spec, site) if spec.sessions > 1 else ""
@@ -238,7 +242,7 @@ T=/sys/kernel/config/target
             name=f"connect {name} with open-iscsi",
             place="initiator",
             apply=f"""
-{logins}await {sessions} '{{ {scan}; }} | wc -l'
+{named}{logins}await {sessions} '{{ {scan}; }} | wc -l'
 {join}
 """,
             describe=f"""
@@ -272,7 +276,7 @@ row block.max_sectors_kb "$(cat /sys/block/${{d#/dev/}}/queue/max_sectors_kb)"
                 "chap": str(int(bool(to.user))),
                 "header_digest": str(int(spec.header_digest)),
                 "data_digest": str(int(spec.data_digest)),
-                **(multipath.expect(sessions) if multipath else {}),
+                **(multipath.expect(sessions, ours=not spec.external) if multipath else {}),
                 **({"volume.serial": spec.external.serial} if spec.external and spec.external.serial else {}),
             },
         )
@@ -334,6 +338,19 @@ echo {int(spec.chap)} > attrib/authentication
 {auth}
 echo 1 > enable
 """
+
+
+def _interface(name: str, initiator: str) -> tuple[str, str]:
+    """Shell that makes an initiator with a name of its own (an interface, in open-iscsi's words), and the option that
+    chooses it."""
+    face = f"iscsiadm -m iface -I fairlane-{name}"
+    return (
+        f"""\
+{face} -o new > /dev/null
+{face} -o update -n iface.initiatorname -v {initiator} > /dev/null
+""",
+        f" -I fairlane-{name}",
+    )
 
 
 def _quoted(value: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any, Literal, Self
+from uuid import NAMESPACE_URL, uuid5
 
 from pydantic import Field, model_validator
 
@@ -77,19 +78,22 @@ class _Subsystem:
     port: int
     namespace: int | None
     hostnqn: str
+    hostid: str
     secret: str = ""
 
 
 def _subsystem(name: str, spec: NvmeTcpSpec, site: Site) -> _Subsystem:
-    host = _nqn(f"host{site.host or ''}")
+    host = (_nqn(f"host{site.host or ''}"), f"00000000-0000-4000-8000-{site.host + 1:012x}")
     outside = spec.external
     if not outside:
         if site.reach:
             address, _, port = site.reach.rpartition(":")
-            return _Subsystem(_nqn(name), (address,), int(port), 1, host)
-        return _Subsystem(_nqn(name), site.portals, _PORT + site.index, 1, host)
+            return _Subsystem(_nqn(name), (address,), int(port), 1, *host)
+        return _Subsystem(_nqn(name), site.portals, _PORT + site.index, 1, *host)
+    if outside.host:
+        host = (outside.host, str(uuid5(NAMESPACE_URL, outside.host)))  # the kernel wants one host ID for one host NQN
     secret = outside.secret.read(name) if outside.secret else ""
-    return _Subsystem(outside.nqn, outside.addresses, outside.port, outside.namespace, outside.host or host, secret)
+    return _Subsystem(outside.nqn, outside.addresses, outside.port, outside.namespace, *host, secret)
 
 
 class NvmeTcp(Transport[NvmeTcpSpec]):
@@ -139,14 +143,13 @@ rmdir $N/subsystems/{nqn}/namespaces/1 $N/subsystems/{nqn}
 
     def _connect(self, name: str, spec: NvmeTcpSpec, site: Site) -> Step:
         to, joined = _subsystem(name, spec, site), spec.multipath
-        hostid = f"00000000-0000-4000-8000-{site.host + 1:012x}"
         options = (" -g" if spec.header_digest else "") + (" -G" if spec.data_digest else "")
         options += joined.options if joined else ""
         options += f" --dhchap-secret={quote(to.secret)}" if to.secret else ""
         connects = "".join(
             f"""\
 nvme connect -t tcp -a {address} -s {to.port} -n {to.nqn} -i {spec.queues} -Q {spec.queue_size}{options} \\
-  --hostnqn {to.hostnqn} --hostid {hostid}
+  --hostnqn {to.hostnqn} --hostid {to.hostid}
 """
             for address in to.addresses
         )
@@ -182,7 +185,7 @@ row data_digest {int(spec.data_digest)}
             expect={
                 "queues": str(spec.queues),
                 "queue_size": str(spec.queue_size),
-                **(joined.expect(len(to.addresses)) if joined else {}),
+                **(joined.expect(len(to.addresses), ours=not spec.external) if joined else {}),
             },
         )
 
