@@ -89,7 +89,7 @@ def block_script(block: Block, settle: float) -> str:
 
     ``settle``: idle seconds before each load; up to JITTER more are drawn from the block's seed."""
     workload = registry.load("workloads", block.cell.kind)
-    watching = ((name, probe) for name, probe in registry.every("probes") if probe.place == "guest" and not probe.live)
+    watching = ((name, probe) for name, probe in registry.every("probes") if probe.place == "guest" and probe.virtual)
     probes = [(name, probe.capture.strip()) for name, probe in watching]
     parts = [_HEAD]
 

@@ -18,16 +18,13 @@ class Probe(ABC):
     ``/sys/class/block/*/stat``."""
 
     virtual: ClassVar[bool] = True
-    """Also under the virtual clock, where every program that is started shows in the figures."""
+    """Also under the virtual clock, where every word of a script shows in the figures."""
 
     place: ClassVar[Literal["guest", "target", "hypervisor"]] = "guest"
     """The machine that is watched. ``target``: the array, where we set it up. ``hypervisor``: the machine that runs the
     guests; ``$MACHINES`` holds the process ids of the virtual machines, ``$VCPUS`` and ``$IO_THREADS`` the ids of
     those of their threads that are virtual CPUs and IO threads. Of array and hypervisor ``load`` is the whole
     fleet's, guest probes included."""
-
-    live: ClassVar[bool] = False
-    """Of live machines alone: left out under the virtual clock, where every word of a script moves the figures."""
 
     @abstractmethod
     def observe(self, before: str, after: str, load: Figures) -> Figures:
