@@ -279,6 +279,13 @@ def test_no_prefill(told, rw, severity):
     assert "prefill: false" in message
 
 
+@pytest.mark.parametrize(("allocated", "odd"), [(str(2**28), 1), (str(2**30), 0), ("unknown", 1), (2**30, 0)])
+def test_what_the_lane_had_allocated_once_it_was_filled(told, allocated, odd):
+    description = {"lanes": {"odd": {"medium.allocated_bytes": allocated}}}
+    found = told("unwritten_space", FINE, on(2**30), SPARSE, description=description)
+    assert [s for s, _ in found] == ["critical"] * odd
+
+
 def test_a_medium_that_serves_all_alike(told):
     alike = figures(medium={"unwritten_reads": "same"})
     assert told("unwritten_space", alike, alike, SPARSE) == []

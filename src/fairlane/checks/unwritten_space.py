@@ -13,8 +13,9 @@ _FALSE = (False, 0, "no", "false")
 
 class UnwrittenSpace(TrialCheck):
     """A medium may serve what was never written as zeros, from memory, and must allocate what is written for the first
-    time. What tells: ``medium.allocated_bytes`` against the working set; else the condition ``prefill``. Databases
-    write what they read, so only trials with IOPS or bandwidth are looked at. A medium whose I/Os are known to be
+    time. What tells: ``medium.allocated_bytes`` of the trial, else of its lane when that was built and filled, against
+    the working set; else the condition ``prefill``. Databases write what they read, so only trials with IOPS or
+    bandwidth are looked at. A medium whose I/Os are known to be
     alike is none of this (``medium.unwritten_reads``; null_blk, which completes every I/O after the same time).
     """
 
@@ -28,6 +29,8 @@ class UnwrittenSpace(TrialCheck):
             else "writes to the rest are first writes, which pay for their allocation once and never again"
         )
         allocated, size = trial.context("medium", "allocated_bytes"), _working_set(trial, evidence)
+        if allocated is None:
+            allocated = _bytes(trial, evidence, "medium.allocated_bytes")
         if allocated is not None and size:
             if allocated < _WRITTEN * size:
                 yield Oddity(
@@ -70,9 +73,14 @@ def _working_set(trial: Trial, evidence: Evidence) -> float | None:
     """Bytes of the volume that are used; the whole of it where nothing says otherwise."""
     if size := trial.parameter("size") or trial.parameter("disk_size"):
         return size
+    return _bytes(trial, evidence, "device.bytes")
+
+
+def _bytes(trial: Trial, evidence: Evidence, key: str) -> float | None:
+    """What the description of the trial's lane says under ``key``: a number, or a number as text."""
     lane = at(evidence.description, "lanes", trial.seen.lane)
-    told = text(lane, "device.bytes")
-    return float(told) if told.isascii() and told.isdigit() and len(told) < 20 else number(lane, "device.bytes")
+    told = text(lane, key)
+    return float(told) if told.isascii() and told.isdigit() and len(told) < 20 else number(lane, key)
 
 
 def _size(size: float) -> str:

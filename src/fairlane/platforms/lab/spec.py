@@ -10,7 +10,8 @@ from fairlane.study.strict import Strict
 from fairlane.study.units import Bitrate, Duration, Size, format_duration
 from fairlane.study.values import NONE
 
-_WALL = ("cpus", "fleet", "disks", "paths", "array", "pinning", "accel", "overcommit", "ceph")
+_WALL = ("cpus", "fleet", "disks", "paths", "array", "pinning", "accel", "overcommit", "ceph", "capabilities",
+         "most_disks")  # fmt: skip
 """Keys that the wall clock alone has."""
 
 
@@ -65,6 +66,12 @@ class Ceph(Strict):
     memstore: bool = False
     """Keep objects in memory in place of BlueStore: the software's cost without any medium; nothing is durable."""
 
+    @property
+    def memory(self) -> int:
+        """Bytes that the cluster takes: 150 MB of an OSD with 64 MiB of cache and 450 MB of all others were seen."""
+        own = self.osd_size if self.memstore else self.osd_cache
+        return self.osds * (own + 192 * 2**20) + 512 * 2**20
+
 
 class LabSpec(PlatformSpec):
     """Lab VMs on this machine, with the real Linux storage stacks."""
@@ -106,6 +113,11 @@ class LabSpec(PlatformSpec):
     """auto: KVM if a guest boots under it. Wall clock only."""
     overcommit: float = Field(default=4.0, gt=0, le=64)
     """Virtual CPUs per core of this machine that are started at most. Wall clock only."""
+    capabilities: bool = True
+    """Try what a volume of every lane can do (discard, reservations, resizing, ...) before anything is measured; some
+    seconds per lane. Wall clock only."""
+    most_disks: int = Field(default=64, ge=1, le=1024)
+    """Disks up to which it is tried how many a guest can have. Wall clock only."""
 
     @model_validator(mode="after")
     def _of_the_clock(self) -> Self:

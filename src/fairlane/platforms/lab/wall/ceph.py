@@ -284,6 +284,8 @@ mds data = {folder}/$name
 osd crush chooseleaf type = 0
 # what a pool is made of does not change while it is measured
 osd pool default pg autoscale mode = off
+osd pool default size = {min(3, spec.osds)}
+mon allow pool size one = true
 mon max pg per osd = 1000
 mon allow pool delete = true
 mon warn on pool no redundancy = false

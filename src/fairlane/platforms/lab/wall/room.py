@@ -50,9 +50,11 @@ def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[Fa
     array = any(v.needs_array for v in volumes)
     guests = f"{spec.fleet} guest{'s' * (spec.fleet > 1)}"
     found = []
-    needed = spec.fleet * (spec.memory + OVERHEAD) + array * (spec.array.memory + OVERHEAD)
+    ceph = any(v.transport.cluster for v in volumes) * spec.ceph.memory
+    needed = spec.fleet * (spec.memory + OVERHEAD) + array * (spec.array.memory + OVERHEAD) + ceph
     if needed > machine.memory:
         with_array = f" + an array of {format_size(spec.array.memory)}" if array else ""
+        with_array += f" + a Ceph cluster of {_size(ceph)}" if ceph else ""
         found.append(
             FairlaneError(
                 f"{guests} of {format_size(spec.memory)}{with_array} + {format_size(OVERHEAD)} for each QEMU = "

@@ -1,0 +1,158 @@
+"""Lanes on Ceph as text: what a study may ask for, what it means, and what a machine lacks for it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from fairlane.lanes.base import Site
+from fairlane.lanes.cephfs import PLUGIN as CEPHFS
+from fairlane.lanes.cephfs import CephfsSpec
+from fairlane.lanes.rbd import PLUGIN as RBD
+from fairlane.lanes.rbd import RbdSpec
+from fairlane.platforms.lab.spec import Ceph, LabSpec
+from fairlane.platforms.lab.wall import able, ceph, layout
+from fairlane.study.device import GuestDevice
+from fairlane.study.spec import Study
+
+SITE = Site("", "", "", 0, "", size=2**30, cluster="/c")
+
+
+def rbd(**keys: Any) -> RbdSpec:
+    return RbdSpec.model_validate({"transport": "rbd", **keys})
+
+
+def cephfs(**keys: Any) -> CephfsSpec:
+    return CephfsSpec.model_validate({"transport": "cephfs", **keys})
+
+
+@pytest.mark.parametrize(
+    ("asked", "width", "overhead", "min_size"),
+    [(2, 2, 2.0, 1), (3, 3, 3.0, 2), ("3", 3, 3.0, 2), ("2+1", 3, 1.5, 2), ("4+2", 6, 1.5, 5), ("3+2", 5, 5 / 3, 4)],
+)
+def test_redundancy(asked: int | str, width: int, overhead: float, min_size: int) -> None:
+    spec = rbd(redundancy=asked)
+    assert (spec.width, spec.overhead, spec.wanted_min_size) == (width, overhead, min_size)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"redundancy": 1}, "expected the number of copies"),
+        ({"redundancy": "2+0"}, "expected the number of copies"),
+        ({"redundancy": "1+1"}, "expected the number of copies"),
+        ({"redundancy": "two"}, "expected the number of copies"),
+        ({"redundancy": True}, "expected the number of copies"),
+        ({"redundancy": "2+1; rm"}, "expected the number of copies"),
+        ({"redundancy": 2, "min_size": 3}, "expected 1 to 2"),
+        ({"redundancy": "2+1", "min_size": 1}, "expected 2 to 3"),
+        ({"pgs": 12}, "power of two"),
+        ({"object_size": "3m"}, "power of two"),
+        ({"features": ["fast-diff", "exclusive-lock"]}, "fast-diff needs object-map"),
+        ({"features": ["data-pool"]}, "Input should be"),
+        ({"initiator": "guest"}, "rbd runs in the hypervisor only"),
+    ],
+)
+def test_what_cannot_be_is_refused(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        rbd(**keys)
+
+
+def test_lanes_that_ask_for_the_same_share_a_pool_and_others_do_not() -> None:
+    assert rbd(redundancy=3).pool("rbd") == rbd(redundancy="3", min_size=2).pool("rbd")
+    pools = {rbd(**k).pool("rbd") for k in ({}, {"redundancy": 2}, {"min_size": 1}, {"pgs": 64}, {"redundancy": "2+1"})}
+    assert len(pools) == 5
+
+
+def test_parameters_tell_what_lanes_are_compared_in() -> None:
+    image = rbd(redundancy="2+1", features=["layering"]).known()
+    file = cephfs(redundancy=2).known()
+    assert (image["copies"], file["copies"]) == ("2+1", 2)
+    assert (image["volume_mode"], file["volume_mode"]) == ("Block", "Filesystem")
+    assert image["write_ack"] == file["write_ack"]
+    assert image["initiator"] == "hypervisor"
+    assert image["bus"] == "virtio-blk"
+    assert image["backend"] == "Ceph RBD, erasure-coded 2+1"
+    assert image["path_settings"] == "objects of 4m, min_size 2, 32 PGs, layering, data-pool"
+
+
+def test_the_guest_s_cache_decides_librbd_s() -> None:
+    """QEMU sets librbd's ``rbd_cache`` from its own cache.direct, so that nothing of it is in the node."""
+    spec = rbd(device=GuestDevice(cache="writeback"))
+    node = RBD.backend("one", spec, SITE)
+    assert node == {"driver": "rbd", "pool": spec.pool("rbd"), "image": "one", "conf": "/c/ceph.conf", "user": "admin"}
+    assert CEPHFS.backend("two", cephfs(), SITE) == {"driver": "file", "filename": "/c/two.disk"}
+
+
+def test_every_step_is_of_the_hypervisor_and_carries_no_secret() -> None:
+    for steps in (RBD.steps("a", rbd(redundancy="2+1"), SITE), CEPHFS.steps("b", cephfs(), SITE)):
+        assert {step.place for step in steps} == {"hypervisor"}
+        assert not any("key" in step.describe for step in steps)
+
+
+def study(**platform: Any) -> tuple[LabSpec, tuple[layout.Volume, ...]]:
+    keys = {"kind": "lab", "clock": "wall", "medium": {"size": "1g"}, **platform}
+    made = Study.model_validate(
+        {
+            "name": "s",
+            "platform": keys,
+            "baseline": "a",
+            "lanes": {"a": {"transport": "rbd"}, "b": {"transport": "cephfs", "redundancy": "4+2"}},
+            "workloads": {"w": {"kind": "fio"}},
+        }
+    )
+    assert isinstance(made.platform, LabSpec)
+    return made.platform, layout.volumes(made, made.platform)
+
+
+@pytest.fixture
+def complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda program: f"/usr/bin/{program}")
+    monkeypatch.setattr(able, "has_driver", lambda _: True)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+
+
+def test_a_cluster_that_is_too_small_is_refused_with_its_sums(complete: None) -> None:
+    spec, volumes = study()
+    told = [(error.message, error.hint) for error in ceph.problems(spec.ceph, volumes)]
+    assert told == [
+        ("lanes.b: its pools need 6 OSDs, and ceph.osds is 3", "set platform.ceph.osds: 6"),
+        (
+            "the volumes with their copies take 4.5 GiB, and 3 OSDs of 2.0 GiB hold 3.9 GiB before they are nearly "
+            "full",
+            "lower platform.medium.size, or raise platform.ceph.osd_size",
+        ),
+    ]
+    spec, volumes = study(ceph={"osds": 6})
+    assert ceph.problems(spec.ceph, volumes) == []
+
+
+def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, complete: None) -> None:
+    spec, volumes = study(ceph={"osds": 6})
+    monkeypatch.setattr("shutil.which", lambda program: None if program.startswith("ceph-") else f"/bin/{program}")
+    monkeypatch.setattr(able, "has_driver", lambda _: False)
+    (error,) = ceph.problems(spec.ceph, volumes)
+    assert error.message == (
+        "Ceph lanes need packages that are not installed: ceph-fuse, ceph-mds, ceph-mgr, ceph-mon, ceph-osd, "
+        "qemu-block-extra"
+    )
+    assert error.hint == "run: scripts/setup.sh ceph"
+
+
+def test_no_ceph_lane_needs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    assert ceph.problems(Ceph(), ()) == []
+
+
+def test_ceph_is_for_the_wall_clock() -> None:
+    with pytest.raises(ValidationError, match="ceph: is for the wall clock"):
+        LabSpec(kind="lab", ceph=Ceph(osds=2))
+
+
+def test_configuration_keeps_to_its_folder_and_to_loopback() -> None:
+    text = ceph.configuration(Path("/x/ceph"), "id", 20001, Ceph(memstore=True))
+    assert "mon host = v2:127.0.0.1:20001" in text
+    assert "osd objectstore = memstore" in text
+    assert "/var/" not in text
+    assert "/etc/" not in text
