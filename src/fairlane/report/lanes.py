@@ -10,6 +10,8 @@ from fairlane.records import Evidence
 from fairlane.report.text import DASH, flatten
 
 _PATH = "path"
+_ELSEWHERE = (_PATH, "capabilities", "steady")
+"""Parts of a lane's description that are shown by themselves."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def side_by_side(evidence: Evidence) -> LaneTable:
         # conditions have a table of their own; caps and cost are told where there are any
         asked = evidence.study.lanes[name].model_dump(mode="json", exclude={"label", "conditions"}, exclude_none=True)
         asked = {key: value for key, value in asked.items() if value != ""}
-        read = {key: value for key, value in _described(evidence, name).items() if key != _PATH}
+        read = {key: value for key, value in _described(evidence, name).items() if key not in _ELSEWHERE}
         columns.append(
             {f"asked: {k}": v for k, v in flatten(asked).items()}
             | {f"read back: {k}": v for k, v in flatten(read).items()}

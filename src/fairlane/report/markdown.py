@@ -6,7 +6,7 @@ from fairlane.report import storms
 from fairlane.report.bars import bars, stacks
 from fairlane.report.curves import figure
 from fairlane.report.model import Comparison, Report, Section
-from fairlane.report.parts import markdown as parts_before
+from fairlane.report.parts import markdown as parts_of
 from fairlane.report.phrases import share
 from fairlane.report.svg import Table
 from fairlane.report.text import fence
@@ -25,7 +25,7 @@ def render(report: Report) -> str:
     parts += [
         f"# {md(report.question)}",
         f"Fairlane, study {md(report.title)}",
-        *parts_before(report.parts),
+        *parts_of(report.parts),
         "## The answer",
     ]
     for section in report.sections:
@@ -48,6 +48,7 @@ def render(report: Report) -> str:
     parts += ["## Findings", *_findings(report)]
     parts += _matched(report)
     parts += _lanes(report)
+    parts += parts_of(report.able)
     parts += ["## Method", _list(report.method), table(("Metric", "Definition"), report.metrics)]
     parts += [
         "## How to repeat it",

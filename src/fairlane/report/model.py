@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fairlane.records import Evidence, Finding, Observation, Verdict, Word
-from fairlane.report import curves, lanes, levels, phrases, prose, spread, storms, timeline, winners
+from fairlane.report import capabilities, curves, lanes, levels, phrases, prose, spread, storms, timeline, winners
 from fairlane.report.curves import LadderView
 from fairlane.report.lanes import Lane, LaneTable
 from fairlane.report.levels import Levels, Stacks
@@ -156,6 +156,8 @@ class Report:
     matched: Matched
     lanes: tuple[Lane, ...]
     lane_table: LaneTable
+    able: tuple[Part, ...]
+    """What lanes can do, and how they came to rest before they were measured."""
     platform: tuple[tuple[str, str], ...]
     method: tuple[str, ...]
     metrics: tuple[tuple[str, str], ...]
@@ -204,6 +206,7 @@ def build(
         matched=matched(evidence, label),
         lanes=lanes.views(evidence),
         lane_table=lanes.side_by_side(evidence),
+        able=capabilities.parts(evidence),
         platform=tuple(flatten(evidence.description.get("platform") or {}).items()),
         method=prose.method(evidence),
         metrics=_metrics(shown),

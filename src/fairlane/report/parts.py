@@ -31,6 +31,8 @@ class Part:
     """Below the table."""
     marked: tuple[int, ...] = ()
     """Rows, from 0, that a page highlights; their text says why too."""
+    proof: tuple[tuple[str, str], ...] = ()
+    """What was seen, behind the values of the table; a page folds it away, a terminal leaves it out."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,14 @@ def part(
     numbers: Sequence[int] = (),
     notes: Iterable[str] = (),
     marked: Sequence[int] = (),
+    proof: Iterable[tuple[str, str]] = (),
 ) -> Part:
     """A part with every string ``text.clean``."""
     lines = tuple(tuple(row) for row in rows)
-    return text.scrub(Part(title, tuple(sentences), tuple(columns), lines, tuple(numbers), tuple(notes), tuple(marked)))
+    made = Part(
+        title, tuple(sentences), tuple(columns), lines, tuple(numbers), tuple(notes), tuple(marked), tuple(proof)
+    )
+    return text.scrub(made)
 
 
 def markdown(parts: Iterable[Part]) -> list[str]:
@@ -74,6 +80,8 @@ def markdown(parts: Iterable[Part]) -> list[str]:
         if p.columns:
             blocks.append(text.markdown_table(p.columns, p.rows, p.numbers))
         blocks += [text.markdown(note) for note in p.notes]
+        if p.proof:
+            blocks += [f"### {text.markdown(p.title)}: evidence", text.markdown_table(("What", "Evidence"), p.proof)]
     return blocks
 
 

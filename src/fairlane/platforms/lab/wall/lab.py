@@ -17,11 +17,23 @@ from fairlane.platforms.base import Guest, Notify, Opened, Platform, RawTrial
 from fairlane.platforms.lab import kvm, model, qemu
 from fairlane.platforms.lab.scratch import scratch
 from fairlane.platforms.lab.spec import LabSpec
-from fairlane.platforms.lab.wall import able, build, ceph, cloning, disks, hypervisor, layout, pinning, room, rootfs
+from fairlane.platforms.lab.wall import (
+    able,
+    build,
+    capabilities,
+    ceph,
+    cloning,
+    disks,
+    hypervisor,
+    layout,
+    pinning,
+    room,
+    rootfs,
+)
+from fairlane.platforms.lab.wall.ceph import Cluster
 from fairlane.platforms.lab.wall.clones import Kind, Storm
 from fairlane.platforms.lab.wall.devices import Devices
 from fairlane.platforms.lab.wall.golden import Golden
-from fairlane.platforms.lab.wall.ceph import Cluster
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.machine import Machine
 from fairlane.platforms.lab.wall.stage import LabStage
@@ -57,6 +69,7 @@ class WallLab(Platform):
         self.here: LocalGuest | None = None
         self.ceph: Cluster | None = None
         self.devices = Devices(())
+        self.capable: dict[str, dict[str, dict[str, str]]] = {}
         self.watch = Watch()
         self._undo: list[Step] = []
         self.golden: Golden | None = None
@@ -193,6 +206,8 @@ class WallLab(Platform):
         for name, found in self.lanes.items():
             told = await build.describe(found, self._where)
             described[name] = {"path": list(self._path(found[0])), **told[0], **self.devices.told(found)}
+            if name in self.capable:
+                described[name]["capabilities"] = self.capable[name]
             if found[0].emulated and self.vms:
                 seen = [await hypervisor.told(self.vms[volume.guest], volume) for volume in found]
                 described[name] |= {**seen[0].rows, "conditions": seen[0].conditions}
@@ -285,6 +300,10 @@ class WallLab(Platform):
         """Records what every device is; then the prefill of every workload and rounds until lanes are steady."""
         self.devices = Devices(self.guests)
         await self.devices.record(self.volumes)
+        if self.spec.capabilities and not self.capable:  # once: lanes that are built again can do the same
+            self._notify("trying what the lanes can do")
+            for lane, found in self.lanes.items():
+                self.capable[lane] = await self._tried(found[0])
         cells = [(registry.load("workloads", cell.kind), cell) for cell in self.study.cells()]
         if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in cells):
             self._notify("filling the volumes")
@@ -293,6 +312,17 @@ class WallLab(Platform):
             if any(workload.rounds(cell) for workload, cell in cells):
                 self._notify(f"loading {lane} until it is steady")
             await self.devices.settle(lane, found, cells)
+
+    async def _tried(self, volume: Volume) -> dict[str, dict[str, str]]:
+        """The capabilities of a lane by its first volume. Raises Refused."""
+        guard = self.devices.guard(volume, writes=volume.ours)
+        try:
+            found = await capabilities.probe(self.vms[volume.guest], volume, self.spec.most_disks, before=guard)
+        except RunFailed as error:  # a lane that cannot be asked can be measured all the same
+            self._notify(f"{volume.lane}: not all was tried: {error}")
+            return {"all": {"value": capabilities.NOT_PROBED, "evidence": error.message}}
+        self.devices.wrote(volume)
+        return found
 
     def _path(self, volume: Volume) -> tuple[str, ...]:
         hops = volume.transport.path(volume.name, volume.spec, volume.site)

@@ -1,0 +1,184 @@
+"""What a lane's volume can do, tried on the machines as they stand: study 004's other half beside speed.
+
+In the guest, capabilities.sh; here what only the hypervisor can try: plugging disks while the machine runs, how many it
+can have, and resizing one. Each answer has its evidence.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from fairlane.errors import RunFailed
+from fairlane.platforms import _script
+from fairlane.platforms._child import WITH_US
+from fairlane.platforms.lab.qemu import BINARY
+from fairlane.platforms.lab.wall import disks
+from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.platforms.lab.wall.vm import Vm
+from fairlane.study.device import Bus
+
+_TIMEOUT = 120.0
+_SEEN = 20.0
+"""Seconds within which a guest must have seen a change of its disks."""
+_MIB = 2**20
+NOT_PROBED = "not probed"
+_IN_GUEST = "the initiator is in the guest: its disks are connected, not plugged; the transport has no step for it"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``value``: yes, no, a figure, or ``not probed``; ``evidence``: what was done and seen."""
+
+    value: str
+    evidence: str
+
+
+async def probe(vm: Vm, volume: Volume, most: int, *, before: str) -> dict[str, dict[str, str]]:
+    """The capabilities of ``volume`` in ``vm``, by key. ``before``: the guard, as shell; ``most``: disks up to which it
+    is tried how many a machine can have. The first 4 MiB of a volume of ours are overwritten. Raises RunFailed, Refused
+    where the guard says no."""
+    shell = resources.files(__package__).joinpath("guest/capabilities.sh").read_text("utf-8")
+    device = _script.device(volume.name)
+    found: dict[str, Answer] = {}
+    if volume.transport.stores_files:
+        found["naming"] = Answer("a file", "in a share: no block device, so that nothing else is asked")
+    else:
+        text = f"{shell}\n{before}capabilities {device} {int(volume.ours)} > rows"
+        told = await vm.guest.ask(text, _TIMEOUT)
+        found |= read(told["rows"].decode(errors="replace"))
+    if volume.emulated:
+        found["disks"] = await asyncio.to_thread(attachable, disks.device(volume).bus, most)
+        found["hot_plug"] = await _hot_plug(vm, volume)
+        found["resize"] = await _resize(vm, volume)
+    else:
+        found |= {key: Answer(NOT_PROBED, _IN_GUEST) for key in ("disks", "hot_plug", "resize")}
+    return {key: {"value": a.value, "evidence": a.evidence} for key, a in found.items()}
+
+
+def read(rows: str) -> dict[str, Answer]:
+    """What capabilities.sh printed."""
+    lines = [line.split("\t") for line in rows.splitlines()]
+    return {line[0]: Answer(line[1], line[2]) for line in lines if len(line) == 3}
+
+
+async def _hot_plug(vm: Vm, volume: Volume) -> Answer:
+    """One more disk of the same bus, of null-co, is plugged, seen by the guest, and unplugged."""
+    device, bus = disks.device(volume), disks.device(volume).bus
+    serial, node = f"plugged-{volume.site.index}", "plugged"
+    await vm.execute("blockdev-add", driver="null-co", size=64 * _MIB, **{"node-name": node, "read-zeroes": True})
+    if bus == "virtio-scsi":
+        arguments = {"driver": "scsi-hd", "bus": f"{disks.qdev(volume)}.0", "scsi-id": 200}
+    else:
+        arguments = {"driver": {"virtio-blk": "virtio-blk-pci", "nvme": "nvme"}[bus]}
+    try:
+        await vm.execute("device_add", id=node, drive=node, serial=serial, **arguments)
+    except RunFailed as error:
+        await _forget(vm, node)
+        return Answer("no", f"QEMU: {_said(error)} (lab: disks lie on the root bus of q35)")
+    try:
+        seen = await _until(vm, f'[ -n "$(volumes serial:{serial})" ]')
+    finally:
+        await vm.execute("device_del", id=node)
+        gone = await _until(vm, f'[ -z "$(volumes serial:{serial})" ]')
+        await _forget(vm, node)
+    told = f"a {device.bus} disk was plugged; the guest {'saw it' if seen else 'did not see it'}"
+    return Answer("yes" if seen and gone else "no", f"{told}; unplugged, it {'was gone' if gone else 'stayed'}")
+
+
+async def _forget(vm: Vm, node: str) -> None:
+    """Removes a block node once its device is gone."""
+    for _ in range(50):
+        with suppress(RunFailed):
+            await vm.execute("blockdev-del", **{"node-name": node})
+            return
+        await asyncio.sleep(0.1)
+
+
+async def _resize(vm: Vm, volume: Volume) -> Answer:
+    """One MiB more, seen by the guest, and back."""
+    node, link = disks.node(volume), _script.device(volume.name)
+    nodes = await vm.execute("query-named-block-nodes", flat=True)
+    size = next(int(one["image"]["virtual-size"]) for one in nodes if one["node-name"] == node)
+    try:
+        await vm.execute("block_resize", **{"node-name": node, "size": size + _MIB})
+    except RunFailed as error:
+        return Answer("no", f"QEMU: {_said(error)}")
+    rescan = f"d=$(readlink -f {link}); s=/sys/block/${{d##*/}}; [ ! -e $s/device/rescan ] || echo 1 > $s/device/rescan"
+    grown = await _until(vm, f"{rescan}; [ $(cat $s/size) -eq {(size + _MIB) // 512} ]")
+    await vm.execute("block_resize", **{"node-name": node, "size": size})
+    if not await _until(vm, f"{rescan}; [ $(cat $s/size) -eq {size // 512} ]") and grown:
+        raise RunFailed(f"{volume.name}: the guest does not see that its disk has its old size again")
+    if grown:
+        return Answer("yes", "QMP block_resize by 1 MiB: seen by the guest while it ran, and undone")
+    return Answer("no", f"QMP block_resize by 1 MiB succeeded, but the guest saw nothing of it for {_SEEN:.0f} s")
+
+
+async def _until(vm: Vm, condition: str) -> bool:
+    """Waits in the guest until ``condition`` holds."""
+    text = f"""
+i=0
+until {{ {condition}; }} 2> /dev/null; do i=$((i + 1)); [ $i -lt {int(_SEEN / 0.2)} ] || break; sleep 0.2; done
+if {{ {condition}; }} 2> /dev/null; then echo 1; else echo 0; fi > seen
+"""
+    return (await vm.guest.ask(text, _TIMEOUT))["seen"].strip() == b"1"
+
+
+def _said(error: RunFailed) -> str:
+    """QEMU's own words in the failure of a QMP command."""
+    return error.message.partition(" failed: ")[2].partition(";")[0] or error.message
+
+
+@cache
+def attachable(bus: Bus, most: int) -> Answer:
+    """How many disks of ``bus`` QEMU gives to a machine like the lab's, tried up to ``most`` by starting it with so
+    many disks of null-co and no guest running: halving what is left, some seven starts."""
+    begun = time.monotonic()
+    good, bad, why = 0, most + 1, ""
+    number = most
+    while bad - good > 1:
+        if said := _refuses(bus, number):
+            bad, why = number, said
+        else:
+            good = number
+        number = (good + bad) // 2
+    took = f"{time.monotonic() - begun:.1f} s"
+    if good == most:
+        return Answer(f"at least {most}", f"QEMU starts with {most} of them on q35, no guest booted ({took})")
+    return Answer(
+        str(good), f"QEMU starts with {good} of them on q35 beside system disk, NIC and RNG; with {bad}: {why}"
+    )
+
+
+def _refuses(bus: Bus, number: int) -> str:
+    """Why QEMU does not start with ``number`` disks; empty: it does."""
+    command = [BINARY, "-M", "q35", "-nodefaults", "-no-user-config", "-accel", "tcg", "-m", "64M", "-display", "none",
+               "-S", "-qmp", "stdio", "-device", "virtio-rng-pci", "-device", "virtio-net-pci,romfile=", "-blockdev",
+               '{"driver": "null-co", "node-name": "root"}', "-device", "virtio-blk-pci,drive=root"]  # fmt: skip
+    if bus == "virtio-scsi":
+        command += ["-device", "virtio-scsi-pci,id=scsi"]
+    for n in range(number):
+        devices: Mapping[Bus, Mapping[str, object]] = {
+            "virtio-blk": {"driver": "virtio-blk-pci"},
+            "virtio-scsi": {"driver": "scsi-hd", "bus": "scsi.0", "scsi-id": n % 256, "lun": n // 256},
+            "nvme": {"driver": "nvme"},
+        }
+        command += ["-blockdev", json.dumps({"driver": "null-co", "node-name": f"n{n}"})]
+        command += ["-device", json.dumps({**devices[bus], "drive": f"n{n}", "serial": f"s{n}"})]
+    quit_ = '{"execute": "qmp_capabilities"}\n{"execute": "quit"}\n'
+    try:
+        done = subprocess.run(
+            [*WITH_US, str(os.getpid()), *command], input=quit_, capture_output=True, text=True, timeout=_TIMEOUT,
+            check=False, cwd=tempfile.gettempdir(),
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return "it did not answer"
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    return (lines[-1].rpartition("}: ")[2][:200] or "no message") if done.returncode and lines else ""
