@@ -176,8 +176,8 @@ pvremove -q $only $pvs
         size = -(-site.size // _MIB // spec.stripes) * spec.stripes
         if spec.thin:
             make = f"""
-lvcreate -q -y $only --type thin-pool -L {size}m {striped} --poolmetadatasize {_POOL}m -n pool {group}
-lvcreate -q -y $only --type thin -V {size}m --thinpool pool -n lv {group}
+lvcreate -q -y $only --monitor n --type thin-pool -L {size}m {striped} --poolmetadatasize {_POOL}m -n pool {group}
+lvcreate -q -y $only --monitor n --type thin -V {size}m --thinpool pool -n lv {group}
 """
         else:
             make = f"lvcreate -q -y $only -L {size}m {striped} -n lv {group}"
