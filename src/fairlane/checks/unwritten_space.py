@@ -66,7 +66,8 @@ class UnwrittenSpace(TrialCheck):
 def _alike(trial: Trial, evidence: Evidence) -> bool:
     if text(trial.seen.context, "medium", "unwritten_reads") == "same":
         return True
-    return text(evidence.description, "platform", "medium.kind") == "null_blk"
+    lane = at(evidence.description, "lanes", trial.seen.lane)
+    return "null_blk" in (text(lane, "medium.kind"), text(evidence.description, "platform", "medium.kind"))
 
 
 def _working_set(trial: Trial, evidence: Evidence) -> float | None:

@@ -37,6 +37,8 @@ class Devices:
     """By lane: how it came to rest before the first trial."""
     filled: dict[str, int] = field(default_factory=dict)
     """By volume: bytes that a prefill was seen to write."""
+    allocated: dict[str, int] = field(default_factory=dict)
+    """By volume: bytes allocated after it of the file of this machine that is its medium."""
     _ours: set[str] = field(default_factory=set)
 
     async def record(self, volumes: Iterable[Volume]) -> None:
@@ -99,6 +101,8 @@ fi
             found["device.identity"] = recorded.identity
         if first.name in self.filled:
             found["prefill.bytes_written"] = min(self.filled.get(v.name, 0) for v in volumes)
+        if first.name in self.allocated:
+            found["medium.allocated_bytes"] = min(self.allocated.get(v.name, 0) for v in volumes)
         if first.lane in self.steady:
             found["steady"] = self.steady[first.lane]
         return found
@@ -138,6 +142,7 @@ cd ..
             if file.exists():
                 allocated = file.stat().st_blocks * 512
                 _enough(v, allocated, int(_ALLOCATED * least), "the file behind it has blocks for")
+                self.allocated[v.name] = allocated
 
     def _prefills(self, volume: Volume, cells: Sequence[tuple[Workload, Cell]]) -> dict[str, int]:
         """Shell -> bytes that it must write."""

@@ -206,6 +206,8 @@ class WallLab(Platform):
         for name, found in self.lanes.items():
             told = await build.describe(found, self._where)
             described[name] = {"path": list(self._path(found[0])), **told[0], **self.devices.told(found)}
+            if not self.spec.medium.file and found[0].ours and not found[0].transport.cluster:
+                described[name].setdefault("medium.kind", "null_blk")  # or QEMU's null-co, which is the same
             if name in self.capable:
                 described[name]["capabilities"] = self.capable[name]
             if found[0].emulated and self.vms:

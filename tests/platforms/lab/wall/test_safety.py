@@ -1,0 +1,653 @@
+"""Device safety: every hostile situation is made for real in a machine, with disks that are plugged and unplugged while
+it runs, and then somebody wants to write. Nothing may be written, and there is one clear error."""
+
+import asyncio
+import hashlib
+import re
+import shutil
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlane.errors import Exit, Refused, RunFailed
+from fairlane.platforms._guard import Recorded, guard
+from fairlane.platforms.lab import qemu
+from fairlane.platforms.lab.wall import rootfs
+from fairlane.platforms.lab.wall.machine import Machine
+from fairlane.platforms.lab.wall.vm import Keys, Vm
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+
+MIB = 2**20
+SIZE = 16 * MIB
+LANE = "/dev/lane/victim"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What somebody wants to write, as it was recorded when the run was planned."""
+
+    device: str
+    recorded: Recorded
+    destroy: str = ""
+
+
+class Lab:
+    """The machine, up for all tests of this file."""
+
+    def __init__(self, vm: Vm, runner: asyncio.Runner, folder: Path) -> None:
+        self.vm, self.runner, self.folder = vm, runner, folder
+        self.made = 0
+
+    def qmp(self, command: str, **arguments: Any) -> Any:
+        return self.runner.run(self.vm.execute(command, **arguments))
+
+    def sh(self, script: str) -> str:
+        """What ``script`` prints. Raises as a run would."""
+        out = self.runner.run(self.vm.guest.ask(f"{{ set -eu\n{script}\n}} > out", 300))
+        return out["out"].decode().strip()
+
+
+@dataclass
+class Bench:
+    """The disks of one test."""
+
+    lab: Lab
+    disks: dict[str, Path] = field(default_factory=dict)
+    """QEMU's id of the device -> file behind it."""
+    undoing: list[str] = field(default_factory=list)
+
+    def disk(
+        self, serial: str | None = "", size: int = SIZE, block: int = 512, content: dict[int, bytes] | None = None,
+        **more: Any,
+    ) -> str:  # fmt: skip
+        """Plugs a SCSI disk; ``serial``: one of its own if empty, none if None. Returns its node: /dev/sdc."""
+        number = self.lab.made = self.lab.made + 1
+        name, file = f"d{number}", self.lab.folder / f"disk{number}"
+        with file.open("wb") as handle:
+            for offset, data in (content or {}).items():
+                handle.seek(offset)
+                handle.write(data)
+            handle.truncate(size)
+        if serial is not None:
+            more["serial"] = serial or f"victim-{number}"
+        read_only = more.pop("read_only", False)
+        self.lab.qmp("blockdev-add", **{"driver": "file", "filename": str(file), "node-name": f"n{number}",
+                                        "read-only": read_only})  # fmt: skip
+        self.lab.qmp("device_add", driver="scsi-hd", bus="scsi.0", drive=f"n{number}", id=name,
+                     **{"scsi-id": number % 250, "logical_block_size": block, "physical_block_size": max(block, 512)},
+                     **more)  # fmt: skip
+        self.disks[name] = file
+        return self.lab.sh(f"""
+i=0
+until set -- /sys/bus/scsi/devices/*:0:{number % 250}:0/block/* && [ -b "/dev/${{1##*/}}" ]; do
+  i=$((i + 1)); [ $i -lt 600 ]; sleep 0.1
+done
+mkdir -p /dev/lane; ln -sfn /dev/${{1##*/}} {LANE}; echo /dev/${{1##*/}}""")
+
+    def unplug(self, name: str = "") -> None:
+        """Unplugs the disk plugged last, or ``name``."""
+        name = name or [*self.disks][-1]
+        del self.disks[name]
+        self.lab.qmp("device_del", id=name)
+        for _ in range(100):
+            with suppress(RunFailed):
+                self.lab.qmp("blockdev-del", **{"node-name": f"n{name[1:]}"})
+                return
+            self.lab.runner.run(asyncio.sleep(0.1))
+        raise AssertionError(f"{name} cannot be unplugged")
+
+    def sh(self, script: str, undo: str = "") -> str:
+        if undo:
+            self.undoing.append(undo)
+        return self.lab.sh(script)
+
+    def claim(self, destroy: str = "", *, size: str = f"{SIZE}/512") -> Claim:
+        """The claim on the disk plugged last."""
+        return Claim(LANE, Recorded(f"serial:victim-{self.lab.made}", size), destroy)
+
+    def written(self) -> dict[str, object]:
+        """Contents of every disk, and what the hypervisor counted of writes, discards and unwritten zeroes."""
+        found: dict[str, object] = {
+            name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in self.disks.items()
+        }
+        for one in self.lab.qmp("query-blockstats"):
+            if one.get("qdev", "").strip("/").rpartition("/")[2] in self.disks:
+                stats = one["stats"]
+                found[one["qdev"]] = [
+                    stats[f"{what}_{how}"] for what in ("wr", "unmap") for how in ("operations", "bytes")
+                ]
+        return found
+
+    def attack(self, claim: Claim) -> None:
+        """What a run does with a volume, prefill or load: guard, then write."""
+        script = guard(claim.device, claim.recorded, claim.destroy)
+        self.lab.sh(f"{script}dd if=/dev/urandom of={claim.device} bs=64k count=4 conv=notrunc,fsync 2> /dev/null")
+
+    def close(self) -> None:
+        for script in reversed(self.undoing):
+            self.lab.sh(script)
+        for name in [*self.disks]:
+            self.unplug(name)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    if not shutil.which(qemu.BINARY):
+        pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
+    with ExitStack() as held, asyncio.Runner() as runner:
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="fairlane-safety-")))
+        (folder / "keys").mkdir()
+        root = runner.run(rootfs.build(print, held))
+        machine = Machine("safety", 1, 640 * MIB, "tcg", devices=({"driver": "virtio-scsi-pci", "id": "scsi"},))
+        vm = Vm(machine, root, Keys.make(folder / "keys"), folder)
+        try:
+            runner.run(vm.start())
+            found = Lab(vm, runner, folder)
+            # udev's rules would assemble the arrays that tests take apart
+            found.sh("modprobe -a virtio_scsi sd_mod loop dm_mod nvmet; mkdir -p /etc/mdadm\n"
+                     "echo 'AUTO -all' > /etc/mdadm/mdadm.conf")  # fmt: skip
+            yield found
+        finally:
+            runner.run(vm.stop())
+
+
+@pytest.fixture
+def bench(lab: Lab) -> Iterator[Bench]:
+    made = Bench(lab)
+    yield made
+    made.close()
+
+
+Make = Callable[[Bench], Claim]
+SITUATIONS: list[tuple[str, Make]] = []
+
+
+def refused(reason: str) -> Callable[[Make], Make]:
+    """Registers a situation; ``reason``: what the error must say (a regular expression)."""
+
+    def register(make: Make) -> Make:
+        SITUATIONS.append((reason, make))
+        return make
+
+    return register
+
+
+_EXT4 = "mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0"
+_PARTED = "echo 'label: {label}\nstart=2048' | sfdisk -q {disk}; i=0; until [ -b {disk}1 ]; do i=$((i+1)); [ $i -lt 99 ]; sleep .1; done\n"
+
+
+def _parted(disk: str, label: str = "gpt") -> str:
+    return _PARTED.format(label=label, disk=disk)
+
+
+# --- in use
+
+
+@refused("mounted at /mnt")
+def mounted(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"{_EXT4} {disk}; mount {disk} /mnt; sync", "umount /mnt")
+    return at.claim()
+
+
+@refused("mounted at /mnt")
+def mounted_in_another_namespace(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"""{_EXT4} {disk}
+unshare --mount sh -c 'mount {disk} /mnt; sync; echo > /run/inside; exec sleep 600' > /dev/null 2>&1 &
+echo $! > /run/holder
+until [ -e /run/inside ]; do sleep .1; done
+! grep -q {disk} /proc/self/mounts""", "kill $(cat /run/holder); rm /run/inside; sleep .3")  # fmt: skip
+    return at.claim()
+
+
+@refused("mounted at /mnt")
+def mounted_partition(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"{_parted(disk)}{_EXT4} {disk}1; mount {disk}1 /mnt; sync", "umount /mnt")
+    return at.claim()
+
+
+@refused("mounted at /mnt")
+def mounted_though_destroy_is_given(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"{_EXT4} {disk}; mount {disk} /mnt; sync", "umount /mnt")
+    return at.claim(f"serial:victim-{at.lab.made}")
+
+
+@refused("in use as swap")
+def swap(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"mkswap -q {disk} > /dev/null; swapon {disk}; sync", f"swapoff {disk}")
+    return at.claim()
+
+
+@refused("in use as swap .*1")
+def swap_on_a_partition(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"{_parted(disk)}mkswap {disk}1 > /dev/null; swapon {disk}1; sync", f"swapoff {disk}1")
+    return at.claim()
+
+
+@refused(r"held by dm-\d+ \(LVM-")
+def active_logical_volume(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"pvcreate -qq {disk}; vgcreate -qq vgx {disk}; lvcreate -qq -Wn -Zn -L 4m -n lv vgx; sync", "vgchange -qq -an vgx")  # fmt: skip
+    return at.claim()
+
+
+@refused("mounted at /mnt")
+def mounted_logical_volume(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"pvcreate -qq {disk}; vgcreate -qq vgy {disk}; lvcreate -qq -Wn -Zn -L 8m -n lv vgy\n"
+          f"{_EXT4} /dev/vgy/lv; mount /dev/vgy/lv /mnt; sync", "umount /mnt; vgchange -qq -an vgy")  # fmt: skip
+    return at.claim()
+
+
+@refused(r"held by md\d+")
+def active_raid(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"mdadm -q --create /dev/md9 --level=1 --raid-devices=2 --run {disk} missing < /dev/null 2> /dev/null; sync",
+          "mdadm -q --stop /dev/md9")  # fmt: skip
+    return at.claim()
+
+
+@refused(r"held by md\d+")
+def active_raid_though_destroy_is_given(at: Bench) -> Claim:
+    claim = active_raid(at)
+    return Claim(claim.device, claim.recorded, f"victim-{at.lab.made}")
+
+
+@refused(r"held by dm-\d+ \(CRYPT-PLAIN")
+def active_encryption(at: Bench) -> Claim:
+    disk = at.disk()
+    key = "0" * 64
+    at.sh(f"dmsetup create --uuid CRYPT-PLAIN-x x --table '0 32768 crypt aes-xts-plain64 {key}{key} 0 {disk} 0'",
+          "dmsetup remove x")  # fmt: skip
+    return at.claim()
+
+
+@refused(r"held by dm-\d+ \(mpath-")
+def path_of_a_multipath_map(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"""modprobe -a dm_multipath dm_round_robin
+dmsetup create --uuid mpath-3victim mp --table '0 32768 multipath 0 0 1 1 round-robin 0 1 1 {disk} 1'""",
+          "dmsetup remove mp")  # fmt: skip
+    return at.claim()
+
+
+@refused("a loop device on it")
+def loop_device_on_it(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"losetup /dev/loop3 {disk}", "losetup -d /dev/loop3")
+    return at.claim()
+
+
+@refused("exported through nvmet")
+def exported(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"""N=/sys/kernel/config/nvmet/subsystems/nqn.x
+mkdir -p $N/namespaces/1; echo -n {disk} > $N/namespaces/1/device_path; echo 1 > $N/namespaces/1/enable""",
+          "N=/sys/kernel/config/nvmet/subsystems/nqn.x; echo 0 > $N/namespaces/1/enable; rmdir $N/namespaces/1 $N")  # fmt: skip
+    return at.claim()
+
+
+@refused("another program holds it exclusively")
+def opened_exclusively(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"""perl -MFcntl -e 'sysopen(F, "{disk}", O_RDONLY|O_EXCL) or die; open(G, ">/run/open"); sleep 600' \\
+  > /dev/null 2>&1 &
+echo $! > /run/holder
+until [ -e /run/open ]; do sleep .1; done""", "kill $(cat /run/holder); rm /run/open; sleep .3")  # fmt: skip
+    return at.claim()
+
+
+# --- not empty
+
+
+@refused("signature: LVM2_member")
+def physical_volume(at: Bench) -> Claim:
+    at.sh(f"pvcreate -qq {at.disk()}; sync")
+    return at.claim()
+
+
+@refused("signature: linux_raid_member")
+def raid_member(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"mdadm -q --create /dev/md8 --level=1 --raid-devices=2 --run {disk} missing < /dev/null 2> /dev/null\n"
+          "mdadm -q --stop /dev/md8; sync")  # fmt: skip
+    return at.claim()
+
+
+@refused("signature: ext4")
+def ext4(at: Bench) -> Claim:
+    at.sh(f"{_EXT4} {at.disk()}; sync")
+    return at.claim()
+
+
+@refused("signature: xfs")
+def xfs(at: Bench) -> Claim:
+    at.sh(f"mkfs.xfs -q -K {at.disk(size=320 * MIB)}; sync")
+    return at.claim(size="-")
+
+
+@refused("signature: swap")
+def unused_swap(at: Bench) -> Claim:
+    at.sh(f"mkswap {at.disk()} > /dev/null; sync")
+    return at.claim()
+
+
+@refused("signature: gpt,PMBR")
+def gpt(at: Bench) -> Claim:
+    at.sh(f"echo 'label: gpt' | sfdisk -q {at.disk()}; sync")
+    return at.claim()
+
+
+@refused("signature: dos")
+def mbr(at: Bench) -> Claim:
+    at.sh(_parted(at.disk(), "dos"))
+    return at.claim()
+
+
+@refused("signature: dos")
+def nested_partition_table(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"{_parted(disk, 'dos')}echo 'label: dos\nstart=8' | sfdisk -q {disk}1 2> /dev/null || :; sync")
+    return at.claim()
+
+
+@refused("signature: crypto_LUKS")
+def luks(at: Bench) -> Claim:
+    at.disk(content={0: b"LUKS\xba\xbe\x00\x01"})
+    return at.claim()
+
+
+def _crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+@refused("signature: btrfs")
+def btrfs(at: Bench) -> Claim:
+    block = bytearray(4096)
+    block[0x30:0x38] = struct.pack("<Q", 0x10000)  # where it is
+    block[0x40:0x48] = b"_BHRfS_M"
+    block[:4] = struct.pack("<I", _crc32c(bytes(block[32:])))
+    at.disk(content={0x10000: bytes(block)})
+    return at.claim()
+
+
+@refused("signature: zfs_member")
+def zfs(at: Bench) -> Claim:
+    uberblock = struct.pack("<QQQ", 0x00BAB10C, 5000, 7)
+    at.disk(size=64 * MIB, content={128 * 1024 + 1024 * i: uberblock for i in range(8)})
+    return at.claim(size=f"{64 * MIB}/512")
+
+
+def _crc64(data: bytes) -> int:
+    """CRC-64/WE."""
+    crc = 2**64 - 1
+    for byte in data:
+        crc ^= byte << 56
+        for _ in range(8):
+            crc = (crc << 1 ^ (0x42F0E1EBA9EA3693 if crc >> 63 else 0)) & (2**64 - 1)
+    return crc ^ (2**64 - 1)
+
+
+@refused("signature: bcache")
+def bcache(at: Bench) -> Claim:
+    magic = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
+    block = struct.pack("<QQ", 8, 1) + magic + bytes(16 + 16 + 32) + bytes(8 * 2 + 64 + 16 + 4 + 2 + 2 + 2 + 2)
+    at.disk(content={4096: struct.pack("<Q", _crc64(block)) + block})
+    return at.claim()
+
+
+@refused("signature: ceph_bluestore")
+def ceph(at: Bench) -> Claim:
+    at.disk(content={0: b"bluestore block device\n"})
+    return at.claim()
+
+
+@refused("signature: oracleasm")
+def oracle(at: Bench) -> Claim:
+    at.disk(content={32: b"ORCLDISKVOL1"})
+    return at.claim()
+
+
+@refused("destroy names .*-other, which is another volume")
+def destroy_of_another_volume(at: Bench) -> Claim:
+    at.disk(serial="victim-other")
+    at.sh(f"{_EXT4} {at.disk()}; sync")
+    return at.claim("victim-other")
+
+
+@refused("destroy names nobody")
+def destroy_of_no_volume(at: Bench) -> Claim:
+    at.disk()
+    return at.claim("nobody")
+
+
+# --- not the one that was meant
+
+
+@refused(f"it has {SIZE // 2} bytes, expected {SIZE}")
+def smaller(at: Bench) -> Claim:
+    at.disk(size=SIZE // 2)
+    return at.claim()
+
+
+@refused(f"it has {SIZE * 2} bytes, expected {SIZE}")
+def grown_since(at: Bench) -> Claim:
+    disk = at.disk()
+    at.lab.qmp("block_resize", **{"node-name": f"n{at.lab.made}", "size": SIZE * 2})
+    at.sh(f"until [ $(blockdev --getsize64 {disk}) -eq {SIZE * 2} ]; do "
+          f"echo 1 > /sys/block/{disk[5:]}/device/rescan; sleep .1; done")  # fmt: skip
+    return at.claim(f"victim-{at.lab.made}")
+
+
+@refused("logical blocks have 4096 bytes, expected 512")
+def other_block_size(at: Bench) -> Claim:
+    at.disk(block=4096)
+    return at.claim()
+
+
+@refused(r"ambiguous: sd\w+,sd\w+ have it")
+def same_serial_twice(at: Bench) -> Claim:
+    at.disk(serial="twin")
+    at.disk(serial="twin")
+    return Claim(LANE, Recorded("serial:twin", f"{SIZE}/512"))
+
+
+@refused(r"ambiguous: sd\w+,sd\w+ have it")
+def same_serial_twice_though_destroy_is_given(at: Bench) -> Claim:
+    claim = same_serial_twice(at)
+    return Claim(claim.device, claim.recorded, "twin")
+
+
+@refused("no disk has this identity now")
+def no_serial(at: Bench) -> Claim:
+    at.disk(serial=None)
+    return at.claim()
+
+
+@refused(r"now that of sd\w+, but the device leads to sd\w+")
+def two_disks_changed_their_names(at: Bench) -> Claim:
+    at.disk(serial="meant")
+    at.disk(serial="other")  # the link leads to it
+    return Claim(LANE, Recorded("serial:meant", f"{SIZE}/512"))
+
+
+@refused("leads to .*, which does not exist")
+def unplugged(at: Bench) -> Claim:
+    disk = at.disk()
+    claim = at.claim()
+    at.unplug()
+    at.sh(f"while [ -b {disk} ]; do sleep .1; done")
+    return claim
+
+
+@refused("no disk has this identity now; the device leads to sd")
+def replaced_under_the_same_name(at: Bench) -> Claim:
+    disk = at.disk()
+    claim = at.claim()
+    at.unplug()
+    at.sh(f"while [ -b {disk} ]; do sleep .1; done")
+    assert at.disk(serial="a-stranger") == disk  # of the same size too
+    return claim
+
+
+@refused("no disk has this identity now; the device leads to sd")
+def replaced_by_one_without_serial(at: Bench) -> Claim:
+    disk = at.disk()
+    claim = at.claim()
+    at.unplug()
+    at.sh(f"while [ -b {disk} ]; do sleep .1; done")
+    assert at.disk(serial=None) == disk
+    return claim
+
+
+@refused(r"now that of sd\w+, but the device leads to sd\w+")
+def by_id_link_redirected(at: Bench) -> Claim:
+    other = at.disk(serial="bystander")
+    at.disk()
+    link = f"/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_victim-{at.lab.made}"
+    at.sh(f"udevadm settle; ln -sfn {other} {link}; ln -sfn {link} {LANE}", f"rm -f {link}")
+    return at.claim()
+
+
+@refused(r"now that of sd\w+, but the device leads to sd\w+")
+def lane_link_redirected(at: Bench) -> Claim:
+    other = at.disk(serial="bystander")
+    at.disk()
+    at.sh(f"ln -sfn {other} {LANE}")
+    return at.claim()
+
+
+@refused(r"now that of sd\w+, but the device leads to sd\w+")
+def node_of_another_disk(at: Bench) -> Claim:
+    """A node with the right name and another disk's number."""
+    other = at.disk(serial="bystander")
+    disk = at.disk()
+    at.sh(f"mkdir -p /dev/x; cp -a {other} /dev/x/{disk[5:]}; ln -sfn /dev/x/{disk[5:]} {LANE}", "rm -r /dev/x")
+    return at.claim()
+
+
+@refused("no disk has this identity now; the device leads to loop4")
+def replaced_by_a_loop_device(at: Bench) -> Claim:
+    at.sh(f"truncate -s {SIZE} /run/file; losetup /dev/loop4 /run/file; mkdir -p /dev/lane; ln -sfn /dev/loop4 {LANE}",
+          "losetup -d /dev/loop4; rm /run/file")  # fmt: skip
+    return Claim(LANE, Recorded("serial:gone", f"{SIZE}/512"))
+
+
+@refused("is a partition, sd.*1")
+def partition(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"{_parted(disk)}ln -sfn {disk}1 {LANE}")
+    return at.claim()
+
+
+@refused("is a regular file")
+def regular_file(at: Bench) -> Claim:
+    at.sh(f"mkdir -p /dev/lane; truncate -s {SIZE} /run/file; ln -sfn /run/file {LANE}", "rm /run/file")
+    return Claim(LANE, Recorded("serial:x", f"{SIZE}/512"))
+
+
+@refused("is no block device")
+def character_device(at: Bench) -> Claim:
+    at.sh(f"mkdir -p /dev/lane; ln -sfn /dev/zero {LANE}")
+    return Claim(LANE, Recorded("serial:x", "-"))
+
+
+@refused("is no block device")
+def pipe(at: Bench) -> Claim:
+    at.sh(f"mkdir -p /dev/lane; mkfifo /run/pipe; ln -sfn /run/pipe {LANE}", "rm /run/pipe")
+    return Claim(LANE, Recorded("serial:x", "-"))
+
+
+@refused("leads to /dev/nowhere, which does not exist")
+def dangling_link(at: Bench) -> Claim:
+    at.sh(f"mkdir -p /dev/lane; ln -sfn /dev/nowhere {LANE}")
+    return Claim(LANE, Recorded("serial:x", "-"))
+
+
+@refused("it does not exist")
+def nothing_there(at: Bench) -> Claim:
+    at.sh(f"rm -f {LANE}")
+    return Claim(LANE, Recorded("serial:x", "-"))
+
+
+@refused("it is read-only")
+def read_only(at: Bench) -> Claim:
+    disk = at.disk()
+    at.sh(f"blockdev --setro {disk}")
+    return at.claim(f"victim-{at.lab.made}")
+
+
+@refused("it is read-only")
+def write_protected_by_the_array(at: Bench) -> Claim:
+    at.disk(read_only=True)
+    return at.claim()
+
+
+@pytest.mark.parametrize(("reason", "make"), SITUATIONS, ids=[make.__name__ for _, make in SITUATIONS])
+def test_nothing_is_written(bench: Bench, reason: str, make: Make) -> None:
+    claim = make(bench)
+    before = bench.written()
+    with pytest.raises(Refused) as caught:
+        bench.attack(claim)
+    assert bench.written() == before
+    error = caught.value
+    assert re.search(reason, error.message), error.message
+    assert "\n" not in error.message
+    assert claim.device in error.message
+    assert claim.recorded.identity in error.message
+    assert error.hint
+    assert error.code == Exit.RUN_FAILED
+
+
+def test_there_are_situations_enough() -> None:
+    assert len(SITUATIONS) >= 30
+
+
+def test_a_volume_of_ours_is_written(bench: Bench) -> None:
+    bench.disk()
+    before = bench.written()
+    bench.attack(bench.claim())
+    assert bench.written() != before
+
+
+def test_random_data_of_a_prefill_are_no_signature(bench: Bench) -> None:
+    bench.disk()
+    bench.sh(f"fio --name=p --filename={LANE} --direct=1 --rw=write --bs=1m --refill_buffers > /dev/null")
+    bench.attack(bench.claim())
+
+
+def test_what_the_study_names_is_destroyed(bench: Bench) -> None:
+    disk = bench.disk()
+    bench.sh(f"{_parted(disk)}{_EXT4} {disk}1; sync")
+    bench.attack(bench.claim(f"serial:victim-{bench.lab.made}"))
+    assert bench.sh(f"blkid -p {disk} || :") == ""
+
+
+def test_the_best_identity_is_one_that_no_other_has(bench: Bench) -> None:
+    bench.disk(serial="twin", wwn=0x5000C50000000001)
+    bench.disk(serial="twin", wwn=0x5000C50000000002)
+    assert bench.sh(f"identity {LANE}; size_of {LANE}") == f"wwn:naa.5000c50000000002\n{SIZE}/512"
+
+
+def test_a_disk_that_cannot_be_told_from_another_has_no_identity(bench: Bench) -> None:
+    bench.disk(serial="twin")
+    bench.disk(serial="twin")
+    with pytest.raises(Refused, match="ambiguous"):
+        bench.sh(f"identity {LANE}")
