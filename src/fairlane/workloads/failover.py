@@ -186,7 +186,7 @@ class Failover(Workload):
             options["rwmixread"] = p["rwmixread"]
         if p["rate_iops"] is not None:
             options["rate_iops"] = p["rate_iops"]
-        # fio's exit code is not 0 if it counted an error: that is a figure here, not a failed trial
+        # an error that fio counted is a figure here, not a failed trial, whatever its exit code
         return f"""{_WATCH}
 {fio_shell(devices, options, "job", "failover")}
 echo $? > fio.status
@@ -209,9 +209,10 @@ rm -f clock job_slat.*.log job_clat.*.log local-*.state
         single = fio_shell(devices, {**options, "bs": _HEADER}, "final", "final")
         anew = "".join(self.prepare(cell, device) for device in devices)
         return f"""
-{whole.rstrip()} || {{
+{whole.rstrip()} || :
+if grep -q verify final.err; then
 {single.rstrip()} || :
-{anew}}}
+{anew}fi
 {_cut("final")}
 [ -s final.json ]
 """

@@ -1,0 +1,67 @@
+"""What is said of faults: counts refuse and withhold, whatever the stalls are."""
+
+from typing import Any
+
+import pytest
+
+from fairlane.records import Figures
+from fairlane.stats.judge import judge
+
+WRITES = "rw: [randwrite]"
+
+
+def figures(data: dict[str, Any] | None = None, **fault: Any) -> Figures:
+    whole = {
+        "kind": "link",
+        "path": 0,
+        "recovered": True,
+        "carried": {"path0": {"before": 50_000, "during": 90}},
+        **fault,
+    }
+    return Figures({"iops": 1000.0}, {}, {"fault": whole, "data": {"wrong_blocks": 0, "io_errors": 0, **(data or {})}})
+
+
+FINE = figures()
+
+
+def found(run_check: Any, beside: Any, odd: Figures, blocks: int = 3) -> list[tuple[str, str, bool]]:
+    seen = run_check("failover", beside(odd, FINE, WRITES, blocks=blocks))
+    assert all(f.lanes == ("odd",) and f.cells for f in seen)
+    return [(f.severity, f.message, f.refuses) for f in seen]
+
+
+def test_a_fault_that_was_survived_is_no_finding(run_check: Any, beside: Any) -> None:
+    assert found(run_check, beside, FINE) == []
+    assert found(run_check, beside, Figures({"iops": 1.0})) == []
+
+
+def test_one_wrong_block_refuses_the_lane(run_check: Any, beside: Any) -> None:
+    ((severity, message, refuses),) = found(run_check, beside, figures({"wrong_blocks": 1}))
+    assert (severity, refuses) == ("critical", True)
+    assert message.startswith("3 wrong blocks in 3 faults: the path lost or damaged data")
+    evidence = beside(figures({"wrong_blocks": 1}), FINE, WRITES, blocks=6)
+    (verdict,) = [v for v in judge(evidence, run_check("failover", evidence)) if v.primary]
+    assert verdict.verdict == "refused"
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [
+        (
+            figures({"io_errors": 4, "first_error": "Input/output error"}),
+            "4 I/Os failed with an error (Input/output er",
+        ),
+        (figures(recovered=False), "IOPS did not come back"),
+        (figures(carried={"path0": {"before": 1000, "during": 51}}), "(link 0) carried 5% of what it carried before"),
+        (figures(carried={"path0": {"before": 0, "during": 0}}), "(link 0) had carried nothing before"),
+    ],
+)
+def test_what_is_no_clean_fault_takes_the_headline(run_check: Any, beside: Any, odd: Figures, told: str) -> None:
+    ((severity, message, refuses),) = found(run_check, beside, odd)
+    assert (severity, refuses) == ("critical", False)
+    assert told in message
+
+
+def test_a_path_that_is_not_watched_is_no_finding(run_check: Any, beside: Any) -> None:
+    assert found(run_check, beside, figures(carried={})) == []
+    assert found(run_check, beside, figures(carried={"path0": {"before": 1000, "during": 50}})) == []
