@@ -1,6 +1,5 @@
 """What a study of clone storms needs before the first one: whether it fits, the golden image, a place for files."""
 
-import asyncio
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -128,7 +127,7 @@ async def prepare(
     Files of all lanes lie on one file system, so that methods differ and not what they lie on."""
     place = scratch / "store"
     if any(isinstance(v.transport, Cloning) and v.transport.reflinks for v in volumes) and not store.shares(scratch):
-        place = await asyncio.to_thread(store.sharing, scratch, _files(storms) + _files(storms) // 8, held)
+        place = store.sharing(scratch, _files(storms) + _files(storms) // 8, held)
     else:
         place.mkdir()
     made = await golden.make(root, place, volumes[0].site.size, storms.data)

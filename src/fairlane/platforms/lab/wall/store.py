@@ -24,7 +24,8 @@ def shares(folder: Path) -> bool:
 
 def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
     """A folder on an XFS of ``size`` bytes, made in ``scratch`` and mounted through a loop device until ``held`` is
-    closed. Raises RunFailed.
+    closed. Raises RunFailed. Takes a second, and is to be called from the main thread: a child that ends with us ends with
+    the thread that started it.
 
     The mount is in a namespace of its own, kept by a process that ends with us and reached through its ``/proc``
     folder: however we end, the kernel takes mount and loop device away with it.
