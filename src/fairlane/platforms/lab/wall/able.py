@@ -66,9 +66,10 @@ def maps_queues(bus: str) -> bool:
     return any(one["name"] == "iothread-vq-mapping" for one in properties)
 
 
-def has_driver(name: str) -> bool:
-    """QEMU has the block driver ``name``, which may be a module of its own: tried with what cannot work."""
-    answer = _ask("blockdev-add", driver=name, **{"node-name": "probe"})
+def has_iscsi() -> bool:
+    """QEMU has its iSCSI initiator, a module of its own (Debian: qemu-block-extra): tried where nothing listens."""
+    node = {"driver": "iscsi", "transport": "tcp", "portal": "127.0.0.1:1", "target": "iqn.2026-01.dev.fairlane:probe"}
+    answer = _ask("blockdev-add", **node, **{"node-name": "probe"})
     return "nknown driver" not in str(answer.get("error", {}).get("desc", ""))
 
 
@@ -167,6 +168,8 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
             f"QEMU has no initiator for {volume.spec.transport}, and this machine's kernel has no {lacking[0]}",
             "set initiator: guest, or run on a kernel with that module",
         )
+    if volume.spec.transport == "iscsi" and not has_iscsi():
+        yield ("initiator", "this QEMU has no iSCSI initiator", "install qemu-block-extra, or set initiator: guest")
     if own and spec.medium.file and (why := opens(device.aio, device.cache)):
         yield ("device.aio", f"QEMU cannot open files here with aio {device.aio}, cache {device.cache}: {why}",
                "set TMPDIR to a folder on another file system, or take another aio or cache")  # fmt: skip
