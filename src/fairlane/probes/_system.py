@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fairlane.probes._threads import ios_of
+from fairlane.probes._threads import LINE, ios_of
 from fairlane.probes.base import Probe, counter
 from fairlane.records import Figures
 
@@ -25,7 +25,15 @@ _CPU = re.compile(r"^/proc/stat:cpu  ?([\d ]+)$", re.MULTILINE)
 _DISK = re.compile(rf"^/proc/diskstats: *\d+ +\d+ (\S+) {_N} \d+ {_N} \d+ {_N} \d+ {_N} ", re.MULTILINE)
 _NIC = re.compile(rf"^/proc/net/dev: *([^\s:]+): *{_N}(?: +\d+){{7}} +{_N}\b", re.MULTILINE)
 
-PRESSURE = "/proc/pressure/cpu /proc/pressure/memory /proc/pressure/io /proc/uptime /proc/stat"
+PRESSURE = (
+    f"for f in /proc/pressure/* /proc/uptime; do {LINE}; done; "
+    'while read -r l; do case $l in "cpu "*|ctxt*) echo "/proc/stat:$l" ;; esac; done < /proc/stat'
+)
+"""Shell for snapshots of guests."""
+EVERYTHING = PRESSURE + (
+    '; for f in /proc/diskstats /proc/net/dev; do while read -r l; do echo "$f:$l"; done < $f; done'
+)
+"""Disks and NICs too."""
 
 
 class System(Probe):

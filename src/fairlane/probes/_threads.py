@@ -13,6 +13,11 @@ TICK_NS = 10_000_000
 RUNNER = frozenset({"sh", "bash", "dash", "grep", "tc", "busybox", "sshd"})
 """Programs of the snapshots themselves, and of the connection they come over."""
 
+LINE = 'read -r l < $f && echo "$f:$l"'
+"""Shell: the first line of a file, as grep prints it."""
+LIVE = f"for f in /proc/[0-9]*/schedstat /proc/[0-9]*/comm; do {LINE}; done"
+"""Shell for ``Probe.live``: every process of a machine."""
+
 _LINE = re.compile(
     r"^(?:/sys/class/block/[^/]+/|/proc/)(?:(\d+)/(?:task/(\d+)/)?)?(stat|schedstat|comm):(.*)$", re.MULTILINE
 )

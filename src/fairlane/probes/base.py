@@ -13,9 +13,10 @@ class Probe(ABC):
     """Shell that prints one snapshot to stdout; ``$DEVICE`` is the kernel name of the lane's device. A missing source
     is left out, never an error."""
 
-    several: ClassVar[str] = ""
-    """The same for a lane with several disks, where it reads of the device: ``$STATS`` holds their files
-    ``/sys/class/block/*/stat``."""
+    live: ClassVar[str] = ""
+    """The same for machines that run meanwhile, in a bash that stays; empty: ``capture``. Best in its own words alone:
+    on an emulated processor a program takes 15 ms to start, and one with libraries 100. ``$STATS`` holds the files
+    ``/sys/class/block/*/stat`` of the lane's devices, of which there may be several."""
 
     virtual: ClassVar[bool] = True
     """Also under the virtual clock, where every word of a script shows in the figures."""

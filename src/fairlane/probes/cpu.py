@@ -36,7 +36,7 @@ class Cpu(Probe):
         "grep -s . /sys/class/block/$DEVICE/stat /proc/stat /proc/[0-9]*/schedstat /proc/[0-9]*/comm | grep -v :intr"
     )
 
-    several: ClassVar[str] = capture.replace("/sys/class/block/$DEVICE/stat", "$STATS")
+    live: ClassVar[str] = f"for f in $STATS /proc/stat; do {threads.LINE}; done; {threads.LIVE}"
 
     def observe(self, before: str, after: str, load: Figures) -> Figures:
         first, last = threads.read(before), threads.read(after)

@@ -17,7 +17,7 @@ class CpuHypervisor(Probe):
     # vhost's threads are the kernel's own, named after the process they work for
     capture: ClassVar[str] = (
         'echo "vcpu $VCPUS"; echo "io_threads $IO_THREADS"; '
-        "for p in $MACHINES; do grep -sH . /proc/$p/task/[0-9]*/schedstat; done; "
+        f"for p in $MACHINES; do for f in /proc/$p/task/[0-9]*/schedstat; do {threads.LINE}; done; done; "
         "[ ! -e /sys/module/vhost ] || for c in $(grep -sl ^vhost- /proc/[0-9]*/comm); do read -r n < $c; "
         'case " $MACHINES " in *" ${n#vhost-} "*) grep -sH . $c ${c%comm}schedstat ;; esac; done'
     )

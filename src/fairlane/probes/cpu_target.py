@@ -6,7 +6,6 @@ the same is in the figure of every lane alike.
 """
 
 import re
-from typing import ClassVar
 
 from fairlane.probes import _threads as threads
 from fairlane.probes.base import Probe
@@ -17,7 +16,7 @@ _GROUP = re.compile(r"[A-Za-z_.-]+")
 
 class CpuTarget(Probe):
     place = "target"
-    capture: ClassVar[str] = "grep -s . /proc/[0-9]*/schedstat /proc/[0-9]*/comm"
+    capture = threads.LIVE
 
     def observe(self, before: str, after: str, load: Figures) -> Figures:
         first, last = threads.read(before), threads.read(after)

@@ -18,7 +18,7 @@ _FIELDS = {"read": 0, "write": 4}
 class Disk(Probe):
     # read and echo are the shell's own: every program started costs the guest of the virtual clock milliseconds
     capture: ClassVar[str] = 'read -r line < /sys/class/block/$DEVICE/stat && echo "$line"'
-    several: ClassVar[str] = 'for f in $STATS; do read -r line < $f && echo "$line"; done'
+    live: ClassVar[str] = 'for f in $STATS; do read -r line < $f && echo "$line"; done'
 
     def observe(self, before: str, after: str, load: Figures) -> Figures:  # noqa: ARG002
         first, last = _read(before), _read(after)

@@ -18,6 +18,14 @@ class Net(Probe):
         "tc -s qdisc show"
     )
 
+    # Without tc, which takes longest of all: netem's queues hold more than TCP's windows, and what a queue drops TCP
+    # sends again.
+    live: ClassVar[str] = (
+        'while read -r l; do case $l in Tcp:*) echo "/proc/net/snmp:$l" ;; esac; done < /proc/net/snmp; '
+        "for f in /sys/class/net/*/statistics/*_dropped /sys/class/net/*/statistics/[rt]x_bytes; do "
+        'read -r l < $f && echo "$f:$l"; done'
+    )
+
     def observe(self, before: str, after: str, load: Figures) -> Figures:  # noqa: ARG002
         lost = {}
         for name, read in (("retransmits", _retransmits), ("drops", _drops)):

@@ -21,7 +21,7 @@ _ROUNDS = 5
 
 _FUNCTIONS = """
 capture() {
-  local i DEVICE STATS=
+  local i f l DEVICE STATS=
   for i; do read -r DEVICE < "$i"; STATS+=" /sys/class/block/$DEVICE/stat"; done
 @CAPTURES@
 }
@@ -32,8 +32,6 @@ cost() {
   echo $((${EPOCHREALTIME/./} - from))
 }
 """
-_STATIC = 'grep() { /bin/busybox grep "$@"; }\n'
-"""A static program starts in a tenth of the time on an emulated processor."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +100,9 @@ def functions(place: Place) -> str:
     captures = []
     for name, probe in registry.every("probes"):
         if probe.place == place:
-            text = probe.capture.strip()
-            if probe.several:
-                text = f"if [ $# -gt 1 ]; then {probe.several.strip()}; else {text}; fi"
+            text = (probe.live or probe.capture).strip()
             captures.append(f"echo '{_MARK}{name}'\n{{ {text}\n}}")
-    static = "" if place == "hypervisor" else _STATIC
-    return static + _FUNCTIONS.replace("@CAPTURES@", "\n".join(captures))
+    return _FUNCTIONS.replace("@CAPTURES@", "\n".join(captures))
 
 
 def _call(names: Sequence[str]) -> str:
