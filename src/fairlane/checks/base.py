@@ -19,7 +19,8 @@ class Check(ABC):
     Keys of ``Observation.context``, filled by workloads, importers and probes alike; ``read`` and ``write`` are keys of
     an inner object wherever it says *by direction*:
 
-    * ``load``: ``ios``, ``bytes``, ``iops`` by direction; ``runtime_ms``, ``runtime_ms_min``, ``jobs``; ``parts``: jobs
+    * ``load``: ``ios``, ``bytes``, ``iops`` by direction; ``window``: time under load / time measured, where there was
+      a ramp; ``runtime_ms``, ``runtime_ms_min``, ``jobs``; ``parts``: jobs
       that can be told apart in time, each ``{"name", "ios", "group", "stonewall", "start_ms", "end_ms"}``; ``series``:
       ``{"interval_ms", "iops": [...]}``, of databases ``tps``; ``samples`` by direction:
       ``{"count", "mean", "stddev"}`` of the tool's own samples of IOPS; ``percentiles_of``: ``averaged`` where
@@ -39,6 +40,7 @@ class Check(ABC):
       ``exits_per_io``: of KVM, by kind. ``system``, ``system_target``, ``system_hypervisor``: ``pressure_cpu``,
       ``pressure_memory``, ``pressure_io`` and ``busy`` (shares of the time), ``switches_per_s``, ``switches_per_io``;
       beside the guests ``disks``, ``nics``: name -> bytes moved.
+    * ``paths``: of a volume with several paths, ``[{"name", "ios"}]``: the portal's address, I/Os of all disks on it.
     * ``medium``: ``allocated_bytes`` of the volume before the load, ``unwritten_reads``: what reading unwritten space
       does (``zeros``: served without the medium; ``same``: as any other).
     * ``fault``: what was done to a path under load, times in ms since the series' start: ``kind``, ``path``,

@@ -174,6 +174,14 @@ def _net(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
     return merged | {key: max(n.get(key, 0) for n in every) for key in ("tx_bytes", "rx_bytes") if key in every[0]}
 
 
+def _paths(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
+    """I/Os added by the path's name: every machine uses the same portals."""
+    sums: dict[str, int] = {}
+    for path in (path for paths in told.values() for path in paths):
+        sums[path["name"]] = sums.get(path["name"], 0) + path["ios"]
+    return [{"name": name, "ios": ios} for name, ios in sums.items()]
+
+
 def _nothing(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
     return None
 
@@ -190,5 +198,6 @@ def _conditions(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
 _RULES: Mapping[str, Callable[[Named, Sequence[float]], Any]] = {
     "load": _load, "fio": _fio, "disk": _sum, "machine": _busiest, "cpu": _cpu, "net": _net, "generator": _weighted,
     "generator_step": _weighted, "conditions": _conditions, "system": _weighted, "start": _nothing,
+    "paths": _paths,
 }  # fmt: skip
 """Key of the context -> how it is merged; None: left out."""

@@ -1,0 +1,99 @@
+"""A multipath policy that the paths' counters do not show."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fairlane.checks._trials import Oddity, Trial, TrialCheck, mappings, number, text
+from fairlane.records import Evidence
+
+_LEAST = 100
+"""I/Os below which shares say nothing."""
+_IDLE = 0.01
+"""A path that carried less than this share of the I/Os carried none worth the name: path checkers and a look at the
+partition table use paths too."""
+_UNEVEN = 0.5
+"""Round robin gives every path the same; a path with less than this part of its share was not taken in turn."""
+_IN_TURN = frozenset({"round-robin"})
+_BY_LOAD = frozenset({"queue-depth", "queue-length", "service-time"})
+_ONE = frozenset({"numa"})
+
+
+class PathUse(TrialCheck):
+    """I/Os per path (context ``paths``) against the lane's policy, in trials without a fault.
+
+    Critical: a path that a policy must use and that carried nothing, or was not there; several in use under a policy
+    of one (numa). Warning: round robin with shares far apart. Policies that go by load may prefer a path: with one I/O
+    in flight NVMe's queue-depth takes the first path, always, so that only more depth is held against it.
+    """
+
+    def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
+        policy = _policy(trial)
+        told = [(text(p, "name"), number(p, "ios")) for p in mappings(trial.seen.context, "paths")]
+        ios = {name: count for name, count in told if name and count is not None}
+        total = sum(ios.values())
+        if not policy or not ios or trial.seen.context.get("fault") or trial.cell.kind == "failover":
+            return
+        expected = _paths(evidence, trial.seen.lane)
+        proof: dict[str, Any] = {"policy": policy, "ios": ios}
+        if len(ios) < expected:
+            yield Oddity(
+                "missing",
+                "critical",
+                expected - len(ios),
+                f"{len(ios)} of {expected} paths {'was' if len(ios) == 1 else 'were'} there",
+                "the lane is not what it is called, and what was lost once may be lost again",
+                proof,
+            )
+        if total < _LEAST or len(ios) < 2:
+            return
+        least, most = min(ios, key=lambda name: ios[name]), max(ios, key=lambda name: ios[name])
+        share, fair = ios[least] / total, 1 / len(ios)
+        deep = (trial.in_flight or 1.0) > 1
+        shown = f"{policy} over {len(ios)} paths, but {most} carried {ios[most] / total:.0%} of the I/Os"
+        if policy in _ONE and ios[most] / total < 1 - _IDLE:
+            yield Oddity(
+                "spread",
+                "critical",
+                1 - ios[most] / total,
+                shown,
+                "the policy in force is not the lane's: numa takes one path while it lives",
+                proof,
+            )
+        elif (policy in _IN_TURN or (policy in _BY_LOAD and deep)) and share < _IDLE:
+            yield Oddity(
+                "idle",
+                "critical",
+                fair - share,
+                f"{shown} and {least} {share:.1%}",
+                "what was measured is one path: the policy in force is another, or a path was not usable",
+                proof,
+            )
+        elif policy in _IN_TURN and share < _UNEVEN * fair:
+            yield Oddity(
+                "uneven",
+                "warning",
+                fair - share,
+                f"{shown} and {least} {share:.0%}",
+                "paths that are taken in turn carry the same: one was away for a part of the time, or the policy "
+                "in force is another",
+                proof,
+            )
+
+
+def _policy(trial: Trial) -> str:
+    """The lane's policy; that of several sessions without ``multipath`` is round robin."""
+    if policy := getattr(getattr(trial.spec, "multipath", None), "policy", ""):
+        return str(policy)
+    sessions = getattr(trial.spec, "sessions", 1)
+    return "round-robin" if isinstance(sessions, int) and sessions > 1 else ""
+
+
+def _paths(evidence: Evidence, lane: str) -> int:
+    """Paths that the lane had when it was built; 0: nothing says so."""
+    lanes = evidence.description.get("lanes")
+    told = lanes.get(lane) if isinstance(lanes, dict) else None
+    found = str(told.get("multipath.paths", "")) if isinstance(told, dict) else ""
+    return int(found) if found.isascii() and found.isdigit() and len(found) < 4 else 0
+
+
+PLUGIN = PathUse()
