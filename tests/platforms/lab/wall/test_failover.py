@@ -1,0 +1,120 @@
+"""A path dies under verified load, for real: NVMe/TCP with ANA and iSCSI with dm-multipath, one short trial each; the
+link is back whatever happens, and a load that hangs ends as a failed trial on machines that are built anew."""
+
+import asyncio
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from fairlane import registry
+from fairlane.errors import RunFailed
+from fairlane.platforms.base import RawTrial
+from fairlane.platforms.lab import qemu
+from fairlane.platforms.lab.wall.lab import WallLab
+from fairlane.platforms.lab.wall.stage import LabStage
+from fairlane.records import Block, Observation
+from fairlane.study.load import parse_study
+from fairlane.study.schedule import schedule
+from fairlane.trial.observe import observe
+from fairlane.workloads import failover
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(1200)]
+
+STUDY = """
+name: failover-test
+platform:
+  kind: lab
+  clock: wall
+  accel: tcg
+  paths: 2
+  memory: 512m
+  array: {memory: 512m}
+  medium: {size: 16m, memory_backed: true}
+baseline: iscsi
+lanes:
+  iscsi: {transport: iscsi, multipath: {noop_interval: 1s, noop_timeout: 1s, replacement_timeout: 2s}}
+  nvme-tcp: {transport: nvme_tcp, multipath: {keep_alive: 2s}}
+workloads:
+  main: {kind: failover, size: 8m, before: 3s, outage: 4s, after: 6s, settle: 1s}
+design: {looks: [2]}
+"""
+
+
+async def carried_out(lab: WallLab, block: Block) -> dict[str, RawTrial]:
+    return {trial.lane: trial async for trial in lab.run_block(block)}
+
+
+async def carrier(lab: WallLab) -> list[str]:
+    """Of path 0, at the guest and at the array."""
+    guests = [lab.guests[0], lab.array]
+    found = [await guest.ask("cat /sys/class/net/path0/carrier > carrier") for guest in guests if guest]
+    return [files["carrier"].decode().strip() for files in found]
+
+
+def seen(block: Block, trial: RawTrial) -> Observation:
+    return observe(block, trial.lane, trial.outputs)
+
+
+async def everything(lab: WallLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    block, other = schedule(lab.study, 2)
+    trials = await carried_out(lab, block)
+    assert set(trials) == {"iscsi", "nvme-tcp"}
+    for trial in trials.values():
+        found = seen(block, trial)
+        assert not found.failed
+        data, fault = found.context["data"], found.context["fault"]
+        assert data["wrong_blocks"] == data["io_errors"] == 0
+        assert data["written"] > 0
+        assert data["checked"] == 8 * 2**20 // 65536
+        assert found.metrics["stall"] > 0
+        assert 0 < fault["begins_ms"] < fault["ends_ms"]
+        assert fault["ends_ms"] - fault["begins_ms"] >= 3900
+        told = fault["carried"]["path0"]
+        assert told["before"] > 0
+        assert told["during"] < 0.05 * told["before"]  # it was path 0 that died
+    assert await carrier(lab) == ["1", "1"]
+
+    # interrupted while the path is gone: it comes back first
+    stage = LabStage(lab, block, "nvme-tcp")
+    workload = registry.load("workloads", "failover")
+    long = replace(block.cell, params={**block.cell.params, "outage": 600 * 10**9})
+    drive = asyncio.ensure_future(workload.drive(long, stage.devices, block.seed, stage))
+    while not drive.done() and await carrier(lab) != ["0", "0"]:
+        await asyncio.sleep(0.5)
+    drive.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await drive
+    assert await carrier(lab) == ["1", "1"]
+    lab.broken("a load was left running in the guest")
+
+    # a load that does not end: the trial fails with its reason, the block goes on, on machines built anew
+    monkeypatch.setattr(failover, "_PATIENCE", 0.0)
+    monkeypatch.setattr(failover.PLUGIN, "_script", lambda *_, **__: "sleep 3600")
+    short = replace(other, order=("iscsi",))
+    hung = seen(short, (await carried_out(lab, short))["iscsi"])
+    assert "did not end within" in hung.failed
+    first = lab.vms[0].process.pid
+    monkeypatch.undo()
+    again = seen(short, (await carried_out(lab, short))["iscsi"])
+    assert not again.failed
+    assert lab.vms[0].process.pid != first
+    with pytest.raises(RunFailed, match="no link of path 7"):
+        await LabStage(lab, block, "iscsi").fault("link", 7, on=True)
+
+
+def test_paths_die_and_come_back_with_every_block_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shutil.which(qemu.BINARY):
+        pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
+    lab = WallLab(parse_study(STUDY, "study.yaml"))
+    if found := lab.problems():
+        pytest.skip("; ".join(problem.message for problem in found))
+
+    async def whole() -> None:
+        try:
+            await lab.open(print)
+            await everything(lab, monkeypatch)
+        finally:
+            await lab.close()
+
+    asyncio.run(whole())
