@@ -1,6 +1,7 @@
 """Storms that do not fit, and studies that mix storms with other load, are told before anything starts."""
 
-from typing import Any
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -82,7 +83,7 @@ def test_a_clones_device_is_plain() -> None:
         parsed(lanes=lanes)
 
 
-def test_cache_and_aio_of_the_lane_reach_every_file_below_the_disk(tmp_path: Any) -> None:
+def test_cache_and_aio_of_the_lane_reach_every_file_below_the_disk(tmp_path: Path) -> None:
     device = "device: {aio: native}"
     study = parsed(lanes=f"{{a: {{transport: clone_copy}}, b: {{transport: clone_overlay, {device}}}}}")
     assert isinstance(study.platform, LabSpec)
@@ -98,6 +99,19 @@ def test_cache_and_aio_of_the_lane_reach_every_file_below_the_disk(tmp_path: Any
     assert '"filename": "/s/b-3"' in node
 
 
-def test_a_folder_is_tried_for_shared_blocks_and_left_as_it_was(tmp_path: Any) -> None:
+def test_reflinks_without_shared_blocks_or_root_are_told_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if store.shares(tmp_path):
+        pytest.skip("files here share blocks")
+    lanes = "{a: {transport: clone_copy}, b: {transport: clone_reflink}}"
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    [problem] = told(lanes=lanes)
+    assert problem.hint.startswith("run as root, set TMPDIR")
+    assert told() == []
+
+
+def test_a_folder_is_tried_for_shared_blocks_and_left_as_it_was(tmp_path: Path) -> None:
     assert store.shares(tmp_path) in (True, False)
     assert list(tmp_path.iterdir()) == []

@@ -168,7 +168,7 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
             f"QEMU has no initiator for {volume.spec.transport}, and this machine's kernel has no {lacking[0]}",
             "set initiator: guest, or run on a kernel with that module",
         )
-    if volume.spec.transport == "iscsi" and not has_iscsi():
+    if volume.spec.transport in ("iscsi", "clone_lvm_thin") and not has_iscsi():
         yield ("initiator", "this QEMU has no iSCSI initiator", "install qemu-block-extra, or set initiator: guest")
     if own and spec.medium.file and (why := opens(device.aio, device.cache)):
         yield ("device.aio", f"QEMU cannot open files here with aio {device.aio}, cache {device.cache}: {why}",

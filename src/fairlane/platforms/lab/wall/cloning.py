@@ -41,7 +41,12 @@ def asked(study: Study) -> Asked | None:
 
 def problems(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[FairlaneError]:
     """Why the study's storms, or its lanes that clone, cannot be carried out; each with a way out."""
-    return [*_mixed(study, spec, volumes), *_too_much(study, spec, volumes, machine)]
+    found = [*_mixed(study, spec, volumes), *_too_much(study, spec, volumes, machine)]
+    return found + (store.problems(Path(tempfile.gettempdir())) if _reflinks(volumes) else [])
+
+
+def _reflinks(volumes: Iterable[Volume]) -> bool:
+    return any(isinstance(v.transport, Cloning) and v.transport.reflinks for v in volumes)
 
 
 def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[FairlaneError]:
@@ -126,7 +131,7 @@ async def prepare(
 
     Files of all lanes lie on one file system, so that methods differ and not what they lie on."""
     place = scratch / "store"
-    if any(isinstance(v.transport, Cloning) and v.transport.reflinks for v in volumes) and not store.shares(scratch):
+    if _reflinks(volumes) and not store.shares(scratch):
         place = store.sharing(scratch, _files(storms) + _files(storms) // 8, held)
     else:
         place.mkdir()

@@ -3,39 +3,52 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from fairlane.errors import RunFailed
+from fairlane.errors import FairlaneError, RunFailed
 from fairlane.platforms._child import WITH_US
 
 _XFS_LEAST = 512 * 2**20
 
 
+_PROGRAMS = {
+    "mkfs.xfs": "xfsprogs", "losetup": "mount", "mount": "mount", "unshare": "util-linux",
+}  # fmt: skip
+
+
 def shares(folder: Path) -> bool:
     """Whether files in ``folder`` can share blocks: tried, because no file system's name promises it."""
-    one, other = folder / "shares.one", folder / "shares.other"
-    one.write_bytes(b"x" * 65536)
-    done = subprocess.run(["cp", "--reflink=always", str(one), str(other)], capture_output=True, check=False)
-    one.unlink()
-    other.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="fairlane-shares-", dir=folder) as place:
+        one, other = Path(place, "one"), Path(place, "other")
+        one.write_bytes(b"x" * 65536)
+        done = subprocess.run(["cp", "--reflink=always", str(one), str(other)], capture_output=True, check=False)
     return done.returncode == 0
+
+
+def problems(folder: Path) -> list[FairlaneError]:
+    """Why no files in ``folder``, or on an XFS of ours in it, can share blocks; empty: they can."""
+    missing = [f"{program} (package {package})" for program, package in _PROGRAMS.items() if not shutil.which(program)]
+    if shares(folder) or not (os.geteuid() or missing):
+        return []
+    return [
+        FairlaneError(
+            "files here cannot share blocks, so that clone_reflink needs an XFS of its own",
+            where=str(folder),
+            hint=("run as root" if os.geteuid() else f"install {', '.join(missing)}")
+            + ", set TMPDIR to a folder on XFS or btrfs, or leave the lane away",
+        )
+    ]
 
 
 def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
     """A folder on an XFS of ``size`` bytes, made in ``scratch`` and mounted through a loop device until ``held`` is
-    closed. Raises RunFailed. Takes a second, and is to be called from the main thread: a child that ends with us ends with
-    the thread that started it.
+    closed. Raises RunFailed. Takes a second, in the main thread: a child that ends with us ends with its thread.
 
     The mount is in a namespace of its own, kept by a process that ends with us and reached through its ``/proc``
     folder: however we end, the kernel takes mount and loop device away with it.
     """
-    if os.geteuid() or not shutil.which("mkfs.xfs"):
-        raise RunFailed(
-            "files here cannot share blocks, so that clone_reflink needs an XFS of its own",
-            where=str(scratch),
-            hint="run as root with xfsprogs installed, set TMPDIR to a folder on XFS or btrfs, or leave the lane away",
-        )
     image, place = scratch / "xfs", scratch / "store"
     place.mkdir()
     with image.open("wb") as file:
