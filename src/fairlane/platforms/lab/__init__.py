@@ -62,6 +62,14 @@ class Lab(Platform):
                     )
                 )
         for name, lane in self.study.lanes.items():
+            if lane.initiator == "hypervisor":
+                found.append(
+                    FairlaneError(
+                        "guest devices are emulated outside of the virtual clock's instruction count",
+                        where=f"lanes.{name}.{'device' if lane.device else 'initiator'}",
+                        hint="set platform.clock: wall",
+                    )
+                )
             if getattr(lane, "queues", 1) > 1:
                 found.append(
                     FairlaneError(

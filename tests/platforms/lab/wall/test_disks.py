@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.platforms.lab import qemu
+from fairlane.platforms.lab import Lab, qemu
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import able, disks, hypervisor, layout, machine, pinning
 from fairlane.platforms.lab.wall.machine import Machine
@@ -199,3 +199,21 @@ def test_io_threads_of_lanes_that_take_turns_share_cores() -> None:
     assert [placed[t] for t in threads] == [2, 3, 5, 7, 5]
     with pytest.raises(RunFailed, match=r"no core is left to pin io\.a\.1"):
         pinning.seats(threads, {0, 1, 2})
+
+
+def test_the_virtual_clock_has_no_guest_devices() -> None:
+    study = parse_study(
+        """
+name: virtual
+platform: {kind: lab}
+baseline: disk
+lanes:
+  disk: {transport: local, device: {bus: virtio-blk}}
+  path: {transport: iscsi, initiator: hypervisor}
+workloads:
+  main: {kind: fio, prefill: false}
+""",
+        "study.yaml",
+    )
+    told = [(p.where, p.hint) for p in Lab.of(study).problems() if "guest devices" in p.message]
+    assert told == [(f"lanes.{place}", "set platform.clock: wall") for place in ("disk.device", "path.initiator")]
