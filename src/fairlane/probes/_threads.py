@@ -64,11 +64,18 @@ def between(first: Snapshot, last: Snapshot) -> Iterator[tuple[str, int]]:
 
 
 def ios_of(load: Figures) -> float:
-    """I/Os of the whole window, ramp included, of all machines: as the guests' devices counted them; 0: not known."""
+    """I/Os of the whole window, ramp included, of all machines: as the guests' devices counted them, or else (a file in
+    a share has no device) as the workload tells; 0: not known."""
     cpu, disk = load.context.get("cpu", {}), load.context.get("disk", {})
     if ios := cpu.get("window_ios", 0):
         return float(ios)
-    return float(disk.get("reads", 0) + disk.get("writes", 0))
+    return float(disk.get("reads", 0) + disk.get("writes", 0)) or ios_told(load)
+
+
+def ios_told(load: Figures) -> float:
+    """I/Os of the whole window as the workload itself tells: those of the ramp as if it had been as fast."""
+    told = load.context.get("load", {})
+    return float(sum(told.get("ios", {}).values())) * float(told.get("window", 1.0))
 
 
 def per_io(metric: str, key: str, places: Mapping[str, int], load: Figures) -> Figures:

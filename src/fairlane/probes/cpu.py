@@ -4,7 +4,8 @@
   there before and after count, but for the shell that takes the snapshots.
 * The generator: what the workload reports of itself (context ``generator``, and ``generator_step``, how far that may be
   off), because its threads are gone by the second snapshot, and because its start and end are not I/O.
-* I/Os of the whole window, ramp included, come from the lane's own device (``/sys/class/block/*/stat``).
+* I/Os of the whole window, ramp included, come from the lane's own device (``/sys/class/block/*/stat``); of a file in
+  a share, which has none, from the workload.
 
 Softirq work is charged to the thread it interrupts (IRQ_TIME_ACCOUNTING is off in Debian's kernel; that is how
 rcu_preempt comes to a tenth of the time at 64k), and to nobody while the CPU idles: totals are good to about 1 % on a
@@ -40,7 +41,8 @@ class Cpu(Probe):
 
     def observe(self, before: str, after: str, load: Figures) -> Figures:
         first, last = threads.read(before), threads.read(after)
-        ios = last.ios - first.ios
+        # a file in a share has no device that counts
+        ios = last.ios - first.ios if first.ios or last.ios else threads.ios_told(load)
         generator = {mode: float(ns) for mode, ns in load.context.get("generator", {}).items()}
         if ios <= 0 or not generator:
             return Figures()

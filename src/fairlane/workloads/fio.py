@@ -1,7 +1,7 @@
 """fio: a matrix of access patterns, block sizes and depths."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -286,8 +286,13 @@ class Fio(Workload):
     def writes(self, cell: Cell) -> bool:
         return cell.params["rw"] not in ("read", "randread")
 
-    def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:  # noqa: ARG002
-        return figures(outputs.get("fio.json"))
+    def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
+        found = figures(outputs.get("fio.json"))
+        ramp, runtime = cell.params["ramp"], cell.params["runtime"]
+        if not ramp:
+            return found
+        load = {**found.context["load"], "window": (ramp + runtime) / runtime}
+        return replace(found, context={**found.context, "load": load})
 
 
 PLUGIN = Fio()
