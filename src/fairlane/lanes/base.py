@@ -91,6 +91,8 @@ class Ground:
     """Of the links between initiators and target, bytes."""
     lanes: Mapping[str, LaneSpec] = field(default_factory=dict)
     """All lanes of the study."""
+    cpus: int = 0
+    """Of one virtual machine; 0: not known."""
 
 
 def digests(spec: Any) -> list[str]:

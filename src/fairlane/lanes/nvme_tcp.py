@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from fairlane.errors import FairlaneError
 from fairlane.lanes import _multipath as paths
 from fairlane.lanes._external import External, Name, one_address
-from fairlane.lanes.base import Site, Step, Transport, digests
+from fairlane.lanes.base import Ground, Site, Step, Transport, digests
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
 from fairlane.study.values import NONE
@@ -204,6 +204,18 @@ row data_digest {int(spec.data_digest)}
             f"for n in $s/nvme*n*; do [ -e $n/nsid ] || continue; {chosen}"
             "n=${n##*/}; [ -b /dev/$n ] && echo /dev/$n; done; done; true"
         )
+
+    def problems(self, name: str, spec: NvmeTcpSpec, ground: Ground) -> list[FairlaneError]:
+        if spec.initiator == "hypervisor" or not ground.cpus or spec.queues <= ground.cpus:
+            return []
+        return [
+            FairlaneError(
+                f"{spec.queues} queues, but the guest has {ground.cpus} CPU{'s' * (ground.cpus > 1)}, and its kernel "
+                "makes at most one I/O queue per CPU",
+                where=f"lanes.{name}.queues",
+                hint=f"set platform.cpus: {spec.queues}, or fewer queues",
+            )
+        ]
 
     def hosted(self, spec: NvmeTcpSpec) -> tuple[str, ...]:  # noqa: ARG002
         return ("nvme_tcp",)  # QEMU has no driver for NVMe/TCP

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from fairlane.study.spec import Study
 
 _INTERFACE, _ADDRESS = "lo", "127.0.0.1"
+_LIVE = {
+    "multipath": "under the virtual clock there is one link, inside one guest",
+    "external": "under the virtual clock a guest talks to nobody",
+}
+"""Keys of lanes that need live machines -> why."""
 
 
 class Lab(Platform):
@@ -78,6 +83,15 @@ class Lab(Platform):
                         hint="set queues: 1",
                     )
                 )
+            for key, why in _LIVE.items():
+                if getattr(lane, key, None):
+                    found.append(
+                        FairlaneError(
+                            f"{key} is for the wall clock: {why}",
+                            where=f"lanes.{name}.{key}",
+                            hint=f"set platform.clock: wall, or leave {key} away",
+                        )
+                    )
         if self.spec.medium.memory_backed and self.spec.medium.size > self.spec.memory // 2:
             found.append(
                 FairlaneError(

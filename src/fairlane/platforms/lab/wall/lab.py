@@ -24,6 +24,7 @@ from fairlane.platforms.lab.wall import (
     ceph,
     cloning,
     disks,
+    external,
     hypervisor,
     layout,
     pinning,
@@ -97,11 +98,12 @@ class WallLab(Platform):
         fits = room.problems(self.spec, self._volumes, here)
         fits += cloning.problems(self.study, self.spec, self._volumes, here)
         fits += pinning.problems(self.spec, self.lanes, len(os.sched_getaffinity(0)))
+        fits += external.problems(self.lanes, self.spec)
         return found + fits + self._unbuildable() + able.problems(self.lanes, self.spec)
 
     def _unbuildable(self) -> list[FairlaneError]:
         """Lanes that their transports cannot build on this lab."""
-        ground = Ground(self.spec.medium.keeps, self.spec.fleet, self.spec.link.mtu, self.study.lanes)
+        ground = Ground(self.spec.medium.keeps, self.spec.fleet, self.spec.link.mtu, self.study.lanes, self.spec.cpus)
         lanes = {v.lane: v for v in self._volumes}.values()
         return [error for v in lanes for error in v.transport.problems(v.lane, v.spec, ground)]
 
@@ -184,7 +186,7 @@ class WallLab(Platform):
             nics = layout.guest_nics(spec, guest, self._scratch) if self.array_vm else ()
             machine = Machine(
                 f"guest{guest}", spec.cpus, spec.memory, self._accel, nics, spec.preempt,
-                parts.objects, parts.blockdevs, parts.devices,
+                parts.objects, parts.blockdevs, parts.devices, outside=bool(external.outside(self._of(guest), spec)),
             )  # fmt: skip
             self.vms.append(self._vm(machine, keys))
         for error in await asyncio.gather(*(vm.start() for vm in self.vms), return_exceptions=True):
@@ -288,7 +290,7 @@ class WallLab(Platform):
         steps = [model.hugepages_step(self.spec.hugepages)]
         steps += [self._medium(v) for v in local]
         nics = layout.guest_nics(self.spec, guest, self._scratch) if self.array_vm else ()
-        return load + build.shell(steps) + self._shape(nics)
+        return load + build.shell(steps) + self._shape(nics) + external.routes(own, self.spec)
 
     async def _forward(self) -> None:
         """Ports of the array through which initiators of the hypervisor reach their targets."""
@@ -387,6 +389,7 @@ class WallLab(Platform):
         """Guests before their array: an initiator without target would wait for it. Never raises."""
         await self.watch.close()
         self.watch = Watch()
+        await external.disconnect(self.vms, self.volumes)
         await asyncio.gather(*(vm.stop() for vm in self.vms))
         if self.here and self._undo:
             for step in reversed(self._undo):  # each by itself: one that was never applied must not keep others

@@ -48,6 +48,8 @@ class Machine:
     devices: tuple[Mapping[str, Any], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     """Further files under /fairlane of the guest: name -> text."""
+    outside: bool = False
+    """May reach addresses that this machine reaches; otherwise only what the lab has made."""
 
 
 def command(machine: Machine, kernel: Path, initrd: Path) -> list[str]:
@@ -65,7 +67,7 @@ def command(machine: Machine, kernel: Path, initrd: Path) -> list[str]:
         "-serial", "file:console", "-device", "virtio-rng-pci",
         "-drive", "if=none,id=root,format=qcow2,file=root.qcow2,cache=unsafe",
         *_option("-device", {"driver": "virtio-blk-pci", "drive": "root", "serial": "fairlane-root"}),
-        "-netdev", "user,id=mgmt,restrict=on,hostfwd=tcp:127.0.0.1:0-:22",
+        "-netdev", f"user,id=mgmt,restrict={'off' if machine.outside else 'on'},hostfwd=tcp:127.0.0.1:0-:22",
         *_option("-device", {"driver": "virtio-net-pci", "netdev": "mgmt", "mac": MANAGEMENT, "romfile": ""}),
     ]  # fmt: skip
     for nic in machine.nics:

@@ -1,0 +1,75 @@
+"""Arrays that are not the lab's, reached from its guests: the way there, and the disconnect when the lab ends."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+from fairlane.errors import FairlaneError, RunFailed
+from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.wall import build, layout
+from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.platforms.lab.wall.vm import Vm
+
+GATEWAY = "10.0.2.2"
+"""QEMU's user network: what a guest sends there goes out through this machine's own sockets; the address itself is this
+machine's 127.0.0.1."""
+_MANAGEMENT = IPv4Network("10.0.2.0/24")
+_PATIENCE = 30.0
+"""Seconds for one step of the disconnect: what hangs longer, hangs."""
+
+
+def of(volume: Volume) -> Any:
+    """The ``external`` part of a volume's lane; None: the volume is the lab's."""
+    return getattr(volume.spec, "external", None)
+
+
+def outside(volumes: Iterable[Volume], spec: LabSpec) -> tuple[str, ...]:
+    """Addresses of arrays that are in no network of the lab's, so that guests need a way out."""
+    paths = [IPv4Network(f"{layout.address(path)}/24", strict=False) for path in range(spec.paths)]
+    found = dict.fromkeys(a for v in volumes if (external := of(v)) for a in external.addresses)
+    return tuple(a for a in found if not any(IPv4Address(a) in net for net in paths))
+
+
+def routes(volumes: Iterable[Volume], spec: LabSpec) -> str:
+    """Shell for a guest that makes the way to those addresses."""
+    ways = [a for a in outside(volumes, spec) if IPv4Address(a) not in _MANAGEMENT]
+    return "".join(f"ip route replace {address}/32 via {GATEWAY} dev mgmt\n" for address in ways)
+
+
+def problems(lanes: Mapping[str, Sequence[Volume]], spec: LabSpec) -> list[FairlaneError]:
+    """Why a lane on an external array cannot be built: several guests or disks for one volume, a missing secret."""
+    found = []
+    for lane, volumes in lanes.items():
+        if not of(volumes[0]):
+            continue
+        if len(volumes) > 1:
+            key = "fleet" if spec.fleet > 1 else "disks"
+            found.append(
+                FairlaneError(
+                    f"an external array's volume is one disk of one guest, and platform.{key} asks for more",
+                    where=f"lanes.{lane}.external",
+                    hint=f"set platform.{key}: 1",
+                )
+            )
+        try:
+            volumes[0].steps()
+        except FairlaneError as error:
+            found.append(error)
+    return found
+
+
+async def disconnect(vms: Sequence[Vm], volumes: Iterable[Volume]) -> None:
+    """Undoes what guests did to reach external arrays, each step by itself, so that no session stays there. Never
+    raises: what cannot be reached any more has lost its sessions anyway."""
+
+    async def one(vm: Vm, volume: Volume) -> None:
+        for step in reversed([step for step in volume.steps() if step.place == "initiator" and step.remove]):
+            with suppress(RunFailed):
+                await vm.guest.ask(build.shell([step], undo=True), _PATIENCE)
+
+    reachable = {i: vm for i, vm in enumerate(vms) if hasattr(vm, "guest") and vm.guest.alive}
+    pairs = [(reachable[v.guest], v) for v in volumes if of(v) and not v.emulated and v.guest in reachable]
+    with suppress(FairlaneError):  # a secret that has gone meanwhile
+        await asyncio.gather(*(one(vm, volume) for vm, volume in pairs))
