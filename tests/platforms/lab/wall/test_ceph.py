@@ -43,6 +43,16 @@ LANES: dict[str, dict[str, Any]] = {
     "fs-ec": {"transport": "cephfs", "redundancy": "2+1"},
 }
 
+WANTED: dict[str, dict[str, str]] = {
+    "rep3": {"pool.size": "3", "pool.min_size": "2", "image.object_size": str(4 * _MIB)},
+    "rep2": {"pool.size": "2", "pool.min_size": "1", "image.object_size": str(_MIB), "image.features": "layering"},
+    "ec": {"pool.size": "3", "pool.min_size": "2", "image.name": "rbd.headers/ec",
+           "image.data_pool": "rbd.2+1.min2.pg32"},
+    "fs": {"pool.size": "2", "pool.min_size": "2", "mount.kind": "fuse.ceph-fuse"},
+    "fs-ec": {"pool.size": "3", "pool.erasure_code": "crush-failure-domain=osd k=2 m=1 plugin=jerasure "
+              "technique=reed_sol_van "},
+}  # fmt: skip
+
 
 @dataclass
 class Lab:
@@ -64,24 +74,25 @@ class Lab:
         text = "\n".join(f"( {step.describe}\n)" for step in self.steps(name))
         return script.rows(self.shell(f"{{\n{text}\n}} > rows")["rows"].decode())
 
-    def qemu_io(self, name: str, *commands: str) -> str:
-        """What qemu-io says, which opens the volume as the guest's QEMU would."""
+    def qemu_io(self, name: str, *commands: str) -> bool:
+        """Whether qemu-io, which opens the volume as the guest's QEMU would, could do ``commands`` and read what it
+        was told to expect."""
         transport, spec, site = self.lanes[name]
         node = {**transport.backend(name, spec, site), "cache": {"direct": True}, "discard": "unmap"}
         words = [w for command in commands for w in ("-c", command)]
         done = subprocess.run(
-            ["qemu-io", *words, f"json:{json.dumps(node)}"],
-            capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "CEPH_ARGS": ""},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+            ["qemu-io", *words, f"json:{json.dumps(node)}"], capture_output=True, text=True, check=False
+        )
+        said = done.stdout + done.stderr
+        assert done.returncode == 0 or "Pattern verification failed" in said, said
+        return done.returncode == 0
 
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     folder = Path(tempfile.mkdtemp(prefix="flc", dir="/tmp"))
     (folder / "here").mkdir()
-    cluster = ceph.Cluster(folder / "ceph", Ceph(osd_size=2**30), filesystem=True)
+    cluster = ceph.Cluster(folder / "ceph", Ceph.model_validate({"osd_size": "1g"}), filesystem=True)
     with asyncio.Runner() as runner:
         try:
             runner.run(cluster.start())
@@ -126,28 +137,15 @@ def test_the_cluster_tells_what_it_is(lab: Lab) -> None:
 def test_what_is_written_is_read_again_and_discarded(lab: Lab, name: str) -> None:
     before = lab.described(name)
     assert script.differences(lab.steps(name), before) == []
+    assert {key: before[key] for key in WANTED[name]} == WANTED[name]
     assert before["medium.allocated_bytes"] == "0"
-    lab.qemu_io(name, "write -P 0x5a 0 16M", "flush")
-    said = lab.qemu_io(name, "read -P 0x5a 0 16M", "read -P 0 16M 4M")
-    assert "verification failed" not in said
+    assert lab.qemu_io(name, "write -P 0x5a 0 16M", "flush", "read -P 0x5a 0 16M", "read -P 0 16M 4M")
+    assert not lab.qemu_io(name, "read -P 0x11 8M 4k")
     assert lab.described(name)["medium.allocated_bytes"] == str(16 * _MIB)
-    lab.qemu_io(name, "discard 0 8M", "flush")
-    assert lab.described(name)["medium.allocated_bytes"] == str(8 * _MIB)
-    said = lab.qemu_io(name, "read -P 0 0 8M", "read -P 0x5a 8M 8M")
-    assert "verification failed" not in said
-    wrong = lab.qemu_io(name, "read -P 0x11 8M 4k")  # qemu-io does tell
-    assert "verification failed" in wrong
-
-
-def test_redundancy_is_what_is_asked_for(lab: Lab) -> None:
-    told = {name: lab.described(name) for name in LANES}
-    assert [told[n]["pool.size"] for n in LANES] == ["3", "2", "3", "2", "3"]
-    assert [told[n]["pool.min_size"] for n in LANES] == ["2", "1", "2", "2", "2"]
-    assert told["ec"]["image.data_pool"] == "rbd.2+1.min2.pg32"
-    assert told["ec"]["image.name"] == "rbd.headers/ec"
-    assert "k=2 m=1" in told["fs-ec"]["pool.erasure_code"]
-    assert told["rep2"]["image.features"] == "layering"
-    assert told["rep2"]["image.object_size"] == str(_MIB)
+    assert lab.qemu_io(name, "discard 0 8M", "flush", "read -P 0 0 8M", "read -P 0x5a 8M 8M")
+    # of a file, the first object stays, however empty: it carries the way back to the file's name
+    kept = 12 if LANES[name]["transport"] == "cephfs" else 8
+    assert lab.described(name)["medium.allocated_bytes"] == str(kept * _MIB)
 
 
 def test_fio_s_own_client_agrees(lab: Lab) -> None:

@@ -272,6 +272,7 @@ def configuration(folder: Path, fsid: str, port: int, spec: Ceph) -> str:
 fsid = {fsid}
 mon host = v2:127.0.0.1:{port}
 public addr = 127.0.0.1
+cluster addr = 127.0.0.1
 ms bind msgr1 = false
 keyring = {folder}/keyring
 run dir = {folder}
