@@ -36,7 +36,7 @@ class CloneLane(LaneSpec):
         return self
 
     def known(self) -> Mapping[str, Any]:
-        return {**super().known(), "multipath": NONE}
+        return {**super().known(), "multipath": NONE, "flush": "honoured"}
 
 
 SpecT = TypeVar("SpecT", bound=CloneLane)

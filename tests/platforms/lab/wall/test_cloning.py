@@ -70,6 +70,7 @@ def test_copies_must_fit_on_the_disk_and_the_data_in_a_volume() -> None:
         ({"lanes": "{a: {transport: clone_copy}, b: {transport: local}}"}, "lanes.b.transport"),
         ({"platform": "fleet: 2"}, "platform.fleet"),
         ({"platform": "disks: 2"}, "platform.disks"),
+        ({"platform": "pinning: true"}, "platform.pinning"),
         ({"workloads": "{m: {kind: clone}, n: {kind: clone, data: 1m}}"}, "workloads"),
     ],
 )

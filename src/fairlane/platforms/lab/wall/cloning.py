@@ -71,6 +71,10 @@ def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[F
             where="platform.fleet" if spec.fleet > 1 else "platform.disks",
             hint="leave fleet and disks away; counts of the workload say how many machines",
         )
+    if storms and spec.pinning:
+        yield FairlaneError(
+            "the machines of storms are not pinned", where="platform.pinning", hint="leave pinning away"
+        )
     if len({cell.params["data"] for cell in study.cells() if cell.kind == _KIND}) > 1:
         yield FairlaneError(
             "all clone storms of a study have one golden image", where="workloads", hint="give them the same data"
