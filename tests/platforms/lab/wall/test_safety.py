@@ -180,7 +180,10 @@ def refused(reason: str) -> Callable[[Make], Make]:
 
 
 _EXT4 = "mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0"
-_PARTED = "echo 'label: {label}\nstart=2048' | sfdisk -q {disk}; i=0; until [ -b {disk}1 ]; do i=$((i+1)); [ $i -lt 99 ]; sleep .1; done\n"
+_PARTED = """echo 'label: {label}
+start=2048' | sfdisk -q {disk}
+i=0; until [ -b {disk}1 ]; do i=$((i + 1)); [ $i -lt 99 ]; sleep .1; done
+"""
 
 
 def _parted(disk: str, label: str = "gpt") -> str:
@@ -239,7 +242,8 @@ def swap_on_a_partition(at: Bench) -> Claim:
 @refused(r"held by dm-\d+ \(LVM-")
 def active_logical_volume(at: Bench) -> Claim:
     disk = at.disk()
-    at.sh(f"pvcreate -qq {disk}; vgcreate -qq vgx {disk}; lvcreate -qq -Wn -Zn -L 4m -n lv vgx; sync", "vgchange -qq -an vgx")  # fmt: skip
+    at.sh(f"pvcreate -qq {disk}; vgcreate -qq vgx {disk}; lvcreate -qq -Wn -Zn -L 4m -n lv vgx; sync",
+          "vgchange -qq -an vgx")  # fmt: skip
     return at.claim()
 
 
@@ -293,9 +297,10 @@ def loop_device_on_it(at: Bench) -> Claim:
 @refused("exported through nvmet")
 def exported(at: Bench) -> Claim:
     disk = at.disk()
-    at.sh(f"""N=/sys/kernel/config/nvmet/subsystems/nqn.x
+    folder = "N=/sys/kernel/config/nvmet/subsystems/nqn.x"
+    at.sh(f"""{folder}
 mkdir -p $N/namespaces/1; echo -n {disk} > $N/namespaces/1/device_path; echo 1 > $N/namespaces/1/enable""",
-          "N=/sys/kernel/config/nvmet/subsystems/nqn.x; echo 0 > $N/namespaces/1/enable; rmdir $N/namespaces/1 $N")  # fmt: skip
+          f"{folder}; echo 0 > $N/namespaces/1/enable; rmdir $N/namespaces/1 $N")  # fmt: skip
     return at.claim()
 
 
@@ -344,7 +349,7 @@ def unused_swap(at: Bench) -> Claim:
     return at.claim()
 
 
-@refused("signature: gpt,PMBR")
+@refused("signature: PMBR,gpt")
 def gpt(at: Bench) -> Claim:
     at.sh(f"echo 'label: gpt' | sfdisk -q {at.disk()}; sync")
     return at.claim()

@@ -1,0 +1,50 @@
+"""Lanes on devices that are there already."""
+
+import pytest
+from pydantic import ValidationError
+
+from fairlane.lanes.base import Site
+from fairlane.lanes.device import PLUGIN, DeviceSpec
+
+
+def spec(identity: str, **keys: object) -> DeviceSpec:
+    return DeviceSpec.model_validate({"transport": "device", "identity": identity, **keys})
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        "S3Z8NB0K", "serial:S3Z8NB0K", "wwn:naa.600140512345678", "nqn.2014-08.org.nvmexpress:uuid:1b4e28ba#1",
+        "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4", "dm:mpath-3600140512345678", "it's;$(reboot)",
+    ],
+)  # fmt: skip
+def test_what_stays_with_a_volume_names_it(identity: str) -> None:
+    one = spec(identity)
+    site = Site("/dev/nullb0", "10.0.0.1", "path0", 0, "")
+    assert PLUGIN.steps("lane", one, site) == ()
+    assert PLUGIN.path("lane", one, site) == ("fio", identity)
+
+
+def test_an_identity_is_never_run() -> None:
+    assert PLUGIN.find("lane", spec("it's;$(reboot)"), Site("", "", "", 0, "")) == "named 'it'\"'\"'s;$(reboot)'"
+
+
+@pytest.mark.parametrize(
+    "identity",
+    ["/dev/sdb", "/dev/nvme0n1", "/dev/disk/by-path/pci-0000:00:1f.2-ata-1", "/dev/disk/by-id/../../sda",
+     "/dev/mapper/x", "/dev/disk/by-id/x/y"],
+)  # fmt: skip
+def test_names_that_change_are_refused_with_what_to_take(identity: str) -> None:
+    with pytest.raises(ValidationError, match="lsblk -o NAME,SERIAL,WWN"):
+        spec(identity)
+
+
+@pytest.mark.parametrize("identity", ["", "two words", "a\nb", "x" * 251, "ünïcode"])
+def test_what_cannot_be_an_identity_is_refused(identity: str) -> None:
+    with pytest.raises(ValidationError):
+        spec(identity)
+
+
+def test_the_initiator_is_in_the_guest() -> None:
+    with pytest.raises(ValidationError):
+        spec("S3Z8NB0K", initiator="hypervisor")

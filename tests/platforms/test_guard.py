@@ -1,0 +1,85 @@
+"""The guard of devices, on this machine as it is; hostile disks are made in lab/wall/test_safety.py."""
+
+import asyncio
+import subprocess
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from fairlane.errors import Exit, Refused
+from fairlane.platforms import _guard
+from fairlane.platforms._guard import Recorded
+from fairlane.platforms._local import LocalGuest
+
+
+def run(folder: Path, script: str) -> dict[str, bytes]:
+    (folder / "here").mkdir()
+    return asyncio.run(LocalGuest(folder / "here").ask(script))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        ("ln -s /dev/null x", "no block device"),
+        ("mkfifo x", "no block device"),
+        ("truncate -s 1M x", "regular file"),
+        ("ln -s /dev/nowhere x", "leads to /dev/nowhere"),
+        ("mkdir x", "no block device"),
+        (":", "does not exist"),
+    ],
+)
+def test_what_is_no_disk_is_refused(tmp_path: Path, make: str, reason: str) -> None:
+    subprocess.run(["sh", "-c", make], cwd=tmp_path, check=True)
+    device = str(tmp_path / "x")
+    text = _guard.guard(device, Recorded("serial:it's", "1048576/512")) + f"echo written > {tmp_path}/harm\n"
+    with pytest.raises(Refused, match=reason) as caught:
+        run(tmp_path, text)
+    assert not (tmp_path / "harm").exists()
+    assert caught.value.message.startswith(f"this machine: {device} is not written (serial:it's)")
+    assert caught.value.hint
+    assert caught.value.code == Exit.RUN_FAILED
+
+
+@pytest.mark.parametrize("name", ["fairlane-no-such-serial", "serial:fairlane-no-such-serial", "nqn.2026-01.x:y#1"])
+def test_an_unknown_identity_is_refused_with_those_that_are_there(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Refused, match="no disk has this identity") as caught:
+        run(tmp_path, f"named '{name}'")
+    assert caught.value.hint.startswith("the disks here: ")
+
+
+def test_a_file_outside_the_share_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "share").mkdir()
+    (tmp_path / "file").write_bytes(bytes(512))
+    (tmp_path / "share" / "file").symlink_to(tmp_path / "file")
+    with pytest.raises(Refused, match="lies outside"):
+        run(tmp_path, f"file_guard {tmp_path}/share/file {tmp_path}/share 512")
+
+
+def test_a_folder_that_is_no_share_any_more_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(512))
+    with pytest.raises(Refused, match="no mounted share"):
+        run(tmp_path, f"file_guard {tmp_path}/file {tmp_path} 512")
+
+
+def test_other_failures_are_no_refusals() -> None:
+    assert _guard.refusal("dd: no space left", "guest0") is None
+
+
+def test_what_comes_before_a_refusal_does_not_matter() -> None:
+    said = "warning\n@@REFUSED /dev/x is not written (serial:a): it is mounted at /mnt\n@@HINT unmount it\nmore\n"
+    refused = _guard.refusal(said, "guest0")
+    assert refused
+    assert (refused.message, refused.hint) == (
+        "guest0: /dev/x is not written (serial:a): it is mounted at /mnt",
+        "unmount it",
+    )
+
+
+@pytest.mark.parametrize("name", ["guard.sh", "capabilities.sh"])
+def test_the_shell_is_clean(name: str) -> None:
+    file = resources.files("fairlane.platforms.lab.wall") / "guest" / name
+    done = subprocess.run(
+        ["shellcheck", "-s", "sh", "-e", "SC1091", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
