@@ -217,3 +217,32 @@ workloads:
     )
     told = [(p.where, p.hint) for p in Lab.of(study).problems() if "guest devices" in p.message]
     assert told == [(f"lanes.{place}", "set platform.clock: wall") for place in ("disk.device", "path.initiator")]
+
+
+def answers(*, drv: str = "file", direct: bool = True) -> list[dict[str, Any]]:
+    return [{"node-name": f"v{n}", "drv": drv, "cache": {"direct": direct, "no-flush": False, "writeback": True}}
+            for n in range(8)]  # fmt: skip
+
+
+def test_what_qemu_says_is_held_against_the_lane() -> None:
+    _, lanes = volumes("{bus: virtio-scsi, controllers: 4, io_threads: 2}")
+    sixth = lanes["disk"][5]
+    threads = ["io.disk.0", "io.disk.1", "io.disk-two.0"]
+    assert disks.qdev(sixth) == "c-disk-1"
+    found = disks.told(sixth, answers(), threads, "/objects/io.disk.1")
+    assert found.wrong == ()
+    assert found.rows["qemu.io_threads"] == "io.disk.0 io.disk.1"
+    wrong = disks.told(sixth, answers(direct=False), threads[:1], "/objects/io.disk.0").wrong
+    assert wrong == (
+        "qemu.cache is writeback, expected cache none",
+        "qemu.io_thread is io.disk.0, expected io.disk.1",
+        "qemu.io_threads lacks io.disk.1",
+    )
+
+
+def test_qemus_own_drivers_have_no_aio_and_forwarded_links_their_own_mtu() -> None:
+    _, lanes = volumes("", 1, "", "{transport: iscsi, initiator: hypervisor}")
+    volume = lanes["disk"][0].at(reach="127.0.0.1:4000")
+    assert disks.told(volume, answers(drv="iscsi"), [], "").conditions == {"aio": "none", "mtu": 1500}
+    _, lanes = volumes("", 1)
+    assert disks.told(lanes["disk"][0], answers(), [], "").conditions == {}

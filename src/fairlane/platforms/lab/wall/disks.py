@@ -22,6 +22,9 @@ MODULES: Mapping[Bus, tuple[str, ...]] = {
 _ON_HOST = ("file", "host_device")
 """QEMU's drivers that have ``aio``: files and block devices of this machine."""
 
+_USER_MTU = 1500
+"""Of QEMU's user network, through which the hypervisor reaches the array."""
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -210,7 +213,7 @@ while p=${{p%/*}}; [ -n "$p" ]; do
     */nvme) row device.bus nvme; break ;;
   esac
 done
-set -- /sys/block/$b/mq/*
+set -- /sys/block/$b/mq/*; [ -e "$1" ] || set --
 row device.queues $#
 tell device.nr_requests /sys/block/$b/queue/nr_requests
 for k in scheduler max_sectors_kb physical_block_size discard_max_bytes; do tell device.$k /sys/block/$d/queue/$k; done
@@ -224,7 +227,7 @@ class Told:
     """What QEMU says of one disk, and where that is not what was asked for."""
 
     rows: Mapping[str, str]
-    conditions: Mapping[str, str]
+    conditions: Mapping[str, Any]
     """Parameters (``study.parameters``) as they really are."""
     wrong: tuple[str, ...]
 
@@ -240,9 +243,8 @@ def told(volume: Volume, nodes: Iterable[Json], threads: Iterable[str], thread: 
     used = known.get(node(volume), {})
     below = known.get(f"f{volume.site.index}", used)
     lane = io_threads(volume.lane, spec, 1 + volume.disk)
-    asked = (
-        lane[(volume.disk % spec.controllers if spec.bus == "virtio-scsi" else volume.disk) % len(lane)] if lane else ""
-    )
+    number = volume.disk % spec.controllers if spec.bus == "virtio-scsi" else volume.disk
+    asked = lane[number % len(lane)] if lane else ""
     cache = used.get("cache", {})
     rows = {
         "qemu.backend": str(below.get("drv", "missing")),
@@ -260,5 +262,7 @@ def told(volume: Volume, nodes: Iterable[Json], threads: Iterable[str], thread: 
         wrong.append(f"qemu.io_thread is {rows['qemu.io_thread']}, expected {asked or NONE}")
     if missing := set(lane if spec.io_threads != "per-disk" else (asked,)) - {*rows["qemu.io_threads"].split(), ""}:
         wrong.append(f"qemu.io_threads lacks {', '.join(sorted(missing))}")
-    conditions = {} if below.get("drv") in _ON_HOST else {"aio": NONE}
+    conditions: dict[str, Any] = {} if below.get("drv") in _ON_HOST else {"aio": NONE}
+    if volume.site.reach:
+        conditions["mtu"] = _USER_MTU
     return Told(rows, conditions, tuple(wrong))
