@@ -156,8 +156,6 @@ vgcreate -q $only -s {_EXTENT}m {group} $pvs
 """,
             describe=f"""
 {self._devices(name, spec, site)}
-row lvm.version "$(lvm version | grep -o 'LVM version:.*' | tr -s ' ' | cut -d' ' -f3)"
-row lvm.group_uuid "$(vgs $only --noheadings -o vg_uuid {group} | tr -d ' ')"
 found=$(pvs $only --noheadings -o pv_name -S vg_name={group} | xargs -n 1 readlink -f | sort)
 row lvm.physical_volumes "$(echo $found)"
 row lvm.on_inner "$([ "$found" = "$(echo $pvs | xargs -n 1 readlink -f | sort)" ] && echo 1 || echo 0)"
@@ -194,12 +192,16 @@ await 1 '{{ {self.find(name, spec, site)}; }} | wc -l'
 """,
             describe=f"""
 {self._devices(name, spec, site)}
-told() {{ lvs $only -a --noheadings --nosuffix --units b -o "$1" -S "vg_name={group} && lv_name=$2" | tr -d ' []'; }}
-row lvm.segment "$(told segtype lv)"
-row lvm.stripes "$(told stripes {data})"
-row lvm.stripe_size "$(told stripesize {data})"
-row lvm.bytes "$(told lv_size lv)"
-row lvm.chunk "$(told chunksize {"pool" if spec.thin else "lv"})"
+lvs $only -a --noheadings --nosuffix --units b --separator ' ' -S vg_name={group} \\
+  -o lv_name,segtype,stripes,stripesize,lv_size,chunksize | tr -d '[]' > lvs
+while read -r lv segment stripes stripe_size bytes chunk; do
+  [ $lv != lv ] || row lvm.segment $segment
+  [ $lv != lv ] || row lvm.bytes $bytes
+  [ $lv != {data} ] || row lvm.stripes $stripes
+  [ $lv != {data} ] || row lvm.stripe_size $stripe_size
+  [ $lv != pool ] || row lvm.chunk $chunk
+done < lvs
+rm lvs
 d=$({self.find(name, spec, site)})
 d=$(basename "$(readlink -f "$d")")
 row lvm.uuid "$(cat /sys/block/$d/dm/uuid)"

@@ -1,0 +1,170 @@
+"""Transports that keep data below their volume (nfs, lvm), and those that need a link of a kind (fcoe, nvme_rdma):
+what they say of themselves, what they refuse, and how large a medium they need."""
+
+from typing import Any
+
+import pytest
+
+from fairlane import registry
+from fairlane.errors import FairlaneError
+from fairlane.lanes.base import Ground, Site, Step, Transport
+from fairlane.lanes.fcoe import wwpn
+from fairlane.study.base import LaneSpec
+from fairlane.study.load import parse_study
+
+MIB = 2**20
+GROUND = Ground(keeps=True, fleet=1, mtu=9000)
+MACS = ("52:54:00:a0:00:00", "52:54:00:b0:00:00")
+
+
+def lane(text: str) -> LaneSpec:
+    study = parse_study(
+        f"name: s\nplatform: {{kind: lab, clock: wall}}\nbaseline: a\nlanes:\n  a: {text}\n  b: {{transport: iscsi}}\n"
+        "workloads: {main: {kind: fio}}\n",
+        "s.yaml",
+    )
+    return study.lanes["a"]
+
+
+def of(spec: LaneSpec) -> Transport[Any]:
+    found: Transport[Any] = registry.load("lanes", spec.transport)
+    return found
+
+
+def site(index: int = 3) -> Site:
+    return Site(f"/dev/nullb{index}", "10.77.0.1", "path0", index, "", size=64 * MIB, hardware=MACS)
+
+
+def steps(text: str) -> tuple[Step, ...]:
+    spec = lane(text)
+    return of(spec).steps("a", spec, site())
+
+
+LANES = {
+    "nfs": "{transport: nfs}",
+    "nfs3": "{transport: nfs, version: '3', filesystem: ext4, sparse: true, sync: false}",
+    "rdma": "{transport: nvme_rdma}",
+    "fcoe": "{transport: fcoe}",
+    "lvm": "{transport: lvm, over: {transport: iscsi}}",
+    "striped": "{transport: lvm, over: {transport: nvme_tcp}, stripes: 3, thin: true}",
+}
+
+
+@pytest.mark.parametrize("text", LANES.values(), ids=LANES)
+def test_every_change_can_be_undone_and_is_read_back(text: str) -> None:
+    built = steps(text)
+    assert built[0].place == "target"
+    assert built[-1].place == "initiator"
+    assert all(step.remove or "iscsid" in step.name for step in built)
+    assert any(step.expect for step in built if step.place == "target") or "lvm" in text
+    assert any(step.expect for step in built if step.place == "initiator")
+    spec = lane(text)
+    assert of(spec).path("a", spec, site())[0] == "fio"
+    assert of(spec).path("a", spec, site())[-1].startswith("/dev/")
+    assert spec.known()["path_settings"]
+
+
+@pytest.mark.parametrize("text", [LANES["nfs"], LANES["lvm"]])
+def test_a_medium_that_keeps_nothing_is_no_ground(text: str) -> None:
+    spec = lane(text)
+    assert of(spec).problems("a", spec, GROUND) == []
+    [problem] = of(spec).problems("a", spec, Ground(keeps=False, fleet=1, mtu=9000))
+    assert "keeps nothing" in problem.message
+    assert problem.where == "lanes.a.transport"
+    assert "memory_backed: true" in str(problem.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "ground", "told"),
+    [
+        (LANES["fcoe"], Ground(keeps=False, fleet=2, mtu=9000), "joins one guest to the array"),
+        (LANES["fcoe"], Ground(keeps=False, fleet=1, mtu=1500), "needs an MTU of 2500"),
+        (LANES["rdma"], Ground(keeps=False, fleet=1, mtu=1500), "need an MTU of 4200"),
+    ],
+)
+def test_links_that_cannot_carry_it_are_refused(text: str, ground: Ground, told: str) -> None:
+    spec = lane(text)
+    [problem] = of(spec).problems("a", spec, ground)
+    assert told in problem.message
+    assert problem.hint
+
+
+def test_lanes_of_one_version_of_nfs_share_connections_and_must_agree() -> None:
+    one, two, old = (lane(f"{{transport: nfs, version: '{v}', nconnect: {n}}}") for v, n in
+                     (("4.2", 1), ("4.2", 4), ("4.1", 2)))  # fmt: skip
+    ground = Ground(keeps=True, fleet=1, mtu=9000, lanes={"one": one, "two": two, "old": old})
+    [problem] = of(one).problems("one", one, ground)
+    assert "shares its connections with lane two" in problem.message
+    assert of(two).problems("two", two, ground) == []
+    assert of(old).problems("old", old, ground) == []
+
+
+def test_a_file_below_a_share_says_so() -> None:
+    known = lane(LANES["nfs"]).known()
+    assert (known["volume_mode"], known["provisioning"]) == ("file in a share", "thick")
+    assert "write_ack" not in known, "as the platform says: when the medium has it"
+    loose = lane(LANES["nfs3"]).known()
+    assert loose["provisioning"] == "thin"
+    assert loose["write_ack"] == "when the array's memory has it"
+    assert of(lane(LANES["nfs"])).stores_files
+
+
+@pytest.mark.parametrize("text", LANES.values(), ids=LANES)
+def test_a_medium_has_room_for_more_than_the_volume_where_something_lies_between(text: str) -> None:
+    spec = lane(text)
+    for size in (64 * MIB, 1000 * MIB, 16 * 1024 * MIB):
+        needed = of(spec).medium_size(spec, size)
+        assert needed >= size + 8 * MIB if spec.transport in ("nfs", "lvm") else needed == size
+
+
+def test_soft_roce_is_named_and_is_a_stand_in() -> None:
+    spec = lane(LANES["rdma"])
+    assert type(spec).stand_in == "soft-RoCE is software"
+    assert "soft-RoCE" in spec.known()["path_settings"]
+    assert not type(lane(LANES["nfs"])).stand_in
+
+
+def test_fcoe_names_ports_after_their_interfaces_and_has_no_faults() -> None:
+    assert wwpn("52:54:00:A0:00:01") == "20:00:52:54:00:a0:00:01"
+    spec = lane(LANES["fcoe"])
+    assert all(of(spec).fault(kind, 0, "a", spec, site()) is None for kind in ("port", "state"))
+    with pytest.raises(FairlaneError, match="MAC addresses of both ends"):
+        of(spec).steps("a", spec, Site("/dev/nullb0", "10.77.0.1", "path0", 0, ""))
+
+
+def test_lvm_is_written_on_devices_of_the_inner_transport_after_the_guard_alone() -> None:
+    group = next(step for step in steps(LANES["striped"]) if step.name.startswith("volume group"))
+    before, _, after = group.apply.partition("vgcreate")
+    for n in range(3):
+        assert f"nqn.2026-01.dev.fairlane:a-pv{n}" in before
+    assert 'guard "$d" "$(identity "$d")"' in before
+    assert after.rstrip().endswith("$pvs")
+    assert "--devices $d" in before, "LVM sees no other device"
+
+
+def test_stripes_lie_on_equal_parts_of_one_medium_with_ports_of_their_own() -> None:
+    built = steps(LANES["striped"])
+    assert built[0].name == "divide the medium of a"
+    assert built[0].apply.count("dmsetup create") == 3
+    told = "".join(step.apply for step in built)
+    assert all(f"echo {4423 + 4096 * n} > addr_trsvcid" in told for n in range(3))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{transport: nfs, rsize: 3k}", "rsize: expected a power of two"),
+        ("{transport: nfs, wsize: 2m}", "wsize: expected a power of two"),
+        ("{transport: nfs, version: '4.0'}", "version"),
+        ("{transport: lvm}", "over"),
+        ("{transport: lvm, over: {transport: nfs}}", "over"),
+        ("{transport: lvm, over: {transport: iscsi, label: x}}", "is the lane's own"),
+        ("{transport: lvm, over: {transport: iscsi}, stripe_size: 32k}", "a linear volume has none"),
+        ("{transport: lvm, over: {transport: iscsi}, stripes: 2, stripe_size: 33k}", "a power of two"),
+        ("{transport: nvme_rdma, queue_size: 256}", "queue_size"),
+        ("{transport: fcoe, initiator: hypervisor}", "runs in the guest only"),
+    ],
+)
+def test_bad_keys_are_told(text: str, told: str) -> None:
+    with pytest.raises(FairlaneError, match=told):
+        lane(text)
