@@ -15,8 +15,11 @@ RUNNER = frozenset({"sh", "bash", "dash", "grep", "tc", "busybox", "sshd"})
 
 LINE = 'read -r l < $f && echo "$f:$l"'
 """Shell: the first line of a file, as grep prints it."""
-LIVE = f"for f in /proc/[0-9]*/schedstat /proc/[0-9]*/comm; do {LINE}; done"
-"""Shell for ``Probe.live``: every process of a machine."""
+LIVE = (
+    f"for f in /proc/[0-9]*/schedstat; do {LINE}; done; "
+    f'[ "$WHEN" = before ] || for f in /proc/[0-9]*/comm; do {LINE}; done'
+)
+"""Shell for ``Probe.live``: every process of a machine; only the names afterwards count."""
 
 _LINE = re.compile(
     r"^(?:/sys/class/block/[^/]+/|/proc/)(?:(\d+)/(?:task/(\d+)/)?)?(stat|schedstat|comm):(.*)$", re.MULTILINE

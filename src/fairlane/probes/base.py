@@ -16,7 +16,8 @@ class Probe(ABC):
     live: ClassVar[str] = ""
     """The same for machines that run meanwhile, in a bash that stays; empty: ``capture``. Best in its own words alone:
     on an emulated processor a program takes 15 ms to start, and one with libraries 100. ``$STATS`` holds the files
-    ``/sys/class/block/*/stat`` of the lane's devices, of which there may be several."""
+    ``/sys/class/block/*/stat`` of the lane's devices, of which there may be several; ``$WHEN`` is ``before`` or
+    ``after``."""
 
     virtual: ClassVar[bool] = True
     """Also under the virtual clock, where every word of a script shows in the figures."""

@@ -18,9 +18,12 @@ FOLDER = "/run/fairlane.gate"
 FUNCTIONS = f"""
 exec 6<> <(:) # nobody writes here: to sleep without starting a program
 now() {{ echo $EPOCHREALTIME; }}
+rm -rf {FOLDER}; mkdir {FOLDER}; mkfifo {FOLDER}/ready {FOLDER}/open
+exec 7<> {FOLDER}/ready 8<> {FOLDER}/open
+# Takes out what the load before left.
 gate() {{
-  rm -rf {FOLDER}; mkdir {FOLDER}; mkfifo {FOLDER}/ready {FOLDER}/open
-  exec 7<> {FOLDER}/ready 8<> {FOLDER}/open
+  local n
+  for n in 7 8; do while read -r -t 0 -u $n; do read -r -u $n; done; done
 }}
 # Until as many have told that they are ready as the first of them says; 0: the load has ended, nobody else will come.
 ready() {{

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairlane import registry
 from fairlane.errors import RunFailed
 from fairlane.platforms import _script as script
 from fairlane.platforms.lab.wall import clock, layout
+from fairlane.platforms.lab.wall.watch import Place
 from fairlane.records import Block, FaultKind
 from fairlane.workloads.base import Stage
 
@@ -52,7 +53,7 @@ class LabStage(Stage):
         texts = [self._text(guest, script(guest), gate=start) for guest in range(self.fleet)]
         await self._ask_all(["gate"] * self.fleet if start else [])
         if not start:
-            await self._watch("before", range(self.fleet))
+            await self._watch("before", range(self.fleet), ["target", "hypervisor"])
         runs = [asyncio.ensure_future(self._run(guest, text, timeout)) for guest, text in enumerate(texts)]
         try:
             if start:
@@ -69,6 +70,7 @@ class LabStage(Stage):
     async def _together(self, runs: Sequence["asyncio.Future[None]"], timeout: float) -> None:
         """Lets all loads begin at one instant, once every machine's is ready and the probes have looked."""
         watch = self.lab.watch
+        array = asyncio.ensure_future(self._watch("before", (), ["target"]))  # while the generators set up
         ready = asyncio.ensure_future(self._ask_all(["ready"] * self.fleet, timeout))
         waited: set[asyncio.Future[Any]] = {ready, *runs}
         try:
@@ -77,11 +79,13 @@ class LabStage(Stage):
                 for run in done - {ready}:
                     run.result()
         finally:
-            ready.cancel()
+            if not ready.done():
+                ready.cancel()
+                array.cancel()
         jobs = await ready
         idle = self.lab.spec.settle / 1e9 + script.jitter(self.block.seed, self.lane)
         at = time.time() + idle
-        await self._watch("before", range(self.fleet))
+        await asyncio.gather(array, self._watch("before", range(self.fleet), ["hypervisor"]))
         at = max(at, time.time() + clock.lead(watch.offsets))
         opened = await self._ask_all(
             [
@@ -135,20 +139,20 @@ rm -r $d
                     self._running.set()
             elif name == script.LOAD_ENDS:
                 self._ended.append(time.monotonic())
-                await self._watch("after", [guest])
+                last = len(self._ended) == self.fleet
+                await self._watch("after", [guest], ["target", "hypervisor"] if last else [])
             elif name == "trial":
                 found = files
         if not found:
             raise RunFailed(f"{self.lab.guests[guest].name} sent no result of {self.block.trial_id(self.lane)}")
         self.outputs |= {self._prefix(guest) + name: data for name, data in found.items()}
 
-    async def _watch(self, when: str, guests: Iterable[int]) -> None:
-        """The probes: of guests, of array and hypervisor before the first load and after the last."""
+    async def _watch(self, when: str, guests: Iterable[int], others: Collection[Place]) -> None:
+        """Snapshots of the probes, of all these machines at once."""
         names = {
             g: [f"{script.device(v.name)}.name" for v in self.lab.lanes[self.lane] if v.guest == g] for g in guests
         }
-        others = when == "before" or len(self._ended) == self.fleet
-        found = await self.lab.watch.around(when, names, others=others)
+        found = await self.lab.watch.around(when, names, others)
         self.outputs |= found if self.fleet > 1 else {n.removeprefix("vm0/"): data for n, data in found.items()}
 
     async def begun(self) -> float:

@@ -1,7 +1,7 @@
 """What is watched on all machines of the lab: one session each for clocks, gate and probes, and what that costs."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
 from typing import Any, Literal
@@ -20,7 +20,9 @@ _MARK = "@@PROBE "
 _ROUNDS = 5
 
 _FUNCTIONS = """
+# capture WHEN [FILE...]: each FILE holds the name of a device under load.
 capture() {
+  local WHEN=$1; shift
   local i f l DEVICE STATS=
   for i; do read -r DEVICE < "$i"; STATS+=" /sys/class/block/$DEVICE/stat"; done
 @CAPTURES@
@@ -28,7 +30,7 @@ capture() {
 cost() {
   local i from=${EPOCHREALTIME/./}
   set -- "$1" $(ls /dev/lane/*.name 2> /dev/null | head -n 1)
-  for ((i = 0; i < $1; i++)); do capture "${@:2}" > /dev/null; done
+  for ((i = 0; i < $1; i++)); do capture after "${@:2}" > /dev/null; done
   echo $((${EPOCHREALTIME/./} - from))
 }
 """
@@ -61,18 +63,17 @@ class Watch:
         self.offsets[:] = await asyncio.gather(*(clock.measure(session) for session in self.guests))
         return self.offsets
 
-    async def around(self, when: str, guests: Mapping[int, Sequence[str]], *, others: bool) -> dict[str, bytes]:
+    async def around(
+        self, when: str, guests: Mapping[int, Sequence[str]], others: Collection[Place] = ()
+    ) -> dict[str, bytes]:
         """A snapshot of ``guests`` (number -> files with the names of the devices under load), whose files are under
-        ``vmN/``, and with ``others`` of array and hypervisor. Raises RunFailed."""
-        asked = {f"vm{guest}/": (self.guests[guest], _call(names)) for guest, names in guests.items()}
-        found = await asyncio.gather(
-            *(_snapshot(session, command, prefix, when) for prefix, (session, command) in asked.items()),
-            *(
-                _snapshot(session, "capture", "", when)
-                for session in (self.target, self.hypervisor)
-                if session and others
-            ),
-        )
+        ``vmN/``, and of ``others``. ``when``: before or after. Raises RunFailed."""
+        beside = {"target": self.target, "hypervisor": self.hypervisor}
+        asked: list[tuple[Session | None, str, Sequence[str]]] = [
+            *((self.guests[guest], f"vm{guest}/", names) for guest, names in guests.items()),
+            *((session, "", ()) for place, session in beside.items() if place in others),
+        ]
+        found = await asyncio.gather(*(_snapshot(s, prefix, when, names) for s, prefix, names in asked if s))
         return {name: data for files in found for name, data in files.items()}
 
     async def costs(self) -> dict[str, Any]:
@@ -96,7 +97,7 @@ async def _processes(vms: Sequence[Vm]) -> str:
 
 
 def functions(place: Place) -> str:
-    """Shell functions of a session: ``capture FILE...`` prints a snapshot of every probe of the place."""
+    """Shell functions of a session: ``capture WHEN FILE...`` prints a snapshot of every probe of the place."""
     captures = []
     for name, probe in registry.every("probes"):
         if probe.place == place:
@@ -105,12 +106,8 @@ def functions(place: Place) -> str:
     return _FUNCTIONS.replace("@CAPTURES@", "\n".join(captures))
 
 
-def _call(names: Sequence[str]) -> str:
-    return " ".join(("capture", *map(quote, names)))
-
-
-async def _snapshot(session: Session, command: str, prefix: str, when: str) -> dict[str, bytes]:
-    told = await session.ask(command)
+async def _snapshot(session: Session, prefix: str, when: str, names: Sequence[str]) -> dict[str, bytes]:
+    told = await session.ask(" ".join(("capture", when, *map(quote, names))))
     return {f"{prefix}probe.{name}.{when}": text.encode() for name, text in parts(told).items()}
 
 
