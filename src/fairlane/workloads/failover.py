@@ -33,6 +33,8 @@ _CHECK = 65536
 """Bytes of one I/O of the last check."""
 _PATIENCE = 60.0
 """Seconds after which a load that does not end, though its time is over and the path is back, counts as hanging."""
+_SLOWEST = 2**18
+"""Bytes per second at which the last check is waited for: emulated machines on a busy host."""
 _ENDLESS = "1000000g"
 
 
@@ -246,7 +248,8 @@ if grep -q verify final.err; then
 
     async def _check(self, cell: Cell, devices: Callable[[int], Sequence[str]], stage: Stage) -> None:
         try:
-            await stage.after(lambda m: self.final(cell, devices(m)), _PATIENCE + 2 * stage.seconds)
+            seconds = _PATIENCE + cell.params["size"] * len(devices(0)) / _SLOWEST
+            await stage.after(lambda m: self.final(cell, devices(m)), seconds)
         except RunFailed as error:
             stage.lost(f"the last check of the data failed: {error.message}")
             return
