@@ -1,11 +1,15 @@
 """A gate that was not passed is said, whatever else a description holds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
-from conftest import Build, RunCheck
+from fairlane.records import Evidence, Finding
+
+Build = Callable[..., Evidence]
+RunCheck = Callable[[str, Evidence], list[Finding]]
+
 
 STEADY: Mapping[str, Any] = {"rounds": 5, "reached": True, "range": 0.05, "slope": 0.01, "iops": [1, 1, 1, 1, 1]}
 RESTLESS = {**STEADY, "reached": False, "range": 0.4, "slope": -0.25}

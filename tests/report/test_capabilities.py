@@ -48,7 +48,8 @@ def test_steady_state_is_a_table_of_its_own(case: Any) -> None:
 
 def test_damaged_descriptions_break_nothing(case: Any) -> None:
     name = next(iter(case[0].study.lanes)).replace("-", "_")
-    for bad in ({"discard": "yes"}, {"discard": {}}, "yes", {"discard": {"value": None}}):
+    damaged: tuple[Any, ...] = ({"discard": "yes"}, {"discard": {}}, "yes", {"discard": {"value": None}})
+    for bad in damaged:
         capabilities.parts(with_lanes(case, **{name: {"capabilities": bad, "steady": bad}})[0])
 
 
