@@ -66,11 +66,17 @@ def maps_queues(bus: str) -> bool:
     return any(one["name"] == "iothread-vq-mapping" for one in properties)
 
 
-def has_iscsi() -> bool:
-    """QEMU has its iSCSI initiator, a module of its own (Debian: qemu-block-extra): tried where nothing listens."""
-    node = {"driver": "iscsi", "transport": "tcp", "portal": "127.0.0.1:1", "target": "iqn.2026-01.dev.fairlane:probe"}
-    answer = _ask("blockdev-add", **node, **{"node-name": "probe"})
+def has_driver(driver: str, **node: str) -> bool:
+    """QEMU has the block driver, which may be a module of its own (Debian: qemu-block-extra): tried with ``node``, which
+    cannot work. Without all that the driver needs, QEMU knows its name alone."""
+    answer = _ask("blockdev-add", driver=driver, **node, **{"node-name": "probe"})
     return "nknown driver" not in str(answer.get("error", {}).get("desc", ""))
+
+
+def has_iscsi() -> bool:
+    """QEMU has its iSCSI initiator: tried where nothing listens."""
+    target = "iqn.2026-01.dev.fairlane:probe"
+    return has_driver("iscsi", transport="tcp", portal="127.0.0.1:1", target=target)
 
 
 def lacks_module(name: str) -> bool:
