@@ -96,4 +96,4 @@ def test_what_says_nothing() -> None:
     assert find(ROUND_ROBIN, 99, 0) == []  # too few
     assert find(ROUND_ROBIN, 10_000, 0, fault={"kind": "link"}) == []  # a path was taken away
     assert find(ROUND_ROBIN, paths="garbage") == []
-    assert find(ROUND_ROBIN, paths=[{"name": 3, "ios": "x"}, 7]) == []  # type: ignore[list-item]
+    assert find(ROUND_ROBIN, paths=[{"name": 3, "ios": "x"}, 7]) == []

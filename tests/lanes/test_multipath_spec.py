@@ -1,0 +1,232 @@
+"""Multipath and external arrays as far as no machine is needed: what is accepted, what is said, what is never said."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlane.errors import FairlaneError
+from fairlane.lanes.base import Ground, Site, Transport
+from fairlane.lanes.iscsi import PLUGIN as ISCSI
+from fairlane.lanes.nvme_tcp import PLUGIN as NVME
+from fairlane.platforms.base import Platform
+from fairlane.platforms.lab import Lab
+from fairlane.platforms.lab.wall import external
+from fairlane.platforms.lab.wall.lab import WallLab
+from fairlane.study.base import LaneSpec
+from fairlane.study.conditions import declared
+from fairlane.study.load import parse_study
+
+TWO = Site(
+    "/dev/nullb3", "10.77.0.1", "path0", 3, "s3cret", addresses=("10.77.0.1", "10.77.1.1"),
+    interfaces=("path0", "path1"),
+)  # fmt: skip
+PLUGINS: dict[str, Transport[Any]] = {"nvme_tcp": NVME, "iscsi": ISCSI}
+NAMES = {"nvme_tcp": "nqn: nqn.x", "iscsi": "iqn: iqn.x"}
+
+
+def platform(lane: str, keys: str = "clock: wall, paths: 2") -> Platform:
+    text = f"""
+name: t
+platform: {{kind: lab, {keys}}}
+baseline: base
+lanes:
+  base: {{transport: local}}
+  new: {{{lane}}}
+workloads:
+  main: {{kind: fio, prefill: false}}
+"""
+    return Lab.of(parse_study(text, "t.yaml"))
+
+
+def spec(lane: str) -> LaneSpec:
+    found: LaneSpec = platform(lane).study.lanes["new"]
+    return found
+
+
+def steps(lane: str, site: Site = TWO) -> str:
+    """All that the lane's steps do and describe."""
+    lane_spec = spec(lane)
+    found = PLUGINS[lane_spec.transport].steps("new", lane_spec, site)
+    return "\n".join(f"{s.apply}\n{s.describe}\n{s.remove}\n{dict(s.expect)}" for s in found)
+
+
+@pytest.mark.parametrize(("lane", "message"), [
+    ("transport: nvme_tcp, multipath: {policy: service-time}", "round-robin"),
+    ("transport: iscsi, multipath: {policy: numa}", "service-time"),
+    ("transport: nvme_tcp, multipath: {keep_alive: 1500ms}", "whole seconds"),
+    ("transport: nvme_tcp, multipath: {keep_alive: 0s}", "1s at least"),
+    ("transport: iscsi, multipath: {replacement_timeout: 48h}", "at most 24h"),
+    ("transport: iscsi, multipath: {no_path_retry: 0}", "no_path_retry"),
+    ("transport: iscsi, initiator: hypervisor, multipath: {}", "multipath: is for the initiator in the guest"),
+    ("transport: iscsi, chap: true, external: {addresses: [192.0.2.1], iqn: iqn.x}", "leave chap away"),
+    ("transport: iscsi, external: {addresses: [192.0.2.1], iqn: iqn.x, user: me}", "CHAP needs user and secret"),
+    ("transport: iscsi, external: {addresses: [192.0.2.1], iqn: 'iqn.x; reboot'}", "expected a name"),
+    ("transport: nvme_tcp, external: {addresses: [example.org], nqn: nqn.x}", "addresses"),
+    ("transport: nvme_tcp, external: {addresses: [], nqn: nqn.x}", "addresses"),
+    ("transport: nvme_tcp, external: {addresses: [192.0.2.1, 192.0.2.2], nqn: nqn.x}", "need multipath"),
+    ("transport: nvme_tcp, external: {addresses: [192.0.2.1], nqn: nqn.x, secret: {env: A, file: b}}", "one of them"),
+    ("transport: nvme_tcp, external: {addresses: [192.0.2.1], nqn: nqn.x, secret: {}}", "one of them"),
+])  # fmt: skip
+def test_refused_when_the_study_is_read(lane: str, message: str) -> None:
+    with pytest.raises(FairlaneError, match=re.escape(message)):
+        spec(lane)
+
+
+def test_timeouts_go_where_they_belong() -> None:
+    nvme = steps(
+        "transport: nvme_tcp, multipath: {keep_alive: 2s, reconnect_delay: 7s, ctrl_loss: 1m, fast_io_fail: 9s}"
+    )
+    assert nvme.count("nvme connect") == 2
+    assert nvme.count("-k 2 -c 7 -l 60 --fast_io_fail_tmo=9 ") == 2
+    assert "'multipath.ctrl_loss': '63'" in nvme  # nine attempts, as the kernel counts them
+    iscsi = steps("transport: iscsi, multipath: {noop_interval: 0s, noop_timeout: 3s, replacement_timeout: 4s}")
+    for key, value in (("noop_out_interval", 0), ("noop_out_timeout", 3), ("replacement_timeout", 4)):
+        assert iscsi.count(f"timeo.{key}' -v '{value}'") == 2
+    assert "no_path_retry queue" in iscsi
+    assert "'multipath.no_path_retry': 'on'" in iscsi
+
+
+def test_every_path_has_a_target_port_of_its_own() -> None:
+    nvme, iscsi = steps("transport: nvme_tcp, multipath: {}"), steps("transport: iscsi, multipath: {}")
+    assert [port for port in ("ports/4423", "ports/14423") if f"mkdir -p $N/{port}" in nvme] == [
+        "ports/4423", "ports/14423",
+    ]  # fmt: skip
+    assert nvme.count("echo 4423 > addr_trsvcid") == 2
+    for group, address in ((1, "10.77.0.1"), (2, "10.77.1.1")):
+        assert f"tpgt_{group}/np/{address}:3263" in iscsi
+        assert f"echo path{group} > lun/lun_0/alua_tg_pt_gp" in iscsi
+
+
+def test_sessions_are_per_path_with_multipath_and_joined_by_hand_without() -> None:
+    assert "'sessions': '6'" in steps("transport: iscsi, sessions: 3, multipath: {}")
+    one = Site("/dev/nullb3", "10.77.0.1", "path0", 3, "s3cret", addresses=("10.77.0.1",))
+    plain = steps("transport: iscsi, sessions: 3", one)
+    assert "'sessions': '3'" in plain
+    assert "round-robin 0 3 1" in plain
+    assert "multipathd" not in plain
+
+
+@pytest.mark.parametrize("transport", PLUGINS)
+def test_every_guest_has_a_name_of_its_own(transport: str) -> None:
+    names = [
+        set(re.findall(r"(?:iqn|nqn)\.2026-01\.dev\.fairlane:host\d*|00000000-0000-4000-8000-\w+",
+                       steps(f"transport: {transport}", Site("/dev/nullb0", "a", "b", 0, "c", host=host))))
+        for host in range(3)
+    ]  # fmt: skip
+    assert all(names)
+    assert not names[0] & names[1]
+    assert not names[1] & names[2]
+
+
+@pytest.mark.parametrize("transport", PLUGINS)
+def test_faults_are_undone_where_they_were_made(transport: str) -> None:
+    plugin, lane = PLUGINS[transport], spec(f"transport: {transport}, multipath: {{}}")
+    for kind in ("port", "state"):
+        first, second = (plugin.fault(kind, path, "new", lane, TWO) for path in (0, 1))
+        assert first
+        assert second
+        assert first.place == "target"
+        assert first.apply != second.apply
+        assert first.remove
+    assert plugin.fault("link", 0, "new", lane, TWO) is None
+    with pytest.raises(FairlaneError, match="none is number 2"):
+        plugin.fault("port", 2, "new", lane, TWO)
+    outside = spec(f"transport: {transport}, external: {{addresses: [192.0.2.1], {NAMES[transport]}}}")
+    assert plugin.fault("port", 0, "new", outside, TWO) is None
+
+
+@pytest.mark.parametrize("transport", PLUGINS)
+@pytest.mark.parametrize("key", ["multipath: {}", "external: {addresses: [192.0.2.1], NAME}"])
+def test_the_virtual_clock_refuses_both(transport: str, key: str) -> None:
+    lab = platform(f"transport: {transport}, {key.replace('NAME', NAMES[transport])}", "medium: {size: 1g}")
+    (problem,) = [p for p in lab.problems() if p.where.startswith("lanes.new")]
+    assert problem.where == f"lanes.new.{key.partition(':')[0]}"
+    assert "is for the wall clock" in problem.message
+    assert "clock: wall" in problem.hint
+
+
+def test_more_queues_than_cpus_are_refused() -> None:
+    lane = "transport: nvme_tcp, queues: 2"
+    assert [p.where for p in platform(lane).problems() if "queue" in p.message] == ["lanes.new.queues"]
+    assert not [p for p in platform(lane, "clock: wall, cpus: 2").problems() if "queue" in p.message]
+    ground = Ground(keeps=True, fleet=1, mtu=9000)
+    assert PLUGINS["nvme_tcp"].problems("new", spec(lane), ground) == []  # CPUs are not known
+
+
+# --- external arrays
+
+OUTSIDE = (
+    "transport: iscsi, external: {addresses: [192.0.2.9], iqn: iqn.x, lun: 2, serial: abc, user: me, secret: SECRET}"
+)
+
+
+def test_nothing_is_set_up_on_an_external_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SECRET", "it's hidden")
+    for lane in (OUTSIDE.replace("SECRET", "{env: A_SECRET}"),
+                 "transport: nvme_tcp, external: {addresses: [192.0.2.9], nqn: nqn.x}"):  # fmt: skip
+        lane_spec = spec(lane)
+        made = PLUGINS[lane_spec.transport].steps("new", lane_spec, TWO)
+        assert {step.place for step in made} == {"initiator"}
+        assert not any("/sys/kernel/config" in step.apply + step.remove for step in made)
+        assert made[-1].remove
+    assert "'volume.serial': 'abc'" in steps(OUTSIDE.replace("SECRET", "{env: A_SECRET}"))
+
+
+def test_a_secret_is_found_and_never_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "secret"
+    file.write_text("  it's hidden\n")
+    monkeypatch.setenv("A_SECRET", "it's hidden")
+    for place in ("{env: A_SECRET}", f"{{file: {file}}}"):
+        lab = platform(OUTSIDE.replace("SECRET", place))
+        lane = lab.study.lanes["new"]
+        made = PLUGINS["iscsi"].steps("new", lane, TWO)
+        applied = "".join(step.apply for step in made)
+        assert applied.count(r"auth.password' -v 'it'\''s hidden'") == 1
+        told = [
+            str(lane),
+            lane.model_dump_json(),
+            str(declared(lab.study, "new")),
+            str(PLUGINS["iscsi"].path("new", lane, TWO)),
+        ]
+        told += [f"{step.name}{step.describe}{step.remove}{dict(step.expect)}" for step in made]
+        assert not any("hidden" in text for text in told)
+
+
+@pytest.mark.parametrize("place", ["{env: NOT_SET}", "{env: EMPTY}", "{file: /nowhere/at/all}", "{env: TWO_LINES}"])
+def test_a_missing_secret_is_told_before_anything_is_built(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOT_SET", raising=False)
+    monkeypatch.setenv("EMPTY", " \n")
+    monkeypatch.setenv("TWO_LINES", "hid\nden")
+    lab = platform(OUTSIDE.replace("SECRET", place))
+    assert isinstance(lab, WallLab)
+    (problem,) = [p for p in lab.problems() if p.where.startswith("lanes.new")]
+    assert problem.where == "lanes.new.external.secret"
+    assert place[1:-1].partition(": ")[2] in problem.message
+    assert "hid" not in problem.message
+
+
+def test_one_volume_is_for_one_disk_of_one_guest() -> None:
+    lane = "transport: nvme_tcp, external: {addresses: [192.0.2.9], nqn: nqn.x}"
+    for key in ("fleet", "disks"):
+        told = [p for p in platform(lane, f"clock: wall, {key}: 2").problems() if p.where == "lanes.new.external"]
+        assert [p.hint for p in told] == [f"set platform.{key}: 1"]
+
+
+def test_the_way_out_is_made_only_where_it_is_needed() -> None:
+    def way(address: str) -> tuple[tuple[str, ...], str]:
+        lab = platform(f"transport: nvme_tcp, external: {{addresses: [{address}], nqn: nqn.x}}")
+        assert isinstance(lab, WallLab)
+        return external.outside(lab.volumes, lab.spec), external.routes(lab.volumes, lab.spec)
+
+    assert way("192.0.2.9") == (("192.0.2.9",), "ip route replace 192.0.2.9/32 via 10.0.2.2 dev mgmt\n")
+    assert way("10.0.2.2") == (("10.0.2.2",), "")  # this machine's loopback
+    assert way("10.77.1.1") == ((), "")  # in a network of the lab's
+
+
+def test_what_is_not_known_of_an_external_array_is_not_claimed() -> None:
+    study = platform("transport: nvme_tcp, external: {addresses: [192.0.2.9], nqn: nqn.x}").study
+    known = declared(study, "new")
+    assert known["backend"] == "external array 192.0.2.9"
+    assert not any(known[key] for key in ("copies", "write_ack", "flush", "link_speed", "mtu"))
