@@ -132,8 +132,8 @@ class CephTransport(Transport[SpecT]):
 
 
 def use(site: Site) -> str:
-    """Shell after which ``ceph``, ``rados`` and ``rbd`` speak to the cluster."""
-    return f"export CEPH_CONF={site.cluster}/ceph.conf\n"
+    """Shell after which ``ceph``, ``rados`` and ``rbd`` speak to the cluster, and to none of the user's."""
+    return f"unset CEPH_ARGS CEPH_KEYRING; export CEPH_CONF={site.cluster}/ceph.conf\n"
 
 
 def make_pool(spec: CephSpec, name: str, application: str) -> str:

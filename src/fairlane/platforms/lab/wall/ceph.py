@@ -136,8 +136,9 @@ class Cluster:
         command = [*WITH_US, str(os.getpid()), words[0], "-c", "ceph.conf", *words[1:]]
         with (self.folder / "log" / f"{name}.err").open("wb") as said:
             self._daemons[name] = await asyncio.create_subprocess_exec(
-                *command, stdin=DEVNULL, stdout=said, stderr=said, cwd=self.folder, start_new_session=True
-            )
+                *command, stdin=DEVNULL, stdout=said, stderr=said, cwd=self.folder, start_new_session=True,
+                env=_environment(),
+            )  # fmt: skip
 
     async def _healthy(self) -> None:
         """Until every OSD is up, every placement group is active and clean and the file system has its MDS."""
@@ -181,7 +182,7 @@ class Cluster:
         """One command in the cluster's folder. A daemon that dies meanwhile ends it: it would wait for that."""
         process = await asyncio.create_subprocess_exec(
             *WITH_US, str(os.getpid()), program, "-c", "ceph.conf", *words, cwd=self.folder, start_new_session=True,
-            stdin=PIPE, stdout=PIPE, stderr=PIPE,
+            stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_environment(),
         )  # fmt: skip
         ended = asyncio.ensure_future(process.communicate(stdin.encode()))
         dead = [asyncio.ensure_future(daemon.wait()) for daemon in self._daemons.values()]
@@ -322,7 +323,8 @@ def problems(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
     filesystem = any(v.transport.cluster == "cephfs" for v in mine)
     wanted = {**PROGRAMS, **(FILESYSTEM if filesystem else {})}
     missing = {package for program, package in wanted.items() if not shutil.which(program)}
-    if any(v.transport.cluster == "ceph" for v in mine) and shutil.which(qemu.BINARY) and not able.has_driver("rbd"):
+    images = any(v.transport.cluster == "ceph" for v in mine)
+    if images and shutil.which(qemu.BINARY) and not able.has_driver("rbd", pool="no", image="no", conf="missing"):
         missing.add("qemu-block-extra")
     found = []
     if missing:
@@ -367,6 +369,11 @@ def _width(spec: LaneSpec) -> int:
     if not isinstance(spec, CephSpec):
         return 1
     return max(spec.width, METADATA_COPIES) if spec.chunks else spec.width
+
+
+def _environment() -> dict[str, str]:
+    """Ours without what is meant for a cluster of the user's (CEPH_CONF, CEPH_ARGS, CEPH_KEYRING)."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("CEPH_")}
 
 
 def _key() -> str:

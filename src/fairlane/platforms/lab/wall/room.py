@@ -105,17 +105,18 @@ def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[Fair
                         hint=f"lower platform.medium.size, or raise platform.{key}",
                     )
                 )
-    if spec.medium.file:
-        needed = sum(v.medium_size for v in volumes if not v.transport.cluster)
-        if needed > machine.disk:
-            found.append(
-                FairlaneError(
-                    f"{len(volumes)} volumes of {format_size(spec.medium.size)} take {_size(needed)}, and "
-                    f"{_size(machine.disk)} are free in {tempfile.gettempdir()}",
-                    where="platform.medium",
-                    hint="lower platform.medium.size, or set TMPDIR to a folder on another disk",
-                )
+    kept = [v for v in volumes if (not spec.ceph.memstore if v.transport.cluster else spec.medium.file)]
+    needed = sum(v.medium_size for v in kept)
+    if needed > machine.disk:
+        copies = " with their copies" if any(v.transport.cluster for v in kept) else ""
+        found.append(
+            FairlaneError(
+                f"{len(kept)} volumes of {format_size(spec.medium.size)} take {_size(needed)}{copies}, and "
+                f"{_size(machine.disk)} are free in {tempfile.gettempdir()}",
+                where="platform.medium",
+                hint="lower platform.medium.size, or set TMPDIR to a folder on another disk",
             )
+        )
     return found
 
 
