@@ -67,8 +67,8 @@ def maps_queues(bus: str) -> bool:
 
 
 def has_driver(driver: str, **node: str) -> bool:
-    """QEMU has the block driver, which may be a module of its own (Debian: qemu-block-extra): tried with ``node``, which
-    cannot work. Without all that the driver needs, QEMU knows its name alone."""
+    """QEMU has the block driver, which may be a module of its own (Debian: qemu-block-extra): tried with ``node``, all
+    that the driver needs, and nothing that works."""
     answer = _ask("blockdev-add", driver=driver, **node, **{"node-name": "probe"})
     return "nknown driver" not in str(answer.get("error", {}).get("desc", ""))
 
