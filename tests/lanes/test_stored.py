@@ -78,6 +78,7 @@ def test_a_medium_that_keeps_nothing_is_no_ground(text: str) -> None:
     ("text", "ground", "told"),
     [
         (LANES["fcoe"], Ground(keeps=False, fleet=2, mtu=9000), "joins one guest to the array"),
+        (LANES["fcoe"], Ground(keeps=False, fleet=1, mtu=9000, faults=("link",)), "does not come back after a fault"),
         (LANES["fcoe"], Ground(keeps=False, fleet=1, mtu=1500), "needs an MTU of 2500"),
         (LANES["rdma"], Ground(keeps=False, fleet=1, mtu=1500), "need an MTU of 4200"),
     ],

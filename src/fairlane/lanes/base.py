@@ -93,6 +93,8 @@ class Ground:
     """All lanes of the study."""
     cpus: int = 0
     """Of one virtual machine; 0: not known."""
+    faults: tuple[FaultKind, ...] = ()
+    """What the study's workloads do to paths."""
 
 
 def digests(spec: Any) -> list[str]:

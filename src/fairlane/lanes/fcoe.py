@@ -53,6 +53,14 @@ class Fcoe(Transport[FcoeSpec]):
                     hint="set platform.fleet: 1, or leave the lane away",
                 )
             )
+        if ground.faults:
+            found.append(
+                FairlaneError(
+                    "software FCoE does not come back after a fault, and the array's kernel may hang",
+                    where=where,
+                    hint="leave the lane away, or put the faults into a study of their own",
+                )
+            )
         if ground.mtu < _MTU:
             found.append(
                 FairlaneError(

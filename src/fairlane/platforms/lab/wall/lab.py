@@ -103,7 +103,11 @@ class WallLab(Platform):
 
     def _unbuildable(self) -> list[FairlaneError]:
         """Lanes that their transports cannot build on this lab."""
-        ground = Ground(self.spec.medium.keeps, self.spec.fleet, self.spec.link.mtu, self.study.lanes, self.spec.cpus)
+        spec = self.spec
+        faults = {kind: None for load in self.study.workloads.values() for kind in getattr(load, "fault", ())}
+        ground = Ground(
+            spec.medium.keeps, spec.fleet, spec.link.mtu, self.study.lanes, spec.cpus, faults=tuple(faults)
+        )  # fmt: skip
         lanes = {v.lane: v for v in self._volumes}.values()
         return [error for v in lanes for error in v.transport.problems(v.lane, v.spec, ground)]
 
