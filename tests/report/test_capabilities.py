@@ -26,11 +26,11 @@ def test_nothing_known_is_no_table(case: Any) -> None:
 
 def test_what_differs_is_marked_and_what_was_seen_is_told(case: Any) -> None:
     names = list(case[0].study.lanes)
-    told = {
+    able: dict[str, Any] = {
         names[0]: {"discard": answer("yes", "1 MiB"), "resize": answer("no"), "new": answer("7")},
         names[1]: {"discard": answer("no", "max is 0"), "resize": answer("no")},
     }
-    told = {name.replace("-", "_"): {"capabilities": one} for name, one in told.items()}
+    told = {name.replace("-", "_"): {"capabilities": one} for name, one in able.items()}
     (table,) = capabilities.parts(with_lanes(case, **told)[0])
     assert [row[0] for row in table.rows] == ["discard", "resized while it runs", "new"]
     assert table.rows[0][1:3] == ("yes", "no")

@@ -45,6 +45,7 @@ class Devices:
         """Reads what every linked device is. Raises Refused for one without an identity of its own."""
         parts: dict[Guest, str] = {}
         for v in volumes:
+            parts.setdefault(self.guests[v.guest], "DISKS=$(disks)\n")
             device, name = _script.device(v.name), quote(v.name)
             text = f"""
 if [ -f {device} ]; then
@@ -55,8 +56,7 @@ else
   row block {name}; row identity "$i"; row size "$s"
 fi
 """
-            guest = self.guests[v.guest]
-            parts[guest] = parts.get(guest, "") + text
+            parts[self.guests[v.guest]] += text
         found = await asyncio.gather(*(g.ask(f"{{ {text}\n}} > rows", _TIMEOUT) for g, text in parts.items()))
         for out in found:
             lines = [line.partition("\t")[2] for line in out["rows"].decode(errors="replace").splitlines()]
@@ -87,6 +87,10 @@ fi
             return _guard.meant(device, recorded)
         ours = recorded.identity if volume.name in self._ours else ""
         return _guard.guard(device, recorded, volume.spec.destroy or ours)
+
+    def guards(self, volumes: Iterable[Volume], *, writes: bool = True) -> str:
+        """As ``guard``, for several volumes of a machine: its disks are looked for once."""
+        return f"DISKS=$(disks)\n{''.join(self.guard(v, writes=writes) for v in volumes)}unset DISKS\n"
 
     def wrote(self, volume: Volume) -> None:
         """From now on contents are ours, where the lab made the volume."""
@@ -178,7 +182,7 @@ cd ..
             mine = [v for v in volumes if v.guest == index]
             if mine:
                 names = [_script.device(v.name) for v in mine]
-                text = "".join(self.guard(v) for v in mine) + workload.script(cell, names, number)
+                text = self.guards(mine) + workload.script(cell, names, number)
                 parts.append(guest.ask(text, _TIMEOUT + 3 * cell.params["runtime"] / 1e9))
         found = await asyncio.gather(*parts)
         for volume in volumes:

@@ -113,7 +113,7 @@ class LabStage(Stage):
         """What a guest carries out: as a block of the virtual clock, for one lane."""
         writes = registry.load("workloads", self.block.cell.kind).writes(self.block.cell)
         mine = [v for v in self.lab.lanes[self.lane] if v.guest == guest]
-        guards = "".join(self.lab.devices.guard(v, writes=writes) for v in mine)
+        guards = self.lab.devices.guards(mine, writes=writes)
         wait = f"{clock.waiting()}\n" if gate and clock.FOLDER not in load else ""
         return f"""set -u
 cd $(mktemp -d)

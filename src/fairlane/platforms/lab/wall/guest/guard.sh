@@ -29,7 +29,8 @@ guard() (
     case $found in
       *busy*) _refuse "another program holds it exclusively" "find it with: fuser -v /dev/$name, or lsof" ;;
     esac
-    _refuse "it cannot be examined: $(printf %s "$found" | tail -n 1)" "see whether it can be read at all (dmesg)"
+    echo "$device cannot be examined: $(printf %s "$found" | tail -n 1)" >&2 # no answer is no refusal
+    exit 1
   fi
   [ -z "$destroy" ] || exit 0
   kinds=$(printf '%s\n' "$found" | sed -n 's/.* (\([^)]*\)): .*/\1/p' | sort -u)
@@ -69,22 +70,10 @@ named() (
   # shellcheck disable=SC2086
   set -- $found
   case $# in
-    0) _refuse "no disk has this identity" "the disks here: $(_everyone)" ;;
+    0) _refuse "no disk has this identity" "the disks here: $(_all)" ;;
     1) echo "/dev/$1" ;;
-    *) _refuse "the identity is ambiguous: $(_joined "$*") have it" "name it by another identity: $(_everyone)" ;;
+    *) _refuse "the identity is ambiguous: $(_joined "$*") have it" "name it by another identity: $(_all)" ;;
   esac
-)
-
-# All identities here, for hints.
-_everyone() (
-  set +f
-  set -- /sys/block/*
-  for b; do
-    _identities "${b##*/}"
-    [ -z "$ids" ] || all="${all:-}; ${b##*/}: $(_joined "$ids")"
-  done
-  all=${all:-none}
-  echo "${all#; }"
 )
 
 # file_guard FILE FOLDER BYTES: as guard, for a file of BYTES (-: not compared) in a share mounted at FOLDER.
@@ -138,6 +127,23 @@ size_of() (
 # volumes IDENTITY: kernel names of the disks that have it, one a line.
 volumes() (
   wanted=$1
+  [ -n "${DISKS:-}" ] || DISKS=$(disks)
+  set -f
+  while read -r n ids; do
+    for id in $ids; do
+      if [ "$id" = "$wanted" ] || [ "${id#*:}" = "$wanted" ]; then
+        echo "$n"
+        break
+      fi
+    done
+  done << END
+$DISKS
+END
+)
+
+# disks: every disk and its identities, "NAME ID ID" a line. In the variable DISKS it serves all guards of one script: with
+# fifty disks an emulated machine would take seconds for each. It starts no program.
+disks() (
   set +f
   set -- /sys/block/*
   for b; do
@@ -147,12 +153,7 @@ volumes() (
     if [ -e "$b/hidden" ]; then read -r hidden < "$b/hidden"; fi
     [ "$hidden" = 0 ] || continue # a path of an NVMe device, not a device
     _identities "$n"
-    for id in $ids; do
-      if [ "$id" = "$wanted" ] || [ "${id#*:}" = "$wanted" ]; then
-        echo "$n"
-        break
-      fi
-    done
+    echo "$n $ids"
   done
 )
 
@@ -165,6 +166,9 @@ _refuse() {
 }
 
 _name_it() { echo "if its contents may be lost, give the lane destroy: ${identity#*:}"; }
+
+# All disks with an identity, for hints.
+_all() { disks | sed -n 's/^\([^ ]*\) \(.\)/\1: \2/p' | tr '\n' ';'; }
 
 _joined() ( # words, with commas
   set -f
@@ -249,8 +253,11 @@ _identities() {
     case "$pair $ids" in "dm:dm/name "*dm:*) continue ;; esac
     [ -z "$v" ] || ids="$ids ${pair%%:*}:$v"
   done
-  if [ -r "$_b/device/vpd_pg80" ]; then # SCSI: four bytes, then the unit's serial number
-    v=$(tail -c +5 "$_b/device/vpd_pg80") # without NULs, which the shell drops
+  if [ -r "$_b/device/vpd_pg80" ]; then
+    # SCSI (SPC-4, 7.7.18): 0, 0x80, 0, length, serial. The shell drops zeros; a length of 10 looks like a line's end
+    v='' w=''
+    { IFS= read -r v && IFS= read -r w; } 2> /dev/null < "$_b/device/vpd_pg80" || :
+    v=${w:-${v#??}}
     _words
     [ -z "$v" ] || ids="$ids serial:$v"
   fi
