@@ -33,7 +33,7 @@ _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr preempt=none cry
 _SERIAL = "fairlane-root"
 """By which the initrd finds the disk to boot from."""
 _ON_HOST = ("file", "host_device")
-_PATIENCE = 300.0
+_PATIENCE = 600.0
 """Seconds that a storm of one machine may take; each further one adds ``_EACH``."""
 _EACH = 30.0
 _GRACE = 20.0
