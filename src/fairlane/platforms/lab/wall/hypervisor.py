@@ -8,6 +8,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 from fairlane.errors import RunFailed
 from fairlane.platforms import _script as script
@@ -78,6 +79,8 @@ async def host_devices(here: Guest, volumes: Iterable[Volume]) -> dict[str, Volu
         told = (await here.ask(f"{find} > device"))["device"].decode().split()
         if len(told) != 1:
             raise RunFailed(f"{volume.name}: expected one device on this machine, found: {' '.join(told) or 'none'}")
+        # a guest will write to it, and its own guard sees nothing of this machine
+        await here.ask(f'i=$(identity {told[0]}); guard {told[0]} "$i" - {quote(volume.spec.destroy)}')
         found[volume.name] = replace(volume, host_device=told[0])
     return found
 
