@@ -65,11 +65,11 @@ async def disconnect(vms: Sequence[Vm], volumes: Iterable[Volume]) -> None:
     raises: what cannot be reached any more has lost its sessions anyway."""
 
     async def one(vm: Vm, volume: Volume) -> None:
-        for step in reversed([step for step in volume.steps() if step.place == "initiator" and step.remove]):
-            with suppress(RunFailed):
-                await vm.guest.ask(build.shell([step], undo=True), _PATIENCE)
+        with suppress(FairlaneError):  # a secret that has gone meanwhile
+            for step in reversed([step for step in volume.steps() if step.place == "initiator" and step.remove]):
+                with suppress(RunFailed):
+                    await vm.guest.ask(build.shell([step], undo=True), _PATIENCE)
 
     reachable = {i: vm for i, vm in enumerate(vms) if hasattr(vm, "guest") and vm.guest.alive}
     pairs = [(reachable[v.guest], v) for v in volumes if of(v) and not v.emulated and v.guest in reachable]
-    with suppress(FairlaneError):  # a secret that has gone meanwhile
-        await asyncio.gather(*(one(vm, volume) for vm, volume in pairs))
+    await asyncio.gather(*(one(vm, volume) for vm, volume in pairs))
