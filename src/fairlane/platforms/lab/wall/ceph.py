@@ -46,7 +46,7 @@ _FULL = 0.8
 """Share of an OSD that may be used: Ceph warns at 0.85, and images are spread unevenly."""
 _HEALTHY = 300.0
 """Seconds for the cluster to come up: about 10 on an idle machine."""
-_TIMEOUT = 120.0
+_TIMEOUT = 300.0
 """Seconds for one command."""
 _TAIL = 600
 
