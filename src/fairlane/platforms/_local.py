@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import signal
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -26,11 +27,13 @@ class LocalGuest(Guest):
         self._folder = folder
         self._environment = {**os.environ, "LC_ALL": "C", **(environment or {})}
         library = (resources.files("fairlane.platforms.lab") / "guest" / "lib.sh").read_text("utf-8")
-        guard = (resources.files("fairlane.platforms.lab") / "wall" / "guest" / "guard.sh").read_text("utf-8")
+        ours = resources.files("fairlane.platforms.lab") / "wall" / "guest"
+        more = "".join(ours.joinpath(name).read_text("utf-8") for name in ("send.sh", "guard.sh"))
         programs = folder / "programs"
         programs.write_text("")
         self._library = folder / "lib.sh"
-        self._library.write_text(library.replace("/fairlane/programs", str(programs)) + "RESULTS=/dev/stdout\n" + guard)
+        results = f"RESULTS=/dev/stdout\nFRAMES={shlex.quote(str(folder))}\n"
+        self._library.write_text(library.replace("/fairlane/programs", str(programs)) + results + more)
 
     async def start(self, words: Sequence[str]) -> asyncio.subprocess.Process:
         """A command with pipes, its words joined for a shell as ssh does it; the caller waits for it and ends it."""

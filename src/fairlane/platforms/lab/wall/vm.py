@@ -115,7 +115,8 @@ class Vm:
 
     def _files(self) -> dict[str, str]:
         here, lab = resources.files(__package__).joinpath("guest"), resources.files("fairlane.platforms.lab") / "guest"
-        library = "".join(f.read_text("utf-8") for f in (lab / "lib.sh", here / "wall.sh", here / "guard.sh"))
+        parts = (lab / "lib.sh", *(here / name for name in ("wall.sh", "send.sh", "guard.sh")))
+        library = "".join(part.read_text("utf-8") for part in parts)
         files = {
             "init": here.joinpath("init").read_text("utf-8"),
             "lib.sh": library,
