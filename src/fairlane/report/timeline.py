@@ -158,7 +158,7 @@ def _trace(seen: Observation) -> Trace | None:
     return Trace(seen.block, points, ends - begins, stall, late - begins) if points else None
 
 
-_LEFT, _RIGHT, _TOP, _HEIGHT, _GAP, _FOOT = 64, 14, 6, 96, 34, 42
+_LEFT, _RIGHT, _TOP, _HEIGHT, _GAP, _FOOT = 64, 14, 6, 96, 34, 48
 _FAINT = 24
 """Trials that are drawn with faint lines; of more, every n-th."""
 

@@ -33,7 +33,7 @@ _CHECK = 65536
 """Bytes of one I/O of the last check."""
 _PATIENCE = 60.0
 """Seconds after which a load that does not end, though its time is over and the path is back, counts as hanging."""
-_SLOWEST = 2**18
+_SLOWEST = 2**17
 """Bytes per second at which the last check is waited for: emulated machines on a busy host."""
 _ENDLESS = "1000000g"
 
