@@ -66,6 +66,15 @@ class Lab(Platform):
                         hint="set prefill: false, or platform.medium.memory_backed: true with a size that fits",
                     )
                 )
+        for name, workload in self.study.workloads.items():
+            if getattr(workload, "steady", None):
+                found.append(
+                    FairlaneError(
+                        "the virtual clock's medium is steady by itself: every I/O takes the same time",
+                        where=f"workloads.{name}.steady",
+                        hint="leave steady away, or set platform.clock: wall",
+                    )
+                )
         for name, lane in self.study.lanes.items():
             if lane.initiator == "hypervisor":
                 found.append(
