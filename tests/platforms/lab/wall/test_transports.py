@@ -26,6 +26,7 @@ platform:
   memory: 640m
   accel: tcg
   array: {memory: 768m}
+  capabilities: false
   medium: {size: 32m, memory_backed: true}
 baseline: fcoe
 lanes:
