@@ -57,24 +57,7 @@ class Lab(Platform):
             found.append(
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
-        for name, workload in self.study.workloads.items():
-            if getattr(workload, "prefill", False) and not self.spec.medium.memory_backed:
-                found.append(
-                    FairlaneError(
-                        "prefill has no effect: the modelled medium discards what is written",
-                        where=f"workloads.{name}.prefill",
-                        hint="set prefill: false, or platform.medium.memory_backed: true with a size that fits",
-                    )
-                )
-        for name, workload in self.study.workloads.items():
-            if getattr(workload, "steady", None):
-                found.append(
-                    FairlaneError(
-                        "the virtual clock's medium is steady by itself: every I/O takes the same time",
-                        where=f"workloads.{name}.steady",
-                        hint="leave steady away, or set platform.clock: wall",
-                    )
-                )
+        found += self._unfit()
         for name, lane in self.study.lanes.items():
             if lane.initiator == "hypervisor":
                 found.append(
@@ -109,6 +92,28 @@ class Lab(Platform):
                     hint="lower platform.medium.size or raise platform.memory",
                 )
             )
+        return found
+
+    def _unfit(self) -> list[FairlaneError]:
+        """What workloads ask for and the modelled medium has not."""
+        found = []
+        for name, workload in self.study.workloads.items():
+            if getattr(workload, "prefill", False) and not self.spec.medium.memory_backed:
+                found.append(
+                    FairlaneError(
+                        "prefill has no effect: the modelled medium discards what is written",
+                        where=f"workloads.{name}.prefill",
+                        hint="set prefill: false, or platform.medium.memory_backed: true with a size that fits",
+                    )
+                )
+            if getattr(workload, "steady", None):
+                found.append(
+                    FairlaneError(
+                        "the virtual clock's medium is steady by itself: every I/O takes the same time",
+                        where=f"workloads.{name}.steady",
+                        hint="leave steady away, or set platform.clock: wall",
+                    )
+                )
         return found
 
     def _lanes(self) -> dict[str, tuple[Transport[Any], Site, tuple[Step, ...]]]:
