@@ -464,6 +464,18 @@ def test_machines_that_did_not_get_the_same(told, iops, says):
     assert not says or says in found[0][1]
 
 
+# --- common_window
+
+
+@pytest.mark.parametrize(
+    ("share", "severity"), [(1.0, None), (0.96, None), (0.94, "warning"), (0.6, "critical"), (None, None), ("x", None)]
+)
+def test_machines_that_were_hardly_ever_under_load_together(told, share, severity):
+    found = told("common_window", figures(window={"share": share, "skew_ms": 5.0}), figures())
+    assert [each for each, _ in found] == ([severity] if severity else [])
+    assert not severity or f"only {share:.0%} of the time" in found[0][1]
+
+
 # --- late_starters
 
 
