@@ -50,14 +50,13 @@ class NvmeMultipath(Strict):
     ctrl_loss: SomeSeconds = 600 * _SECOND
     """How long attempts go on (``-l``). Must exceed any outage that the path is to survive."""
     fast_io_fail: SomeSeconds | None = None
-    """With every path lost, I/O fails after this time (``--fast_io_fail_tmo``). Not given: it waits until the
-    controllers are given up."""
+    """With every path lost, I/O fails after this time (``fast_io_fail_tmo``). Not given: it waits until the controllers
+    are given up."""
 
     @property
     def options(self) -> str:
         """For ``nvme connect``."""
-        fail = f" --fast_io_fail_tmo={seconds(self.fast_io_fail)}" if self.fast_io_fail else ""
-        return f" -k {seconds(self.keep_alive)} -c {seconds(self.reconnect_delay)} -l {seconds(self.ctrl_loss)}{fail}"
+        return f" -k {seconds(self.keep_alive)} -c {seconds(self.reconnect_delay)} -l {seconds(self.ctrl_loss)}"
 
     @property
     def told(self) -> str:
@@ -98,6 +97,16 @@ def nvme_controllers(nqn: str) -> str:
 def nvme_live(nqn: str) -> str:
     """Shell that prints one line per path that is connected."""
     return f'for c in $({nvme_controllers(nqn)}); do if [ "$(cat $c/state)" = live ]; then echo $c; fi; done'
+
+
+def nvme_set(nqn: str, multipath: NvmeMultipath) -> str:
+    """Shell that sets what belongs to a subsystem, and what nvme-cli 2.3 has no option for."""
+    fail = (
+        f"for c in $({nvme_controllers(nqn)}); do echo {seconds(multipath.fast_io_fail)} > $c/fast_io_fail_tmo; done"
+        if multipath.fast_io_fail
+        else ":"
+    )
+    return f"echo {multipath.policy} > $({nvme_policy(nqn)})\n{fail}"
 
 
 def nvme_policy(nqn: str) -> str:

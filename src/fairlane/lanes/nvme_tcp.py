@@ -155,7 +155,7 @@ nvme connect -t tcp -a {address} -s {to.port} -n {to.nqn} -i {spec.queues} -Q {s
         )
         join = f"""\
 await {len(to.addresses)} '{{ {paths.nvme_live(to.nqn)}; }} | wc -l'
-echo {joined.policy} > $({paths.nvme_policy(to.nqn)})
+{paths.nvme_set(to.nqn, joined)}
 """ if joined else ""  # fmt: skip
         ns = "nvme*c*n1" if to.namespace == 1 else "nvme*c*n*"
         return Step(
