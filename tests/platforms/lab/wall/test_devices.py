@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 BUSES = """
 name: buses
-platform: {kind: lab, clock: wall, cpus: 2, memory: 512m, disks: 3, accel: tcg, medium: {size: 64m, file: true}}
+platform: {kind: lab, clock: wall, cpus: 2, memory: 512m, disks: 3, accel: tcg, capabilities: false, medium: {size: 64m, file: true}}
 baseline: blk
 lanes:
   blk: {transport: local, device: {bus: virtio-blk, io_threads: per-disk, queues: 2, aio: io_uring}}
@@ -36,7 +36,8 @@ workloads:
 QEMUS = """
 name: qemus
 platform:
-  {kind: lab, clock: wall, memory: 512m, accel: tcg, pinning: true, array: {memory: 512m}, medium: {size: 64m}}
+  {kind: lab, clock: wall, memory: 512m, accel: tcg, capabilities: false, pinning: true, array: {memory: 512m},
+   medium: {size: 64m}}
 baseline: inside
 lanes:
   inside: {transport: iscsi}
