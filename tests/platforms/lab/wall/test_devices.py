@@ -22,7 +22,9 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 BUSES = """
 name: buses
-platform: {kind: lab, clock: wall, cpus: 2, memory: 512m, disks: 3, accel: tcg, capabilities: false, medium: {size: 64m, file: true}}
+platform:
+  {kind: lab, clock: wall, cpus: 2, memory: 512m, disks: 3, accel: tcg, capabilities: false,
+   medium: {size: 64m, file: true}}
 baseline: blk
 lanes:
   blk: {transport: local, device: {bus: virtio-blk, io_threads: per-disk, queues: 2, aio: io_uring}}
