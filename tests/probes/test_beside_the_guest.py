@@ -1,5 +1,5 @@
 """Probes of array and hypervisor, from snapshots of a real trial of four machines (TCG, iSCSI): idle threads of the
-array are left out, nothing else is changed. Exits under KVM from made-up counters: there was no KVM to take them from."""
+array are left out, nothing else is changed. Exits under KVM are from made-up counters: there was no KVM here."""
 
 import math
 from pathlib import Path

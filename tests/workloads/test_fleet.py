@@ -25,9 +25,9 @@ FIRST, SECOND = ((DATA / f"fleet-vm{n}.json").read_bytes() for n in (0, 1))
 def outputs(**changes: bytes | None) -> dict[str, bytes]:
     """Of a trial of two machines; ``vm1_status=b"1"`` changes vm1/status, None leaves it out."""
     found: dict[str, bytes] = {}
-    for n, data in enumerate((FIRST, SECOND)):
+    for n, report in enumerate((FIRST, SECOND)):
         start = {"planned": 1000.0, "opened": 1000.0 + 0.25 * n + 0.012 * n, "ahead": 0.25 * n, "within": 0.001}
-        found |= {f"vm{n}/status": b"0\n", f"vm{n}/fio.json": data, f"vm{n}/start.json": json.dumps(start).encode()}
+        found |= {f"vm{n}/status": b"0\n", f"vm{n}/fio.json": report, f"vm{n}/start.json": json.dumps(start).encode()}
         found |= {f"vm{n}/probe.disk.{when}": b"%d 0 80 1 0 0 0 1 0 1 1\n" % (ios * (n + 1))
                   for when, ios in (("before", 5), ("after", 805))}  # fmt: skip
     for name, data in changes.items():
