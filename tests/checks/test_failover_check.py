@@ -65,3 +65,11 @@ def test_what_is_no_clean_fault_takes_the_headline(run_check: Any, beside: Any, 
 def test_a_path_that_is_not_watched_is_no_finding(run_check: Any, beside: Any) -> None:
     assert found(run_check, beside, figures(carried={})) == []
     assert found(run_check, beside, figures(carried={"path0": {"before": 1000, "during": 50}})) == []
+
+
+def test_a_trial_with_a_fault_is_not_meant_to_be_steady(run_check: Any, beside: Any) -> None:
+    iops = [1000.0] * 40 + [0.0] * 80 + [1000.0] * 60
+    series = {"load": {"series": {"interval_ms": 100, "iops": iops}}}
+    quiet = Figures({"iops": 1000.0}, {}, {**FINE.context, **series})
+    assert run_check("unsteady", beside(quiet, FINE, WRITES, blocks=3)) == []
+    assert run_check("unsteady", beside(Figures({"iops": 1000.0}, {}, series), FINE, WRITES, blocks=3))
