@@ -7,6 +7,7 @@ storm shows that the clones are what they should be: each held the golden image'
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -179,14 +180,20 @@ class Storm:
                 vm.prepare(self.kind)
             try:
                 yield vms
-            finally:
-                await asyncio.gather(*(vm.stop() for vm in vms))
-                # in turn: what the volumes share (a volume group, a pool) is locked meanwhile
-                for place in dict.fromkeys(clone.step.place for clone in clones):
-                    steps = [clone.step for clone in clones if clone.step.place == place]
-                    await self._at(place).ask(build.shell(steps, undo=True), build.TIMEOUT)
+            except BaseException:
+                with suppress(RunFailed):  # the first failure is the one to tell, and the lab is built anew
+                    await self._delete(vms, clones)
+                raise
+            await self._delete(vms, clones)
         finally:
-            await asyncio.to_thread(_remove, folder)
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def _delete(self, vms: Sequence[CloneVm], clones: Sequence[Clone]) -> None:
+        """Machines first, then their volumes in turn: what these share (a volume group, a pool) is locked meanwhile."""
+        await asyncio.gather(*(vm.stop() for vm in vms))
+        for place in dict.fromkeys(clone.step.place for clone in clones):
+            steps = [clone.step for clone in clones if clone.step.place == place]
+            await self._at(place).ask(build.shell(steps, undo=True), build.TIMEOUT)
 
     async def _one(self, vm: CloneVm, clone: Clone, began: float) -> Times:
         times: Times = {}
@@ -213,12 +220,6 @@ class Storm:
                 f"{' '.join(found)[:100] or 'nothing'}; expected {vm.name} {self.golden.stamp} (its block, hash of the "
                 "golden image's data): the clones are not private"
             )
-
-
-def _remove(folder: Path) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-    folder.rmdir()
 
 
 async def _all(work: Any) -> list[Any]:
