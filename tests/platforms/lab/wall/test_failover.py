@@ -28,6 +28,7 @@ platform:
   clock: wall
   accel: tcg
   paths: 2
+  capabilities: false
   memory: 512m
   array: {memory: 512m}
   medium: {size: 16m, memory_backed: true}
