@@ -17,7 +17,7 @@ from fairlane.workloads import _fleet
 from fairlane.workloads.fio import PLUGIN as FIO
 
 DATA = Path(__file__).parent / "data"
-CELL = Cell("main", "fio", "4k randread qd1", {})
+CELL = Cell("main", "fio", "4k randread qd1", {"ramp": 0, "runtime": 2 * 10**9})
 BLOCK = Block(CELL, 0, ("iscsi",), 7)
 FIRST, SECOND = ((DATA / f"fleet-vm{n}.json").read_bytes() for n in (0, 1))
 
