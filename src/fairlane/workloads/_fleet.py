@@ -128,7 +128,7 @@ def _load(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
     """Series and samples of single machines do not add up without their clocks and are left out."""
     loads = list(told.values())
     merged = {key: _added(load.get(key, {}) for load in loads) for key in ("ios", "bytes", "iops")}
-    for key, pick in (("runtime_ms", max), ("runtime_ms_min", min), ("jobs", sum)):
+    for key, pick in (("runtime_ms", max), ("runtime_ms_min", min), ("jobs", sum), ("window", max)):
         if all(key in load for load in loads):
             merged[key] = pick(load[key] for load in loads)
     return merged
