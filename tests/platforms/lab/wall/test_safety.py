@@ -527,7 +527,8 @@ def by_id_link_redirected(at: Bench) -> Claim:
     other = at.disk(serial="bystander")
     at.disk()
     link = f"/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_victim-{at.lab.made}"
-    at.sh(f"udevadm settle; ln -sfn {other} {link}; ln -sfn {link} {LANE}", f"rm -f {link}")
+    at.sh(f"udevadm control --stop-exec-queue; ln -sfn {other} {link}; ln -sfn {link} {LANE}",
+          f"rm -f {link}; udevadm control --start-exec-queue")  # fmt: skip
     return at.claim()
 
 
