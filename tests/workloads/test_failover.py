@@ -233,3 +233,19 @@ def test_machines_of_a_fleet_are_one_trial(trial: tuple[Cell, dict[str, bytes]])
     assert both.context["data"]["wrong_blocks"] == 1
     assert both.context["fault"]["begins_ms"] == one.context["fault"]["begins_ms"]
     assert both.context["load"]["ios"]["write"] == 2 * load["ios"]["write"]
+
+
+@pytest.mark.parametrize(("lane", "stall"), [("nvme-tcp", 6.37e9), ("iscsi", 4.39e9)])
+def test_recorded_trials_tell_when_the_path_died_and_what_of_the_data(lane: str, stall: float) -> None:
+    asked, outputs = recorded(lane)
+    seen = PLUGIN.observe(asked, outputs)
+    fault = seen.context["fault"]
+    assert seen.metrics["stall"] == pytest.approx(stall, rel=0.01)
+    assert fault["carried"]["path0"]["before"] > 50_000
+    assert fault["carried"]["path0"]["during"] == 0
+    assert fault["recovered"]
+    assert fault["iops_during"] < seen.metrics["iops_before"]
+    assert seen.context["data"]["wrong_blocks"] == seen.context["data"]["io_errors"] == 0
+    # the longest I/O was under way while the path was gone
+    assert fault["begins_ms"] < fault["stall_ends_ms"]
+    assert fault["stall_ends_ms"] - seen.metrics["stall"] / 1e6 < fault["ends_ms"]
