@@ -110,7 +110,9 @@ async def _resize(vm: Vm, volume: Volume) -> Answer:
     try:
         await vm.execute("block_resize", **{"node-name": node, "size": size + _MIB})
     except RunFailed as error:
-        return Answer("no", f"QEMU: {_said(error)}")
+        said = _said(error)
+        # null-co cannot: that is the medium, and nothing is learnt of the device
+        return Answer(NOT_PROBED if "does not support resize" in said else "no", f"QEMU: {said}")
     rescan = f"d=$(readlink -f {link}); s=/sys/block/${{d##*/}}; [ ! -e $s/device/rescan ] || echo 1 > $s/device/rescan"
     grown = await _until(vm, f"{rescan}; [ $(cat $s/size) -eq {(size + _MIB) // 512} ]")
     await vm.execute("block_resize", **{"node-name": node, "size": size})

@@ -23,12 +23,15 @@ capabilities() (
 
 _said() { tail -n 1 /run/fairlane/said | tr '\t' ' '; }
 
-# Counter $1 of the disk since it began (kernel: Documentation/block/stat.rst) -> $v.
+# Counter $1 of the disk since it began (kernel: Documentation/block/stat.rst), or of its NVMe paths together -> $v.
 _count() {
-  # shellcheck disable=SC2046
-  set -- "$1" $(cat "/sys/block/$n/stat")
-  shift "$1"
-  v=$1
+  field=$1 v=0
+  set -- "/sys/block/$n/device/nvme"*/nvme*c*n*/stat
+  [ -e "$1" ] || set -- "/sys/block/$n/stat"
+  for p; do
+    # shellcheck disable=SC2046
+    v=$((v + $(set -- $(cat "$p"); shift $((field - 1)); echo "$1")))
+  done
 }
 
 # The first line of $q/$1 -> $v; 0 if there is none.
@@ -69,7 +72,11 @@ _largest() {
   _count 1; before=$v
   if dd if="$d" of=/dev/null bs="${kib}k" count=1 iflag=direct 2> /run/fairlane/said; then
     _count 1
-    can largest_io "$most KiB" "max_hw_sectors_kb; with max_sectors_kb $allowed a read of $kib KiB went out as $((v - before)) requests"
+    sent=$((v - before))
+    [ $sent -gt 0 ] || sent=1
+    # the largest of them is at least as large as their mean
+    can largest_io "at least $((kib / sent)) KiB" \
+      "a read of $kib KiB went out as $sent request(s); max_hw_sectors_kb $most, max_sectors_kb $allowed"
   else
     can largest_io no "max_hw_sectors_kb is $most, but a read of $kib KiB failed: $(_said)"
   fi
@@ -91,7 +98,8 @@ _flush() {
   if dd if=/dev/zero of="$d" bs=4k count=1 oflag=direct conv=fsync,notrunc 2> /run/fairlane/said; then
     _count 16; sent=$((v - before))
     case $cache in
-      *back*) can flush yes "queue/write_cache: $cache; a write with fsync sent $sent flushes" ;;
+      *back*) if [ $sent -gt 0 ]; then seen=yes; else seen="not seen"; fi
+        can flush "$seen" "queue/write_cache: $cache; a write with fsync sent $sent flushes" ;;
       *) can flush "none needed" "queue/write_cache: $cache, no volatile cache; a write with fsync sent $sent flushes" ;;
     esac
   else
@@ -114,16 +122,30 @@ _discard() {
     return
   fi
   dd if=/dev/urandom of="$d" bs=1M count=1 seek=1 oflag=direct conv=notrunc 2> /dev/null
+  _left; kept=$left
   # shellcheck disable=SC2086
   if ! blkdiscard -f $3 -o 1048576 -l 1048576 "$d" 2> /run/fairlane/said; then
     can "$1" no "queue/$2 is $v, but it failed: $(_said)"
     return
   fi
-  left=$(dd if="$d" bs=1M count=1 skip=1 iflag=direct 2> /dev/null | tr -d '\000' | wc -c)
-  case $1-$left in
-    *-0) can "$1" yes "queue/$2 is $v; 1 MiB of noise reads as zeros afterwards" ;;
-    discard-*) can "$1" yes "queue/$2 is $v; done, and $left bytes of the noise can still be read" ;;
-    *) can "$1" no "queue/$2 is $v; done, but $left bytes are not zero" ;;
+  _left
+  if [ "$kept" = 0 ]; then
+    can "$1" accepted "queue/$2 is $v; done, but the medium keeps nothing, so that no effect can be seen"
+  elif [ "$left" = 0 ]; then
+    can "$1" yes "queue/$2 is $v; 1 MiB of noise was there and reads as zeros afterwards"
+  else
+    can "$1" "accepted, no effect" "queue/$2 is $v; done, and of 1 MiB of noise $left bytes are not zero afterwards"
+  fi
+}
+
+# Bytes of the second MiB that are not zero -> $left.
+_left() { left=$(dd if="$d" bs=1M count=1 skip=1 iflag=direct 2> /dev/null | tr -d '\000' | wc -c); }
+
+# What came of a command that failed: it is not there, or something else is wrong.
+_unable() {
+  case $(_said) in
+    *nvalid*opcode* | *nvalid*Opcode* | *Illegal\ request* | *not\ supported*) can reservations no "$1: $(_said)" ;;
+    *) can reservations failed "$1: $(_said)" ;;
   esac
 }
 
@@ -143,7 +165,7 @@ _reservations() {
           *) can reservations no "sg_persist: no reservation is there after reserving: $held" ;;
         esac
       else
-        can reservations no "sg_persist: $(_said)"
+        _unable sg_persist
         sg_persist -n -o -G -K $key -S 0 "$d" > /dev/null 2>&1
       fi
       ;;
@@ -155,7 +177,7 @@ _reservations() {
         nvme resv-register "$d" --crkey=$key --rrega=1 > /run/fairlane/said 2>&1 || held="$held; the key stays: $(_said)"
         can reservations yes "nvme: registered, acquired (resv-report: $held), released"
       else
-        can reservations no "nvme: $(_said)"
+        _unable nvme
       fi
       ;;
     vd*) can reservations no "virtio-blk has no such command" ;;
