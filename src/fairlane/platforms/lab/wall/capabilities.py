@@ -7,13 +7,12 @@ can have, and resizing one. Each answer has its evidence.
 import asyncio
 import json
 import os
-import subprocess
 import tempfile
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from importlib import resources
 
 from fairlane.errors import RunFailed
@@ -55,7 +54,7 @@ async def probe(vm: Vm, volume: Volume, most: int, *, before: str) -> dict[str, 
         told = await vm.guest.ask(text, _TIMEOUT)
         found |= read(told["rows"].decode(errors="replace"))
     if volume.emulated:
-        found["disks"] = await asyncio.to_thread(attachable, disks.device(volume).bus, most)
+        found["disks"] = await attachable(disks.device(volume).bus, most)
         found["hot_plug"] = await _hot_plug(vm, volume)
         found["resize"] = await _resize(vm, volume)
     else:
@@ -138,15 +137,24 @@ def _said(error: RunFailed) -> str:
     return error.message.partition(" failed: ")[2].partition(";")[0] or error.message
 
 
-@cache
-def attachable(bus: Bus, most: int) -> Answer:
+_attachable: dict[tuple[Bus, int], Answer] = {}
+"""Of this process: QEMU does not change meanwhile."""
+
+
+async def attachable(bus: Bus, most: int) -> Answer:
     """How many disks of ``bus`` QEMU gives to a machine like the lab's, tried up to ``most`` by starting it with so
     many disks of null-co and no guest running: halving what is left, some seven starts."""
+    if (bus, most) not in _attachable:
+        _attachable[bus, most] = await _searched(bus, most)
+    return _attachable[bus, most]
+
+
+async def _searched(bus: Bus, most: int) -> Answer:
     begun = time.monotonic()
     good, bad, why = 0, most + 1, ""
     number = most
     while bad - good > 1:
-        if said := _refuses(bus, number):
+        if said := await _refuses(bus, number):
             bad, why = number, said
         else:
             good = number
@@ -159,7 +167,7 @@ def attachable(bus: Bus, most: int) -> Answer:
     )
 
 
-def _refuses(bus: Bus, number: int) -> str:
+async def _refuses(bus: Bus, number: int) -> str:
     """Why QEMU does not start with ``number`` disks; empty: it does."""
     command = [BINARY, "-M", "q35", "-nodefaults", "-no-user-config", "-accel", "tcg", "-m", "64M", "-display", "none",
                "-S", "-qmp", "stdio", "-device", "virtio-rng-pci", "-device", "virtio-net-pci,romfile=", "-blockdev",
@@ -175,12 +183,16 @@ def _refuses(bus: Bus, number: int) -> str:
         command += ["-blockdev", json.dumps({"driver": "null-co", "node-name": f"n{n}"})]
         command += ["-device", json.dumps({**devices[bus], "drive": f"n{n}", "serial": f"s{n}"})]
     quit_ = '{"execute": "qmp_capabilities"}\n{"execute": "quit"}\n'
+    done = await asyncio.create_subprocess_exec(
+        *WITH_US, str(os.getpid()), *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=tempfile.gettempdir()
+    )
     try:
-        done = subprocess.run(
-            [*WITH_US, str(os.getpid()), *command], input=quit_, capture_output=True, text=True, timeout=_TIMEOUT,
-            check=False, cwd=tempfile.gettempdir(),
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
+        _, said = await asyncio.wait_for(done.communicate(quit_.encode()), _TIMEOUT)
+    except TimeoutError:
         return "it did not answer"
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    finally:
+        if done.returncode is None:
+            done.kill()
+            await done.wait()
+    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
     return (lines[-1].rpartition("}: ")[2][:200] or "no message") if done.returncode and lines else ""
