@@ -74,3 +74,24 @@ def test_a_device_that_is_not_there_is_not_usable(tmp_path: Path) -> None:
     assert not kvm.usable(tmp_path / "kvm")
     (tmp_path / "kvm").touch()
     assert kvm.usable(tmp_path / "kvm")
+
+
+def test_the_answer_is_kept_for_this_kernel_and_this_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def boots(image: Image) -> bool:
+        tried.append(image)
+        return False
+
+    monkeypatch.setattr(kvm, "boots", boots)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kernel").write_bytes(b"k")
+    one, two = Image(tmp_path / "one", "1"), Image(tmp_path / "two", "2")
+    assert [kvm.remembered(one, tmp_path), kvm.remembered(one, tmp_path)] == [False, False]
+    assert tried == [one]
+    assert kvm.remembered(two, tmp_path) is False
+    assert tried == [one, two]
+    (tmp_path / "kvm").write_text("half a no")
+    kvm.remembered(two, tmp_path)
+    assert tried == [one, two, two]

@@ -4,6 +4,7 @@ import os
 import select
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -47,6 +48,22 @@ def boots(image: Bootable, seconds: float = 20) -> bool:
             return _says(qemu, READY, time.monotonic() + seconds)
         finally:
             qemu.kill()
+
+
+def remembered(image: Bootable, folder: Path) -> bool:
+    """As ``boots``, tried once for a kernel and a boot of this machine: the answer stays in ``folder``. A machine where
+    KVM does not get a guest through its boot would wait for that at the start of every run."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    asked = f"{boot} {image.kernel} {image.kernel.stat().st_mtime_ns}"
+    note = folder / "kvm"
+    with suppress(OSError):
+        known, _, answer = note.read_text().rpartition(" ")
+        if known == asked:
+            return answer == "boots"
+    found = boots(image)
+    with suppress(OSError):  # not remembered, then
+        note.write_text(f"{asked} {'boots' if found else 'fails'}")
+    return found
 
 
 def _says(process: "subprocess.Popen[bytes]", word: bytes, deadline: float) -> bool:

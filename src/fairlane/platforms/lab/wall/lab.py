@@ -15,6 +15,7 @@ from fairlane.lanes.base import Ground, Place, Step
 from fairlane.platforms._local import LocalGuest
 from fairlane.platforms.base import Guest, Notify, Opened, Platform, RawTrial
 from fairlane.platforms.lab import kvm, model, qemu
+from fairlane.platforms.lab.cache import cache_dir
 from fairlane.platforms.lab.scratch import scratch
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import (
@@ -147,7 +148,7 @@ class WallLab(Platform):
             return "tcg"
         if kvm.usable():
             self._notify("trying whether KVM boots a guest")
-            if await asyncio.to_thread(kvm.boots, self._root):
+            if await asyncio.to_thread(kvm.remembered, self._root, cache_dir()):
                 return "kvm"
         if self.spec.accel == "kvm":
             raise FairlaneError("KVM does not boot a guest here", hint="accel: auto; `fairlane doctor` tells more")
