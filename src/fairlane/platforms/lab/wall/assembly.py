@@ -1,0 +1,268 @@
+"""What a wall-clock lab consists of, and how it is built and taken down: machines, networks, a cluster, lanes."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from fairlane import registry
+from fairlane.errors import RunFailed
+from fairlane.lanes.base import Place, Step
+from fairlane.platforms._local import LocalGuest
+from fairlane.platforms.base import Guest, Notify
+from fairlane.platforms.lab import model
+from fairlane.platforms.lab.scratch import scratch
+from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.wall import (
+    build,
+    capabilities,
+    cloning,
+    disks,
+    external,
+    hypervisor,
+    layout,
+    pinning,
+    rootfs,
+)
+from fairlane.platforms.lab.wall.ceph import Cluster
+from fairlane.platforms.lab.wall.devices import Devices
+from fairlane.platforms.lab.wall.golden import Golden
+from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.platforms.lab.wall.machine import Machine
+from fairlane.platforms.lab.wall.vm import Keys, Vm
+from fairlane.platforms.lab.wall.watch import Watch
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
+
+
+class Assembly:
+    """The lab as it stands. ``build`` makes it from scratch, ``tear_down`` leaves nothing of it."""
+
+    def __init__(self, study: "Study", spec: LabSpec) -> None:
+        self.study = study
+        self.spec = spec
+        self.root: rootfs.Root
+        self.accel = "tcg"
+        self.wanted = layout.volumes(study, spec)
+        """The volumes as asked for; ``lanes`` has them as they were built."""
+        self.lanes = dict(layout.by_lane(self.wanted))
+        self.vms: list[Vm] = []
+        self.guests: list[Guest] = []
+        self.array_vm: Vm | None = None
+        self.array: Guest | None = None
+        self.here: LocalGuest | None = None
+        self.ceph: Cluster | None = None
+        self.devices = Devices(())
+        self.capable: dict[str, dict[str, dict[str, str]]] = {}
+        self.watch = Watch()
+        self.golden: Golden | None = None
+        self.pinned: dict[str, Any] = {}
+        self.notify: Notify = lambda _: None
+        self._undo: list[Step] = []
+        self._built = ExitStack()
+
+    @property
+    def volumes(self) -> list[Volume]:
+        """Every volume, lane by lane."""
+        return [volume for found in self.lanes.values() for volume in found]
+
+    def machines(self) -> list[Vm]:
+        """Those that stand for the whole run: the array, the guests."""
+        return [*([self.array_vm] if self.array_vm else []), *self.vms]
+
+    async def build(self) -> dict[str, dict[str, object]]:
+        """Everything from scratch: machines, networks, lanes. Returns the lanes' descriptions."""
+        self.scratch = self._built.enter_context(scratch())
+        (self.scratch / "keys").mkdir()
+        (self.scratch / "here").mkdir()
+        keys = Keys.make(self.scratch / "keys")
+        self.here = LocalGuest(self.scratch / "here")
+        spec = self.spec
+        self.lanes = dict(layout.by_lane(layout.placed(self.wanted, spec, self.scratch)))
+        made = disks.Parts()
+        if storms := cloning.asked(self.study):
+            self.notify("making the golden image")
+            self.golden, found = await cloning.prepare(storms, self.volumes, self.root, self.scratch, self._built)
+            self.lanes, made = dict(layout.by_lane(tuple(found))), cloning.disk(self.golden)
+        await build.together(self._start_array(keys, made), self._start_cluster())
+        await build.everywhere({self.array: self._media("array")} if self.array else {})
+        # hypervisor lanes need their target before the guest starts, guests must run before theirs are connected
+        emulated, inside = [v for v in self.volumes if v.emulated], [v for v in self.volumes if not v.emulated]
+        hosted = [v for v in emulated if v.hosted]
+        self._undo = [s for v in hosted for s in v.steps() if s.place == "hypervisor"]
+        await build.apply(emulated, self.where)
+        if hosted:
+            self._place(await hypervisor.host_devices(self.here, hosted))
+            emulated = [v for v in self.volumes if v.emulated]
+        if storms:
+            return await self._described()  # machines are made while it is measured, and none stands
+        self.notify(f"booting {len(range(spec.fleet))} guest{'s' * (spec.fleet > 1)}")
+        await hypervisor.images(emulated)
+        for guest in range(spec.fleet):
+            parts = disks.parts(v for v in emulated if v.guest == guest)
+            hypervisor.write_secrets(parts.secrets, self.scratch)
+            nics = layout.guest_nics(spec, guest, self.scratch) if self.array_vm else ()
+            machine = Machine(
+                f"guest{guest}", spec.cpus, spec.memory, self.accel, nics, spec.preempt,
+                parts.objects, parts.blockdevs, parts.devices, outside=bool(external.outside(self._of(guest), spec)),
+            )  # fmt: skip
+            self.vms.append(self._vm(machine, keys))
+        for error in await asyncio.gather(*(vm.start() for vm in self.vms), return_exceptions=True):
+            if isinstance(error, BaseException):
+                raise error
+        self.guests = [vm.guest for vm in self.vms]
+        self.pinned = await pinning.pin(self.machines()) if spec.pinning else {}
+        self.notify("building the lanes")
+        await build.everywhere({g: self._ready(i) for i, g in enumerate(self.guests)})
+        await build.apply(inside, self.where)
+        await build.everywhere({g: build.link(self._of(i)) for i, g in enumerate(self.guests)})
+        await self._prepare()
+        self.watch = await Watch.open(self.vms, self.array_vm, self.here)
+        return await self._described()
+
+    async def _described(self) -> dict[str, dict[str, object]]:
+        """The lanes as the machines tell of them."""
+        described: dict[str, dict[str, object]] = {}
+        for name, found in self.lanes.items():
+            told = await build.describe(found, self.where)
+            described[name] = {"path": list(self._path(found[0])), **told[0], **self.devices.told(found)}
+            if not self.spec.medium.file and found[0].ours and not found[0].transport.cluster:
+                described[name].setdefault("medium.kind", "null_blk")  # or QEMU's null-co, which is the same
+            if name in self.capable:
+                described[name]["capabilities"] = self.capable[name]
+            if found[0].emulated and self.vms:
+                seen = [await hypervisor.told(self.vms[volume.guest], volume) for volume in found]
+                described[name] |= {**seen[0].rows, "conditions": seen[0].conditions}
+        return described
+
+    async def _start_array(self, keys: Keys, made: disks.Parts) -> None:
+        """Boots the array if a lane needs it. ``made``: further disks of it."""
+        if not any(v.needs_array for v in self.volumes):
+            return
+        self.notify("booting the array")
+        nics = layout.array_nics(self.spec, self.scratch)
+        files = disks.files(v for v in self.volumes if v.needs_array and self.spec.medium.file)
+        machine = Machine(
+            layout.ARRAY, self.spec.array.cpus, self.spec.array.memory, self.accel, nics,
+            blockdevs=files.blockdevs + made.blockdevs, devices=files.devices + made.devices,
+        )  # fmt: skip
+        self.array_vm = self._vm(machine, keys)
+        await self.array_vm.start()
+        self.array = self.array_vm.guest
+        await self.array.ask(layout.bridges(self.spec) + "\n" + self._shape(layout.array_nics(self.spec, self.scratch)))
+        await self._forward()
+
+    async def _start_cluster(self) -> None:
+        """Starts the Ceph cluster if a lane needs one."""
+        kinds = {v.transport.cluster for v in self.volumes} - {""}
+        if not kinds:
+            return
+        self.notify("starting a Ceph cluster")
+        self.ceph = Cluster(layout.cluster(self.scratch), self.spec.ceph, filesystem="cephfs" in kinds)
+        await self.ceph.start()
+
+    def _vm(self, machine: Machine, keys: Keys) -> Vm:
+        return Vm(machine, self.root, keys, self.scratch)
+
+    def _place(self, changed: Mapping[str, Volume]) -> None:
+        """Volumes, by name, of which more is known now."""
+        self.lanes = {lane: tuple(changed.get(v.name, v) for v in found) for lane, found in self.lanes.items()}
+
+    def _of(self, guest: int) -> list[Volume]:
+        return [v for v in self.volumes if v.guest == guest]
+
+    def where(self, place: Place, volume: Volume) -> Guest:
+        guest = {"target": self.array, "hypervisor": self.here}.get(place) or (
+            self.guests[volume.guest] if place == "initiator" else None
+        )
+        if guest is None:
+            raise RunFailed(f"{volume.name}: the lab has no machine for a step of the {place}")
+        return guest
+
+    def _shape(self, nics: tuple[object, ...]) -> str:
+        names = [getattr(nic, "name") for nic in nics]  # noqa: B009
+        return "\n".join(f"( set -eu\n{model.link_step(self.spec.link, name).apply}\n)" for name in names)
+
+    def _media(self, where: str) -> str:
+        """null_blk devices of the volumes whose medium is on the array, or in a guest (lanes without a transport)."""
+        wanted = [v for v in self.volumes if (v.needs_array if where == "array" else False)]
+        modules = sorted({m for v in wanted for m in v.transport.modules})
+        load = "".join(f"modprobe {m} 2> /dev/null || :\n" for m in modules)
+        if self.spec.medium.file:
+            return load
+        return load + build.shell(self._medium(v) for v in wanted)
+
+    def _medium(self, volume: Volume) -> Step:
+        medium = self.spec.medium.model_copy(update={"size": volume.medium_size})
+        return model.medium_step(medium, volume.site.index)
+
+    def _ready(self, guest: int) -> str:
+        """Modules, links, huge pages and local media of a guest."""
+        own = [v for v in self._of(guest) if not v.emulated]
+        modules = sorted({m for v in own for m in v.transport.modules})
+        modules += sorted({m for v in self._of(guest) if v.emulated for m in disks.MODULES[disks.device(v).bus]})
+        load = "".join(f"modprobe {m} 2> /dev/null || :\n" for m in modules)
+        local = [v for v in own if v.ours and not v.transport.target and not v.transport.cluster]
+        steps = [model.hugepages_step(self.spec.hugepages)]
+        steps += [self._medium(v) for v in local]
+        nics = layout.guest_nics(self.spec, guest, self.scratch) if self.array_vm else ()
+        return load + build.shell(steps) + self._shape(nics) + external.routes(own, self.spec)
+
+    async def _forward(self) -> None:
+        """Ports of the array through which initiators of the hypervisor reach their targets."""
+        assert self.array_vm and self.array  # noqa: S101, PT018 - booted
+        reach = await hypervisor.forward(self.array_vm, self.volumes)
+        if reach:
+            await self.array.ask(hypervisor.shape(self.spec.link))
+            self._place({v.name: v.at(reach=reach[v.name]) for v in self.volumes if v.name in reach})
+
+    async def _prepare(self) -> None:
+        """Records what every device is; then the prefill of every workload and rounds until lanes are steady."""
+        self.devices = Devices(self.guests)
+        await self.devices.record(self.volumes)
+        if self.spec.capabilities and not self.capable:  # once: lanes that are built again can do the same
+            self.notify("trying what the lanes can do")
+            for lane, found in self.lanes.items():
+                self.capable[lane] = await self._tried(found[0])
+        cells = [(registry.load("workloads", cell.kind), cell) for cell in self.study.cells()]
+        if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in cells):
+            self.notify("filling the volumes")
+        await self.devices.fill(self.volumes, cells, self.scratch)
+        for lane, found in self.lanes.items():
+            if any(workload.rounds(cell) for workload, cell in cells):
+                self.notify(f"loading {lane} until it is steady")
+            await self.devices.settle(lane, found, cells)
+
+    async def _tried(self, volume: Volume) -> dict[str, dict[str, str]]:
+        """The capabilities of a lane by its first volume. Raises Refused."""
+        guard = self.devices.guard(volume, writes=volume.ours)
+        try:
+            found = await capabilities.probe(self.vms[volume.guest], volume, self.spec.most_disks, before=guard)
+        except RunFailed as error:  # a lane that cannot be asked can be measured all the same
+            self.notify(f"{volume.lane}: not all was tried: {error}")
+            return {"all": {"value": capabilities.NOT_PROBED, "evidence": error.message}}
+        self.devices.wrote(volume)
+        return found
+
+    def _path(self, volume: Volume) -> tuple[str, ...]:
+        hops = volume.transport.path(volume.name, volume.spec, volume.site)
+        told = [f"{hop}: {layout.told(self.spec.link)}" if layout.interface(0) in hop else hop for hop in hops]
+        return (told[0], disks.device(volume).bus, *told[1:]) if volume.emulated else tuple(told)
+
+    async def tear_down(self) -> None:
+        """Guests before their array: an initiator without target would wait for it. Never raises."""
+        await self.watch.close()
+        self.watch = Watch()
+        await external.disconnect(self.vms, self.volumes)
+        await asyncio.gather(*(vm.stop() for vm in self.vms))
+        if self.here and self._undo:
+            for step in reversed(self._undo):  # each by itself: one that was never applied must not keep others
+                with suppress(RunFailed):
+                    await self.here.ask(build.shell([step], undo=True))
+        if self.array_vm:
+            await self.array_vm.stop()
+        if self.ceph:
+            await self.ceph.stop()
+        self.vms, self.guests, self.array_vm, self.array, self.ceph, self._undo = [], [], None, None, None, []
+        self._built.close()
