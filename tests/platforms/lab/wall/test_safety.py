@@ -527,8 +527,11 @@ def by_id_link_redirected(at: Bench) -> Claim:
     other = at.disk(serial="bystander")
     at.disk()
     link = f"/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_victim-{at.lab.made}"
-    at.sh(f"udevadm control --stop-exec-queue; ln -sfn {other} {link}; ln -sfn {link} {LANE}",
-          f"rm -f {link}; udevadm control --start-exec-queue")  # fmt: skip
+    # once udev has made the link, and no event of the disk is left that would put it right again
+    at.sh(f"""until [ -L {link} ] && [ ! -e /run/udev/queue ]; do sleep .1; done
+udevadm control --stop-exec-queue
+ln -sfn {other} {link}; ln -sfn {link} {LANE}""", f"rm -f {link}; udevadm control --start-exec-queue")  # fmt: skip
+    assert at.sh(f"readlink -f {LANE}") == other
     return at.claim()
 
 
