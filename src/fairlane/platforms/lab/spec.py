@@ -165,7 +165,7 @@ class LabSpec(PlatformSpec):
         """Virtual clock: a share of the resume, fio's start, snapshots; then the load. Measured under TCG on both of a
         server's two cores of 2023: within 16 % of three runs of 24 to 96 trials with 180 and 250 ms under load. Wall
         clock: snapshots, fio's start and end beside the load."""
-        return 0.9 + (6.5 if self.clock == "virtual" else 1.0) * guest_seconds
+        return 0.9 + 6.5 * guest_seconds if self.clock == "virtual" else 1.8 + guest_seconds
 
     def workers(self, jobs: int) -> int:
         return jobs if self.clock == "virtual" else 1
