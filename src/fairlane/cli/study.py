@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairlane.cli._click import Group
-from fairlane.cli._output import Format, format_option, print_json, print_rows, text
+from fairlane.cli._output import Format, format_option, print_json, print_rows
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -64,6 +64,7 @@ def describe(study: "Study", jobs: int) -> dict[str, Any]:
                 "lane": name,
                 "transport": lane.transport,
                 "parameters": lane.model_dump(mode="json", exclude={"transport"}, exclude_none=True),
+                "given": lane.model_dump(mode="json", exclude={"transport"}, exclude_unset=True),
             }
             for name, lane in study.lanes.items()
         ],
@@ -79,6 +80,7 @@ def describe(study: "Study", jobs: int) -> dict[str, Any]:
 
 
 def _print(report: dict[str, Any], output: Format) -> None:
+    from fairlane.report.text import flatten
     from fairlane.study.plan import about
 
     facts = [("study", report["study"]), ("question", report["question"]), ("platform", report["platform"])]
@@ -89,7 +91,7 @@ def _print(report: dict[str, Any], output: Format) -> None:
         {
             "lane": lane["lane"] + (" (baseline)" if lane["lane"] == report["baseline"] else ""),
             "transport": lane["transport"],
-            "parameters": [f"{k}={text(v)}" for k, v in lane["parameters"].items() if v not in ("", {})],
+            "said of it": [f"{k}={v}" for k, v in flatten(lane["given"]).items()] or "as by default",
         }
         for lane in report["lanes"]
     ]
