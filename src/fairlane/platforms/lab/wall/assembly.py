@@ -247,6 +247,8 @@ class Assembly:
 
     def _path(self, volume: Volume) -> tuple[str, ...]:
         hops = volume.transport.path(volume.name, volume.spec, volume.site)
+        medium = "file" if self.spec.medium.file else "null_blk"  # each lane has one of its own, and all are alike
+        hops = tuple(medium if hop == volume.site.medium else hop for hop in hops)
         told = [f"{hop}: {layout.told(self.spec.link)}" if layout.interface(0) in hop else hop for hop in hops]
         return (told[0], disks.device(volume).bus, *told[1:]) if volume.emulated else tuple(told)
 
