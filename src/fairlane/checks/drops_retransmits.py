@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from fairlane.checks._trials import Trial, number, trials
+from fairlane.checks._trials import Trial, at, number, trials
 from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding, Severity
 
@@ -21,6 +21,8 @@ class DropsRetransmits(Check):
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         seen: dict[tuple[str, Severity], dict[str, dict[str, int]]] = {}
         for trial in trials(evidence):
+            if at(trial.seen.context, "fault") is not None:
+                continue  # a path was taken away: that packets were lost is what was wanted
             counts = {name: int(number(trial.seen.context, "net", name) or 0) for name in _COUNTERS}
             if any(counts.values()):
                 cells = seen.setdefault((trial.seen.lane, _severity(trial, max(counts.values()))), {})

@@ -109,7 +109,10 @@ def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
         metrics["iops_after"] = after
     context = {
         **load.context,
-        "load": {**load.context["load"], "series": {"interval_ms": INTERVAL_MS, "iops": series.iops}},
+        "load": {
+            **_of_the_application(load.context["load"], params["rw"]),
+            "series": {"interval_ms": INTERVAL_MS, "iops": series.iops},
+        },
         "fault": {
             "kind": fault.kind,
             "path": fault.path,
@@ -241,6 +244,18 @@ def _silence(series: Series, begins: float) -> int:
         run = 0 if count else run + 1
         longest = max(longest, run)
     return longest * INTERVAL_MS
+
+
+_DIRECTIONS = ("ios", "bytes", "iops")
+
+
+def _of_the_application(load: Mapping[str, Any], rw: str) -> dict[str, Any]:
+    """What fio told of its load, without the reads of verification. fio counts them as any other: of a mix nothing can
+    be told by direction. Times of single jobs are no common time either: a job ends when it has verified."""
+    kept = {key: load[key] for key in ("runtime_ms", "jobs") if key in load}
+    if rw == "randwrite":
+        kept |= {key: {"write": load[key]["write"]} for key in _DIRECTIONS if "write" in load.get(key, {})}
+    return kept
 
 
 def _data(params: Mapping[str, Any], outputs: Mapping[str, bytes], load: Report, final: Report) -> dict[str, Any]:
