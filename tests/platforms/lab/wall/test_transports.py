@@ -41,14 +41,14 @@ workloads:
 
 VERIFIED = """
 fio --name=v --filename=/dev/lane/{name} --ioengine=io_uring --direct=1 --rw=randwrite --bs=16k --iodepth=4 --size=2m \\
-  --verify=crc32c --do_verify=1 --output-format=terse > {name}.out 2>&1
+  --verify=crc32c --do_verify=1 --verify_state_save=0 --output-format=terse > {name}.out 2>&1
 """
 
 LEFT = """
 find /sys/kernel/config/target /sys/kernel/config/nvmet -mindepth 2 2> /dev/null |
   grep -E 'iblock|/fc/|iscsi/iqn|subsystems/|ports/' || :
 grep -E ' nfs|/srv/' /proc/mounts || :
-ls /sys/class/fc_host /sys/class/infiniband 2> /dev/null | grep -E 'host|rxe' || :
+ls /sys/class/fc_host /sys/class/infiniband 2> /dev/null | grep -E '^(host|rxe)' || :
 ls /dev/mapper | grep -v control || :
 ls -d /sys/class/nvme/nvme* /sys/class/iscsi_session/* /sys/block/sd* 2> /dev/null || :
 pidof rpc.mountd rpcbind || :
