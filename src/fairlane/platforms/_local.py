@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shlex
-import signal
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from pathlib import Path
 from fairlane.errors import RunFailed
 from fairlane.platforms import _frames as frames
 from fairlane.platforms import _guard
-from fairlane.platforms._child import WITH_US
+from fairlane.platforms._child import WITH_US, end
 from fairlane.platforms.base import Guest
 
 _TAIL = 600
@@ -54,10 +53,7 @@ class LocalGuest(Guest):
         except TimeoutError:
             raise RunFailed(f"{self.name} did not finish a script within {timeout:.0f} s") from None
         finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
+            await end(process)
         for name, files in frames.Frames().feed(out):
             yield name, files
         if process.returncode:

@@ -5,14 +5,13 @@ processor.
 """
 
 import asyncio
-import os
-import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from shlex import quote
 from typing import Protocol
 
 from fairlane.errors import RunFailed
+from fairlane.platforms import _child
 
 _END = b"\n@@END\n"
 _CHUNK = 1 << 16
@@ -76,7 +75,4 @@ class Session:
 
     async def close(self) -> None:
         """Ends the shell; never raises."""
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            await self._process.wait()
+        await _child.end(self._process)

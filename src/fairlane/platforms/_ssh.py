@@ -7,7 +7,6 @@ for the run, host keys pinned. The master is our child and ends with us.
 import asyncio
 import os
 import shlex
-import signal
 import time
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlane.errors import RunFailed
+from fairlane.platforms import _child, _guard
 from fairlane.platforms import _frames as frames
-from fairlane.platforms import _guard
-from fairlane.platforms._child import WITH_US
 from fairlane.platforms.base import Guest
 
 _CHUNK = 1 << 16
@@ -83,7 +81,7 @@ class SshGuest(Guest):
     async def open(self, timeout: float) -> float:
         """Connects, trying again until the guest's sshd answers. Returns the seconds it took. Raises RunFailed."""
         began = time.monotonic()
-        command = [*WITH_US, str(os.getpid()), *self._command("-M", "-N", "-o", "ControlPersist=no")]
+        command = [*_child.WITH_US, str(os.getpid()), *self._command("-M", "-N", "-o", "ControlPersist=no")]
         while True:
             with self._log.open("wb") as log:
                 self._master = await asyncio.create_subprocess_exec(
@@ -101,10 +99,8 @@ class SshGuest(Guest):
 
     async def close(self) -> None:
         """Ends the master connection; never raises."""
-        if self._master and self._master.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._master.pid, signal.SIGKILL)
-            await self._master.wait()
+        if self._master:
+            await _child.end(self._master)
         with suppress(OSError):
             self._socket.unlink()
 
@@ -155,10 +151,7 @@ class SshGuest(Guest):
                 said = (await process.stderr.read()).decode(errors="replace").strip()[-_TAIL:]
                 raise RunFailed(f"the connection to {self.name} was lost: {said or 'no message'}")
         finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await _child.end(process)
 
     def _judge(self, files: Mapping[str, bytes]) -> None:
         status = frames.text(files, "status").strip()

@@ -124,20 +124,28 @@ class WallLab(Assembly, Platform):
 
     async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
         workload = registry.load("workloads", block.cell.kind)
-        await self.watch.synchronise()
+        compared = False
         for lane in block.order:
-            if self._broken:
-                self.notify("building the lab again")
-                await self.tear_down()
-                await self.build()
-                self._broken = False
-            stage = LabStage(self, block, lane)
             try:
+                if self._broken:
+                    await self._again()
+                    compared = False
+                if not compared:
+                    await self.watch.synchronise()
+                    compared = True
+                stage = LabStage(self, block, lane)
                 await self._attended(workload.drive(block.cell, stage.devices, block.seed, stage))
             except RunFailed as error:
                 self._broken = True
                 raise self._explained(error) from error
             yield RawTrial(lane, stage.outputs, stage.load_seconds)
+
+    async def _again(self) -> None:
+        """Machines and lanes anew, because something of them is lost or hangs."""
+        self.notify("building the lab again")
+        await self.tear_down()
+        await self.build()
+        self._broken = False
 
     def storm(self, lane: str) -> Storm:
         """A storm of clones of ``lane``. Raises RunFailed where the study has none."""
