@@ -71,6 +71,12 @@ def machines(name: str) -> list[int]:
     return found
 
 
+def on_guest(command: str) -> None:
+    """Runs ``command`` on the guest, over the run's own connection."""
+    [socket] = Path(os.environ["TMPDIR"]).glob("fairlane-*/guest0.ssh")
+    subprocess.run(["ssh", "-S", str(socket), "x", command], capture_output=True, check=False, timeout=60)
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(prefix="flk", dir="/tmp"))  # short: sockets are in it
@@ -93,8 +99,7 @@ def test_guest_sshd_and_fairlane_killed(here: Path, capsys: pytest.CaptureFixtur
     going.until(lambda: len(going.events("block-failed")) == 1 and going.trials() >= 3)
     assert "guest0 has ended" in str(going.events("block-failed")[0]["reason"])
 
-    [socket] = Path(os.environ["TMPDIR"]).glob("fairlane-*/guest0.ssh")
-    subprocess.run(["ssh", "-S", str(socket), "x", "pkill -9 sshd"], capture_output=True, check=False, timeout=60)
+    on_guest("pkill -9 sshd")
     going.until(lambda: len(going.events("block-failed")) == 2 and going.trials() >= 5)
 
     going.process.kill()
@@ -120,13 +125,19 @@ def test_guest_sshd_and_fairlane_killed(here: Path, capsys: pytest.CaptureFixtur
     assert "Emulated" in report
 
 
-def test_array_killed_under_load_and_interrupted(here: Path) -> None:
-    study(here, "nvme_tcp", 3)
+def test_array_killed_network_cut_and_interrupted(here: Path) -> None:
+    study(here, "nvme_tcp", 4)
     going = Run(here, "s.yaml")
     going.until(lambda: going.trials() >= 1)
     os.kill(machines("array")[0], signal.SIGKILL)
     going.until(lambda: len(going.events("block-failed")) == 1 and going.trials() >= 2)
     assert "array has ended" in str(going.events("block-failed")[0]["reason"])
+
+    on_guest("ip link set path0 down")  # I/O waits for a path for longer than a trial may take
+    before = going.trials()
+    going.until(lambda: len(going.events("block-failed")) == 2 and going.trials() > before)
+    assert "did not finish its script" in str(going.events("block-failed")[1]["reason"])
+
     going.process.send_signal(signal.SIGINT)
     assert going.process.wait(60) == 130
     assert machines("array") == machines("guest0") == []
