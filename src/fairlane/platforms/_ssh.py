@@ -24,11 +24,11 @@ _TAIL = 600
 _ENDED = "fairlane-ended"
 """The frame that says how a script ended: without it the connection was lost."""
 
+_LIBRARY = ". /fairlane/lib.sh\n"
 _WRAPPED = """d=$(mktemp -d /run/fairlane.XXXXXX) || exit 1
-. /fairlane/lib.sh
 STEP=$d/step
 {{
-  ( eval {script} ) 2> $d/err
+  ( eval {script} ) 2> $d/err < /dev/null
   s=$?
   mkdir $d/end
   echo $s > $d/end/status
@@ -64,6 +64,8 @@ class SshGuest(Guest):
         self._socket = scratch / f"{name}.ssh"
         self._log = scratch / f"{name}.ssh.log"
         self._master: asyncio.subprocess.Process | None = None
+        self._idle: list[asyncio.subprocess.Process] = []
+        """Shells that wait for their next script."""
 
     def _command(self, *words: str) -> list[str]:
         login = self.login
@@ -98,7 +100,10 @@ class SshGuest(Guest):
             await asyncio.sleep(0.1)
 
     async def close(self) -> None:
-        """Ends the master connection; never raises."""
+        """Ends the master connection and its shells; never raises."""
+        for shell in self._idle:
+            await _child.end(shell)
+        self._idle.clear()
         if self._master:
             await _child.end(self._master)
         with suppress(OSError):
@@ -124,34 +129,46 @@ class SshGuest(Guest):
         # Through cat, because sshd's standard output may be a socket, which /dev/stdout cannot open; and whole before
         # it runs, so that nothing in it can eat the rest.
         whole = _WRAPPED.format(script=shlex.quote(script), ended=_ENDED)
-        process = await self.start(("sh", "-s"))
-        assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - opened as pipes
+        shell = await self._shell()
+        assert shell.stdin and shell.stdout and shell.stderr  # noqa: S101, PT018 - opened as pipes
         reader, ended = frames.Frames(), False
         deadline = time.monotonic() + timeout
         try:
-            process.stdin.write(whole.encode())
             with suppress(ConnectionError):
-                await process.stdin.drain()
-                process.stdin.close()
-            while True:
+                shell.stdin.write(whole.encode())
+                await shell.stdin.drain()
+            while not ended:
                 left = deadline - time.monotonic()
                 try:
-                    data = await asyncio.wait_for(process.stdout.read(_CHUNK), max(left, 0.01))
+                    data = await asyncio.wait_for(shell.stdout.read(_CHUNK), max(left, 0.01))
                 except TimeoutError:
                     raise RunFailed(f"{self.name} did not finish its script within {timeout:.0f} s") from None
                 for name, files in reader.feed(data):
                     if name == _ENDED:
                         ended = True
+                        self._idle.append(shell)
                         self._judge(files)
                     else:
                         yield name, files
-                if not data:
-                    break
-            if not ended:
-                said = (await process.stderr.read()).decode(errors="replace").strip()[-_TAIL:]
-                raise RunFailed(f"the connection to {self.name} was lost: {said or 'no message'}")
+                if not data and not ended:
+                    said = (await shell.stderr.read()).decode(errors="replace").strip()[-_TAIL:]
+                    raise RunFailed(f"the connection to {self.name} was lost: {said or 'no message'}")
         finally:
-            await _child.end(process)
+            if not ended:
+                await _child.end(shell)
+
+    async def _shell(self) -> asyncio.subprocess.Process:
+        """A shell on the guest that knows ``lib.sh``: one that has carried out its script, or a new one. To start one
+        takes an emulated guest longer than most scripts do."""
+        while self._idle:
+            shell = self._idle.pop()
+            if self.alive and shell.returncode is None:
+                return shell
+            await _child.end(shell)
+        shell = await self.start(("sh", "-s"))
+        assert shell.stdin  # noqa: S101 - opened as pipe
+        shell.stdin.write(_LIBRARY.encode())
+        return shell
 
     def _judge(self, files: Mapping[str, bytes]) -> None:
         status = frames.text(files, "status").strip()
