@@ -38,8 +38,7 @@ cost() {
 
 
 # Each line that a shell prints is a write of its own, and a packet of sshd: in one piece it takes an emulated machine a
-# third
-# of the time.
+# third of the time.
 _WHOLE = 'capture "$@" > /run/fairlane.snapshot; echo "$(< /run/fairlane.snapshot)"'
 
 
