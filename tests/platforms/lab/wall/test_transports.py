@@ -33,6 +33,7 @@ lanes:
   fcoe: {transport: fcoe}
   nfs: {transport: nfs, version: "4.1", nconnect: 2, rsize: 64k, filesystem: ext4}
   rdma: {transport: nvme_rdma, queue_size: 64}
+  linear: {transport: lvm, over: {transport: iscsi}}
   striped: {transport: lvm, over: {transport: nvme_tcp}, stripes: 2, stripe_size: 32k}
   thin: {transport: lvm, over: {transport: iscsi}, thin: true}
 workloads:
@@ -76,6 +77,7 @@ async def _all() -> None:
         assert (told["nfs"]["target.file_full"], told["nfs"]["target.sync"]) == ("1", "1")
         assert told["fcoe"]["frame"] == "2112 bytes"
         assert (told["rdma"]["transport"], told["rdma"]["queue_size"]) == ("rdma", "64")
+        assert told["linear"]["lvm.segment"] == "linear"
         assert (told["striped"]["lvm.segment"], told["striped"]["lvm.stripes"]) == ("striped", "2")
         assert (told["thin"]["lvm.segment"], told["thin"]["sessions"]) == ("thin", "1")
         await _load(lab)
