@@ -34,6 +34,7 @@ check:
 	$(BIN)/lint-imports
 	shellcheck $(SCRIPTS)
 	shellcheck -s sh -e SC1091 src/fairlane/platforms/lab/guest/*
+	shellcheck -s sh -S warning -e SC1091,SC2034 $(addprefix src/fairlane/platforms/lab/wall/guest/,*init *.sh)
 
 setup: ## only install what is missing
 	@sh scripts/setup.sh test

@@ -218,6 +218,12 @@ def test_what_cannot_be_meant_is_refused(args: list[str], message: str, capsys: 
     assert Path(folder, "journal.jsonl").read_bytes() == before
 
 
+def test_a_preset_is_meant_though_a_run_has_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    unfinished("fake")
+    assert run(["run", "fake", "--out", "fresh", "--dry-run"]) == Exit.OK
+    assert "this is a run" not in capsys.readouterr().err
+
+
 def test_run_killed_before_it_had_a_folder_begins_afresh() -> None:
     assert run(["run", "study.yaml", "--out", "out", "--resume"]) == Exit.OK
     assert Path("out/observations.jsonl").exists()

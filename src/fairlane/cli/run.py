@@ -114,9 +114,10 @@ class _Asked:
 
 def _fresh(ref: str, out: Path | None, asked: _Asked) -> tuple[Path, "Plan"]:
     """A new run: its folder, which is not made yet, and its plan."""
+    from fairlane.study.load import presets
     from fairlane.trial import plan as plans
 
-    if plans.is_run(Path(ref)):
+    if ref not in presets() and plans.is_run(Path(ref)):
         raise FairlaneError("this is a run, not a study", where=ref, hint="go on with it: add --resume")
     plan = asked.plan(ref)
     if out is not None and plans.is_run(out):
