@@ -40,6 +40,10 @@ class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
         super().__init__(message, hint=hint, where=where, code=Exit.RUN_FAILED)
 
 
+class Unfinished(RunFailed):
+    """Nobody waits for it any more, but what was asked of a machine may still go on there."""
+
+
 class Refused(FairlaneError):  # noqa: N818 - reads as what happened
     """A device must not be written: it is not the one that was meant, or somebody uses it. The run ends at once, for
     nothing may be tried again on such a device; what was measured is kept."""

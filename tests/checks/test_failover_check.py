@@ -10,7 +10,7 @@ from fairlane.stats.judge import judge
 WRITES = "rw: [randwrite]"
 
 
-def figures(data: dict[str, Any] | None = None, **fault: Any) -> Figures:
+def figures(data: dict[str, Any] | None = None, iops_before: float = 0.0, **fault: Any) -> Figures:
     whole = {
         "kind": "link",
         "path": 0,
@@ -18,7 +18,8 @@ def figures(data: dict[str, Any] | None = None, **fault: Any) -> Figures:
         "carried": {"path0": {"before": 50_000, "during": 90}},
         **fault,
     }
-    return Figures({"iops": 1000.0}, {}, {"fault": whole, "data": {"wrong_blocks": 0, "io_errors": 0, **(data or {})}})
+    metrics = {"iops": 1000.0, "iops_before": iops_before}
+    return Figures(metrics, {}, {"fault": whole, "data": {"wrong_blocks": 0, "io_errors": 0, **(data or {})}})
 
 
 FINE = figures()
@@ -53,7 +54,11 @@ def test_one_wrong_block_refuses_the_lane(run_check: Any, beside: Any) -> None:
         ),
         (figures(recovered=False), "IOPS did not come back"),
         (figures(carried={"path0": {"before": 1000, "during": 51}}), "(link 0) carried 5% of what it carried before"),
-        (figures(carried={"path0": {"before": 0, "during": 0}}), "(link 0) had carried nothing before"),
+        (
+            figures(carried={"path0": {"before": 0, "during": 0}}),
+            "had carried next to nothing of the load before",
+        ),
+        (figures(iops_before=100.0, carried={"path0": {"before": 4000, "during": 0}}), "had carried next to nothing"),
     ],
 )
 def test_what_is_no_clean_fault_takes_the_headline(run_check: Any, beside: Any, odd: Figures, told: str) -> None:

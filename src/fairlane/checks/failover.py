@@ -42,12 +42,17 @@ class _Odd(TrialCheck):
                 "what was measured is not a fault",
                 {"before": before, "during": during},
             )  # fmt: skip
-        elif carried is not None and not before:
+        elif before is not None and before <= _STILL * _load(trial):
             yield Oddity(
                 "idle", "critical", 1.0,
-                f"the path that failed ({path[0]} {path[1]:.0f}) had carried nothing before",
+                f"the path that failed ({path[0]} {path[1]:.0f}) had carried next to nothing of the load before",
                 "the fault took nothing away: let the active path fail, or use a policy that uses all paths",
             )  # fmt: skip
+
+
+def _load(trial: Trial) -> float:
+    """What the application moved before the fault, bytes per second."""
+    return (trial.seen.metrics.get("iops_before") or 0.0) * (number(trial.cell.params, "bs") or 0.0)
 
 
 class Failover(Check):

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlane.errors import RunFailed
+from fairlane.errors import RunFailed, Unfinished
 from fairlane.platforms import _child, _guard
 from fairlane.platforms import _frames as frames
 from fairlane.platforms.base import Guest
@@ -142,7 +142,7 @@ class SshGuest(Guest):
                 try:
                     data = await asyncio.wait_for(shell.stdout.read(_CHUNK), max(left, 0.01))
                 except TimeoutError:
-                    raise RunFailed(f"{self.name} did not finish its script within {timeout:.0f} s") from None
+                    raise Unfinished(f"{self.name} did not finish its script within {timeout:.0f} s") from None
                 for name, files in reader.feed(data):
                     if name == _ENDED:
                         ended = True

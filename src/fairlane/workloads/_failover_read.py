@@ -267,21 +267,30 @@ def _data(params: Mapping[str, Any], outputs: Mapping[str, bytes], load: Report,
         (m[1], offset) for m in failed if m[3] == "write" for offset in range(int(m[4]), int(m[4]) + int(m[5]), 4096)
     }
     during = _wrong(complaints)
-    later = _wrong(_text(outputs, "final.err").splitlines())
+    later = _wrong(line for name in ("whole.err", "final.err") for line in _text(outputs, name).splitlines())
     refused = {key for key in later if key in excused} - during
     wrong = (during | later) - refused
-    counted = _text(outputs, "failover.errors").strip()
-    errors = max(len(failed), int(counted) if counted.isdecimal() else 0)
+    errors = max(len(failed), _count(outputs, "failover.errors"))
     told = [job.error for job in load.jobs if job.error]
+    unread = max(_count(outputs, "whole.errors"), _count(outputs, "final.errors"))
+    unread = max(unread, int(any(job.error not in (0, _VERIFY_ERROR) for job in final.jobs)))
+    checked = sum(side.size for job in final.jobs for side in job.sides.values())
+    if not unread and checked < params["size"] * len(final.jobs):
+        raise Garbage(f"the last check read {checked} bytes of {params['size'] * len(final.jobs)}")
     return {
         "written": sum(side.ios for job in load.jobs for way, side in job.sides.items() if way == "write"),
         "checked": sum(side.ios for job in final.jobs for side in job.sides.values()),
         "checked_bytes": params["size"] * len(final.jobs),
         "wrong_blocks": max(len(wrong), int(_VERIFY_ERROR in told)),
         "wrong_in_run": len(during),
-        "io_errors": max(errors, int(any(error != _VERIFY_ERROR for error in told))),
+        "io_errors": max(errors, int(any(error != _VERIFY_ERROR for error in told))) + unread,
         **({"first_error": failed[0][2]} if failed else {}),
     }
+
+
+def _count(outputs: Mapping[str, bytes], name: str) -> int:
+    told = _text(outputs, name).strip()
+    return int(told) if told.isdecimal() else 0
 
 
 def _wrong(lines: Iterable[str]) -> set[tuple[str, int]]:

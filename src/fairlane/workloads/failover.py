@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fairlane.errors import RunFailed
+from fairlane.errors import Refused, RunFailed
 from fairlane.records import Cell, FaultKind, Figures
 from fairlane.study.base import MetricName, WorkloadSpec
 from fairlane.study.units import Duration, Share, Size, format_size
@@ -150,7 +150,8 @@ watch=$!
 class Failover(Workload):
     """Outputs: ``failover.json`` (json+), ``failover.err`` (fio's complaints, cut), ``job_lat.*.log`` (longest I/O of
     each 100 ms) and ``job_iops.*.log``, in the guest's Unix time; ``paths.tsv`` (bytes of each path's interface);
-    ``final.json``, ``final.err`` of the last check; ``fault.json`` (``read.Fault``)."""
+    ``final.json``, ``final.err`` of the last check (``whole.err``: of its first look, if that found a wrong block);
+    ``fault.json`` (``read.Fault``)."""
 
     Spec = FailoverSpec
     packages = ("fio",)
@@ -205,7 +206,8 @@ rm -f clock job_slat.*.log job_clat.*.log local-*.state
 
     def final(self, cell: Cell, devices: Sequence[str]) -> str:
         """Shell that checks every block of the region: at first many at once, and if any is wrong each by itself,
-        because fio tells of the first of an I/O only; then the region is written anew for the next trial."""
+        because fio tells of the first of an I/O only; then the region is written anew for the next trial. What the
+        first look found stays in ``whole.err``: a block that is right when it is read again was wrong all the same."""
         options = {**_verifying(cell.params), "rw": "read", "iodepth": 8, "continue_on_error": "all"}
         whole = fio_shell(devices, {**options, "bs": _CHECK}, "final", "final")
         single = fio_shell(devices, {**options, "bs": _HEADER}, "final", "final")
@@ -213,6 +215,8 @@ rm -f clock job_slat.*.log job_clat.*.log local-*.state
         return f"""
 {whole.rstrip()} || :
 if grep -q verify final.err; then
+mv final.err whole.err
+{_cut("whole")}
 {single.rstrip()} || :
 {anew}fi
 {_cut("final")}
@@ -250,7 +254,7 @@ if grep -q verify final.err; then
         try:
             seconds = _PATIENCE + cell.params["size"] * len(devices(0)) / _SLOWEST
             await stage.after(lambda m: self.final(cell, devices(m)), seconds)
-        except RunFailed as error:
+        except (RunFailed, Refused) as error:  # the fault may have taken the device itself
             stage.lost(f"the last check of the data failed: {error.message}")
             return
         await asyncio.sleep(cell.params["settle"] / 1e9)

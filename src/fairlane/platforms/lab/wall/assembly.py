@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from fairlane import registry
-from fairlane.errors import RunFailed
+from fairlane.errors import RunFailed, Unfinished
 from fairlane.lanes.base import Place, Step
 from fairlane.platforms._local import LocalGuest
 from fairlane.platforms.base import Guest, Notify
@@ -34,6 +34,14 @@ from fairlane.platforms.lab.wall.watch import Watch
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
+
+
+class Untrustworthy(Exception):  # noqa: N818 - reads as what it is
+    """Something may still go on in machines that were just built: they must not be measured."""
+
+
+def _not_probed(why: str) -> dict[str, dict[str, str]]:
+    return {"all": {"value": capabilities.NOT_PROBED, "evidence": why}}
 
 
 class Assembly:
@@ -221,10 +229,12 @@ class Assembly:
         """Records what every device is; then the prefill of every workload and rounds until lanes are steady."""
         self.devices = Devices(self.guests)
         await self.devices.record(self.volumes)
-        if self.spec.capabilities and not self.capable:  # once: lanes that are built again can do the same
+        untried = [lane for lane in self.lanes if lane not in self.capable]
+        if self.spec.capabilities and untried:  # once: lanes that are built again can do the same
             self.notify("trying what the lanes can do")
-            for lane, found in self.lanes.items():
-                self.capable[lane] = await self._tried(found[0])
+            for lane in untried:
+                self.capable[lane] = _not_probed("it was given up")
+                self.capable[lane] = await self._tried(self.lanes[lane][0])
         cells = [(registry.load("workloads", cell.kind), cell) for cell in self.study.cells()]
         if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in cells):
             self.notify("filling the volumes")
@@ -235,13 +245,15 @@ class Assembly:
             await self.devices.settle(lane, found, cells)
 
     async def _tried(self, volume: Volume) -> dict[str, dict[str, str]]:
-        """The capabilities of a lane by its first volume. Raises Refused."""
+        """The capabilities of a lane by its first volume. Raises Refused, Untrustworthy."""
         guard = self.devices.guard(volume, writes=volume.ours)
         try:
             found = await capabilities.probe(self.vms[volume.guest], volume, self.spec.most_disks, before=guard)
+        except Unfinished as error:
+            raise Untrustworthy(f"{volume.lane}: not all was tried, and what was may go on: {error}") from error
         except RunFailed as error:  # a lane that cannot be asked can be measured all the same
             self.notify(f"{volume.lane}: not all was tried: {error}")
-            return {"all": {"value": capabilities.NOT_PROBED, "evidence": error.message}}
+            return _not_probed(error.message)
         self.devices.wrote(volume)
         return found
 

@@ -159,6 +159,8 @@ class Storm:
         reading = self.transport.read_golden(*own)
         await self._at(reading.place).ask(build.shell([reading]), build.TIMEOUT)
         clones = [self.transport.clone(*own, number) for number in range(count)]
+        # every clone finds a shell that waits for it: to start one is no part of a clone
+        await asyncio.gather(*(self._at(clone.step.place).ask(":") for clone in clones))
         async with self._machines(clones) as vms:
             began = time.monotonic()
             async with _patiently(_PATIENCE + _EACH * count, f"a storm of {count} clones of {self.volume.lane}"):

@@ -4,7 +4,7 @@ guest at once, so that lanes can take turns in the same machine."""
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import ExitStack
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,9 @@ from fairlane.platforms.lab.wall import (
     room,
     rootfs,
 )
-from fairlane.platforms.lab.wall.assembly import Assembly
+from fairlane.platforms.lab.wall.assembly import Assembly, Untrustworthy
 from fairlane.platforms.lab.wall.clones import Kind, Storm
+from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.stage import LabStage
 from fairlane.records import Block
 
@@ -78,14 +79,36 @@ class WallLab(Assembly, Platform):
             spec.medium.keeps, spec.fleet, spec.link.mtu, self.study.lanes, spec.cpus, faults=tuple(faults)
         )  # fmt: skip
         lanes = {v.lane: v for v in self.wanted}.values()
-        return [error for v in lanes for error in v.transport.problems(v.lane, v.spec, ground)]
+        found = [error for v in lanes for error in v.transport.problems(v.lane, v.spec, ground)]
+        return found + self._unfit_for_faults(tuple(lanes))
+
+    def _unfit_for_faults(self, lanes: Sequence[Volume]) -> list[FairlaneError]:
+        """Faults that a lane cannot have, and loads that would write over what the check of the data looks for."""
+        cells = [cell for cell in self.study.cells() if cell.kind == "failover"]
+        found: list[FairlaneError] = []
+        if cells and (others := sorted({c.workload for c in self.study.cells()} - {c.workload for c in cells})):
+            told = f"failover checks every block of its region, and {others[0]} would write there"
+            found.append(FairlaneError(told, where="workloads", hint="put the faults into a study of their own"))
+        asked = {(cell.params["fault"], cell.params["path"]) for cell in cells}
+        for kind, path in sorted((kind, path) for kind, path in asked if kind != "link"):
+            for v in lanes:
+                try:
+                    step = v.transport.fault(kind, path, v.name, v.spec, v.site)
+                except FairlaneError as error:
+                    found.append(error)
+                    continue
+                if step is None:
+                    told = f"{v.spec.transport} has no fault {kind!r} as the lane is set up"
+                    hint = "link fails the network of any lane; state needs several paths (multipath)"
+                    found.append(FairlaneError(told, where=f"lanes.{v.lane}", hint=hint))
+        return found
 
     async def open(self, notify: Notify) -> Opened:
         self.notify = notify
         self.root = await rootfs.build(notify, self._held)
         self.accel = await self._accelerator()
         self.emulated = self.accel == "tcg"
-        described = await self.build()
+        described = await self._first()
         manifest = self.root.manifest
         return Opened(
             description={
@@ -110,6 +133,14 @@ class WallLab(Assembly, Platform):
                 "packages": {name: manifest["packages"].get(name, "") for name in rootfs.packages()},
             },
         )
+
+    async def _first(self) -> dict[str, dict[str, object]]:
+        while True:  # as many times as there are lanes, at most
+            try:
+                return await self.build()
+            except Untrustworthy as error:
+                self.notify(f"{error}; building the lab again")
+                await self.tear_down()
 
     async def _accelerator(self) -> str:
         if self.spec.accel == "tcg":
@@ -144,7 +175,11 @@ class WallLab(Assembly, Platform):
         """Machines and lanes anew, because something of them is lost or hangs."""
         self.notify("building the lab again")
         await self.tear_down()
-        await self.build()
+        try:
+            await self.build()
+        except OSError as error:
+            told = f"the lab could not be built again: {error.strerror or error}"
+            raise RunFailed(told, where=str(error.filename or "")) from error
         self._broken = False
 
     def storm(self, lane: str) -> Storm:
@@ -176,7 +211,7 @@ class WallLab(Assembly, Platform):
 
     def _explained(self, error: RunFailed) -> RunFailed:
         """The failure, with the machines that have ended: they are why."""
-        gone = [vm for vm in self.machines() if not vm.alive]
+        gone = [vm for vm in self.machines() if vm.started and not vm.alive]
         if not gone:
             return error
         told = "; ".join(f"{vm.name} has ended ({vm.last_words() or vm.complaint()})" for vm in gone)

@@ -111,13 +111,10 @@ class LabStage(Stage):
 
     def _text(self, guest: int, load: str, *, gate: bool) -> str:
         """What a guest carries out: as a block of the virtual clock, for one lane."""
-        writes = registry.load("workloads", self.block.cell.kind).writes(self.block.cell)
-        mine = [v for v in self.lab.lanes[self.lane] if v.guest == guest]
-        guards = self.lab.devices.guards(mine, writes=writes)
         wait = f"{clock.waiting()}\n" if gate and clock.FOLDER not in load else ""
         return f"""set -u
 cd $(mktemp -d)
-{guards}mark {script.LOAD_BEGINS}
+{self._guards(guest)}mark {script.LOAD_BEGINS}
 {wait}( {load.strip()}
 )
 status=$?
@@ -129,6 +126,11 @@ cd /
 send trial $d
 rm -r $d
 """
+
+    def _guards(self, guest: int) -> str:
+        writes = registry.load("workloads", self.block.cell.kind).writes(self.block.cell)
+        mine = [v for v in self.lab.lanes[self.lane] if v.guest == guest]
+        return self.lab.devices.guards(mine, writes=writes)
 
     async def _run(self, guest: int, text: str, timeout: float) -> None:
         found: Mapping[str, bytes] = {}
@@ -161,7 +163,8 @@ rm -r $d
 
     async def after(self, script: Callable[[int], str], seconds: float) -> None:
         guests = self.lab.guests[: self.fleet]
-        found = await asyncio.gather(*(g.ask(script(i), seconds + _PATIENCE) for i, g in enumerate(guests)))
+        texts = [self._guards(i) + script(i) for i in range(len(guests))]  # a fault may have changed what is what
+        found = await asyncio.gather(*(g.ask(t, seconds + _PATIENCE) for g, t in zip(guests, texts, strict=True)))
         for guest, files in enumerate(found):
             self.outputs |= {self._prefix(guest) + n: data for n, data in files.items()}
 
@@ -171,7 +174,9 @@ rm -r $d
     def lost(self, reason: str) -> None:
         self.lab.broken(f"{self.block.trial_id(self.lane)}: {reason}")
         for prefix in map(self._prefix, range(self.fleet)):
-            self.outputs |= {f"{prefix}status": b"124\n", f"{prefix}{self.block.cell.kind}.err": reason.encode()}
+            name = f"{prefix}{self.block.cell.kind}.err"
+            told = self.outputs.get(name, b"")  # blocks that were found wrong are among it
+            self.outputs |= {f"{prefix}status": b"124\n", name: reason.encode() + b"\n" + told}
 
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:
         lab = self.lab

@@ -150,6 +150,10 @@ class Vm:
         await self.execute("set_link", name=nic, up=up)
 
     @property
+    def started(self) -> bool:
+        return hasattr(self, "process")
+
+    @property
     def alive(self) -> bool:
         return self.process.returncode is None
 
