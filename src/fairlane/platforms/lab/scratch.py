@@ -100,15 +100,28 @@ def _owned(folder: Path) -> bool:
 
 
 def _processes(folder: Path) -> list[int]:
-    """Processes that were started with something in ``folder``, or that work there; ourselves left out."""
-    needle, found = str(folder).encode(), []
+    """Processes that were started with something in ``folder``, or that work there; ourselves left out, and whoever
+    started us: the user's shell may stand in the folder."""
+    needle, found, ours = str(folder).encode(), [], _ancestors(os.getpid())
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (entry / "cmdline").read_bytes()
             inside = str((entry / "cwd").readlink()).startswith(str(folder))
-            if (needle in words or inside) and int(entry.name) not in (os.getpid(), os.getppid()):
+            if (needle in words or inside) and int(entry.name) not in ours:
                 found.append(int(entry.name))
     return sorted(found)
+
+
+def _ancestors(pid: int) -> set[int]:
+    """A process, its parent, and so on."""
+    found: set[int] = set()
+    while pid > 0:
+        found.add(pid)
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError, ValueError):
+            break
+    return found
 
 
 def _name(pid: int) -> str:
