@@ -1,7 +1,7 @@
 """What Fairlane costs under the wall clock, on this machine.
 
-    uv run python bench/overhead_wall.py               all three, some 8 minutes on 2 cores without KVM
-    uv run python bench/overhead_wall.py --pairs 30    more pairs, a narrower interval
+    uv run python bench/overhead_wall.py               all three, some 11 minutes on 2 cores without KVM
+    uv run python bench/overhead_wall.py --pairs 80    more pairs, a narrower interval
 
 1. fio through Fairlane (probes before and after, frames, a settling time) against the bare fio command over SSH in the
    same virtual machine, on the same disk with the same addresses: pairs in random order. The 95 % interval of the mean
@@ -112,7 +112,7 @@ def skew() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=20, help="pairs of trials for the ratio (20)")
+    parser.add_argument("--pairs", type=int, default=40, help="pairs of trials for the ratio (40)")
     met = [asyncio.run(through_and_bare(parser.parse_args().pairs)), share()]
     skew()
     sys.exit(0 if all(met) else 1)
