@@ -275,7 +275,7 @@ def test_ci_runs_everything_from_anywhere_and_ends_with_the_tests_own_line(built
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "=== 3 passed in 0.1s ==="
     tools = built.calls("ruff", "mypy", "lint-imports", "shellcheck", "pytest")
-    linters = ["ruff", "ruff", "mypy", "lint-imports", "shellcheck", "shellcheck"]
+    linters = ["ruff", "ruff", "mypy", "lint-imports", "shellcheck", "shellcheck", "shellcheck"]
     assert [call.split()[0] for call in tools] == [*linters, "pytest"]
 
 
