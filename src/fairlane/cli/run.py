@@ -117,7 +117,7 @@ def _fresh(ref: str, out: Path | None, asked: _Asked) -> tuple[Path, "Plan"]:
     from fairlane.study.load import presets
     from fairlane.trial import plan as plans
 
-    if ref not in presets() and plans.is_run(Path(ref)):
+    if plans.is_run(Path(ref)) and ref not in presets():
         raise FairlaneError("this is a run, not a study", where=ref, hint="go on with it: add --resume")
     plan = asked.plan(ref)
     if out is not None and plans.is_run(out):

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Sequence
@@ -16,7 +15,7 @@ from typing import Any, Self
 from qemu.qmp import QMPClient, QMPError
 
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.platforms._child import WITH_US
+from fairlane.platforms._child import WITH_US, end
 from fairlane.platforms.lab.compose import QUIT_PORT
 from fairlane.platforms.lab.image import Image
 from fairlane.platforms.lab.scratch import scratch
@@ -164,10 +163,7 @@ class Qemu:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            await self.process.wait()
+        await end(self.process)
         with suppress(Exception):  # QEMU is gone: whatever the client thinks of that does not matter
             await self.qmp.disconnect()
         self._errors.close()

@@ -86,9 +86,13 @@ def remove(folder: Path) -> list[Leftover]:
 def _identity(pid: int) -> str:
     """Pid and start time: a pid alone may be another process by now. Empty: there is no such process."""
     with suppress(OSError, IndexError):
-        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-        return f"{pid} {started}"
+        return f"{pid} {_stat(pid)[19]}"
     return ""
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of a process behind its name: state, parent, ... (proc(5)). Raises OSError."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _owned(folder: Path) -> bool:
@@ -118,7 +122,7 @@ def _ancestors(pid: int) -> set[int]:
     while pid > 0:
         found.add(pid)
         try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            pid = int(_stat(pid)[1])
         except (OSError, IndexError, ValueError):
             break
     return found

@@ -155,15 +155,12 @@ class WallLab(Assembly, Platform):
 
     async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
         workload = registry.load("workloads", block.cell.kind)
-        compared = False
-        for lane in block.order:
+        for number, lane in enumerate(block.order):
             try:
                 if self._broken:
                     await self._again()
-                    compared = False
-                if not compared:
+                elif number == 0:
                     await self.watch.synchronise()
-                    compared = True
                 stage = LabStage(self, block, lane)
                 await self._attended(workload.drive(block.cell, stage.devices, block.seed, stage))
             except RunFailed as error:
@@ -172,7 +169,7 @@ class WallLab(Assembly, Platform):
             yield RawTrial(lane, stage.outputs, stage.load_seconds)
 
     async def _again(self) -> None:
-        """Machines and lanes anew, because something of them is lost or hangs."""
+        """Machines and lanes anew, because something of them is lost or hangs; and their clocks compared."""
         self.notify("building the lab again")
         await self.tear_down()
         try:
@@ -181,6 +178,7 @@ class WallLab(Assembly, Platform):
             told = f"the lab could not be built again: {error.strerror or error}"
             raise RunFailed(told, where=str(error.filename or "")) from error
         self._broken = False
+        await self.watch.synchronise()
 
     def storm(self, lane: str) -> Storm:
         """A storm of clones of ``lane``. Raises RunFailed where the study has none."""

@@ -10,6 +10,7 @@ from fairlane import registry
 from fairlane.errors import RunFailed
 from fairlane.platforms import _script as script
 from fairlane.platforms.lab.wall import clock, layout
+from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.watch import Place
 from fairlane.records import Block, FaultKind
 from fairlane.workloads.base import Stage
@@ -39,7 +40,10 @@ class LabStage(Stage):
 
     def devices(self, guest: int) -> tuple[str, ...]:
         """The lane's devices in a guest."""
-        return tuple(script.device(v.name) for v in self.lab.lanes[self.lane] if v.guest == guest)
+        return tuple(script.device(v.name) for v in self._volumes(guest))
+
+    def _volumes(self, guest: int) -> list[Volume]:
+        return [v for v in self.lab.lanes[self.lane] if v.guest == guest]
 
     def keep(self, name: str, data: bytes) -> None:
         self.outputs[name] = data
@@ -129,8 +133,7 @@ rm -r $d
 
     def _guards(self, guest: int) -> str:
         writes = registry.load("workloads", self.block.cell.kind).writes(self.block.cell)
-        mine = [v for v in self.lab.lanes[self.lane] if v.guest == guest]
-        return self.lab.devices.guards(mine, writes=writes)
+        return self.lab.devices.guards(self._volumes(guest), writes=writes)
 
     async def _run(self, guest: int, text: str, timeout: float) -> None:
         found: Mapping[str, bytes] = {}
@@ -151,9 +154,7 @@ rm -r $d
 
     async def _watch(self, when: str, guests: Iterable[int], others: Collection[Place]) -> None:
         """Snapshots of the probes, of all these machines at once."""
-        names = {
-            g: [f"{script.device(v.name)}.name" for v in self.lab.lanes[self.lane] if v.guest == g] for g in guests
-        }
+        names = {guest: [f"{device}.name" for device in self.devices(guest)] for guest in guests}
         found = await self.lab.watch.around(when, names, others)
         self.outputs |= found if self.fleet > 1 else {n.removeprefix("vm0/"): data for n, data in found.items()}
 
@@ -163,8 +164,9 @@ rm -r $d
 
     async def after(self, script: Callable[[int], str], seconds: float) -> None:
         guests = self.lab.guests[: self.fleet]
-        texts = [self._guards(i) + script(i) for i in range(len(guests))]  # a fault may have changed what is what
-        found = await asyncio.gather(*(g.ask(t, seconds + _PATIENCE) for g, t in zip(guests, texts, strict=True)))
+        # guarded again: a fault may have changed what is what
+        asked = (g.ask(self._guards(i) + script(i), seconds + _PATIENCE) for i, g in enumerate(guests))
+        found = await asyncio.gather(*asked)
         for guest, files in enumerate(found):
             self.outputs |= {self._prefix(guest) + n: data for n, data in files.items()}
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import signal
 import socket
 import subprocess
 import time
@@ -17,7 +16,7 @@ from typing import Any
 from qemu.qmp import QMPClient, QMPError
 
 from fairlane.errors import RunFailed
-from fairlane.platforms._child import WITH_US
+from fairlane.platforms._child import WITH_US, end
 from fairlane.platforms._ssh import Login, SshGuest
 from fairlane.platforms.lab import image
 from fairlane.platforms.lab.wall import machine as machines
@@ -184,10 +183,7 @@ class Vm:
         """Ends connection and machine; never raises."""
         if hasattr(self, "guest"):
             await self.guest.close()
-        if hasattr(self, "process"):
-            if self.process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(self.process.pid, signal.SIGKILL)
-                await self.process.wait()
+        if self.started:
+            await end(self.process)
             with suppress(Exception):  # QEMU is gone: whatever the client thinks of that does not matter
                 await self.qmp.disconnect()
