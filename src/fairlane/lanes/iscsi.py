@@ -20,8 +20,9 @@ from fairlane.study.base import LaneSpec
 from fairlane.study.values import NONE
 
 _PORT = 3260
-_ALUA_TYPE = 3
-"""Implicit and explicit: states change by the target's own will, or when the initiator asks."""
+_ALUA_TYPE = 1
+"""Implicit only: the target alone changes states. Were explicit ones allowed (2), Linux would ask for an optimized path
+as soon as it chose a group of paths anew, and a ``state`` fault would be over before anybody saw it."""
 _OPTIMIZED, _UNAVAILABLE = 0, 3
 """ALUA states (SPC-4, REPORT TARGET PORT GROUPS)."""
 
