@@ -35,8 +35,8 @@ def test_the_banner_is_the_first_line(source):
 
 def test_headings_are_those_of_the_page(source):
     assert re.findall(r"^## (.*)$", source, re.M) == [
-        "The answer", "How sure is it", "Verdicts", "Absolute figures", "CPU per I/O", "Findings",
-        "Matched parameters", "The lanes side by side", "Method", "How to repeat it", "Trials and raw files",
+        "The answer", "How sure is it", "Scorecard", "The lanes", "Matched parameters", "Verdicts", "Absolute figures",
+        "CPU per I/O", "Findings", "Method", "How to repeat it", "Trials and raw files",
     ]  # fmt: skip
 
 

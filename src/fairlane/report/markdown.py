@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from fairlane.report import storms
 from fairlane.report.bars import bars, stacks
 from fairlane.report.curves import figure
-from fairlane.report.model import Comparison, Report, Section
 from fairlane.report.parts import markdown as parts_of
 from fairlane.report.phrases import share
 from fairlane.report.svg import Table
 from fairlane.report.text import fence
 from fairlane.report.text import markdown as md
 from fairlane.report.text import markdown_table as table
+from fairlane.report.views import Comparison, Report, Section
 from fairlane.report.winners import WinnersView
 
 
@@ -36,7 +36,10 @@ def render(report: Report) -> str:
     if not report.answers:
         parts.append("There is no verdict: no lane could be compared with the baseline.")
     parts += [f"{md(view.title)}: {md(_winners(view))}" for view in report.winners]
-    parts += ["## How sure is it", _list(report.sureness), "## Verdicts"]
+    parts += ["## How sure is it", _list(report.sureness), *_scores(report)]
+    parts += _lanes(report)
+    parts += _matched(report)
+    parts += ["## Verdicts"]
     for section in report.sections:
         parts += _section(section)
     for view in report.winners:
@@ -45,10 +48,8 @@ def render(report: Report) -> str:
     parts += _levels(report)
     parts += _faults(report)
     parts += _curves(report)
-    parts += ["## Findings", *_findings(report)]
-    parts += _matched(report)
-    parts += _lanes(report)
     parts += parts_of(report.able)
+    parts += ["## Findings", *_findings(report)]
     parts += ["## Method", _list(report.method), table(("Metric", "Definition"), report.metrics)]
     parts += [
         "## How to repeat it",
@@ -67,6 +68,15 @@ def render(report: Report) -> str:
 
 def _winners(view: WinnersView) -> str:
     return "; ".join(f"{cells}: {answer}" for cells, answer in view.lines)
+
+
+def _scores(report: Report) -> list[str]:
+    parts = ["## Scorecard"] if report.scores else []
+    for view in report.scores:
+        parts.append(f"Workload {md(view.workload)}, against {md(view.baseline)}: in how many of {view.cells} cells")
+        rows = ((f"{r.metric}{' (primary)' if r.primary else ''}", *(s.says for s in r.scores)) for r in view.rows)
+        parts.append(table(("Metric", *view.lanes), rows))
+    return parts
 
 
 def _section(section: Section) -> list[str]:
@@ -178,7 +188,7 @@ def _matched(report: Report) -> list[str]:
 
 def _lanes(report: Report) -> list[str]:
     data = report.lane_table
-    parts = ["## The lanes side by side"]
+    parts = ["## The lanes"]
     parts += [
         "\n".join(
             f"- **{md(lane.label)}**{' (baseline)' if lane.baseline else ''}: {md(' → '.join(lane.path))}"

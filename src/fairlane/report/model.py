@@ -5,179 +5,28 @@ Every string that came from outside is made harmless here (``text.scrub``), once
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from fairlane.records import Evidence, Finding, Observation, Verdict, Word
-from fairlane.report import capabilities, curves, lanes, levels, phrases, prose, spread, storms, timeline, winners
-from fairlane.report.curves import LadderView
-from fairlane.report.lanes import Lane, LaneTable
-from fairlane.report.levels import Levels, Stacks
-from fairlane.report.matched import Matched, matched
-from fairlane.report.parts import Around, Part
+from fairlane.records import Evidence, Finding, Observation, Verdict
+from fairlane.report import (
+    capabilities,
+    curves,
+    lanes,
+    levels,
+    phrases,
+    prose,
+    scorecard,
+    spread,
+    storms,
+    timeline,
+    winners,
+)
+from fairlane.report.matched import matched
+from fairlane.report.parts import Around
 from fairlane.report.phrases import count, metric_of
-from fairlane.report.prose import Banner
-from fairlane.report.storms import StormView
 from fairlane.report.text import DASH, flatten, scrub
-from fairlane.report.timeline import FailoverView
-from fairlane.report.winners import WinnersView
-
-
-@dataclass(frozen=True)
-class Row:
-    """One verdict, ready to print; the three numbers are kept for figures."""
-
-    cell: str
-    word: Word
-    symbol: str
-    ratio: float | None
-    low: float | None
-    high: float | None
-    change: str
-    interval: str
-    sized: str
-    """``at least 11.7 %`` or empty."""
-    tie_low: float | None
-    tie_high: float | None
-    tie: str
-    """The tie test's narrower interval, where it decided: ``tie test: +0.2 % to +0.8 %``."""
-    lane_value: str
-    baseline_value: str
-    coverage: str
-    """Coverage of this one interval: ``99.4 %``."""
-    blocks: int
-    voided: int
-    counted: str
-    """``6 blocks``, or ``5 of 6 blocks`` where some are void."""
-    withheld: bool
-    """Decided, but a critical finding took it out of the headline."""
-    sentence: str
-    notes: tuple[str, ...]
-    reason: str
-    """Why there is no interval, where there is none."""
-    trials: str
-    """Anchor of this cell's trials."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A lane against the baseline in one workload and metric."""
-
-    lane: str
-    """Label."""
-    baseline: str
-    metric: str
-    """Title: ``p99 latency``."""
-    better: int
-    margin: float
-    primary: bool
-    summary: str
-    words: tuple[tuple[Word, int], ...]
-    """How many cells have which verdict; ``withheld`` ones are counted apart."""
-    withheld: int
-    blocks: int | None
-    """Blocks behind every row; None where rows differ or blocks are void."""
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True)
-class Section:
-    """One workload."""
-
-    name: str
-    kind: str
-    primary: tuple[Comparison, ...]
-    exploratory: tuple[Comparison, ...]
-    levels: tuple[Levels, ...]
-    cpu: Stacks | None
-    storms: StormView | None
-    """Of clone storms of several sizes."""
-
-
-@dataclass(frozen=True)
-class FindingView:
-    """A finding with the names a reader knows."""
-
-    message: str
-    where: str
-    """Cells and lanes, unless the message names them."""
-    evidence: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class FindingGroup:
-    """What one check found at one severity."""
-
-    severity: str
-    check: str
-    items: tuple[FindingView, ...]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One trial's link: block number, path of its raw outputs relative to the run directory, why it failed."""
-
-    block: int
-    href: str
-    failed: str
-
-
-@dataclass(frozen=True)
-class TrialRow:
-    """The trials of one lane in one cell."""
-
-    anchor: str
-    """Set on the first lane of a cell."""
-    cell: str
-    lane: str
-    trials: tuple[Trial, ...]
-
-
-@dataclass(frozen=True)
-class Report:
-    """All a report says, in the order in which it says it."""
-
-    title: str
-    parts: tuple[Part, ...]
-    """What a command puts first."""
-    question: str
-    banners: tuple[Banner, ...]
-    sections: tuple[Section, ...]
-    winners: tuple[WinnersView, ...]
-    """Which lanes may be the best, where there are three or more."""
-    sureness: tuple[str, ...]
-    curves: tuple[LadderView, ...]
-    """Throughput against latency, where cells form ladders."""
-    failovers: tuple[FailoverView, ...]
-    """IOPS around faults, where paths failed under load."""
-    findings: tuple[FindingGroup, ...]
-    """The gravest first."""
-    matched: Matched
-    lanes: tuple[Lane, ...]
-    lane_table: LaneTable
-    able: tuple[Part, ...]
-    """What lanes can do, and how they came to rest before they were measured."""
-    platform: tuple[tuple[str, str], ...]
-    method: tuple[str, ...]
-    metrics: tuple[tuple[str, str], ...]
-    """Definition of each metric shown."""
-    words: tuple[tuple[Word, str, str], ...]
-    """Verdict word, its symbol, its meaning."""
-    repeat: str
-    """What the commands need: a sentence that ends with a colon."""
-    commands: tuple[str, ...]
-    study_text: str
-    provenance: tuple[tuple[str, str], ...]
-    inventories: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    """Long lists of the fingerprint, by name: the packages of an image."""
-    trials: tuple[TrialRow, ...]
-
-    @property
-    def answers(self) -> tuple[Comparison, ...]:
-        """The primary comparisons of all workloads."""
-        return tuple(c for s in self.sections for c in s.primary)
-
+from fairlane.report.views import Comparison, FindingGroup, FindingView, Report, Row, Section, Trial, TrialRow
 
 _LONG = 12
 """Entries of a part of the fingerprint from which on it is folded away."""
@@ -200,6 +49,7 @@ def build(
         sections=sections,
         winners=winners.views(evidence, findings, label),
         sureness=prose.sureness(evidence, shown, findings) + spread.sentences(evidence),
+        scores=scorecard.views(evidence, shown, label),
         curves=curves.views(evidence, label, findings),
         failovers=timeline.views(evidence, label),
         findings=_findings(evidence, findings, label),

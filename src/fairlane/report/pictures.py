@@ -1,0 +1,82 @@
+"""All figures of a report, drawn once: for the page, and one by one for ``fairlane figure``."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fairlane.metrics import METRICS
+from fairlane.report import curves, diagram, storms, timeline
+from fairlane.report.bars import bars, stacks
+from fairlane.report.curves import LadderView
+from fairlane.report.forest import forest
+from fairlane.report.levels import Levels
+from fairlane.report.svg import Figure
+from fairlane.report.timeline import FailoverView
+from fairlane.report.views import Comparison, Report, Section
+
+
+@dataclass(frozen=True)
+class WorkloadPictures:
+    """Figures of one workload."""
+
+    section: Section
+    forests: tuple[Figure | None, ...]
+    """One per primary comparison; None where there is no ratio to draw."""
+    levels: tuple[Figure, ...]
+    cpu: Figure | None
+    told: tuple[Comparison, ...]
+    """What verdicts say of CPU per I/O."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """In the order of the page."""
+
+    lanes: tuple[Figure, ...]
+    workloads: tuple[WorkloadPictures, ...]
+    faults: tuple[tuple[FailoverView, Figure | None], ...]
+    ladders: tuple[tuple[LadderView, Figure], ...]
+
+    def every(self) -> Iterator[Figure]:
+        """Each figure once; its ``id`` is unique in the report."""
+        yield from self.lanes
+        for of in self.workloads:
+            yield from (f for f in (*of.forests, *of.levels, of.cpu) if f)
+        yield from (f for _, f in self.faults if f)
+        yield from (f for _, f in self.ladders)
+
+
+def pictures(report: Report) -> Pictures:
+    """Draw them."""
+    return Pictures(
+        lanes=diagram.figures(report.lanes, "lanes"),
+        workloads=tuple(_workload(section, n) for n, section in enumerate(report.sections, start=1)),
+        faults=tuple(
+            (view, timeline.figure(view, f"fault-{n}") if view.panels else None)
+            for n, view in enumerate(report.failovers, start=1)
+        ),
+        ladders=tuple((view, curves.figure(view, f"curve-{n}")) for n, view in enumerate(report.curves, start=1)),
+    )
+
+
+def _workload(section: Section, n: int) -> WorkloadPictures:
+    told = [c for c in (*section.primary, *section.exploratory) if c.metric == METRICS["cpu_per_io"].title]
+    clones = (storms.figure(section.storms, f"storms-{n}"),) if section.storms else ()
+    return WorkloadPictures(
+        section=section,
+        forests=tuple(
+            forest(c, f"forest-{n}-{i}") if any(row.ratio is not None for row in c.rows) else None
+            for i, c in enumerate(section.primary, start=1)
+        ),
+        levels=(*clones, *(bars(levels, f"bars-{n}-{levels.metric}") for levels in _worth(section.levels))),
+        cpu=stacks(section.cpu, f"cpu-{n}") if section.cpu else None,
+        told=tuple(told),
+    )
+
+
+def _worth(levels: tuple[Levels, ...]) -> list[Levels]:
+    """Worth a picture: the primary metric and a latency, the tail where it is told for all. Tables have the rest."""
+    by_name = {entry.metric: entry for entry in levels}
+    tail = by_name.get("lat_p99")
+    told = tail and all(bar.value is not None for cell in tail.cells for bar in cell.bars)
+    latency = tail if told else by_name.get("lat_mean", tail)
+    return [entry for i, entry in enumerate(levels) if i == 0 or entry is latency]

@@ -1,0 +1,96 @@
+"""The scorecard: by lane and metric, in how many cells who is shown to be better. Pure.
+
+It counts verdicts and adds nothing to them: cells are not averaged, and a lane with more wins is not called better.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairlane.records import Evidence, Verdict
+from fairlane.report import phrases
+from fairlane.report.phrases import metric_of
+from fairlane.report.text import DASH
+
+GROUPS = (("better", "▲"), ("worse", "▼"), ("even", "="), ("open", "?"), ("refused", "✕"))
+"""Outcome and its symbol: better and worse are of the lane against the baseline; even: a tie, or a difference proven to
+be smaller than what matters; open: inconclusive, a single result, or withheld; refused: not comparable."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One lane in one metric: how many cells have which outcome."""
+
+    counts: tuple[tuple[str, str, int], ...]
+    """(outcome, symbol, cells), those that occur."""
+    says: str
+    """``better in 5, even in 1``; a dash where the metric was not compared."""
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    metric: str
+    """Title."""
+    primary: bool
+    scores: tuple[Score, ...]
+    """One per lane."""
+
+
+@dataclass(frozen=True)
+class ScoreView:
+    """One workload: metrics against lanes."""
+
+    workload: str
+    baseline: str
+    lanes: tuple[str, ...]
+    """Labels, without the baseline."""
+    cells: int
+    rows: tuple[ScoreRow, ...]
+    """The primary metric first."""
+
+
+def views(evidence: Evidence, verdicts: Sequence[Verdict], label: Mapping[str, str]) -> tuple[ScoreView, ...]:
+    """By workload; none where there is one number to say: one lane, one metric, one cell."""
+    found = (
+        _view(evidence, name, [v for v in verdicts if v.workload == name], label) for name in evidence.study.workloads
+    )
+    return tuple(view for view in found if view and (len(view.lanes) > 1 or len(view.rows) > 1 or view.cells > 1))
+
+
+def _view(evidence: Evidence, name: str, mine: Sequence[Verdict], label: Mapping[str, str]) -> ScoreView | None:
+    lanes = [lane for lane in label if any(v.lane == lane and not v.control for v in mine)]
+    if not lanes:
+        return None
+    metrics = list(dict.fromkeys([v.metric for v in mine if v.primary] + [v.metric for v in mine]))
+    baseline = evidence.study.baseline
+    return ScoreView(
+        workload=name,
+        baseline=label[baseline],
+        lanes=tuple(label[lane] for lane in lanes),
+        cells=len({v.key for v in mine}),
+        rows=tuple(
+            ScoreRow(
+                metric_of(metric).title,
+                any(v.primary for v in mine if v.metric == metric),
+                tuple(_score([v for v in mine if v.metric == metric and v.lane == lane]) for lane in lanes),
+            )
+            for metric in metrics
+        ),
+    )
+
+
+def _score(group: Sequence[Verdict]) -> Score:
+    outcomes = [_outcome(v) for v in group]
+    counts = tuple((name, symbol, n) for name, symbol in GROUPS if (n := outcomes.count(name)))
+    return Score(counts, ", ".join(f"{name} in {n}" for name, _, n in counts) or DASH)
+
+
+def _outcome(v: Verdict) -> str:
+    if phrases.withheld(v):
+        return "open"
+    return {
+        "faster": "better",
+        "slower": "worse",
+        "tie": "even",
+        "different-but-small": "even",
+        "refused": "refused",
+    }.get(v.verdict, "open")
