@@ -1,0 +1,289 @@
+"""The tables of an export, row by row. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from fairlane.export._values import harmless, instant, of_days
+from fairlane.export.base import Column, Table
+from fairlane.metrics import METRICS
+from fairlane.records import Cell, Evidence, Finding, Observation, Verdict
+from fairlane.report import lanes as paths
+from fairlane.report import phrases
+from fairlane.report.text import flatten
+from fairlane.stats.histogram import Bins, merge, percentile, reportable
+from fairlane.stats.histogram import mean as mean_of
+from fairlane.study.conditions import conditions
+from fairlane.study.parameters import in_order, parameter
+from fairlane.study.values import date
+from fairlane.trial.raw import FOLDER
+
+Label = Mapping[str, str]
+"""Lane -> how readers call it."""
+Merged = Mapping[tuple[str, str], Mapping[str, Bins]]
+"""(key of the cell, lane) -> name of a histogram -> that of all successful trials together."""
+
+LAT = "lat"
+"""The histogram of all directions, from submission to completion."""
+
+PERCENTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
+
+_PLACE = (Column("workload"), Column("cell"), Column("cell_key"), Column("lane"), Column("lane_label"))
+_LOAD = (Column("rw"), Column("rwmixread_percent", "integer", "%"), Column("bs_bytes", "integer", "B"),
+         Column("iodepth", "integer"), Column("numjobs", "integer"))  # fmt: skip
+
+VERDICTS = (
+    *_PLACE,
+    *(Column(name) for name in ("baseline", "baseline_label", "metric", "unit", "verdict")),
+    Column("better", "integer"),
+    *(Column(name, "boolean") for name in ("primary", "headline", "withheld", "control")),
+    *(Column(name, "real") for name in ("ratio", "low", "high", "tie_low", "tie_high", "margin", "level")),
+    *(Column(name, "integer") for name in ("blocks", "voided", "more_blocks")),
+    *(Column(name, "real") for name in ("detectable", "lane_value", "baseline_value")),
+    *(Column(name, "prose") for name in ("sentence", "reason")),
+    Column("notes", "texts"),
+)
+
+
+def _table(name: str, columns: tuple[Column, ...], key: tuple[str, ...], rows: Iterable[Mapping[str, Any]]) -> Table:
+    return Table(name, columns, [tuple(_fitting(c, row.get(c.name)) for c in columns) for row in rows], key)
+
+
+def _fitting(column: Column, value: Any) -> Any:
+    return harmless(float(value) if column.kind == "real" and value is not None else value)
+
+
+def verdicts(found: Sequence[Verdict], label: Label) -> Table:
+    """One row per lane, cell and metric."""
+    key = ("cell_key", "lane", "metric")
+    return _table("verdicts", VERDICTS, key, (_verdict(v, label) for v in found))
+
+
+def _verdict(v: Verdict, label: Label) -> dict[str, Any]:
+    lane, baseline = label.get(v.lane, v.lane), label.get(v.baseline, v.baseline)
+    metric = phrases.metric_of(v.metric)
+    return {
+        **vars(v),
+        "cell_key": v.key,
+        "lane_label": lane,
+        "baseline_label": baseline,
+        "unit": metric.unit,
+        "better": metric.better,
+        "withheld": phrases.withheld(v),
+        "sentence": phrases.sentence(v, lane, baseline),
+        "reason": phrases.reason(v) or None,
+    }
+
+
+def findings(found: Sequence[Finding]) -> Table:
+    """One row per finding. ``n``: the how manieth of its check about the same lanes and cells, from 0."""
+    columns = (
+        Column("check"),
+        Column("severity"),
+        Column("refuses", "boolean"),
+        Column("message", "prose"),
+        Column("cells", "texts"),
+        Column("lanes", "texts"),
+        Column("n", "integer"),
+        Column("evidence", "tree"),
+    )
+    seen: dict[Any, int] = {}
+    rows = []
+    for finding in found:
+        about = (finding.check, finding.cells, finding.lanes)
+        seen[about] = seen.get(about, -1) + 1
+        rows.append({**vars(finding), "n": seen[about]})
+    return _table("findings", columns, ("check", "cells", "lanes", "n"), rows)
+
+
+def metric_column(name: str) -> Column:
+    """Column of a metric in the table of trials, with its unit in the name: ``lat_p99_ns``, ``bw_bytes_per_s``."""
+    unit = METRICS[name].unit
+    words = re.findall(r"\w+", re.sub(r"^1/|/", " per ", unit).replace("B", "bytes").lower())
+    return Column("_".join((name, *words)), "real", unit)
+
+
+def trials(evidence: Evidence, events: Mapping[tuple[Any, Any, Any], Mapping[str, Any]], label: Label) -> Table:
+    """One row per trial that is in; metrics that no trial has are no columns."""
+    present = {name for seen in evidence.observations for name in seen.metrics}
+    metrics = {name: metric_column(name) for name in METRICS if name in present}
+    columns = (
+        Column("trial"),
+        *_PLACE,
+        Column("block", "integer"),
+        Column("position", "integer"),
+        Column("at", "instant"),
+        Column("seconds", "real", "s"),
+        *_LOAD,
+        Column("failed", "prose"),
+        Column("raw"),
+        Column("raw_sha256"),
+        *metrics.values(),
+    )
+    cells, known = {cell.key: cell for cell in evidence.cells()}, conditions(evidence)
+    here = evidence.study.platform.measured_here
+    rows = (
+        {
+            **_place(cells[seen.cell], seen.lane, label),
+            **_load(known[seen.lane, seen.cell]),
+            **_journaled(seen, events.get((seen.cell, seen.block, seen.lane), {}), here=here),
+            "trial": seen.trial,
+            "block": seen.block,
+            "position": seen.position,
+            "failed": seen.failed or None,
+            **{column.name: seen.metrics.get(name) for name, column in metrics.items()},
+        }
+        for seen in evidence.observations
+    )
+    return _table("trials", columns, ("cell_key", "block", "lane"), rows)
+
+
+def _place(cell: Cell, lane: str, label: Label) -> dict[str, Any]:
+    return {"workload": cell.workload, "cell": cell.name, "cell_key": cell.key, "lane": lane, "lane_label": label[lane]}
+
+
+def _load(known: Mapping[str, Any]) -> dict[str, Any]:
+    """What dashboards group by. A parameter that differs between trials is a sentence, and no number."""
+    numbers = {"rwmixread": "rwmixread_percent", "bs": "bs_bytes", "iodepth": "iodepth", "numjobs": "numjobs"}
+    found = {column: known.get(name) for name, column in numbers.items()}
+    whole = {
+        c: int(v) for c, v in found.items() if isinstance(v, int | float) and not isinstance(v, bool) and v == int(v)
+    }
+    rw = known.get("rw")
+    return {"rw": rw if isinstance(rw, str) else None, **whole}
+
+
+def _journaled(seen: Observation, event: Mapping[str, Any], *, here: bool) -> dict[str, Any]:
+    """When the trial was done, and its raw file. An import's journal only knows when the files were read."""
+    raw, sha256, seconds = event.get("raw"), event.get("sha256"), event.get("seconds")
+    return {
+        "at": instant(event.get("at")) if here else _told(seen),
+        "seconds": seconds if here and isinstance(seconds, int | float) else None,
+        "raw": f"{FOLDER}/{raw}" if isinstance(raw, str) else None,
+        "raw_sha256": sha256 if isinstance(sha256, str) else None,
+    }
+
+
+def _told(seen: Observation) -> datetime | None:
+    """The date that an imported result has itself."""
+    told = seen.context.get("conditions")
+    try:
+        return of_days(date(told.get("date"))) if isinstance(told, Mapping) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def merged(evidence: Evidence) -> Merged:
+    """Every histogram of every lane and cell, in the order of the study; ``LAT`` first."""
+    parts: dict[tuple[str, str], dict[str, list[Any]]] = {}
+    for seen in evidence.observations:
+        if not seen.failed:
+            for name, bins in seen.histograms.items():
+                for full in _names(name):
+                    parts.setdefault((seen.cell, seen.lane), {}).setdefault(full, []).append(bins)
+    return {
+        (cell.key, lane): {name: merge(part[name]) for name in sorted(part, key=lambda name: (name != LAT, name))}
+        for cell in evidence.cells()
+        for lane in evidence.study.lanes
+        if (part := parts.get((cell.key, lane)))
+    }
+
+
+def _names(name: str) -> set[str]:
+    """The histograms that ``name`` is a part of: itself, and that of all directions."""
+    return {name, LAT} if name.rpartition(".")[2] == LAT else {name}
+
+
+def percentiles(evidence: Evidence, of: Merged, label: Label) -> Table:
+    """One row per lane, cell and histogram; empty where fewer than ten I/Os lie beyond a percentile."""
+    columns = (
+        *_PLACE,
+        Column("histogram"),
+        Column("trials", "integer"),
+        Column("ios", "integer"),
+        Column("mean_ns", "real", "ns"),
+        *(Column(f"{name}_ns", "integer", "ns") for name in PERCENTILES),
+    )
+    trials = Counter(
+        (seen.cell, seen.lane, name)
+        for seen in evidence.observations
+        if not seen.failed
+        for name in {part for full in seen.histograms for part in _names(full)}
+    )
+    cells = {cell.key: cell for cell in evidence.cells()}
+    rows = (
+        {
+            **_place(cells[key], lane, label),
+            "histogram": name,
+            "trials": trials[key, lane, name],
+            "ios": bins.total,
+            "mean_ns": mean_of(bins),
+            **{f"{p}_ns": percentile(bins, q) for p, q in PERCENTILES.items() if reportable(bins, q)},
+        }
+        for (key, lane), several in of.items()
+        for name, bins in several.items()
+        if bins
+    )
+    return _table("percentiles", columns, ("cell_key", "lane", "histogram"), rows)
+
+
+def lanes(evidence: Evidence) -> Table:
+    """One row per lane."""
+    columns = (Column("lane"), Column("lane_label"), Column("transport"), Column("is_baseline", "boolean"),
+               Column("copy_of"), Column("path", "texts"))  # fmt: skip
+    rows = (
+        {
+            "lane": lane.name,
+            "lane_label": lane.label,
+            "transport": lane.transport,
+            "is_baseline": lane.baseline,
+            "copy_of": evidence.study.lanes[lane.name].copy_of or None,
+            "path": lane.path,
+        }
+        for lane in paths.views(evidence)
+    )
+    return _table("lanes", columns, ("lane",), rows)
+
+
+def parameters(evidence: Evidence) -> Table:
+    """One row per lane and parameter, and for conditions per cell."""
+    columns = (
+        *(Column(name) for name in ("lane", "workload", "cell", "cell_key", "source", "parameter", "role")),
+        Column("value", "prose"),
+        Column("number", "real"),
+    )
+    rows = (*_asked_and_read(evidence), *_conditions(evidence))
+    return _table("parameters", columns, ("lane", "cell_key", "source", "parameter"), rows)
+
+
+def _asked_and_read(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    described = evidence.description.get("lanes") or {}
+    for name, lane in evidence.study.lanes.items():
+        asked = lane.model_dump(mode="json", exclude={"label", "conditions"}, exclude_none=True)
+        read = {key: value for key, value in described.get(name, {}).items() if key != "path"}
+        for source, tree in (("asked", asked), ("read back", read)):
+            for key, value in flatten(tree).items():
+                yield {"lane": name, "source": source, "parameter": key, "value": value}
+
+
+def _conditions(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    """As the guard compares them: in the registry's order and units."""
+    known = conditions(evidence)
+    for cell in evidence.cells():
+        for lane in evidence.study.lanes:
+            here = known[lane, cell.key]
+            for name in in_order(here):
+                value, about = here[name], parameter(name)
+                yield {
+                    "lane": lane,
+                    "workload": cell.workload,
+                    "cell": cell.name,
+                    "cell_key": cell.key,
+                    "source": "condition",
+                    "parameter": name,
+                    "role": about.role,
+                    "value": about.shown(value),
+                    "number": value if isinstance(value, int | float) and not isinstance(value, bool) else None,
+                }
