@@ -1,7 +1,7 @@
 # Everything here works on a machine that has nothing but make, git and a package manager: see scripts/setup.sh.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint check clean setup
+.PHONY: help demo test lint check docs clean setup
 
 # ARGS goes to the program: make demo ARGS="--jobs 1", make test ARGS="-k schedule". OUT is where a demo's run goes.
 ARGS ?=
@@ -35,6 +35,11 @@ check:
 	shellcheck $(SCRIPTS)
 	shellcheck -s sh -e SC1091 src/fairlane/platforms/lab/guest/*
 	shellcheck -s sh -S warning -e SC1091,SC2034 $(addprefix src/fairlane/platforms/lab/wall/guest/,*init *.sh)
+
+docs: ## install what is missing, then build the documentation as a site, into site/
+	@sh scripts/setup.sh test
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo site/index.html
 
 setup: ## only install what is missing
 	@sh scripts/setup.sh test

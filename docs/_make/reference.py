@@ -1,0 +1,210 @@
+"""MkDocs hook: the pages that are written by the code itself, and what lies outside ``docs/`` and belongs to the site.
+
+``pages`` makes them from the registry of plugins, the metrics and the commands, so that nothing can be missing or out
+of date; ``mkdocs.yml`` names this file. CONTRIBUTING and CHANGELOG stay where a forge looks for them, and are pages.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlane import registry
+from fairlane.cli.main import main
+from fairlane.errors import Exit
+from fairlane.metrics import METRICS
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[2]
+
+PLUGINS = {
+    "platforms": ("Platforms", "where machines come from: `platform.kind` in the study"),
+    "lanes": ("Transports", "how a volume reaches a guest: `transport` of a lane"),
+    "workloads": ("Workloads", "what is run: `kind` of a workload"),
+    "probes": ("Probes", "what is watched meanwhile, before and after each load"),
+    "importers": ("Importers", "whose results `fairlane import` reads"),
+    "checks": ("Checks", "what is looked at before a figure is believed: [their own page](checks.md)"),
+}
+"""Package of plugins -> title, and what its plugins are."""
+
+EXITS = {
+    Exit.OK: "done. A refusal or a tie is an answer too",
+    Exit.USER_ERROR: "wrong input: a study with mistakes, a file that is not there, a run that cannot be read",
+    Exit.USAGE: "wrong usage: an unknown command or option",
+    Exit.RUN_FAILED: "the run failed: a machine died, a disk is full, a device must not be written. What was measured "
+    "is kept, and `fairlane run --resume` goes on",
+    Exit.NOT_DECIDED: "not decided: a gate not met or not proven, lanes that `fairlane check` refuses to compare, "
+    "`fairlane compare --strict` without an answer in every cell",
+    Exit.INTERRUPTED: "interrupted by Ctrl-C; everything was undone, and `fairlane run --resume` goes on",
+}
+
+_OUTSIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+
+
+def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
+    """MkDocs asks which files the site has."""
+    from mkdocs.structure.files import File  # noqa: PLC0415 - only a build of the site needs it
+
+    for path, text in pages().items():
+        files.append(File.generated(config, path, content=text))
+    for source, path in _OUTSIDE.items():
+        files.append(File.generated(config, path, content=(ROOT / source).read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, page: "Page", config: "MkDocsConfig", files: "Files") -> str:  # noqa: ARG001
+    """MkDocs is about to read a page: links that are right in the checkout are made right in the site."""
+    for source, path in _OUTSIDE.items():
+        markdown = markdown.replace(f"]({source})", f"]({path})").replace(f"](../{source})", f"]({path})")
+        if page.file.src_uri == path:
+            markdown = re.sub(r"\]\(docs/", "](", markdown)
+    return markdown
+
+
+def pages() -> dict[str, str]:
+    """Path within the site's sources -> Markdown."""
+    return {
+        "reference/index.md": _index(),
+        "reference/commands.md": "\n".join(_commands()),
+        "reference/exit-codes.md": "\n".join(_exits()),
+        "reference/metrics.md": "\n".join(_metrics()),
+        "reference/checks.md": "\n".join(_checks()),
+        "reference/plugins.md": "\n".join(_plugins()),
+    }
+
+
+def _index() -> str:
+    return """\
+# Reference
+
+| page | has | made from |
+|---|---|---|
+| [The study file](../study-file.md) | every key of a study: value, default, meaning | the model that checks it |
+| [Commands](commands.md) | every command with its options and examples | the commands |
+| [Exit codes](exit-codes.md) | what a script can rely on | the program |
+| [Metrics](metrics.md) | every metric with unit, margin and definition | the registry |
+| [Checks](checks.md) | every check in a sentence ([limits and reasons](../checks.md)) | the plugins |
+| [Plugins](plugins.md) | transports, platforms, workloads, probes, importers | the plugins |
+| [The run directory](../run-directory.md) | what lies where in a run, and what may be relied on | written by hand |
+"""
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command and subcommand as it is called, ``fairlane`` itself first."""
+    yield from _walk("fairlane", main)
+
+
+def _walk(called: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    yield called, command
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name=called)
+        for name, child in _children(command, context):
+            yield from _walk(f"{called} {name}", child)
+
+
+def _children(group: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command]]:
+    for name in group.list_commands(context):
+        child = group.get_command(context, name)
+        if child and not child.hidden:
+            yield name, child
+
+
+def _commands() -> Iterator[str]:
+    yield "# Commands\n"
+    yield "`fairlane COMMAND --help` prints the same. What a command finds goes to stdout, progress and errors to"
+    yield "stderr. With `--format json` it is data. [Exit codes](exit-codes.md) are the same for all of them.\n"
+    for called, command in commands():
+        context = click.Context(command, info_name=called)
+        usage = " ".join([called, *command.collect_usage_pieces(context)])
+        yield f"## {called}\n"
+        yield f"```text\n{usage}\n```\n"
+        yield f"{_unwrap(command.help or '')}\n"
+        records = [found for each in command.get_params(context) if (found := each.get_help_record(context))]
+        if records:
+            yield "| option | meaning |\n|---|---|"
+            for option, meaning in records:
+                yield f"| `{_cell(option)}` | {_cell(meaning)} |"
+            yield ""
+        if isinstance(command, click.Group):
+            yield "| command | does |\n|---|---|"
+            for name, child in _children(command, context):
+                anchor = f"{called} {name}".replace(" ", "-")
+                yield f"| [`{name}`](#{anchor}) | {_cell(child.get_short_help_str(200))} |"
+            yield ""
+        if examples := getattr(command, "examples", ""):
+            yield f"```text\n{examples}\n```\n"
+
+
+def _exits() -> Iterator[str]:
+    yield "# Exit codes\n"
+    yield "The same for every command, so that a script can tell a bad answer from no answer.\n"
+    yield "| code | name | when |\n|---|---|---|"
+    for code in Exit:
+        yield f"| {code.value} | `{code.name}` | {EXITS[code]} |"
+    yield ""
+
+
+def _metrics() -> Iterator[str]:
+    yield "# Metrics\n"
+    yield "One registry: whatever shows, compares or exports a figure looks here. Names are for `primary` and"
+    yield "`design.margins` of a [study](../study-file.md) and for `in` of a [rule](../gate.md).\n"
+    yield "| name | what | unit | better | default margin | of a fleet | definition |\n|---|---|---|---|---|---|---|"
+    fleet = {"sum": "added", "mean": "weighted by I/Os", "most": "the largest"}
+    for m in METRICS.values():
+        better = "more" if m.better > 0 else "less"
+        of_fleet = "of the merged bins" if m.percentile else fleet[m.fleet]
+        row = (f"`{m.name}`", m.title, m.unit, better, f"{m.margin:.0%}", of_fleet, _cell(m.definition))
+        yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+def _checks() -> Iterator[str]:
+    yield "# Checks\n"
+    yield "Each is one file, and says what it found in a sentence with the figures as evidence. What each one looks at"
+    yield "exactly, its limits and where they come from: [what is checked](../checks.md).\n"
+    yield "| check | what is wrong, or odd | by what | holds |\n|---|---|---|---|"
+    for name, check in registry.every("checks"):
+        holds = "lanes against each other" if check.between else "trials, lanes and run by themselves"
+        yield f"| `{name}` | {_about(check)} | {_cell(_first(type(check)))} | {holds} |"
+    yield ""
+
+
+def _plugins() -> Iterator[str]:
+    yield "# Plugins\n"
+    yield "What this version has. One file each; [how to add one](../contributing.md).\n"
+    for package, (title, about) in PLUGINS.items():
+        yield f"## {title}\n\nWhat they are: {about}.\n"
+        yield "| name | what |\n|---|---|"
+        for name, plugin in registry.every(package):
+            yield f"| `{name}` | {_about(plugin)} |"
+        yield ""
+
+
+def _about(plugin: Any) -> str:
+    """First paragraph of the module that the plugin stands in."""
+    module = inspect.getmodule(plugin if inspect.isclass(plugin) else type(plugin))
+    return _cell(_first(module))
+
+
+def _first(thing: Any) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n\n")[0]
+
+
+def _unwrap(help_text: str) -> str:
+    """click's help as Markdown: paragraphs, and what stands after a line with a backspace as it is."""
+    out = []
+    for part in inspect.cleandoc(help_text).split("\n\n"):
+        out.append(f"```text\n{part[2:].rstrip()}\n```" if part.startswith("\b\n") else part)
+    return "\n\n".join(out)
+
+
+def _cell(text: str) -> str:
+    """A table cell: one line; bars and angle brackets mean themselves."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
