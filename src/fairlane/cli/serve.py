@@ -1,0 +1,57 @@
+"""``fairlane serve``: runs as pages in a browser, read-only."""
+
+import os
+from pathlib import Path
+
+import click
+
+from fairlane.cli._click import Command
+from fairlane.cli._output import tell
+from fairlane.errors import FairlaneError
+
+PORT = 8642
+
+
+@click.command(
+    cls=Command,
+    examples="""
+        fairlane serve                              the runs in ./runs, at http://127.0.0.1:8642/
+        fairlane serve runs/demo --port 0           one run, at a free port
+        fairlane serve /srv/runs --host 0.0.0.0     for others too: prints an address with a token
+        ssh -L 8642:127.0.0.1:8642 bench            then http://127.0.0.1:8642/ shows what bench serves
+    """,
+)
+@click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs"))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Port; 0 takes a free one."
+)
+def command(folder: Path, host: str, port: int) -> None:
+    """Show the runs in DIR in a browser: list, reports, comparisons, and a study while it runs.
+
+    Nothing in DIR is ever changed. Served is this machine alone; any other --host asks for a token, which is made and
+    printed, or is that in FAIRLANE_TOKEN. There is no encryption: on a network that others share, use ssh -L. Ctrl-C
+    ends it.
+    """
+    if not folder.is_dir():
+        raise FairlaneError(
+            "no such folder" if not folder.exists() else "not a folder",
+            where=str(folder),
+            hint="name the folder that your runs are in: fairlane serve DIR",
+        )
+    from fairlane.web.places import runs_below, stamp
+    from fairlane.web.server import open_door, serve
+
+    root = folder.resolve()
+    door = open_door(host, port, os.environ.get("FAIRLANE_TOKEN", ""))
+
+    def ready() -> None:
+        click.echo(door.url)
+        if stamp(root / "run.json") is None and next(iter(runs_below(root)), None) is None:
+            tell(f"no runs in {folder} yet; they appear as they begin: fairlane run demo --out {folder / 'first'}")
+        if door.token and not door.generated:
+            tell("asks for the token in FAIRLANE_TOKEN: add ?token=... to the address, once")
+        tell("Ctrl-C ends it")
+
+    serve(root, door, ready)
+    tell("stopped")

@@ -1,0 +1,179 @@
+"""``fairlane watch``: a running study in a terminal."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlane.cli._click import Command
+from fairlane.errors import RunFailed
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from fairlane.web.follow import Follower
+    from fairlane.web.live import Contest, State
+
+_WIDTH = 80
+_EVERY = 10.0
+"""Seconds between two plain lines of progress."""
+_PATIENCE = 5.0
+"""Seconds for which a run may have nobody at work on it before it counts as interrupted: one that is just being begun
+or resumed has none for a moment."""
+_NICE = 10
+_COLOUR = {"better": "bold blue", "worse": "bold dark_orange3", "small": "cyan", "open": "dim", "early": "dim"}
+_GRAVE = {"critical": "bold red", "warning": "yellow", "info": "dim"}
+
+
+@click.command(
+    cls=Command,
+    examples="""
+        fairlane watch runs/demo             until the run ends
+        fairlane watch runs/demo --once      how it stands, once
+        fairlane watch runs/demo && fairlane report runs/demo
+    """,
+)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1, max=3600),
+    default=2.0,
+    show_default=True,
+    help="Seconds between looks.",
+)
+@click.option("--once", is_flag=True, help="Print how the run stands, and exit.")
+def command(run: Path, interval: float, once: bool) -> None:
+    """Show how RUN stands while it runs: progress, intervals, failures, findings.
+
+    The intervals hold at whatever moment they are read; the verdicts, drawn at the planned looks, are sharper. Changes
+    nothing. Exit code 0 when the run has ended, 3 if nobody is at work on it any more, 130 after Ctrl-C.
+    """
+    from rich.console import Console
+
+    from fairlane.web.follow import Follower
+
+    os.nice(_NICE)  # the study may be running on this machine: it goes first
+    follower, console = Follower(run, trusted=True), Console()
+    if once:
+        _print(console, follower.poll(check_now=True))
+        return
+    state = _live(console, follower, interval) if console.is_terminal else _lines(console, follower, interval)
+    _print(console, follower.poll(check_now=True))
+    if state.phase != "complete":
+        raise RunFailed("nobody is at work on this run", where=str(run), hint=f"go on with it: {_resume(run)}")
+
+
+def _resume(run: Path) -> str:
+    from fairlane.trial.runner import resume_command
+
+    return resume_command(run)
+
+
+def _states(follower: "Follower", interval: float) -> "Iterator[State]":
+    """How the run stands, every ``interval`` seconds, up to its end or until nobody has been at work for a while."""
+    idle = 0.0
+    while True:
+        state = follower.poll()
+        yield state
+        idle = idle + interval if state.phase == "interrupted" else 0.0
+        if state.phase == "complete" or idle > _PATIENCE:
+            return
+        time.sleep(interval)
+
+
+def _live(console: "Console", follower: "Follower", interval: float) -> "State":
+    from rich.live import Live
+
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        for state in _states(follower, interval):
+            live.update(_view(state, min(console.width, 100), console.height - 1), refresh=True)
+    return state
+
+
+def _lines(console: "Console", follower: "Follower", interval: float) -> "State":
+    """Plain lines: progress now and then, failures and findings as they come."""
+    told: set[str] = set()
+    due = float("-inf")
+    for state in _states(follower, interval):
+        news = [f"{f.severity}: {f.message}" + (f" ({f.where})" if f.where else "") for f in state.findings]
+        for line in (*reversed(state.failures), *news):
+            if line not in told:
+                told.add(line)
+                _say(console, line)
+        if time.monotonic() >= due:
+            due = time.monotonic() + _EVERY
+            _say(console, state.status)
+    return state
+
+
+def _say(console: "Console", line: str) -> None:
+    from rich.text import Text
+
+    console.print(Text(line), soft_wrap=True, highlight=False)
+
+
+def _print(console: "Console", state: "State") -> None:
+    """All of it, once; plain text, 80 columns wide, if there is no terminal."""
+    width = min(console.width, 100) if console.is_terminal else _WIDTH
+    console.print(_view(state, width, 10**6), width=width)
+
+
+def _view(state: "State", width: int, height: int) -> "RenderableType":
+    """All of it, within ``height`` lines if it can be: of a long table the open rows come first, others are counted."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+    head: list[RenderableType] = [
+        Text(state.question or state.study, style="bold", overflow="ellipsis", no_wrap=height < 100),
+        Text.assemble((state.phase, "bold"), "  ", state.status),
+        ProgressBar(total=max(1, state.due), completed=state.done, width=min(width, 60)),
+    ]
+    tail: list[RenderableType] = []
+    for line in state.failures:
+        tail.append(Text(line, style="dark_orange3", overflow="ellipsis", no_wrap=height < 100))
+    if state.more_failures:
+        tail.append(Text(f"and {state.more_failures} more failures before", style="dim"))
+    shown = state.findings if height > 100 else state.findings[:3]
+    for f in shown:
+        where = f" ({f.where})" if f.where else ""
+        tail.append(Text.assemble((f"{f.severity}: ", _GRAVE.get(f.severity, "")), f.message, where))
+    if more := len(state.findings) - len(shown):
+        tail.append(Text(f"and {more} more findings: --once prints all", style="dim"))
+    used = len(head) + sum(-(-len(str(line)) // width) for line in tail) + 3
+    room = max(3, height - used - 4 * len(state.contests))
+    body: list[RenderableType] = []
+    for contest in state.contests:
+        body += ["", _table(contest, room // max(1, len(state.contests)))]
+    note = Text(state.rule, style="dim")
+    return Group(*head, *body, "", note, *([""] if tail else []), *tail)
+
+
+def _table(contest: "Contest", room: int) -> "RenderableType":
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from fairlane.web.forest import SIGN
+    from fairlane.web.live import DECIDED
+
+    table = Table(
+        title=Text(contest.title), title_justify="left", title_style="bold",
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False,
+    )  # fmt: skip
+    table.add_column("cell", overflow="fold", max_width=26)
+    table.add_column("interval so far", justify="right", overflow="fold", max_width=24)
+    table.add_column("blocks", justify="right")
+    table.add_column("now", overflow="fold", max_width=34)
+    rows = contest.rows
+    if len(rows) > room:
+        rows = tuple(sorted(rows, key=lambda row: bool(row.ended) or row.now in DECIDED))[: max(1, room - 1)]
+        table.caption = Text(f"and {len(contest.rows) - len(rows)} more cells: --once prints all", style="dim")
+        table.caption_justify = "left"
+    for row in rows:
+        word = Text(f"{SIGN[row.now]} {row.says}", style=_COLOUR[row.now])
+        table.add_row(Text(row.cell), row.interval, str(row.blocks), word)
+    return table

@@ -1,0 +1,293 @@
+"""The runs below a folder, as a list shows them: kept in memory, and of each run only what has changed is read again.
+
+Read are ``run.json``, ``study.yaml``, the end of the journal and ``verdicts.json``; raw files never.
+"""
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from fairlane.errors import FairlaneError
+from fairlane.records import Verdict
+from fairlane.report import phrases
+from fairlane.report.lanes import labels
+from fairlane.report.text import clean
+from fairlane.study.load import parse_study
+from fairlane.trial import journal
+from fairlane.trial import plan as plans
+from fairlane.trial.raw import FOLDER as RAW
+from fairlane.web import places
+
+RunState = Literal["running", "interrupted", "complete", "damaged"]
+ORDER: tuple[RunState, ...] = ("running", "damaged", "interrupted", "complete")
+"""As the list sorts them: first what wants a look."""
+Sort = Literal["newest", "oldest", "name", "state"]
+
+_TAIL = 64 * 1024
+"""Bytes of the journal's end that are read: its last line, and ``end``, are in them."""
+_AGE = 2.0
+"""Seconds for which what was seen is good enough."""
+_STUDIES = 500
+"""Studies whose words are kept: runs of one study share them."""
+
+Stamp = tuple[tuple[int, int] | None, ...]
+_STAMPED = ("run.json", "study.yaml", journal.NAME, "verdicts.json")
+
+
+@dataclass(frozen=True)
+class About:
+    """What a study says of itself. Everything is clean."""
+
+    name: str
+    question: str
+    baseline: str
+    lanes: Mapping[str, str]
+    """Name -> label."""
+    workloads: Mapping[str, str]
+    """Name -> kind."""
+
+
+_NOTHING = About("", "", "", {}, {})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run of the list. Every string but ``name`` is clean."""
+
+    name: str
+    """Its path below the folder that is served; names it in addresses, and is shown clean."""
+    folder: Path
+    stamp: Stamp
+    created: str
+    """When it was begun, UTC, as text that sorts."""
+    about: About
+    state: RunState
+    error: str = ""
+    """Why it is damaged."""
+    hint: str = ""
+    last: str = ""
+    """When its newest step was done."""
+    answers: tuple[str, ...] = ()
+    """Its primary comparisons in a sentence each; empty if that is not known cheaply."""
+
+    @property
+    def title(self) -> str:
+        return clean(self.name)
+
+    @cached_property
+    def words(self) -> str:
+        """What a search looks in."""
+        about = self.about
+        parts = (self.title, about.name, about.question, *about.lanes, *about.lanes.values(), *about.workloads)
+        return " ".join((*parts, *about.workloads.values(), self.state, self.error)).casefold()
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a run beyond what its small files say: by making its report."""
+
+    stamp: Stamp
+    answers: tuple[str, ...] = ()
+    error: str = ""
+    hint: str = ""
+
+
+@dataclass
+class Catalogue:
+    """The runs below ``root``, which may be one itself. All methods may be called from any thread."""
+
+    root: Path
+    clock: Callable[[], float] = time.monotonic
+    _entries: dict[str, Entry] = field(default_factory=dict)
+    _known: dict[str, Known] = field(default_factory=dict)
+    _studies: dict[tuple[str, bool], About] = field(default_factory=dict)
+    _seen: float = float("-inf")
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def entries(self) -> Mapping[str, Entry]:
+        """Name -> run, as of now or two seconds ago."""
+        with self._lock:
+            if self.clock() - self._seen >= _AGE:
+                self._refresh()
+                self._seen = self.clock()
+            return self._entries
+
+    def find(self, path: str) -> tuple[Entry, str] | None:
+        """The run that ``path`` begins with, and what follows it; a run's folder holds no other run."""
+        entries, parts = self.entries(), path.split("/")
+        for n in range(1, len(parts) + 1):
+            if entry := entries.get("/".join(parts[:n])):
+                return entry, "/".join(parts[n:])
+        return None
+
+    def search(self, words: str = "", state: str = "", sort: Sort = "newest") -> list[Entry]:
+        """The runs that have every one of ``words`` somewhere, in the order asked for."""
+        wanted = words.casefold().split()
+        found = [
+            e for e in self.entries().values() if state in ("", e.state) and all(word in e.words for word in wanted)
+        ]
+        found.sort(key=lambda e: e.name)
+        if sort != "name":
+            found.sort(key=lambda e: e.created, reverse=sort != "oldest")
+        if sort == "state":
+            found.sort(key=lambda e: ORDER.index(e.state))
+        return found
+
+    def remember(self, entry: Entry, answers: Iterable[str] = (), error: FairlaneError | None = None) -> None:
+        """What making the report of ``entry`` has shown; it holds until a file of the run changes."""
+        hint = error.hint if error else ""
+        known = Known(entry.stamp, tuple(clean(a, 600) for a in answers), clean(str(error or ""), 600), clean(hint))
+        with self._lock:
+            self._known[entry.name] = known
+            if (now := self._entries.get(entry.name)) and now.stamp == known.stamp:
+                self._entries = {**self._entries, entry.name: _with(now, known)}
+
+    def _refresh(self) -> None:
+        alone = places.stamp(self.root / "run.json")
+        found = [(self.root.name, self.root)] if alone else places.runs_below(self.root)
+        locks = places.held()
+        self._entries = {name: self._entry(name, folder, locks) for name, folder in found}
+        self._known = {name: known for name, known in self._known.items() if name in self._entries}
+
+    def _entry(self, name: str, folder: Path, locks: frozenset[tuple[int, int, int]] | None) -> Entry:
+        stamp = tuple(places.stamp(folder / file) for file in _STAMPED)
+        entry = self._entries.get(name)
+        if entry is None or entry.stamp != stamp:
+            entry = self._read(name, folder, stamp)
+        known = self._known.get(name)
+        if known and known.stamp == stamp:
+            entry = _with(entry, known)
+        if entry.state in ("complete", "damaged"):
+            return entry
+        written = entry.stamp[2] or entry.stamp[0]
+        age = time.time() - written[0] / 1e9 if written else 0.0
+        state: RunState = "running" if places.at_work(folder, locks, age) else "interrupted"
+        return entry if state == entry.state else replace(entry, state=state)
+
+    def _read(self, name: str, folder: Path, stamp: Stamp) -> Entry:
+        entry = Entry(name, folder, stamp, "", _NOTHING, "damaged")
+        try:
+            places.vet(folder, raw=False)
+            text, manifest = _small(folder / "study.yaml"), _manifest(folder)
+            created = clean(str(manifest.get("created", "")), 40)
+            entry = replace(entry, created=created, about=replace(_NOTHING, name=clean(str(manifest.get("name", "")))))
+            entry = replace(entry, about=self._about(folder, text, manifest))
+            last, ended = _end(folder)
+            entry = replace(entry, last=clean(last, 40), state="complete" if ended else "interrupted")
+        except FairlaneError as error:
+            return replace(entry, error=clean(str(error), 600), hint=clean(error.hint))
+        except OSError as error:
+            return replace(entry, error=clean(f"cannot be read: {error.strerror}"))
+        if ended and stamp[3] and stamp[2] and stamp[3][0] >= stamp[2][0]:
+            entry = replace(entry, answers=_answers(folder, entry.about))
+        return entry
+
+    def _about(self, folder: Path, text: bytes, manifest: Mapping[str, Any]) -> About:
+        sha256, quick = hashlib.sha256(text).hexdigest(), bool(manifest.get("quick"))
+        if sha256 != manifest.get("study_sha256"):
+            raise FairlaneError(
+                "the study was changed after the run began",
+                where=str(folder / "study.yaml"),
+                hint="put the file back as it was; a changed study is a new run",
+            )
+        if (sha256, quick) not in self._studies:
+            study = parse_study(text.decode(), str(folder / "study.yaml"), quick=quick)
+            while len(self._studies) >= _STUDIES:
+                self._studies.pop(next(iter(self._studies)))
+            self._studies[sha256, quick] = About(
+                name=study.name,
+                question=clean(study.question),
+                baseline=study.baseline,
+                lanes={name: clean(label, 200) for name, label in labels(study).items()},
+                workloads={name: workload.kind for name, workload in study.workloads.items()},
+            )
+        return self._studies[sha256, quick]
+
+
+def _with(entry: Entry, known: Known) -> Entry:
+    if known.error:
+        return replace(entry, state="damaged", error=known.error, hint=known.hint)
+    return replace(entry, answers=known.answers or entry.answers)
+
+
+def _small(path: Path) -> bytes:
+    """A file that has no reason to be large. Raises FairlaneError, OSError."""
+    with places.open_plain(path.parent, path.name) as file:
+        data = file.read(places.LARGEST + 1)
+    if len(data) > places.LARGEST:
+        raise FairlaneError(f"larger than {places.LARGEST // 2**20} MiB", where=str(path))
+    return data
+
+
+def _manifest(folder: Path) -> Mapping[str, Any]:
+    try:
+        manifest = json.loads(_small(folder / "run.json"))
+    except (ValueError, RecursionError):
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("format") != plans.FORMAT:
+        plans.created(folder)  # says what is wrong
+        raise FairlaneError("not readable", where=str(folder / "run.json"))
+    return manifest
+
+
+def _end(folder: Path) -> tuple[str, bool]:
+    """When the newest step was done, and whether the run has ended; nothing and no if it was never begun."""
+    try:
+        with places.open_plain(folder, journal.NAME) as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - _TAIL))
+            data = file.read(_TAIL)
+    except FileNotFoundError:
+        return "", False
+    lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
+    if size > _TAIL:
+        lines = lines[1:]  # its beginning was not read
+    try:
+        events = [json.loads(line) for line in lines]
+        kinds = [event["type"] for event in events]
+        last = str(events[-1].get("at", "")) if events else ""
+    except (ValueError, TypeError, KeyError, RecursionError):
+        journal.read(folder)  # says where
+        raise FairlaneError("the journal is damaged", where=str(folder / journal.NAME)) from None
+    return last[:19].replace("T", " "), "end" in kinds
+
+
+def _answers(folder: Path, about: About) -> tuple[str, ...]:
+    """What ``fairlane run`` found at its end, in sentences; nothing if the file is not what it wrote."""
+    try:
+        found = [Verdict(**row) for row in json.loads(_small(folder / "verdicts.json")) if row["primary"]]
+        return tuple(clean(text, 600) for text in sentences(found, about.lanes))
+    except (OSError, FairlaneError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
+        return ()  # made by another version, or by hand: the report says it anew
+
+
+def sentences(verdicts: Iterable[Verdict], label: Mapping[str, str]) -> Iterable[str]:
+    """The primary comparisons, a sentence each, as a report's answer says them."""
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for v in verdicts:
+        if v.primary and v.lane != v.baseline and not v.control:
+            groups.setdefault((v.workload, v.lane), []).append(v)
+    for (_, lane), group in groups.items():
+        baseline = group[0].baseline
+        yield phrases.summary(group, label.get(lane, lane), label.get(baseline, baseline))
+
+
+def freshness(entry: Entry) -> tuple[Any, ...]:
+    """Changes when the report of ``entry`` may: with a line of the journal, a raw file, what was read back."""
+    parts = (entry.folder / name for name in (RAW, journal.NAME, "description.json", "fingerprint.json"))
+    return (entry.name, entry.stamp[:2], *map(_changed, parts))
+
+
+def _changed(path: Path) -> tuple[int, int] | None:
+    try:
+        seen = path.lstat()
+    except OSError:
+        return None
+    return seen.st_mtime_ns, seen.st_size

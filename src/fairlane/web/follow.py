@@ -1,0 +1,176 @@
+"""Reading a run while it is written: each line of the journal and each raw file once.
+
+Reads nothing twice because the study may be running on this very machine, and what watches it takes its time.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairlane import registry
+from fairlane.checks.base import run_all
+from fairlane.errors import FairlaneError
+from fairlane.records import Evidence, Finding, Observation
+from fairlane.stats.efficiency import efficient
+from fairlane.trial import journal, load
+from fairlane.trial import plan as plans
+from fairlane.trial.journal import Event
+from fairlane.web import places
+from fairlane.web.live import Phase, State, Tracker, with_findings
+
+_CHUNK = 4 * 2**20
+"""Bytes of the journal read at a time."""
+_LEAST = 5.0
+"""Seconds between two runs of the checks, at least."""
+_SHARE = 0.05
+"""Of the time, what the checks may take."""
+
+
+class Gone(FairlaneError):  # noqa: N818 - reads as what happened
+    """The run's directory is not there any more."""
+
+
+class Follower:
+    """Follows the run in ``folder``. Raises FairlaneError if it is none, or is damaged; changes nothing.
+
+    ``trusted``: who asks for the run may read whatever links in it lead to. ``clock``: seconds, for the rate of the
+    checks alone.
+    """
+
+    def __init__(self, folder: Path, *, trusted: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self.folder = folder.resolve() if trusted else folder
+        self._trusted = trusted
+        self._clock = clock
+        if not trusted:
+            places.vet(folder, raw=False)
+        self.plan = plans.read(folder)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._tracker = Tracker(self.plan)
+        self._at = 0
+        self._file: tuple[int, int] | None = None
+        self._looks: list[Event] = []
+        self._others: list[Event] = []
+        self._begun: Event = {}
+        self._seen: dict[str, Observation] = {}
+        self._damaged: dict[str, None] = {}
+        self._findings: tuple[Finding, ...] | None = None
+        self._unchecked = True
+        self._next_check = 0.0
+
+    def poll(self, *, check_now: bool = False) -> State:
+        """Reads what is new and says how the run stands. ``check_now``: the checks are run however lately they were.
+
+        Raises FairlaneError: with the place of the damage, or ``Gone``.
+        """
+        if new := self._new():
+            self._unchecked = True
+            self._take(new)
+        phase = self._phase()
+        state = self._tracker.state(phase)
+        if self._unchecked and (check_now or state.phase == "complete" or self._clock() >= self._next_check):
+            begun = self._clock()
+            self._findings = run_all(self.evidence())
+            ended = self._clock()
+            self._next_check = ended + max(_LEAST, (ended - begun) / _SHARE)
+            self._unchecked = False
+        return state if self._findings is None else with_findings(state, self._findings, self.plan)
+
+    def evidence(self) -> Evidence:
+        """As ``trial.load.load_run`` gives it for what has been read."""
+        study = self.plan.study
+        due = self.plan.due(self._tracker.opened)
+        trials = {b.trial_id(lane) for b in due for lane in b.order}
+        platform = registry.load("platforms", study.platform.kind)
+        return Evidence(
+            name=self.folder.resolve().name,
+            study=study,
+            study_text=self.plan.text,
+            seed=study.design.seed,
+            blocks=due,
+            observations=efficient(study, load.in_order(o for trial, o in self._seen.items() if trial in trials)),
+            description=load.read_json(self.folder / "description.json"),
+            fingerprint=load.read_json(self.folder / "fingerprint.json"),
+            events=(*self._others, *({"type": "damaged", "trial": trial} for trial in sorted(self._damaged))),
+            modelled=bool(self._begun.get("modelled", platform.modelled)),
+            emulated=bool(self._begun.get("emulated", platform.emulated)),
+            complete=self._tracker.complete,
+        )
+
+    def _phase(self) -> Phase:
+        seen = places.stamp(self.folder / journal.NAME)
+        age = time.time() - seen[0] / 1e9 if seen else 0.0
+        return "running" if places.at_work(self.folder, places.held(), age) else "interrupted"
+
+    def _take(self, new: Sequence[Event]) -> None:
+        """All of ``new`` at once: to look a block up in a large schedule takes its time."""
+        if not self._trusted:
+            for event in new:
+                if event["type"] == "trial":
+                    places.vet_raw(self.folder, str(event.get("raw", "")))
+        found = self._done(new)
+        for event in new:
+            if event["type"] == "trial":
+                trial = f"{event['cell']}.b{event['block']:03d}.{event['lane']}"
+                seen = found.observations.get(trial)
+                if seen is None:
+                    self._seen.pop(trial, None)
+                    self._damaged[trial] = None
+                else:
+                    self._seen[trial] = seen
+                    self._damaged.pop(trial, None)
+                self._tracker.add(event, trial, seen)
+                continue
+            if event["type"] == "look":
+                self._looks.append(event)
+            if event["type"] in ("start", "resume") and not self._begun:
+                self._begun = event
+            self._others.append(event)
+            self._tracker.add(event)
+
+    def _done(self, new: Sequence[Event]) -> load.Done:
+        try:
+            return load.done(self.folder, self.plan, [*self._looks, *new])
+        except FairlaneError:
+            load.done(self.folder, self.plan, journal.read(self.folder))  # says the same with the right line
+            raise
+
+    def _new(self) -> list[Event]:
+        """The whole lines that were added. What follows the last newline may yet be written, or cut off."""
+        events: list[Event] = []
+        try:
+            with places.open_plain(self.folder, journal.NAME) as file:
+                seen = os.fstat(file.fileno())
+                if self._file not in (None, (seen.st_dev, seen.st_ino)) or seen.st_size < self._at:
+                    self._forget()  # it was put back from a copy
+                self._file = seen.st_dev, seen.st_ino
+                file.seek(self._at)
+                rest = b""
+                while chunk := file.read(_CHUNK):
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    self._at += sum(len(line) + 1 for line in lines)
+                    events += map(self._event, lines)
+        except OSError as error:
+            if not plans.is_run(self.folder) or self._at:
+                raise Gone(
+                    "the run is not there any more", where=str(self.folder), hint="it was moved or deleted meanwhile"
+                ) from None
+            if not isinstance(error, FileNotFoundError):
+                raise FairlaneError(
+                    f"cannot be read: {error.strerror}", where=str(self.folder / journal.NAME)
+                ) from None
+        return events
+
+    def _event(self, line: bytes) -> Event:
+        try:
+            event: Any = json.loads(line)
+            if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+                raise ValueError("not an event")
+        except (ValueError, RecursionError):
+            journal.read(self.folder)  # says where
+            raise FairlaneError("the journal is damaged", where=str(self.folder / journal.NAME)) from None
+        return event

@@ -1,0 +1,138 @@
+"""What may be read of a folder whose runs others made: regular files of runs, never through a symbolic link.
+
+A run directory can come from anywhere. A link in it could show any file that this process may read, and a FIFO would
+keep it waiting for ever; so both are refused, wherever they lead.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from fairlane.errors import FairlaneError
+from fairlane.trial import journal
+from fairlane.trial.raw import FOLDER as RAW
+
+FIXED = ("run.json", "study.yaml", "schedule.jsonl", journal.NAME, "description.json", "fingerprint.json")
+"""Files that a run is made of, beside its raw files."""
+DERIVED = ("observations.jsonl", "verdicts.json", "report.md")
+"""Files that are made of a run."""
+LARGEST = 4 * 2**20
+"""Bytes of the largest small file that the list of runs reads."""
+
+
+def held() -> frozenset[tuple[int, int, int]] | None:
+    """Major, minor and inode of whatever is locked on this machine; None where the kernel does not tell.
+
+    Looking at the kernel's list disturbs nobody. To try the lock, even for a moment, could turn away the very run that
+    takes it at that moment.
+    """
+    try:
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return None
+    found = set()
+    for line in lines:
+        parts = line.split()
+        if len(parts) > 5 and parts[1] == "FLOCK" and parts[3] == "WRITE":  # who waits has -> in parts[1]
+            major, minor, inode = parts[5].split(":")
+            found.add((int(major, 16), int(minor, 16), int(inode)))
+    return frozenset(found)
+
+
+_FRESH = 600.0
+"""Seconds after its last line in which a run counts as running where the kernel does not tell of locks."""
+
+
+def at_work(folder: Path, locks: frozenset[tuple[int, int, int]] | None, age: float) -> bool:
+    """Whether a process of this machine carries the run in ``folder`` out; ``age``: seconds since its last line."""
+    if locks is None:
+        return age < _FRESH
+    try:
+        seen = folder.stat()
+    except OSError:
+        return False
+    place = os.major(seen.st_dev), os.minor(seen.st_dev)
+    # btrfs and overlays name another device to stat than to the kernel: there the inode must do
+    return any(i == seen.st_ino and (not place[0] or place == (a, b)) for a, b, i in locks)
+
+
+def runs_below(root: Path, deepest: int = 3) -> Iterator[tuple[str, Path]]:
+    """Name below ``root`` and folder of every run, in no order; hidden folders, links and runs are not entered."""
+    waiting = [("", root, 0)]
+    while waiting:
+        above, folder, depth = waiting.pop()
+        with suppress(OSError), os.scandir(folder) as entries:  # what cannot be listed has no runs for us
+            for entry in entries:
+                if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
+                    continue
+                name, path = f"{above}{entry.name}", Path(entry.path)
+                if stamp(path / "run.json"):
+                    yield name, path
+                elif depth + 1 < deepest:
+                    waiting.append((f"{name}/", path, depth + 1))
+
+
+def stamp(path: Path) -> tuple[int, int] | None:
+    """Modification time in ns and size of a regular file; None if it is none."""
+    try:
+        seen = path.lstat()
+    except OSError:
+        return None
+    return (seen.st_mtime_ns, seen.st_size) if stat.S_ISREG(seen.st_mode) else None
+
+
+def vet(folder: Path, *, raw: bool = True) -> None:
+    """Raises FairlaneError unless everything that is read of a run is a plain file or folder of its own.
+
+    ``raw``: its raw files too. What is missing is left to whoever needs it.
+    """
+    for name in FIXED:
+        _plain(folder / name, stat.S_ISREG)
+    _plain(folder / RAW, stat.S_ISDIR)
+    if raw and (folder / RAW).is_dir():
+        with os.scandir(folder / RAW) as entries:
+            odd = next((e for e in entries if not e.is_file(follow_symlinks=False)), None)
+        if odd:
+            raise _refused(Path(odd.path))
+
+
+def vet_raw(folder: Path, name: str) -> None:
+    """The same of one raw file."""
+    _plain(folder / RAW / Path(name).name, stat.S_ISREG)
+
+
+def _plain(path: Path, kind: Callable[[int], bool]) -> None:
+    with suppress(FileNotFoundError):
+        if not kind(path.lstat().st_mode):
+            raise _refused(path)
+
+
+def _refused(path: Path) -> FairlaneError:
+    return FairlaneError(
+        "not a plain file or folder; the viewer follows no links",
+        where=str(path),
+        hint="put the file itself in its place: everything of a run belongs in its directory",
+    )
+
+
+def open_plain(folder: Path, *parts: str) -> BinaryIO:
+    """A regular file below ``folder``, for reading; no part of ``parts`` may be a link. Raises OSError."""
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        for n, part in enumerate(parts, start=1):
+            if part in ("", ".", "..") or "/" in part or "\0" in part:
+                raise FileNotFoundError(part)
+            # O_NONBLOCK: a FIFO opens at once, and is refused below
+            kind = os.O_DIRECTORY if n < len(parts) else os.O_NONBLOCK
+            below = os.open(part, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | kind, dir_fd=at)
+            os.close(at)
+            at = below
+        if not stat.S_ISREG(os.fstat(at).st_mode):
+            raise FileNotFoundError(parts[-1])
+        return os.fdopen(at, "rb")
+    except BaseException:
+        os.close(at)
+        raise

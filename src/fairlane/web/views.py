@@ -1,0 +1,73 @@
+"""HTML of the viewer's own pages. The template engine escapes every string; there is no other way in."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from fairlane.errors import FairlaneError
+from fairlane.report.phrases import share
+from fairlane.report.text import clean
+from fairlane.web.forest import SIGN, forest
+from fairlane.web.live import State
+
+PARTS = ("progress", "intervals", "failures", "findings")
+"""Parts of the live page, replaced one by one as they change."""
+
+
+@cache
+def environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("fairlane.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    found.filters |= {"path": quote, "share": share, "minute": _minute}
+    return found
+
+
+def page(template: str, **values: Any) -> str:
+    """A whole page."""
+    return environment().get_template(template).render(**values)
+
+
+def problem(error: FairlaneError, title: str) -> str:
+    """A page that says what went wrong, and what to do about it."""
+    return page("problem.html.j2", title=title, message=clean(str(error)), hint=clean(error.hint))
+
+
+def parts(state: State | None, error: FairlaneError | None) -> Mapping[str, str]:
+    """Name of a part -> HTML, of the live page; ``phase`` and ``title`` are text."""
+    if state is None:
+        template = environment().get_template("lost.html.j2")
+        lost = template.render(message=clean(str(error or "")), hint=clean(error.hint if error else ""))
+        return {"progress": lost, "phase": "damaged", "title": "damaged"}
+    figures = [forest(contest, f"live-{n}") for n, contest in enumerate(state.contests, start=1)]
+    module: Any = environment().get_template("live.html.j2").make_module()
+    shown = {name: str(getattr(module, name)(state, figures, SIGN)).strip() for name in PARTS}
+    done = 100 * state.done // max(1, state.due)
+    return {**shown, "phase": state.phase, "title": state.phase if state.phase != "running" else f"{done} %"}
+
+
+def address(**query: Any) -> str:
+    """``?q=iscsi&page=2``, without what is empty."""
+    return "?" + urlencode({key: value for key, value in query.items() if value not in ("", None)})
+
+
+def _minute(moment: str) -> str:
+    """``2026-11-22 11:04`` of a time as journal and run.json have it."""
+    return moment[:16].replace("T", " ")
+
+
+@cache
+def static() -> Mapping[str, tuple[bytes, str]]:
+    """Name -> content and type of the few files that pages load."""
+    ours = resources.files("fairlane.web") / "static"
+    report = resources.files("fairlane.report") / "templates" / "style.css"
+    css = "text/css; charset=utf-8"
+    return {
+        "report.css": (report.read_bytes(), css),
+        "viewer.css": ((ours / "viewer.css").read_bytes(), css),
+        "live.js": ((ours / "live.js").read_bytes(), "text/javascript; charset=utf-8"),
+    }
