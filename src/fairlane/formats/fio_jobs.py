@@ -5,10 +5,12 @@ version does not have is None.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
+
+import numpy as np
 
 from fairlane.errors import Garbage
 from fairlane.stats.histogram import Bins, midpoints
@@ -200,15 +202,15 @@ class _Reader:
         if not bins:
             return _NONE
         try:
-            at = list(map(_midpoints().__getitem__, bins))
+            at = np.fromiter(map(_midpoints().__getitem__, bins), np.int64, len(bins))
         except KeyError:  # not fio's own: from a build with other bins, or damaged
-            at = [self.midpoint(key) for key in bins]
-        counts = list(bins.values())
+            at = np.array([self.midpoint(key) for key in bins])
+        counts: Iterable[int] = bins.values()
         if set(map(type, counts)) != {int}:  # bool is an int to numpy
             counts = [self.count(bins, key, 0) for key in bins]
         try:
-            found = Bins(at if unit == 1 else [ns * unit for ns in at], counts)
-        except ValueError:
+            found = Bins(at * unit, np.fromiter(counts, np.int64, len(bins)))
+        except (ValueError, OverflowError):
             raise Garbage(f"{self.file}: a latency bin holds {_worst(bins)}") from None
         if found.total >= _MOST:
             raise Garbage(f"{self.file}: latency bins hold {found.total} I/Os, more than there can be")

@@ -14,7 +14,7 @@ from fairlane.formats.fio_documents import Document, documents
 from fairlane.formats.fio_jobs import KINDS, WAYS, Job, Side, host, job, text, texts
 from fairlane.formats.fio_options import duration, integer
 from fairlane.metrics import METRICS
-from fairlane.records import Figures
+from fairlane.records import Figures, Histogram
 from fairlane.stats.histogram import BEYOND, BIN_ERROR, Bins, beyond, latency, merge, percentile, reportable
 
 Kind = Literal["lat", "clat"]
@@ -56,7 +56,7 @@ def figures(raw: bytes | None) -> Figures:
         if one.error:
             raise Garbage(f"fio reports error {one.error} in job {one.name!r}")
     seen = summary(report, report.jobs, disk=True)
-    if not latency(seen.histograms):
+    if not _has_bins(seen.histograms):
         raise Garbage("fio.json has no latency bins: json+ and lat_percentiles=1 are needed")
     if "lat_mean" not in seen.metrics:
         raise Garbage("fio.json: lat_ns has no mean")
@@ -115,7 +115,7 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
     # user and kernel time are each cut down to whole milliseconds: 1 ms off per job, on average
     context["generator_step"] = sum(sums) * 1e6 / total
     steps = {"iops": step, "bw": step}
-    if not latency(histograms):  # fio's own percentiles come from the same bins
+    if not _has_bins(histograms):  # fio's own percentiles come from the same bins
         steps |= {name: BIN_ERROR for name in metrics if name.startswith("lat_p")}
     if unit := max(side.latency[kind].unit for _, side in sides) - 1:  # fio 2 cuts latencies to whole microseconds
         steps |= {
@@ -193,6 +193,11 @@ def _histograms(sides: Sequence[tuple[str, Side]], kind: Kind) -> dict[str, Bins
                 if one == kind:
                     found[f"{way}.lat"] = merged
     return found
+
+
+def _has_bins(histograms: Mapping[str, Histogram]) -> bool:
+    """Of what counts as latency."""
+    return any(bins for name, bins in histograms.items() if name.endswith(".lat"))
 
 
 def _latencies(sides: Sequence[tuple[str, Side]], histograms: Mapping[str, Bins], kind: Kind) -> dict[str, float]:

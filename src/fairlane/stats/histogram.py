@@ -54,12 +54,13 @@ class Bins(Mapping[int, int]):
             if not least:
                 at, n = at[n > 0], n[n > 0]
             if not rising:
-                order = at.argsort(kind="stable")
-                at, n = at[order], n[order]
-                first = np.flatnonzero(np.diff(at, prepend=-1))
-                at, n = at[first], np.add.reduceat(n, first) if n.size else n
-        at.flags.writeable = n.flags.writeable = False
-        self.ns, self.counts, self.total = at, n, int(n.sum())
+                at, n = _added(at, n)
+        self._keep(at, n)
+
+    def _keep(self, ns: Ints, counts: Ints) -> "Bins":
+        ns.flags.writeable = counts.flags.writeable = False
+        self.ns, self.counts, self.total = ns, counts, int(counts.sum())
+        return self
 
     @classmethod
     def of(cls, histogram: Histogram) -> "Bins":
@@ -108,6 +109,16 @@ def _whole(values: Any) -> Ints:
         raise ValueError(f"a histogram is made of whole numbers below 2^63: {error}") from None
 
 
+def _added(at: Ints, n: Ints) -> tuple[Ints, Ints]:
+    """In rising order, equal midpoints added."""
+    order = at.argsort(kind="stable")
+    at, n = at[order], n[order]
+    if not at.size:
+        return at, n
+    first = np.concatenate(([True], at[1:] != at[:-1])).nonzero()[0]
+    return at[first], np.add.reduceat(n, first)
+
+
 _EMPTY = Bins()
 
 
@@ -118,7 +129,12 @@ def merge(histograms: Iterable[Histogram]) -> Bins:
         return parts[0]
     if not parts:
         return _EMPTY
-    return Bins(np.concatenate([p.ns for p in parts]), np.concatenate([p.counts for p in parts]))
+    if sum(p.total for p in parts) >= _MOST:
+        raise ValueError("more I/Os than there can be")
+    # what the constructor would look for, it has found in each part
+    return Bins.__new__(Bins)._keep(
+        *_added(np.concatenate([p.ns for p in parts]), np.concatenate([p.counts for p in parts]))
+    )
 
 
 def latency(histograms: Mapping[str, Histogram]) -> Bins:
