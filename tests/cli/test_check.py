@@ -46,7 +46,8 @@ def statuses(text):
     return {row["name"]: row["status"] for row in json.loads(text)["parameters"]}
 
 
-def test_the_lanes_of_a_clean_run(check):
+def test_the_lanes_of_a_clean_run(check, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     code, out, err = check("with")
     assert code == Exit.OK
     assert out.splitlines()[0].split() == ["Group", "Parameter", "old", "new", "Match"]

@@ -34,6 +34,7 @@ def test_a_published_page_becomes_a_run_that_is_judged_without_spread(tmp_path, 
 
 def test_a_dry_run_writes_nothing(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
     assert run(["import", str(PAGE / "vcf.csv"), "--map", str(PAGE / "vcf.yaml"), "--dry-run"]) == Exit.OK
     assert "raid1-ftt1-thick (baseline)" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []

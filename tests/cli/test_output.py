@@ -34,6 +34,34 @@ def test_json_has_whole_rows_whatever_the_columns(capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out) == ROWS
 
 
+def test_a_wide_table_is_wrapped_into_80_columns_and_loses_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    rows = [
+        {
+            "cell": "4k randread qd1",
+            "told": f"many words that {'do not fit ' * 9}end",
+            "iops": 123456789.0,
+            "path": "x" * 70,
+        },
+        {"cell": "b", "told": "two\nlines", "iops": 2.0, "path": ""},
+    ]
+    print_rows(rows, "table")
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "1.23457e+08" in printed  # a number is never split
+    assert "".join(printed.split()).count("x") == 70
+    for word in rows[0]["told"].split():
+        assert word in printed
+
+
+def test_a_wide_terminal_is_used(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    print_rows([{"a": "x y " * 20, "b": "z " * 30}], "table")
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
 def test_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows([], "json")
     assert capsys.readouterr().out == "[]\n"

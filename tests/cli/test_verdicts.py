@@ -56,7 +56,8 @@ def test_metrics_can_be_chosen(folder, capsys):
     assert listed(capsys, folder, "--metric", "lat_p99", "--primary") == []
 
 
-def test_the_table_shows_the_primary_metric_in_words(folder, capsys):
+def test_the_table_shows_the_primary_metric_in_words(folder, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     capsys.readouterr()
     assert run(["verdicts", folder]) == Exit.OK
     lines = capsys.readouterr().out.splitlines()

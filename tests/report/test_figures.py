@@ -101,7 +101,7 @@ def test_cells_of_very_different_size_get_an_axis_each(report):
     tiny = replace(small, bars=tuple(replace(b, value=b.value / 1000, points=()) for b in small.bars))
     figure = bars(replace(levels, cells=(levels.cells[1], tiny)), "b")
     widths = [float(next(e for e in g if e.tag == f"{NS}rect").attrib["width"]) for g in groups(figure)]
-    assert max(widths[3:]) == pytest.approx(max(widths[:3]), rel=0.02)
+    assert max(widths[3:]) == pytest.approx(max(widths[:3]), rel=0.3)  # each fills its own axis, up to a round tick
     assert "its own axis from zero" in figure.caption
     assert "its own axis" not in bars(levels, "b").caption
 

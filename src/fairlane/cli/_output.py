@@ -4,7 +4,10 @@ The result goes to stdout and nothing else does; what is told meanwhile goes to 
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Literal, TypeVar
 
 import click
@@ -68,15 +71,47 @@ def _numeric(rows: Sequence[Mapping[str, Any]], head: str) -> bool:
     return bool(values) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
 
 
+_LEAST = 6
+"""Columns of text are not made narrower than this to fit a line."""
+
+
 def _table(heads: list[str], lines: list[list[str]], title: str, right: list[bool]) -> list[str]:
-    widths = [max(len(cell) for cell in column) for column in zip(heads, *lines, strict=True)]
+    """Rows that are no wider than the terminal (80 columns where there is none): columns of text are wrapped."""
+    widths = _fitted(heads, lines, right, shutil.get_terminal_size().columns)
     rule = ["-" * width for width in widths]
 
-    def line(cells: list[str]) -> str:
-        padded = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True))
-        return "  ".join(padded).rstrip()
+    def row(cells: list[str]) -> Iterator[str]:
+        split = [_wrapped(c, w) for c, w in zip(cells, widths, strict=True)]
+        for parts in zip_longest(*split, fillvalue=""):
+            padded = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(parts, widths, right, strict=True))
+            yield "  ".join(padded).rstrip()
 
-    return ([title] if title else []) + [line(cells) for cells in (heads, rule, *lines)]
+    return ([title] if title else []) + [text for cells in (heads, rule, *lines) for text in row(cells)]
+
+
+def _fitted(heads: list[str], lines: list[list[str]], right: list[bool], room: int) -> list[int]:
+    """Widths of columns: of what stands in them, or less, taken from the widest texts until all fit ``room``."""
+    columns = list(zip(heads, *lines, strict=True))
+    widths = [max(len(cell) for cell in column) for column in columns]
+    # a number is never split; a text may be, but its words only where nothing else helps
+    words = [max((len(word) for cell in column for word in cell.split()), default=0) for column in columns]
+    firm = [
+        [w if r else min(word, w), w if r else min(_LEAST, w)] for w, word, r in zip(widths, words, right, strict=True)
+    ]
+    for least in zip(*firm, strict=True):
+        while sum(widths) + 2 * (len(widths) - 1) > room:
+            slack = [w - m for w, m in zip(widths, least, strict=True)]
+            if max(slack, default=0) <= 0:
+                break
+            widest = max((w, i) for i, w in enumerate(widths) if slack[i] > 0)[1]
+            widths[widest] -= 1
+    return widths
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    if len(cell) <= width and "\n" not in cell:
+        return [cell]
+    return [part for line in cell.split("\n") for part in textwrap.wrap(line, max(width, 1)) or [""]]
 
 
 def _markdown(heads: list[str], lines: list[list[str]], title: str) -> list[str]:

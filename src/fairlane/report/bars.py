@@ -1,11 +1,12 @@
 """Bars of absolute figures, from an honest zero, with every block drawn on them; and CPU per I/O stacked by place."""
 
+import math
 from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from fairlane.report import svg
-from fairlane.report.levels import Bar, Bars, Levels, Stack, Stacks
+from fairlane.report.levels import REFUSED, Bar, Bars, Levels, Stack, Stacks
 from fairlane.report.phrases import value
 from fairlane.report.svg import INK, LANES, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
@@ -25,14 +26,19 @@ PAINT = {
 """Place -> colour and, so that it is never colour alone, the strokes of a hatch."""
 
 
+_TICKS = 4
+
+
 def _zero(top: float) -> Scale:
-    return Scale(0, top or 1, _NAME, WIDTH - _VALUE)
+    """From zero to the first tick at or beyond ``top``."""
+    step = svg.ticks(0, top or 1, _TICKS)[1]
+    return Scale(0, math.ceil((top or 1) / step - 1e-9) * step, _NAME, WIDTH - _VALUE)
 
 
 def _axis(scale: Scale, metric: str, y: float) -> list[Markup]:
     """Ticks below the bars; the first is zero."""
     parts = [svg.line(scale.start, y, scale.end, y, stroke=colour("muted"), stroke_width=1)]
-    for tick in scale.ticks(3):
+    for tick in scale.ticks(_TICKS):
         x = scale(tick)
         parts.append(svg.line(x, y, x, y + 4, stroke=colour("muted"), stroke_width=1))
         shown = "0" if tick == 0 else value(metric, tick)
@@ -85,7 +91,9 @@ def bars(levels: Levels, ident: str) -> Figure:
     name = levels.title if levels.title[1:2].isdigit() else levels.title[:1].upper() + levels.title[1:]
     title = f"{name} by lane ({'more' if levels.better > 0 else 'less'} is better)"
     axes = "One axis for all cells." if common else "Each cell has its own axis from zero: compare lanes, not cells."
+    refused = any(b.lane.startswith(REFUSED) for c in levels.cells for b in c.bars)
     caption = f"Bar: {levels.title} over all blocks, from zero. Dots: the single blocks. {axes}"
+    caption += f" {REFUSED} is not to be compared: its verdict is refused." if refused else ""
     table = Table(
         ("cell", "lane", levels.title, "lowest block", "highest block", "blocks"),
         tuple((c.cell, b.lane, b.text, b.lowest, b.highest, str(len(b.points))) for c in levels.cells for b in c.bars),

@@ -38,6 +38,10 @@ class Hop:
     """Of a link: how many paths it has; 0 of what is no link."""
 
 
+_NOTHING = Hop("nothing here", own=True)
+"""Where the baseline passes something that a lane does not."""
+
+
 def bands(lane: Lane) -> dict[str, tuple[Hop, ...]]:
     """The hops of a lane by place. The first link parts machine and storage; the hypervisor begins where a hop names
     it, and what follows it up to the link is its own. Without any link the last hop is the storage."""
@@ -68,16 +72,18 @@ def _figure(lanes: Sequence[Lane], ident: str, number: int, of: int) -> Figure:
     for i, lane in enumerate(lanes):
         x = i * width + width / 2
         parts.append(svg.text(x, 14, svg.fit(lane.label, width - 8), text_anchor="middle", font_weight=600))
-        under = "baseline" if lane.baseline else lane.transport
+        under = f"baseline, {lane.transport}" if lane.baseline else lane.transport
         parts.append(
             svg.text(x, 29, svg.fit(under, width - 8, 11), text_anchor="middle", font_size=11, fill=colour("muted"))
         )
     y = 38.0
     ends: list[float | None] = [None] * len(lanes)
     for band in BANDS:
-        columns = [lane[band] for lane in placed]
+        columns = [at[band] for at in placed]
         if not any(columns):
             continue
+        if any(lane.baseline and hops for lane, hops in zip(lanes, columns, strict=True)):
+            columns = [hops or (_NOTHING,) for hops in columns]
         tall = max(_height(hops, width) for hops in columns)
         drawn = [
             _column(hops, i * width, y + _BAND_HEAD, width=width, above=ends[i], tall=tall)
@@ -95,7 +101,8 @@ def _figure(lanes: Sequence[Lane], ident: str, number: int, of: int) -> Figure:
         y += height + _PAD
     counted = f", {number} of {of}" if of > 1 else ""
     title = f"The path of an I/O{counted}"
-    caption = "From the program to the medium, as described by the run. ≠ and a thick frame: not so on the baseline."
+    source = "as described by the run" if all(lane.described for lane in lanes) else "as the study asks for it"
+    caption = f"From the program to the medium, {source}. ≠ and a thick frame: not so on the baseline."
     rows = tuple(
         (lane.label, *(", ".join(f"{hop.text}{' ≠' if hop.own else ''}" for hop in at[band]) or DASH for band in BANDS))
         for lane, at in zip(lanes, placed, strict=True)
@@ -139,7 +146,11 @@ def _column(
 
 def _box(hop: Hop, x: float, y: float, width: float, height: float) -> Markup:
     """A box; of a link, a pipe per path behind it."""
-    frame = {"stroke": INK, "stroke_width": 2.2} if hop.own else {"stroke": colour("muted"), "stroke_width": 1}
+    frame: dict[str, str | float] = {"stroke": INK, "stroke_width": 2.2}
+    if not hop.own:
+        frame = {"stroke": colour("muted"), "stroke_width": 1}
+    elif hop is _NOTHING:
+        frame |= {"stroke_dasharray": "5 4"}
     box = svg.tag("rect", x=x, y=y, width=width, height=height, rx=12 if hop.paths else 4, fill=PAPER, **frame)
     ends = Markup("")
     for n in range(hop.paths if hop.paths > 1 else 0):  # each path as a line through the ends of the pipe

@@ -27,8 +27,8 @@ def _environment() -> Environment:
 
 
 def _glue(text: str) -> str:
-    """A number stays with its percent sign when a line breaks."""
-    return re.sub(r"(?<=\d) (?=%)", "\u00a0", text)
+    """A number stays with its unit when a line breaks."""
+    return re.sub(r"(?<=\d) (?=%|(?:[mnu]?s|min|h|IOPS|[KMG]iB(?:/s)?)\b)", "\u00a0", text)
 
 
 @cache

@@ -26,6 +26,8 @@ class Lane:
     """Hops from the workload to the medium."""
     shared: frozenset[str] = frozenset()
     """Hops that the baseline has too."""
+    described: bool = True
+    """The path is what the run described; else what the transport would build."""
 
     @property
     def hops(self) -> tuple[tuple[str, bool], ...]:
@@ -69,7 +71,15 @@ def views(evidence: Evidence) -> tuple[Lane, ...]:
     paths = {name: _path(evidence, index, name) for index, name in enumerate(named)}
     common = frozenset(paths[study.baseline])
     return tuple(
-        Lane(name, label, study.lanes[name].transport, name == study.baseline, paths[name], common)
+        Lane(
+            name,
+            label,
+            study.lanes[name].transport,
+            name == study.baseline,
+            paths[name],
+            common,
+            _PATH in _described(evidence, name),
+        )
         for name, label in named.items()
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 
 from fairlane.records import Cell, Evidence, Verdict
-from fairlane.report.phrases import metric_of, value
+from fairlane.report.phrases import SYMBOL, metric_of, value
 from fairlane.report.text import DASH
 
 PLACES = {
@@ -18,6 +18,9 @@ PLACES = {
     "other": "everything else: ksoftirqd, RCU, daemons",
 }
 """Where CPU time went, in the order in which an I/O travels, and what that means; unknown places count as other."""
+
+
+REFUSED = SYMBOL["refused"]
 
 
 @dataclass(frozen=True)
@@ -84,12 +87,14 @@ def _cells(evidence: Evidence, workload: str) -> list[Cell]:
 def levels(
     evidence: Evidence, verdicts: Sequence[Verdict], workload: str, metrics: Sequence[str], label: Mapping[str, str]
 ) -> tuple[Levels, ...]:
-    """``metrics`` of the cells of ``workload``. The value is the verdict's own figure, so that table and bar agree."""
+    """``metrics`` of the cells of ``workload``. The value is the verdict's own figure, so that table and bar agree. A
+    lane that a cell's verdict refuses to compare is marked by ``REFUSED`` before its name."""
     told: dict[tuple[str, str, str], float] = {}
     for v in verdicts:
         for lane, figure in ((v.lane, v.lane_value), (v.baseline, v.baseline_value)):
             if figure is not None:
                 told.setdefault((v.key, lane, v.metric), figure)
+    refused = {(v.key, v.lane) for v in verdicts if v.primary and v.verdict == "refused"}
     points: dict[tuple[str, str, str], list[float]] = {}
     for o in evidence.observations:
         for metric, figure in o.metrics.items():
@@ -106,7 +111,7 @@ def levels(
                     metric,
                     told.get((cell.key, lane, metric)),
                     points.get((cell.key, lane, metric), []),
-                    text,
+                    f"{REFUSED} {text}" if (cell.key, lane) in refused else text,
                     index[lane],
                 )
                 for lane, text in label.items()

@@ -40,6 +40,9 @@ def build(
     study = evidence.study
     label = lanes.labels(study)
     shown = [v for v in verdicts if v.lane != v.baseline]
+    marked = {
+        lane: f"{levels.REFUSED} {text} (refused)" if _refused(shown, lane) else text for lane, text in label.items()
+    }
     sections = tuple(_section(evidence, name, shown, label) for name in study.workloads)
     report = Report(
         title=study.name,
@@ -50,7 +53,7 @@ def build(
         winners=winners.views(evidence, findings, label),
         sureness=prose.sureness(evidence, shown, findings) + spread.sentences(evidence),
         scores=scorecard.views(evidence, shown, label),
-        curves=curves.views(evidence, label, findings),
+        curves=curves.views(evidence, marked, findings),
         failovers=timeline.views(evidence, label),
         findings=_findings(evidence, findings, label),
         matched=matched(evidence, label),
@@ -70,6 +73,12 @@ def build(
     )
     whole = scrub(evidence.study_text, longest=200_000)
     return Report(**{**vars(scrub(report)), "study_text": whole})
+
+
+def _refused(verdicts: Sequence[Verdict], lane: str) -> bool:
+    """Nothing of the lane may be compared: a picture that draws it beside the others says so in its name."""
+    words = {v.verdict for v in verdicts if v.lane == lane and v.primary}
+    return words == {"refused"}
 
 
 def _names(label: Mapping[str, str]) -> str:

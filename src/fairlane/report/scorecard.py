@@ -22,6 +22,8 @@ class Score:
 
     counts: tuple[tuple[str, str, int], ...]
     """(outcome, symbol, cells), those that occur."""
+    rest: int
+    """Cells without a verdict in this metric."""
     says: str
     """``better in 5, even in 1``; a dash where the metric was not compared."""
 
@@ -61,27 +63,27 @@ def _view(evidence: Evidence, name: str, mine: Sequence[Verdict], label: Mapping
     if not lanes:
         return None
     metrics = list(dict.fromkeys([v.metric for v in mine if v.primary] + [v.metric for v in mine]))
-    baseline = evidence.study.baseline
+    baseline, cells = evidence.study.baseline, len({v.key for v in mine})
     return ScoreView(
         workload=name,
         baseline=label[baseline],
         lanes=tuple(label[lane] for lane in lanes),
-        cells=len({v.key for v in mine}),
+        cells=cells,
         rows=tuple(
             ScoreRow(
                 metric_of(metric).title,
                 any(v.primary for v in mine if v.metric == metric),
-                tuple(_score([v for v in mine if v.metric == metric and v.lane == lane]) for lane in lanes),
+                tuple(_score([v for v in mine if v.metric == metric and v.lane == lane], cells) for lane in lanes),
             )
             for metric in metrics
         ),
     )
 
 
-def _score(group: Sequence[Verdict]) -> Score:
+def _score(group: Sequence[Verdict], cells: int) -> Score:
     outcomes = [_outcome(v) for v in group]
     counts = tuple((name, symbol, n) for name, symbol in GROUPS if (n := outcomes.count(name)))
-    return Score(counts, ", ".join(f"{name} in {n}" for name, _, n in counts) or DASH)
+    return Score(counts, cells - len(group), ", ".join(f"{name} in {n}" for name, _, n in counts) or DASH)
 
 
 def _outcome(v: Verdict) -> str:
