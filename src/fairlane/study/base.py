@@ -74,6 +74,8 @@ class LaneSpec(Strict):
 
     initiators: ClassVar[tuple[str, ...]] = ("guest",)
     """Where this transport's initiator can run. ``hypervisor`` alone: the guest always sees a ``device``."""
+    platforms: ClassVar[tuple[str, ...]] = ()
+    """Kinds of platform that alone know this transport; empty: any."""
 
     @model_validator(mode="after")
     def _placed(self) -> Self:
@@ -96,6 +98,8 @@ class WorkloadSpec(Strict):
     """What is run."""
     primary: MetricName = "iops"
     """The one metric that may be headlined (Holm over all primaries of the study); the rest is exploratory."""
+    platforms: ClassVar[tuple[str, ...]] = ()
+    """Kinds of platform that alone can run this workload; empty: any."""
 
     @abstractmethod
     def cells(self, name: str) -> tuple[Cell, ...]:

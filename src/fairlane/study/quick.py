@@ -6,6 +6,8 @@ from typing import Any
 from fairlane.study.yaml_tree import Path, Tree
 
 KEY = "quick"
+_TAGS: Mapping[tuple[str, int], str] = {("platform", 1): "kind", ("lanes", 2): "transport", ("workloads", 2): "kind"}
+"""First key and depth of a part -> the key that says what it is."""
 
 
 def split(tree: Tree) -> tuple[Tree, Tree | None]:
@@ -21,8 +23,9 @@ def split(tree: Tree) -> tuple[Tree, Tree | None]:
 
 
 def _merged(whole: Any, told: Any, at: Path, lines: dict[Path, int]) -> Any:
-    """``told`` over ``whole``: mappings key by key, anything else in place of it; null takes a key away."""
-    if not isinstance(told, Mapping) or not isinstance(whole, Mapping):
+    """``told`` over ``whole``: mappings key by key, anything else in place of it, and so a part of another kind; null
+    takes a key away."""
+    if not isinstance(told, Mapping) or not isinstance(whole, Mapping) or _another(whole, told, at):
         _moved(at, lines)
         return told
     out = dict(whole)
@@ -35,6 +38,12 @@ def _merged(whole: Any, told: Any, at: Path, lines: dict[Path, int]) -> Any:
             _moved((*at, key), lines)
             out[key] = value
     return out
+
+
+def _another(whole: Mapping[str, Any], told: Mapping[str, Any], at: Path) -> bool:
+    """``told`` is a platform, lane or workload of another kind than ``whole``."""
+    tag = _TAGS.get((str(at[0]), len(at))) if at else None
+    return tag is not None and tag in told and told[tag] != whole.get(tag)
 
 
 def _moved(at: Path, lines: dict[Path, int]) -> None:

@@ -55,7 +55,8 @@ class Study(Strict):
     """Randomisation, looks, margins."""
     quick: dict[str, Any] = Field(default_factory=dict)
     """What `--quick` puts in place of the above, for a first try: mappings key by key, anything else as a whole, null
-    takes a key away."""
+    takes a key away. A platform or workload of another kind, or a lane of another transport, takes the place of the
+    whole part: keys of one kind mean nothing to another."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -71,10 +72,21 @@ class Study(Strict):
                     f"lanes.{name}.transport: platform {self.platform.kind!r} cannot build {lane.transport!r} "
                     f"(it can: {', '.join(able)})"
                 )
+        self._at_home()
         for name, lane in self.lanes.items():
             if lane.copy_of:
                 self.lanes[name] = self._copied(name, lane)
         return self
+
+    def _at_home(self) -> None:
+        """Raises ValueError for a transport or workload that belongs to other platforms."""
+        parts = [(f"lanes.{name}.transport", lane.transport, lane.platforms) for name, lane in self.lanes.items()]
+        parts += [(f"workloads.{name}.kind", load.kind, load.platforms) for name, load in self.workloads.items()]
+        for where, what, homes in parts:
+            if homes and self.platform.kind not in homes:
+                raise ValueError(
+                    f"{where}: {what!r} is not for platform {self.platform.kind!r} (platforms: {', '.join(homes)})"
+                )
 
     def _copied(self, name: str, lane: LaneSpec) -> LaneSpec:
         """The lane with what it does not say itself taken from the one it is a copy of."""

@@ -1,0 +1,52 @@
+"""What lanes have in common whose volumes a platform makes by name: of a storage class, on a datastore.
+
+How the volume gets there is the cluster's or the hypervisor's business, so that no steps build it; the study says what
+is known of it, and the platform reads back what it can. Not a transport.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+from pydantic import model_validator
+
+from fairlane.errors import FairlaneError
+from fairlane.lanes.base import Site, Step, Transport
+from fairlane.study.base import LaneSpec
+
+Protocol = Literal[
+    "iscsi", "nvme_tcp", "nvme_rdma", "nvme_fc", "fc", "fcoe", "nfs", "rbd", "cephfs", "vsan", "local"
+]  # fmt: skip
+"""How a host reaches its storage."""
+
+
+class NamedVolume(LaneSpec):
+    """A lane whose volumes are made by a name that the platform knows. Derived classes add ``transport``."""
+
+    protocol: Protocol | None = None
+    """How the hosts reach the storage behind the name. It is told in reports and read back where it can be; not given:
+    not known."""
+    initiators = ("hypervisor",)
+
+    @model_validator(mode="after")
+    def _own_disk(self) -> Self:
+        if self.device is not None:
+            raise ValueError(f"device: the disk of {self.transport} is said by its own keys; leave device away")
+        return self
+
+    def known(self) -> Mapping[str, Any]:
+        return {"transport": self.protocol or self.transport, "initiator": "hypervisor"}
+
+
+SpecT = TypeVar("SpecT", bound=NamedVolume)
+
+
+class Named(Transport[SpecT]):
+    """The platform makes the volume and finds it; there is nothing to do in shell."""
+
+    target: ClassVar[bool] = False
+
+    def steps(self, name: str, spec: SpecT, site: Site) -> tuple[Step, ...]:  # noqa: ARG002
+        raise FairlaneError(f"lane {name}: the platform makes volumes of {spec.transport}")
+
+    def find(self, name: str, spec: SpecT, site: Site) -> str:  # noqa: ARG002
+        raise FairlaneError(f"lane {name}: the platform finds volumes of {spec.transport}")

@@ -1,0 +1,56 @@
+"""What a study says of the machines of platforms that run many hosts: how large they are, how many, and their disks.
+Not a platform."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from fairlane.study.base import PlatformSpec
+from fairlane.study.units import Duration, Size
+
+_GIB = 1024**3
+
+
+class MachinesSpec(PlatformSpec):
+    """Machines spread over hosts. Derived classes add ``kind``, and how many hosts there are."""
+
+    cpus: int = Field(default=2, ge=1, le=768)
+    """Virtual CPUs of a machine: cores of one socket, one thread each."""
+    memory: Size = 4 * _GIB
+    """Memory of a machine."""
+    disk_size: Size = 50 * _GIB
+    """Size of each volume under test."""
+    disks: int = Field(default=1, ge=1, le=32)
+    """Volumes under test of a machine, under load together."""
+    fleet: int | None = Field(default=None, ge=1, le=1000)
+    """Machines of a lane, under load together; not given: one. Workloads that have their own numbers of machines win
+    over it."""
+    spread: Literal["even", "packed"] = "even"
+    """even: machines are dealt to the hosts in turn. packed: a host takes all it has room for before the next one.
+    Machine 3 of every lane runs on the same host, so that lanes take turns on the same hardware."""
+    settle: Duration = 1_000_000_000
+    """Idle time between two trials of a block."""
+
+    def counted(self, hosts: int, each: int | None, names: tuple[str, str]) -> None:
+        """Raises ValueError for numbers of machines that contradict each other. ``names``: of the keys that say how
+        many hosts there are, and how many machines each has."""
+        if each is not None and self.fleet is not None:
+            raise ValueError(f"{names[1]}: give fleet or {names[1]}, not both")
+        if self.fleet is not None and hosts > self.fleet:
+            raise ValueError(f"{names[0]}: found {hosts} for {self.fleet} machines: the others would be empty")
+
+    @property
+    def machines(self) -> int:
+        """Machines of a lane, where the workload does not say it."""
+        return self.fleet or 1
+
+    def known(self) -> Mapping[str, Any]:
+        return {
+            **super().known(),
+            "vm_cpus": self.cpus,
+            "vm_memory": self.memory,
+            "fleet": self.machines,
+            "disk_size": self.disk_size,
+            "disks": self.disks,
+        }
