@@ -38,7 +38,7 @@ check:
 
 docs: ## install what is missing, then build the documentation as a site, into site/
 	@sh scripts/setup.sh test
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo site/index.html
 
 setup: ## only install what is missing

@@ -68,6 +68,15 @@ def on_page_markdown(markdown: str, page: "Page", config: "MkDocsConfig", files:
     return markdown
 
 
+def on_post_build(config: "MkDocsConfig") -> None:
+    """MkDocs has written the site: the index for searching is also written as a script. Pages that are opened from a
+    folder ask for it; without a server they cannot search, and hide the field. (Material's own plugin for that loads a
+    script from elsewhere.)"""
+    folder = Path(config.site_dir) / "search"
+    index = (folder / "search_index.json").read_text(encoding="utf-8")
+    (folder / "search_index.js").write_text(f"var __index = {index}", encoding="utf-8")
+
+
 def pages() -> dict[str, str]:
     """Path within the site's sources -> Markdown."""
     return {
