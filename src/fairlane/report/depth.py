@@ -125,6 +125,8 @@ class Line:
     steps: tuple[Step, ...]
     carries: tuple[Bounds | None, ...]
     """For each objective: the throughput within it, geometric mean over blocks."""
+    refused: bool
+    """The guard does not let it be compared with the baseline on some rung."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class DepthView:
 
 def views(
     evidence: Evidence,
-    verdicts: Sequence[Verdict],  # noqa: ARG001 - figures of this package are asked alike
+    verdicts: Sequence[Verdict],
     findings: Sequence[Finding],
     label: Mapping[str, str],
 ) -> tuple[DepthView, ...]:
@@ -159,6 +161,7 @@ def views(
     found = {(ladder.workload, ladder.name): ladder for ladder in ladders(study)}
     told = guarded(capacities(study, evidence.observations), findings)
     names = lane_order(study)
+    barred = {(v.key, v.lane) for v in verdicts if v.primary and v.verdict == "refused"}
     result = []
     for view in shown:
         ladder = found[view.workload, view.name]
@@ -175,7 +178,8 @@ def views(
                 for rung, at in zip(curve.rungs, zip(*seen, strict=True), strict=True)
             )
             carries = tuple(_carries(told, ladder, view.metric, limit, lane) for limit in view.limits)
-            lines.append(Line(curve.lane, curve.index, steps, carries))
+            refused = any((cell.key, lane) in barred for cell in ladder.cells)
+            lines.append(Line(curve.lane, curve.index, steps, carries, refused))
         rate = (
             "iops" if any("iops" in r.figures for r in shelves[ladder.cells[0].key][study.baseline].values()) else "tps"
         )
@@ -264,6 +268,7 @@ def figure(view: DepthView, ident: str) -> Figure:
     caption = (
         f"Marks: geometric means over {count(view.rounds, 'block')}; bars: lowest and highest block. At each load the "
         f"lanes stand side by side. {rate.title} begins at zero.{rings if view.limits else ''}"
+        + (" ✕: refused, not to be compared with the baseline." if any(x.refused for x in view.lines) else "")
     )
     return Figure(
         ident, title, caption, svg.picture(ident, bottom + _FOOT, title, described, *parts), _table(view, loads)
@@ -319,7 +324,8 @@ def _labels(
         d = f"M{svg.num(edge)} {svg.num(end)}L{svg.num(edge + 8)} {svg.num(y)}"
         parts.append(svg.tag("path", d=d, fill="none", stroke=colour("muted"), stroke_width=0.8))
         parts.append(mark(line.index, edge + 13, y, 3.6))
-        parts.append(svg.text(edge + 21, y + 4, svg.fit(line.lane, _RIGHT - 22, 11), font_size=12))
+        name = svg.fit(line.lane, _RIGHT - 22 - (14 if line.refused else 0), 11) + (" ✕" if line.refused else "")
+        parts.append(svg.text(edge + 21, y + 4, name, font_size=12))
         if carried and view.limits:
             bounds = line.carries[0]
             told = f"carries {curves.figure_of(bounds, view.rate)}" if bounds else "not known"

@@ -1,0 +1,500 @@
+"""The run in time: every trial in the order in which it was carried out, so that drift, ramps and faults can be seen.
+
+Three pictures: all cells of a workload as deviations from each cell's own mean, a strip per lane; a few cells in their
+own unit, lanes in the place that they had within each block; and what went on within the trials of a cell, where a tool
+tells it. The order is the schedule's (rounds of all cells): the evidence has no time for a trial. Pure.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, geometric_mean, median
+from typing import Any
+
+from markupsafe import Markup
+
+from fairlane.checks._trials import at, number
+from fairlane.records import Cell, Evidence, Finding, Observation, Verdict
+from fairlane.report import svg
+from fairlane.report.depth import axis, lane_order, level, log_ticks, mark, paint
+from fairlane.report.phrases import change, count, metric_of, value
+from fairlane.report.svg import INK, WIDTH, Figure, Scale, Table, colour
+from fairlane.report.text import DASH
+
+MOST = 2
+"""Cells of a workload that are drawn by themselves."""
+_TELLING = ("drift", "spread", "unsteady", "autocorrelation", "carry_over", "repeated")
+"""Checks whose cells are worth looking at in time, in this order."""
+_KINDS = {"resume": "resumed", "block-failed": "block failed", "mismatch": "not repeated", "damaged": "damaged"}
+_DRAWN, _FAINT = 100, 24
+"""Samples of a trial that are drawn (of more, means of neighbours), and trials (of more, every n-th)."""
+
+
+@dataclass(frozen=True)
+class Incident:
+    """What the journal tells of beside trials and looks; ``cell`` and ``block``: None where it does not name them."""
+
+    kind: str
+    cell: str | None
+    block: int | None
+    after: int
+    """Between the looks at ``after`` blocks (0: the start)"""
+    before: int | None
+    """and at ``before`` (None: the end)."""
+
+
+@dataclass(frozen=True)
+class Journal:
+    looks: tuple[int, ...]
+    """Blocks of each cell after which the verdicts were looked at."""
+    incidents: tuple[Incident, ...]
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One lane over all cells of a workload."""
+
+    lane: str
+    """Label."""
+    index: int
+    points: tuple[tuple[int, float], ...]
+    """(block's place in the order carried out, figure / geometric mean of its cell and lane before the first look)."""
+    rounds: tuple[tuple[float, float], ...]
+    """(middle, median) of each round of all cells."""
+    failed: tuple[int, ...]
+    """Places of blocks in which the lane's trial failed."""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A workload of several cells."""
+
+    workload: str
+    metric: str
+    blocks: int
+    places: Mapping[int, int]
+    """Blocks of each cell at a look -> blocks of the workload that were carried out before it."""
+    strips: tuple[Strip, ...]
+    journal: Journal
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Place within the block from 0, of ``of``; ``figure`` None: there is none, ``failed`` may say why."""
+
+    block: int
+    place: int
+    of: int
+    figure: float | None
+    failed: str
+
+
+@dataclass(frozen=True)
+class CellView:
+    """One cell, of ``drawn`` of ``of`` cells of the workload."""
+
+    workload: str
+    cell: str
+    metric: str
+    drawn: int
+    of: int
+    lanes: tuple[tuple[str, int, tuple[Trial, ...]], ...]
+    """(label, index, trials by block)."""
+    journal: Journal
+
+
+Samples = tuple[tuple[float, float], ...]
+"""(seconds since the trial's start, rate)."""
+
+
+@dataclass(frozen=True)
+class WithinView:
+    """What went on within the trials of one cell."""
+
+    workload: str
+    cell: str
+    metric: str
+    """iops or tps."""
+    lanes: tuple[tuple[str, int, tuple[tuple[int, Samples], ...]], ...]
+    """(label, index, (block, samples) of each trial)."""
+
+
+View = RunView | CellView | WithinView
+
+
+def views(
+    evidence: Evidence,
+    verdicts: Sequence[Verdict],  # noqa: ARG001 - figures of this package are asked alike
+    findings: Sequence[Finding],
+    label: Mapping[str, str],
+) -> tuple[View, ...]:
+    """By workload: all cells (where there are several), at most two by themselves, at most one from within."""
+    by_cell: dict[str, list[Observation]] = {}
+    for o in evidence.observations:
+        by_cell.setdefault(o.cell, []).append(o)
+    journal = _journal(evidence)
+    found: list[View] = []
+    for workload in evidence.study.workloads:
+        metric = evidence.study.workloads[workload].primary
+        told = {
+            c: by_cell[c.key]
+            for c in evidence.cells()
+            if c.workload == workload and any(_figure(o, metric) for o in by_cell.get(c.key, ()))
+        }
+        if len(told) > 1:
+            found.append(_run(evidence, workload, told, label, journal))
+        ranked = sorted(told, key=lambda c: _rank(c, told[c], metric, findings))
+        for cell in (c for c in told if c in ranked[:MOST]):
+            lanes = tuple(_trials(told[cell], metric, lane_order(evidence.study), label))
+            own = Journal(
+                tuple(n for n in journal.looks if any(o.block == n - 1 for o in told[cell])),
+                tuple(i for i in journal.incidents if i.cell in (None, cell.key)),
+            )
+            found.append(CellView(workload, cell.name, metric, min(MOST, len(told)), len(told), lanes, own))
+        inner = (_within(c, told[c], lane_order(evidence.study), label) for c in ranked if c.kind != "failover")
+        found += [view for view in inner if view][:1]
+    return tuple(found)
+
+
+def _figure(seen: Observation, metric: str) -> float | None:
+    return None if seen.failed else number(seen.metrics, metric) or None
+
+
+def _journal(evidence: Evidence) -> Journal:
+    """In the journal's order; what cannot be read is left out."""
+    looks: list[int] = []
+    found: list[tuple[str, str | None, int | None, int]] = []
+    for event in evidence.events:
+        kind, block, cell = event.get("type"), number(event, "block"), event.get("cell")
+        if kind == "look" and (blocks := number(event, "blocks")):
+            looks.append(int(blocks))
+        elif isinstance(kind, str) and kind in _KINDS:
+            place = cell if isinstance(cell, str) else None
+            found.append((_KINDS[kind], place, None if block is None else int(block), looks[-1] if looks else 0))
+    # damaged files are found when the run is read, at no place in its order
+    told = [Incident(*i, next((n for n in looks if n > i[3]), None)) for i in found if i[0] != "damaged"]
+    return Journal(tuple(looks), (*told, *(Incident(*i[:3], 0, None) for i in found if i[0] == "damaged")))
+
+
+def _run(
+    evidence: Evidence,
+    workload: str,
+    told: Mapping[Cell, Sequence[Observation]],
+    label: Mapping[str, str],
+    journal: Journal,
+) -> RunView:
+    metric = evidence.study.workloads[workload].primary
+    done = {(o.cell, o.block) for seen in told.values() for o in seen}
+    order = [key for b in evidence.blocks if (key := (b.cell.key, b.index)) in done]
+    place = {key: n for n, key in enumerate(order)}
+    strips = []
+    for index, lane in enumerate(lane_order(evidence.study)):
+        points: list[tuple[int, float]] = []
+        failed: list[int] = []
+        for seen in told.values():
+            mine = [o for o in seen if o.lane == lane and (o.cell, o.block) in place]
+            figures = {place[o.cell, o.block]: f for o in mine if (f := _figure(o, metric))}
+            # cells end at different looks: the blocks before the first one are those that all of them have
+            first = [f for n, f in figures.items() if order[n][1] < (journal.looks or (math.inf,))[0]]
+            mean = geometric_mean(first or figures.values() or [1.0])
+            points += [(at, figure / mean) for at, figure in figures.items()]
+            failed += [place[o.cell, o.block] for o in mine if o.failed]
+        if points or failed:
+            rounds: dict[int, list[tuple[int, float]]] = {}
+            for point in points:
+                rounds.setdefault(order[point[0]][1], []).append(point)
+            middles = ((fmean(p for p, _ in r), median(x for _, x in r)) for _, r in sorted(rounds.items()))
+            strips.append(Strip(label[lane], index, tuple(sorted(points)), tuple(middles), tuple(sorted(failed))))
+    places = {n: sum(block < n for _, block in order) for n in journal.looks}
+    keys = {c.key for c in told}
+    own = Journal(journal.looks, tuple(i for i in journal.incidents if i.cell is None or i.cell in keys))
+    return RunView(workload, metric, len(order), places, tuple(strips), own)
+
+
+def _rank(cell: Cell, seen: Sequence[Observation], metric: str, findings: Sequence[Finding]) -> tuple[float, ...]:
+    """Cells with failed trials first, then those that a check names, then by how far a lane's figures spread."""
+    named = [_TELLING.index(f.check) for f in findings if f.check in _TELLING and cell.key in f.cells]
+    lanes: dict[str, list[float]] = {}
+    for o in seen:
+        if figure := _figure(o, metric):
+            lanes.setdefault(o.lane, []).append(figure)
+    failed = sum(bool(o.failed) for o in seen)
+    return -failed, min(named, default=len(_TELLING)), -max(max(x) / min(x) for x in lanes.values())
+
+
+def _trials(
+    seen: Sequence[Observation], metric: str, order: Sequence[str], label: Mapping[str, str]
+) -> Iterable[tuple[str, int, tuple[Trial, ...]]]:
+    sizes = Counter(o.block for o in seen)
+    for index, lane in enumerate(order):
+        mine = [o for o in seen if o.lane == lane]
+        trials = tuple(
+            Trial(o.block, o.position, max(sizes[o.block], o.position + 1), _figure(o, metric), o.failed) for o in mine
+        )
+        if trials:
+            yield label[lane], index, trials
+
+
+def _within(
+    cell: Cell, seen: Sequence[Observation], order: Sequence[str], label: Mapping[str, str]
+) -> WithinView | None:
+    """None: no trial tells its rate over time."""
+    for metric in ("iops", "tps"):
+        told: dict[str, list[tuple[int, Samples]]] = {}
+        for o in seen:
+            if not o.failed and (samples := _samples(o.context, metric)):
+                told.setdefault(o.lane, []).append((o.block, samples))
+        lanes = tuple((label[lane], n, tuple(told[lane])) for n, lane in enumerate(order) if lane in told)
+        if lanes:
+            return WithinView(cell.workload, cell.name, metric, lanes)
+    return None
+
+
+def _samples(context: Mapping[str, Any], metric: str) -> Samples:
+    """Empty where there is no series, or a sample is no number."""
+    step, rates = number(context, "load", "series", "interval_ms"), at(context, "load", "series", metric)
+    if not step or not isinstance(rates, list | tuple) or len(rates) < 3:
+        return ()
+    known = [v for rate in rates if (v := number({"v": rate}, "v")) is not None]
+    if len(known) < len(rates):
+        return ()
+    size = -(-len(known) // _DRAWN)
+    parts = [known[i : i + size] for i in range(0, len(known), size)]
+    return tuple(((n * size + len(part) / 2) * step / 1000, fmean(part)) for n, part in enumerate(parts))
+
+
+_LEFT, _RIGHT, _FOOT, _STRIP = 66, 12, 40, 62
+
+
+def figure(view: View, ident: str) -> Figure:
+    """The picture that belongs to the view."""
+    if isinstance(view, RunView):
+        return _run_figure(view, ident)
+    return _cell_figure(view, ident) if isinstance(view, CellView) else _within_figure(view, ident)
+
+
+def _named(index: int, lane: str, x: float, y: float, room: float) -> Markup:
+    """A lane's shape and name."""
+    return mark(index, x + 5, y - 4) + svg.text(x + 15, y, svg.fit(lane, room - 15, 11), font_size=12)
+
+
+def _path(points: Sequence[tuple[float, float]], across: Scale, up: Scale, **attributes: str | float) -> Markup:
+    d = "M" + "L".join(f"{svg.num(across(x))} {svg.num(up(y))}" for x, y in points)
+    return svg.tag("path", d=d, fill="none", **attributes)
+
+
+def _cross(told: str, x: float, y: float) -> Markup:
+    """A failed trial."""
+    shape = svg.marker("cross", x, y, 4, fill="none", stroke=colour("worse"), stroke_width=2)
+    return svg.tag("g", svg.tag("title", told), shape)
+
+
+def _looks(looks: Iterable[tuple[int, float]], top: float, bottom: float) -> list[Markup]:
+    """(blocks, x) as lines through all panels, named where there is room."""
+    parts, last = [], -math.inf
+    for blocks, x in looks:
+        told = f"look at {blocks}"
+        parts.append(svg.line(x, top, x, bottom, stroke=INK, stroke_dasharray="2 3", stroke_opacity=0.7))
+        if x - 6.3 * len(told) > last:
+            parts.append(svg.text(x - 2, top - 4, told, text_anchor="end", font_size=11, fill=colour("muted")))
+            last = x
+    return parts
+
+
+def _incidents(placed: Iterable[tuple[float, float, Incident]], y: float) -> list[Markup]:
+    """Bars over the blocks in which something happened, with its name where there is room."""
+    parts, free = [], -math.inf
+    paint = {"stroke": colour("worse"), "stroke_width": 2}
+    for first, last, what in sorted(placed, key=lambda i: i[:2]):
+        where = " ".join(str(x) for x in (what.cell, "" if what.block is None else f"block {what.block}") if x)
+        x = min(first, WIDTH - 6.6 * len(what.kind))
+        body = [
+            svg.tag("title", f"{what.kind} {where}".strip()),
+            svg.line(first, y, max(last, first + 2), y, **paint),
+            svg.line(first, y - 4, first, y + 4, **paint),
+        ]
+        if x > free:
+            body.append(svg.text(x, y + 15, what.kind, font_size=11, fill=colour("muted")))
+            free = x + 6.6 * len(what.kind)
+        parts.append(svg.tag("g", *body))
+    return parts
+
+
+def _told(journal: Journal) -> str:
+    kinds = Counter(i.kind for i in journal.incidents)
+    told = ", ".join(f"{kind} {n} times" if n > 1 else f"{kind} once" for kind, n in kinds.items())
+    return f" The journal tells: {told}; the bar covers the blocks in which it may have been." if told else ""
+
+
+def _run_figure(view: RunView, ident: str) -> Figure:
+    """A strip per lane, all on one axis; a dot per trial, the line the median of each round."""
+    metric = metric_of(view.metric)
+    ratios = sorted(abs(math.log(r)) for s in view.strips for _, r in s.points)
+    # one wild trial must not flatten all others: it stands on the edge
+    reach = max(0.01, min(ratios[-1], 4 * ratios[int(0.95 * (len(ratios) - 1))]))
+    half = max((s for s in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8) if -math.log1p(-s) < reach), default=0.005)
+    top, bottom = 20.0, 12.0 + len(view.strips) * (_STRIP + 30)
+    end = WIDTH - _RIGHT
+    across = Scale(-0.5, view.blocks - 0.5, _LEFT, end)
+    parts = _looks([(n, across(place - 0.5)) for n, place in view.places.items()], top, bottom)
+    for n, strip in enumerate(view.strips):
+        y = top + n * (_STRIP + 30) + 18
+        up = Scale(math.exp(-reach), math.exp(reach), y + _STRIP, y, log=True)
+        parts.append(_named(strip.index, strip.lane, 0, y - 5, 300))
+        parts += [level(_LEFT, end, up(r), change(r, 0 if half >= 0.01 else 1)) for r in (1 - half, 1.0, 1 + half)]
+        parts.append(svg.dots([(across(p), up(r)) for p, r in strip.points], f"{ident}-{n}"))
+        if len(strip.rounds) > 1:
+            parts.append(_path(strip.rounds, across, up, stroke=svg.PAPER, stroke_width=4.5))
+            parts.append(_path(strip.rounds, across, up, stroke=paint(strip.index), stroke_width=2.5))
+        parts += [_cross(f"{strip.lane}: failed", across(p), y + _STRIP - 4) for p in strip.failed]
+    spans = [
+        (view.places.get(i.after, 0) - 0.5, view.places.get(i.before or -1, view.blocks) - 0.5, i)
+        for i in view.journal.incidents
+    ]
+    parts += _incidents([(across(a), across(b), i) for a, b, i in spans], bottom + 8)
+    y = bottom + (28 if spans else 0)
+    parts += axis(across, y, [(t, f"{t:,.0f}") for t in across.ticks(8)], "blocks in the order carried out")
+    failed = sum(len(s.failed) for s in view.strips)
+    title = f"The run in time: {metric.title} of every trial"
+    caption = (
+        f"Each dot is a trial: its {metric.title} against the mean of its own cell and lane"
+        + (f" in the {first} blocks before the first look" if (first := min(view.places, default=0)) else "")
+        + ". The axis is logarithmic; a trial beyond it stands on its edge. Line: median of each round of all cells."
+        + (f" ✕: {count(failed, 'failed trial')}." if failed else "")
+        + _told(view.journal)
+    )
+    rows = tuple(_thirds(s, view.blocks) for s in view.strips)
+    described = "; ".join(f"{lane}: {n} trials, {lost} failed, {a} to {z}" for lane, n, lost, a, _, z, *_ in rows)
+    columns = ("lane", "trials", "failed", "first third", "second third", "last third", "lowest", "highest")
+    return Figure(ident, title, caption, svg.picture(ident, y + _FOOT, title, described, *parts), Table(columns, rows))
+
+
+def _thirds(strip: Strip, blocks: int) -> tuple[str, ...]:
+    """Medians of the thirds of the run, and the extremes."""
+    parts = [[r for p, r in strip.points if blocks * n <= 3 * p < blocks * (n + 1)] for n in range(3)]
+    medians = (change(median(part)) if part else DASH for part in parts)
+    ends = (change(f(r for _, r in strip.points)) if strip.points else DASH for f in (min, max))
+    return (strip.lane, str(len(strip.points)), str(len(strip.failed)), *medians, *ends)
+
+
+def _x(t: Trial) -> float:
+    """In its block's slot, by its place in the order."""
+    return t.block + ((t.place + 0.5) / t.of - 0.5) * 0.84
+
+
+def _cell_figure(view: CellView, ident: str) -> Figure:
+    """Blocks side by side, in each the lanes in the order in which they ran; void blocks are shaded."""
+    metric = metric_of(view.metric)
+    trials = [t for _, _, mine in view.lanes for t in mine]
+    blocks = max(t.block for t in trials) + 1
+    figures = [t.figure for t in trials if t.figure]
+    end = WIDTH - _RIGHT
+    across = Scale(-0.5, blocks - 0.5, _LEFT, end)
+    top = 18 * -(-len(view.lanes) // 2) + 20.0
+    y = top + 170
+    up = Scale(min(figures) / 1.02, max(figures) * 1.02, y, top, log=True)
+    parts = [_named(i, lane, (n % 2) * 240, 14 + 18 * (n // 2), 230) for n, (lane, i, _) in enumerate(view.lanes)]
+    for block in sorted({t.block for t in trials if t.failed}):
+        x = across(block - 0.5)
+        parts.append(svg.tag("rect", x=x, y=top, width=across(block + 0.5) - x, height=170, fill=colour("band")))
+    parts += [level(_LEFT, end, up(t), value(view.metric, t)) for t in log_ticks(up.low, up.high)]
+    parts += [_walk(lane, across, up, view.metric) for lane in view.lanes]
+    for lane, _, mine in view.lanes:
+        if lost := [t for t in mine if t.failed]:
+            y += 16
+            parts.append(svg.text(_LEFT - 6, y, svg.fit(lane, _LEFT - 8, 11), text_anchor="end", font_size=11))
+            parts += [_cross(f"{lane}, block {t.block}: {t.failed}", across(_x(t)), y - 4) for t in lost]
+    y += 8 if y > top + 170 else 0
+    parts += _looks([(n, across(n - 0.5)) for n in view.journal.looks], top, y)
+    spans = [
+        (i.after - 0.5, blocks - 0.5 if i.before is None else i.before - 0.5, i)
+        if i.block is None
+        else (i.block - 0.4, i.block + 0.4, i)
+        for i in view.journal.incidents
+    ]
+    parts += _incidents([(across(a), across(b), i) for a, b, i in spans], y + 8)
+    y += 28 if spans else 0
+    parts += axis(across, y, [(t, f"{t:,.0f}") for t in across.ticks(8) if t == int(t)], "block")
+    title = f"{metric.title} by block: {view.cell}"
+    lost = sum(bool(t.failed) for t in trials)
+    caption = (
+        f"Within a block the lanes stand in the order in which they ran. The {metric.title} axis is logarithmic: equal "
+        "heights are equal shares."
+        + (
+            f" ✕: {count(lost, 'failed trial')}; shaded: that lane's block is void, all lanes' if it is the baseline's."
+            if lost
+            else ""
+        )
+        + _told(view.journal)
+        + (
+            f" {view.drawn} of {view.of} cells are drawn: those with failed trials first, then those that checks name, "
+            "then those that vary most."
+            if view.drawn < view.of
+            else ""
+        )
+    )
+    described = "; ".join(
+        f"{lane}: {value(view.metric, min(seen))} to {value(view.metric, max(seen))}"
+        for lane, _, mine in view.lanes
+        if (seen := [t.figure for t in mine if t.figure])
+    )
+    by_lane = [{t.block: t for t in mine} for _, _, mine in view.lanes]
+    rows = tuple((str(b), *(_shown(m.get(b), view.metric) for m in by_lane)) for b in sorted({t.block for t in trials}))
+    table = Table(("block", *(lane for lane, _, _ in view.lanes)), rows)
+    return Figure(ident, title, caption, svg.picture(ident, y + _FOOT, title, described, *parts), table)
+
+
+def _walk(lane: tuple[str, int, tuple[Trial, ...]], across: Scale, up: Scale, metric: str) -> Markup:
+    """A lane's trials, joined; the line breaks where there is no figure."""
+    name, index, trials = lane
+    d, shapes, pen = "", [], "M"
+    for t in trials:
+        if t.figure is not None:
+            x, y = across(_x(t)), up(t.figure)
+            d += f"{pen}{svg.num(x)} {svg.num(y)}"
+            told = f"{name}, block {t.block}, run as number {t.place + 1}: {value(metric, t.figure)}"
+            shapes.append(svg.tag("g", svg.tag("title", told), mark(index, x, y, 3.2)))
+        pen = "M" if t.figure is None else "L"
+    path = svg.tag("path", d=d, fill="none", stroke=paint(index), stroke_width=1, stroke_opacity=0.8)
+    return svg.tag("g", path, *shapes)
+
+
+def _shown(t: Trial | None, metric: str) -> str:
+    if t is None or (t.figure is None and not t.failed):
+        return DASH
+    return f"✕ {t.failed}" if t.failed else f"{value(metric, t.figure)} ({t.place + 1} of {t.of})"
+
+
+def _within_figure(view: WithinView, ident: str) -> Figure:
+    """A strip per lane on the same scales from zero: every trial faint, the one of median rate strong."""
+    metric = metric_of(view.metric)
+    points = [p for _, _, trials in view.lanes for _, samples in trials for p in samples]
+    end, top = WIDTH - _RIGHT, 4.0
+    across = Scale(0, max(x for x, _ in points), _LEFT, end)
+    most = max(y for _, y in points) or 1.0
+    parts, rows = [], []
+    for lane, index, trials in view.lanes:
+        up = Scale(0, most * 1.05, top + 18 + 90, top + 18)
+        parts.append(_named(index, lane, 0, top + 12, 300))
+        parts += [level(_LEFT, end, up(t), "0" if t == 0 else value(view.metric, t)) for t in up.ticks(3)]
+        rates = sorted((fmean(y for _, y in samples), block) for block, samples in trials)
+        middle = rates[(len(rates) - 1) // 2][1]
+        for _, samples in trials[:: -(-len(trials) // _FAINT)]:
+            parts.append(_path(samples, across, up, stroke=paint(index), stroke_width=1, opacity=0.35))
+        typical = dict(trials)[middle]
+        parts.append(_path(typical, across, up, stroke=paint(index), stroke_width=2))
+        third = max(1, len(typical) // 3)
+        ends = [fmean(y for _, y in part) for part in (typical[:third], typical[-third:])]
+        rows.append((lane, str(len(trials)), str(middle), *(value(view.metric, x) for x in ends)))
+        top += 18 + 90 + 16
+    parts += axis(across, top - 16, [(t, f"{t:g}") for t in across.ticks(6)], "seconds since the trial's start")
+    title = f"Within the trials: {metric.title} over time, {view.cell}"
+    caption = (
+        f"As the tool told it. Faint: the trials; strong: the one of median {metric.title}. All strips have the same "
+        f"scales; {metric.title} begins at zero."
+    )
+    described = "; ".join(f"{lane}: {n} trials, {first} to {last}" for lane, n, _, first, last in rows)
+    columns = ("lane", "trials", "median trial's block", "its first third", "its last third")
+    drawn = svg.picture(ident, top - 16 + _FOOT, title, described, *parts)
+    return Figure(ident, title, caption, drawn, Table(columns, tuple(rows)))
