@@ -1,0 +1,69 @@
+"""``fairlane replicate``: what published studies claim, asked again in the lab."""
+
+import os
+from pathlib import Path
+
+import click
+
+from fairlane.cli._click import Command
+from fairlane.cli._output import Format, format_option, print_json, print_rows, tell
+
+OUT = Path("runs/replicate")
+"""Where its runs land, unless ``--out`` says otherwise; the quick form's in ``runs/replicate-quick``."""
+
+
+@click.command(
+    cls=Command,
+    examples="""
+        fairlane replicate --quick --dry-run        what would run, and for how long
+        fairlane replicate --quick                  all five studies, under 20 minutes on two idle cores
+        fairlane replicate --quick --study 000      one of them
+        fairlane replicate --quick --resume         go on after an interruption
+        fairlane replicate --quick --resume --format md > answers.md
+    """,
+)
+@click.option("--quick", is_flag=True, help="The quick form of every lab study; those without one are left out.")
+@click.option("--study", "studies", multiple=True, metavar="NNN", help="Only claims of this study; may be repeated.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the runs, one for each lab study.  [default: runs/replicate, runs/replicate-quick]",
+)
+@click.option("--resume", is_flag=True, help="Take finished runs in the folder as they are, and finish the others.")
+@click.option("--dry-run", is_flag=True, help="Print what would run and how long it takes at most; create nothing.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Blocks that run at one moment, where harmless.  [default: CPUs]"
+)
+@format_option
+def command(
+    *, quick: bool, studies: tuple[str, ...], out: Path | None, resume: bool, dry_run: bool, jobs: int | None,
+    output: Format,
+) -> None:  # fmt: skip
+    """Ask the lab what five published studies claim, and print for each claim: agree, disagree, cannot tell here.
+
+    `agree` and `disagree` need proof: verdicts in the claim's cells, a capability that was tried, or findings on the
+    study's own tables. Sizes stand beside the word and never decide it. docs/replication.md has the rules. Each lab
+    study is a run of its own with a report. Exit code 0, whatever the answers are.
+    """
+    from fairlane.cli._progress import watching
+    from fairlane.replicate import render
+    from fairlane.replicate.claims import catalogue
+    from fairlane.replicate.runner import plan, replicate
+    from fairlane.study.plan import about
+
+    asked = catalogue().of(studies)
+    folder = out or (OUT.with_name(f"{OUT.name}-quick") if quick else OUT)
+    workers = jobs or len(os.sched_getaffinity(0))
+    if dry_run:
+        steps = plan(asked, folder, quick=quick, jobs=workers)
+        print_rows(render.plan_rows(steps), output)
+        if output != "json":
+            total = sum(step.seconds for step in steps)
+            click.echo(f"\n{len(asked.claims)} claims; about {about(total)} at most, set-up included; runs in {folder}")
+        return
+    tell(f"runs: {folder}")
+    answers = replicate(asked, folder, quick=quick, jobs=workers, resume=resume, watching=watching, tell=tell)
+    if output == "json":
+        print_json(render.data(asked, answers))
+    else:
+        click.echo((render.page if output == "md" else render.table)(asked, answers))

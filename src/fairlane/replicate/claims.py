@@ -1,0 +1,298 @@
+"""The claims as data: what a study says, where, how large, and what would decide it here. See claims.yaml."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import resources
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fairlane.errors import FairlaneError, nearest
+from fairlane.metrics import METRICS
+from fairlane.records import Cell
+from fairlane.report.capabilities import TITLES
+from fairlane.study import quick as quick_form
+from fairlane.study import yaml_tree
+from fairlane.study.base import MetricName
+from fairlane.study.explain import Form
+from fairlane.study.load import parse, parse_study
+from fairlane.study.spec import Study
+from fairlane.study.strict import Strict
+
+Expects = Literal["faster", "slower", "same", "not-faster", "not-slower"]
+"""What the claim says of the lane against the baseline, in the verdicts' words: ``faster`` is fewer ns of a latency."""
+
+Share = Literal["every", "most", "any"]
+"""In how many of its cells a claim must hold. A claim on ``every`` cell falls with one."""
+
+
+class Size(Strict):
+    """A published size as the ratio lane / baseline of the metric: 1.27 is 27 % more."""
+
+    least: float | None = Field(None, gt=0)
+    """Smallest ratio that is claimed."""
+    most: float | None = Field(None, gt=0)
+    """Largest ratio that is claimed."""
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.least is None and self.most is None:
+            raise ValueError("expected least, most or both")
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError("least is more than most")
+        return self
+
+
+class Compared(Strict):
+    """A claim about one side against another, decided by verdicts."""
+
+    lane: str
+    """The lane that the claim is about."""
+    against: str
+    """What it is compared with: the study's baseline."""
+    workloads: tuple[str, ...] = ("*",)
+    """Patterns of the workloads' names."""
+    cells: tuple[str, ...] = ("*",)
+    """Patterns of the cells' names."""
+    metric: MetricName
+    expects: Expects
+    of: Share = "every"
+    limit: str = ""
+    """Why what this asks is not what was claimed, so that its answer is shown and decides nothing."""
+    note: str = ""
+    """In what the question here differs from the study's, where it still decides the direction."""
+
+    def chosen(self, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+        """Those of ``cells`` that the claim is about."""
+        return tuple(
+            c
+            for c in cells
+            if any(fnmatchcase(c.workload, p) for p in self.workloads)
+            and any(fnmatchcase(c.name, p) for p in self.cells)
+        )
+
+
+class AsksLab(Compared):
+    """A lab study's verdicts decide."""
+
+    by: Literal["lab"]
+    study: str
+    """Name of a file in ``studies/``, without its ending."""
+
+
+class AsksTable(Compared):
+    """Verdicts of `fairlane compare` on the study's own published tables decide."""
+
+    by: Literal["table"]
+
+
+class AsksAbility(Strict):
+    """What was tried of a lane's volume decides: docs/capabilities.md."""
+
+    by: Literal["ability"]
+    study: str
+    lane: str
+    key: str
+    """Row of the table of capabilities."""
+    agrees: tuple[str, ...] = ()
+    """Patterns of values that bear the claim out."""
+    disagrees: tuple[str, ...] = ()
+    """Patterns of values that contradict it."""
+    fewer_than: str = ""
+    """The claim is that the lane has fewer than this one: both values are numbers, or ``at least`` one."""
+
+    @model_validator(mode="after")
+    def _asked(self) -> Self:
+        if self.key not in TITLES:
+            near = nearest(self.key, TITLES)
+            raise ValueError(f"key: no capability {self.key!r}" + (f"; did you mean {near}?" if near else ""))
+        if bool(self.fewer_than) == bool(self.agrees or self.disagrees):
+            raise ValueError("expected agrees and disagrees, or fewer_than")
+        return self
+
+
+class AsksFinding(Strict):
+    """What the checks find in the study's own published tables decides: a finding contradicts the claim."""
+
+    by: Literal["finding"]
+    check: str
+    """Name of the check."""
+    least: int = Field(default=1, ge=1)
+    """Cells that it must name."""
+
+
+class AsksComparable(Strict):
+    """The guard decides whether the two sides of the published tables can be compared at all."""
+
+    by: Literal["comparable"]
+
+
+class AsksNothing(Strict):
+    """Nothing that this lab has can decide it."""
+
+    by: Literal["nothing"]
+    because: str = Field(min_length=20)
+    """Why, as a sentence that a reader can check."""
+
+
+Asks = Annotated[
+    AsksLab | AsksTable | AsksAbility | AsksFinding | AsksComparable | AsksNothing, Field(discriminator="by")
+]
+
+
+class Claim(Strict):
+    """One claim of a published study, in our words."""
+
+    id: str = Field(pattern=r"^[0-9]{3}-[a-z0-9-]{2,40}$")
+    where: str
+    """Figure, table or section."""
+    says: str = Field(max_length=240)
+    """The claim, in our words."""
+    conditions: str
+    """Under which conditions it was made."""
+    size: Size | None = None
+    published: str = ""
+    """The size as it is told, where a ratio does not say it."""
+    asks: Asks
+
+    @property
+    def study(self) -> str:
+        return self.id[:3]
+
+
+class Source(Strict):
+    """A published study."""
+
+    file: str
+    title: str
+
+
+class _File(Strict):
+    sources: dict[str, Source]
+    claims: tuple[Claim, ...]
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        ids = [c.id for c in self.claims]
+        if twice := sorted({i for i in ids if ids.count(i) > 1}):
+            raise ValueError(f"two claims are called {twice[0]}")
+        if strange := sorted({c.study for c in self.claims} - self.sources.keys()):
+            raise ValueError(f"claims of {strange[0]}, which is no source (sources: {', '.join(self.sources)})")
+        return self
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab study of the package: its two forms."""
+
+    name: str
+    text: str
+    whole: Study
+    quick: Study | None
+    """None: it is too long for a first try."""
+
+    def form(self, *, quick: bool) -> Study | None:
+        """The study as it is carried out; None: not at all."""
+        return self.quick if quick else self.whole
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All claims, their sources and the lab studies that they ask."""
+
+    sources: Mapping[str, Source]
+    claims: tuple[Claim, ...]
+    labs: Mapping[str, Lab]
+
+    def of(self, studies: tuple[str, ...]) -> "Catalogue":
+        """The part that is about ``studies`` (none: all). Raises FairlaneError for one that is unknown."""
+        for study in studies:
+            if study not in self.sources:
+                raise FairlaneError(f"no study {study!r}", hint=f"studies: {', '.join(self.sources)}")
+        claims = tuple(c for c in self.claims if not studies or c.study in studies)
+        asked = {c.asks.study for c in claims if isinstance(c.asks, AsksLab | AsksAbility)}
+        sources = {name: source for name, source in self.sources.items() if not studies or name in studies}
+        return Catalogue(sources, claims, {name: lab for name, lab in self.labs.items() if name in asked})
+
+
+FORM = Form(_File.model_json_schema, {"claims": 3})
+
+
+@cache
+def catalogue() -> Catalogue:
+    """The claims that come with Fairlane."""
+    folder = resources.files("fairlane.replicate")
+    texts = {
+        f.name.removesuffix(".yaml"): f.read_text("utf-8")
+        for f in sorted((folder / "studies").iterdir(), key=lambda f: f.name)
+        if f.name.endswith(".yaml")
+    }
+    return read((folder / "claims.yaml").read_text("utf-8"), "claims.yaml", texts)
+
+
+def read(text: str, where: str, studies: Mapping[str, str]) -> Catalogue:
+    """The catalogue written in ``text``, with lab ``studies`` (name -> YAML text).
+
+    Raises FairlaneError for anything wrong: with its line where one claim alone is wrong, with the claim's id where it
+    asks something that its lab study does not have."""
+    file = parse(text, where, _File, FORM)
+    labs = {name: _lab(name, body) for name, body in studies.items()}
+    for claim in file.claims:
+        if wrong := next(_wrong(claim, labs), None):
+            raise FairlaneError(wrong[0], where=f"{where}: {claim.id}", hint=wrong[1])
+    return Catalogue(file.sources, file.claims, labs)
+
+
+def _lab(name: str, text: str) -> Lab:
+    where = f"studies/{name}.yaml"
+    short = quick_form.KEY in (yaml_tree.read(text).data or {})
+    return Lab(name, text, parse_study(text, where), parse_study(text, where, quick=True) if short else None)
+
+
+def _wrong(claim: Claim, labs: Mapping[str, Lab]) -> Iterator[tuple[str, str]]:
+    """What the claim asks of its lab study that is not there, or makes no sense: (problem, hint)."""
+    asks = claim.asks
+    if isinstance(asks, AsksLab | AsksTable) and claim.size and _contradicts(asks, claim.size):
+        yield (
+            f"size: of {asks.metric} it contradicts expects: {asks.expects}",
+            "ratios are lane / baseline of the metric",
+        )
+    if not isinstance(asks, AsksLab | AsksAbility):
+        return
+    if asks.study not in labs:
+        yield f"no lab study {asks.study!r}", f"studies: {', '.join(labs)}"
+        return
+    study = labs[asks.study].whole
+    other = asks.against if isinstance(asks, AsksLab) else asks.fewer_than or asks.lane
+    for lane in (asks.lane, other):
+        if lane not in study.lanes:
+            yield f"{lane!r} is no lane of {asks.study}", f"lanes: {', '.join(study.lanes)}"
+    if isinstance(asks, AsksLab):
+        yield from _unasked(asks, study)
+    elif not getattr(study.platform, "capabilities", False) or getattr(study.platform, "clock", "") != "wall":
+        yield f"{asks.study} tries no capabilities", "they are tried under clock: wall with capabilities: true"
+
+
+def _unasked(asks: AsksLab, study: Study) -> Iterator[tuple[str, str]]:
+    if asks.against != study.baseline:
+        yield f"{asks.against!r} is not the baseline of {asks.study}", f"its baseline is {study.baseline}"
+    cells = study.cells()
+    for kind, patterns, names in (
+        ("workload", asks.workloads, {c.workload for c in cells}),
+        ("cell", asks.cells, {c.name for c in cells}),
+    ):
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                yield f"no {kind} of {asks.study} is called {pattern!r}", f"it has: {', '.join(sorted(names)[:12])}"
+    if not asks.chosen(cells):
+        yield f"{asks.study} has no cell that is in these workloads and of these names", ""
+
+
+def _contradicts(asks: Compared, size: Size) -> bool:
+    """The published size lies wholly on the other side of 1 than what is expected."""
+    if asks.expects not in ("faster", "slower"):
+        return False
+    up = (asks.expects == "faster") == (METRICS[asks.metric].better > 0)
+    return (size.most is not None and size.most < 1) if up else (size.least is not None and size.least > 1)

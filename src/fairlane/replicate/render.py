@@ -1,0 +1,129 @@
+"""The answers as a table of 80 columns, as Markdown and as data. Pure."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fairlane.replicate.claims import Catalogue
+from fairlane.replicate.judge import WORDS, Answer, published
+from fairlane.replicate.runner import Planned
+from fairlane.report import phrases
+from fairlane.report.text import DASH, clean, markdown, markdown_table, shorten
+from fairlane.study.plan import about
+
+WIDTH = 80
+_REASON = 300
+"""Characters of a reason in the table and in Markdown; json has all."""
+_FIGURES = {
+    "modelled": "modelled: virtual clock, one core",
+    "emulated": "emulated: wall clock without hardware virtualization",
+    "published": "the study's own tables",
+    "tried": "tried on a volume",
+}
+
+
+def summary(answers: Sequence[Answer]) -> str:
+    """``42 claims: 9 agree, 3 disagree, 30 cannot tell here``."""
+    count = Counter(a.word for a in answers)
+    return f"{phrases.count(len(answers), 'claim')}: " + ", ".join(f"{count[word]} {word}" for word in WORDS)
+
+
+def found(answer: Answer) -> str:
+    """What was found, the published size against it, and of what kind the figures are."""
+    if not answer.here:
+        return ""
+    kind = _FIGURES.get(answer.figures, answer.figures)
+    return clean("; ".join(part for part in (shorten(answer.here, _REASON), answer.size, kind) if part))
+
+
+def reason(answer: Answer) -> str:
+    """Why it cannot be told, or what the word rests on, on one line."""
+    return shorten(" ".join(clean(answer.why).split()), _REASON)
+
+
+def table(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
+    """For a terminal: every claim with its answer, in at most 80 columns."""
+    lines: list[str] = []
+    for study, source in catalogue.sources.items():
+        lines += [*textwrap.wrap(f"{study}  {clean(source.title)}", WIDTH, subsequent_indent="     "), "-" * WIDTH]
+        for one in (a for a in answers if a.claim.study == study):
+            lines += _block(one)
+        lines.append("")
+    return "\n".join([*lines, summary(answers)])
+
+
+def _block(one: Answer) -> Iterator[str]:
+    claim = one.claim
+    yield f"{claim.id:<{WIDTH - 18}}{one.word:>18}".rstrip()
+    size = published(claim)
+    for head, told in (
+        ("claim", clean(claim.says) + (f" [{clean(size)}]" if size else "")),
+        ("here", found(one)),
+        ("why", reason(one)),
+    ):
+        if told:
+            yield from textwrap.wrap(
+                told, WIDTH, initial_indent=f"  {head:<6}", subsequent_indent=" " * 8, break_on_hyphens=False
+            )
+
+
+def page(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
+    """Markdown: a table for each study; docs/replication.md has it between its markers."""
+    parts = [f"**{summary(answers)}.**", ""]
+    for study, source in catalogue.sources.items():
+        rows = [
+            (
+                a.claim.id,
+                f"{a.claim.says} ({a.claim.where}; {a.claim.conditions})",
+                published(a.claim) or DASH,
+                found(a) or DASH,
+                a.word,
+                reason(a) or DASH,
+            )
+            for a in answers
+            if a.claim.study == study
+        ]
+        columns = ("Claim", "In our words (where; conditions)", "Published", "Here", "Answer", "Why, or what to know")
+        parts += [f"### {study}: {markdown(clean(source.title))}", "", markdown_table(columns, _clean(rows)), ""]
+    return "\n".join(parts).rstrip()
+
+
+def _clean(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return [tuple(clean(value) for value in row) for row in rows]
+
+
+def data(catalogue: Catalogue, answers: Sequence[Answer]) -> dict[str, Any]:
+    """Everything, as plain JSON."""
+    count = Counter(a.word for a in answers)
+    return {
+        "summary": {word: count[word] for word in WORDS},
+        "sources": {name: source.model_dump() for name, source in catalogue.sources.items()},
+        "claims": [
+            {
+                **a.claim.model_dump(mode="json", exclude_defaults=True),
+                "study": a.claim.study,
+                "published": published(a.claim),
+                "answer": a.word,
+                "here": clean(a.here),
+                "sizes": a.size,
+                "why": clean(a.why),
+                "figures": a.figures,
+                "cells": {"asked": a.cells, "bear_out": a.proven, "contradict": a.contradicted},
+            }
+            for a in answers
+        ],
+    }
+
+
+def plan_rows(planned: Sequence[Planned]) -> list[dict[str, Any]]:
+    """The plan, a row for each lab study."""
+    return [
+        {
+            "study": p.name,
+            "claims": len(p.claims),
+            "trials": p.trials,
+            "at most": "finished" if p.finished else "whole form only" if p.left_out else about(p.seconds),
+        }
+        for p in planned
+    ]

@@ -1,0 +1,190 @@
+"""Asking the lab: each lab study that a claim needs is run once; a finished run is taken as it is."""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from fairlane import registry
+from fairlane.checks.base import run_all
+from fairlane.compare.comparison import compare
+from fairlane.compare.mapping import parse_mapping
+from fairlane.errors import Exit, FairlaneError
+from fairlane.replicate.claims import (
+    AsksAbility,
+    AsksComparable,
+    AsksFinding,
+    AsksLab,
+    AsksNothing,
+    AsksTable,
+    Catalogue,
+    Claim,
+    Lab,
+)
+from fairlane.replicate.judge import Answer, Ran, answer
+from fairlane.report.bundle import write_reports
+from fairlane.stats.judge import judge
+from fairlane.study.import_map import load_map
+from fairlane.study.plan import plan as planned
+from fairlane.study.spec import Study
+from fairlane.trial import journal
+from fairlane.trial import plan as plans
+from fairlane.trial.imports import import_files
+from fairlane.trial.load import load_run
+from fairlane.trial.runner import carry_out
+from fairlane.trial.watch import Watch
+
+Watching = Callable[[Study], AbstractContextManager[Watch]]
+"""Makes what shows the progress of one study."""
+Tell = Callable[[str], None]
+
+_SET_UP = {"virtual": 45.0, "wall": 75.0}
+"""Seconds until the first trial of a lab study, by clock: seen on two cores. A saved state that is there saves most."""
+_TABLES = "study-003"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One lab study, before it runs."""
+
+    name: str
+    question: str
+    claims: tuple[str, ...]
+    """Ids of the claims that ask it."""
+    trials: int
+    """At most: cells may be decided at an earlier look."""
+    seconds: float
+    """Expected wall time at most, set-up included; 0: it is not run in this form, or is finished."""
+    finished: bool = False
+    left_out: bool = False
+    """It has no quick form."""
+
+
+def plan(catalogue: Catalogue, out: Path, *, quick: bool, jobs: int) -> tuple[Planned, ...]:
+    """What ``replicate`` would do, in the order in which it does it. Changes nothing."""
+    built: list[object] = []
+    return tuple(_planned(catalogue, lab, out, built, quick=quick, jobs=jobs) for lab in catalogue.labs.values())
+
+
+def _planned(catalogue: Catalogue, lab: Lab, out: Path, built: list[object], *, quick: bool, jobs: int) -> Planned:
+    """``built``: the set-ups of the studies before it; under the virtual clock those alike share a saved state."""
+    asking = tuple(c.id for c in catalogue.claims if _lab_of(c) == lab.name)
+    study = lab.form(quick=quick)
+    if study is None:
+        return Planned(lab.name, lab.whole.question, asking, 0, 0.0, left_out=True)
+    last = planned(study, jobs).looks[-1]
+    if _finished(out / lab.name):
+        return Planned(lab.name, study.question, asking, last.trials, 0.0, finished=True)
+    clock = getattr(study.platform, "clock", "")
+    set_up = (study.platform, study.lanes)
+    seconds = 0.0 if clock == "virtual" and set_up in built else _SET_UP.get(clock, 0.0)
+    built.append(set_up)
+    return Planned(lab.name, study.question, asking, last.trials, seconds + last.wall_seconds)
+
+
+def _lab_of(claim: Claim) -> str:
+    return claim.asks.study if isinstance(claim.asks, AsksLab | AsksAbility) else ""
+
+
+def _finished(folder: Path) -> bool:
+    """The run came to its end: what is left is reading it, which needs nothing of this machine."""
+    return plans.is_run(folder) and any(event["type"] == "end" for event in journal.read(folder))
+
+
+def replicate(
+    catalogue: Catalogue, out: Path, *, quick: bool, jobs: int, resume: bool, watching: Watching, tell: Tell
+) -> tuple[Answer, ...]:
+    """Runs the lab studies that ``catalogue`` asks into folders of ``out``, and judges every claim.
+
+    A study that cannot run here leaves its claims open, with the reason; the others go on. Raises FairlaneError if
+    ``out`` has runs and ``resume`` is not asked for, for a run of another form or version of a study, and with
+    ``Exit.INTERRUPTED`` after a signal: what is done stays done.
+    """
+    _may_use(catalogue, out, quick=quick, resume=resume)
+    ran: dict[str, Ran | str] = {}
+    for number, lab in enumerate(catalogue.labs.values(), start=1):
+        tell(f"[{number} of {len(catalogue.labs)}] {lab.name}: {lab.whole.question}")
+        try:
+            ran[lab.name] = _asked(lab, out / lab.name, quick=quick, jobs=jobs, watching=watching)
+        except FairlaneError as error:
+            if error.code == Exit.INTERRUPTED:
+                hint = f"go on with: fairlane replicate --resume --out {out}" + " --quick" * quick
+                raise FairlaneError("interrupted", hint=hint, code=Exit.INTERRUPTED) from None
+            tell(f"{lab.name} could not be asked: {error}")
+            ran[lab.name] = f"the lab could not ask it: {error}"
+    tables = any(isinstance(c.asks, AsksTable | AsksFinding | AsksComparable) for c in catalogue.claims)
+    published: Ran | str = published_tables() if tables else ""
+    return tuple(answer(c, _evidence(c, ran, published)) for c in catalogue.claims)
+
+
+def _evidence(claim: Claim, ran: Mapping[str, Ran | str], published: Ran | str) -> Ran | str:
+    if isinstance(claim.asks, AsksNothing):
+        return ""
+    return ran[name] if (name := _lab_of(claim)) else published
+
+
+def _may_use(catalogue: Catalogue, out: Path, *, quick: bool, resume: bool) -> None:
+    """Before anything runs: nothing of an earlier call is overwritten or mixed up."""
+    for lab in catalogue.labs.values():
+        folder = out / lab.name
+        if not plans.is_run(folder):
+            continue
+        if not resume:
+            raise FairlaneError(
+                "a run is there already", where=str(folder), hint="add --resume, or choose another --out"
+            )
+        begun = plans.read(folder)
+        if begun.quick != quick:
+            told, hint = f"it was begun in the {'quick' if begun.quick else 'whole'} form", "ask as it was begun, or "
+        elif begun.text != lab.text:
+            told, hint = "it is of another version of this lab study", ""
+        else:
+            continue
+        raise FairlaneError(told, where=str(folder), hint=f"{hint}choose another --out")
+
+
+def _asked(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching) -> Ran | str:
+    study = lab.form(quick=quick)
+    if study is None:
+        return "only the whole form asks it: leave --quick away"
+    if not plans.is_run(folder):
+        work = plans.make(study, lab.text)
+        _refuse(study)
+        plans.create(folder, work)
+    work = plans.read(folder)
+    if not _finished(folder):
+        _refuse(work.study)
+    platform = registry.load("platforms", work.study.platform.kind).of(work.study)
+    with watching(work.study) as watch:
+        carry_out(folder, work, platform, watch, jobs)
+    evidence = load_run(folder)
+    findings = tuple(run_all(evidence))
+    verdicts = judge(evidence, findings)
+    reasons = [seen.failed for seen in evidence.observations if seen.failed]
+    if reasons and len(reasons) == len(evidence.observations):
+        raise FairlaneError(f"every trial failed: {reasons[0]}", where=str(folder))
+    write_reports(evidence, verdicts, findings, folder)
+    return Ran(evidence, verdicts, findings)
+
+
+def _refuse(study: Study) -> None:
+    """Raises FairlaneError for what this machine lacks."""
+    problems = registry.load("platforms", study.platform.kind).of(study).problems()
+    if problems:
+        raise FairlaneError("; ".join(str(problem) for problem in problems), hint="fairlane doctor shows all")
+
+
+def published_tables() -> Ran:
+    """Study 003's own tables, held against each other as its page does: ``fairlane compare`` on examples/study-003."""
+    folder = resources.files("fairlane.replicate") / "tables"
+    with resources.as_file(folder) as tables, tempfile.TemporaryDirectory(prefix="fairlane-") as scratch:
+        runs = {}
+        for side in ("vcf", "roks"):
+            import_files([tables / f"{side}.csv"], Path(scratch, side), load_map(str(tables / f"{side}.yaml")))
+            runs[side] = load_run(Path(scratch, side))
+        lanes = {side: tuple(run.study.lanes) for side, run in runs.items()}
+        mapping = parse_mapping((tables / "mapping.yaml").read_text("utf-8"), _TABLES, lanes)
+        found = compare(runs, mapping, {})
+    return Ran(found.evidence, found.verdicts, found.findings)
