@@ -114,17 +114,17 @@ def _compared(claim: Claim, asks: Compared, ran: Ran) -> Answer:
     count = Counter(side for _, side, _ in seen)
     word = _word(asks.of, count["for"], count["against"], len(found))
     deciding = [v for v, side, _ in seen if side == {"agree": "for", "disagree": "against"}.get(word, side)]
-    why = [] if word != UNKNOWN else [_open(count, [reason for _, side, reason in seen if side == "open"])]
+    reasons = [] if word != UNKNOWN else [_open(count, [reason for _, side, reason in seen if side == "open"])]
     if not all(v.primary for v in found):
-        why.append("exploratory metric")
+        reasons.append("exploratory metric")
     if asks.note:
-        why.append(asks.note)
+        reasons.append(asks.note)
     return Answer(
         claim,
         UNKNOWN if asks.limit else word,
         here=_told(asks, [(v, side) for v, side, _ in seen]),
         size=_sizes(claim.size, deciding) if claim.size else "",
-        why=asks.limit or "; ".join(part for part in why if part),
+        why=asks.limit or "; ".join(part for part in reasons if part),
         figures="published" if isinstance(asks, AsksTable) else ran.figures,
         cells=len(found),
         proven=count["for"],
