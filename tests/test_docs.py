@@ -1,19 +1,27 @@
 """What the documentation tells a reader to type exists, and what it says will be printed is printed."""
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import chdir, suppress
+from itertools import pairwise
 from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from fairlane.cli.main import main
+from fairlane.cli.main import run as fairlane
+from fairlane.errors import Exit
 from fairlane.study.import_map import parse_map
 from fairlane.study.load import parse_study, preset_text
+from fairlane.trial.raw import unpack
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
@@ -52,6 +60,7 @@ def commands(*, inline: bool) -> list[tuple[Path, str]]:
     out = []
     for page in PAGES:
         blocks = [body for kind, body in _FENCE.findall(text(page)) if kind in ("console", "sh")]
+        blocks = [re.sub(r"\\\n\s*", " ", body) for body in blocks]
         lines = [line.removeprefix("$ ").strip() for body in blocks for line in body.splitlines()]
         if inline:
             lines = _INLINE.findall(_FENCE.sub("", text(page)))
@@ -161,6 +170,120 @@ def test_a_session_prints_what_the_page_shows(page: Path, session: list[tuple[st
         assert done.returncode == 0, done.stderr
         if said:
             assert [row.rstrip() for row in done.stdout.splitlines()] == said.splitlines(), f"{name(page)}: {line}"
+
+
+# --- and every command of a block is run
+
+
+ELSEWHERE = (
+    (r"run (demo|far\.yaml)\b.*", "tests/platforms/lab/test_lab_presets.py", 'derived("demo"'),
+    (r"run (nvme-tcp-stall|mine\.yaml)", "tests/platforms/lab/test_lab_presets.py", 'derived("nvme-tcp-stall"'),
+    (r"run .* --resume", "tests/cli/test_run.py", '"--resume"'),
+    (r"run protocols --quick", "tests/platforms/lab/wall/test_transports.py", "nvme_rdma"),
+    (r"run initiator-place --quick", "tests/platforms/lab/wall/test_devices.py", "initiator: hypervisor"),
+    (r"run virtio-blk-vs-virtio-scsi --quick", "tests/platforms/lab/wall/test_devices.py", "virtio-scsi"),
+    (r"run ceph-pools --quick", "tests/platforms/lab/wall/test_ceph.py", "transport: rbd"),
+    (r"run multipath-failover --quick", "tests/platforms/lab/wall/test_wall_failover.py", "kind: failover"),
+    (r"lab build", "tests/platforms/lab/conftest.py", "image.build("),
+    (r"doctor", "tests/test_doctor.py", 'run(["doctor"])'),
+)
+"""Commands that boot machines, wait, or ask what machine this is: pattern -> the test that does it, and its words. The
+presets' tests build the same lanes in a smaller study. Whatever is not in this table is run here."""
+
+NOT_DECIDED = ("check", "gate")
+"""Commands whose answer may be no: exit code 4."""
+
+
+def elsewhere(line: str) -> tuple[Path, str] | None:
+    """The test that carries this command out, and the words it does it with; None: it is run here."""
+    called = " ".join(words(line)[1:])
+    return next(((ROOT / test, said) for pattern, test, said in ELSEWHERE if re.fullmatch(pattern, called)), None)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the pages' commands name: studies, runs, other tools' results. Figures are invented."""
+    folder = tmp_path_factory.mktemp("prepared")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    demo = yaml.safe_load(preset_text("demo"))
+    demo["platform"] = {"kind": "fake"}
+    longer = {**demo, "workloads": {"main": {**demo["workloads"]["main"], "ramp": "1s"}}}
+    (folder / "fake-demo.yaml").write_text(yaml.safe_dump(demo))
+    (folder / "longer.yaml").write_text(yaml.safe_dump(longer))
+    for name in ("study.yaml", "far.yaml"):
+        (folder / name).write_text(preset_text("demo"))
+    (folder / "mine.yaml").write_text(preset_text("nvme-tcp-stall"))
+    (folder / "fake.yaml").write_text(preset_text("fake"))
+    (folder / "rules.txt").write_text("nvme-tcp ties iscsi # a rule a line\nno critical finding\n")
+    (folder / "mapping.yaml").write_text((ROOT / "examples/study-003/mapping.yaml").read_text())
+    (folder / "import.yaml").write_text("baseline: iscsi\nconditions: {prefill: yes}\n")
+    study = "examples/study-003"
+    with chdir(folder):
+        for made, run, *same in (
+            ("fake-demo.yaml", "demo", "far-link", "before", "monday"),
+            ("longer.yaml", "after", "friday"),
+            ("fake.yaml", "fake"),
+        ):
+            assert fairlane(["run", made, "--out", f"runs/{run}"]) == Exit.OK
+            for other in same:
+                shutil.copytree(f"runs/{run}", f"runs/{other}", copy_function=os.link)
+        for name in ("roks", "vcf"):
+            line = ["import", f"{study}/{name}.csv", "--map", f"{study}/{name}.yaml", "--out", f"runs/{name}"]
+            assert fairlane(line) == Exit.OK
+        for archive in Path("runs/fake/raw").iterdir():
+            if found := re.fullmatch(r"main\.64k-randread-qd1\.(b\d+)\.(.+)\.tar\.gz", archive.name):
+                place = Path("results", found[2])
+                place.mkdir(parents=True, exist_ok=True)
+                (place / f"{found[1]}.json").write_bytes(unpack(archive.read_bytes())["fio.json"])
+        assert fairlane(["import", "results", "--out", "runs/imported"]) == Exit.OK
+    return folder
+
+
+def arguments(line: str, here: Path) -> list[str]:
+    """The words after ``fairlane``; places outside the folder become places in it, what is to be made is removed."""
+    out = [str(here / "outside" / word[1:]) if word.startswith("/") else word for word in words(line)[1:]]
+    for option, value in pairwise(out):
+        if option in ("-o", "--out") and value != "-":
+            made = here / value
+            made.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(made) if made.is_dir() else made.unlink(missing_ok=True)
+    return out
+
+
+ONCE = list({" ".join(words(line)): (page, line) for page, line in commands(inline=False)}.values())
+
+
+@pytest.mark.parametrize(("page", "line"), [pair for pair in ONCE if not elsewhere(pair[1])], ids=label)
+def test_a_command_in_a_block_works(
+    page: Path, line: str, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    shutil.copytree(prepared, here, copy_function=os.link, symlinks=True)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("FAIRLANE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where `lab clean` looks for what killed runs left
+    asked = arguments(line, here)
+    answers = (Exit.OK, Exit.NOT_DECIDED) if asked[0] in NOT_DECIDED else (Exit.OK,)
+    assert fairlane(asked) in answers, f"{name(page)}: {line}"
+
+
+@pytest.mark.parametrize(("page", "line"), [pair for pair in ONCE if elsewhere(pair[1])], ids=label)
+def test_a_command_that_is_run_elsewhere_is(page: Path, line: str, prepared: Path) -> None:
+    found = elsewhere(line)
+    assert found
+    test, said = found
+    assert said in test.read_text(encoding="utf-8"), f"{test.name} does not do {line} of {name(page)}"
+    asked = words(line)[1:]
+    if asked[0] == "run" and "--resume" not in asked:  # the study, and its quick form, are there at least
+        study = [asked[1], *(["--quick"] if "--quick" in asked else [])]
+        with chdir(prepared):
+            assert fairlane(["study", "check", *study]) == Exit.OK
+
+
+def test_the_table_of_what_is_run_elsewhere_has_nothing_idle() -> None:
+    called = [" ".join(words(line)[1:]) for _, line in ONCE]
+    for pattern, _, _ in ELSEWHERE:
+        assert any(re.fullmatch(pattern, line) for line in called), f"no page has {pattern}"
 
 
 CHEAP = (
