@@ -112,8 +112,6 @@ PROVENANCE = (
 class Format(ABC):
     """One format. Stateless; ``PLUGIN`` of the module is an instance."""
 
-    title: ClassVar[str]
-    """For the help."""
     stream: ClassVar[str] = ""
     """The one file that makes sense by itself, on stdout; empty: there is none."""
 

@@ -33,8 +33,6 @@ def unguard(text: str) -> str:
 
 
 class Csv(Format):
-    title = "a file per table (RFC 4180, UTF-8), with formulas made harmless"
-
     def files(self, content: Content) -> dict[str, bytes]:
         found = {
             f"{table.name}.csv": _file(table.names, ([_cell(value) for value in row] for row in table.rows))

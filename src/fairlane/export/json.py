@@ -11,7 +11,6 @@ _TYPES = {"text": "string", "prose": "string", "integer": "integer", "real": "nu
 
 
 class Json(Format):
-    title = "one document with all tables, their columns described"
     stream = "fairlane.json"
 
     def files(self, content: Content) -> dict[str, bytes]:

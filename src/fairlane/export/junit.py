@@ -23,7 +23,6 @@ _OPEN = {"inconclusive": "not decided yet", "no-spread": "nothing is known of th
 
 
 class Junit(Format):
-    title = "JUnit XML: checks and verdicts as test cases, for CI servers"
     stream = "junit.xml"
 
     def files(self, content: Content) -> dict[str, bytes]:

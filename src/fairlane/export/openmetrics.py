@@ -7,6 +7,7 @@ count is exact; latencies are whole nanoseconds, so "below 2^k" is "at most 2^k 
 midpoints and may be 0.8 % off.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -43,7 +44,6 @@ _NAMES = {
 
 
 class Openmetrics(Format):
-    title = "OpenMetrics text: verdicts as gauges, latencies as histograms"
     stream = "fairlane.prom"
 
     def files(self, content: Content) -> dict[str, bytes]:
@@ -56,6 +56,7 @@ def _families(content: Content) -> Iterator[Iterator[str]]:
     run = {"run": about["run"], "figures": about["figures"]}
     facts = {name: _fact(value) for name, value in about.items() if not isinstance(value, tuple | dict | None)}
     yield _family("run_info", "gauge", "What the figures are of.", [("", facts, 1.0)])
+    yield _family("lane_info", "gauge", "How a lane is called.", _lanes(content, run))
     rows = [(_about(row, run), row) for row in told.records()]
     words = (("", {**labels, "verdict": row["verdict"]}, 1.0) for labels, row in rows)
     yield _family("verdict", "gauge", "1 for the verdict that was reached.", words)
@@ -76,6 +77,11 @@ def _fact(value: Any) -> str:
 def _about(row: Mapping[str, Any], run: Mapping[str, str]) -> dict[str, Any]:
     names = ("workload", "cell", "lane", "baseline", "metric", "unit", "primary")
     return {**run, **{name: _fact(row[name]) for name in names}}
+
+
+def _lanes(content: Content, run: Mapping[str, str]) -> Iterator[Sample]:
+    for row in content.table("lanes").records():
+        yield "", {**run, **{name: row[name] for name in ("lane", "lane_label", "transport")}}, 1.0
 
 
 def _findings(content: Content, run: Mapping[str, str]) -> Iterator[Sample]:
@@ -106,11 +112,12 @@ def _latencies(content: Content, run: Mapping[str, str]) -> Iterator[Sample]:
 
 
 def buckets(bins: Bins) -> list[tuple[int, int]]:
-    """(ns, I/Os that took at most so long): from the last edge below all I/Os to the first above them."""
+    """(ns, I/Os that took at most so long): from the last edge below all I/Os, if there is one, to the first at or
+    above them."""
     if not bins:
         return []
-    least, most = int(bins.ns[0]), int(bins.ns[-1])
-    edges = [e for e in _edges(most) if e * 2 > least]
+    edges = list(_edges(int(bins.ns[-1])))
+    edges = edges[max(0, bisect_left(edges, int(bins.ns[0])) - 1) :]
     counts = bins.counts.cumsum()
     before = np.searchsorted(bins.ns, edges, side="right")
     return [(edge, int(counts[n - 1]) if n else 0) for edge, n in zip(edges, before.tolist(), strict=True)]

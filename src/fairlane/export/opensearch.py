@@ -29,7 +29,6 @@ _FIELD: dict[Kind, dict[str, Any]] = {
 
 
 class Opensearch(Format):
-    title = "bulk NDJSON for OpenSearch and Elasticsearch, with an index template"
     stream = "opensearch.ndjson"
 
     def files(self, content: Content) -> dict[str, bytes]:

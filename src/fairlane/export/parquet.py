@@ -11,8 +11,6 @@ from fairlane.export.base import Column, Content, Format, Table, plain
 
 
 class Parquet(Format):
-    title = "a file per table with typed columns (needs pyarrow)"
-
     def files(self, content: Content) -> dict[str, bytes]:
         arrow, parquet = _pyarrow()
         metadata = {f"fairlane.{name}": _text(value) for name, value in content.provenance.items()}
