@@ -24,7 +24,14 @@ _PATIENCE = 5.0
 """Seconds for which a run may have nobody at work on it before it counts as interrupted: one that is just being begun
 or resumed has none for a moment."""
 _NICE = 10
-_COLOUR = {"better": "bold blue", "worse": "bold dark_orange3", "small": "cyan", "open": "dim", "early": "dim"}
+_COLOUR = {
+    "better": "bold blue",
+    "worse": "bold dark_orange3",
+    "small": "cyan",
+    "open": "dim",
+    "early": "dim",
+    "refused": "dim",
+}
 _GRAVE = {"critical": "bold red", "warning": "yellow", "info": "dim"}
 
 
@@ -158,7 +165,6 @@ def _table(contest: "Contest", room: int) -> "RenderableType":
     from rich.text import Text
 
     from fairlane.web.forest import SIGN
-    from fairlane.web.live import DECIDED
 
     table = Table(
         title=Text(contest.title), title_justify="left", title_style="bold",
@@ -170,7 +176,7 @@ def _table(contest: "Contest", room: int) -> "RenderableType":
     table.add_column("now", overflow="fold", max_width=34)
     rows = contest.rows
     if len(rows) > room:
-        rows = tuple(sorted(rows, key=lambda row: bool(row.ended) or row.now in DECIDED))[: max(1, room - 1)]
+        rows = tuple(sorted(rows, key=lambda row: row.settled or row.now == "refused"))[: max(1, room - 1)]
         table.caption = Text(f"and {len(contest.rows) - len(rows)} more cells: --once prints all", style="dim")
         table.caption_justify = "left"
     for row in rows:

@@ -7,7 +7,7 @@ import re
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -22,7 +22,7 @@ from fairlane.errors import FairlaneError
 from fairlane.report.text import clean
 from fairlane.trial.raw import FOLDER as RAW
 from fairlane.web import places, views
-from fairlane.web.catalogue import ORDER, Catalogue, Entry
+from fairlane.web.catalogue import ORDER, Catalogue, Entry, Sort
 from fairlane.web.guard import LOCAL, Guard
 from fairlane.web.hub import NOTHING, Hub, Limits, Shown
 from fairlane.web.pages import Busy, Pages
@@ -62,7 +62,7 @@ class Viewer:
         if sort not in dict(_SORTS) or query["state"] not in ("", *ORDER):
             raise FairlaneError("the list knows no such order or state", hint="choose one in the list")
         everything = await asyncio.to_thread(self.catalogue.entries)
-        found = self.catalogue.search(query["q"], query["state"], sort)  # type: ignore[arg-type] - checked above
+        found = self.catalogue.search(query["q"], query["state"], cast(Sort, sort))
         last = max(1, -(-len(found) // PER_PAGE))
         number = asked.get("page", "1")
         page = min(last, max(1, int(number) if re.fullmatch(r"\d{1,6}", number) else 1))

@@ -174,6 +174,8 @@ class Catalogue:
     def _read(self, name: str, folder: Path, stamp: Stamp) -> Entry:
         entry = Entry(name, folder, stamp, "", _NOTHING, "damaged")
         try:
+            if os.fsencode(name).decode(errors="replace") != name:
+                raise FairlaneError("the name of its folder is not UTF-8 text", where=clean(str(folder)))
             places.vet(folder, raw=False)
             text, manifest = _small(folder / "study.yaml"), _manifest(folder)
             created = clean(str(manifest.get("created", "")), 40)

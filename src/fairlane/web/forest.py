@@ -13,7 +13,8 @@ from fairlane.web.live import Contest, Now, Row
 
 _TOP, _ROW, _AXIS, _SIDE = 4, 38, 44, 4
 _LIKE: dict[Now, Word] = {
-    "better": "faster", "worse": "slower", "small": "tie", "open": "inconclusive", "early": "no-spread"
+    "better": "faster", "worse": "slower", "small": "tie", "open": "inconclusive", "early": "no-spread",
+    "refused": "refused",
 }  # fmt: skip
 """Whose colour and shape of the report's forest a word takes."""
 SIGN: dict[Now, str] = {now: SYMBOL[word] for now, word in _LIKE.items()}

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fairlane.metrics import METRICS
-from fairlane.records import Finding, Observation
+from fairlane.records import Cell, Finding, Observation
 from fairlane.report.lanes import labels
 from fairlane.report.phrases import count, interval, share
 from fairlane.report.text import clean, scrub
 from fairlane.stats.anytime import FAR
+from fairlane.stats.contests import concerns, stains
 from fairlane.stats.live import Live, Standing
 from fairlane.study.plan import about
 from fairlane.trial.journal import Event
@@ -21,8 +22,9 @@ from fairlane.trial.plan import Plan
 from fairlane.trial.watch import Estimate
 
 Phase = Literal["running", "interrupted", "complete"]
-Now = Literal["better", "worse", "small", "open", "early"]
-"""What an anytime-valid interval says of a lane: beyond no difference, within the margin, neither, or not there yet."""
+Now = Literal["better", "worse", "small", "open", "early", "refused"]
+"""What an anytime-valid interval says of a lane: beyond no difference, within the margin, neither, or not there yet.
+``refused``: a finding says that the lanes cannot be compared."""
 
 SAYS: Mapping[Now, str] = {
     "better": "better",
@@ -30,6 +32,7 @@ SAYS: Mapping[Now, str] = {
     "small": "within margin",
     "open": "open",
     "early": "too early to say",
+    "refused": "refused",
 }
 DECIDED: frozenset[Now] = frozenset({"better", "worse", "small"})
 _SHOWN = 5
@@ -40,14 +43,24 @@ _SHOWN = 5
 class Row:
     """A lane against the baseline in one cell, in the primary metric of its workload."""
 
+    key: str
+    """``Cell.key``."""
     cell: str
+    """``Cell.name``."""
     low: float | None
     """Ends of the interval as ratios lane / baseline; None: there is none yet."""
     high: float | None
     blocks: int
     now: Now
-    ended: int
-    """The look, from 1, at which the cell ended; 0: it goes on."""
+    ended: bool
+    """A look has ended the cell."""
+    withheld: bool = False
+    """A critical finding is about it."""
+
+    @property
+    def settled(self) -> bool:
+        """No further block is needed."""
+        return self.ended or self.now in DECIDED
 
     @property
     def interval(self) -> str:
@@ -57,9 +70,10 @@ class Row:
     @property
     def says(self) -> str:
         """In words: ``decided: better``, ``open``; of a cell that a look has ended: ``better, ended``, ``ended``."""
-        if self.ended:
-            return f"{SAYS[self.now]}, ended" if self.now in DECIDED else "ended"
-        return f"decided: {SAYS[self.now]}" if self.now in DECIDED else SAYS[self.now]
+        held = " (withheld)" if self.withheld and self.now in DECIDED else ""
+        if self.ended and self.now != "refused":
+            return f"{SAYS[self.now]}, ended{held}" if self.now in DECIDED else "ended"
+        return f"decided: {SAYS[self.now]}{held}" if self.now in DECIDED else SAYS[self.now]
 
 
 @dataclass(frozen=True)
@@ -71,6 +85,8 @@ class Contest:
     lane: str
     """Label."""
     baseline: str
+    names: tuple[str, str]
+    """Of lane and baseline in the study."""
     metric: str
     """Title."""
     better: int
@@ -109,9 +125,6 @@ class State:
     """``look 1 of 4``; ``block 12`` where every block is one; empty: there is but one look."""
     seconds: float
     """Expected until that look, while it is running."""
-    cells: int
-    decided: int
-    """Cells in which every lane is decided so far, or that a look has ended."""
     paired: bool
     """False: trials apart have no blocks, and so no interval before the end."""
     coverage: float
@@ -127,6 +140,14 @@ class State:
     """The checks have been run; ``findings`` may be some trials old."""
 
     @property
+    def cells(self) -> tuple[int, int]:
+        """Cells in which every lane that is compared is decided so far, or that a look has ended; and all cells."""
+        settled: dict[str, bool] = {}
+        for row in (row for contest in self.contests for row in contest.rows if row.now != "refused"):
+            settled[row.key] = settled.get(row.key, True) and row.settled
+        return sum(settled.values()), len({row.key for contest in self.contests for row in contest.rows})
+
+    @property
     def status(self) -> str:
         """``45 of 144 trials, about 1 min to look 1 of 4, 2 failed, 3 of 8 cells decided so far``."""
         said = [f"{self.done:,} of {count(self.due, 'trial')}"]
@@ -134,8 +155,9 @@ class State:
             said.append(f"about {about(self.seconds)}{' to ' * bool(self.look)}{self.look}")
         if self.failed:
             said.append(f"{self.failed:,} failed")
-        if self.paired and self.decided:
-            said.append(f"{self.decided} of {count(self.cells, 'cell')} decided so far")
+        decided, cells = self.cells
+        if decided:
+            said.append(f"{decided} of {count(cells, 'cell')} decided" + " so far" * (self.phase != "complete"))
         return ", ".join(said)
 
     @property
@@ -213,8 +235,6 @@ class Tracker:
             failed=failed,
             look=self._look(),
             seconds=self._estimate.seconds,
-            cells=self._live.cells,
-            decided=sum(self._settled(cell.key) for cell in study.cells()),
             paired=study.design.paired,
             coverage=1 - study.design.alpha,
             contests=tuple(self._contests()),
@@ -249,15 +269,6 @@ class Tracker:
             return f"block {looks[min(taken, len(looks) - 1)]}"
         return f"look {min(taken + 1, len(looks))} of {len(looks)}" if len(looks) > 1 else ""
 
-    def _ended_at(self, key: str) -> int:
-        return next((n for n, opened in enumerate(self._opened, start=1) if key not in opened), 0)
-
-    def _settled(self, key: str) -> bool:
-        if self._ended_at(key):
-            return True
-        standings = [self._standings.get((key, lane)) for lane in self.plan.study.rivals]
-        return bool(standings) and all(s is not None and s.decided for s in standings)
-
     def _contests(self) -> Iterable[Contest]:
         study = self.plan.study
         if not study.design.paired:
@@ -267,14 +278,15 @@ class Tracker:
             margin = study.design.margins.get(metric.name, metric.margin)
             for lane in study.rivals:
                 rows = tuple(
-                    _row(cell.name, self._standings.get((cell.key, lane)), margin, metric.better,
-                         self._ended_at(cell.key))
+                    _row(cell, self._standings.get((cell.key, lane)), margin, metric.better,
+                         any(cell.key not in opened for opened in self._opened))
                     for cell in workload.cells(name)
                 )  # fmt: skip
                 yield Contest(
                     workload=name if len(study.workloads) > 1 else "",
                     lane=self._label[lane],
                     baseline=self._label[study.baseline],
+                    names=(lane, study.baseline),
                     metric=metric.title,
                     better=metric.better,
                     margin=margin,
@@ -282,11 +294,11 @@ class Tracker:
                 )
 
 
-def _row(cell: str, standing: Standing | None, margin: float, better: int, ended: int) -> Row:
+def _row(cell: Cell, standing: Standing | None, margin: float, better: int, ended: bool) -> Row:
     if standing is None or max(abs(standing.low), abs(standing.high)) >= FAR:
-        return Row(cell, None, None, standing.blocks if standing else 0, "early", ended)
+        return Row(cell.key, cell.name, None, None, standing.blocks if standing else 0, "early", ended)
     now = _now(standing, margin, better)
-    return Row(cell, math.exp(standing.low), math.exp(standing.high), standing.blocks, now, ended)
+    return Row(cell.key, cell.name, math.exp(standing.low), math.exp(standing.high), standing.blocks, now, ended)
 
 
 def _now(at: Standing, margin: float, better: int) -> Now:
@@ -299,7 +311,8 @@ def _now(at: Standing, margin: float, better: int) -> Now:
 
 
 def with_findings(state: State, findings: Sequence[Finding], plan: Plan) -> State:
-    """``state`` with what the checks say, but for that the run is not finished, which is seen."""
+    """``state`` with what the checks say, but for that the run is not finished, which is seen; and without intervals
+    of what they refuse, as in a verdict."""
     label = labels(plan.study)
     names = {cell.key: cell.name for cell in plan.study.cells()}
     told: dict[tuple[str, str, str], list[str]] = {}
@@ -307,7 +320,20 @@ def with_findings(state: State, findings: Sequence[Finding], plan: Plan) -> Stat
         if f.check != "unfinished_run":
             told.setdefault((f.severity, f.check, f.message), []).append(_where(f, names, label))
     found = tuple(Found(*key, "; ".join(dict.fromkeys(filter(None, places)))) for key, places in told.items())
-    return replace(state, findings=scrub(found), checked=True)
+    cells = {cell.key: cell for cell in plan.study.cells()}
+    contests = tuple(_checked(contest, cells, findings) for contest in state.contests)
+    return replace(state, contests=contests, findings=scrub(found), checked=True)
+
+
+def _checked(contest: Contest, cells: Mapping[str, Cell], findings: Sequence[Finding]) -> Contest:
+    rows = []
+    for row in contest.rows:
+        cell = cells[row.key]
+        if any(f.refuses and concerns(f, cell, *contest.names) for f in findings):
+            rows.append(replace(row, low=None, high=None, now="refused"))
+        else:
+            rows.append(replace(row, withheld=any(stains(f, cell, *contest.names) for f in findings)))
+    return replace(contest, rows=tuple(rows))
 
 
 def _where(finding: Finding, names: Mapping[str, str], label: Mapping[str, str]) -> str:

@@ -1,5 +1,6 @@
 """HTML of the viewer's own pages. The template engine escapes every string; there is no other way in."""
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -23,7 +24,7 @@ def environment() -> Environment:
     found = Environment(
         loader=PackageLoader("fairlane.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    found.filters |= {"path": quote, "share": share, "minute": _minute}
+    found.filters |= {"path": _path, "share": share, "minute": _minute}
     return found
 
 
@@ -53,6 +54,11 @@ def parts(state: State | None, error: FairlaneError | None) -> Mapping[str, str]
 def address(**query: Any) -> str:
     """``?q=iscsi&page=2``, without what is empty."""
     return "?" + urlencode({key: value for key, value in query.items() if value not in ("", None)})
+
+
+def _path(name: str) -> str:
+    """A name as part of an address."""
+    return quote(os.fsencode(name))
 
 
 def _minute(moment: str) -> str:

@@ -1,0 +1,192 @@
+"""Runs of the fake platform below one folder, and a real server for them in a process of its own."""
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fairlane.cli.main import run
+from fairlane.errors import Exit
+from fairlane.web.app import Viewer
+from fairlane.web.guard import LOCAL
+
+STUDY = """\
+name: {name}
+question: {question}
+platform: {{kind: fake, pace: {pace}, effects: {{fast: {{speed: 1.3}}}}, noise: {{sd: 1%}}{more}}}
+lanes: {{slow: {{transport: iscsi}}, fast: {{transport: nvme_tcp, label: {label}}}}}
+baseline: slow
+workloads: {{main: {{kind: fio, rw: [randread], bs: [4k], iodepth: [1, 16], runtime: 1s}}}}
+design: {{seed: 3, looks: {looks}}}
+"""
+HOSTILE = '"The <script>alert(1)</script> lane \\u202eevil"'
+
+
+@dataclass(frozen=True)
+class Studies:
+    """Makes study files below a folder of their own."""
+
+    folder: Path
+
+    def write(
+        self,
+        name: str = "small",
+        *,
+        question: str = "Is fast faster?",
+        label: str = HOSTILE,
+        pace: str = "0s",
+        looks: str = "[6]",
+        more: str = "",
+    ) -> Path:
+        text = STUDY.format(name=name, question=question, label=label, pace=pace, looks=looks, more=more)
+        path = self.folder / f"{name}.yaml"
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run. Copied, never changed."""
+    place = tmp_path_factory.mktemp("finished")
+    assert run(["run", str(Studies(place).write()), "--out", str(place / "done")]) == Exit.OK
+    return place / "done"
+
+
+@pytest.fixture
+def studies(tmp_path: Path) -> Studies:
+    return Studies(tmp_path)
+
+
+@pytest.fixture
+def root(finished: Path, tmp_path: Path) -> Path:
+    """A folder with one finished run."""
+    shutil.copytree(finished, tmp_path / "runs" / "done")
+    return tmp_path / "runs"
+
+
+def cut(run_folder: Path, lines: int, torn: bytes = b"") -> None:
+    """The run as it was after so many lines of its journal; ``torn``: what a crash left of the next."""
+    journal = run_folder / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:lines]) + torn)
+    for derived in ("report.html", "report.md", "verdicts.json", "observations.jsonl"):
+        (run_folder / derived).unlink(missing_ok=True)
+
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def program() -> Iterator[Start]:
+    """Starts ``fairlane`` with arguments in a process of its own, which does not outlive the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*args: object, **more: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fairlane", *map(str, args)],
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1", **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@dataclass(frozen=True)
+class Served:
+    url: str
+    process: "subprocess.Popen[str]"
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def serving(program: Start) -> Callable[..., Served]:
+    """``fairlane serve`` on a free port, ready."""
+
+    def serve(folder: Path, *args: str, **more: str) -> Served:
+        process = program("serve", folder, "--port", "0", *args, **more)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert re.match(r"http://", line), process.stderr and process.stderr.read()
+        return Served(line.strip(), process)
+
+    return serve
+
+
+@contextmanager
+def opened_files() -> Iterator[list[str]]:
+    """The paths that this process opens meanwhile. An audit hook cannot be taken away again, so it is told to sleep."""
+    paths: list[str] = []
+    awake = True
+
+    def hook(event: str, args: tuple[object, ...]) -> None:
+        if awake and event == "open":
+            paths.append(os.fsdecode(args[0]) if isinstance(args[0], str | bytes) else "")
+
+    sys.addaudithook(hook)
+    try:
+        yield paths
+    finally:
+        awake = False
+
+
+class Client:
+    """Asks an application in this process; one event loop for all questions."""
+
+    def __init__(
+        self, folder: Path, hosts: Iterable[str] = LOCAL, token: str = "", base: str = "http://127.0.0.1:8642"
+    ):
+        self.viewer = Viewer(folder)
+        self._runner = asyncio.Runner()
+        self._http = httpx.AsyncClient(
+            transport=httpx.ASGITransport(self.viewer.app(hosts, token)), base_url=base, follow_redirects=True
+        )
+
+    @property
+    def cookies(self) -> httpx.Cookies:
+        return self._http.cookies
+
+    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        return self._runner.run(self._http.request(method, path, **more))
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("GET", path, **more)
+
+    def close(self) -> None:
+        self._runner.run(self.viewer.hub.close())
+        self._runner.run(self._http.aclose())
+        self._runner.close()
+
+
+@pytest.fixture
+def client() -> Iterator[Callable[..., Client]]:
+    """Makes clients of the runs below a folder."""
+    made: list[Client] = []
+
+    def make(*args: Any, **more: Any) -> Client:
+        made.append(Client(*args, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
