@@ -1,0 +1,101 @@
+"""``fairlane replicate`` from outside. The quick form of study 003 asks its published tables alone, and no machine."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from fairlane.cli.main import run
+from fairlane.errors import Exit
+from fairlane.replicate import render
+from fairlane.replicate.claims import catalogue
+from fairlane.replicate.judge import WORDS, Answer
+
+TABLES = ["replicate", "--quick", "--study", "003"]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("replicate") / "none")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    capsys.readouterr()
+    assert run([*args]) == Exit.OK
+    return capsys.readouterr().out
+
+
+def test_the_dry_run_tells_the_studies_and_the_minutes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = printed(capsys, "replicate", "--quick", "--dry-run", "--jobs", "2")
+    for lab in catalogue().labs:
+        assert f"\n{lab} " in told
+    assert "whole form only" in told
+    assert f"{len(catalogue().claims)} claims; about " in told
+    assert " min at most" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_dry_run_as_data(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(printed(capsys, "replicate", "--quick", "--dry-run", "--study", "002", "--format", "json"))
+    assert {row["study"] for row in rows} == {"fabric-small", "split"}
+
+
+def test_the_table_fits_80_columns_and_has_every_claim(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = printed(capsys, *TABLES, "--out", out)
+    assert max(map(len, told.splitlines())) <= 80
+    for claim in catalogue().of(("003",)).claims:
+        line = next(line for line in told.splitlines() if line.startswith(claim.id))
+        assert line.endswith(WORDS)
+    assert "003-tiers                                                               disagree" in told
+    assert "9 claims: 0 agree, 2 disagree, 7 cannot tell here" in told
+
+
+def test_json_has_all_of_it(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(printed(capsys, *TABLES, "--out", out, "--format", "json"))
+    assert told["summary"] == {"agree": 0, "disagree": 2, "cannot tell here": 7}
+    entry = next(c for c in told["claims"] if c["id"] == "003-sequential")
+    assert entry["answer"] == "cannot tell here"
+    assert entry["size"] == {"least": 6.0, "most": 7.0}
+    assert entry["cells"] == {"asked": 2, "bear_out": 0, "contradict": 0}
+    assert entry["figures"] == "published"
+
+
+def test_markdown_is_a_table_for_each_study(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = printed(capsys, *TABLES, "--out", out, "--format", "md")
+    rows = [line for line in told.splitlines() if line.startswith("| 003-")]
+    assert len(rows) == 9
+    assert {row.split(" | ")[4] for row in rows} <= set(WORDS)
+
+
+def test_an_unknown_study_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replicate", "--study", "9"]) == Exit.USER_ERROR
+    assert "studies: 000, 001, 002, 003, 004" in capsys.readouterr().err
+
+
+HOSTILE = "<script>alert(1)</script> \x1b[31m\u202e| `x` =cmd|' /C calc'!A0 \n| injected | row |"
+
+
+@pytest.mark.parametrize("form", [render.table, render.page])
+def test_what_came_from_outside_is_harmless(form: object) -> None:
+    asked = catalogue().of(("002",))
+    answers = [Answer(c, "disagree", here=HOSTILE, why=HOSTILE, figures=HOSTILE) for c in asked.claims]
+    told = form(asked, answers)  # type: ignore[operator]
+    assert "\x1b" not in told
+    assert "\u202e" not in told
+    assert "\n| injected" not in told
+    assert max(map(len, told.splitlines())) <= 80 or form is render.page
+    if form is render.page:
+        assert "<script>" not in told
+        assert all(line.replace("\\|", "").count("|") == 7 for line in told.splitlines() if line.startswith("| 002"))
+
+
+def test_data_of_hostile_answers_is_escaped_json() -> None:
+    asked = catalogue().of(("002",))
+    answers = [dataclasses.replace(Answer(c, "agree"), here=HOSTILE) for c in asked.claims]
+    told = json.dumps(render.data(asked, answers), ensure_ascii=False)
+    assert "\x1b" not in told
+    assert "\u202e" not in told

@@ -1,0 +1,11 @@
+"""A study of the fake platform, whose truth is known, carried out once."""
+
+import pytest
+from tests.replicate.fakes import STUDY, carried_out
+
+from fairlane.replicate.judge import Ran
+
+
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return carried_out(STUDY, tmp_path_factory.mktemp("replicate") / "run")

@@ -1,0 +1,131 @@
+"""Asking the lab: each study once, finished runs taken as they are, what fails told; on the fake platform."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.replicate.fakes import NOISY, STUDY, catalogue, lab_claim, silent
+
+from fairlane.errors import FairlaneError
+from fairlane.replicate.claims import Catalogue
+from fairlane.replicate.judge import Answer
+from fairlane.replicate.runner import plan, replicate
+
+CLAIMS = (
+    lab_claim("up", "faster", number=1),
+    lab_claim("down", "faster", number=2),
+    lab_claim("up", "faster", study="noisy", number=3),
+)
+DYING = NOISY.replace("noise: { sd: 30% }", "deaths: 100%")
+
+
+def two(second: str = NOISY) -> Catalogue:
+    return catalogue(*CLAIMS, truth=STUDY, noisy=second)
+
+
+def ask(asked: Catalogue, out: Path, *, quick: bool = True, resume: bool = False) -> tuple[Answer, ...]:
+    said: list[str] = []
+    return replicate(asked, out, quick=quick, jobs=2, resume=resume, watching=silent, tell=said.append)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_each_study_is_run_once_into_a_folder_of_its_own(tmp_path: Path) -> None:
+    answers = ask(two(), tmp_path)
+    assert [a.word for a in answers] == ["agree", "disagree", "cannot tell here"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["noisy", "truth"]
+    assert (tmp_path / "truth" / "report.html").is_file()
+
+
+def test_the_whole_form_is_another_run(tmp_path: Path) -> None:
+    assert [a.cells for a in ask(two(), tmp_path / "whole", quick=False)] == [2, 2, 1]
+    assert [a.cells for a in ask(two(), tmp_path / "quick")] == [1, 1, 1]
+
+
+def test_finished_runs_are_taken_as_they_are(tmp_path: Path) -> None:
+    first = ask(two(), tmp_path)
+    before = files(tmp_path)
+    assert ask(two(), tmp_path, resume=True) == first
+    assert files(tmp_path) == before
+
+
+def test_without_resume_nothing_is_touched(tmp_path: Path) -> None:
+    ask(two(), tmp_path)
+    before = files(tmp_path)
+    with pytest.raises(FairlaneError, match="a run is there already") as caught:
+        ask(two(), tmp_path)
+    assert "--resume" in caught.value.hint
+    assert files(tmp_path) == before
+
+
+def test_runs_of_another_form_or_version_are_not_mixed(tmp_path: Path) -> None:
+    ask(two(), tmp_path)
+    with pytest.raises(FairlaneError, match="begun in the quick form"):
+        ask(two(), tmp_path, quick=False, resume=True)
+    with pytest.raises(FairlaneError, match="another version of this lab study"):
+        ask(two(NOISY.replace("1.05", "1.06")), tmp_path, resume=True)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.replicate.test_asking import ask, two, SLOW
+ask(two(SLOW), Path({out!r}))
+"""
+SLOW = NOISY.replace("noise: { sd: 30% }", "noise: { sd: 30% }, pace: 300ms")
+
+
+def test_after_a_kill_only_what_is_missing_is_done(tmp_path: Path) -> None:
+    out, journal = tmp_path / "killed", tmp_path / "killed" / "noisy" / "journal.jsonl"
+    script = KILLED.format(root=str(Path(__file__).parents[2]), out=str(out))
+    with subprocess.Popen([sys.executable, "-c", script]) as child:
+        while not (journal.is_file() and journal.read_text().count('"trial"') >= 2):
+            assert child.poll() is None, "it ended before it could be killed"
+            time.sleep(0.02)
+        child.send_signal(signal.SIGKILL)
+    assert '"end"' not in journal.read_text()
+    first, begun = files(out / "truth"), journal.read_text()
+    answers = ask(two(SLOW), out, resume=True)
+    assert files(out / "truth") == first
+    assert journal.read_text().startswith(begun)
+    assert answers == ask(two(SLOW), tmp_path / "undisturbed")
+
+
+def test_a_study_that_fails_leaves_its_claims_open_and_the_others_go_on(tmp_path: Path) -> None:
+    asked = catalogue(CLAIMS[2], *CLAIMS[:2], noisy=DYING, truth=STUDY)  # the one that fails is the first
+    answers = ask(asked, tmp_path)
+    assert [a.word for a in answers] == ["cannot tell here", "agree", "disagree"]
+    assert answers[0].why.startswith("the lab could not ask it: ")
+    assert "failed" in answers[0].why
+
+
+def test_what_a_machine_lacks_is_told_before_anything_runs(tmp_path: Path) -> None:
+    lacking = NOISY.replace("effects: { up:", "effects: { nobody:")
+    answers = ask(two(lacking), tmp_path)
+    assert "'nobody' is not a lane" in answers[2].why
+    assert not (tmp_path / "noisy").exists()
+
+
+def test_a_study_without_a_quick_form_waits_for_the_whole_one(tmp_path: Path) -> None:
+    whole_only = "\n".join(line for line in NOISY.splitlines() if not line.startswith("quick"))
+    asked = two(whole_only)
+    assert [p.left_out for p in plan(asked, tmp_path, quick=True, jobs=1)] == [False, True]
+    assert ask(asked, tmp_path)[2].why == "only the whole form asks it: leave --quick away"
+    assert not (tmp_path / "noisy").exists()
+
+
+def test_the_plan_counts_claims_and_trials_and_changes_nothing(tmp_path: Path) -> None:
+    steps = plan(two(), tmp_path / "none", quick=True, jobs=1)
+    assert [(s.name, len(s.claims), s.trials, s.finished) for s in steps] == [
+        ("truth", 2, 6 * 7, False),
+        ("noisy", 1, 4 * 2, False),
+    ]
+    assert not (tmp_path / "none").exists()
+    ask(two(), tmp_path / "done")
+    assert [s.seconds for s in plan(two(), tmp_path / "done", quick=True, jobs=1)] == [0.0, 0.0]

@@ -1,0 +1,216 @@
+"""The judge of claims, on verdicts whose truth is known."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from tests.replicate.fakes import NOISY, STUDY, carried_out, catalogue, claim, lab_claim
+
+from fairlane.records import Finding
+from fairlane.replicate.judge import WORDS, Ran, answer
+from fairlane.report.text import MINUS
+
+ABLE = """\
+name: able
+platform: { kind: lab, clock: wall }
+lanes:
+  blk: { transport: local, device: { bus: virtio-blk } }
+  scsi: { transport: local, device: { bus: virtio-scsi } }
+baseline: blk
+workloads: { main: { kind: fio, rw: [randread], bs: [4k], iodepth: [1], runtime: 1s } }
+design: { vary: [bus], looks: [6] }
+"""
+
+
+@pytest.mark.parametrize(
+    ("lane", "expects", "more", "size", "word"),
+    [
+        ("up", "faster", "", "", "agree"),
+        ("down", "slower", "", "", "agree"),
+        ("down", "faster", "", "", "disagree"),
+        ("up", "slower", "", "", "disagree"),
+        ("even", "same", "", "", "agree"),
+        ("even", "not-faster", "", "", "agree"),
+        ("even", "not-slower", "", "", "agree"),
+        ("up", "same", "", "", "disagree"),
+        ("up", "not-faster", "", "", "disagree"),
+        ("down", "not-faster", "", "", "agree"),
+        ("up", "not-slower", "", "", "agree"),
+        # a tie contradicts a claimed difference that is larger than the margin, and no smaller one
+        ("even", "faster", "", "", "disagree"),
+        ("even", "faster", "", "{ least: 1.2 }", "disagree"),
+        ("even", "faster", "", "{ least: 1.01, most: 1.5 }", "cannot tell here"),
+        # a difference proven too small to matter
+        ("small", "faster", "", "", "disagree"),
+        ("small", "faster", "", "{ least: 1.01, most: 1.07 }", "agree"),
+        ("small", "slower", "", "{ least: 0.9, most: 0.99 }", "disagree"),
+        ("small", "same", "", "", "agree"),
+        # faster in one cell, slower in the other
+        ("mixed", "faster", "", "", "disagree"),
+        ("mixed", "faster", "of: most", "", "cannot tell here"),
+        ("mixed", "faster", "of: any", "", "agree"),
+        ("mixed", "faster", 'cells: ["4k *"]', "", "agree"),
+        ("mixed", "slower", 'cells: ["64k *"]', "", "agree"),
+        # nothing is ranked against a stand-in
+        ("soft", "faster", "", "", "cannot tell here"),
+        ("soft", "same", "", "", "cannot tell here"),
+        # what is shown and was not claimed decides nothing
+        ("up", "faster", "limit: another transport", "", "cannot tell here"),
+        ("up", "slower", "limit: another transport", "", "cannot tell here"),
+    ],
+)
+def test_the_word_follows_the_truth(ran: Ran, lane: str, expects: str, *, more: str, size: str, word: str) -> None:
+    assert answer(claim(lab_claim(lane, expects, more, size=size)), ran).word == word
+
+
+def test_what_was_found_is_told_with_its_interval_and_cells(ran: Ran) -> None:
+    told = answer(claim(lab_claim("up", "faster", size="{ least: 1.25, most: 1.35 }")), ran)
+    assert told.here.startswith("IOPS of up against base: better in 2 of 2 cells (+2")
+    assert (told.cells, told.proven, told.contradicted, told.figures) == (2, 2, 0, "invented")
+    assert told.size == "sizes overlap"
+
+
+@pytest.mark.parametrize(
+    ("lane", "expects", "size", "told"),
+    [
+        ("up", "faster", "{ least: 4.0 }", "smaller here"),
+        ("up", "faster", "{ least: 1.01, most: 1.07 }", "larger here"),
+        ("up", "faster", "{ least: 1.2 }", "sizes overlap"),
+        ("down", "slower", "{ most: 0.5 }", "smaller here"),
+        ("down", "slower", "{ least: 0.9, most: 0.95 }", "larger here"),
+        ("even", "faster", "{ least: 1.4 }", "smaller here"),
+    ],
+)
+def test_the_size_is_told_beside_the_word(ran: Ran, lane: str, expects: str, size: str, told: str) -> None:
+    assert answer(claim(lab_claim(lane, expects, size=size)), ran).size == told
+
+
+def test_the_size_never_decides(ran: Ran) -> None:
+    assert answer(claim(lab_claim("up", "faster", size="{ least: 4.0 }")), ran).word == "agree"
+
+
+def test_inconclusive_cells_are_open_and_say_how_many_blocks(tmp_path: Path) -> None:
+    noisy = carried_out(NOISY, tmp_path / "run")
+    told = answer(catalogue(lab_claim("up", "faster", study="noisy"), noisy=NOISY).claims[0], noisy)
+    assert told.word == "cannot tell here"
+    assert "not decided in 1 of 1 cell (" in told.here
+    assert told.why.startswith("inconclusive, ")
+    assert "further blocks may decide" in told.why
+
+
+def test_a_refused_verdict_gives_its_reason(ran: Ran) -> None:
+    assert "soft-RoCE" in answer(claim(lab_claim("soft", "faster")), ran).why
+
+
+@pytest.mark.parametrize(
+    ("cells", "lanes", "word"),
+    [
+        ((), (), "cannot tell here"),
+        (("main.4k-randread-qd16",), ("up",), "cannot tell here"),
+        (("main.4k-randread-qd16",), ("base",), "cannot tell here"),
+        (("main.4k-randread-qd16",), ("down",), "agree"),
+        (("main.elsewhere",), (), "agree"),
+    ],
+)
+def test_a_critical_finding_takes_the_proof_away(
+    ran: Ran, cells: tuple[str, ...], lanes: tuple[str, ...], word: str
+) -> None:
+    bad = Finding("some_check", "critical", "a disk was on fire", cells, lanes)
+    told = answer(claim(lab_claim("up", "faster")), dataclasses.replace(ran, findings=(*ran.findings, bad)))
+    assert told.word == word
+    assert ("a disk was on fire" in told.why) == (word != "agree")
+
+
+def test_a_withheld_cell_contradicts_nothing_either(ran: Ran) -> None:
+    bad = Finding("some_check", "critical", "a disk was on fire", ("main.64k-randread-qd16",))
+    stained = dataclasses.replace(ran, findings=(bad,))
+    assert answer(claim(lab_claim("mixed", "faster")), stained).word == "cannot tell here"
+
+
+def test_exploratory_metrics_say_so(ran: Ran) -> None:
+    text = lab_claim("up", "faster").replace("metric: iops", "metric: lat_mean")
+    told = answer(claim(text), ran)
+    assert (told.word, told.why) == ("agree", "exploratory metric")
+
+
+def test_latencies_are_better_when_they_are_lower(ran: Ran) -> None:
+    text = lab_claim("up", "faster", size="{ least: 0.7, most: 0.9 }").replace("metric: iops", "metric: lat_mean")
+    told = answer(claim(text), ran)
+    assert (told.word, told.size) == ("agree", "sizes overlap")
+    assert f"better in 2 of 2 cells ({MINUS}" in told.here
+
+
+def test_the_quick_form_judges_the_cells_that_it_has(tmp_path: Path) -> None:
+    short = carried_out(STUDY, tmp_path / "run", quick=True)
+    assert answer(claim(lab_claim("mixed", "faster")), short).cells == 1
+    told = answer(claim(lab_claim("mixed", "slower", 'cells: ["64k *"]')), short)
+    assert (told.word, told.why) == ("cannot tell here", "only the whole form asks it")
+
+
+def test_without_a_run_the_reason_is_passed_on() -> None:
+    told = answer(claim(lab_claim("up", "faster")), "the lab could not ask it: no QEMU")
+    assert (told.word, told.why) == ("cannot tell here", "the lab could not ask it: no QEMU")
+
+
+def able(rule: str) -> str:
+    return (
+        "  - id: 900-able\n    where: here\n    says: something\n    conditions: none\n"
+        f"    asks: {{ by: ability, study: able, lane: blk, {rule} }}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "word"),
+    [
+        ('key: discard, agrees: ["no"], disagrees: ["yes", "accepted*"]', {"blk": "yes"}, "disagree"),
+        ('key: discard, agrees: ["no"], disagrees: ["yes", "accepted*"]', {"blk": "accepted, no effect"}, "disagree"),
+        ('key: discard, agrees: ["no"], disagrees: ["yes", "accepted*"]', {"blk": "no"}, "agree"),
+        ('key: discard, agrees: ["no"], disagrees: ["yes", "accepted*"]', {"blk": "not probed"}, "cannot tell here"),
+        ('key: discard, agrees: ["no"], disagrees: ["yes", "accepted*"]', {}, "cannot tell here"),
+        ("key: disks, fewer_than: scsi", {"blk": "28", "scsi": "at least 64"}, "agree"),
+        ("key: disks, fewer_than: scsi", {"blk": "28", "scsi": "256"}, "agree"),
+        ("key: disks, fewer_than: scsi", {"blk": "at least 64", "scsi": "28"}, "disagree"),
+        ("key: disks, fewer_than: scsi", {"blk": "28", "scsi": "28"}, "disagree"),
+        ("key: disks, fewer_than: scsi", {"blk": "at least 64", "scsi": "at least 64"}, "cannot tell here"),
+        ("key: disks, fewer_than: scsi", {"blk": "28", "scsi": "not probed"}, "cannot tell here"),
+    ],
+)
+def test_what_was_tried_decides_on_abilities(ran: Ran, rule: str, values: dict[str, str], word: str) -> None:
+    key = "disks" if "disks" in rule else "discard"
+    lanes = {lane: {"capabilities": {key: {"value": v, "evidence": "tried"}}} for lane, v in values.items()}
+    seen = dataclasses.replace(ran, evidence=dataclasses.replace(ran.evidence, description={"lanes": lanes}))
+    told = answer(catalogue(able(rule), able=ABLE).claims[0], seen)
+    assert told.word == word
+    if word != "cannot tell here":
+        assert "tried" in told.why
+
+
+def test_findings_on_published_tables_contradict(ran: Ran) -> None:
+    text = (
+        "  - id: 900-found\n    where: here\n    says: something\n    conditions: none\n"
+        "    asks: { by: finding, check: above_cap, least: 2 }\n"
+    )
+    asked = claim(text)
+    two = Finding("above_cap", "critical", "twice the cap", ("a", "b"))
+    for findings, word in (
+        ((), "cannot tell here"),
+        ((dataclasses.replace(two, cells=("a",)),), "cannot tell here"),
+        ((dataclasses.replace(two, severity="warning"),), "cannot tell here"),
+        ((dataclasses.replace(two, check="other"),), "cannot tell here"),
+        ((two,), "disagree"),
+    ):
+        assert answer(asked, dataclasses.replace(ran, findings=findings)).word == word
+
+
+def test_refusals_contradict_comparability(ran: Ran) -> None:
+    text = (
+        "  - id: 900-same\n    where: here\n    says: something\n    conditions: none\n    asks: { by: comparable }\n"
+    )
+    assert answer(claim(text), ran).word == "disagree"  # soft is refused
+    fair = tuple(v for v in ran.verdicts if v.lane != "soft")
+    assert answer(claim(text), dataclasses.replace(ran, verdicts=fair)).word == "agree"
+    assert answer(claim(text), dataclasses.replace(ran, verdicts=())).word == "cannot tell here"
+
+
+def test_there_are_three_words() -> None:
+    assert WORDS == ("agree", "disagree", "cannot tell here")

@@ -1,0 +1,125 @@
+"""The claims that come with Fairlane, and what is said of a file that is wrong."""
+
+from pathlib import Path
+
+import pytest
+from tests.replicate.fakes import SOURCES, STUDY, lab_claim
+
+from fairlane.errors import FairlaneError
+from fairlane.replicate.claims import AsksTable, catalogue, read
+from fairlane.replicate.judge import answer, published
+from fairlane.replicate.runner import plan, published_tables
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_study_is_covered_by_claims_enough() -> None:
+    known = catalogue()
+    assert tuple(known.sources) == ("000", "001", "002", "003", "004")
+    counts = {study: sum(c.study == study for c in known.claims) for study in known.sources}
+    assert sum(counts.values()) >= 25
+    assert min(counts.values()) >= 4
+
+
+def test_most_claims_ask_something() -> None:
+    known = catalogue()
+    assert sum(c.asks.by != "nothing" for c in known.claims) >= 25
+    asked = {getattr(c.asks, "study", "") for c in known.claims} - {""}
+    assert asked == set(known.labs), "a lab study that no claim asks, or the other way round"
+
+
+def test_the_quick_form_is_quick_on_two_cores(tmp_path: Path) -> None:
+    assert sum(step.seconds for step in plan(catalogue(), tmp_path, quick=True, jobs=2)) < 20 * 60
+
+
+def test_a_part_of_the_claims_asks_a_part_of_the_lab() -> None:
+    part = catalogue().of(("004",))
+    assert {c.study for c in part.claims} == {"004"}
+    assert set(part.labs) == {"virtio-bus"}
+    with pytest.raises(FairlaneError, match="no study '007'"):
+        catalogue().of(("004", "007"))
+
+
+def test_the_published_tables_are_those_of_the_example() -> None:
+    for file in sorted((ROOT / "examples/study-003").iterdir()):
+        packaged = ROOT / "src/fairlane/replicate/tables" / file.name
+        assert packaged.read_bytes() == file.read_bytes()
+
+
+def test_what_the_published_tables_decide() -> None:
+    tables = published_tables()
+    answers = {c.id: answer(c, tables) for c in catalogue().claims if c.asks.by in ("table", "finding", "comparable")}
+    assert {name for name, a in answers.items() if a.word == "disagree"} == {"003-comparable", "003-tiers"}
+    for name, told in answers.items():
+        if isinstance(told.claim.asks, AsksTable):
+            assert told.cells >= 2, f"{name} selects no cells"
+            assert told.why.startswith("refused: ")
+    assert "28 of 28" in answers["003-comparable"].here
+    assert "1,984 IOPS from a tier that is limited to 1,000" in answers["003-tiers"].here
+    assert "989 IOPS from a tier that is limited to 500" in answers["003-tiers"].here
+
+
+def test_published_sizes_are_told_as_the_studies_tell_them() -> None:
+    told = {c.id: published(c) for c in catalogue().claims}
+    assert told["000-randread-small"] == "at least +300 %"
+    assert told["000-write-small"] == "+27 % to +30 %"
+    assert told["001-read-load"] == "+1 % to +105 %"
+    assert told["003-erasure"] == "\N{MINUS SIGN}31.8 %"
+    assert told["000-single-queue"] == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("lane: up", "lane: upp", "'upp' is no lane of truth"),
+        ("against: base", "against: down", "'down' is not the baseline of truth"),
+        ("study: truth", "study: trut", "no lab study 'trut'"),
+        ("expects: faster", 'expects: faster, cells: ["8k *"]', "no cell of truth is called '8k *'"),
+        ("expects: faster", "expects: faster, workloads: [other]", "no workload of truth is called 'other'"),
+        ("metric: iops", "metric: iosp", "claims.0.asks.metric: "),
+        ("expects: faster", "expects: quicker", "claims.0.asks.expects: "),
+        ("by: lab", "by: magic", "claims.0.asks"),
+        ("where: here", "wehre: here", "claims.0"),
+        ("id: 900-claim-1", "id: claim", "claims.0.id: "),
+        ("id: 900-claim-1", "id: 901-claim-1", "claims of 901, which is no source"),
+        ("conditions: none", "conditions: none\n    size: { least: 0.5, most: 0.8 }", "contradicts expects: faster"),
+        ("conditions: none", "conditions: none\n    size: { least: 2, most: 1.5 }", "least is more than most"),
+        ("conditions: none", "conditions: none\n    size: {}", "expected least, most or both"),
+        ("by: lab", "by: ability", "claims.0.asks"),
+    ],
+)
+def test_a_claim_that_is_wrong_is_named(old: str, new: str, told: str) -> None:
+    text = SOURCES + lab_claim("up", "faster")
+    assert text.count(old) == 1
+    with pytest.raises(FairlaneError) as caught:
+        read(text.replace(old, new), "claims.yaml", {"truth": STUDY})
+    assert told in str(caught.value)
+    assert "claims.yaml" in str(caught.value)
+
+
+def test_the_line_of_a_wrong_key_is_told() -> None:
+    text = SOURCES + lab_claim("up", "faster").replace("where: here", "wehre: here")
+    with pytest.raises(FairlaneError, match=r"claims\.yaml:\d+"):
+        read(text, "claims.yaml", {"truth": STUDY})
+
+
+def test_two_claims_of_one_name_are_refused() -> None:
+    with pytest.raises(FairlaneError, match="two claims are called 900-claim-1"):
+        read(SOURCES + lab_claim("up", "faster") * 2, "claims.yaml", {"truth": STUDY})
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("key: dicsard, agrees: [x]", "did you mean discard"),
+        ("key: discard", "expected agrees and disagrees, or fewer_than"),
+        ("key: disks, fewer_than: up, agrees: [x]", "expected agrees and disagrees, or fewer_than"),
+        ("key: disks, fewer_than: down", "truth tries no capabilities"),
+        ("key: disks, fewer_than: nobody", "'nobody' is no lane of truth"),
+    ],
+)
+def test_a_claim_about_abilities_that_is_wrong_is_named(rule: str, told: str) -> None:
+    asks = f"asks: {{ by: ability, study: truth, lane: up, {rule} }}"
+    text = SOURCES + lab_claim("up", "faster").partition("asks:")[0] + asks + "\n"
+    with pytest.raises(FairlaneError, match=told):
+        read(text, "claims.yaml", {"truth": STUDY})
