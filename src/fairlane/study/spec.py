@@ -65,6 +65,7 @@ class Study(Strict):
             raise ValueError(f"lanes: expected at least {least}, found {len(self.lanes)}")
         if self.baseline not in self.lanes:
             raise ValueError(f"baseline: {self.baseline!r} is not a lane (lanes: {', '.join(self.lanes)})")
+        self._at_home()
         able = self.platform.able
         for name, lane in self.lanes.items():
             if able and lane.transport not in able:
@@ -72,7 +73,6 @@ class Study(Strict):
                     f"lanes.{name}.transport: platform {self.platform.kind!r} cannot build {lane.transport!r} "
                     f"(it can: {', '.join(able)})"
                 )
-        self._at_home()
         for name, lane in self.lanes.items():
             if lane.copy_of:
                 self.lanes[name] = self._copied(name, lane)

@@ -27,7 +27,7 @@ class SlobSpec(WorkloadSpec):
     threads: int = Field(default=1, ge=1, le=1000)
     """Sessions of each schema (THREADS_PER_SCHEMA)."""
     update_pct: tuple[int, ...] = Field((10,), min_length=1)
-    """Percent of the operations that change rows (UPDATE_PCT); the others read them."""
+    """Percent of the operations that change rows (UPDATE_PCT); the others read them. It is in the cell's name."""
     scan_pct: int = Field(default=0, ge=0, le=100)
     """Percent of the reading operations that scan a table (SCAN_PCT)."""
     scale: Size = 80 * 1024**2
@@ -63,7 +63,7 @@ class SlobSpec(WorkloadSpec):
             Cell(
                 name,
                 "slob",
-                f"SLOB {update}% updates x{schemas * self.threads}",
+                f"SLOB updates {update} x{schemas * self.threads}",
                 {"numjobs": schemas * self.threads, "schemas": schemas, "update_pct": update, **common},
             )
             for schemas, update in points

@@ -1,0 +1,108 @@
+"""Lanes by the name of a storage class or of datastores: what they say of themselves, and what cannot be."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from fairlane import registry
+from fairlane.errors import FairlaneError
+from fairlane.lanes.base import Site
+from fairlane.lanes.datastore import DatastoreSpec
+from fairlane.lanes.storage_class import StorageClassSpec
+from fairlane.study.parameters import parameter
+
+SITE = Site("medium", "target", "link", 0, "")
+
+
+def claim(**keys: Any) -> StorageClassSpec:
+    return StorageClassSpec.model_validate({"transport": "storage_class", "storage_class": "gold", **keys})
+
+
+def disk(**keys: Any) -> DatastoreSpec:
+    return DatastoreSpec.model_validate({"transport": "datastore", "protocol": "iscsi", "datastores": ["one"], **keys})
+
+
+@pytest.mark.parametrize(
+    ("keys", "threads"),
+    [
+        ({}, 0),
+        ({"dedicated_io_thread": True}, "per-disk"),
+        ({"io_threads_policy": "shared"}, "shared"),
+        ({"io_threads_policy": "auto", "dedicated_io_thread": True}, "auto, per-disk"),
+        ({"io_threads_policy": "supplementalPool", "io_threads": 8}, "pool of 8"),
+    ],
+)
+def test_io_threads_as_the_guard_compares_them(keys: dict[str, Any], threads: str | int) -> None:
+    assert claim(**keys).known()["io_threads"] == threads
+
+
+def test_a_claim_speaks_the_words_of_other_platforms() -> None:
+    known = claim(bus="scsi", block_multi_queue=True, protocol="rbd", dedicated_cpus=True).known()
+    told = {key: known[key] for key in ("transport", "initiator", "bus", "queues", "aio", "cpu_pinning", "volume_mode")}
+    assert told == {
+        "transport": "rbd", "initiator": "hypervisor", "bus": "virtio-scsi", "queues": "one per CPU", "aio": "native",
+        "cpu_pinning": True, "volume_mode": "Block",
+    }  # fmt: skip
+    assert claim().known()["transport"] == "storage_class", "a protocol that is not said is not guessed"
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"io_threads": 8}, "give both or neither"),
+        ({"io_threads_policy": "supplementalPool"}, "give both or neither"),
+        ({"io_threads_policy": "auto", "io_threads": 2}, "give both or neither"),
+        ({"io_threads_policy": "supplementalPool", "io_threads": 2, "dedicated_io_thread": True}, "the whole pool"),
+        ({"cache": "writeback"}, "native I/O needs cache: none"),
+        ({"bus": "sata", "block_multi_queue": True}, "one queue and no IO threads"),
+        ({"device": {}}, "its own keys"),
+        ({"initiator": "guest"}, "runs in the hypervisor only"),
+        ({"storage_class": ""}, "at least 1 character"),
+    ],
+)
+def test_what_no_claim_can_be(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        claim(**keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"protocol": "nvme_tcp", "sessions": 2}, "nvme_tcp has none"),
+        ({"protocol": "vsan", "policy": "round-robin"}, "no paths to choose from"),
+        ({"datastores": ["one", "one"]}, "named twice"),
+        ({"datastores": []}, "at least 1 item"),
+        ({"controllers": 5}, "less than or equal to 4"),
+        ({"redundancy": "3+0"}, "data\\+coding"),
+        ({"device": {}}, "its own keys"),
+    ],
+)
+def test_what_no_datastore_can_be(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        disk(**keys)
+
+
+def test_what_a_datastore_does_not_say_is_not_known() -> None:
+    known = disk().known()
+    assert not {"copies", "provisioning", "multipath"} & known.keys()
+    more = disk(protocol="vsan", redundancy="3+1", provisioning="thin", storage_policy="raid5").known()
+    assert (more["copies"], more["provisioning"], more["backend"]) == ("3+1", "thin", "datastore one with policy raid5")
+    assert "path_settings" not in more
+
+
+@pytest.mark.parametrize("spec", [claim(), claim(volume_mode="Filesystem"), disk(), disk(sessions=4, fabrics=2)])
+def test_every_value_is_one_that_the_registry_reads(spec: StorageClassSpec | DatastoreSpec) -> None:
+    for name, value in spec.known().items():
+        assert parameter(name).read(value) == value
+
+
+@pytest.mark.parametrize("spec", [claim(protocol="nvme_tcp"), disk()])
+def test_no_shell_builds_such_a_lane_but_it_can_be_drawn(spec: StorageClassSpec | DatastoreSpec) -> None:
+    transport = registry.load("lanes", spec.transport)
+    for step in (transport.steps, transport.find):
+        with pytest.raises(FairlaneError, match="lane x: the platform"):
+            step("x", spec, SITE)
+    path = transport.path("x", spec, SITE)
+    assert path[0] == "fio"
+    assert spec.protocol in path

@@ -1,0 +1,100 @@
+"""Database loads as the study describes them: their cells, what must match, and that they cannot be run."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from fairlane import registry
+from fairlane.errors import FairlaneError
+from fairlane.study.parameters import load_of
+from fairlane.workloads.oltp import OltpSpec
+from fairlane.workloads.slob import SlobSpec
+
+MINUTE = 60 * 10**9
+
+
+def oltp(**keys: Any) -> OltpSpec:
+    return OltpSpec.model_validate({"kind": "oltp", "database": "mariadb", **keys})
+
+
+def slob(**keys: Any) -> SlobSpec:
+    return SlobSpec.model_validate({"kind": "slob", **keys})
+
+
+def test_cells_are_every_combination_in_order() -> None:
+    cells = oltp(vms=(1, 9), users=(10, 150)).cells("db")
+    assert [c.name for c in cells] == [
+        "MariaDB 1 VM x10", "MariaDB 1 VM x150", "MariaDB 9 VMs x10", "MariaDB 9 VMs x150",
+    ]  # fmt: skip
+    assert [(c.params["fleet"], c.params["numjobs"]) for c in cells] == [(1, 10), (1, 150), (9, 10), (9, 150)]
+    assert len({c.key for c in oltp(users=(8, 8, 16)).cells("db")}) == 2
+
+
+def test_cells_of_slob_are_sessions_and_updates() -> None:
+    cells = slob(schemas=(32, 64), threads=2, update_pct=(10, 50)).cells("rac")
+    assert [c.params["numjobs"] for c in cells] == [64, 128, 64, 128]
+    assert cells[0].key == "rac.SLOB-updates-10-x64"
+    assert len({c.key for c in cells}) == 4
+
+
+def test_what_must_match_is_known_as_of_a_database() -> None:
+    spec = oltp(buffer="16GiB", disk_size="500GiB", runtime="15m", ramp="2m")
+    cell = spec.cells("db")[0]
+    known = spec.known(cell)
+    assert load_of(known, spec.primary) == "database"
+    assert (known["scale"], known["runtime"], known["ramp"]) == (500, 15 * MINUTE, 2 * MINUTE)
+    assert (known["disk_size"], known["database_buffer"]) == (500 * 2**30, 16 * 2**30)
+    assert spec.trial_seconds(cell) == 17 * 60
+    assert not {"disk_size", "database_buffer"} & oltp().known(oltp().cells("db")[0]).keys()
+
+
+def test_slob_says_its_own_settings() -> None:
+    spec = slob(schemas=(128,), scale="4GiB")
+    cell = spec.cells("rac")[0]
+    known = spec.known(cell)
+    assert load_of(known, spec.primary) == "database"
+    assert (known["scale"], known["update_pct"], known["redo_stress"]) == ("128 schemas of 4096 MiB", 10, "lite")
+    assert spec.trial_seconds(cell) == 300
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"runtime": "90s"}, "whole minutes"),
+        ({"ramp": "30s"}, "whole minutes"),
+        ({"runtime": "0s"}, "1m at least"),
+        ({"users": (0,)}, "expected 1 to 10000, found 0"),
+        ({"vms": (1, 1001)}, "expected 1 to 1000, found 1001"),
+        ({"users": ()}, "at least 1 item"),
+        ({"database": "oracle"}, "'mariadb' or 'postgresql'"),
+        ({"warehouses": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_what_hammerdb_cannot_do_is_refused(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        oltp(**keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"update_pct": (101,)}, "expected 0 to 100, found 101"),
+        ({"schemas": (0,)}, "expected 1 to 4096, found 0"),
+        ({"runtime": "1500ms"}, "whole seconds"),
+        ({"runtime": "0s"}, "at least 1s"),
+        ({"redo_stress": "none"}, "'lite' or 'heavy'"),
+    ],
+)
+def test_what_slob_cannot_do_is_refused(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        slob(**keys)
+
+
+@pytest.mark.parametrize("spec", [oltp(), slob()])
+def test_none_of_them_can_be_run_or_read(spec: OltpSpec | SlobSpec) -> None:
+    plugin, cell = registry.load("workloads", spec.kind), spec.cells("db")[0]
+    for attempt in (lambda: plugin.script(cell, ["/dev/sdz"], 1), lambda: plugin.observe(cell, {})):
+        with pytest.raises(FairlaneError, match=f"workload '{spec.kind}' is described, not carried out yet") as caught:
+            attempt()
+        assert caught.value.where == "workloads.db"
