@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,12 @@ def value(kind: str, cell: str) -> object:
     if cell == "":
         return None
     text = unguard(cell)
-    readers = {"integer": int, "real": float, "boolean": {"true": True, "false": False}.__getitem__, "tree": json.loads}
+    readers: dict[str, Callable[[str], object]] = {
+        "integer": int,
+        "real": float,
+        "boolean": {"true": True, "false": False}.__getitem__,
+        "tree": json.loads,
+    }
     if kind == "texts":
         return tuple(json.loads(text))
     return readers[kind](text) if kind in readers else text

@@ -6,7 +6,7 @@ import io
 import json
 from xml.etree import ElementTree
 
-import pyarrow.parquet as pq
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.export.known_run import known
@@ -37,7 +37,7 @@ def _parquet(files):
 
 def _junit(files):
     suites = ElementTree.fromstring(files["junit.xml"])  # noqa: S314 - our own
-    told = ({p.get("name"): p.get("value") for p in suite.find("properties")} for suite in suites)
+    told = ({p.get("name"): p.get("value") for p in suite.iterfind("properties/property")} for suite in suites)
     return {(p["figures"], p["complete"]) for p in told}
 
 

@@ -19,7 +19,7 @@ def suites(known):
         told = {"tests": len(cases)}
         for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
             told[count] = sum(case.find(tag) is not None for case in cases)
-        assert {name: int(part.get(name)) for name in told} == told
+        assert {name: int(part.get(name, -1)) for name in told} == told
     return checks, verdicts
 
 

@@ -1,5 +1,7 @@
 """OpenMetrics: read back by prometheus_client, by its OpenMetrics parser and by that of the older text format."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -41,11 +43,11 @@ def test_verdicts_are_gauges(hostile, text):
 def test_latencies_are_histograms_with_exact_counts(hostile, text):
     family = families(text)["fairlane_latency_seconds"]
     assert (family.type, family.unit) == ("histogram", "seconds")
-    by_place = {}
+    by_place: dict[tuple[str, str], list[Any]] = {}
     for sample in family.samples:
         by_place.setdefault((sample.labels["cell"], sample.labels["lane"]), []).append(sample)
     names = {cell.key: cell.name for cell in hostile.evidence.cells()}
-    wanted = {}
+    wanted: dict[tuple[str, str], list[Any]] = {}
     for seen in hostile.evidence.observations:
         if not seen.failed:
             wanted.setdefault((names[seen.cell], seen.lane), []).append(latency(seen.histograms))

@@ -5,8 +5,8 @@ import json
 import subprocess
 import sys
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from fairlane.export.base import iso
 
