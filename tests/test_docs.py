@@ -163,9 +163,10 @@ def sessions() -> Iterator[tuple[Path, list[tuple[str, str]]]]:
     ("page", "session"), list(sessions()), ids=lambda x: name(x) if isinstance(x, Path) else "session"
 )
 def test_a_session_prints_what_the_page_shows(page: Path, session: list[tuple[str, str]], tmp_path: Path) -> None:
+    wide = {**os.environ, "COLUMNS": "160"}
     for line, said in session:
         done = subprocess.run(
-            [sys.executable, "-m", *words(line)], cwd=tmp_path, capture_output=True, text=True, check=False
+            [sys.executable, "-m", *words(line)], cwd=tmp_path, env=wide, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         if said:

@@ -55,6 +55,7 @@ class Page(HTMLParser):
         self.anchors: set[str] = set()
         self.styles: list[str] = []
         self.text = ""
+        self.prose: list[str] = []
         self._within: list[str] = []
         self.feed(path.read_text(encoding="utf-8"))
 
@@ -78,6 +79,8 @@ class Page(HTMLParser):
             self.styles.append(data)
         elif not self._within or self._within[-1] != "script":
             self.text += data
+            if not {"code", "pre", "title"} & set(self._within):
+                self.prose.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +115,14 @@ def test_every_page_of_the_documentation_is_in_the_site(site: Path, pages: dict[
         page = site / source.relative_to(ROOT / "docs").with_suffix(".html")
         assert page in pages, f"{source.name} is no page of the site"
     assert {site / "contributing.html", site / "changelog.html"} <= pages.keys()
+
+
+def test_no_markup_is_left_over(site: Path, pages: dict[Path, Page]) -> None:
+    """What a forge reads as a list, a table, a link or emphasis is one in the site, too."""
+    for path, page in pages.items():
+        for prose in page.prose:
+            left = re.search(r"(?:^|\n)\s*[*|] |\*\*|\|---|\]\(|`", prose)
+            assert not left, f"{path.relative_to(site)}: {prose.strip()[:200]}"
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path, pages: dict[Path, Page]) -> None:
