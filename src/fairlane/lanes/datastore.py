@@ -37,8 +37,8 @@ class DatastoreSpec(NamedVolume):
     controllers: int = Field(default=1, ge=1, le=_SCSI)
     """Controllers over which the disks are spread in turn."""
     provisioning: Literal["thin", "thick", "thick-lazy-zeroed", "thick-eager-zeroed"] | None = None
-    """Of the disks. thick: space is reserved, as vSAN does it. thick-eager-zeroed: all of it is written when it is made.
-    Not given: the storage policy's or, on NFS, the array's business."""
+    """Of the disks. thick: space is reserved, as vSAN does it. thick-eager-zeroed: all of it is written when it is
+    made. Not given: the storage policy's or, on NFS, the array's business."""
     shared: bool = False
     """One set of disks for all machines of the lane (multi-writer), as a clustered database needs it; otherwise each
     machine has its own."""
