@@ -67,18 +67,18 @@ def test_what_was_found_is_told_with_its_interval_and_cells(ran: Ran) -> None:
     told = answer(claim(lab_claim("up", "faster", size="{ least: 1.25, most: 1.35 }")), ran)
     assert told.here.startswith("IOPS of up against base: better in 2 of 2 cells (+2")
     assert (told.cells, told.proven, told.contradicted, told.figures) == (2, 2, 0, "invented")
-    assert told.size == "sizes overlap"
+    assert told.size == "published size overlaps"
 
 
 @pytest.mark.parametrize(
     ("lane", "expects", "size", "told"),
     [
-        ("up", "faster", "{ least: 4.0 }", "smaller here"),
-        ("up", "faster", "{ least: 1.01, most: 1.07 }", "larger here"),
-        ("up", "faster", "{ least: 1.2 }", "sizes overlap"),
-        ("down", "slower", "{ most: 0.5 }", "smaller here"),
-        ("down", "slower", "{ least: 0.9, most: 0.95 }", "larger here"),
-        ("even", "faster", "{ least: 1.4 }", "smaller here"),
+        ("up", "faster", "{ least: 4.0 }", "smaller here than published"),
+        ("up", "faster", "{ least: 1.01, most: 1.07 }", "larger here than published"),
+        ("up", "faster", "{ least: 1.2 }", "published size overlaps"),
+        ("down", "slower", "{ most: 0.5 }", "smaller here than published"),
+        ("down", "slower", "{ least: 0.9, most: 0.95 }", "larger here than published"),
+        ("even", "faster", "{ least: 1.4 }", "smaller here than published"),
     ],
 )
 def test_the_size_is_told_beside_the_word(ran: Ran, lane: str, expects: str, size: str, told: str) -> None:
@@ -87,6 +87,12 @@ def test_the_size_is_told_beside_the_word(ran: Ran, lane: str, expects: str, siz
 
 def test_the_size_never_decides(ran: Ran) -> None:
     assert answer(claim(lab_claim("up", "faster", size="{ least: 4.0 }")), ran).word == "agree"
+
+
+def test_a_stand_in_is_shown_and_its_size_is_compared_with_nothing(ran: Ran) -> None:
+    told = answer(claim(lab_claim("up", "faster", "limit: another transport", size="{ least: 1.2 }")), ran)
+    assert (told.size, told.why, told.figures) == ("", "another transport", "invented")
+    assert "better in 2 of 2 cells" in told.here
 
 
 def test_inconclusive_cells_are_open_and_say_how_many_blocks(tmp_path: Path) -> None:
@@ -127,16 +133,33 @@ def test_a_withheld_cell_contradicts_nothing_either(ran: Ran) -> None:
     assert answer(claim(lab_claim("mixed", "faster")), stained).word == "cannot tell here"
 
 
+def test_warnings_stand_beside_what_is_proven(ran: Ran) -> None:
+    clean = dataclasses.replace(ran, findings=())
+    asked = claim(lab_claim("up", "faster", 'cells: ["4k *"]'))
+    assert answer(asked, clean).why == ""
+    for cells, lanes, told in (
+        ((), (), True),
+        (("main.4k-randread-qd16",), ("up",), True),
+        (("main.4k-randread-qd16",), ("base",), True),
+        (("main.4k-randread-qd16",), ("down",), False),
+        (("main.64k-randread-qd16",), (), False),
+    ):
+        warned = dataclasses.replace(ran, findings=(Finding("some_check", "warning", "odd", cells, lanes),))
+        found = answer(asked, warned)
+        assert (found.word, found.why) == ("agree", "warnings: some_check" if told else "")
+
+
 def test_exploratory_metrics_say_so(ran: Ran) -> None:
     text = lab_claim("up", "faster").replace("metric: iops", "metric: lat_mean")
     told = answer(claim(text), ran)
-    assert (told.word, told.why) == ("agree", "exploratory metric")
+    assert told.word == "agree"
+    assert told.why.startswith("exploratory metric")
 
 
 def test_latencies_are_better_when_they_are_lower(ran: Ran) -> None:
     text = lab_claim("up", "faster", size="{ least: 0.7, most: 0.9 }").replace("metric: iops", "metric: lat_mean")
     told = answer(claim(text), ran)
-    assert (told.word, told.size) == ("agree", "sizes overlap")
+    assert (told.word, told.size) == ("agree", "published size overlaps")
     assert f"better in 2 of 2 cells ({MINUS}" in told.here
 
 

@@ -119,11 +119,13 @@ def _compared(claim: Claim, asks: Compared, ran: Ran) -> Answer:
         reasons.append("exploratory metric")
     if asks.note:
         reasons.append(asks.note)
+    if word != UNKNOWN and (warned := _warned(ran, deciding)):
+        reasons.append(f"warnings: {', '.join(warned)}")
     return Answer(
         claim,
         UNKNOWN if asks.limit else word,
         here=_told(asks, [(v, side) for v, side, _ in seen]),
-        size=_sizes(claim.size, deciding) if claim.size else "",
+        size=_sizes(claim.size, deciding) if claim.size and not asks.limit else "",
         why=asks.limit or "; ".join(part for part in reasons if part),
         figures="published" if isinstance(asks, AsksTable) else ran.figures,
         cells=len(found),
@@ -180,6 +182,21 @@ def _stain(ran: Ran, v: Verdict) -> str:
     cell = next(c for c in ran.evidence.cells() if c.key == v.key)
     bad = next((f for f in ran.findings if stains(f, cell, v.lane, v.baseline)), None)
     return f"withheld, critical finding ({bad.check}): {bad.message}" if bad else ""
+
+
+def _warned(ran: Ran, deciding: Sequence[Verdict]) -> list[str]:
+    """Checks that warn of a deciding cell and one of its lanes: they take no proof away, and a reader wants to know."""
+    cells = {v.key for v in deciding}
+    lanes = {lane for v in deciding for lane in (v.lane, v.baseline)}
+    return sorted(
+        {
+            f.check
+            for f in ran.findings
+            if f.severity == "warning"
+            and (not f.cells or cells & set(f.cells))
+            and (not f.lanes or lanes & set(f.lanes))
+        }
+    )
 
 
 def _word(of: Share, good: int, bad: int, total: int) -> Word:
@@ -245,9 +262,9 @@ def _sizes(size: Size, verdicts: Sequence[Verdict]) -> str:
         return ""
     low, high = size.least or 0.0, size.most or math.inf
     if hull[0] <= high and low <= hull[1]:
-        return "sizes overlap"
+        return "published size overlaps"
     nearest_here = 0.0 if hull[0] <= 1 <= hull[1] else min(abs(math.log(end)) for end in hull)
-    return "smaller here" if nearest_here < _smallest(size) else "larger here"
+    return f"{'smaller' if nearest_here < _smallest(size) else 'larger'} here than published"
 
 
 def published(claim: Claim) -> str:
