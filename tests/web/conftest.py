@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,11 +16,14 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
 from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.web.app import Viewer
 from fairlane.web.guard import LOCAL
+from fairlane.web.hub import Limits
+from fairlane.web.server import _Server, open_door
 
 STUDY = """\
 name: {name}
@@ -190,3 +194,24 @@ def client() -> Iterator[Callable[..., Client]]:
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture
+def inside(root: Path) -> Iterator[Callable[..., tuple[Viewer, str]]]:
+    """A real server in a thread of this process, so that its viewer can be looked into."""
+    started: list[tuple[_Server, threading.Thread]] = []
+
+    def serve(limits: Limits | None = None) -> tuple[Viewer, str]:
+        door = open_door("127.0.0.1", 0, "")
+        viewer = Viewer(root, limits)
+        server = _Server(uvicorn.Config(viewer.app(), log_level="warning", lifespan="off", ws="none"), viewer)
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[door.socket])))
+        thread.start()
+        started.append((server, thread))
+        return viewer, door.url
+
+    yield serve
+    for server, thread in started:
+        server.should_exit = True
+        thread.join(60)
+        assert not thread.is_alive()

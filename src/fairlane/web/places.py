@@ -100,8 +100,9 @@ def vet(folder: Path, *, raw: bool = True) -> None:
 
 
 def vet_raw(folder: Path, name: str) -> None:
-    """The same of one raw file."""
-    _plain(folder / RAW / Path(name).name, stat.S_ISREG)
+    """The same of one raw file; a name that is none is left to who reads it."""
+    if Path(name).name:
+        _plain(folder / RAW / Path(name).name, stat.S_ISREG)
 
 
 def _plain(path: Path, kind: Callable[[int], bool]) -> None:

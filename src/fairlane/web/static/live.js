@@ -5,13 +5,25 @@
   const parts = ["progress", "intervals", "failures", "findings"];
   const shown = new Map();
 
+  // New content in the old place: what was scrolled stays scrolled, and what had the focus has it again.
+  function fill(place, html) {
+    const regions = () => [...place.querySelectorAll(".scroll, a")];
+    const before = regions();
+    const scrolled = before.map((region) => region.scrollLeft); // of what is taken out it is 0
+    const focused = before.indexOf(document.activeElement);
+    place.innerHTML = html;
+    regions().forEach((region, n) => { region.scrollLeft = scrolled[n] ?? 0; });
+    if (focused >= 0) regions()[focused]?.focus({ preventScroll: true });
+  }
+
   function show(state) {
+    const selection = getSelection();
     for (const name of parts) {
       const html = state[name] ?? "";
       const place = document.getElementById(name);
-      // What has the focus, or a selection, would lose it: it waits for the next change.
-      if (shown.get(name) !== html && !place.contains(document.activeElement)) {
-        place.innerHTML = html;
+      const copying = !selection.isCollapsed && place.contains(selection.anchorNode); // it waits for the next change
+      if (shown.get(name) !== html && !copying) {
+        fill(place, html);
         shown.set(name, html);
       }
     }

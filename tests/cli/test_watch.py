@@ -1,0 +1,147 @@
+"""``fairlane watch``: a study in a terminal, and where there is none."""
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fairlane.cli.main import run
+from fairlane.errors import Exit
+
+STUDY = """\
+name: small
+question: "Is \\u001b[31mfast [bold]faster?"
+platform: {kind: fake, pace: PACE, effects: {fast: {speed: 1.3}}, noise: {sd: 1%}, failures: FAILURES}
+lanes: {slow: {transport: iscsi}, fast: {transport: nvme_tcp, label: "fast \\u202e[red]"}}
+baseline: slow
+workloads: {main: {kind: fio, rw: [randread, randwrite], bs: [4k, 64k], iodepth: [1, 16], runtime: 1s}}
+design: {seed: 3, looks: [6]}
+"""
+
+
+def study(folder, pace="0s", failures="0%"):
+    path = folder / "study.yaml"
+    path.write_text(STUDY.replace("PACE", pace).replace("FAILURES", failures))
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    place = tmp_path_factory.mktemp("watched")
+    assert run(["run", str(study(place, failures="5%")), "--out", str(place / "done")]) == Exit.OK
+    return place / "done"
+
+
+@pytest.fixture
+def half(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "half")
+    journal = tmp_path / "half" / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:41]) + b'{"torn')
+    return tmp_path / "half"
+
+
+def begin(*args, **more):
+    return subprocess.Popen([sys.executable, "-m", "fairlane", *map(str, args)], **more)
+
+
+def test_once_prints_all_within_80_columns(finished, capsys):
+    assert run(["watch", str(finished), "--once"]) == Exit.OK
+    told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= 80
+    assert r"Is \x1b[31mfast [bold]faster?" in told
+    assert r"fast \u202e[red] against slow" in told
+    assert "\x1b" not in told
+    assert "complete  96 of 96 trials" in told
+    rows = [line for line in told.splitlines() if line.startswith(("4k", "64k"))]
+    assert len(rows) == 8
+    assert all("▲ better, ended" in row or "▲ decided: better" in row for row in rows)
+    assert "failed: exit code 1" in told
+    assert "warning: " in told
+
+
+def test_once_of_a_run_half_way(half, capsys):
+    assert run(["watch", str(half), "--once"]) == Exit.OK
+    told = capsys.readouterr().out
+    assert "interrupted  40 of 96 trials" in told
+    assert "open" in told or "too early to say" in told
+    assert "These intervals hold at any moment" in told.replace("\n", " ")
+
+
+def test_a_run_that_nobody_carries_out_ends_the_watch(half, capsys, monkeypatch):
+    from fairlane.cli import watch
+
+    monkeypatch.setattr(watch, "_PATIENCE", 0.2)
+    assert run(["watch", str(half), "--interval", "0.1"]) == Exit.RUN_FAILED
+    assert f"fairlane run --resume {half}" in capsys.readouterr().err
+
+
+def test_a_finished_run_ends_at_once(finished, capsys):
+    assert run(["watch", str(finished)]) == Exit.OK
+    assert capsys.readouterr().out.count("complete  96 of 96 trials") == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"), [("gone", "not a run directory"), ("line", "journal.jsonl:2: the journal is")]
+)
+def test_what_cannot_be_followed_is_said(half, capsys, damage, told):
+    if damage == "gone":
+        shutil.rmtree(half)
+    else:
+        lines = (half / "journal.jsonl").read_bytes().splitlines(keepends=True)
+        (half / "journal.jsonl").write_bytes(b"".join([lines[0], b"}\n", *lines[2:]]))
+    assert run(["watch", str(half)]) == Exit.USER_ERROR
+    assert told in capsys.readouterr().err
+
+
+def test_it_watches_a_study_to_its_end_on_a_terminal(tmp_path):
+    """On a terminal of 80 columns and 24 lines: nothing is wider, and the last picture stays."""
+    runs = begin("run", study(tmp_path, pace="150ms"), "--out", tmp_path / "r", "--jobs", "1",
+                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    while not (tmp_path / "r" / "run.json").exists():
+        assert runs.poll() is None
+        time.sleep(0.05)
+    ours, theirs = pty.openpty()
+    shape = {"COLUMNS": "80", "LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
+    process = begin("watch", tmp_path / "r", "--interval", "0.5", stdout=theirs, env={**os.environ, **shape})
+    os.close(theirs)
+    told = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            told += chunk
+    except OSError:  # Linux: the other end was closed
+        pass
+    os.close(ours)
+    assert process.wait(60) == 0
+    assert runs.wait(60) == 0
+    assert b"\x1b[31m" not in told
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.decode())
+    assert "running" in text
+    assert max(len(line) for line in re.split(r"[\r\n]+", text)) <= 80
+    assert text.rindex("complete  96 of 96 trials") > text.rindex("running")
+
+
+def test_without_a_terminal_it_says_plain_lines_and_ctrl_c_is_130(half):
+    """Held by a lock, as if it were running."""
+    from fairlane.trial.journal import Journal
+
+    with Journal(half):
+        process = begin("watch", half, "--interval", "0.1", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                        env={**os.environ, "PYTHONUNBUFFERED": "1"})  # fmt: skip
+        assert process.stdout is not None
+        lines = []
+        while not lines or " of 96 trials" not in lines[-1]:
+            lines.append(process.stdout.readline())
+            assert lines[-1]
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == Exit.INTERRUPTED
+    assert "interrupted" in complaint
+    assert "Traceback" not in complaint
+    assert json.dumps(lines).count("\\u001b") == 0

@@ -1,0 +1,163 @@
+"""The viewer in a real Chromium: list, search, report, comparison, and a page that is told how a study runs.
+
+FAIRLANE_SCREENSHOTS=DIR keeps pictures, to be looked at.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect, sync_playwright
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the PATH")]
+PATIENCE = 90_000
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def pages(chromium):
+    """Opens pages; whatever any of them complains of, or asks of another host, fails the test."""
+    complaints, opened = [], []
+
+    def page(*, width=1280, dark=False, script=True):
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if dark else "light",
+            java_script_enabled=script,
+        )
+        opened.append(context)
+        new = context.new_page()
+        new.set_default_timeout(PATIENCE)
+        new.on("console", lambda said: complaints.append(f"{said.type}: {said.text}"))
+        new.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        new.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        new.on(
+            "request",
+            lambda asked: (
+                asked.url.startswith(("http://127.0.0.1:", "data:")) or complaints.append(f"asks {asked.url}")
+            ),
+        )
+        return new
+
+    yield page
+    for context in opened:
+        context.close()
+    assert complaints == []
+
+
+def accessible(page):
+    """axe-core's rules of WCAG 2.1 A and AA, contrast included."""
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]})
+    assert found.violations_count == 0, found.generate_report()
+
+
+def keep(page, name):
+    if folder := os.environ.get("FAIRLANE_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+def narrow(page):
+    return page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+
+
+def test_from_the_list_to_a_report_and_a_comparison(pages, root, inside, finished):
+    shutil.copytree(finished, root / "a <img src=x onerror=alert(1)> \u202e")
+    shutil.copytree(finished, root / "team" / "other")
+    (root / "team" / "other" / "study.yaml").write_text("changed")
+    shutil.copytree(finished, root / "team" / "third")
+    page = pages()
+    page.goto(inside()[1])
+    expect(page.locator(".run")).to_have_count(4)
+    expect(page.get_by_role("heading", name=r"a <img src=x onerror=alert(1)> \u202e")).to_be_visible()
+    expect(page.get_by_text("the study was changed after the run began")).to_be_visible()
+    page.get_by_role("searchbox").fill("team")
+    page.keyboard.press("Enter")
+    expect(page.locator(".run")).to_have_count(2)
+    expect(page.get_by_role("searchbox")).to_have_value("team")
+    page.get_by_role("link", name="show all").click()
+    page.get_by_role("link", name="Report of done").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Is fast faster?")
+    assert page.evaluate("getComputedStyle(document.querySelector('.answer')).borderRadius") == "8px"
+    with page.expect_download() as download:
+        page.locator("#trials a").first.click()
+    assert Path(download.value.path()).read_bytes()[:2] == b"\x1f\x8b"
+    page.go_back()
+    page.get_by_label("Compare done").check()
+    page.get_by_label("Compare team/third").check()
+    page.get_by_role("button", name="Compare the selected").click()
+    expect(page.get_by_role("heading", name="Takeaways")).to_be_visible()
+
+
+def test_a_page_follows_a_study(pages, studies, program, root, inside):
+    _, url = inside()
+    program("run", studies.write(pace="300ms", looks="[12]"), "--out", root / "live", "--jobs", "1")
+    page = pages()
+    page.goto(url)
+    while page.get_by_role("link", name="Progress of live").count() == 0:
+        page.wait_for_timeout(500)
+        page.reload()
+    page.get_by_role("link", name="Progress of live").click()
+    phase, status = page.locator("#phase"), page.locator(".status")
+    expect(phase).to_have_text("running")
+    first = status.inner_text()
+    expect(status).not_to_have_text(first, timeout=PATIENCE)
+    page.evaluate("window.stayed = true")  # what comes, comes without loading the page again
+    expect(page.locator("#intervals svg")).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("#intervals")).to_contain_text(r"The <script>alert(1)</script> lane \u202eevil")
+    expect(phase).to_have_text("complete", timeout=PATIENCE)
+    expect(page.locator("#intervals tbody tr").first).to_contain_text("better")
+    assert page.evaluate("window.stayed")
+    assert page.title().startswith("complete")
+    keep(page, "viewer-live")
+    page.get_by_role("link", name="report", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Is fast faster?")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_it_fits_and_is_accessible(pages, root, inside, finished, width, dark):
+    from tests.web.conftest import cut
+
+    shutil.copytree(finished, root / "half")
+    shutil.copytree(finished, root / "broken")
+    cut(root / "half", 19)
+    (root / "broken" / "run.json").write_text("{")
+    _, url = inside()
+    page = pages(width=width, dark=dark)
+    for path in ("", "runs/half/", "runs/done/", "runs/broken/"):
+        page.goto(url + path)
+        if path == "runs/half/":
+            expect(page.locator("#intervals svg")).to_be_visible()
+        keep(page, f"viewer-{path.strip('/').replace('/', '-') or 'list'}-{width}-{'dark' if dark else 'light'}")
+        assert narrow(page), path
+        accessible(page)
+
+
+def test_without_javascript_the_page_loads_itself_again(pages, root, inside):
+    from tests.web.conftest import cut
+
+    cut(root / "done", 9)
+    page = pages(script=False)
+    page.goto(f"{inside()[1]}runs/done/")
+    expect(page.locator(".status")).to_have_text("8 of 24 trials")
+    assert page.locator("noscript meta, head meta[http-equiv=refresh]").count() == 1
+
+
+def test_the_keyboard_alone_is_enough(pages, root, inside):
+    page = pages()
+    page.goto(inside()[1])
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("searchbox")).to_be_focused()
