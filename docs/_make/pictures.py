@@ -32,7 +32,8 @@ LOOKS = (6, 10, 15, 20)
 SYMBOL = {"faster": "▲", "slower": "▼", "different-but-small": "◆", "tie": "◇", "inconclusive": "○"}
 
 _STYLE = """
-svg { color: #1b2733; --paper: #ffffff; --muted: #5b6270; --grid: #d5d8dd; --band: #dfe7e4 }
+svg { color: #1b2733; --paper: #ffffff; --muted: #5b6270; --grid: #d5d8dd; --band: #dfe7e4;
+  --better: #0072b2; --worse: #c44e00; --even: #00795a; --unsure: #6b7280; --lane-0: #767c88; --lane-1: #0072b2 }
 @media (prefers-color-scheme: dark) { svg { color: #e6edf3; --paper: #1d232b; --muted: #a9b6c3; --grid: #3b4552;
   --band: #2c3f3a; --better: #62b0ea; --worse: #f08a4b; --even: #4cc39b; --unsure: #a4acb9; --lane-0: #b3bac5;
   --lane-1: #62b0ea } }

@@ -103,7 +103,7 @@ def test_language_title_and_skip_link(page):
 def test_the_parts_stand_in_their_order(page):
     order = [a["id"] for a in page.all("section")]
     first = ["answer", "sure", "scorecard", "lanes", "matched", "verdicts", "figures"]
-    assert order == [*first, "cpu", "findings", "method", "repeat", "trials"]
+    assert order == [*first, "cpu", "time", "findings", "method", "repeat", "trials"]
     assert page.text.index("Modelled: a virtual clock") < page.text.index("The answer")
 
 

@@ -1,6 +1,8 @@
 import math
+import re
 import xml.etree.ElementTree as ET
 from importlib import resources
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
@@ -66,10 +68,14 @@ def test_scales_place_values_and_stop_at_the_edge():
     assert Scale(3, 3, 0, 9)(3) == 0
 
 
-def test_colours_exist_in_the_style_sheet():
+def test_colours_exist_in_the_style_sheet_light_dark_and_printed():
     style = resources.files("fairlane.report").joinpath("templates/style.css").read_text()
-    for name in svg.COLOURS:
-        assert f"--{name}:" in style
+    code = "".join(path.read_text() for path in Path(svg.__file__).parent.glob("*.py"))
+    names = set(re.findall(r'colour\("([\w-]+)"\)', code)) | {f"lane-{n}" for n in range(svg.LANES)}
+    schemes = [set(re.findall(r"--([\w-]+):", block)) for block in re.findall(r":root \{(.*?)\}", style, re.S)]
+    assert len(schemes) == 3
+    for scheme in schemes:
+        assert {"better", "worse", "muted", "paper"} <= names | {"paper"} <= scheme
 
 
 def test_coordinates_are_short():

@@ -164,6 +164,7 @@ def _hatches(places: Sequence[str], ident: str) -> Markup:
     patterns = [
         svg.tag(
             "pattern",
+            svg.tag("rect", width=6, height=6, fill=PAINT[place][0]),
             svg.tag("path", d=PAINT[place][1], stroke="#fff", stroke_width=1.2, stroke_opacity=".75"),
             id=f"{ident}-{place}",
             width=6,
@@ -177,5 +178,4 @@ def _hatches(places: Sequence[str], ident: str) -> Markup:
 
 
 def _swatch(place: str, ident: str, **box: float) -> Markup:
-    plain = svg.tag("rect", **box, fill=PAINT[place][0])
-    return plain + svg.tag("rect", **box, fill=f"url(#{ident}-{place})") if PAINT[place][1] else plain
+    return svg.tag("rect", **box, fill=f"url(#{ident}-{place})" if PAINT[place][1] else PAINT[place][0])

@@ -259,7 +259,8 @@ def _axes(across: Scale, up: Scale, metric: str, bottom: float) -> list[Markup]:
         x = across(tick)
         parts.append(svg.line(x, bottom, x, bottom + 5, stroke=muted))
         shown = "0" if tick == 0 else value("iops", tick)
-        parts.append(svg.text(x, bottom + 18, shown, text_anchor="middle", font_size=12, fill=muted))
+        room = min(x, WIDTH - 4 * len(shown))  # half of the text, which would be cut off at the edge
+        parts.append(svg.text(room, bottom + 18, shown, text_anchor="middle", font_size=12, fill=muted))
     parts.append(
         svg.text(WIDTH - _RIGHT, bottom + 34, "throughput, IOPS →", text_anchor="end", font_size=12, fill=muted)
     )

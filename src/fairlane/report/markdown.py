@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from fairlane.report import storms
+from fairlane.report import ecdf, pareto, storms
 from fairlane.report.bars import bars, stacks
 from fairlane.report.curves import figure
 from fairlane.report.parts import markdown as parts_of
@@ -37,6 +37,8 @@ def render(report: Report) -> str:
         parts.append("There is no verdict: no lane could be compared with the baseline.")
     parts += [f"{md(view.title)}: {md(_winners(view))}" for view in report.winners]
     parts += ["## How sure is it", _list(report.sureness), *_scores(report)]
+    parts += ["## Cost and performance"] if report.costs else []
+    parts += [_figure_table(pareto.figure(view, "unused").table) for view in report.costs]
     parts += _lanes(report)
     parts += _matched(report)
     parts += ["## Verdicts"]
@@ -46,6 +48,9 @@ def render(report: Report) -> str:
         parts += [f"### {md(view.title)}", md(view.meaning), table(view.table.columns, view.table.rows)]
     parts += ["### What the verdict words mean", "\n".join(f"- **{s} {w}**: {md(m)}" for w, s, m in report.words)]
     parts += _levels(report)
+    parts += ["## Latency of all I/Os"] if report.ecdfs else []
+    for latencies in (ecdf.figure(view, "unused") for view in report.ecdfs):
+        parts += [f"### {md(latencies.title)}", _figure_table(latencies.table)]
     parts += _faults(report)
     parts += _curves(report)
     parts += parts_of(report.able)
@@ -152,7 +157,7 @@ def _faults(report: Report) -> list[str]:
 
 
 def _curves(report: Report) -> list[str]:
-    parts = ["## Throughput against latency"] if report.curves else []
+    parts = ["## Throughput and latency under load"] if report.curves else []
     for view in report.curves:
         parts += [f"### {md(view.name)}", _figure_table(figure(view, "unused").table), _list(view.answers)]
         parts.append(_list(f"{c.lane}: {c.law}" for c in view.curves if c.law))

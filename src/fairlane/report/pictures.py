@@ -1,17 +1,23 @@
 """All figures of a report, drawn once: for the page, and one by one for ``fairlane figure``."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from fairlane.metrics import METRICS
-from fairlane.report import curves, diagram, storms, timeline
+from fairlane.report import curves, depth, diagram, ecdf, heatmap, pareto, series, storms, timeline
 from fairlane.report.bars import bars, stacks
 from fairlane.report.curves import LadderView
+from fairlane.report.ecdf import EcdfView
 from fairlane.report.forest import forest
 from fairlane.report.levels import Levels
+from fairlane.report.pareto import ParetoView
 from fairlane.report.svg import Figure
 from fairlane.report.timeline import FailoverView
 from fairlane.report.views import Comparison, Report, Section
+
+V = TypeVar("V")
+OfWorkload = ParetoView | EcdfView | series.View
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,8 @@ class WorkloadPictures:
     """Figures of one workload."""
 
     section: Section
+    heats: tuple[Figure, ...]
+    """One per lane, where there are several block sizes and patterns."""
     forests: tuple[Figure | None, ...]
     """One per primary comparison; None where there is no ratio to draw."""
     levels: tuple[Figure, ...]
@@ -32,37 +40,59 @@ class Pictures:
     """In the order of the page."""
 
     lanes: tuple[Figure, ...]
+    costs: tuple[Figure, ...]
     workloads: tuple[WorkloadPictures, ...]
+    ecdfs: tuple[Figure, ...]
     faults: tuple[tuple[FailoverView, Figure | None], ...]
+    depths: tuple[Figure, ...]
     ladders: tuple[tuple[LadderView, Figure], ...]
+    times: tuple[Figure, ...]
 
     def every(self) -> Iterator[Figure]:
         """Each figure once; its ``id`` is unique in the report."""
-        yield from self.lanes
+        yield from (*self.costs, *self.lanes)
         for of in self.workloads:
-            yield from (f for f in (*of.forests, *of.levels, of.cpu) if f)
+            yield from (f for f in (*of.heats, *of.forests, *of.levels, of.cpu) if f)
         yield from (f for _, f in self.faults if f)
-        yield from (f for _, f in self.ladders)
+        yield from (*self.ecdfs, *self.depths, *(f for _, f in self.ladders), *self.times)
 
 
 def pictures(report: Report) -> Pictures:
     """Draw them."""
     return Pictures(
         lanes=diagram.figures(report.lanes, "lanes"),
-        workloads=tuple(_workload(section, n) for n, section in enumerate(report.sections, start=1)),
+        costs=_told_apart(report, report.costs, _all(pareto.figure, report.costs, "cost")),
+        workloads=tuple(_workload(report, section, n) for n, section in enumerate(report.sections, start=1)),
+        ecdfs=_told_apart(report, report.ecdfs, _all(ecdf.figure, report.ecdfs, "latency")),
         faults=tuple(
             (view, timeline.figure(view, f"fault-{n}") if view.panels else None)
             for n, view in enumerate(report.failovers, start=1)
         ),
+        depths=_all(depth.figure, report.depths, "load"),
+        times=_told_apart(report, report.times, _all(series.figure, report.times, "time")),
         ladders=tuple((view, curves.figure(view, f"curve-{n}")) for n, view in enumerate(report.curves, start=1)),
     )
 
 
-def _workload(section: Section, n: int) -> WorkloadPictures:
+def _all(draw: Callable[[V, str], Figure], views: Iterable[V], name: str) -> tuple[Figure, ...]:
+    return tuple(draw(view, f"{name}-{n}") for n, view in enumerate(views, start=1))
+
+
+def _told_apart(report: Report, views: Sequence[OfWorkload], figures: Iterable[Figure]) -> tuple[Figure, ...]:
+    """Titles with the name of the workload, where there are several."""
+    several = len(report.sections) > 1
+    return tuple(
+        replace(f, title=f"{f.title}, workload {v.workload}") if several else f
+        for v, f in zip(views, figures, strict=True)
+    )
+
+
+def _workload(report: Report, section: Section, n: int) -> WorkloadPictures:
     told = [c for c in (*section.primary, *section.exploratory) if c.metric == METRICS["cpu_per_io"].title]
     clones = (storms.figure(section.storms, f"storms-{n}"),) if section.storms else ()
     return WorkloadPictures(
         section=section,
+        heats=_all(heatmap.figure, (view for view in report.heats if view.workload == section.name), f"map-{n}"),
         forests=tuple(
             forest(c, f"forest-{n}-{i}") if any(row.ratio is not None for row in c.rows) else None
             for i, c in enumerate(section.primary, start=1)

@@ -9,7 +9,7 @@ import resvg_py
 from markupsafe import Markup
 
 from fairlane.report import svg
-from fairlane.report.svg import COLOURS, WIDTH, Figure
+from fairlane.report.svg import WIDTH, Figure
 from fairlane.report.views import Report
 
 _EDGE = 16.0
@@ -26,7 +26,7 @@ def _palette(dark: bool) -> dict[str, str]:
     schemes = [
         dict(re.findall(r"--([\w-]+):\s*(#\w+)", block)) for block in re.findall(r":root \{(.*?)\}", style, re.S)
     ]
-    return COLOURS | schemes[0] | (schemes[1] if dark else {})
+    return schemes[0] | (schemes[1] if dark else {})
 
 
 def alone(figure: Figure, report: Report, *, dark: bool = False) -> Markup:
@@ -63,7 +63,7 @@ def alone(figure: Figure, report: Report, *, dark: bool = False) -> Markup:
         fill="currentColor",
         color=palette["ink"],
     )
-    plain = re.sub(r"var\(--([\w-]+)(?:,\s*#\w+)?\)", lambda m: palette[m[1]], whole)
+    plain = re.sub(r"var\(--([\w-]+)\)", lambda m: palette[m[1]], whole)
     return Markup(plain.replace("system-ui, sans-serif", _FONTS))  # noqa: S704 - as above
 
 

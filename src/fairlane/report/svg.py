@@ -1,8 +1,7 @@
 """A small way to write inline SVG: escaped text, scales with round ticks, colours for dark mode and colour blindness.
 
 A figure is a function from a part of the model to a ``Figure``. It draws in a view box ``WIDTH`` wide, which is
-readable from a phone (scaled to 0.7) to a printed page, and takes its colours from the page's CSS variables, with the
-light colours as fall-back for a figure that stands alone.
+readable from a phone (scaled to 0.9) to a printed page, and takes its colours from the page's CSS variables.
 """
 
 import math
@@ -16,32 +15,13 @@ from fairlane.report.text import shorten
 
 WIDTH = 480
 INK = "currentColor"
-PAPER = "var(--paper, #fff)"
+PAPER = "var(--paper)"
 LANES = 7
 """Colours for lanes; more lanes than that begin again, which is why no lane is told by colour alone."""
 
-# Okabe & Ito, "Color Universal Design" (2008), the darker neighbours where text or thin lines need 3:1 on white.
-COLOURS = {
-    "better": "#0072b2",
-    "worse": "#c44e00",
-    "even": "#00795a",
-    "unsure": "#6b7280",
-    "band": "#dfe7e4",
-    "grid": "#d5d8dd",
-    "muted": "#5b6270",
-    "lane-0": "#767c88",
-    "lane-1": "#0072b2",
-    "lane-2": "#d98a00",
-    "lane-3": "#00966b",
-    "lane-4": "#b9588f",
-    "lane-5": "#4aa3dc",
-    "lane-6": "#c44e00",
-}
-
-
 def colour(name: str) -> str:
-    """CSS colour that follows the page's light or dark scheme."""
-    return f"var(--{name}, {COLOURS[name]})"
+    """A colour of the page's style sheet, which has it light, dark and for print; ``single`` puts in plain values."""
+    return f"var(--{name})"
 
 
 @dataclass(frozen=True)

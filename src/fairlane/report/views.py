@@ -3,10 +3,15 @@
 from dataclasses import dataclass
 
 from fairlane.records import Word
+from fairlane.report import series
 from fairlane.report.curves import LadderView
+from fairlane.report.depth import DepthView
+from fairlane.report.ecdf import EcdfView
+from fairlane.report.heatmap import HeatView
 from fairlane.report.lanes import Lane, LaneTable
 from fairlane.report.levels import Levels, Stacks
 from fairlane.report.matched import Matched
+from fairlane.report.pareto import ParetoView
 from fairlane.report.parts import Part
 from fairlane.report.prose import Banner
 from fairlane.report.scorecard import ScoreView
@@ -140,8 +145,18 @@ class Report:
     sureness: tuple[str, ...]
     scores: tuple[ScoreView, ...]
     """Who is shown to be better, by metric: where several metrics or lanes are compared."""
+    costs: tuple[ParetoView, ...]
+    """Cost against performance, where lanes declare what they cost."""
+    heats: tuple[HeatView, ...]
+    """Block size against pattern, where a workload has several of both."""
     curves: tuple[LadderView, ...]
     """Throughput against latency, where cells form ladders."""
+    depths: tuple[DepthView, ...]
+    """Throughput and latency against load, of the same ladders."""
+    ecdfs: tuple[EcdfView, ...]
+    """Latency of all I/Os, where there are histograms."""
+    times: tuple[series.View, ...]
+    """The run in time."""
     failovers: tuple[FailoverView, ...]
     """IOPS around faults, where paths failed under load."""
     findings: tuple[FindingGroup, ...]
