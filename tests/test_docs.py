@@ -186,6 +186,8 @@ ELSEWHERE = (
     (r"run ceph-pools --quick", "tests/platforms/lab/wall/test_ceph.py", "transport: rbd"),
     (r"run multipath-failover --quick", "tests/platforms/lab/wall/test_wall_failover.py", "kind: failover"),
     (r"lab build", "tests/platforms/lab/conftest.py", "image.build("),
+    (r"replicate( --quick)?( --study \d+)?( --resume)?", "tests/cli/test_replicate.py", '"replicate", "--quick"'),
+    (r"serve\b.*", "tests/cli/test_serve.py", '"serve"'),
     (r"doctor", "tests/test_doctor.py", 'run(["doctor"])'),
 )
 """Commands that boot machines, wait, or ask what machine this is: pattern -> the test that does it, and its words. The
