@@ -13,6 +13,7 @@ from fairlane.report.text import DASH, clean, markdown, markdown_table, shorten
 from fairlane.study.plan import about
 
 WIDTH = 80
+_TIED = "\N{NO-BREAK SPACE}%"
 _REASON = 300
 """Characters of a reason in the table and in Markdown; json has all."""
 _FIGURES = {
@@ -63,9 +64,11 @@ def _block(one: Answer) -> Iterator[str]:
         ("why", reason(one)),
     ):
         if told:
-            yield from textwrap.wrap(
-                told, WIDTH, initial_indent=f"  {head:<6}", subsequent_indent=" " * 8, break_on_hyphens=False
+            tied = told.replace(" %", _TIED)  # a line does not begin with the sign of a figure
+            lines = textwrap.wrap(
+                tied, WIDTH, initial_indent=f"  {head:<6}", subsequent_indent=" " * 8, break_on_hyphens=False
             )
+            yield from (line.replace(_TIED, " %") for line in lines)
 
 
 def page(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
