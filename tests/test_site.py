@@ -140,7 +140,8 @@ def test_nothing_is_loaded_from_elsewhere(site: Path, pages: dict[Path, Page]) -
 
 def test_what_the_theme_would_load_from_elsewhere_is_not_used(site: Path, pages: dict[Path, Page]) -> None:
     """Addresses in the theme's scripts: of diagrams and of a repository's facts, which no page here has; those in
-    messages and licences are not fetched. Left out: ``lunr``, the stemmers of other languages, which no page of a site in English asks for."""
+    messages and licences are not fetched. Left out: ``lunr``, the stemmers of other languages, which no page of a site
+    in English asks for."""
     known = {"unpkg.com/mermaid", "api.github.com/repos", "api.github.com/users"}
     said = {"bit.ly/2s3ChXG", "clipboardjs.com/", "unpkg.com/resize-observer-polyfill"}
     scripts = [p for p in (site / "assets").rglob("*.js") if "lunr" not in p.parts]
