@@ -146,7 +146,7 @@ def _tile(cell: Cell, v: Verdict | None) -> Tile | None:
 
 
 _NAME, _HEAD, _TITLE, _ROW, _LEGEND, _MOST = 46, 20, 24, 42, 66, 6
-_DEEPEST = 0.5
+DEEPEST = 0.5
 """Opacity of the strongest change: words on it keep a contrast of 4.5 in both schemes."""
 
 
@@ -185,7 +185,7 @@ def _tiles(view: HeatView) -> list[Tile]:
 def _fill(ratio: float, view: HeatView) -> dict[str, str | float]:
     """Paint and opacity of a ratio; opacity rises from 0 with the logarithm."""
     strength = max(-1.0, min(1.0, math.log(ratio) / view.limit)) * view.better
-    return {"fill": colour("better" if strength >= 0 else "worse"), "fill_opacity": f"{_DEEPEST * abs(strength):.3f}"}
+    return {"fill": colour("better" if strength >= 0 else "worse"), "fill_opacity": f"{DEEPEST * abs(strength):.3f}"}
 
 
 def _map(panel: Panel, start: int, top: float, view: HeatView, ident: str) -> list[Markup]:
