@@ -182,6 +182,12 @@ class Report:
     trials: tuple[TrialRow, ...]
 
     @property
+    def shares(self) -> tuple[int, ...]:
+        """Every number of cells that the scorecards tell: as wide are their bars."""
+        scores = [s for view in self.scores for row in view.rows for s in row.scores]
+        return tuple(sorted({n for s in scores for n in (s.rest, *(count for _, _, count in s.counts))}))
+
+    @property
     def answers(self) -> tuple[Comparison, ...]:
         """The primary comparisons of all workloads."""
         return tuple(c for s in self.sections for c in s.primary)
