@@ -12,8 +12,10 @@ import time
 
 import pytest
 
+from fairlane.cli import watch
 from fairlane.cli.main import run
 from fairlane.errors import Exit
+from fairlane.trial.journal import Journal
 
 STUDY = """\
 name: small
@@ -75,8 +77,6 @@ def test_once_of_a_run_half_way(half, capsys):
 
 
 def test_a_run_that_nobody_carries_out_ends_the_watch(half, capsys, monkeypatch):
-    from fairlane.cli import watch
-
     monkeypatch.setattr(watch, "_PATIENCE", 0.2)
     assert run(["watch", str(half), "--interval", "0.1"]) == Exit.RUN_FAILED
     assert f"fairlane run --resume {half}" in capsys.readouterr().err
@@ -129,8 +129,6 @@ def test_it_watches_a_study_to_its_end_on_a_terminal(tmp_path):
 
 def test_without_a_terminal_it_says_plain_lines_and_ctrl_c_is_130(half):
     """Held by a lock, as if it were running."""
-    from fairlane.trial.journal import Journal
-
     with Journal(half):
         process = begin("watch", half, "--interval", "0.1", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                         env={**os.environ, "PYTHONUNBUFFERED": "1"})  # fmt: skip

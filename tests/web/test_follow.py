@@ -6,12 +6,15 @@ import random
 import shutil
 
 import pytest
+from tests.web.conftest import cut
 
+from fairlane.cli.main import run as fairlane
 from fairlane.errors import FairlaneError
+from fairlane.report.text import DASH
 from fairlane.trial import journal
 from fairlane.trial.load import load_run
+from fairlane.web import follow
 from fairlane.web.follow import Follower, Gone
-from tests.web.conftest import cut
 
 
 def lines(folder):
@@ -23,7 +26,8 @@ def test_at_every_moment_it_knows_what_reading_the_whole_run_gives(root):
     run = root / "done"
     whole = (run / "journal.jsonl").read_bytes()
     cut(run, 0)
-    follower, rng, at = Follower(run), random.Random(1), 0
+    follower, at = Follower(run), 0
+    rng = random.Random(1)  # noqa: S311
     while at < len(whole):
         at = min(len(whole), at + rng.randrange(1, 1500))
         (run / "journal.jsonl").open("r+b").write(whole[:at])
@@ -87,9 +91,7 @@ def test_a_look_that_ends_a_cell_ends_its_row(root):
 
 
 def test_a_failed_trial_and_a_failed_block_are_told(studies, tmp_path):
-    from fairlane.cli.main import run
-
-    run(["run", str(studies.write(more=", failures: 20%", looks="[12]")), "--out", str(tmp_path / "r")])
+    fairlane(["run", str(studies.write(more=", failures: 20%", looks="[12]")), "--out", str(tmp_path / "r")])
     with (tmp_path / "r" / "journal.jsonl").open("a") as file:
         file.write(
             json.dumps({"type": "block-failed", "cell": "c", "block": 1, "reason": "the \x1b[31mguest died"}) + "\n"
@@ -101,13 +103,11 @@ def test_a_failed_trial_and_a_failed_block_are_told(studies, tmp_path):
 
 
 def test_what_a_finding_refuses_has_no_interval(studies, tmp_path):
-    from fairlane.cli.main import run
-
     path = studies.write()
     path.write_text(path.read_text().replace("transport: nvme_tcp", "transport: nfs"))
-    assert run(["run", str(path), "--out", str(tmp_path / "r")]) == 0
+    assert fairlane(["run", str(path), "--out", str(tmp_path / "r")]) == 0
     state = Follower(tmp_path / "r").poll()
-    assert [(row.now, row.low, row.interval) for row in state.contests[0].rows] == [("refused", None, "–")] * 2
+    assert [(row.now, row.low, row.interval) for row in state.contests[0].rows] == [("refused", None, DASH)] * 2
     assert state.cells == (0, 2)
     assert [f.severity for f in state.findings if "not comparable" in f.message] == ["critical"]
 
@@ -171,8 +171,6 @@ def test_a_run_under_its_lock_is_running(root):
 def test_checks_are_run_now_and_then_not_for_every_trial(root, monkeypatch):
     """At most every five seconds, by a clock that the test moves."""
     run, now, asked = root / "done", [0.0], []
-    from fairlane.web import follow
-
     checks = follow.run_all
     monkeypatch.setattr(
         follow, "run_all", lambda evidence: asked.append(len(evidence.observations)) or checks(evidence)

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
+from tests.web.conftest import cut
 
 from fairlane.web.hub import Limits
-from tests.web.conftest import cut
 
 PATIENCE = 90.0
 """Seconds until a test gives up; none asserts that something is fast."""
@@ -112,7 +112,7 @@ def test_damage_that_comes_while_it_is_watched_is_told(root, inside):
             file.write('{"type": "trial"')  # torn: nothing is said of it
             file.flush()
             file.write("}\n")
-        kind, state = next(e for e in each if e is not None)
+        _, state = next(e for e in each if e is not None)
         assert "journal.jsonl:10" in state["progress"]
         assert next(each)[0] == "end"
 

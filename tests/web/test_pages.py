@@ -1,14 +1,16 @@
 """The viewer's answers, asked for in this process: pages, files, who may ask, and what may be read."""
 
+import json
 import os
 import re
 import shutil
 
 import pytest
+from tests.web.conftest import cut
 
 from fairlane.cli.main import run
+from fairlane.web import pages
 from fairlane.web.app import PER_PAGE
-from tests.web.conftest import cut
 
 TOKEN = "correct-horse-battery"  # noqa: S105 - a token of a test
 
@@ -33,8 +35,6 @@ def test_the_report_is_the_file_that_fairlane_report_writes_and_its_links_work(c
 
 
 def test_a_report_is_made_once_and_again_when_the_run_has_changed(client, root, monkeypatch):
-    from fairlane.web import pages
-
     made, load = [], pages.load_run
     monkeypatch.setattr(pages, "load_run", lambda folder: made.append(folder) or load(folder))
     asked = client(root)
@@ -243,8 +243,6 @@ def test_comparing_is_fairlane_compare(client, root, finished):
 
 
 def test_the_baseline_is_the_oldest_or_the_one_asked_for(client, root, finished):
-    import json
-
     shutil.copytree(finished, root / "new")
     manifest = json.loads((root / "new" / "run.json").read_text())
     (root / "new" / "run.json").write_text(json.dumps({**manifest, "created": "2099-01-01"}))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
+from tests.web.conftest import cut
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the PATH")]
@@ -123,15 +124,19 @@ def test_a_page_follows_a_study(pages, studies, program, root, inside):
     expect(page.get_by_role("heading", level=1)).to_have_text("Is fast faster?")
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_it_fits_and_is_accessible(pages, root, inside, finished, width, dark):
-    from tests.web.conftest import cut
-
-    shutil.copytree(finished, root / "half")
-    shutil.copytree(finished, root / "broken")
+@pytest.fixture
+def folder_of_all(root, finished):
+    """Runs in several states."""
+    for name in ("half", "broken"):
+        shutil.copytree(finished, root / name)
     cut(root / "half", 19)
     (root / "broken" / "run.json").write_text("{")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.usefixtures("folder_of_all")
+def test_it_fits_and_is_accessible(pages, inside, width, dark):
     _, url = inside()
     page = pages(width=width, dark=dark)
     for path in ("", "runs/half/", "runs/done/", "runs/broken/"):
@@ -144,8 +149,6 @@ def test_it_fits_and_is_accessible(pages, root, inside, finished, width, dark):
 
 
 def test_without_javascript_the_page_loads_itself_again(pages, root, inside):
-    from tests.web.conftest import cut
-
     cut(root / "done", 9)
     page = pages(script=False)
     page.goto(f"{inside()[1]}runs/done/")
