@@ -1,0 +1,313 @@
+"""A reader who has the report's words alone: tags stripped, figures gone. What it concludes is what was true.
+
+The truth is put into the fake platform, the page is read back by its sentences, and each claim in them is held against
+the truth: which lane, which direction, in which cells, by how much, and what is in doubt. That the comparison can fail
+is shown by holding pages against the truth of another run.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlane.cli.main import run
+from fairlane.errors import Exit
+
+CELLS = ("4k randread qd1", "4k randread qd16", "64k randread qd1", "64k randread qd16")
+LABELS = {"old": "the old path", "new": "the new path", "worn": "a worn path", "share": "a share"}
+TRANSPORTS = {"old": "iscsi", "new": "nvme_tcp", "worn": "iscsi", "share": "nfs"}
+REFUSED = "refused"
+
+Truth = Mapping[str, Any]
+"""Lane's label -> (speed at 4k, speed at 64k) against the old path, or ``refused``."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A study and what is true of it."""
+
+    speeds: Mapping[str, tuple[float, float]]
+    noise: float = 0.01
+    metric: str = "iops"
+
+    @property
+    def truth(self) -> Truth:
+        """Of the metric itself: a lane that is faster has less latency. A share differs in more than its transport."""
+        found: dict[str, Any] = {LABELS["share"]: REFUSED}
+        for lane, speeds in self.speeds.items():
+            ratios = speeds if self.metric == "iops" else tuple(1 / speed for speed in speeds)
+            found[LABELS[lane]] = dict(zip(CELLS, (r for r in ratios for _ in (1, 16)), strict=True))
+        return found
+
+    def page(self, folder: Path) -> str:
+        """The report of its run."""
+        effects = {lane: {"speed": small, "cells": {"64k *": large}} for lane, (small, large) in self.speeds.items()}
+        lanes = {
+            name: {"transport": TRANSPORTS[name], "label": LABELS[name]} for name in ("old", *self.speeds, "share")
+        }
+        load = {"kind": "fio", "rw": ["randread"], "bs": ["4k", "64k"], "iodepth": [1, 16], "runtime": "1s"}
+        study = {
+            "name": "known",
+            "question": "Which path is best?",
+            "platform": {"kind": "fake", "effects": effects, "noise": {"sd": self.noise}},
+            "lanes": lanes,
+            "baseline": "old",
+            "workloads": {"main": {**load, "primary": self.metric}},
+            "design": {"seed": 5, "looks": [12]},
+        }
+        folder.mkdir(exist_ok=True)
+        (folder / "study.yaml").write_text(json.dumps(study))
+        assert run(["run", str(folder / "study.yaml"), "--out", str(folder / "run")]) == Exit.OK
+        return (folder / "run" / "report.html").read_text()
+
+
+WINNER = Known({"new": (1.0, 1.4), "worn": (0.8, 0.8)})
+SWAPPED = Known({"new": (0.8, 0.8), "worn": (1.0, 1.4)})
+LATENCY = Known({"new": (1.3, 1.3), "worn": (0.7, 1.0)}, metric="lat_p99")
+NOISY = Known({"new": (1.03, 1.03), "worn": (0.98, 1.6)}, noise=0.1)
+
+
+class Words(HTMLParser):
+    """The text of a page, a line per paragraph, list item, heading or row of a table; cells parted by `` | ``."""
+
+    LINES = frozenset({"p", "li", "tr", "h1", "h2", "h3", "h4", "summary", "caption", "dt", "dd", "title", "div"})
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self._parts: list[str] = []
+        self._hidden = 0
+        self.feed(page)
+        self.close()
+        self.lines = [line for part in "".join(self._parts).split("\n") if (line := " ".join(part.split()))]
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self._hidden += tag in {"style", "svg"}
+        self._parts += ["\n"] if tag in self.LINES else []
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in {"style", "svg"}
+        self._parts += ["\n"] if tag in self.LINES else [" | "] if tag in {"td", "th"} else []
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self._parts.append(data.replace("\n", " "))
+
+    def between(self, first: str, last: str) -> list[str]:
+        """The lines from the heading ``first`` to the heading ``last``; a table of contents names them too."""
+        begin = self.lines.index(first)
+        return self.lines[begin + 1 : self.lines.index(last, begin)]
+
+
+CELL = r"(?P<cell>\d+k \w+ qd\d+)"
+SIZED = rf"(?P<lane>.+) is at least (?P<size>[\d.]+) % (?P<word>faster|slower) than (?P<base>.+) at {CELL} \("
+LOWER = (
+    rf"p99 latency of (?P<lane>.+) is at least (?P<size>[\d.]+) % (?P<word>higher|lower) than (?P<base>.+)'s at {CELL} "
+)
+TIED = rf"(?P<lane>.+) and (?P<base>.+) tie: any difference is smaller than (?P<size>\d+) % \(.*\) at {CELL} \("
+OPEN = rf"no conclusion for (?P<lane>.+) against (?P<base>.+?) \(.*\) at {CELL} \("
+NEVER = rf"(?P<lane>.+) cannot be compared with (?P<base>.+) at {CELL}: (?P<why>.+)"
+KINDS = {SIZED: "", LOWER: "", TIED: "tie", OPEN: "inconclusive", NEVER: REFUSED}
+SUMMARIES = (
+    r"(?P<lane>.+) against .+ in \d cells: (?P<mixed>.+)\.",
+    r"(?P<lane>.+) is (?P<word>faster|slower|better|worse) than .+ in all (?P<n>\d) cells: (?P<sizes>.+)\.",
+    r"(?P<lane>.+) and .+ (?P<word>tie) in all (?P<n>\d) cells: .+\.",
+    r"No (?P<word>conclusion) yet on .+ of (?P<lane>.+) against .+ in all (?P<n>\d) cells\.",
+    r"(?P<lane>.+) (?P<word>cannot be compared) with .+ in all (?P<n>\d) cells: (?P<why>.+)\.",
+)
+PLAIN = {"better": "faster", "worse": "slower", "conclusion": "inconclusive", "cannot be compared": REFUSED}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the page says of a lane in a cell."""
+
+    word: str
+    size: float = 0.0
+    """At least so many percent more (less, if negative) of the metric; of a tie: less than so many; 0: none is told."""
+
+
+class Reader:
+    """What somebody concludes who reads the answer, how sure it is, and the table of intervals."""
+
+    def __init__(self, page: str) -> None:
+        words = Words(page)
+        self.lines = words.lines
+        self.answer = words.between("The answer", "How sure is it")
+        self.sure = words.lines[words.lines.index("How sure is it") :]
+        self.claims: dict[tuple[str, str], Claim] = {}
+        """(lane, cell) -> claim, by the sentences of single cells."""
+        self.told: dict[str, dict[str, int]] = {}
+        """Lane -> word -> in how many cells, by the headline alone."""
+        self.sizes: dict[tuple[str, str], float] = {}
+        """(lane, cell) -> percent, by the headline alone."""
+        self.why: dict[str, str] = {}
+        """Lane -> why it was refused."""
+        for line in self.answer:
+            if not self._cell(line):
+                self._summary(line)
+        self.intervals = self._intervals()
+
+    def _cell(self, line: str) -> bool:
+        for pattern, word in KINDS.items():
+            if found := re.match(pattern, line):
+                part = found.groupdict()
+                assert part["base"] == LABELS["old"], line
+                size = float(part.get("size") or 0)
+                said = word or {"higher": "more", "lower": "less"}.get(part["word"], part["word"])
+                sign = -1 if said in {"slower", "less"} else 1
+                self.claims[part["lane"], part["cell"]] = Claim(said, sign * size)
+                return True
+        return False
+
+    def _summary(self, line: str) -> None:
+        found = next((f for pattern in SUMMARIES if (f := re.fullmatch(pattern, line))), None)
+        if not found:
+            return
+        part = found.groupdict()
+        lane = part["lane"]
+        if part.get("mixed"):
+            counts = re.findall(r"(faster|slower|better|worse|tie|inconclusive|refused) in (\d)", part["mixed"])
+        else:
+            counts = [(part["word"], part["n"])]
+        self.told[lane] = {PLAIN.get(word, word): int(n) for word, n in counts}
+        for which, text in re.findall(r"(higher|lower) by (at least [^);]+)", line):
+            for size, cell in re.findall(r"at least ([\d.]+) % at (\d+k \w+ qd\d+)", text):
+                self.sizes[lane, cell] = float(size) * (1 if which == "higher" else -1)
+        if part.get("why"):
+            self.why[lane] = part["why"]
+
+    def _intervals(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """(lane, cell) -> percent, from the tables of the primary metric."""
+        found, lane = {}, ""
+        for line in self.lines[self.lines.index("Verdicts", self.lines.index("How sure is it")) :]:
+            if line.startswith("Exploratory"):
+                break
+            if caption := re.match(rf"(?:IOPS|p99 latency) of (.+) against {LABELS['old']}; margin", line):
+                lane = caption[1]
+            ends = re.findall(r"([+\u2212][\d.]+) % to ([+\u2212][\d.]+) % \|", line)
+            if ends and (cell := re.match(CELL, line)):
+                low, high = (float(end.replace("\u2212", "-")) for end in ends[-1])  # the tie test's stands before it
+                found[lane, cell["cell"]] = (low, high)
+        return found
+
+
+def disagreements(page: str, truth: Truth) -> list[str]:
+    """Where what a reader concludes is not so, or what is so cannot be read."""
+    reader, wrong = Reader(page), []
+    lower = any(claim.word in {"more", "less"} for claim in reader.claims.values())
+    for lane, cells in truth.items():
+        said = {cell: reader.claims.get((lane, cell), Claim("nothing")) for cell in CELLS}
+        if cells == REFUSED:
+            wrong += [f"{lane} at {cell}: {claim.word}" for cell, claim in said.items() if claim.word != REFUSED]
+            wrong += [] if reader.told.get(lane) == {REFUSED: 4} else [f"{lane}: {reader.told.get(lane)}"]
+            wrong += [] if "volume mode" in reader.why.get(lane, "") else [f"{lane}: no reason"]
+            continue
+        counted: dict[str, int] = {}
+        for cell, ratio in cells.items():
+            claim, change = said[cell], (ratio - 1) * 100
+            word = {"more": "slower", "less": "faster"}.get(claim.word, claim.word)
+            counted[word] = counted.get(word, 0) + 1
+            if word in {"faster", "slower"}:
+                if not 0 < claim.size / change <= 1 if change else True:
+                    wrong.append(f"{lane} at {cell}: at least {claim.size} %, truly {change:+.1f} %")
+                if (word == "faster") != ((change > 0) != lower):
+                    wrong.append(f"{lane} at {cell}: {word}, truly {change:+.1f} %")
+            elif word == "tie":
+                wrong += [f"{lane} at {cell}: tie, truly {change:+.1f} %"] if abs(change) >= claim.size else []
+            elif word != "inconclusive":
+                wrong.append(f"{lane} at {cell}: {word}, truly {change:+.1f} %")
+            low, high = reader.intervals.get((lane, cell), (math.inf, -math.inf))
+            if not low <= change <= high:
+                wrong.append(f"{lane} at {cell}: {low} % to {high} %, truly {change:+.1f} %")
+            if (lane, cell) in reader.sizes and reader.sizes[lane, cell] != claim.size:
+                wrong.append(
+                    f"{lane} at {cell}: the headline says {reader.sizes[lane, cell]} %, the sentence {claim.size} %"
+                )
+        if reader.told.get(lane) != counted:
+            wrong.append(f"{lane}: the headline counts {reader.told.get(lane)}, the sentences {counted}")
+    return wrong
+
+
+RUNS = {"winner": WINNER, "swapped": SWAPPED, "latency": LATENCY, "noisy": NOISY}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("runs")
+    return {name: known.page(folder / name) for name, known in RUNS.items()}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_a_reader_concludes_is_true(pages: dict[str, str], name: str) -> None:
+    assert disagreements(pages[name], RUNS[name].truth) == []
+
+
+def test_the_winner_is_named_with_its_cells_and_a_size_and_the_tie_is_one(pages: dict[str, str]) -> None:
+    reader = Reader(pages["winner"])
+    assert reader.told["the new path"] == {"faster": 2, "tie": 2}
+    assert reader.told["a worn path"] == {"slower": 4}
+    assert {cell for (lane, cell), c in reader.claims.items() if lane == "the new path" and c.word == "faster"} == {
+        "64k randread qd1",
+        "64k randread qd16",
+    }
+    assert {cell for lane, cell in reader.sizes if lane == "the new path"} == {"64k randread qd1", "64k randread qd16"}
+    assert all(30 < size <= 40 for (lane, _), size in reader.sizes.items() if lane == "the new path")
+
+
+def test_less_latency_is_said_to_be_better(pages: dict[str, str]) -> None:
+    reader = Reader(pages["latency"])
+    assert reader.told["the new path"] == {"faster": 4}
+    assert all(size < 0 for (lane, _), size in reader.sizes.items() if lane == "the new path")
+    assert reader.claims["a worn path", "4k randread qd1"].size > 0
+
+
+def test_doubts_are_told_with_their_number(pages: dict[str, str]) -> None:
+    reader = Reader(pages["noisy"])
+    open_ = sum(claim.word == "inconclusive" for claim in reader.claims.values())
+    assert open_ >= 6
+    assert sum(counts.get("inconclusive", 0) for counts in reader.told.values()) == open_
+    assert [line for line in reader.sure if line.startswith(f"{open_} primary comparisons are inconclusive.")]
+    assert [line for line in reader.sure if line.startswith("4 primary comparisons refused")]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_that_figures_are_invented_stands_before_the_question(pages: dict[str, str], name: str) -> None:
+    lines = Words(pages[name]).lines
+    banner = next(n for n, line in enumerate(lines) if "Nothing here was measured." in line)
+    assert banner < lines.index("Which path is best?") < lines.index("The answer")
+
+
+def test_with_the_lanes_swapped_the_conclusions_swap(pages: dict[str, str]) -> None:
+    """Each page is right of its own run and wrong of the other: the comparison with the truth can fail."""
+    for page, truth in (("winner", SWAPPED.truth), ("swapped", WINNER.truth)):
+        wrong = disagreements(pages[page], truth)
+        assert {line.split(" at ")[0] for line in wrong} >= {"the new path", "a worn path"}
+    one, other = Reader(pages["winner"]), Reader(pages["swapped"])
+    assert one.told["the new path"] == other.told["a worn path"]
+    assert one.told["a worn path"] == other.told["the new path"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("is at least", "is at least 9"),
+        ("% faster than", "% slower than"),
+        ("faster in 2 (IOPS higher", "faster in 2 (IOPS lower"),
+        ("faster in 2 (", "faster in 3 ("),
+        ("new path is", "worn path is"),
+        ("a share cannot be compared with", "a share and"),
+        ("differ in volume mode", "differ in something"),
+        ("tie: any difference", "differ: any difference"),
+        ("at 64k randread qd1 (", "at 4k randread qd1 ("),
+    ],
+)
+def test_a_page_that_says_anything_else_is_caught(pages: dict[str, str], old: str, new: str) -> None:
+    page = pages["winner"]
+    assert old in page
+    assert disagreements(page.replace(old, new), WINNER.truth)
