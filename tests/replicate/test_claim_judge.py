@@ -95,6 +95,14 @@ def test_a_stand_in_is_shown_and_its_size_is_compared_with_nothing(ran: Ran) -> 
     assert "better in 2 of 2 cells" in told.here
 
 
+def test_a_stand_in_whose_verdict_is_withheld_says_both(ran: Ran) -> None:
+    bad = Finding("some_check", "critical", "a disk was on fire")
+    told = answer(
+        claim(lab_claim("up", "faster", "limit: another transport")), dataclasses.replace(ran, findings=(bad,))
+    )
+    assert told.why.startswith("another transport; withheld, critical finding (some_check): a disk was on fire")
+
+
 def test_inconclusive_cells_are_open_and_say_how_many_blocks(tmp_path: Path) -> None:
     noisy = carried_out(NOISY, tmp_path / "run")
     told = answer(catalogue(lab_claim("up", "faster", study="noisy"), noisy=NOISY).claims[0], noisy)

@@ -31,7 +31,7 @@ def test_what_is_decided_tells_what_was_found_and_what_is_not_tells_why() -> Non
 
 
 def test_claims_that_nothing_here_can_decide_are_answered_so() -> None:
-    open_ = {c.id for c in catalogue().claims if c.asks.by == "nothing" or getattr(c.asks, "limit", "")}
+    open_ = {c.id for c in catalogue().claims if c.asks.by == "nothing" or bool(getattr(c.asks, "limit", ""))}
     assert {row[4] for row in rows() if row[0] in open_} == {UNKNOWN}
 
 

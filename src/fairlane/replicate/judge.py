@@ -114,19 +114,16 @@ def _compared(claim: Claim, asks: Compared, ran: Ran) -> Answer:
     count = Counter(side for _, side, _ in seen)
     word = _word(asks.of, count["for"], count["against"], len(found))
     deciding = [v for v, side, _ in seen if side == {"agree": "for", "disagree": "against"}.get(word, side)]
-    reasons = [] if word != UNKNOWN else [_open(count, [reason for _, side, reason in seen if side == "open"])]
-    if not all(v.primary for v in found):
-        reasons.append("exploratory metric")
-    if asks.note:
-        reasons.append(asks.note)
-    if word != UNKNOWN and (warned := _warned(ran, deciding)):
+    reasons = [asks.limit, "" if word != UNKNOWN else _open(count, [why for _, side, why in seen if side == "open"])]
+    reasons += ["" if all(v.primary for v in found) else "exploratory metric", asks.note]
+    if word != UNKNOWN and not asks.limit and (warned := _warned(ran, deciding)):
         reasons.append(f"warnings: {', '.join(warned)}")
     return Answer(
         claim,
         UNKNOWN if asks.limit else word,
         here=_told(asks, [(v, side) for v, side, _ in seen]),
         size=_sizes(claim.size, deciding) if claim.size and not asks.limit else "",
-        why=asks.limit or "; ".join(part for part in reasons if part),
+        why="; ".join(part for part in reasons if part),
         figures="published" if isinstance(asks, AsksTable) else ran.figures,
         cells=len(found),
         proven=count["for"],
