@@ -216,8 +216,11 @@ def percentiles() -> str:
         own = [histogram.percentile(bins, q) for bins in machines]
         mean, merged = sum(own) / len(own), histogram.percentile(whole, q)
         parts.append(text(20, top + 8, name, font_weight=600))
-        rows: tuple[tuple[str, Sequence[float], str, str], ...] = (("each machine's", own, "circle", "lane-0"), ("their mean", [mean], "cross", "worse"),
-                ("of all I/Os", [merged], "diamond", "better"))  # fmt: skip
+        rows: tuple[tuple[str, Sequence[float], str, str], ...] = (
+            ("each machine's", own, "circle", "lane-0"),
+            ("their mean", [mean], "cross", "worse"),
+            ("of all I/Os", [merged], "diamond", "better"),
+        )
         for j, (label, values, shape, paint) in enumerate(rows):
             y = top + 30 + 32 * j
             parts.append(text(120, y + 4, label, text_anchor="end", font_size=12))
