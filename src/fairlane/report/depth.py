@@ -245,10 +245,11 @@ def figure(view: DepthView, ident: str) -> Figure:
         svg.line(_LEFT, middle, end, middle, stroke=colour("muted")),
         *(svg.line(across(at), middle, across(at), middle + 5, stroke=colour("muted")) for at in loads),
     ]
+    points = [(across(s.load), slow(s.latency.mean)) for x in view.lines for s in x.steps]
     for limit in view.limits:
         told = f"objective {value(view.metric, limit)}"
         parts.append(svg.line(_LEFT, slow(limit), end, slow(limit), stroke=colour("worse"), stroke_dasharray="6 4"))
-        parts.append(svg.text(_LEFT + 2, slow(limit) - 4, told, font_size=12, fill=colour("worse")))
+        parts.append(_beside(slow(limit), told, points, end))
     ends: list[tuple[float, float]] = []
     for n, line in enumerate(view.lines):
         shift = (n - (len(view.lines) - 1) / 2) * min(_DODGE, 26 / len(view.lines))
@@ -264,7 +265,7 @@ def figure(view: DepthView, ident: str) -> Figure:
         f"{value(view.metric, x.steps[-1].latency.mean)}"
         for x in view.lines
     )
-    rings = " Ring: what the lane carries within the objective; none where it is met or missed on every rung."
+    rings = " SLO and ring: what the lane carries within the objective; no ring where every rung meets or misses it."
     caption = (
         f"Marks: geometric means over {count(view.rounds, 'block')}; bars: lowest and highest block. At each load the "
         f"lanes stand side by side. {rate.title} begins at zero.{rings if view.limits else ''}"
@@ -273,6 +274,19 @@ def figure(view: DepthView, ident: str) -> Figure:
     return Figure(
         ident, title, caption, svg.picture(ident, bottom + _FOOT, title, described, *parts), _table(view, loads)
     )
+
+
+def _beside(y: float, told: str, points: Sequence[tuple[float, float]], end: float) -> Markup:
+    """The objective's name at that end of its line, above or below, where the fewest points are in its way."""
+    width = 7.5 * len(told)
+    places = [(x, base) for base in (y - 4, y + 13) for x in (_LEFT + 2, end - 2 - width)]
+
+    def crowded(place: tuple[float, float]) -> int:
+        left, base = place
+        return sum(left - 12 <= x <= left + width + 12 and base - 20 <= at <= base + 10 for x, at in points)
+
+    left, base = min(places, key=crowded)
+    return svg.text(left, base, told, font_size=12, fill=colour("worse"))
 
 
 def _drawn(line: Line, xs: Sequence[float], up: Scale, slow: Scale, view: DepthView) -> Markup:
@@ -324,13 +338,13 @@ def _labels(
         d = f"M{svg.num(edge)} {svg.num(end)}L{svg.num(edge + 8)} {svg.num(y)}"
         parts.append(svg.tag("path", d=d, fill="none", stroke=colour("muted"), stroke_width=0.8))
         parts.append(mark(line.index, edge + 13, y, 3.6))
-        name = svg.fit(line.lane, _RIGHT - 22 - (14 if line.refused else 0), 11) + (" ✕" if line.refused else "")
+        name = svg.fit(line.lane, _RIGHT - 22 - (14 if line.refused else 0), 12) + (" ✕" if line.refused else "")
         parts.append(svg.text(edge + 21, y + 4, name, font_size=12))
         if carried and view.limits:
             bounds = line.carries[0]
-            told = f"carries {curves.figure_of(bounds, view.rate)}" if bounds else "not known"
+            told = f"SLO: {curves.figure_of(bounds, view.rate) if bounds else DASH}"
             parts.append(
-                svg.text(edge + 21, y + 17, svg.fit(told, _RIGHT - 16, 10), font_size=11, fill=colour("muted"))
+                svg.text(edge + 21, y + 17, svg.fit(told, _RIGHT - 16, 11), font_size=11, fill=colour("muted"))
             )
     return parts
 

@@ -104,7 +104,7 @@ def _trace(lane: str, index: int, bins: Bins, trials: int, refused: bool) -> Tra
     return Trace(lane, index, bins.total, trials, points, marks, refused)
 
 
-_LEFT, _RIGHT, _HEIGHT, _FOOT = 68, 12, 210, 40
+_LEFT, _RIGHT, _HEIGHT, _FOOT = 78, 12, 210, 40
 _NAME, _COLUMN = 214, 84
 _LINE = 14.0
 """Figures on the axis need so much room."""
@@ -155,14 +155,14 @@ def _lane(trace: Trace) -> str:
 
 
 def _legend(view: EcdfView) -> list[Markup]:
-    muted = {"font_size": 12, "fill": colour("muted"), "text_anchor": "end"}
+    muted: dict[str, str | float | None] = {"font_size": 12, "fill": colour("muted"), "text_anchor": "end"}
     parts = [svg.text(_NAME + _COLUMN * (n + 1), 14, name, **muted) for n, name in enumerate(_NAMES)]
     for i, t in enumerate(view.traces):
         y = 26 + 18 * i
         parts.append(_stroke(t.index, f"M0 {y}H34"))
         parts.append(mark(t.index, 17, y))
         room = _NAME - 42 - (64 if t.refused else 0)
-        parts.append(svg.text(42, y + 4, svg.fit(t.lane, room, 11) + (" ✕ refused" if t.refused else ""), font_size=12))
+        parts.append(svg.text(42, y + 4, svg.fit(t.lane, room, 12) + (" ✕ refused" if t.refused else ""), font_size=12))
         for n, shown in enumerate(_figures(t)):
             parts.append(svg.text(_NAME + _COLUMN * (n + 1), y + 4, shown, text_anchor="end", font_size=12))
     return parts

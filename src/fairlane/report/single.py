@@ -16,6 +16,8 @@ _EDGE = 16.0
 _TITLE, _SMALL = 22.0, 15.0
 _WRAP = 84
 """Characters of a caption's line at font size 11."""
+_WRAP_TITLE = 50
+"""Of the title's, at 15 and bold."""
 _FONTS = "DejaVu Sans, Liberation Sans, Noto Sans, Arial, sans-serif"
 
 
@@ -34,18 +36,17 @@ def alone(figure: Figure, report: Report, *, dark: bool = False) -> Markup:
     told = [*textwrap.wrap(figure.caption, _WRAP)]
     told += [line for b in report.banners for line in textwrap.wrap(f"{b.title}. {b.text}", _WRAP)]
     told.append(f"Fairlane, study {report.title}")
-    inner_height = _size(figure.svg)[1]
+    heads = textwrap.wrap(figure.title, _WRAP_TITLE)
+    inner_height, top = _size(figure.svg)[1], _EDGE + _TITLE * len(heads)
     width = WIDTH + 2 * _EDGE
-    height = _EDGE + _TITLE + inner_height + 10 + _SMALL * len(told) + _EDGE / 2
-    body = re.sub(
-        r"^<svg ", f'<svg x="{_EDGE}" y="{_EDGE + _TITLE}" width="{WIDTH}" height="{inner_height:g}" ', figure.svg
-    )
+    height = top + inner_height + 10 + _SMALL * len(told) + _EDGE / 2
+    body = re.sub(r"^<svg ", f'<svg x="{_EDGE}" y="{top}" width="{WIDTH}" height="{inner_height:g}" ', figure.svg)
     parts = [
         svg.tag("rect", width=width, height=height, fill="var(--paper)"),
-        svg.text(_EDGE, _EDGE + 10, figure.title, font_weight=600, font_size=15),
+        *(svg.text(_EDGE, _EDGE + 10 + n * _TITLE, t, font_weight=600, font_size=15) for n, t in enumerate(heads)),
         Markup(body),  # noqa: S704 - made by this package, escaped when it was made
         *(
-            svg.text(_EDGE, _EDGE + _TITLE + inner_height + 18 + n * _SMALL, line, font_size=11, fill="var(--muted)")
+            svg.text(_EDGE, top + inner_height + 18 + n * _SMALL, line, font_size=11, fill="var(--muted)")
             for n, line in enumerate(told)
         ),
     ]
