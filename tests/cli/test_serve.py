@@ -24,6 +24,7 @@ def start():
             env={**os.environ, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         started.append(process)
+        assert process.stdout is not None
         return process, process.stdout.readline().strip()
 
     yield begin

@@ -133,7 +133,7 @@ def test_without_a_terminal_it_says_plain_lines_and_ctrl_c_is_130(half):
         process = begin("watch", half, "--interval", "0.1", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                         env={**os.environ, "PYTHONUNBUFFERED": "1"})  # fmt: skip
         assert process.stdout is not None
-        lines = []
+        lines: list[str] = []
         while not lines or " of 96 trials" not in lines[-1]:
             lines.append(process.stdout.readline())
             assert lines[-1]

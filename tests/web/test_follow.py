@@ -8,12 +8,12 @@ import shutil
 import pytest
 from tests.web.conftest import cut
 
+from fairlane.checks.base import run_all
 from fairlane.cli.main import run as fairlane
 from fairlane.errors import FairlaneError
 from fairlane.report.text import DASH
 from fairlane.trial import journal
 from fairlane.trial.load import load_run
-from fairlane.web import follow
 from fairlane.web.follow import Follower, Gone
 
 
@@ -30,7 +30,8 @@ def test_at_every_moment_it_knows_what_reading_the_whole_run_gives(root):
     rng = random.Random(1)  # noqa: S311
     while at < len(whole):
         at = min(len(whole), at + rng.randrange(1, 1500))
-        (run / "journal.jsonl").open("r+b").write(whole[:at])
+        with (run / "journal.jsonl").open("r+b") as file:  # the same file, as it grows
+            file.write(whole[:at])
         follower.poll()
         assert follower.evidence() == load_run(run)
     assert follower.evidence().complete
@@ -54,6 +55,8 @@ def test_intervals_and_words(root):
         ("4k randread qd16", "better", 6),
     ]
     for row in contest.rows:
+        assert row.low is not None
+        assert row.high is not None
         assert 1.05 < row.low < 1.3 < row.high < 1.6  # the platform's truth is 1.3
     assert state.status == "24 of 24 trials, 2 of 2 cells decided"
 
@@ -171,10 +174,12 @@ def test_a_run_under_its_lock_is_running(root):
 def test_checks_are_run_now_and_then_not_for_every_trial(root, monkeypatch):
     """At most every five seconds, by a clock that the test moves."""
     run, now, asked = root / "done", [0.0], []
-    checks = follow.run_all
-    monkeypatch.setattr(
-        follow, "run_all", lambda evidence: asked.append(len(evidence.observations)) or checks(evidence)
-    )
+
+    def counted(evidence):
+        asked.append(len(evidence.observations))
+        return run_all(evidence)
+
+    monkeypatch.setattr("fairlane.web.follow.run_all", counted)
     all_lines = lines(run)
     cut(run, 5)
     follower = Follower(run, clock=lambda: now[0])

@@ -42,7 +42,7 @@ def events(url):
 
 
 def trials(state):
-    return int(re.search(r"(\d+) of \d+ trials", state["progress"]).group(1))
+    return int(re.findall(r"(\d+) of \d+ trials", state["progress"])[0])
 
 
 def until(condition):
@@ -171,7 +171,7 @@ def test_a_stream_does_not_keep_the_server_from_ending(root, serving):
 )
 def test_dots_that_no_client_takes_out(root, inside, tmp_path, path):
     (tmp_path / "secret").write_text("the secret")
-    host, port = re.match(r"http://([\d.]+):(\d+)/", inside()[1]).groups()
+    ((host, port),) = re.findall(r"http://([\d.]+):(\d+)/", inside()[1])
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b""))

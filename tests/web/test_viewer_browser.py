@@ -30,6 +30,10 @@ def pages(chromium):
     """Opens pages; whatever any of them complains of, or asks of another host, fails the test."""
     complaints, opened = [], []
 
+    def at_home(asked):
+        if not asked.url.startswith(("http://127.0.0.1:", "data:")):
+            complaints.append(f"asks {asked.url}")
+
     def page(*, width=1280, dark=False, script=True):
         context = chromium.new_context(
             viewport={"width": width, "height": 900},
@@ -42,12 +46,7 @@ def pages(chromium):
         new.on("console", lambda said: complaints.append(f"{said.type}: {said.text}"))
         new.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         new.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-        new.on(
-            "request",
-            lambda asked: (
-                asked.url.startswith(("http://127.0.0.1:", "data:")) or complaints.append(f"asks {asked.url}")
-            ),
-        )
+        new.on("request", at_home)
         return new
 
     yield page
