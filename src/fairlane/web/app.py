@@ -128,8 +128,7 @@ class Viewer:
         there = [name for name in (*places.FIXED, *places.DERIVED) if places.stamp(entry.folder / name)]
         parts = {"phase": "", "title": "", **dict.fromkeys(views.PARTS, ""), **shown.parts}
         return HTMLResponse(
-            views.page("run.html.j2", run=entry, shown=parts, live=live and not shown.last, files=there),
-            410 if shown.gone else 200,
+            views.page("run.html.j2", run=entry, shown=parts, live=live and not shown.last, files=there)
         )
 
     async def _events(self, entry: Entry) -> Response:
