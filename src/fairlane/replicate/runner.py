@@ -154,7 +154,8 @@ def _asked(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching
         _refuse(study)
         plans.create(folder, work)
     work = plans.read(folder)
-    if not _finished(folder):
+    finished = _finished(folder)
+    if not finished:
         _refuse(work.study)
     platform = registry.load("platforms", work.study.platform.kind).of(work.study)
     with watching(work.study) as watch:
@@ -165,7 +166,8 @@ def _asked(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching
     reasons = [seen.failed for seen in evidence.observations if seen.failed]
     if reasons and len(reasons) == len(evidence.observations):
         raise FairlaneError(f"every trial failed: {reasons[0]}", where=str(folder))
-    write_reports(evidence, verdicts, findings, folder)
+    if not finished or not (folder / "report.html").is_file():
+        write_reports(evidence, verdicts, findings, folder)
     return Ran(evidence, verdicts, findings)
 
 
