@@ -4,6 +4,7 @@ import asyncio
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ design: {seed: 3, looks: [%(blocks)s]}
 HOSTILE = '<script>x</script> "&" \u202eevil'
 
 
-def fake(workload: str, *, blocks: int = 6, **parts: str) -> Case:
+def fake(workload: str, *, blocks: int = 6, **parts: Any) -> Case:
     """A finished run of three lanes, as its run directory would give it, judged; ``parts`` fill the study's gaps."""
     gaps = dict.fromkeys(("effects", "nvme", "iscsi", "local"), "") | {"failures": "0%", "label": "NVMe/TCP"}
     text = STUDY % (gaps | parts | {"workload": workload, "blocks": blocks})
@@ -92,8 +93,7 @@ GRID = "rw: [randread, randwrite], bs: [4k, 64k], iodepth: [1, 4, 16], slo: {lat
 @pytest.fixture(scope="module")
 def whole() -> Case:
     """Everything at once, with hostile labels."""
-    costs = {"nvme": "cost: 12", "iscsi": "cost: 10", "local": "cost: 30"}
-    return fake(GRID, failures="5%", label=HOSTILE, **costs)
+    return fake(GRID, failures="5%", label=HOSTILE, nvme="cost: 12", iscsi="cost: 10", local="cost: 30")
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.rpartition(".")[2])

@@ -86,7 +86,7 @@ def test_what_allows_no_claim_is_hatched_and_not_coloured(case):
     for group in drawn(figure).iter(f"{NS}g"):
         fill = [e.attrib["fill"] for e in group if e.attrib.get("fill", "").startswith("url")]
         if fill:
-            hatched[(group.find(f"{NS}title").text or "").split(":")[0]] = fill[0]
+            hatched[group.findtext(f"{NS}title", "").split(":")[0]] = fill[0]
     assert hatched == {
         "4k randread qd1": "url(#f-unsure)",
         "64k randread qd1": "url(#f-refused)",

@@ -5,7 +5,7 @@ from statistics import geometric_mean
 
 import pytest
 from tests.report import test_timeline
-from tests.report.test_fig_evidence import NS, drawn, fake, judged, placed, words
+from tests.report.test_fig_evidence import NS, Case, drawn, fake, judged, placed, words
 
 from fairlane.records import Evidence
 from fairlane.report import series
@@ -26,7 +26,7 @@ def of(case, kind):
     return [v for v in series.views(*case) if isinstance(v, kind)]
 
 
-def changed(case, **fields) -> tuple:
+def changed(case, **fields) -> Case:
     return judged(replace(case[0], **fields))
 
 
@@ -105,7 +105,7 @@ def test_a_cell_shows_lanes_in_the_order_in_which_they_ran(case):
 
 def test_cells_with_failed_trials_come_first(case):
     views = of(case, series.CellView)
-    lost = {}
+    lost: dict[str, int] = {}
     for o in case[0].observations:
         lost[o.cell] = lost.get(o.cell, 0) + bool(o.failed)
     names = {c.key: c.name for c in case[0].cells()}
@@ -148,6 +148,8 @@ def test_looks_resumes_and_lost_blocks_are_marked(case):
     assert "block failed once, resumed 3 times" in figure.caption
     (whole,) = of(changed(case, events=events), series.RunView)
     assert whole.places == {4: 16, 8: 32}
+    at = [(b.cell.key, b.index) for b in case[0].blocks].index((key, 2))
+    assert whole.spans[:3] == ((at - 0.4, at + 0.4), (-0.5, 15.5), (15.5, 31.5))
     assert "block failed" in words(series.figure(whole, "f"))
 
 

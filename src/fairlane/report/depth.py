@@ -344,7 +344,7 @@ def _labels(
             bounds = line.carries[0]
             told = f"SLO: {curves.figure_of(bounds, view.rate) if bounds else DASH}"
             parts.append(
-                svg.text(edge + 21, y + 17, svg.fit(told, _RIGHT - 16, 11), font_size=11, fill=colour("muted"))
+                svg.text(edge + 21, y + 17, svg.fit(told, _RIGHT - 16, 10), font_size=11, fill=colour("muted"))
             )
     return parts
 

@@ -278,7 +278,7 @@ def _legend(view: HeatView, y: float) -> list[Markup]:
                 left + wide * (place + 0.5), y + 28, shown, text_anchor="middle", font_size=12, fill=colour("muted")
             )
         )
-    muted = {"font_size": 12, "fill": colour("muted")}
+    muted: dict[str, str | float | None] = {"font_size": 12, "fill": colour("muted")}
     parts.append(svg.text(left - 6, y + 12, "worse", text_anchor="end", **muted))
     parts.append(svg.text(left + wide * steps + 6, y + 12, "better", **muted))
     here = [(t.sign, "withheld" if t.withheld else t.word) for t in _tiles(view)]

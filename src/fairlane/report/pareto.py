@@ -132,7 +132,7 @@ def _beats(lane: str, costs: Mapping[str, float], means: Mapping[str, float], be
     return max(able, key=lambda other: gain[other], default="")
 
 
-_LEFT, _RIGHT, _TOP, _HEIGHT, _FOOT = 62, 150, 26, 210, 40
+_LEFT, _RIGHT, _TOP, _HEIGHT, _FOOT = 62, 168, 26, 210, 40
 
 
 def figure(view: ParetoView, ident: str) -> Figure:
@@ -223,7 +223,7 @@ def _labels(view: ParetoView, across: Scale, up: Scale, end: float, bottom: floa
             svg.tag("path", d=d, fill="none", stroke=colour("muted"), stroke_width=0.7, stroke_dasharray="1 2")
         )
         parts.append(mark(p.index, end + 13, y, 4))
-        parts.append(svg.text(end + 22, y + 4, svg.fit(p.lane, _RIGHT - 22, 11), font_size=12))
+        parts.append(svg.text(end + 22, y + 4, svg.fit(p.lane, _RIGHT - 22, 12), font_size=12))
         told = f"✕ beaten by {p.beaten_by}" if p.beaten_by else _shown(p, view)
-        parts.append(svg.text(end + 22, y + 17, svg.fit(told, _RIGHT - 22, 10), font_size=11, fill=colour("muted")))
+        parts.append(svg.text(end + 22, y + 17, svg.fit(told, _RIGHT - 22, 11), font_size=11, fill=colour("muted")))
     return parts

@@ -77,6 +77,8 @@ class RunView:
     """Blocks of each cell at a look -> blocks of the workload that were carried out before it."""
     strips: tuple[Strip, ...]
     journal: Journal
+    spans: tuple[tuple[float, float], ...]
+    """For each incident, the places between which it was."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,13 @@ def _run(
     places = {n: sum(block < n for _, block in order) for n in journal.looks}
     keys = {c.key for c in told}
     own = Journal(journal.looks, tuple(i for i in journal.incidents if i.cell is None or i.cell in keys))
-    return RunView(workload, metric, len(order), places, tuple(strips), own)
+    spans = tuple(
+        (known - 0.4, known + 0.4)
+        if (known := place.get((i.cell or "", -1 if i.block is None else i.block))) is not None
+        else (places.get(i.after, 0) - 0.5, places.get(i.before or -1, len(order)) - 0.5)
+        for i in own.incidents
+    )
+    return RunView(workload, metric, len(order), places, tuple(strips), own, spans)
 
 
 def _rank(cell: Cell, seen: Sequence[Observation], metric: str, findings: Sequence[Finding]) -> tuple[float, ...]:
@@ -276,7 +284,7 @@ def figure(view: View, ident: str) -> Figure:
 
 def _named(index: int, lane: str, x: float, y: float, room: float) -> Markup:
     """A lane's shape and name."""
-    return mark(index, x + 5, y - 4) + svg.text(x + 15, y, svg.fit(lane, room - 15, 11), font_size=12)
+    return mark(index, x + 5, y - 4) + svg.text(x + 15, y, svg.fit(lane, room - 15, 12), font_size=12)
 
 
 def _path(points: Sequence[tuple[float, float]], across: Scale, up: Scale, **attributes: str | float) -> Markup:
@@ -305,7 +313,7 @@ def _looks(looks: Iterable[tuple[int, float]], top: float, bottom: float) -> lis
 def _incidents(placed: Iterable[tuple[float, float, Incident]], y: float) -> list[Markup]:
     """Bars over the blocks in which something happened, with its name where there is room."""
     parts, free = [], -math.inf
-    paint = {"stroke": colour("worse"), "stroke_width": 2}
+    paint: dict[str, str | float | None] = {"stroke": colour("worse"), "stroke_width": 2}
     for first, last, what in sorted(placed, key=lambda i: i[:2]):
         where = " ".join(str(x) for x in (what.cell, "" if what.block is None else f"block {what.block}") if x)
         x = min(first, WIDTH - 6.6 * len(what.kind))
@@ -348,12 +356,9 @@ def _run_figure(view: RunView, ident: str) -> Figure:
             parts.append(_path(strip.rounds, across, up, stroke=svg.PAPER, stroke_width=4.5))
             parts.append(_path(strip.rounds, across, up, stroke=paint(strip.index), stroke_width=2.5))
         parts += [_cross(f"{strip.lane}: failed", across(p), y + _STRIP - 4) for p in strip.failed]
-    spans = [
-        (view.places.get(i.after, 0) - 0.5, view.places.get(i.before or -1, view.blocks) - 0.5, i)
-        for i in view.journal.incidents
-    ]
-    parts += _incidents([(across(a), across(b), i) for a, b, i in spans], bottom + 8)
-    y = bottom + (28 if spans else 0)
+    spans = zip(view.spans, view.journal.incidents, strict=True)
+    parts += _incidents([(across(a), across(b), i) for (a, b), i in spans], bottom + 8)
+    y = bottom + (28 if view.spans else 0)
     parts += axis(across, y, [(t, f"{t:,.0f}") for t in across.ticks(8)], "blocks in the order carried out")
     failed = sum(len(s.failed) for s in view.strips)
     title = f"The run in time: {metric.title} of every trial"
@@ -417,13 +422,13 @@ def _cell_figure(view: CellView, ident: str) -> Figure:
     y += 28 if spans else 0
     parts += axis(across, y, [(t, f"{t:,.0f}") for t in across.ticks(8) if t == int(t)], "block")
     title = f"{metric.title} by block: {view.cell}"
-    lost = sum(bool(t.failed) for t in trials)
+    failed = sum(bool(t.failed) for t in trials)
     caption = (
         f"Within a block the lanes stand in the order in which they ran. The {metric.title} axis is logarithmic: equal "
         "heights are equal shares."
         + (
-            f" ✕: {count(lost, 'failed trial')}; shaded: that lane's block is void, all lanes' if it is the baseline's."
-            if lost
+            f" ✕: {count(failed, 'failed trial')}; shaded: that lane's block is void (all, if the baseline's)."
+            if failed
             else ""
         )
         + _told(view.journal)
