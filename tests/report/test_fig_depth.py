@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.test_fig_evidence import fake, placed, words
 
-from fairlane.report import curves, depth
+from fairlane.report import curves, depth, plot
 from fairlane.report.phrases import value
 from fairlane.stats.capacity import capacities
 
@@ -97,7 +97,7 @@ def test_rates_asked_for_are_told_as_such():
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8), st.floats(1, 20))
 def test_labels_are_moved_apart_and_keep_their_order(wanted, gap):
-    places = depth.apart(wanted, gap, 0, 100)
+    places = plot.apart(wanted, gap, 0, 100)
     gap = min(gap, 100 / max(len(wanted) - 1, 1))
     order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
     rising = [places[i] for i in order]
@@ -107,4 +107,4 @@ def test_labels_are_moved_apart_and_keep_their_order(wanted, gap):
 
 
 def test_labels_with_room_stay_where_they_belong():
-    assert depth.apart([80, 10, 50], 20, 0, 100) == [80, 10, 50]
+    assert plot.apart([80, 10, 50], 20, 0, 100) == [80, 10, 50]

@@ -8,7 +8,7 @@ from tests.report import test_timeline
 from tests.report.test_fig_evidence import NS, Case, drawn, fake, judged, placed, words
 
 from fairlane.records import Evidence
-from fairlane.report import series
+from fairlane.report import series, within
 from fairlane.report.phrases import value
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
@@ -176,7 +176,7 @@ def test_a_series_that_cannot_be_read_is_none(case, told):
 
 def test_long_series_are_thinned_by_means():
     context = {"load": {"series": {"interval_ms": 1000, "iops": [float(n) for n in range(1000)]}}}
-    samples = series._samples(context, "iops")
+    samples = within._samples(context, "iops")
     assert len(samples) == 100
     assert samples[0] == (5.0, 4.5)
     assert samples[-1] == (995.0, 994.5)

@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from fairlane.records import Cell, Evidence, Finding, Verdict
 from fairlane.report import svg
-from fairlane.report.depth import DASHES, axis, lane_order, level, log_ticks, mark, paint
 from fairlane.report.phrases import count, value
+from fairlane.report.plot import DASHES, axis, lane_order, level, log_ticks, mark, paint
 from fairlane.report.svg import WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
 from fairlane.stats.histogram import BEYOND, Bins, ecdf, latency, merge, percentile, reportable

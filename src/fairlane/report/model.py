@@ -61,7 +61,7 @@ def build(
         costs=pareto.views(evidence, shown, findings, label),
         heats=heatmap.views(evidence, shown, findings, label),
         curves=curves.views(evidence, marked, findings),
-        depths=depth.views(evidence, shown, findings, marked),
+        depths=depth.views(evidence, shown, findings, label),
         ecdfs=ecdf.views(evidence, shown, findings, label),
         times=series.views(evidence, shown, findings, label),
         failovers=timeline.views(evidence, label),

@@ -10,25 +10,23 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean, median
-from typing import Any
 
 from markupsafe import Markup
 
-from fairlane.checks._trials import at, number
+from fairlane.checks._trials import number
 from fairlane.records import Cell, Evidence, Finding, Observation, Verdict
-from fairlane.report import svg
-from fairlane.report.depth import axis, lane_order, level, log_ticks, mark, paint
+from fairlane.report import svg, within
 from fairlane.report.phrases import change, count, metric_of, value
+from fairlane.report.plot import axis, lane_order, level, log_ticks, mark, named, paint, path
 from fairlane.report.svg import INK, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
+from fairlane.report.within import WithinView
 
 MOST = 2
 """Cells of a workload that are drawn by themselves."""
 _TELLING = ("drift", "spread", "unsteady", "autocorrelation", "carry_over", "repeated")
 """Checks whose cells are worth looking at in time, in this order."""
 _KINDS = {"resume": "resumed", "block-failed": "block failed", "mismatch": "not repeated", "damaged": "damaged"}
-_DRAWN, _FAINT = 100, 24
-"""Samples of a trial that are drawn (of more, means of neighbours), and trials (of more, every n-th)."""
 
 
 @dataclass(frozen=True)
@@ -106,22 +104,6 @@ class CellView:
     journal: Journal
 
 
-Samples = tuple[tuple[float, float], ...]
-"""(seconds since the trial's start, rate)."""
-
-
-@dataclass(frozen=True)
-class WithinView:
-    """What went on within the trials of one cell."""
-
-    workload: str
-    cell: str
-    metric: str
-    """iops or tps."""
-    lanes: tuple[tuple[str, int, tuple[tuple[int, Samples], ...]], ...]
-    """(label, index, (block, samples) of each trial)."""
-
-
 View = RunView | CellView | WithinView
 
 
@@ -154,7 +136,7 @@ def views(
                 tuple(i for i in journal.incidents if i.cell in (None, cell.key)),
             )
             found.append(CellView(workload, cell.name, metric, min(MOST, len(told)), len(told), lanes, own))
-        inner = (_within(c, told[c], lane_order(evidence.study), label) for c in ranked if c.kind != "failover")
+        inner = (within.view(c, told[c], lane_order(evidence.study), label) for c in ranked if c.kind != "failover")
         found += [view for view in inner if view][:1]
     return tuple(found)
 
@@ -244,34 +226,6 @@ def _trials(
             yield label[lane], index, trials
 
 
-def _within(
-    cell: Cell, seen: Sequence[Observation], order: Sequence[str], label: Mapping[str, str]
-) -> WithinView | None:
-    """None: no trial tells its rate over time."""
-    for metric in ("iops", "tps"):
-        told: dict[str, list[tuple[int, Samples]]] = {}
-        for o in seen:
-            if not o.failed and (samples := _samples(o.context, metric)):
-                told.setdefault(o.lane, []).append((o.block, samples))
-        lanes = tuple((label[lane], n, tuple(told[lane])) for n, lane in enumerate(order) if lane in told)
-        if lanes:
-            return WithinView(cell.workload, cell.name, metric, lanes)
-    return None
-
-
-def _samples(context: Mapping[str, Any], metric: str) -> Samples:
-    """Empty where there is no series, or a sample is no number."""
-    step, rates = number(context, "load", "series", "interval_ms"), at(context, "load", "series", metric)
-    if not step or not isinstance(rates, list | tuple) or len(rates) < 3:
-        return ()
-    known = [v for rate in rates if (v := number({"v": rate}, "v")) is not None]
-    if len(known) < len(rates):
-        return ()
-    size = -(-len(known) // _DRAWN)
-    parts = [known[i : i + size] for i in range(0, len(known), size)]
-    return tuple(((n * size + len(part) / 2) * step / 1000, fmean(part)) for n, part in enumerate(parts))
-
-
 _LEFT, _RIGHT, _FOOT, _STRIP = 66, 12, 40, 62
 
 
@@ -279,17 +233,7 @@ def figure(view: View, ident: str) -> Figure:
     """The picture that belongs to the view."""
     if isinstance(view, RunView):
         return _run_figure(view, ident)
-    return _cell_figure(view, ident) if isinstance(view, CellView) else _within_figure(view, ident)
-
-
-def _named(index: int, lane: str, x: float, y: float, room: float) -> Markup:
-    """A lane's shape and name."""
-    return mark(index, x + 5, y - 4) + svg.text(x + 15, y, svg.fit(lane, room - 15, 12), font_size=12)
-
-
-def _path(points: Sequence[tuple[float, float]], across: Scale, up: Scale, **attributes: str | float) -> Markup:
-    d = "M" + "L".join(f"{svg.num(across(x))} {svg.num(up(y))}" for x, y in points)
-    return svg.tag("path", d=d, fill="none", **attributes)
+    return _cell_figure(view, ident) if isinstance(view, CellView) else within.figure(view, ident)
 
 
 def _cross(told: str, x: float, y: float) -> Markup:
@@ -349,12 +293,12 @@ def _run_figure(view: RunView, ident: str) -> Figure:
     for n, strip in enumerate(view.strips):
         y = top + n * (_STRIP + 30) + 18
         up = Scale(math.exp(-reach), math.exp(reach), y + _STRIP, y, log=True)
-        parts.append(_named(strip.index, strip.lane, 0, y - 5, 300))
+        parts.append(named(strip.index, strip.lane, 0, y - 5, 300))
         parts += [level(_LEFT, end, up(r), change(r, 0 if half >= 0.01 else 1)) for r in (1 - half, 1.0, 1 + half)]
         parts.append(svg.dots([(across(p), up(r)) for p, r in strip.points], f"{ident}-{n}"))
         if len(strip.rounds) > 1:
-            parts.append(_path(strip.rounds, across, up, stroke=svg.PAPER, stroke_width=4.5))
-            parts.append(_path(strip.rounds, across, up, stroke=paint(strip.index), stroke_width=2.5))
+            parts.append(path(strip.rounds, across, up, stroke=svg.PAPER, stroke_width=4.5))
+            parts.append(path(strip.rounds, across, up, stroke=paint(strip.index), stroke_width=2.5))
         parts += [_cross(f"{strip.lane}: failed", across(p), y + _STRIP - 4) for p in strip.failed]
     spans = zip(view.spans, view.journal.incidents, strict=True)
     parts += _incidents([(across(a), across(b), i) for (a, b), i in spans], bottom + 8)
@@ -399,7 +343,7 @@ def _cell_figure(view: CellView, ident: str) -> Figure:
     top = 18 * -(-len(view.lanes) // 2) + 20.0
     y = top + 170
     up = Scale(min(figures) / 1.02, max(figures) * 1.02, y, top, log=True)
-    parts = [_named(i, lane, (n % 2) * 240, 14 + 18 * (n // 2), 230) for n, (lane, i, _) in enumerate(view.lanes)]
+    parts = [named(i, lane, (n % 2) * 240, 14 + 18 * (n // 2), 230) for n, (lane, i, _) in enumerate(view.lanes)]
     for block in sorted({t.block for t in trials if t.failed}):
         x = across(block - 0.5)
         parts.append(svg.tag("rect", x=x, y=top, width=across(block + 0.5) - x, height=170, fill=colour("band")))
@@ -469,37 +413,3 @@ def _shown(t: Trial | None, metric: str) -> str:
     if t is None or (t.figure is None and not t.failed):
         return DASH
     return f"✕ {t.failed}" if t.failed else f"{value(metric, t.figure)} ({t.place + 1} of {t.of})"
-
-
-def _within_figure(view: WithinView, ident: str) -> Figure:
-    """A strip per lane on the same scales from zero: every trial faint, the one of median rate strong."""
-    metric = metric_of(view.metric)
-    points = [p for _, _, trials in view.lanes for _, samples in trials for p in samples]
-    end, top = WIDTH - _RIGHT, 4.0
-    across = Scale(0, max(x for x, _ in points), _LEFT, end)
-    most = max(y for _, y in points) or 1.0
-    parts, rows = [], []
-    for lane, index, trials in view.lanes:
-        up = Scale(0, most * 1.05, top + 18 + 90, top + 18)
-        parts.append(_named(index, lane, 0, top + 12, 300))
-        parts += [level(_LEFT, end, up(t), "0" if t == 0 else value(view.metric, t)) for t in up.ticks(3)]
-        rates = sorted((fmean(y for _, y in samples), block) for block, samples in trials)
-        middle = rates[(len(rates) - 1) // 2][1]
-        for _, samples in trials[:: -(-len(trials) // _FAINT)]:
-            parts.append(_path(samples, across, up, stroke=paint(index), stroke_width=1, opacity=0.35))
-        typical = dict(trials)[middle]
-        parts.append(_path(typical, across, up, stroke=paint(index), stroke_width=2))
-        third = max(1, len(typical) // 3)
-        ends = [fmean(y for _, y in part) for part in (typical[:third], typical[-third:])]
-        rows.append((lane, str(len(trials)), str(middle), *(value(view.metric, x) for x in ends)))
-        top += 18 + 90 + 16
-    parts += axis(across, top - 16, [(t, f"{t:g}") for t in across.ticks(6)], "seconds since the trial's start")
-    title = f"Within the trials: {metric.title} over time, {view.cell}"
-    caption = (
-        f"As the tool told it. Faint: the trials; strong: the one of median {metric.title}. All strips have the same "
-        f"scales; {metric.title} begins at zero."
-    )
-    described = "; ".join(f"{lane}: {n} trials, {first} to {last}" for lane, n, _, first, last in rows)
-    columns = ("lane", "trials", "median trial's block", "its first third", "its last third")
-    drawn = svg.picture(ident, top - 16 + _FOOT, title, described, *parts)
-    return Figure(ident, title, caption, drawn, Table(columns, tuple(rows)))

@@ -19,6 +19,7 @@ PAPER = "var(--paper)"
 LANES = 7
 """Colours for lanes; more lanes than that begin again, which is why no lane is told by colour alone."""
 
+
 def colour(name: str) -> str:
     """A colour of the page's style sheet, which has it light, dark and for print; ``single`` puts in plain values."""
     return f"var(--{name})"
