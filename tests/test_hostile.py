@@ -149,7 +149,9 @@ def markdown(text: str) -> list[str]:
             continue
         live = re.sub(r"\\.|`[^`]*`", "", line)
         wrong += [f"tag: {line[:200]}"] if re.search(r"<[a-zA-Z/!]", live) else []
-        wrong += [f"link: {line[:200]}"] if re.search(r"\]\((?!#|raw/)|https?://", live) else []
+        wrong += (
+            [f"link: {line[:200]}"] if re.search(r"\]\((?!#|(\.\./)*([\w.-]+/)*raw/[\w.%-]+\))|https?://", live) else []
+        )
         here = live.count("|") if line.startswith("|") else 0
         wrong += [f"row: {line[:200]}"] if columns and here and here != columns else []
         columns = here
