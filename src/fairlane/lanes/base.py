@@ -114,6 +114,8 @@ class Transport(ABC, Generic[SpecT]):
     """Kernel modules of target and initiator, loaded before the steps."""
     virtual: ClassVar[bool] = False
     """Can be built inside one VM under the virtual clock; its packages, programs and modules are in that image."""
+    exclusive: ClassVar[bool] = False
+    """The target takes its medium for itself: no second lane of this transport can end at the same one."""
     target: ClassVar[bool] = True
     """Needs the array's machine."""
     cluster: ClassVar[str] = ""

@@ -126,6 +126,7 @@ def _target(name: str, spec: IscsiSpec, site: Site) -> _Target:
 class Iscsi(Transport[IscsiSpec]):
     Spec = IscsiSpec
     virtual = True
+    exclusive = True
     packages = ("open-iscsi", "dmsetup")
     programs = ("iscsid", "iscsiadm", "dmsetup")
     modules: ClassVar[tuple[str, ...]] = (

@@ -105,6 +105,26 @@ true"""
     assert run(lab, script)["left"]["list"].decode() == ""
 
 
+def test_two_lanes_of_a_target_that_takes_its_medium_have_one_each() -> None:
+    text = small_study().replace("  nvme-tcp:", "  again: {transport: iscsi, copy_of: iscsi}\n  nvme-tcp:")
+    lab = Lab(study_of(text))
+    described = build(lab).description["lanes"]
+    assert [described[name]["path"][-1] for name in ("iscsi", "again", "nvme-tcp")] == [
+        "/dev/nullb0", "/dev/nullb1", "/dev/nullb0",
+    ]  # fmt: skip
+    (cell,) = lab.study.cells()
+    block = Block(cell, 0, ("again", "nvme-tcp", "iscsi"), seed=7)
+
+    async def measure() -> dict[str, float]:
+        return {
+            o.lane: o.metrics["iops"]
+            for o in [observe(block, raw.lane, raw.outputs) async for raw in lab.run_block(block)]
+        }
+
+    iops = asyncio.run(measure())
+    assert iops["again"] == pytest.approx(iops["iscsi"], rel=0.05)  # the same path, to another medium alike
+
+
 def test_the_secret_is_in_no_description() -> None:
     lab = Lab(study_of(small_study(iscsi=", chap: true")))
     opened_as = build(lab)

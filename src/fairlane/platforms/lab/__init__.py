@@ -84,10 +84,12 @@ class Lab(Platform):
                             hint=f"set platform.clock: wall, or leave {key} away",
                         )
                     )
-        if self.spec.medium.memory_backed and self.spec.medium.size > self.spec.memory // 2:
+        media = len(set(self._media().values()))
+        if self.spec.medium.memory_backed and media * self.spec.medium.size > self.spec.memory // 2:
             found.append(
                 FairlaneError(
-                    "a memory-backed medium must fit in half of the guest's memory",
+                    f"{'a memory-backed medium' if media == 1 else f'{media} memory-backed media'} must fit in half of "
+                    "the guest's memory",
                     where="platform.medium.size",
                     hint="lower platform.medium.size or raise platform.memory",
                 )
@@ -116,13 +118,24 @@ class Lab(Platform):
                 )
         return found
 
+    def _media(self) -> dict[str, int]:
+        """Lane -> number of its medium. All share the first, but for further lanes of a transport whose target takes
+        it for itself: each of those has one of its own, alike."""
+        numbers, taken = {}, 0
+        for name, lane in self.study.lanes.items():
+            alone = registry.load("lanes", lane.transport).exclusive
+            numbers[name] = taken if alone else 0
+            taken += alone
+        return numbers
+
     def _lanes(self) -> dict[str, tuple[Transport[Any], Site, tuple[Step, ...]]]:
         """Per lane its transport, where it is built, and its steps."""
         out = {}
+        media = self._media()
         for index, (name, lane) in enumerate(self.study.lanes.items()):
             # The guest talks to nobody: a fixed secret keeps the state's bytes the same wherever it is built.
             secret = hashlib.sha256(f"fairlane lab {name}".encode()).hexdigest()[:16]
-            site = Site(model.MEDIUM, _ADDRESS, _INTERFACE, index, secret)
+            site = Site(f"{model.MEDIUM}{media[name]}", _ADDRESS, _INTERFACE, index, secret)
             transport = registry.load("lanes", lane.transport)
             out[name] = (transport, site, transport.steps(name, lane, site))
         return out
@@ -133,14 +146,18 @@ class Lab(Platform):
         return (
             model.hugepages_step(self.spec.hugepages),
             load,
-            model.medium_step(self.spec.medium),
+            *(model.medium_step(self.spec.medium, n) for n in range(max(self._media().values()) + 1)),
             model.link_step(self.spec.link, _INTERFACE),
         )
 
     def _prepare(self) -> list[str]:
-        """The prefill of every workload, once: all lanes share the medium, so it goes to the first."""
-        device = script.device(next(iter(self.study.lanes)))
-        texts = (registry.load("workloads", cell.kind).prepare(cell, device) for cell in self.study.cells())
+        """The prefill of every workload, once a medium: it goes to the first lane that ends there."""
+        first = {number: name for name, number in reversed(self._media().items())}
+        texts = (
+            registry.load("workloads", cell.kind).prepare(cell, script.device(first[number]))
+            for number in sorted(first)
+            for cell in self.study.cells()
+        )
         return [text for text in dict.fromkeys(texts) if text]
 
     def setup_script(self) -> str:

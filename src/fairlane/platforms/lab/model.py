@@ -4,7 +4,8 @@ from fairlane.lanes.base import Step
 from fairlane.platforms.lab.spec import Link, Medium
 from fairlane.study.units import format_bitrate, format_duration
 
-MEDIUM = "/dev/nullb0"
+MEDIUM = "/dev/nullb"
+"""With its number behind it."""
 
 
 def medium_step(medium: Medium, number: int = 0) -> Step:
