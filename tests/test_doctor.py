@@ -233,3 +233,10 @@ def test_a_bare_machine_cannot_run_the_lab(programs: Programs, capsys: pytest.Ca
     assert "lab: cannot run here, for lack of QEMU, mmdebstrap" in out
     assert "fix: install qemu-system-x86" in out
     assert run(["doctor", "--platform", "fake"]) == 0
+
+
+@pytest.mark.parametrize("platform", ["kubevirt", "vsphere"])
+def test_a_platform_that_is_only_described_cannot_run(platform):
+    lines = doctor.examine(platform)
+    assert not doctor.able(lines)
+    assert [line.name for line in lines if line.state == "missing"] == [platform]

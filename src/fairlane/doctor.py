@@ -16,6 +16,7 @@ from typing import Literal
 
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError
+from fairlane.platforms._described import Described
 from fairlane.platforms.lab import kvm
 from fairlane.platforms.lab.cache import cache_dir
 from fairlane.platforms.lab.image import Image, cached_image
@@ -60,6 +61,9 @@ def examine(platform: str) -> tuple[Line, ...]:
     if platform not in registry.names("platforms"):
         raise FairlaneError(f"no platform named {platform!r}", hint=f"known: {', '.join(registry.names('platforms'))}")
     lines = [python(), processor(), disk("disk for runs", Path.cwd(), RUN_SPACE)]
+    if issubclass(registry.load("platforms", platform), Described):
+        told = "described: its studies are checked and planned, and not carried out yet"
+        lines.append(Line(platform, "missing", told, "run a study's quick form in the lab: --quick (docs/presets.md)"))
     if platform == "lab":
         image, cache = cached_image(), cache_dir()
         lines += [

@@ -5,6 +5,7 @@ Units, everywhere: time in nanoseconds, sizes in bytes, rates per second, ratios
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 Histogram = Mapping[int, int]
@@ -27,7 +28,7 @@ class Cell:
     """Readable and unique in its workload: ``4k randread qd16``."""
     params: Mapping[str, Any] = field(hash=False, compare=False)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Unique in the study, good in a file name: ``main.4k-randread-qd16``."""
         return f"{self.workload}.{self.name.replace(' ', '-').replace('/', '-')}"

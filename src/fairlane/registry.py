@@ -20,6 +20,7 @@ def names(package: str) -> tuple[str, ...]:
     return tuple(sorted(m.name for m in pkgutil.iter_modules(paths) if m.name != "base" and not m.name.startswith("_")))
 
 
+@cache  # every trial asks every probe
 def load(package: str, name: str) -> Any:
     """``PLUGIN`` of the module ``name`` in ``package``. Raises FairlaneError for an unknown name."""
     if name not in names(package):

@@ -219,7 +219,9 @@ def test_bins_that_were_edited_take_the_headline(tmp_path, capsys, how):
     assert found.severity == "critical"
     assert ("give a mean of" if how == "halved" else "fio counted") in found.message
     assert run(["verdicts", str(tmp_path / "out")]) == 0
-    assert f"{verdict.verdict} (withheld)" in capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
+    assert "(withheld)" in told
+    assert verdict.verdict in told
 
 
 def test_a_percentile_too_rare_to_report_is_refused_and_not_replaced(tmp_path):

@@ -69,7 +69,7 @@ def test_the_reports_have_the_picture_and_the_answer(folder: Path) -> None:
     page, text = (folder / "report.html").read_text(), (folder / "report.md").read_text()
     assert 'id="curve-1"' in page
     assert "objective 500 us" in page
-    assert "Throughput against latency" in text
+    assert "Throughput and latency under load" in text
     assert "Within p99 latency of 500 us" in page.replace("\u00a0", " ")
 
 

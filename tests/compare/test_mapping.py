@@ -34,7 +34,7 @@ def test_the_command_line_s_baseline_wins_and_the_first_run_is_the_default() -> 
 @pytest.mark.parametrize(
     ("old", "new", "where", "message", "hint"),
     [
-        ("roks: rep3", "roks: rep4", "m.yaml:5", 'expected rep3 or rep2 or 500, found "rep4"', "did you mean 'rep3'?"),
+        ("roks: rep3", "roks: rep4", "m.yaml:5", 'expected 500 or rep2 or rep3, found "rep4"', "did you mean 'rep3'?"),
         ("roks: rep3", "rosk: rep3", "m.yaml:5", "pairs.best.rosk: unknown key", "did you mean 'roks'?"),
         ("baseline: vcf", "baseline: vfc", "m.yaml:1", "expected roks or vcf", "did you mean 'vcf'?"),
         ("{roks: rep2, vcf: raid1}", "{roks: rep2}", "m.yaml:6", "lanes of at least two runs", ""),

@@ -12,6 +12,8 @@ from typing import Any, Literal, TypeVar
 
 import click
 
+from fairlane.report.text import clean, markdown
+
 Format = Literal["table", "json", "md"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,7 +33,8 @@ def tell(message: str) -> None:
 
 
 def text(value: Any) -> str:
-    """A value as a reader wants it in a table: lists with commas, yes and no, nothing for None."""
+    """A value as a reader wants it in a table: lists with commas, yes and no, nothing for None. What would steer a
+    terminal or turn text around is written out: names come from outside."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -40,7 +43,7 @@ def text(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, list | tuple | set | frozenset):
         return ", ".join(text(v) for v in value)
-    return str(value)
+    return clean(str(value))
 
 
 def print_json(value: Any) -> None:
@@ -116,7 +119,7 @@ def _wrapped(cell: str, width: int) -> list[str]:
 
 def _markdown(heads: list[str], lines: list[list[str]], title: str) -> list[str]:
     def line(cells: list[str]) -> str:
-        escaped = (c.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ") for c in cells)
-        return "| " + " | ".join(escaped) + " |"
+        return "| " + " | ".join(map(markdown, cells)) + " |"
 
-    return ([f"**{title}**", ""] if title else []) + [line(cells) for cells in (heads, ["---"] * len(heads), *lines)]
+    whole = (heads, ["---"] * len(heads), *lines)
+    return ([f"**{markdown(title)}**", ""] if title else []) + [line(cells) for cells in whole]

@@ -144,7 +144,7 @@ def _print(table: "Table", found: "Sequence[tuple[str, Finding]]", differing: bo
         return
 
     def fit(text: str) -> str:
-        return markdown(clean(text)) if output == "md" else shorten(clean(text).replace("\n", " "), _WIDEST)
+        return clean(text) if output == "md" else shorten(clean(text).replace("\n", " "), _WIDEST)
 
     heads = ["Group", "Parameter", *_apart([fit(column) for column in table.columns]), "Match"]
     last, lines = "", []

@@ -145,7 +145,7 @@ def _print(comparison: "Comparison", output: Format, *, every_metric: bool) -> N
     else:
         from rich.console import Console
 
-        from fairlane.report.parts import show
+        from fairlane.report.parts_console import show
 
         show(Console(soft_wrap=False), shown)
 

@@ -63,7 +63,7 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
     from fairlane.cli._output import print_json, print_rows
     from fairlane.report import curves, lanes
     from fairlane.report.phrases import metric_of
-    from fairlane.report.text import scrub
+    from fairlane.report.text import markdown, scrub
     from fairlane.study.accept import accepting
     from fairlane.trial.load import load_run
 
@@ -79,6 +79,7 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
     if output == "json":
         print_json([_plain(view) for view in views])
         return
+    told = markdown if output == "md" else str
     for n, view in enumerate(views):
         figure = curves.figure(view, "curve").table
         head = f"{view.workload}: {view.name}, {metric_of(view.metric).title}"
@@ -87,9 +88,9 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
         print_rows([dict(zip(figure.columns, row, strict=True)) for row in figure.rows], output, title=head)
         for curve in view.curves:
             if curve.law:
-                click.echo(f"{curve.lane}: {curve.law}")
+                click.echo(told(f"{curve.lane}: {curve.law}"))
         for answer in view.answers:
-            click.echo(f"• {answer}")
+            click.echo(f"- {told(answer)}" if output == "md" else f"• {answer}")
         click.echo()
         rows = [dict(zip(view.equal.columns, row, strict=True)) for row in view.equal.rows]
         print_rows(rows, output, title="Lanes at equal latency and at equal throughput (exploratory)")

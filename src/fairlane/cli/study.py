@@ -80,13 +80,14 @@ def describe(study: "Study", jobs: int) -> dict[str, Any]:
 
 
 def _print(report: dict[str, Any], output: Format) -> None:
-    from fairlane.report.text import flatten
+    from fairlane.report.text import clean, flatten, markdown
     from fairlane.study.plan import about
 
     facts = [("study", report["study"]), ("question", report["question"]), ("platform", report["platform"])]
     facts += [("baseline", report["baseline"]), ("seed", report["seed"]), ("jobs", report["jobs"])]
     for key, value in facts:
-        click.echo(f"- **{key}**: {value}" if output == "md" else f"{key:9} {value}")
+        told = clean(str(value))
+        click.echo(f"- **{key}**: {markdown(told)}" if output == "md" else f"{key:9} {told}")
     lanes = [
         {
             "lane": lane["lane"] + (" (baseline)" if lane["lane"] == report["baseline"] else ""),

@@ -101,13 +101,13 @@ def parse_mapping(text: str, where: str, lanes: Lanes, baseline: str | None = No
 def _model(lanes: Lanes) -> type[BaseModel]:
     """The file's model for these runs: their aliases are keys, their lanes the values, so that errors can name both."""
     fields: dict[str, Any] = {
-        f"run_{n}": (Literal[tuple(names)] | None, Field(None, alias=alias, description=f"Lane of {alias}."))
+        f"run_{n}": (Literal[tuple(sorted(names))] | None, Field(None, alias=alias, description=f"Lane of {alias}."))
         for n, (alias, names) in enumerate(lanes.items())
     }
     pair = create_model("Pair", __base__=_Pair, **fields)
     own: dict[str, Any] = {
         "baseline": (
-            Literal[tuple(lanes)] | None,
+            Literal[tuple(sorted(lanes))] | None,  # typing keeps one order of the same names: the first that it saw
             Field(None, description="The run that the others are compared with."),
         ),
         "pairs": (dict[Name, pair], Field(min_length=1, description="Categories: lanes that are each other's peer.")),  # type: ignore[valid-type]

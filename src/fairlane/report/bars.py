@@ -94,11 +94,15 @@ def bars(levels: Levels, ident: str) -> Figure:
     refused = any(b.lane.startswith(REFUSED) for c in levels.cells for b in c.bars)
     caption = f"Bar: {levels.title} over all blocks, from zero. Dots: the single blocks. {axes}"
     caption += f" {REFUSED} is not to be compared: its verdict is refused." if refused else ""
-    table = Table(
+    return Figure(ident, title, caption, svg.picture(ident, y, title, caption, *parts), table(levels))
+
+
+def table(levels: Levels) -> Table:
+    """What the bars stand for."""
+    return Table(
         ("cell", "lane", levels.title, "lowest block", "highest block", "blocks"),
         tuple((c.cell, b.lane, b.text, b.lowest, b.highest, str(len(b.points))) for c in levels.cells for b in c.bars),
     )
-    return Figure(ident, title, caption, svg.picture(ident, y, title, caption, *parts), table)
 
 
 def _top(cell: Bars) -> float:

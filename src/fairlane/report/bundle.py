@@ -7,6 +7,7 @@ from pathlib import Path
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import html, markdown, model
 from fairlane.report.parts import Around
+from fairlane.report.pictures import pictures
 
 
 def write_reports(
@@ -18,7 +19,11 @@ def write_reports(
 ) -> tuple[Path, Path]:
     """Write ``report.html`` and ``report.md`` into ``folder``, made if missing; returns their paths. Raises OSError."""
     report = model.build(evidence, verdicts, findings, around)
-    pages = ((folder / "report.html", html.render(report)), (folder / "report.md", markdown.render(report)))
+    drawn = pictures(report)
+    pages = (
+        (folder / "report.html", html.render(report, drawn)),
+        (folder / "report.md", markdown.render(report, drawn)),
+    )
     folder.mkdir(parents=True, exist_ok=True)
     for path, content in pages:
         _write(path, content)

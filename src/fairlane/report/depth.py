@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import curves, svg
+from fairlane.report.curves import LadderView
 from fairlane.report.phrases import count, metric_of, value
 from fairlane.report.plot import apart, axis, lane_order, level, log_ticks, mark, stroke
 from fairlane.report.svg import INK, WIDTH, Figure, Scale, Table, colour
@@ -76,9 +77,11 @@ def views(
     verdicts: Sequence[Verdict],
     findings: Sequence[Finding],
     label: Mapping[str, str],
+    shown: Sequence[LadderView] | None = None,
 ) -> tuple[DepthView, ...]:
-    """Every ladder of a run; none: fewer than three loads, or no lane has them all."""
-    shown = curves.views(evidence, label, findings)
+    """Every ladder of a run; none: fewer than three loads, or no lane has them all. ``shown``: its throughput-latency
+    curves, where they are there already."""
+    shown = curves.views(evidence, label, findings) if shown is None else shown
     if not shown:
         return ()
     study, shelves = evidence.study, shelve(evidence.observations)
@@ -103,7 +106,7 @@ def views(
             )
             carries = tuple(_carries(told, ladder, view.metric, limit, lane) for limit in view.limits)
             refused = any((cell.key, lane) in barred for cell in ladder.cells)
-            lines.append(Line(curve.lane, curve.index, steps, carries, refused))
+            lines.append(Line(label[lane], curve.index, steps, carries, refused))
         rate = (
             "iops" if any("iops" in r.figures for r in shelves[ladder.cells[0].key][study.baseline].values()) else "tps"
         )

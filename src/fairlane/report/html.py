@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairlane.report.phrases import SYMBOL, share
-from fairlane.report.pictures import pictures
+from fairlane.report.pictures import Pictures, pictures
 from fairlane.report.views import Report
 
 
@@ -37,8 +37,10 @@ def _style() -> Markup:
     return Markup(resources.files("fairlane.report").joinpath("templates/style.css").read_text())  # noqa: S704
 
 
-def render(report: Report) -> str:
-    """The whole page."""
+def render(report: Report, drawn: Pictures | None = None) -> str:
+    """The whole page. ``drawn``: its pictures, where they are there already."""
     template = _environment().get_template("report.html.j2")
     anchors = {row.cell: row.anchor for row in report.trials if row.anchor}
-    return template.render(report=report, style=_style(), signs=SYMBOL, pictures=pictures(report), anchors=anchors)
+    return template.render(
+        report=report, style=_style(), signs=SYMBOL, pictures=drawn or pictures(report), anchors=anchors
+    )

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 
-from fairlane.report import ecdf, pareto, storms
-from fairlane.report.bars import bars, stacks
-from fairlane.report.curves import figure
+from fairlane.report import bars
 from fairlane.report.parts import markdown as parts_of
 from fairlane.report.phrases import share
+from fairlane.report.pictures import Pictures, pictures
 from fairlane.report.svg import Table
 from fairlane.report.text import fence
 from fairlane.report.text import markdown as md
@@ -19,8 +18,9 @@ def _list(lines: Iterable[str]) -> str:
     return "\n".join(f"- {md(line)}" for line in lines)
 
 
-def render(report: Report) -> str:
-    """The whole document."""
+def render(report: Report, drawn: Pictures | None = None) -> str:
+    """The whole document. ``drawn``: the report's pictures, whose tables it takes, where they are there already."""
+    drawn = drawn or pictures(report)
     parts: list[str] = [f"> **{md(b.title)}.** {md(b.text)}" for b in report.banners]
     parts += [
         f"# {md(report.question)}",
@@ -38,7 +38,7 @@ def render(report: Report) -> str:
     parts += [f"{md(view.title)}: {md(_winners(view))}" for view in report.winners]
     parts += ["## How sure is it", _list(report.sureness), *_scores(report)]
     parts += ["## Cost and performance"] if report.costs else []
-    parts += [_figure_table(pareto.figure(view, "unused").table) for view in report.costs]
+    parts += [_figure_table(figure.table) for figure in drawn.costs]
     parts += _lanes(report)
     parts += _matched(report)
     parts += ["## Verdicts"]
@@ -47,12 +47,12 @@ def render(report: Report) -> str:
     for view in report.winners:
         parts += [f"### {md(view.title)}", md(view.meaning), table(view.table.columns, view.table.rows)]
     parts += ["### What the verdict words mean", "\n".join(f"- **{s} {w}**: {md(m)}" for w, s, m in report.words)]
-    parts += _levels(report)
+    parts += _levels(report, drawn)
     parts += ["## Latency of all I/Os"] if report.ecdfs else []
-    for latencies in (ecdf.figure(view, "unused") for view in report.ecdfs):
-        parts += [f"### {md(latencies.title)}", _figure_table(latencies.table)]
+    for figure in drawn.ecdfs:
+        parts += [f"### {md(figure.title)}", _figure_table(figure.table)]
     parts += _faults(report)
-    parts += _curves(report)
+    parts += _curves(drawn)
     parts += parts_of(report.able)
     parts += ["## Findings", *_findings(report)]
     parts += ["## Method", _list(report.method), table(("Metric", "Definition"), report.metrics)]
@@ -128,23 +128,19 @@ def _comparison(c: Comparison) -> list[str]:
     ]
 
 
-def _levels(report: Report) -> list[str]:
+def _levels(report: Report, drawn: Pictures) -> list[str]:
     """The data tables behind the figures."""
     parts = ["## Absolute figures"]
     cpu: list[str] = []
-    for section in report.sections:
+    for of in drawn.workloads:
+        section = of.section
         name = f"{section.name}: " if len(report.sections) > 1 else ""
-        if section.storms:
-            drawn = storms.figure(section.storms, "unused")
-            parts += [f"### {md(name + drawn.title)}", _figure_table(drawn.table)]
+        if of.clones:
+            parts += [f"### {md(name + of.clones.title)}", _figure_table(of.clones.table)]
         for entry in section.levels:
-            parts += [f"### {md(name + entry.title)}", _figure_table(bars(entry, "unused").table)]
-        if section.cpu:
-            cpu += [
-                f"## {md(name)}CPU per I/O",
-                md(section.cpu.note),
-                _figure_table(stacks(section.cpu, "unused").table),
-            ]
+            parts += [f"### {md(name + entry.title)}", _figure_table(bars.table(entry))]
+        if section.cpu and of.cpu:
+            cpu += [f"## {md(name)}CPU per I/O", md(section.cpu.note), _figure_table(of.cpu.table)]
     return parts + cpu
 
 
@@ -156,10 +152,10 @@ def _faults(report: Report) -> list[str]:
     return parts
 
 
-def _curves(report: Report) -> list[str]:
-    parts = ["## Throughput and latency under load"] if report.curves else []
-    for view in report.curves:
-        parts += [f"### {md(view.name)}", _figure_table(figure(view, "unused").table), _list(view.answers)]
+def _curves(drawn: Pictures) -> list[str]:
+    parts = ["## Throughput and latency under load"] if drawn.ladders else []
+    for view, figure in drawn.ladders:
+        parts += [f"### {md(view.name)}", _figure_table(figure.table), _list(view.answers)]
         parts.append(_list(f"{c.lane}: {c.law}" for c in view.curves if c.law))
         if view.equal.rows:
             parts += [

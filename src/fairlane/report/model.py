@@ -49,6 +49,7 @@ def build(
         lane: f"{levels.REFUSED} {text} (refused)" if _refused(shown, lane) else text for lane, text in label.items()
     }
     sections = tuple(_section(evidence, name, shown, label) for name in study.workloads)
+    ladders = curves.views(evidence, marked, findings)
     report = Report(
         title=study.name,
         parts=around.parts,
@@ -60,8 +61,8 @@ def build(
         scores=scorecard.views(evidence, shown, label),
         costs=pareto.views(evidence, shown, findings, label),
         heats=heatmap.views(evidence, shown, findings, label),
-        curves=curves.views(evidence, marked, findings),
-        depths=depth.views(evidence, shown, findings, label),
+        curves=ladders,
+        depths=depth.views(evidence, shown, findings, label, ladders),
         ecdfs=ecdf.views(evidence, shown, findings, label),
         times=series.views(evidence, shown, findings, label),
         failovers=timeline.views(evidence, label),

@@ -6,11 +6,6 @@ Their strings may come from outside; ``part`` makes them harmless.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from fairlane.records import Observation
 from fairlane.report import text
 from fairlane.report.prose import Banner
@@ -83,34 +78,3 @@ def markdown(parts: Iterable[Part]) -> list[str]:
         if p.proof:
             blocks += [f"### {text.markdown(p.title)}: evidence", text.markdown_table(("What", "Evidence"), p.proof)]
     return blocks
-
-
-def show(console: Console, parts: Iterable[Part], width: int = 80) -> None:
-    """Print them; plain text if there is no terminal behind ``console``."""
-    for n, p in enumerate(parts):
-        if n:
-            console.print()
-        _say(console, Text(p.title, style="bold"), width)
-        for line in p.sentences:
-            grid = Table.grid(padding=(0, 1))
-            grid.add_column(width=1)
-            grid.add_column(overflow="fold")
-            grid.add_row("•", Text(line))
-            _say(console, grid, width)
-        if p.columns:
-            _say(console, _table(p), width)
-        for note in p.notes:
-            _say(console, Text(note, style="dim"), width)
-
-
-def _say(console: Console, what: Text | Table, width: int) -> None:
-    console.print(what, width=width, highlight=False, markup=False, emoji=False)
-
-
-def _table(p: Part) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for n, column in enumerate(p.columns):
-        table.add_column(Text(column), justify="right" if n in p.numbers else "left", overflow="fold")
-    for row in p.rows:
-        table.add_row(*(Text(value) for value in row))
-    return table

@@ -218,7 +218,7 @@ def _uniform(word: Word, verdicts: Sequence[Verdict], lane: str, baseline: str, 
         case "different-but-small":
             return f"{lane} and {baseline} differ in {metric.title}, but by less than {margin}, in {places}."
         case "inconclusive":
-            return f"No conclusion yet on {metric.title} of {lane} against {baseline} in {places}."
+            return f"No conclusion on {metric.title} of {lane} against {baseline} in {places}."
         case "no-spread":
             return f"{lane} against {baseline} in {places}: single results without spread; no claim on {metric.title}."
         case "refused":

@@ -29,10 +29,17 @@ class WorkloadPictures:
     """One per lane, where there are several block sizes and patterns."""
     forests: tuple[Figure | None, ...]
     """One per primary comparison; None where there is no ratio to draw."""
+    clones: Figure | None
+    """Of clone storms."""
     levels: tuple[Figure, ...]
     cpu: Figure | None
     told: tuple[Comparison, ...]
     """What verdicts say of CPU per I/O."""
+
+    @property
+    def shown(self) -> tuple[Figure, ...]:
+        """Absolute figures."""
+        return (self.clones, *self.levels) if self.clones else self.levels
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ class Pictures:
         """Each figure once; its ``id`` is unique in the report."""
         yield from (*self.costs, *self.lanes)
         for of in self.workloads:
-            yield from (f for f in (*of.heats, *of.forests, *of.levels, of.cpu) if f)
+            yield from (f for f in (*of.heats, *of.forests, *of.shown, of.cpu) if f)
         yield from (f for _, f in self.faults if f)
         yield from (*self.ecdfs, *self.depths, *(f for _, f in self.ladders), *self.times)
 
@@ -89,7 +96,6 @@ def _told_apart(report: Report, views: Sequence[OfWorkload], figures: Iterable[F
 
 def _workload(report: Report, section: Section, n: int) -> WorkloadPictures:
     told = [c for c in (*section.primary, *section.exploratory) if c.metric == METRICS["cpu_per_io"].title]
-    clones = (storms.figure(section.storms, f"storms-{n}"),) if section.storms else ()
     return WorkloadPictures(
         section=section,
         heats=_all(heatmap.figure, (view for view in report.heats if view.workload == section.name), f"map-{n}"),
@@ -97,7 +103,8 @@ def _workload(report: Report, section: Section, n: int) -> WorkloadPictures:
             forest(c, f"forest-{n}-{i}") if any(row.ratio is not None for row in c.rows) else None
             for i, c in enumerate(section.primary, start=1)
         ),
-        levels=(*clones, *(bars(levels, f"bars-{n}-{levels.metric}") for levels in _worth(section.levels))),
+        clones=storms.figure(section.storms, f"storms-{n}") if section.storms else None,
+        levels=tuple(bars(levels, f"bars-{n}-{levels.metric}") for levels in _worth(section.levels)),
         cpu=stacks(section.cpu, f"cpu-{n}") if section.cpu else None,
         told=tuple(told),
     )

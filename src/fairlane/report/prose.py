@@ -119,7 +119,8 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
             else ""
         )
         said.append(
-            f"{count(len(open_), 'primary comparison')} {'is' if len(open_) == 1 else 'are'} inconclusive.{advice}"
+            f"{len(open_)} of {count(len(primary), 'primary comparison')} {'is' if len(open_) == 1 else 'are'} "
+            f"inconclusive.{advice}"
         )
     if held := [v for v in verdicts if phrases.withheld(v)]:
         said.append(f"{count(len(held), 'decided verdict')} withheld from the headline because of critical findings.")

@@ -35,18 +35,21 @@ def _escape(c: str) -> str:
 
 
 def scrub(value: T, longest: int = _LONGEST) -> T:
-    """A copy of ``value`` (dataclasses, tuples, mappings, nested at will) with every string in it ``clean``."""
+    """``value`` (dataclasses, tuples, mappings, nested at will) with every string in it ``clean``: itself where all of
+    them are, else a copy."""
     new: Any = value
     if isinstance(value, str):
         new = clean(value, longest)
     elif isinstance(value, tuple | list | frozenset):
-        new = type(value)(scrub(v, longest) for v in value)
+        parts = [scrub(v, longest) for v in value]
+        if any(a is not b for a, b in zip(parts, value, strict=True)):
+            new = type(value)(parts)
     elif isinstance(value, Mapping):
         new = {scrub(k, longest): scrub(v, longest) for k, v in value.items()}
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        new = dataclasses.replace(
-            value, **{f.name: scrub(getattr(value, f.name), longest) for f in dataclasses.fields(value)}
-        )
+        parts = [(name, scrub(getattr(value, name), longest)) for name in value.__dataclass_fields__]
+        if changed := {name: part for name, part in parts if part is not getattr(value, name)}:
+            new = dataclasses.replace(value, **changed)
     return new  # type: ignore[no-any-return]
 
 

@@ -16,7 +16,6 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from fairlane.metrics import METRICS
 from fairlane.records import Finding, Observation, Word
@@ -102,6 +101,7 @@ def frontier(points: Sequence[Point]) -> tuple[tuple[float, ...], tuple[float, .
 @lru_cache(maxsize=4096)
 def _frontier(points: tuple[Point, ...]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Kept: every question to a ladder, two for each rung of the baseline, asks for those of the same rounds."""
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415 - half a second, for ladders alone
 
     def risen(values: Iterable[float]) -> tuple[float, ...]:
         fit = isotonic_regression(np.log(list(values))).x
@@ -152,14 +152,14 @@ def capacities(
 
     The error rate is shared among all of them (Bonferroni), at the last look that every rung of a ladder reached.
     """
-    shelves = shelve(observations)
+    seen = _Climbs(study, shelve(observations))
     jobs = [
         (Question(ladder, "throughput", goal.metric, goal.limit), lane)
         for ladder in ladders(study)
         for goal in (objectives(study, ladder.workload) if asked is None else asked)
         for lane in study.rivals
     ]
-    return tuple(_compare(study, shelves, question, lane, study.design.alpha / len(jobs)) for question, lane in jobs)
+    return tuple(_compare(seen, question, lane, study.design.alpha / len(jobs)) for question, lane in jobs)
 
 
 def guarded(found: Iterable[Capacity], findings: Sequence[Finding]) -> tuple[Capacity, ...]:
@@ -188,16 +188,16 @@ def at_equal_terms(
     Exploratory: intervals at the study's error rate, each by itself. This is what to compare, not each lane's own
     peak, where one of them may take twice the latency of the other.
     """
-    shelves = shelve(observations)
+    seen = _Climbs(study, shelve(observations))
     kinds: tuple[Kind, ...] = ("throughput", "latency")
     found = []
     for ladder in ladders(study):
-        base = list(climbs(study, shelves, ladder, study.baseline, latency).values())
+        base = list(seen(ladder, study.baseline, latency).values())
         for i in range(len(ladder.cells) if base else 0):
             for kind in kinds:
                 here = [p[i].latency if kind == "throughput" else p[i].throughput for p in base]
                 question = Question(ladder, kind, latency, geometric_mean(here))
-                found += [_compare(study, shelves, question, lane, study.design.alpha) for lane in study.rivals]
+                found += [_compare(seen, question, lane, study.design.alpha) for lane in study.rivals]
     return tuple(found)
 
 
@@ -221,14 +221,26 @@ def climbs(study: "Study", shelves: Shelves, ladder: Ladder, lane: str, latency:
     return {b: points for b, points in found.items() if points}
 
 
-def _compare(study: "Study", shelves: Shelves, question: Question, lane: str, rate: float) -> Capacity:
+class _Climbs:
+    """``climbs`` of a run, each made once: every question to a ladder asks for the same rounds."""
+
+    def __init__(self, study: "Study", shelves: Shelves) -> None:
+        self.study, self.shelves = study, shelves
+        self._made: dict[tuple[str, str, str, str], dict[int, tuple[Point, ...]]] = {}
+
+    def __call__(self, ladder: Ladder, lane: str, latency: str) -> dict[int, tuple[Point, ...]]:
+        key = ladder.workload, ladder.name, lane, latency
+        if key not in self._made:
+            self._made[key] = climbs(self.study, self.shelves, ladder, lane, latency)
+        return self._made[key]
+
+
+def _compare(climbed: _Climbs, question: Question, lane: str, rate: float) -> Capacity:
     """One lane against the baseline; ``rate``: error rate of the interval over all looks."""
+    study, shelves = climbed.study, climbed.shelves
     design, find = study.design, throughput_at if question.kind == "throughput" else latency_at
     ours, theirs = (
-        {
-            b: find(points, question.at)
-            for b, points in climbs(study, shelves, question.ladder, name, question.metric).items()
-        }
+        {b: find(points, question.at) for b, points in climbed(question.ladder, name, question.metric).items()}
         for name in (lane, study.baseline)
     )
     if design.paired:

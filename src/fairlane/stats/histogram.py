@@ -95,7 +95,12 @@ class Bins(Mapping[int, int]):
         return f"Bins({self.ns.tolist()}, {self.counts.tolist()})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Bins, (self.ns, self.counts)
+        return _kept, (self.ns, self.counts)
+
+
+def _kept(ns: Ints, counts: Ints) -> Bins:
+    """Bins that were checked before they were pickled."""
+    return Bins.__new__(Bins)._keep(ns, counts)
 
 
 def _whole(values: Any) -> Ints:

@@ -148,8 +148,11 @@ class Apart(Seen):
         return any(f.told for side in (self.lane, self.baseline) for f in side.values())
 
 
+_ALL = tuple(METRICS)
+
+
 def shelve(
-    observations: Iterable[Observation], metrics: Collection[str] = tuple(METRICS)
+    observations: Iterable[Observation], metrics: Collection[str] = _ALL
 ) -> dict[str, dict[str, dict[int, Reading]]]:
     """Read every observation once: cell key -> lane -> block -> reading, with the figures of ``metrics`` only."""
     shelves: dict[str, dict[str, dict[int, Reading]]] = {}
@@ -158,13 +161,15 @@ def shelve(
     return shelves
 
 
-def reading(seen: Observation, metrics: Collection[str] = tuple(METRICS)) -> Reading:
+def reading(seen: Observation, metrics: Collection[str] = _ALL) -> Reading:
     """The trial with the figures of ``metrics``. It is read once and kept with the observation, which never changes:
     checks, verdicts and curves ask for the same percentiles of the same thousands of trials."""
     kept = seen.__dict__.get("_reading")
     if not isinstance(kept, Reading):
         kept = _read(seen)
         seen.__dict__["_reading"] = kept  # as functools.cached_property does: frozen are only the fields
+    if metrics is _ALL:
+        return kept
     return replace(kept, figures={name: kept.figures[name] for name in metrics if name in kept.figures})
 
 

@@ -12,7 +12,6 @@ Gauss-Legendre quadrature: scipy's inverse of the noncentral t does not come bac
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import gammaincinv, ndtr, ndtri, stdtrit
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
@@ -33,6 +32,8 @@ def detectable(df: float, level: float, chance: float) -> float:
     u = _spread(df)
     # at delta = c U_max + z all but nothing is found
     top = critical * float(u[-1]) + float(ndtri(chance)) + 1
+    from scipy.optimize import brentq  # noqa: PLC0415 - a fifth of a second, for one figure
+
     return float(brentq(lambda delta: float(_WEIGHTS @ ndtr(delta - critical * u)) - chance, 0, top, xtol=1e-9))
 
 

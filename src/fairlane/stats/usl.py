@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import curve_fit
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +39,8 @@ def fit(loads: Sequence[float], throughputs: Sequence[float]) -> Usl | None:
     or there is no fit."""
     if len(set(loads)) < FEWEST or min(loads) != 1 or min(throughputs) <= 0:
         return None
+    from scipy.optimize import curve_fit  # noqa: PLC0415 - half a second, for ladders alone
+
     n, x = np.asarray(loads, dtype=float), np.asarray(throughputs, dtype=float)
 
     def model(n: Floats, scale: float, sigma: float, kappa: float) -> Floats:

@@ -10,11 +10,10 @@ from fairlane import registry
 from fairlane.errors import FairlaneError
 from fairlane.records import Block, Evidence, Observation
 from fairlane.stats.efficiency import efficient
+from fairlane.trial import many
 from fairlane.trial import plan as plans
-from fairlane.trial import raw
 from fairlane.trial.files import storing, write_atomic
 from fairlane.trial.journal import NAME, Event, read
-from fairlane.trial.observe import observe
 from fairlane.trial.plan import Plan
 
 
@@ -59,12 +58,7 @@ def done(folder: Path, plan: Plan, events: Sequence[Event]) -> Done:
                 where=f"{folder / NAME}:{number}",
                 hint="restore the run directory from a copy; its files belong together",
             ) from None
-    seen: dict[str, Observation] = {}
-    for trial, (block, lane) in trials.items():
-        try:
-            seen[trial] = observe(block, lane, raw.fetch(folder, *files[trial]))
-        except raw.Damaged:
-            continue
+    seen = many.observations(folder, trials, files)
     whole = {trial: file for trial, file in files.items() if trial in seen}
     ended = any(event["type"] == "end" for event in events)
     return Done(seen, whole, tuple(sorted(files.keys() - whole.keys())), tuple(opened), ended)

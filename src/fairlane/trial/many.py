@@ -1,0 +1,56 @@
+"""Reading the raw files of many trials: by all cores where there are enough to pay for it, with the same result.
+
+A trial's observation is a function of its own raw file, so who reads it leaves no trace.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from fairlane.records import Block, Observation
+from fairlane.trial import raw
+from fairlane.trial.observe import observe
+
+ENOUGH = 500
+"""Trials from which on further processes save more than they cost; reading one takes about a millisecond."""
+_MOST = 8
+_CHUNK = 50
+
+_Job = tuple[str, Block, str, str, str]
+"""Trial id, block, lane, name and SHA-256 of the raw file."""
+
+
+def observations(
+    folder: Path, trials: Mapping[str, tuple[Block, str]], files: Mapping[str, tuple[str, str]]
+) -> dict[str, Observation]:
+    """Trial id -> what was observed, in the order of ``trials``; without those whose raw file is missing or damaged."""
+    jobs: list[_Job] = [(trial, block, lane, *files[trial]) for trial, (block, lane) in trials.items()]
+    cores = min(len(os.sched_getaffinity(0)), _MOST)
+    read = partial(_read, folder)
+    # a process that has threads cannot be forked safely: the viewer reads by itself
+    if len(jobs) < ENOUGH or cores < 2 or threading.active_count() > 1 or multiprocessing.parent_process():
+        return _found(map(read, jobs))
+    with ProcessPoolExecutor(cores, multiprocessing.get_context("fork"), initializer=_alone) as pool:
+        return _found(pool.map(read, jobs, chunksize=_CHUNK))
+
+
+def _found(read: Iterable[tuple[str, Observation | None]]) -> dict[str, Observation]:
+    return {trial: seen for trial, seen in read if seen is not None}
+
+
+def _read(folder: Path, job: _Job) -> tuple[str, Observation | None]:
+    trial, block, lane, name, sha256 = job
+    try:
+        return trial, observe(block, lane, raw.fetch(folder, name, sha256))
+    except raw.Damaged:
+        return trial, None
+
+
+def _alone() -> None:
+    """Ctrl-C goes to all processes of a terminal; the one that was called answers it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
