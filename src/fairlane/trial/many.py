@@ -7,12 +7,13 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from fairlane.records import Block, Observation
+from fairlane.records import Block, Histogram, Observation
 from fairlane.trial import raw
 from fairlane.trial.observe import observe
 
@@ -36,7 +37,11 @@ def observations(
     if len(jobs) < ENOUGH or cores < 2 or threading.active_count() > 1 or multiprocessing.parent_process():
         return _found(map(read, jobs))
     with ProcessPoolExecutor(cores, multiprocessing.get_context("fork"), initializer=_alone) as pool:
-        return _found(pool.map(read, jobs, chunksize=_CHUNK))
+        parts = pool.map(partial(_part, folder), jobs, chunksize=_CHUNK)
+        whole = (
+            (job[0], seen and _whole(folder, job, seen, names)) for job, (seen, names) in zip(jobs, parts, strict=True)
+        )
+        return _found(whole)
 
 
 def _found(read: Iterable[tuple[str, Observation | None]]) -> dict[str, Observation]:
@@ -49,6 +54,43 @@ def _read(folder: Path, job: _Job) -> tuple[str, Observation | None]:
         return trial, observe(block, lane, raw.fetch(folder, name, sha256))
     except raw.Damaged:
         return trial, None
+
+
+def _part(folder: Path, job: _Job) -> tuple[Observation | None, tuple[str, ...]]:
+    """With the histograms of ``lat`` alone, and the names of all: what hardly anybody asks for is not passed on."""
+    _, seen = _read(folder, job)
+    if seen is None:
+        return None, ()
+    names = tuple(seen.histograms)
+    return replace(seen, histograms={name: seen.histograms[name] for name in names if name.endswith(".lat")}), names
+
+
+def _whole(folder: Path, job: _Job, seen: Observation, names: tuple[str, ...]) -> Observation:
+    return replace(seen, histograms=_Histograms(names, seen.histograms, partial(_read, folder, job)))
+
+
+class _Histograms(Mapping[str, Histogram]):
+    """Those at hand, and others that are read from the raw file again when they are asked for. Raises Damaged then, if
+    the file is not what it was."""
+
+    def __init__(
+        self, names: tuple[str, ...], here: Mapping[str, Histogram], again: Callable[[], tuple[str, Observation | None]]
+    ) -> None:
+        self._names, self._here, self._again = names, here, again
+
+    def __getitem__(self, name: str) -> Histogram:
+        if name in self._names and name not in self._here:
+            _, seen = self._again()
+            if seen is None:
+                raise raw.Damaged("the raw file of a trial changed while its run was read")
+            self._here = seen.histograms
+        return self._here[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def _alone() -> None:
