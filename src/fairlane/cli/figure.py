@@ -1,6 +1,5 @@
 """``fairlane figure``: one figure of a report as a file of its own, for slides and papers."""
 
-import os
 from pathlib import Path
 
 import click
@@ -56,7 +55,7 @@ def command(
 
     from fairlane.checks.base import run_all
     from fairlane.cli._output import print_json, print_rows
-    from fairlane.report import model, single
+    from fairlane.report import model, single, whole
     from fairlane.report.pictures import pictures
     from fairlane.stats.judge import judge
     from fairlane.study.accept import accepting
@@ -69,12 +68,13 @@ def command(
     if not names:
         print_rows([{"name": f.id, "title": f.title} for f in every.values()], output)
         return
-    chosen = [f for name, f in every.items() if any(fnmatchcase(name, pattern) for pattern in names)]
-    for pattern in names:
-        if not any(fnmatchcase(name, pattern) for name in every):
+    found = {pattern: {name for name in every if fnmatchcase(name, pattern)} for pattern in names}
+    for pattern, matching in found.items():
+        if not matching:
             raise FairlaneError(
                 f"no figure {pattern!r} in the report of {run}", hint=f"one of: {', '.join(every)}" if every else ""
             )
+    chosen = [f for name, f in every.items() if any(name in matching for matching in found.values())]
     ending = out.suffix.lower() if out and not out.is_dir() else ""
     if ending not in ("", ".svg", ".png"):
         raise FairlaneError(f"{out}: figures are .svg or .png", hint="give the file one of these endings")
@@ -87,13 +87,7 @@ def command(
         alone = single.alone(figure, report, dark=dark)
         content = single.bitmap(alone, scale) if kind == "png" else str(alone).encode()
         path = out if out and ending else folder / f"{figure.id}.{kind}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            part.write_bytes(content)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        whole.write(path, content)
         written.append({"name": figure.id, "path": str(path)})
     if output == "table":
         click.echo("\n".join(entry["path"] for entry in written))

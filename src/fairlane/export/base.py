@@ -4,7 +4,6 @@ A run becomes typed tables, once and for all formats: a column has the same name
 Text that came from outside is as in the report: invisible and direction-changing characters are written out.
 """
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from fairlane.report import whole
 from fairlane.stats.histogram import Bins
 
 VERSION = 1
@@ -122,15 +122,8 @@ class Format(ABC):
 
 def write(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
     """Write ``files`` into ``folder``, made if missing, each whole or not at all; returns their paths. OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        path = folder / name
-        part = path.with_name(f".{name}.{os.getpid()}.part")
-        try:
-            part.write_bytes(content)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        whole.write(folder / name, content)
     return tuple(folder / name for name in files)
 
 

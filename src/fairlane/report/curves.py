@@ -10,6 +10,7 @@ from markupsafe import Markup
 from fairlane.records import Evidence, Finding
 from fairlane.report import svg
 from fairlane.report.phrases import SYMBOL, change, count, interval, metric_of, share, value
+from fairlane.report.plot import SHAPES, lane_order
 from fairlane.report.svg import INK, LANES, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
 from fairlane.stats import usl
@@ -97,7 +98,7 @@ def views(
         counted = rounds(study, shelves, ladder)[0]
         for metric in dict.fromkeys(goal.metric for goal in goals) or [_told(shelves, ladder, study.baseline, counted)]:
             curves = []
-            for index, lane in enumerate([study.baseline, *(lane for lane in study.lanes if lane != study.baseline)]):
+            for index, lane in enumerate(lane_order(study)):
                 seen = list(climbs(study, shelves, ladder, lane, metric).values())
                 if seen:
                     rungs = tuple(
@@ -202,7 +203,6 @@ def _word(c: Capacity) -> str:
 
 
 _LEFT, _RIGHT, _TOP, _HEIGHT, _FOOT = 70, 14, 10, 230, 40
-_SHAPES = ("circle", "square", "diamond", "right", "left")
 
 
 def figure(view: LadderView, ident: str) -> Figure:
@@ -247,7 +247,7 @@ def _legend(view: LadderView) -> list[Markup]:
     for i, curve in enumerate(view.curves):
         y = _TOP + 20 * i + 6
         paint = colour(f"lane-{curve.index % LANES}")
-        parts.append(svg.marker(_SHAPES[curve.index % len(_SHAPES)], _LEFT + 6, y, 4.5, fill=paint, stroke=INK))
+        parts.append(svg.marker(SHAPES[curve.index % len(SHAPES)], _LEFT + 6, y, 4.5, fill=paint, stroke=INK))
         parts.append(svg.text(_LEFT + 18, y + 4, svg.fit(curve.lane, WIDTH - _LEFT - 30, 12), font_size=12))
     return parts
 
@@ -282,7 +282,7 @@ def _curve(curve: Curve, across: Scale, up: Scale, view: LadderView) -> Markup:
     paint = colour(f"lane-{curve.index % LANES}")
     at = [(across(r.throughput), up(r.latency)) for r in curve.rungs]
     d = "M" + "L".join(f"{svg.num(x)} {svg.num(y)}" for x, y in at)
-    shape = _SHAPES[curve.index % len(_SHAPES)]
+    shape = SHAPES[curve.index % len(SHAPES)]
     marks = [
         svg.tag(
             "g",

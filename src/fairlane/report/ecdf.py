@@ -15,7 +15,7 @@ from markupsafe import Markup
 from fairlane.records import Cell, Evidence, Finding, Verdict
 from fairlane.report import svg
 from fairlane.report.phrases import count, value
-from fairlane.report.plot import DASHES, axis, lane_order, level, log_ticks, mark, paint
+from fairlane.report.plot import axis, drawn, lane_order, level, log_ticks, mark
 from fairlane.report.svg import WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
 from fairlane.stats.histogram import BEYOND, Bins, ecdf, latency, merge, percentile, reportable
@@ -159,7 +159,7 @@ def _legend(view: EcdfView) -> list[Markup]:
     parts = [svg.text(_NAME + _COLUMN * (n + 1), 14, name, **muted) for n, name in enumerate(_NAMES)]
     for i, t in enumerate(view.traces):
         y = 26 + 18 * i
-        parts.append(_stroke(t.index, f"M0 {y}H34"))
+        parts.append(drawn(t.index, f"M0 {y}H34"))
         parts.append(mark(t.index, 17, y))
         room = _NAME - 42 - (64 if t.refused else 0)
         parts.append(svg.text(42, y + 4, svg.fit(t.lane, room, 12) + (" ✕ refused" if t.refused else ""), font_size=12))
@@ -178,11 +178,6 @@ def _axes(across: Scale, up: Scale, bottom: float) -> list[Markup]:
     return parts + axis(across, bottom, ticks, "latency (log axis)")
 
 
-def _stroke(index: int, d: str) -> Markup:
-    dash = DASHES[index % len(DASHES)]
-    return svg.tag("path", d=d, fill="none", stroke=paint(index), stroke_width=2, stroke_dasharray=dash)
-
-
 def _line(trace: Trace, across: Scale, up: Scale) -> Markup:
     """A step at each bin that is kept; steps below half a unit are left out."""
     x, y = across(trace.points[0][0]), up(0)
@@ -192,7 +187,7 @@ def _line(trace: Trace, across: Scale, up: Scale) -> Markup:
         if y - y1 >= 0.6 or x1 - x >= 1.2 or n == len(trace.points) - 1:
             d += f"H{svg.num(x1)}V{svg.num(y1)}"
             x, y = x1, y1
-    return _stroke(trace.index, d)
+    return drawn(trace.index, d)
 
 
 def _marks(trace: Trace, across: Scale, up: Scale) -> Markup:

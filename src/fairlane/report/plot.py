@@ -29,7 +29,11 @@ def mark(index: int, x: float, y: float, size: float = 4) -> Markup:
 
 def stroke(index: int, points: Sequence[tuple[float, float]]) -> Markup:
     """A lane's line through ``points``, in its colour and dash."""
-    d = "M" + "L".join(f"{svg.num(x)} {svg.num(y)}" for x, y in points)
+    return drawn(index, "M" + "L".join(f"{svg.num(x)} {svg.num(y)}" for x, y in points))
+
+
+def drawn(index: int, d: str) -> Markup:
+    """The path ``d`` in a lane's colour and dash."""
     dash = DASHES[index % len(DASHES)]
     return svg.tag("path", d=d, fill="none", stroke=paint(index), stroke_width=2, stroke_dasharray=dash)
 

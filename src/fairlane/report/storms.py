@@ -10,6 +10,7 @@ from markupsafe import Markup
 from fairlane.records import Evidence
 from fairlane.report import svg
 from fairlane.report.phrases import value
+from fairlane.report.plot import SHAPES
 from fairlane.report.svg import INK, LANES, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
 
@@ -71,7 +72,6 @@ def _count(params: Mapping[str, Any]) -> int:
 
 
 _LEFT, _RIGHT, _TOP, _HEIGHT, _FOOT = 70, 14, 10, 230, 40
-_SHAPES = ("circle", "square", "diamond", "right", "left")
 
 
 def figure(storms: StormView, ident: str) -> Figure:
@@ -109,7 +109,7 @@ def _legend(lines: Sequence[Line]) -> list[Markup]:
     for i, line in enumerate(lines):
         y = _TOP + 20 * i + 6
         paint = colour(f"lane-{line.index % LANES}")
-        parts.append(svg.marker(_SHAPES[line.index % len(_SHAPES)], _LEFT + 6, y, 4.5, fill=paint, stroke=INK))
+        parts.append(svg.marker(SHAPES[line.index % len(SHAPES)], _LEFT + 6, y, 4.5, fill=paint, stroke=INK))
         parts.append(svg.text(_LEFT + 18, y + 4, svg.fit(line.lane, WIDTH - _LEFT - 30, 12), font_size=12))
     return parts
 
@@ -136,7 +136,7 @@ def _axes(across: Scale, up: Scale, counts: Sequence[int], bottom: float) -> lis
 
 
 def _line(line: Line, across: Scale, up: Scale) -> Markup:
-    paint, shape = colour(f"lane-{line.index % LANES}"), _SHAPES[line.index % len(_SHAPES)]
+    paint, shape = colour(f"lane-{line.index % LANES}"), SHAPES[line.index % len(SHAPES)]
     done = [(across(s.count), up(s.times[-1])) for s in line.sizes]
     created = [(across(s.count), up(s.times[0])) for s in line.sizes]
     marks = [

@@ -11,6 +11,7 @@ from fairlane.checks._trials import at, number
 from fairlane.records import Cell, Evidence, Observation
 from fairlane.report import svg
 from fairlane.report.phrases import count, value
+from fairlane.report.plot import lane_order
 from fairlane.report.svg import INK, LANES, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
 
@@ -57,7 +58,7 @@ class FailoverView:
 def views(evidence: Evidence, label: Mapping[str, str]) -> tuple[FailoverView, ...]:
     """Every cell whose trials tell of faults; lanes in the study's order, the baseline first."""
     study = evidence.study
-    order = [study.baseline, *(lane for lane in study.lanes if lane != study.baseline)]
+    order = lane_order(study)
     found = []
     by_place: dict[tuple[str, str], list[Observation]] = {}
     for seen in evidence.observations:

@@ -77,11 +77,16 @@ def load_run(folder: Path) -> Evidence:
     plan = plans.read(folder)
     events = read(folder)
     state = done(folder, plan, events)
+    return assemble(folder, plan, state, [e for e in events if e["type"] != "trial"])
+
+
+def assemble(folder: Path, plan: Plan, state: Done, others: Sequence[Event]) -> Evidence:
+    """The evidence of a run of which ``state`` is done, and ``others`` are the journal's events but for trials. Raises
+    FairlaneError."""
     due = plan.due(state.opened)
     trials = {b.trial_id(lane) for b in due for lane in b.order}
-    begun = next((e for e in events if e["type"] in ("start", "resume")), {})
+    begun = next((e for e in others if e["type"] in ("start", "resume")), {})
     platform = registry.load("platforms", plan.study.platform.kind)
-    others = [e for e in events if e["type"] != "trial"]
     return Evidence(
         name=folder.resolve().name,
         study=plan.study,

@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlane import registry
 from fairlane.checks.base import run_all
 from fairlane.errors import FairlaneError
 from fairlane.records import Evidence, Finding, Observation
-from fairlane.stats.efficiency import efficient
 from fairlane.trial import journal, load
 from fairlane.trial import plan as plans
 from fairlane.trial.journal import Event
@@ -55,7 +53,6 @@ class Follower:
         self._file: tuple[int, int] | None = None
         self._looks: list[Event] = []
         self._others: list[Event] = []
-        self._begun: Event = {}
         self._seen: dict[str, Observation] = {}
         self._damaged: dict[str, None] = {}
         self._findings: tuple[Finding, ...] | None = None
@@ -82,24 +79,9 @@ class Follower:
 
     def evidence(self) -> Evidence:
         """As ``trial.load.load_run`` gives it for what has been read."""
-        study = self.plan.study
-        due = self.plan.due(self._tracker.opened)
-        trials = {b.trial_id(lane) for b in due for lane in b.order}
-        platform = registry.load("platforms", study.platform.kind)
-        return Evidence(
-            name=self.folder.resolve().name,
-            study=study,
-            study_text=self.plan.text,
-            seed=study.design.seed,
-            blocks=due,
-            observations=efficient(study, load.in_order(o for trial, o in self._seen.items() if trial in trials)),
-            description=load.read_json(self.folder / "description.json"),
-            fingerprint=load.read_json(self.folder / "fingerprint.json"),
-            events=(*self._others, *({"type": "damaged", "trial": trial} for trial in sorted(self._damaged))),
-            modelled=bool(self._begun.get("modelled", platform.modelled)),
-            emulated=bool(self._begun.get("emulated", platform.emulated)),
-            complete=self._tracker.complete,
-        )
+        seen, damaged = dict(self._seen), tuple(sorted(self._damaged))
+        state = load.Done(seen, {}, damaged, self._tracker.opened, self._tracker.ended)
+        return load.assemble(self.folder, self.plan, state, self._others)
 
     def _phase(self) -> Phase:
         seen = places.stamp(self.folder / journal.NAME)
@@ -127,8 +109,6 @@ class Follower:
                 continue
             if event["type"] == "look":
                 self._looks.append(event)
-            if event["type"] in ("start", "resume") and not self._begun:
-                self._begun = event
             self._others.append(event)
             self._tracker.add(event)
 
