@@ -1,7 +1,7 @@
 # Everything here works on a machine that has nothing but make, git and a package manager: see scripts/setup.sh.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint check docs clean setup
+.PHONY: help demo test search lint check docs clean setup cluster-servers cluster-test
 
 # ARGS goes to the program: make demo ARGS="--jobs 1", make test ARGS="-k schedule". OUT is where a demo's run goes.
 ARGS ?=
@@ -12,7 +12,7 @@ SCRIPTS := scripts/*.sh .ci/run
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
 
 demo: ## install what is missing, then run the first trial: local, iSCSI and NVMe/TCP in the lab
 	@sh scripts/setup.sh demo
@@ -21,7 +21,11 @@ demo: ## install what is missing, then run the first trial: local, iSCSI and NVM
 test: ## install what is missing, then all linters and all tests
 	@sh scripts/setup.sh test
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/pytest $(ARGS)
+	@sh scripts/tests.sh $(ARGS)
+
+search: ## install what is missing, then look for examples that break a property: new ones each time, 20 times as many
+	@sh scripts/setup.sh test
+	@$(BIN)/pytest -m "hypothesis and not lab and not cluster" --hypothesis-profile search $(ARGS)
 
 lint: ## install what is missing, then the linters alone
 	@sh scripts/setup.sh test
@@ -35,6 +39,15 @@ check:
 	shellcheck $(SCRIPTS)
 	shellcheck -s sh -e SC1091 src/fairlane/platforms/lab/guest/*
 	shellcheck -s sh -S warning -e SC1091,SC2034 $(addprefix src/fairlane/platforms/lab/wall/guest/,*init *.sh)
+
+cluster-servers: ## build kube-apiserver and etcd for the cluster tests: once, some ten minutes
+	@sh scripts/cluster-servers.sh
+
+cluster-test: ## install what is missing, build these servers, then the tests against a real cluster
+	@sh scripts/setup.sh test
+	@sh scripts/cluster-servers.sh
+	@$(BIN)/fairlane lab build --wall
+	@$(BIN)/pytest -m cluster $(ARGS)
 
 docs: ## install what is missing, then build the documentation as a site, into site/
 	@sh scripts/setup.sh test

@@ -4,13 +4,14 @@
 #   scripts/setup.sh demo     what `make demo` needs
 #   scripts/setup.sh ceph     that, and what lanes on Ceph need
 #   scripts/setup.sh test     all that, and what `make test` needs
+#   scripts/setup.sh cluster  all that, and what builds the servers of the cluster tests (cluster-servers.sh)
 #
 # When everything is there it installs nothing, asks nothing and takes a tenth of a second. Root is used for
 # distribution packages only. If the machine has no uv, one is put into $FAIRLANE_CACHE (default ~/.cache/fairlane).
 set -eu
 
 # What is looked for (a command, or a file's name), the package that brings it on Debian and Ubuntu, the one on Fedora, and
-# who needs it: everybody, only a user who is not root, lanes on Ceph (and the tests), or only the tests.
+# who needs it: everybody, only a user who is not root, lanes on Ceph (and the tests), only the tests, or only that build.
 NEEDS='
 qemu-system-x86_64  qemu-system-x86  qemu-system-x86-core  all
 mmdebstrap          mmdebstrap       mmdebstrap            all
@@ -24,6 +25,9 @@ newuidmap           uidmap           shadow-utils          user
 make                make             make                  test
 fio                 fio              fio                   test
 shellcheck          shellcheck       ShellCheck            test
+openssl             openssl          openssl               test
+go                  golang-go        golang-bin            cluster
+/etc/ssl/certs/ca-certificates.crt|/etc/pki/tls/certs/ca-bundle.crt  ca-certificates  ca-certificates  cluster
 /usr/lib/*/qemu/block-rbd.so|/usr/lib64/qemu/block-rbd.so  qemu-block-extra  qemu-block-rbd  ceph
 ceph-mon            ceph-mon         ceph-mon              ceph
 ceph-osd            ceph-osd         ceph-osd              ceph
@@ -75,7 +79,8 @@ missing() { # prints the packages that this machine lacks, one a line
             "") continue ;;
             user) [ "$(id -u)" -ne 0 ] || continue ;;
             ceph) [ "$WANT" != demo ] || continue ;;
-            test) [ "$WANT" = test ] || continue ;;
+            test) [ "$WANT" = test ] || [ "$WANT" = cluster ] || continue ;;
+            cluster) [ "$WANT" = cluster ] || continue ;;
         esac
         present "$what" && continue
         case $FAMILY in
@@ -151,9 +156,9 @@ ensure_uv() { # makes sure that there is a uv; sets $uv
 
 ensure_environment() { # brings .venv in line with uv.lock
     [ -w . ] || die "$PWD is not writable for $(id -un)" "the Python environment goes into .venv there: clone as this user"
-    if [ "$WANT" != test ]; then
-        set -- --no-dev --inexact # without the developers' tools, but leave them if they are there
-    fi
+    case $WANT in
+        demo | ceph) set -- --no-dev --inexact ;; # without the developers' tools, but leave them if they are there
+    esac
     for pause in 5 15 0; do
         ! "$uv" sync --frozen --quiet "$@" || return 0
         "$uv" python find --quiet '>=3.11' >/dev/null 2>&1 ||
@@ -167,8 +172,8 @@ ensure_environment() { # brings .venv in line with uv.lock
 
 WANT=${1:-}
 case $WANT in
-    demo | ceph | test) ;;
-    *) die "what for? scripts/setup.sh demo | test | ceph" ;;
+    demo | ceph | test | cluster) ;;
+    *) die "what for? scripts/setup.sh demo | ceph | test | cluster" ;;
 esac
 cd -P -- "$(dirname -- "$0")/.." >/dev/null
 if [ -z "${HOME:-}" ]; then

@@ -189,6 +189,16 @@ ELSEWHERE = (
     (r"replicate( --quick)?( --study \d+)?( --resume)?", "tests/cli/test_replicate.py", '"replicate", "--quick"'),
     (r"serve\b.*", "tests/cli/test_serve.py", '"serve"'),
     (r"doctor", "tests/test_doctor.py", 'run(["doctor"])'),
+    (
+        r"doctor study-000-fio",
+        "tests/platforms/kubevirt/test_kv_preflight.py",
+        'run(["doctor", "--platform", "kubevirt"',
+    ),
+    (
+        r"lab clean --platform kubevirt",
+        "tests/platforms/kubevirt/test_kv_end_to_end.py",
+        '"lab", "clean", "--platform", "kubevirt"',
+    ),
 )
 """Commands that boot machines, wait, or ask what machine this is: pattern -> the test that does it, and its words. The
 presets' tests build the same lanes in a smaller study. Whatever is not in this table is run here."""

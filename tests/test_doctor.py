@@ -235,7 +235,7 @@ def test_a_bare_machine_cannot_run_the_lab(programs: Programs, capsys: pytest.Ca
     assert run(["doctor", "--platform", "fake"]) == 0
 
 
-@pytest.mark.parametrize("platform", ["kubevirt", "vsphere"])
+@pytest.mark.parametrize("platform", ["vsphere"])
 def test_a_platform_that_is_only_described_cannot_run(platform):
     lines = doctor.examine(platform)
     assert not doctor.able(lines)

@@ -22,7 +22,9 @@ def test_the_issues_margins():
         "lat_p50": 0.10, "lat_p95": 0.10, "lat_p99": 0.10, "lat_p999": 0.10,
         "iops_per_gbit": 0.05, "iops_per_cost": 0.05, "tps": 0.05, "tpm": 0.05, "nopm": 0.05, "job_time": 0.05,
         "vm_ready_mean": 0.10, "vm_ready_p50": 0.10, "vm_ready_p95": 0.10, "vm_ready_p99": 0.10,
-            "vm_created_mean": 0.10, "vm_booted_mean": 0.10, "cpu_per_io_target": 0.05, "cpu_per_io_hypervisor": 0.05,
+            "vm_created_mean": 0.10, "vm_scheduled_mean": 0.10, "vm_running_mean": 0.10, "vm_booted_mean": 0.10,
+            "cpu_per_io_target": 0.05, "cpu_per_io_hypervisor": 0.05,
+            "cpu_per_io_node": 0.05,
             "stall": 0.10, "recover_time": 0.10, "iops_before": 0.05, "iops_after": 0.05,
     }  # fmt: skip
 

@@ -1,5 +1,6 @@
-"""The way in: setup.sh, the Makefile and .ci/run, run for real on a machine whose programs are stand-ins that log."""
+"""The way in: scripts, Makefile and .ci/run, run for real on a machine whose programs are stand-ins that log."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -9,10 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-REAL = ("sh", "dirname", "cut", "tr", "env", "mkdir", "getent", "cat", "touch", "chmod", "rm", "ls")
+REAL = (
+    *("sh", "dirname", "cut", "tr", "env", "mkdir", "getent", "cat", "touch", "chmod", "rm", "ls"),
+    *("mv", "sha256sum", "flock"),
+)
 TOOLS = ("qemu-system-x86_64", "mmdebstrap", "setpriv", "qemu-img", "ssh", "mke2fs", "python3", "newuidmap")
 CEPH = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "rbd", "ceph-fuse")
-TEST_TOOLS = ("make", "fio", "shellcheck", *CEPH)
+TEST_TOOLS = ("make", "fio", "shellcheck", "openssl", *CEPH)
+SOURCES = "tests/cluster/servers"
 
 
 class Machine:
@@ -23,8 +28,9 @@ class Machine:
         self.os_release, self.cache = folder / "os-release", folder / "the cache"
         for place in (self.checkout / "scripts", self.checkout / ".ci", self.bin):
             place.mkdir(parents=True)
-        for name in ("Makefile", "scripts/setup.sh", ".ci/run"):
+        for name in ("Makefile", "scripts/setup.sh", "scripts/cluster-servers.sh", "scripts/tests.sh", ".ci/run"):
             shutil.copy(ROOT / name, self.checkout / name)
+        shutil.copytree(ROOT / SOURCES, self.checkout / SOURCES)
         for name in REAL:
             (self.bin / name).symlink_to(shutil.which(name) or f"/bin/{name}")
         self.program("id", 'case $1 in -u) echo "$USER_ID" ;; *) echo somebody ;; esac', quiet=True)
@@ -54,25 +60,30 @@ class Machine:
         """A piece of script that makes those programs appear, as an installation would."""
         return "\n".join(f"cat '{self.bin}/uv' > '{self.bin}/{n}'; chmod +x '{self.bin}/{n}'" for n in names)
 
-    def run(
-        self, *command: str, user: int = 0, env: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        variables = {
+    def variables(self, user: int = 0) -> dict[str, str]:
+        return {
             "PATH": str(self.bin),
             "USER_ID": str(user),
             "OS_RELEASE": str(self.os_release),
             "FAIRLANE_CACHE": str(self.cache),
         }
+
+    def run(
+        self, *command: str, user: int = 0, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
             cwd=self.checkout.parent,
-            env=variables | dict(env or {}),
+            env=self.variables(user) | dict(env or {}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
             timeout=30,
         )
+
+    def servers(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run("sh", str(self.checkout / "scripts/cluster-servers.sh"), *arguments)
 
     def setup(self, what: str = "test", user: int = 0) -> subprocess.CompletedProcess[str]:
         return self.run("sh", str(self.checkout / "scripts/setup.sh"), what, user=user)
@@ -85,6 +96,23 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
+
+
+GO = """case $* in
+    'env GOVERSION') echo go1.26.8 ;;
+    *' -o '*) while [ "$1" != -o ]; do shift; done; echo "$1" > "$2" ;;
+esac"""
+"""A go that builds: into the file after -o."""
+
+
+@pytest.fixture
+def go(machine: Machine) -> Machine:
+    """A machine with a go of its own, and none of the real one's."""
+    machine.program("go", GO)
+    script = machine.checkout / "scripts/cluster-servers.sh"
+    text = script.read_text(encoding="utf-8")
+    script.write_text(text.replace("/usr/local/go", f"'{machine.bin}/no-such-go'"), encoding="utf-8")
+    return machine
 
 
 INSTALLERS = ("apt-get", "dnf", "sudo")
@@ -244,17 +272,116 @@ def test_home_need_not_be_set(machine: Machine) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_servers_are_built_once_and_whole(go: Machine) -> None:
+    done = go.servers()
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.strip())
+    assert folder.parent == go.cache / "servers"
+    assert sorted(file.name for file in folder.iterdir()) == ["etcd", "kube-apiserver"]
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()[1:]] == ["etcd"] * 2 + ["kube-apiserver"] * 2
+    assert not (go.cache / "servers/new").exists()
+    called = go.calls("go")
+    again = go.servers()
+    assert (again.returncode, again.stdout, again.stderr, go.calls("go")) == (0, done.stdout, "", called)
+    assert go.servers("where").stdout == done.stdout
+
+
+@pytest.mark.parametrize("name", ["etcd/main.go", "etcd/go.sum", "apiserver/go.mod"])
+def test_other_sources_are_other_servers(go: Machine, name: str) -> None:
+    before = go.servers("where").stdout
+    source = go.checkout / SOURCES / name
+    source.write_text(source.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert go.servers("where").stdout != before
+    assert go.calls("go") == []
+
+
+def test_modules_that_do_not_come_are_asked_for_again(go: Machine) -> None:
+    tries = go.bin.parent / "tries"
+    go.program("go", f"case $* in list*) [ -e '{tries}' ] || {{ touch '{tries}'; exit 1; }} ;; esac\n{GO}")
+    done = go.servers()
+    assert done.returncode == 0, done.stderr
+    assert [call.split()[1] for call in go.calls("go")].count("list") == 3
+    assert "once more" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("step", "says"), [("list", "could not fetch the modules of etcd"), ("build", "could not build etcd")]
+)
+def test_a_build_that_fails_leaves_no_servers(go: Machine, step: str, says: str) -> None:
+    go.program("go", f"case $1 in {step}) exit 1 ;; esac\n{GO}")
+    done = go.servers()
+    assert done.returncode == 1
+    assert f"Error: {says}" in done.stderr
+    assert done.stdout == ""
+    assert not Path(go.servers("where").stdout.strip()).exists()
+    go.program("go", GO)
+    assert go.servers().returncode == 0
+
+
+def test_two_builds_at_once_are_one(go: Machine) -> None:
+    folder = Path(go.servers("where").stdout.strip())
+    folder.parent.mkdir(parents=True)
+    with (folder.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second = subprocess.Popen(
+            ["sh", go.checkout / "scripts/cluster-servers.sh"],
+            env=go.variables(),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert second.stderr
+        assert second.stderr.readline() == "Another build is running; waiting for it\n"
+        folder.mkdir()
+    assert second.communicate(timeout=30) == (f"{folder}\n", "")
+    assert go.calls("go") == []
+
+
+def test_an_old_go_fetches_a_new_one(go: Machine) -> None:
+    modules = go.bin.parent / "modules"
+    new = modules / "golang.org/toolchain@v0.0.1-go1.26.8.linux-amd64"
+    tool = new / "pkg/tool/linux_amd64/compile"
+    fetch = f"mkdir -p '{new}/bin' '{tool.parent}'; cat '{go.bin}/new' > '{new}/bin/go'; touch '{tool}'"
+    go.program("new", GO)
+    go.program(
+        "go",
+        f"""case $* in
+            'env GOVERSION') echo go1.19.8 ;;
+            'env GOARCH') echo amd64 ;;
+            'env GOMODCACHE') echo '{modules}' ;;
+            'mod download golang.org/toolchain@v0.0.1-go1.26.8.linux-amd64') {fetch} ;;
+            *) exit 1 ;;
+        esac""",
+    )
+    done = go.servers()
+    assert done.returncode == 0, done.stderr
+    assert [call.split()[1] for call in go.calls("new")] == ["env", "env", "list", "build", "list", "build"]
+    assert os.access(tool, os.X_OK)
+
+
+def test_a_machine_without_go_gets_the_distributions(go: Machine) -> None:
+    program = (go.bin / "go").read_text(encoding="utf-8")
+    spare = go.bin.parent / "go from a package"
+    spare.write_text(program, encoding="utf-8")
+    go.lacks(["go"])
+    go.program("apt-get", f"case $* in *install*) cat '{spare}' > '{go.bin}/go'; chmod +x '{go.bin}/go' ;; esac")
+    done = go.servers()
+    assert done.returncode == 0, done.stderr
+    assert go.calls("apt-get")[-1].endswith("install -y --no-install-recommends golang-go")
+
+
 @pytest.mark.parametrize("arguments", [(), ("everything",)])
 def test_setup_says_what_it_can_be_asked_for(machine: Machine, arguments: tuple[str, ...]) -> None:
     done = machine.run("sh", str(machine.checkout / "scripts/setup.sh"), *arguments)
     assert done.returncode == 1
-    assert "demo | test" in done.stderr
+    assert "demo | ceph | test | cluster" in done.stderr
 
 
 @pytest.fixture
-def built(machine: Machine) -> Machine:
+def built(go: Machine) -> Machine:
     """A machine with the real make, and the tools of the environment as stand-ins."""
-    for name in ("make", "awk", "bash", "find"):
+    machine = go
+    for name in ("make", "awk", "bash", "find", "mktemp"):
         (machine.bin / name).unlink(missing_ok=True)
         (machine.bin / name).symlink_to(shutil.which(name) or f"/usr/bin/{name}")
     for name in ("ruff", "mypy", "lint-imports", "fairlane"):
@@ -274,9 +401,27 @@ def test_ci_runs_everything_from_anywhere_and_ends_with_the_tests_own_line(built
     done = built.run("bash", str(built.checkout / ".ci/run"), env={"CI": "true"})
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "=== 3 passed in 0.1s ==="
+    assert len(list(built.cache.glob("servers/*/kube-apiserver"))) == 1
     tools = built.calls("ruff", "mypy", "lint-imports", "shellcheck", "pytest")
     linters = ["ruff", "ruff", "mypy", "lint-imports", "shellcheck", "shellcheck", "shellcheck"]
-    assert [call.split()[0] for call in tools] == [*linters, "pytest"]
+    assert [call.split()[0] for call in tools] == [*linters, *("pytest",) * 3]
+    beside, last = sorted(tools[-3:-1]), tools[-1]
+    assert beside == ["pytest -m cluster -p no:cacheprovider", "pytest -m not lab and not cluster"]
+    assert last == "pytest -m lab and not cluster", "alone: its figures want the cores"
+
+
+def test_what_is_asked_of_the_tests_goes_to_one_pytest(built: Machine) -> None:
+    done = built.run("make", "--no-print-directory", "-C", str(built.checkout), "test", "ARGS=-k 'one or two' -x")
+    assert done.returncode == 0, done.stderr
+    assert built.calls("pytest") == ["pytest -k one or two -x"]
+
+
+@pytest.mark.parametrize("part", ["cluster", "not lab and not cluster", "lab and not cluster"])
+def test_any_part_of_the_tests_that_fails_is_seen_and_the_others_run(built: Machine, part: str) -> None:
+    built.program(".venv/bin/pytest", f'[ "$2" != "{part}" ]')
+    done = built.run("sh", str(built.checkout / "scripts/tests.sh"))
+    assert done.returncode == 1
+    assert len(built.calls("pytest")) == 3
 
 
 @pytest.mark.parametrize("broken", ["mypy", "pytest"])
@@ -287,10 +432,18 @@ def test_ci_fails_when_a_linter_or_a_test_does(built: Machine, broken: str) -> N
     assert (built.calls("pytest") == []) == (broken == "mypy")
 
 
+def test_the_cluster_tests_get_their_servers_and_their_image(built: Machine) -> None:
+    done = built.run("make", "--no-print-directory", "-C", str(built.checkout), "cluster-test", "ARGS=-x")
+    assert done.returncode == 0, done.stderr
+    assert len(list(built.cache.glob("servers/*/etcd"))) == 1
+    assert built.calls("fairlane", "pytest") == ["fairlane lab build --wall", "pytest -m cluster -x"]
+
+
 def test_help_lists_the_two_commands(built: Machine) -> None:
     done = built.run("make", "--no-print-directory", "-C", str(built.checkout))
     assert done.returncode == 0
-    assert {line.split()[1] for line in done.stdout.splitlines()} >= {"demo", "test", "lint", "clean", "help"}
+    listed = {line.split()[1] for line in done.stdout.splitlines()}
+    assert listed >= {"demo", "test", "lint", "clean", "help", "cluster-servers", "cluster-test"}
 
 
 def test_clean_keeps_the_runs(built: Machine) -> None:

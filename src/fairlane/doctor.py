@@ -3,6 +3,7 @@
 ``missing`` means that the platform asked for cannot run; ``warn`` means that it can, and something else cannot.
 """
 
+import asyncio
 import json
 import os
 import platform as machine
@@ -10,19 +11,22 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError
 from fairlane.platforms._described import Described
+from fairlane.platforms._examined import Line, able
 from fairlane.platforms.lab import kvm
 from fairlane.platforms.lab.cache import cache_dir
 from fairlane.platforms.lab.image import Image, cached_image
 from fairlane.platforms.lab.spec import LabSpec
 
-State = Literal["ok", "warn", "missing"]
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
+
+__all__ = ["Line", "able", "examine"]
 
 MIB, GIB = 2**20, 2**30
 BUILD_SPACE = 2 * GIB
@@ -46,22 +50,14 @@ CEPH = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph", "ceph-fuse")
 CEPH_PACKAGES = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph-common", "ceph-fuse")
 
 
-@dataclass(frozen=True)
-class Line:
-    """One thing that was looked at."""
-
-    name: str
-    state: State
-    found: str
-    fix: str = ""
-
-
-def examine(platform: str) -> tuple[Line, ...]:
-    """Everything ``platform`` needs or profits from. Raises FairlaneError for an unknown platform."""
+def examine(platform: str, study: "Study | None" = None, *, context: str = "", namespace: str = "") -> tuple[Line, ...]:
+    """Everything ``platform`` needs or profits from, and what ``study`` needs of it. ``context``, ``namespace``: of a
+    cluster. Raises FairlaneError for an unknown platform."""
     if platform not in registry.names("platforms"):
         raise FairlaneError(f"no platform named {platform!r}", hint=f"known: {', '.join(registry.names('platforms'))}")
     lines = [python(), processor(), disk("disk for runs", Path.cwd(), RUN_SPACE)]
-    if issubclass(registry.load("platforms", platform), Described):
+    kind = registry.load("platforms", platform)
+    if issubclass(kind, Described):
         told = "described: its studies are checked and planned, and not carried out yet"
         lines.append(Line(platform, "missing", told, "run a study's quick form in the lab: --quick (docs/presets.md)"))
     if platform == "lab":
@@ -79,12 +75,8 @@ def examine(platform: str) -> tuple[Line, ...]:
             *wall_clock(),
             modules(),
         ]
+    lines += asyncio.run(kind.examine(study, context=context, namespace=namespace))
     return (*lines, tool("fio", "fio", needed=False, use="only workloads that run on this machine itself need it"))
-
-
-def able(lines: Iterable[Line]) -> bool:
-    """Whether the platform that was examined can run."""
-    return all(line.state != "missing" for line in lines)
 
 
 def python() -> Line:

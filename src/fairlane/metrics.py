@@ -69,15 +69,19 @@ _ALL = (
     _percentile("lat_p99", "p99 latency", 0.99),
     _percentile("lat_p999", "p99.9 latency", 0.999),
     Metric("cpu_per_io", "CPU per I/O", "ns", -1, 0.05,
-           "CPU time of the generator and of every kernel thread and standing program of the machine, initiator and "
-           "target included, during the load / I/Os; interrupts of an idle CPU are charged to nobody. Under the "
-           "virtual clock 1 ns = 1 instruction", _duration),
+           "CPU time of the generator and of every kernel thread and standing program of the machine it runs in, "
+           "initiator and target included where they run there too, during the load / I/Os; interrupts of an idle CPU "
+           "are charged to nobody. Under the virtual clock 1 ns = 1 instruction", _duration),
     Metric("cpu_per_io_target", "CPU per I/O on the array", "ns", -1, 0.05,
            "CPU time of every thread of the array during the load / I/Os of all machines; told only where the array is "
            "a machine that the platform watches", _duration),
     Metric("cpu_per_io_hypervisor", "CPU per I/O on the hypervisor", "ns", -1, 0.05,
            "CPU time of all threads of the machines' processes (QEMU: virtual CPUs, IO threads, main loop, vhost) "
            "during the load / I/Os of all machines: what the guests themselves used is in it", _duration),
+    Metric("cpu_per_io_node", "CPU per I/O on the nodes", "ns", -1, 0.05,
+           "CPU time, but idle, iowait and steal, of the nodes that carry the lane's machines during the load / I/Os "
+           "of all machines: guests, their processes, initiators in the nodes' kernels and whatever else ran there; "
+           "told only where the cluster allows probes on its nodes", _duration),
     Metric("iops_per_gbit", "IOPS per Gbit/s of link", "1/s per Gbit/s", +1, 0.05,
            "IOPS / link_speed of the lane; told only where lanes have links of different speed",
            rounded),
@@ -94,8 +98,14 @@ _ALL = (
            fleet="sum"),
     Metric("vm_created_mean", "mean time to created", "ns", -1, 0.10,
            "mean time from a storm's begin until a virtual machine's volume is there", _duration),
+    Metric("vm_scheduled_mean", "mean time to scheduled", "ns", -1, 0.10,
+           "mean time from a storm's begin until a virtual machine's pod runs on a node (KubeVirt's phase Scheduled)",
+           _duration),
+    Metric("vm_running_mean", "mean time to running", "ns", -1, 0.10,
+           "mean time from a storm's begin until a virtual machine's QEMU runs (KubeVirt's phase Running)", _duration),
     Metric("vm_booted_mean", "mean time to booted", "ns", -1, 0.10,
-           "mean time from a storm's begin until a virtual machine's own first process runs", _duration),
+           "mean time from a storm's begin until a virtual machine's own first process runs; of KubeVirt: until its "
+           "sshd answers", _duration),
     Metric("vm_ready_mean", "mean time to ready", "ns", -1, 0.10,
            "mean time from a virtual machine's creation until it is ready (kube-burner's vmiLatency); of clone storms: "
            "from the storm's begin until a read and a flushed write of its volume were answered", _duration),

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fairlane import registry
@@ -18,7 +18,7 @@ KEYS = (
     "cpus", "window_ms", "net", "drops", "retransmits", "tx_bytes", "rx_bytes", "vms", "lat_p99", "medium",
     "allocated_bytes", "unwritten_reads", "conditions", "prefill", "direct", "rw", "rwmixread", "bs", "iodepth",
     "numjobs", "fleet", "rate_iops", "size", "disk_size", "engine", "link_speed", "mtu", "ramp", "runtime",
-    "metric_definition",
+    "metric_definition", "nodes", "nics", "speed", "failed", "platform", "node_probes",
 )  # fmt: skip
 SCALARS = (
     st.sampled_from([0, 1, -1, 0.5, 10**400, 2**63, 1e308, -1e308, float("nan"), float("inf"), True, False, None])
@@ -44,6 +44,8 @@ LANE = ", cap_iops: 10, cap_mibs: 1, conditions: {link_speed: 1gbit}"
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(CONTEXTS, METRICS, CONTEXTS)
+@example({}, {"iops": 1.0, "bw": 5e-324}, {})
+@example({}, {"iops": 1e-300, "bw": 1e300}, {})
 def test_no_check_raises(beside, context, metrics, description):
     odd = Figures(metrics, {}, context)
     made = beside(odd, Figures({"iops": 1.0}), LOADED, lane=LANE, blocks=6, description=description)
@@ -53,7 +55,9 @@ def test_no_check_raises(beside, context, metrics, description):
         json.dumps(dict(found.evidence), default=str)
 
 
-@pytest.mark.parametrize("key", ["load", "fio", "disk", "machine", "net", "vms", "medium", "conditions", "cpu"])
+@pytest.mark.parametrize(
+    "key", ["load", "fio", "disk", "machine", "net", "vms", "medium", "conditions", "cpu", "nodes"]
+)
 @pytest.mark.parametrize("value", [None, 3, "x", [1], [[]], {"x": 1}, [{"ios": "many"}]])
 def test_no_part_of_the_context_need_be_what_it_should(beside, key, value):
     made = beside(Figures({"iops": 1.0}, {}, {key: value}), Figures({"iops": 1.0}), LOADED, lane=LANE)

@@ -31,6 +31,7 @@ def disk(**keys: Any) -> DatastoreSpec:
         ({"io_threads_policy": "shared"}, "shared"),
         ({"io_threads_policy": "auto", "dedicated_io_thread": True}, "auto, per-disk"),
         ({"io_threads_policy": "supplementalPool", "io_threads": 8}, "pool of 8"),
+        ({"dedicated_cpus": True, "isolate_emulator_thread": True}, "0, QEMU's own apart"),
     ],
 )
 def test_io_threads_as_the_guard_compares_them(keys: dict[str, Any], threads: str | int) -> None:
@@ -38,13 +39,15 @@ def test_io_threads_as_the_guard_compares_them(keys: dict[str, Any], threads: st
 
 
 def test_a_claim_speaks_the_words_of_other_platforms() -> None:
-    known = claim(bus="scsi", block_multi_queue=True, protocol="rbd", dedicated_cpus=True).known()
+    known = claim(block_multi_queue=True, protocol="rbd", dedicated_cpus=True).known()
     told = {key: known[key] for key in ("transport", "initiator", "bus", "queues", "aio", "cpu_pinning", "volume_mode")}
     assert told == {
-        "transport": "rbd", "initiator": "hypervisor", "bus": "virtio-scsi", "queues": "one per CPU", "aio": "native",
+        "transport": "rbd", "initiator": "hypervisor", "bus": "virtio-blk", "queues": "one per CPU", "aio": "native",
         "cpu_pinning": True, "volume_mode": "Block",
     }  # fmt: skip
     assert claim().known()["transport"] == "storage_class", "a protocol that is not said is not guessed"
+    queues = [claim(bus=bus).known()["queues"] for bus in ("virtio", "scsi", "sata")]
+    assert queues == ["QEMU's default", "QEMU's default", 1], "nor a number that QEMU's versions choose"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,11 @@ def test_a_claim_speaks_the_words_of_other_platforms() -> None:
         ({"io_threads_policy": "auto", "io_threads": 2}, "give both or neither"),
         ({"io_threads_policy": "supplementalPool", "io_threads": 2, "dedicated_io_thread": True}, "the whole pool"),
         ({"cache": "writeback"}, "native I/O needs cache: none"),
-        ({"bus": "sata", "block_multi_queue": True}, "one queue and no IO threads"),
+        ({"bus": "sata", "block_multi_queue": True}, "to virtio disks alone, not sata"),
+        ({"bus": "scsi", "block_multi_queue": True}, "to virtio disks alone, not scsi"),
+        ({"bus": "scsi", "dedicated_io_thread": True}, "to virtio disks alone, not scsi"),
+        ({"bus": "scsi", "io_threads_policy": "shared"}, "to virtio disks alone, not scsi"),
+        ({"isolate_emulator_thread": True}, "needs dedicated_cpus"),
         ({"device": {}}, "its own keys"),
         ({"initiator": "guest"}, "runs in the hypervisor only"),
         ({"storage_class": ""}, "at least 1 character"),
@@ -105,4 +112,21 @@ def test_no_shell_builds_such_a_lane_but_it_can_be_drawn(spec: StorageClassSpec 
             step("x", spec, SITE)
     path = transport.path("x", spec, SITE)
     assert path[0] == "fio"
-    assert spec.protocol in path
+    assert any(hop == spec.protocol or "NVMe/TCP, says the study" in hop for hop in path)
+
+
+def test_a_path_tells_threads_queues_and_who_says_what_the_link_is() -> None:
+    spec = claim(protocol="iscsi", block_multi_queue=True, io_threads_policy="supplementalPool", io_threads=4)
+    assert registry.load("lanes", "storage_class").path("x", spec, SITE) == (
+        "fio", "virtio-blk disk, a queue per CPU", "QEMU, IO threads: pool of 4", "block device of the node",
+        "TCP: iSCSI, says the study", "storage class gold",
+    )  # fmt: skip
+    storm = registry.load("lanes", "storage_class").path("x", claim(clone="copy", volume_mode="Filesystem"), SITE)
+    assert storm == (
+        "clone", "virtio-blk disk", "QEMU", "disk.img in a file system of the node", "storage class gold"
+    )  # fmt: skip
+
+
+def test_ways_of_cloning_are_matched_like_everything_else() -> None:
+    assert claim(clone="csi-clone").known()["provisioning"] == "csi-clone"
+    assert "provisioning" not in claim().known()

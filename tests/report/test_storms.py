@@ -1,7 +1,11 @@
 """The picture of clone storms says what the trials say."""
 
+import dataclasses
 import re
 import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
 
 from fairlane.records import Evidence, Observation
 from fairlane.report import html, markdown, model, storms
@@ -24,7 +28,22 @@ design: {looks: [2], vary: [provisioning, image_format]}
 NS = "{http://www.w3.org/2000/svg}"
 
 
-def evidence(*, counts: str = "[1, 2, 5]", failed: tuple[str, int] = ("", 0)) -> Evidence:
+def told(count: int, created: float, waited: float) -> dict[str, Any]:
+    """Context of a storm in a cluster, seconds in nanoseconds; its last machine straggles."""
+    ends = {"requested": 1e6, "bound": created / 2, "cloned": created, "scheduled": created + 0.5e9,
+            "running": created + 1e9, "answers": created + 3e9, "first_io": created + 4e9}  # fmt: skip
+    phases = {name: ns / 1e6 for name, ns in ends.items()}
+    slow = {"name": "<clone>-4", "answered_ms": 41e3, "warnings": ["FailedMount: <device> busy", "other"]}
+    return {
+        "vms": [{"name": f"clone{n}", "phases_ms": phases} for n in range(count)],
+        "storm": {"used": ["csi-clone"], "stragglers": [slow] if count == 5 else [],
+                  "rates": {"qps": 50.0, "waited": waited}},
+    }  # fmt: skip
+
+
+def evidence(
+    *, counts: str = "[1, 2, 5]", failed: tuple[str, int] = ("", 0), cluster: bool = False, waited: float = 0.0
+) -> Evidence:
     text = STUDY.replace("[1, 2, 5]", counts)
     study = parse_study(text, "x")
     seen = []
@@ -38,7 +57,8 @@ def evidence(*, counts: str = "[1, 2, 5]", failed: tuple[str, int] = ("", 0)) ->
                     zip(("vm_created_mean", "vm_booted_mean", "vm_ready_mean", "job_time"), times, strict=True)
                 )
                 bad = "lost" if (lane, count) == failed else ""
-                seen.append(Observation(cell.key, block, lane, place, bad, {} if bad else metrics))
+                context = told(count, created, waited) if cluster else {}
+                seen.append(Observation(cell.key, block, lane, place, bad, {} if bad else metrics, context=context))
     blocks = tuple(schedule(study, 1))
     return Evidence("run", study, text, 1, blocks, tuple(seen), {}, {}, complete=True)
 
@@ -80,3 +100,63 @@ def test_reports_have_picture_and_table() -> None:
     assert "&lt;overlay&gt;: last answered" in page
     assert "<overlay>" not in page
     assert "### Time to ready against machines made at once" in text
+
+
+def test_phases_are_stacked_for_each_size_and_lane() -> None:
+    found = storms.view(evidence(cluster=True), "main", LABEL)
+    assert found
+    copy = found.lines[0]
+    assert copy.sizes[2].parts == pytest.approx((4.02e9, 0.5e9, 0.5e9, 2e9, 1e9))
+    drawn = storms.figure(found, "s")
+    bars = [e for e in ET.fromstring(drawn.svg).iter(f"{NS}g") if "at once: volume" in (e[0].text or "")]  # noqa: S314
+    assert [bar[0].text for bar in bars][4] == (
+        "copy, 5 at once: volume 4.02 s, scheduled 500 ms, started 500 ms, booted 2 s, first I/O 1 s"
+    )
+    assert len(bars) == 6
+    lengths = [[float(piece.attrib["width"]) for piece in bar.iter(f"{NS}rect")] for bar in bars]
+    assert all(len(own) == 5 for own in lengths)
+    assert sum(lengths[4]) == max(map(sum, lengths))  # the longest: five whole copies
+    head = "copy, part: volume"
+    assert drawn.table.rows[2][drawn.table.columns.index(head)] == "4.02 s"
+
+
+def test_how_clones_were_made_who_straggled_and_what_waited_is_told() -> None:
+    found = storms.view(evidence(cluster=True, waited=3.5), "main", LABEL)
+    assert found
+    made, slow, waited = found.notes
+    assert made == "Clones were made by csi-clone (<overlay>, copy), as read back."
+    assert slow.startswith("4 machines straggled: <clone>-4 after 41 s (FailedMount: <device> busy): ")
+    assert slow.endswith("; and 1 more.")
+    assert waited.startswith("Requests of 12 storms waited for the limit of 50 per second, at most 3.5 s")
+    page = html.render(model.build(evidence(cluster=True, waited=3.5), (), ()))
+    assert "&lt;device&gt; busy" in page
+    assert "<device>" not in page
+
+
+def test_how_exactly_the_end_of_a_storm_is_known_is_told() -> None:
+    run = evidence(cluster=True)
+    seen = tuple(
+        dataclasses.replace(o, steps={"job_time": 0.01 * (n + 1)}, context={**o.context, "storm": {"gaps": int(n < 2)}})
+        for n, o in enumerate(run.observations)
+    )
+    found = storms.view(dataclasses.replace(run, observations=seen), "main", LABEL)
+    assert found
+    assert found.notes == (
+        "Machines are tried until they answer: the last machine may have answered up to 12.0% earlier than told (the "
+        "median storm: 6.5%).",
+        "A watch was cut in 2 storms: what happened meanwhile is told late, never early.",
+    )
+
+
+@pytest.mark.parametrize(
+    "context",
+    [{"vms": 3}, {"vms": [3]}, {"vms": [{"phases_ms": {"bound": "x"}}]}, {"storm": []}, {"storm": {"used": "copy"}},
+     {"storm": {"stragglers": [None, {"answered_ms": "x"}, 3], "rates": 3}}, {"vms": []}],
+)  # fmt: skip
+def test_what_a_trial_tells_wrongly_is_not_drawn(context: dict[str, Any]) -> None:
+    run = evidence()
+    seen = tuple(dataclasses.replace(o, context=context) for o in run.observations)
+    found = storms.view(dataclasses.replace(run, observations=seen), "main", LABEL)
+    assert found
+    assert not found.notes
+    assert not any(size.parts for line in found.lines for size in line.sizes)

@@ -375,6 +375,14 @@ def test_detectable_is_found_in_four_of_five(run):
     assert any("is found in four of five such runs" in note for note in v.notes)
 
 
+def test_a_difference_beyond_all_measure_is_not_given_to_the_digit(run):
+    v = first(run([{"base": [1000.0, 1300.0], "new": [1400.0, 900.0]}], looks=(2,)))
+    assert v.verdict == "inconclusive"
+    assert v.detectable is not None
+    assert v.detectable > 9
+    assert any("not even a tenfold difference is found in four of five such runs" in note for note in v.notes)
+
+
 def test_detectable_is_no_less_than_the_figures_steps(run):
     bins = {"base": {100_352: 5000}, "new": {101_888: 5000}}
     made = run([{"base": around(1000, 6), "new": around(1000, 6)}], looks=(6,), latency=lambda lane, _: bins[lane])

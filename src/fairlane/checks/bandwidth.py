@@ -26,12 +26,12 @@ class Bandwidth(TrialCheck):
         factor = bw / (iops * bs)
         if abs(factor - 1) <= _OFF + trial.step("iops", "bw"):
             return
-        stretch = max(factor, 1 / factor)
-        slip = next((name for size, name in _SLIPS if abs(stretch / size - 1) <= 0.005), "")
+        stretch = abs(math.log(bw) - math.log(iops) - math.log(bs))  # of a quotient that may have become 0 or infinite
+        slip = next((name for size, name in _SLIPS if abs(stretch - math.log(size)) <= 0.005), "")
         yield Oddity(
             "product",
             "critical",
-            abs(math.log(factor)),
+            stretch,
             f"bandwidth is {factor:.3g} times IOPS x bs ({iops:,.0f} x {bs:,.0f} B, but "
             f"{rounded(bw / 2**20, 4)} MiB/s)",
             f"one of the three is not what it says; the factor is that between {slip}"

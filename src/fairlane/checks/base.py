@@ -40,6 +40,9 @@ class Check(ABC):
       ``exits_per_io``: of KVM, by kind. ``system``, ``system_target``, ``system_hypervisor``: ``pressure_cpu``,
       ``pressure_memory``, ``pressure_io`` and ``busy`` (shares of the time), ``switches_per_s``, ``switches_per_io``;
       beside the guests ``disks``, ``nics``: name -> bytes moved.
+    * ``nodes``: of a cluster, name -> the same of the node, with ``steal``, ``cpus``, ``busiest_cpu``, ``window_ms``,
+      ``retransmits``, and of ``nics`` the ``speed`` in bits per second; or ``failed``: why it was not seen.
+      ``cpu_node``: ``by_mode``, ns per I/O of the fleet on all of them.
     * ``paths``: of a volume with several paths, ``[{"name", "ios"}]``: the portal's address, I/Os of all disks on it.
     * ``medium``: ``allocated_bytes`` of the volume before the load, ``unwritten_reads``: what reading unwritten space
       does (``zeros``: served without the medium; ``same``: as any other).

@@ -1,8 +1,8 @@
 """A machine without a core to spare, or one that another machine took cores from."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fairlane.checks._trials import Oddity, Trial, TrialCheck
+from fairlane.checks._trials import Oddity, Trial, TrialCheck, at
 from fairlane.records import Evidence
 
 _BUSY = 0.95
@@ -12,43 +12,57 @@ _STEAL = 0.02
 
 
 class CpuBound(TrialCheck):
-    """``machine.busy`` and ``machine.steal`` in at least half of a cell's trials. Not under the virtual clock, whose
-    only core is all there is, and is part of the model."""
+    """``busy`` and ``steal`` of ``machine``, and of the worst of ``nodes``, in at least half of a cell's trials. Not
+    under the virtual clock, whose only core is all there is, and is part of the model."""
 
     quorum = 0.5
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
         if evidence.modelled:
             return
-        steal = trial.context("machine", "steal") or 0.0
-        busy = _busy(trial)
-        proof = {"busy": busy, "steal": steal, "cpus": trial.context("machine", "cpus")}
-        # of what the hypervisor left
-        if busy is not None and steal < 1 and busy / (1 - steal) >= _BUSY:
-            yield Oddity(
-                "busy",
-                "warning",
-                busy,
-                f"the machine's CPUs were {busy:.0%} busy",
-                "more cores would give more, so this is a limit of the machine, not of the path",
-                proof,
-            )
-        if steal >= _STEAL:
-            yield Oddity(
-                "steal",
-                "warning",
-                steal,
-                f"the hypervisor took {steal:.1%} of the CPU time from the machine",
-                "its neighbours are in the figures",
-                proof,
-            )
+        yield from _odd(trial, ("machine",), "the machine", "")
+        nodes = at(trial.seen.context, "nodes")
+        found = [
+            oddity
+            for name in (nodes if isinstance(nodes, Mapping) else ())
+            for oddity in _odd(trial, ("nodes", name), f"node {name}", "node ")
+        ]
+        for kind in dict.fromkeys(oddity.kind for oddity in found):
+            yield max((oddity for oddity in found if oddity.kind == kind), key=lambda oddity: oddity.size)
 
 
-def _busy(trial: Trial) -> float | None:
+def _odd(trial: Trial, path: Sequence[str], who: str, kind: str) -> Iterator[Oddity]:
+    steal = trial.context(*path, "steal") or 0.0
+    busy = _busy(trial, path)
+    proof = {"busy": busy, "steal": steal, "cpus": trial.context(*path, "cpus")}
+    # of what the hypervisor left
+    if busy is not None and steal < 1 and busy / (1 - steal) >= _BUSY:
+        yield Oddity(
+            f"{kind}busy",
+            "warning",
+            busy,
+            f"the CPUs of {who} were {busy:.0%} busy" if kind else f"the machine's CPUs were {busy:.0%} busy",
+            "more cores, or a path that takes less of them, would give more: the storage behind was not the limit"
+            if kind
+            else "more cores would give more, so this is a limit of the machine, not of the path",
+            proof,
+        )
+    if steal >= _STEAL:
+        yield Oddity(
+            f"{kind}steal",
+            "warning",
+            steal,
+            f"the hypervisor took {steal:.1%} of the CPU time from {who}",
+            "its neighbours are in the figures",
+            proof,
+        )
+
+
+def _busy(trial: Trial, path: Sequence[str]) -> float | None:
     """Share of the time under load. The snapshots are taken further apart than the load lasts; the machine is taken to
     idle in between, which no busy machine does, so the share is at most 1."""
-    busy = trial.context("machine", "busy")
-    window, ran, ramp = trial.context("machine", "window_ms"), trial.seconds, trial.parameter("ramp")
+    busy = trial.context(*path, "busy")
+    window, ran, ramp = trial.context(*path, "window_ms"), trial.seconds, trial.parameter("ramp")
     if busy is None or not window or not ran:
         return busy
     loaded = 1e3 * ran + (ramp or 0.0) / 1e6

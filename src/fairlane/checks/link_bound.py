@@ -1,8 +1,8 @@
 """A link that is full: then it is what was measured."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
-from fairlane.checks._trials import DIRECTIONS, Oddity, Trial, TrialCheck
+from fairlane.checks._trials import DIRECTIONS, Oddity, Trial, TrialCheck, at
 from fairlane.records import Evidence
 
 _FULL = 0.95
@@ -18,11 +18,14 @@ _BEYOND = 1.02
 
 class LinkBound(TrialCheck):
     """Bytes on the wire against ``link_speed``, in the direction that carries more: the payload of reads or writes with
-    the headers of full packets, or what the interfaces counted (``net``), whichever is more."""
+    the headers of full packets, or what the interfaces counted (``net``), whichever is more. Interfaces of a cluster's
+    nodes (``nodes``) against their own speed, all that they carried."""
 
     quorum = 0.5
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
+        if fullest := max(_of_nodes(trial), key=lambda oddity: oddity.size, default=None):
+            yield fullest
         speed = trial.parameter("link_speed")
         payload, counted = _payload(trial), _counted(trial)
         if not speed or not (wire := max(payload, counted)):
@@ -56,10 +59,29 @@ def _payload(trial: Trial) -> float:
 def _counted(trial: Trial) -> float:
     """Bytes per second that the busiest interface counted in the busier direction; 0: not known. The counters run from
     before the ramp until after the load, so this may be a little much in a short trial."""
+    return max(trial.context("net", f"{way}_bytes") or 0.0 for way in ("rx", "tx")) * _per_second(trial)
+
+
+def _of_nodes(trial: Trial) -> Iterator[Oddity]:
+    nodes = at(trial.seen.context, "nodes")
+    for node in nodes if isinstance(nodes, Mapping) else ():
+        nics = at(nodes, node, "nics")
+        for nic in nics if isinstance(nics, Mapping) else ():
+            speed = trial.context("nodes", node, "nics", nic, "speed")
+            moved = max(trial.context("nodes", node, "nics", nic, f"{way}_bytes") or 0.0 for way in ("rx", "tx"))
+            bits = 8 * moved * _per_second(trial)
+            if speed and bits >= _FULL * speed:
+                told = f"{nic} of node {node} carried {bits / 1e9:,.3g} of its {speed / 1e9:,.3g} Gbit/s"
+                proof = {"node": node, "nic": nic, "wire_bits_per_s": bits, "speed": speed, "share": bits / speed}
+                yield Oddity(
+                    "node", "warning", bits / speed, told, "you measured the wire, not what is behind it", proof
+                )
+
+
+def _per_second(trial: Trial) -> float:
+    """1 / the time under load, ramp included; 0: not known."""
     seconds, ramp = trial.seconds, trial.parameter("ramp")
-    if not seconds or ramp is None:
-        return 0.0
-    return max(trial.context("net", f"{way}_bytes") or 0.0 for way in ("rx", "tx")) / (seconds + ramp / 1e9)
+    return 1 / (seconds + ramp / 1e9) if seconds and ramp is not None else 0.0
 
 
 PLUGIN = LinkBound()

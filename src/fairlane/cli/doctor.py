@@ -7,13 +7,14 @@ import click
 
 from fairlane import registry
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, print_rows, tell
-from fairlane.errors import Exit
+from fairlane.cli._output import Format, format_option, print_rows, tell, text
+from fairlane.errors import Exit, FairlaneError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairlane.doctor import Line
+    from fairlane.study.spec import Study
 
 COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
 
@@ -24,39 +25,60 @@ COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
         fairlane doctor                         can the lab run here?
         fairlane doctor --format json           the same, for a program
         fairlane doctor --platform fake         invented figures need next to nothing
+        fairlane doctor --platform kubevirt     the cluster that is current in the kubeconfig
+        fairlane doctor study.yaml              what this study needs of its platform: classes, quota, room, permissions
     """,
 )
+@click.argument("study", metavar="[STUDY]", required=False)
 @click.option(
     "--platform",
     type=click.Choice(registry.names("platforms")),
-    default="lab",
-    show_default=True,
-    help="Where the virtual machines are to come from.",
+    help="Where the virtual machines are to come from.  [default: lab, or the study's]",
 )
+@click.option("--context", default="", help="Of the kubeconfig; the study's, or the current one, if not given.")
+@click.option("--namespace", default="", help="Of a cluster; the study's if not given.")
 @format_option
-def command(platform: str, output: Format) -> int:
-    """Say what this machine can do, and what to install for the rest.
+def command(study: str | None, platform: str | None, context: str, namespace: str, output: Format) -> int:
+    """Say what this machine can do, and what to install for the rest; of a cluster, what is missing there.
 
-    Exit code 0 if the platform can run here, 1 if something it needs is missing.
+    STUDY is a study file or the name of a preset: what it needs is looked at before anything is made. Nothing is
+    changed. Exit code 0 if the platform can run, 1 if something it needs is missing.
     """
     from fairlane import doctor
 
+    asked = _study(study, platform)
+    platform = platform or (asked.platform.kind if asked else "lab")
+    if (context or namespace) and platform != "kubevirt":
+        raise click.UsageError("--context and --namespace go with --platform kubevirt")
     if platform == "lab":
         tell(f"looking; trying KVM takes up to {doctor.KVM_SECONDS} s")
-    lines = doctor.examine(platform)
+    lines = doctor.examine(platform, asked, context=context, namespace=namespace)
     if output == "table":
         _show(lines)
-        lack = [line.name for line in lines if line.state == "missing"]
+        lack = dict.fromkeys(text(line.name) for line in lines if line.state == "missing")
         click.echo(f"\n{platform}: " + (f"cannot run here, for lack of {', '.join(lack)}" if lack else "can run here"))
     else:
         print_rows([asdict(line) for line in lines], output)
     return Exit.OK if doctor.able(lines) else Exit.USER_ERROR
 
 
+def _study(ref: str | None, platform: str | None) -> "Study | None":
+    if ref is None:
+        return None
+    from fairlane.study.load import load_study
+
+    study, _ = load_study(ref)
+    if platform not in (None, study.platform.kind):
+        told = f"the study is for platform {study.platform.kind}, not for {platform}"
+        raise FairlaneError(told, where=ref, hint="leave --platform away")
+    return study
+
+
 def _show(lines: "Sequence[Line]") -> None:
     """State, name, what was found; the fix below it, so that nothing has to be cut on a narrow terminal."""
     width = max(len(line.name) for line in lines)
-    for line in lines:
-        click.echo(f"{click.style(f'{line.state:<7}', fg=COLOURS[line.state])}  {line.name:<{width}}  {line.found}")
-        if line.fix:
-            click.echo(f"{'':<{width + 11}}fix: {line.fix}")
+    for line, after in zip(lines, [*lines[1:], None], strict=True):
+        state = click.style(f"{line.state:<7}", fg=COLOURS[line.state])
+        click.echo(f"{state}  {text(line.name):<{width}}  {text(line.found)}")
+        if line.fix and (after is None or after.fix != line.fix):  # once for lines that one thing mends
+            click.echo(f"{'':<{width + 11}}fix: {text(line.fix)}")

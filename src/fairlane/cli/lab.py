@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from fairlane import registry
 from fairlane.cli._click import Command, Group
 from fairlane.cli._output import Format, format_option, print_rows, tell
 from fairlane.errors import FairlaneError
@@ -75,11 +76,32 @@ def info(output: Format) -> None:
     examples="""
 fairlane lab clean            # states, images, root disks, and what killed runs left
 fairlane lab clean --states   # states and leftovers only: the next run boots once more
+fairlane lab clean --platform kubevirt                      # what killed runs left in the current cluster
+fairlane lab clean --platform kubevirt --run 4f2a91c07b     # of this run alone
+fairlane lab clean --platform kubevirt --namespace storage  # in a namespace that several share, too
 """,
 )
 @click.option("--states", is_flag=True, help="Only saved states, not images.")
-def clean(states: bool) -> None:
-    """Remove what killed runs left (processes, mounts, loop devices, folders), and what is cached and not in use."""
+@click.option(
+    "--platform",
+    type=click.Choice(registry.names("platforms")),
+    default="lab",
+    show_default=True,
+    help="Where killed runs left something.",
+)
+@click.option("--context", default="", help="Of the kubeconfig; the current one if not given.")
+@click.option("--namespace", default="", help="One that was there before, in which runs leave what is labelled.")
+@click.option("--run", default="", help="Id of one run (in its run.json); of all that are not going on otherwise.")
+def clean(states: bool, platform: str, context: str, namespace: str, run: str) -> None:
+    """Remove what killed runs left (processes, mounts, loop devices, folders), and what is cached and not in use.
+
+    With --platform: what they left in a cluster, and nothing of runs that go on.
+    """
+    if platform != "lab":
+        _clean_platform(platform, states, context, namespace, run)
+        return
+    if context or namespace or run:
+        raise click.UsageError("--context, --namespace and --run go with --platform kubevirt")
     from fairlane.platforms.lab import cache, scratch
 
     stays = []
@@ -100,6 +122,15 @@ def clean(states: bool) -> None:
         raise FairlaneError(
             f"could not be removed: {', '.join(map(str, stays))}", hint="try as root, or after a reboot"
         )
+
+
+def _clean_platform(platform: str, states: bool, context: str, namespace: str, run: str) -> None:
+    import asyncio
+
+    if states:
+        raise click.UsageError("--states goes with the lab")
+    kind = registry.load("platforms", platform)
+    asyncio.run(kind.clean(context=context, namespace=namespace, run=run, notify=tell))
 
 
 def _image_row(folder: Path, kind: str = "image") -> dict[str, Any]:

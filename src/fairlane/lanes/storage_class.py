@@ -10,6 +10,12 @@ from fairlane.lanes.base import Site
 from fairlane.study.values import NONE
 
 _BUS = {"virtio": "virtio-blk", "scsi": "virtio-scsi", "sata": "sata"}
+_LINK = {
+    "iscsi": "TCP: iSCSI", "nvme_tcp": "TCP: NVMe/TCP", "nvme_rdma": "RDMA: NVMe/RDMA", "nvme_fc": "FC: NVMe/FC",
+    "fc": "FC", "fcoe": "Ethernet: FCoE", "nfs": "TCP: NFS", "rbd": "TCP: Ceph RBD", "cephfs": "TCP: CephFS",
+    "vsan": "link of vSAN", "local": "local to the node",
+}  # fmt: skip
+"""A protocol as a hop of the path, the link first: what the study says, because no API of a cluster tells it."""
 
 
 class StorageClassSpec(NamedVolume):
@@ -24,26 +30,36 @@ class StorageClassSpec(NamedVolume):
     access_mode: Literal["ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"] = "ReadWriteOnce"
     """Who may mount it; ReadWriteMany is what live migration needs (accessModes)."""
     clone: Literal["csi-clone", "snapshot", "copy"] | None = None
-    """How a clone storm makes volumes: by the driver, of a snapshot, or byte for byte (cloneStrategy of CDI); not
-    given: what the cluster's storage profile says. It is read back."""
+    """How a clone storm makes volumes, which such a workload needs to be told. csi-clone: the driver clones the golden
+    volume. snapshot: the driver restores a snapshot of it. copy: CDI copies it byte for byte. It decides more than the
+    storage does, so it is never left to the cluster's storage profile, which may even differ between lanes; it is read
+    back, and a clone made in another way stops the run."""
+    golden: Literal["shared", "per-node"] = "shared"
+    """Golden volumes of a clone storm: one, or one on each node. Volumes that stay at their node (LVMS, local) can be
+    cloned there alone."""
     bus: Literal["virtio", "scsi", "sata"] = "virtio"
     """virtio: virtio-blk. scsi: virtio-scsi, one controller for all disks of the machine (bus of the disk)."""
     io_threads_policy: Literal["shared", "auto", "supplementalPool"] | None = None
     """shared: one IO thread for all disks. auto: a pool that disks are dealt to. supplementalPool: the queues of each
     disk are spread over ``io_threads``. Not given: QEMU's main loop, or IO threads of ``dedicated_io_thread``
-    (ioThreadsPolicy)."""
+    (ioThreadsPolicy). KubeVirt gives IO threads to virtio disks alone."""
     io_threads: int | None = Field(default=None, ge=1, le=64)
     """Threads of the supplementalPool (supplementalPoolThreadCount)."""
     dedicated_io_thread: bool = False
     """An IO thread for each volume under test alone (dedicatedIOThread)."""
     block_multi_queue: bool = False
-    """A queue per virtual CPU for every disk; false: one (blockMultiQueue)."""
+    """A queue per virtual CPU for every virtio disk; false: KubeVirt names no number, and QEMU chooses
+    (blockMultiQueue)."""
     cache: Literal["none", "writeback", "writethrough"] = "none"
     """none: O_DIRECT, the node's page cache is passed by."""
     io: Literal["native", "threads", "default"] = "native"
-    """How QEMU does the I/O; default: what QEMU chooses. native needs cache none."""
+    """How QEMU does the I/O. default: nothing is sent; KubeVirt then takes native for block devices and preallocated
+    files without cache, and leaves the others to QEMU. native needs cache none."""
     dedicated_cpus: bool = False
     """Virtual CPUs are pinned to cores of their own (dedicatedCpuPlacement): needs a node with the CPU manager."""
+    isolate_emulator_thread: bool = False
+    """With ``dedicated_cpus``: QEMU's own threads get one more core, in place of a share of the machine's
+    (isolateEmulatorThread)."""
     platforms = ("kubevirt",)
 
     @model_validator(mode="after")
@@ -54,17 +70,32 @@ class StorageClassSpec(NamedVolume):
             raise ValueError("dedicated_io_thread: with a supplementalPool every disk uses the whole pool")
         if self.io == "native" and self.cache != "none":
             raise ValueError("io: native I/O needs cache: none")
-        if self.bus == "sata" and (self.io_threads_policy or self.dedicated_io_thread or self.block_multi_queue):
-            raise ValueError("bus: sata has one queue and no IO threads")
+        if self.bus != "virtio" and (self.io_threads_policy or self.dedicated_io_thread or self.block_multi_queue):
+            raise ValueError(
+                f"bus: KubeVirt gives IO threads and block_multi_queue to virtio disks alone, not {self.bus}"
+            )
+        if self.isolate_emulator_thread and not self.dedicated_cpus:
+            raise ValueError("isolate_emulator_thread: needs dedicated_cpus: true")
         return self
 
     @property
     def threads(self) -> str | int:
         """IO threads, for the guard and for readers."""
         if self.io_threads_policy == "supplementalPool":
-            return f"pool of {self.io_threads}"
-        own = "per-disk" if self.dedicated_io_thread else 0
-        return f"{self.io_threads_policy}, {own}" if self.io_threads_policy and own else self.io_threads_policy or own
+            told: tuple[str | int, ...] = (f"pool of {self.io_threads}",)
+        else:
+            own = ("per-disk",) if self.dedicated_io_thread else ()
+            told = (*((self.io_threads_policy,) if self.io_threads_policy else ()), *own) or (0,)
+        if self.isolate_emulator_thread:
+            told += ("QEMU's own apart",)
+        return told[0] if len(told) == 1 else ", ".join(map(str, told))
+
+    @property
+    def queues(self) -> str | int:
+        """Queues of a disk, for the guard: QEMU's own default has changed with its versions, so it is not guessed."""
+        if self.bus == "sata":
+            return 1
+        return "one per CPU" if self.block_multi_queue else "QEMU's default"
 
     def known(self) -> Mapping[str, Any]:
         return {
@@ -73,11 +104,12 @@ class StorageClassSpec(NamedVolume):
             "volume_mode": self.volume_mode,
             "bus": _BUS[self.bus],
             "io_threads": self.threads,
-            "queues": "one per CPU" if self.block_multi_queue else 1,
+            "queues": self.queues,
             "controllers": 1 if self.bus == "scsi" else "one per disk",
             "cache_mode": self.cache,
             "aio": self.io,
             "cpu_pinning": self.dedicated_cpus or NONE,
+            **({"provisioning": self.clone} if self.clone else {}),
             **({"image_format": "raw"} if self.volume_mode == "Filesystem" else {"image_format": NONE}),
         }
 
@@ -87,8 +119,11 @@ class StorageClass(Named[StorageClassSpec]):
 
     def path(self, name: str, spec: StorageClassSpec, site: Site) -> tuple[str, ...]:  # noqa: ARG002
         mode = "block device of the node" if spec.volume_mode == "Block" else "disk.img in a file system of the node"
-        via = (spec.protocol,) if spec.protocol else ()
-        return ("fio", f"{_BUS[spec.bus]} disk", "QEMU", mode, *via, f"storage class {spec.storage_class}")
+        disk = f"{_BUS[spec.bus]} disk{', a queue per CPU' if spec.block_multi_queue else ''}"
+        emulator = f"QEMU, IO threads: {spec.threads}" if spec.threads else "QEMU"
+        via = (f"{_LINK[spec.protocol]}, says the study",) if spec.protocol else ()
+        load = "clone" if spec.clone else "fio"
+        return (load, disk, emulator, mode, *via, f"storage class {spec.storage_class}")
 
 
 PLUGIN = StorageClass()

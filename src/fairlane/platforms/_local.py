@@ -6,12 +6,11 @@ import shlex
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from importlib import resources
 from pathlib import Path
 
 from fairlane.errors import RunFailed
 from fairlane.platforms import _frames as frames
-from fairlane.platforms import _guard
+from fairlane.platforms import _guard, _library
 from fairlane.platforms._child import WITH_US, end
 from fairlane.platforms.base import Guest
 
@@ -25,14 +24,10 @@ class LocalGuest(Guest):
         self.name = "this machine"
         self._folder = folder
         self._environment = {**os.environ, "LC_ALL": "C", **(environment or {})}
-        library = (resources.files("fairlane.platforms.lab") / "guest" / "lib.sh").read_text("utf-8")
-        ours = resources.files("fairlane.platforms.lab") / "wall" / "guest"
-        more = "".join(ours.joinpath(name).read_text("utf-8") for name in ("send.sh", "guard.sh"))
         programs = folder / "programs"
         programs.write_text("")
         self._library = folder / "lib.sh"
-        results = f"RESULTS=/dev/stdout\nFRAMES={shlex.quote(str(folder))}\n"
-        self._library.write_text(library.replace("/fairlane/programs", str(programs)) + results + more)
+        self._library.write_text(_library.text(f"FRAMES={shlex.quote(str(folder))}\n", str(programs)))
 
     async def start(self, words: Sequence[str]) -> asyncio.subprocess.Process:
         """A command with pipes, its words joined for a shell as ssh does it; the caller waits for it and ends it."""

@@ -35,6 +35,33 @@ def run_step(name: str, text: str, note: str = "/run/step") -> str:
     return f"echo {quote(name)} > {note}\n( set -eu\n{text.strip()}\n)\n[ $? -eq 0 ] || exit 1\n"
 
 
+def link_step(name: str, find: str, note: str = "/run/step") -> str:
+    """Shell that links the one device that ``find`` prints as ``device(name)``, with its kernel name beside it."""
+    return run_step(f"find the device of {name}", f"""
+mkdir -p /dev/lane
+found=$({find})
+[ "$(echo "$found" | wc -w)" -eq 1 ] || {{ echo "expected one device, found: $found" >&2; exit 1; }}
+ln -sf "$found" {device(name)}
+basename "$(readlink -f "$found")" > {device(name)}.name
+""", note)  # fmt: skip
+
+
+IDENTITY = """
+d=$(readlink -f {device}); d=${{d##*/}}
+if [ -e /sys/class/block/$d ]; then
+  row device "/dev/$d"
+  read -r x < /sys/class/block/$d/size; row device.bytes $((x * 512))
+  for k in logical_block_size write_cache fua; do
+    read -r x < /sys/class/block/$d/queue/$k; row device.$k "$x"
+  done
+else
+  row device "$(readlink -f {device})"
+  row device.bytes "$(stat -c %s "$(readlink -f {device})")"
+fi
+"""
+"""Shell that prints what a linked device is, of machines that run meanwhile."""
+
+
 def setup_script(platform: Iterable[Step], lanes: Mapping[str, tuple[Transport[Any], Site, tuple[Step, ...]]],
                  study: Study, prepare: Iterable[str]) -> str:  # fmt: skip
     """Shell that builds everything, makes the media ready, and describes what was built.

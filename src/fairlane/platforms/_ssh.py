@@ -24,7 +24,8 @@ _TAIL = 600
 _ENDED = "fairlane-ended"
 """The frame that says how a script ended: without it the connection was lost."""
 
-_LIBRARY = ". /fairlane/lib.sh\n"
+LIBRARY = "/fairlane/lib.sh"
+"""Where machines that were made for it have the functions of scripts."""
 _WRAPPED = """d=$(mktemp -d /run/fairlane.XXXXXX) || exit 1
 STEP=$d/step
 {{
@@ -57,10 +58,12 @@ class Login:
 class SshGuest(Guest):
     """A machine behind sshd. ``open`` before use, ``close`` after it."""
 
-    def __init__(self, name: str, login: Login, scratch: Path) -> None:
-        """``scratch``: an existing folder for the control socket; its path must be short (sockets have 100 bytes)."""
+    def __init__(self, name: str, login: Login, scratch: Path, library: str = LIBRARY) -> None:
+        """``scratch``: an existing folder for the control socket; its path must be short (sockets have 100 bytes).
+        ``library``: path on the guest of the functions that scripts call."""
         self.name = name
         self.login = login
+        self._library = library
         self._socket = scratch / f"{name}.ssh"
         self._log = scratch / f"{name}.ssh.log"
         self._master: asyncio.subprocess.Process | None = None
@@ -167,7 +170,7 @@ class SshGuest(Guest):
             await _child.end(shell)
         shell = await self.start(("sh", "-s"))
         assert shell.stdin  # noqa: S101 - opened as pipe
-        shell.stdin.write(_LIBRARY.encode())
+        shell.stdin.write(f". {self._library}\n".encode())
         return shell
 
     def _judge(self, files: Mapping[str, bytes]) -> None:

@@ -1,12 +1,13 @@
 """Where virtual machines come from: two small contracts, Platform and Guest."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from fairlane.errors import FairlaneError
+from fairlane.platforms._examined import Line
 from fairlane.records import Block
 from fairlane.study.base import PlatformSpec
 
@@ -68,6 +69,10 @@ class Platform(ABC):
     repeats_exactly: bool = False
     """The same block gives the same bytes: a resumed run replays an interrupted block and compares."""
 
+    run_id: str = "0" * 10
+    """Ten hexadecimal digits of the run that is carried out, the same when it is resumed: by them a platform finds what
+    a killed one left. Set before ``open``."""
+
     def __init__(self, study: "Study") -> None:
         self.study = study
 
@@ -79,6 +84,18 @@ class Platform(ABC):
     def problems(self) -> list[FairlaneError]:
         """What is missing on this machine, found before anything is created; empty: ready."""
         return []
+
+    @classmethod
+    async def examine(cls, study: "Study | None", *, context: str, namespace: str) -> Sequence[Line]:  # noqa: ARG003
+        """What the doctor looks at beyond this machine: a cluster, a hypervisor. ``context``, ``namespace``: where, if
+        not where ``study`` says. Whatever is wrong there is a line."""
+        return ()
+
+    @classmethod
+    async def clean(cls, *, context: str, namespace: str, run: str, notify: Notify) -> None:  # noqa: ARG003
+        """Removes what killed runs left beyond this machine, in a cluster or at a hypervisor: that of ``run`` (its id),
+        or of all that are not going on. Raises FairlaneError for what stays, and where there is nothing such."""
+        raise FairlaneError("this platform keeps nothing beyond this machine", hint="fairlane lab clean")
 
     @abstractmethod
     async def open(self, notify: Notify) -> Opened:

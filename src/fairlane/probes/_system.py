@@ -96,7 +96,7 @@ def _disks(before: str, after: str) -> Mapping[str, Mapping[str, int]]:
             reads, read, writes, written = moved
             found[name] = {"reads": reads, "read_bytes": read * _SECTOR, "writes": writes,
                            "write_bytes": written * _SECTOR}  # fmt: skip
-    return _largest(found)
+    return largest(found)
 
 
 def _nics(before: str, after: str) -> Mapping[str, Mapping[str, int]]:
@@ -106,9 +106,10 @@ def _nics(before: str, after: str) -> Mapping[str, Mapping[str, int]]:
         moved = [b - a for a, b in zip(was.get(name, ()), map(int, told), strict=False)]
         if any(moved) and min(moved) >= 0:
             found[name] = {"rx_bytes": moved[0], "tx_bytes": moved[1]}
-    return _largest(found)
+    return largest(found)
 
 
-def _largest(found: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+def largest(found: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+    """The few that carried most bytes."""
     bulk = sorted(found, key=lambda name: -sum(v for key, v in found[name].items() if key.endswith("bytes")))
     return {name: found[name] for name in bulk[:_MOST]}

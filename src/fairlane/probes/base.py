@@ -22,10 +22,11 @@ class Probe(ABC):
     virtual: ClassVar[bool] = True
     """Also under the virtual clock, where every word of a script shows in the figures."""
 
-    place: ClassVar[Literal["guest", "target", "hypervisor"]] = "guest"
+    place: ClassVar[Literal["guest", "target", "hypervisor", "node"]] = "guest"
     """The machine that is watched. ``target``: the array, where we set it up. ``hypervisor``: the machine that runs the
     guests; ``$MACHINES`` holds the process ids of the virtual machines, ``$VCPUS`` and ``$IO_THREADS`` the ids of
-    those of their threads that are virtual CPUs and IO threads. Of array and hypervisor ``load`` is the whole
+    those of their threads that are virtual CPUs and IO threads. ``node``: the nodes of a cluster, where no shell of
+    ours runs: the platform takes the snapshots, and ``capture`` is empty. Of all but guests ``load`` is the whole
     fleet's, guest probes included."""
 
     @abstractmethod

@@ -1,5 +1,6 @@
 """The lanes side by side: the path of each, what was asked and what was read back, and where they differ. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,15 @@ from fairlane.records import Evidence
 from fairlane.report.text import DASH, flatten
 
 _PATH = "path"
-_ELSEWHERE = (_PATH, "capabilities", "steady")
+_ELSEWHERE = (_PATH, "capabilities", "steady", "conditions")
 """Parts of a lane's description that are shown by themselves."""
+_NAMES = re.compile(
+    r"(device\.identity|volume\.volumeHandle|\.firmware\.(uuid|serial)|/sent|/pvc?/name"
+    r"|volume\.attributes\.(imageName|subvolumeName|subvolumePath))$"
+)
+"""What tells a lane's volumes and machines from others: made anew for each, so that it always differs."""
+_CHANGE = re.compile(r"([^\s:]+): (.*)", re.DOTALL)
+"""A line of what a server added: path and value."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +57,12 @@ class LaneTable:
 
     labels: tuple[str, ...]
     differing: tuple[LaneRow, ...]
-    """Lanes that have the parameter disagree on it."""
+    """Lanes that have the parameter disagree on it, or only some of lanes of one transport have it."""
     own: tuple[LaneRow, ...]
-    """Only some lanes have it, and those agree."""
+    """Only some lanes, of several transports, have it, and those agree."""
     same: tuple[LaneRow, ...]
+    names: tuple[LaneRow, ...] = ()
+    """Differs by its nature, and says nothing of the lanes."""
 
 
 def labels(study: Any) -> dict[str, str]:
@@ -110,15 +120,44 @@ def side_by_side(evidence: Evidence) -> LaneTable:
         # conditions have a table of their own; caps and cost are told where there are any
         asked = evidence.study.lanes[name].model_dump(mode="json", exclude={"label", "conditions"}, exclude_none=True)
         asked = {key: value for key, value in asked.items() if value != ""}
-        read = {key: value for key, value in _described(evidence, name).items() if key not in _ELSEWHERE}
+        read = _read_back(_described(evidence, name))
         columns.append(
             {f"asked: {k}": v for k, v in flatten(asked).items()}
             | {f"read back: {k}": v for k, v in flatten(read).items()}
         )
-    parts: dict[str, list[LaneRow]] = {"differing": [], "own": [], "same": []}
+    # lanes of one transport have the same keys, so that one which is missing is a difference
+    alike = len({lane.transport for lane in evidence.study.lanes.values()}) == 1
+    parts: dict[str, list[LaneRow]] = {"differing": [], "own": [], "same": [], "names": []}
     for key in dict.fromkeys(k for column in columns for k in column):
         present = {column[key] for column in columns if key in column}
         everywhere = all(key in column for column in columns)
-        part = "differing" if len(present) > 1 else "same" if everywhere else "own"
+        part = "differing" if len(present) > 1 or (alike and not everywhere) else "same" if everywhere else "own"
+        if part != "same" and _NAMES.search(key):
+            part = "names"
         parts[part].append(LaneRow(key, tuple(column.get(key, DASH) for column in columns)))
-    return LaneTable(tuple(named.values()), tuple(parts["differing"]), tuple(parts["own"]), tuple(parts["same"]))
+    return LaneTable(tuple(named.values()), **{part: tuple(rows) for part, rows in parts.items()})
+
+
+def _read_back(described: Mapping[str, Any]) -> dict[str, Any]:
+    """A lane's description, what is a list or a name for each machine made comparable with other lanes'."""
+    read = {key: value for key, value in described.items() if key not in _ELSEWHERE}
+    if isinstance(machines := read.get("machines"), Mapping):
+        read["machines"] = _placed(machines)
+    if isinstance(lines := read.get("server_defaults"), list | tuple):
+        parts = [_CHANGE.fullmatch(str(line)) for line in lines]
+        if all(parts):
+            read["server_defaults"] = {part[1]: part[2] for part in parts if part}
+    return read
+
+
+def _placed(machines: Mapping[str, Any]) -> str:
+    """``0, 2 on worker-0; 1 on worker-1``: machines of the same number are compared, whatever the lane calls them."""
+
+    def number(name: str) -> int:
+        found = re.search(r"\d{1,9}$", name)
+        return int(found[0]) if found else 0
+
+    nodes: dict[str, list[str]] = {}
+    for name in sorted(machines, key=number):
+        nodes.setdefault(str(machines[name]) or "no node", []).append(str(number(name)))
+    return "; ".join(f"{', '.join(numbers)} on {node}" for node, numbers in nodes.items())

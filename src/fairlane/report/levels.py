@@ -13,8 +13,8 @@ PLACES = {
     "generator": "the load generator and the system calls it makes",
     "initiator": "the initiator's own kernel threads",
     "target": "the target's own kernel threads",
-    "shared": "kernel workers, which serve initiator and target in turn (all of NVMe/TCP runs on them; of iSCSI, the "
-    "initiator's sending and the target's access to the medium)",
+    "shared": "kernel workers, which serve initiator and target in turn where these are in the same machine (all of "
+    "NVMe/TCP runs on them; of iSCSI, the initiator's sending and the target's access to the medium)",
     "other": "everything else: ksoftirqd, RCU, daemons",
 }
 """Where CPU time went, in the order in which an I/O travels, and what that means; unknown places count as other."""

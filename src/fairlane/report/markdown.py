@@ -200,6 +200,7 @@ def _lanes(report: Report) -> list[str]:
         ("What differs between lanes", data.differing),
         ("What only some lanes have", data.own),
         ("What all lanes share", data.same),
+        ("What tells their volumes and machines apart", data.names),
     ):
         if rows:
             parts += [f"### {title}", table(("Parameter", *data.labels), ((r.key, *r.values) for r in rows))]

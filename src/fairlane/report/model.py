@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from fairlane.records import Evidence, Finding, Observation, Verdict
 from fairlane.report import (
+    below,
     capabilities,
     curves,
     depth,
@@ -71,7 +72,7 @@ def build(
         lanes=lanes.views(evidence),
         lane_table=lanes.side_by_side(evidence),
         able=capabilities.parts(evidence),
-        platform=tuple(flatten(evidence.description.get("platform") or {}).items()),
+        platform=below.rows(evidence.description.get("platform") or {}),
         method=prose.method(evidence),
         metrics=_metrics(shown),
         words=tuple((word, phrases.SYMBOL[word], phrases.MEANING[word]) for word in phrases.ORDER),

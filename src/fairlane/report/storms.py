@@ -1,14 +1,18 @@
-"""Clone storms: how long machines take against how many are made at once. Pure."""
+"""Clone storms: how long machines take against how many are made at once, and what their time went into. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import geometric_mean
+from itertools import pairwise
+from statistics import fmean, geometric_mean, median
 from typing import Any
 
 from markupsafe import Markup
 
-from fairlane.records import Evidence
+from fairlane.checks._trials import at, number
+from fairlane.metrics import rounded
+from fairlane.records import Evidence, Observation
 from fairlane.report import svg
+from fairlane.report.phrases import count as counted
 from fairlane.report.phrases import value
 from fairlane.report.plot import SHAPES
 from fairlane.report.svg import INK, LANES, WIDTH, Figure, Scale, Table, colour
@@ -16,6 +20,11 @@ from fairlane.report.text import DASH
 
 _METRICS = ("vm_created_mean", "vm_booted_mean", "vm_ready_mean", "job_time")
 _HEADS = ("created", "booted", "answered", "last answered")
+_PHASES = (("bound", "cloned"), ("scheduled",), ("running",), ("answers",), ("first_io",))
+"""What ends each part of a machine's time, where a cluster tells it: the last of these."""
+_PARTS = ("volume", "scheduled", "started", "booted", "first I/O")
+_TOLD = 3
+"""Stragglers that are named."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +33,8 @@ class Size:
 
     count: int
     times: tuple[float, ...]
+    parts: tuple[float, ...] = ()
+    """Mean time that a machine spent in each of ``_PARTS``, ns; empty where the platform does not tell."""
 
 
 @dataclass(frozen=True)
@@ -43,27 +54,111 @@ class StormView:
 
     workload: str
     lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+    """How clones were made, who straggled, what was waited for: sentences."""
 
 
 def view(evidence: Evidence, workload: str, label: Mapping[str, str]) -> StormView | None:
     """None: ``workload`` has no storms of two sizes or more, or none with figures."""
     cells = {c.key: _count(c.params) for c in evidence.cells() if c.workload == workload and c.kind == "clone"}
     found: dict[tuple[str, int], list[tuple[float, ...]]] = {}
+    split: dict[tuple[str, int], list[tuple[float, ...]]] = {}
+    seen = []
     for o in evidence.observations:
         times = tuple(o.metrics.get(metric, 0.0) for metric in _METRICS)
         if not o.failed and cells.get(o.cell) and all(time > 0 for time in times):
             found.setdefault((o.lane, cells[o.cell]), []).append(times)
+            seen.append(o)
+            if parts := _split(o):
+                split.setdefault((o.lane, cells[o.cell]), []).append(parts)
     baseline = evidence.study.baseline
     lines = []
     for index, lane in enumerate([baseline, *(lane for lane in label if lane != baseline)]):
         sizes = [
-            Size(count, tuple(geometric_mean(column) for column in zip(*found[lane, count], strict=True)))
+            Size(
+                count,
+                tuple(geometric_mean(column) for column in zip(*found[lane, count], strict=True)),
+                tuple(fmean(column) for column in zip(*split.get((lane, count), ()), strict=True)),
+            )
             for count in sorted(set(cells.values()))
             if (lane, count) in found
         ]
         if sizes:
             lines.append(Line(label[lane], index, tuple(sizes)))
-    return StormView(workload, tuple(lines)) if len({s.count for x in lines for s in x.sizes}) > 1 else None
+    if len({s.count for x in lines for s in x.sizes}) < 2:
+        return None
+    notes = (*_made(seen, label), *_known(seen), *_stragglers(seen, cells, label), *_waited(seen))
+    return StormView(workload, tuple(lines), notes)
+
+
+def _split(o: Observation) -> tuple[float, ...]:
+    """Mean time of a trial's machines in each part, ns; empty: not told of every machine."""
+    vms = o.context.get("vms")
+    ends = []
+    for vm in vms if isinstance(vms, list | tuple) else ():
+        told = [[t for name in names if (t := number(vm, "phases_ms", name)) is not None] for names in _PHASES]
+        if not all(told):
+            return ()
+        reached = [0.0]
+        for times in told:  # two watches may tell of two phases in the other order
+            reached.append(max(reached[-1], *times))
+        ends.append([(b - a) * 1e6 for a, b in pairwise(reached)])
+    return tuple(fmean(column) for column in zip(*ends, strict=True))
+
+
+def _made(seen: Sequence[Observation], label: Mapping[str, str]) -> list[str]:
+    """By what clones were made, as it was read back."""
+    ways: dict[str, list[str]] = {}
+    for o in seen:
+        used = at(o.context, "storm", "used")
+        for way in used if isinstance(used, list | tuple) else ():
+            if label[o.lane] not in ways.setdefault(str(way), []):
+                ways[str(way)].append(label[o.lane])
+    told = "; ".join(f"{way} ({', '.join(lanes)})" for way, lanes in ways.items())
+    return [f"Clones were made by {told}, as read back."] if told else []
+
+
+def _known(seen: Sequence[Observation]) -> list[str]:
+    """How exactly the end of a storm is known: machines are tried again and again until they answer."""
+    steps = [step for o in seen if (step := o.steps.get("job_time"))]
+    cut = sum(bool(number(o.context, "storm", "gaps")) for o in seen)
+    told = []
+    if steps:
+        worst = f"the last machine may have answered up to {max(steps):.1%} earlier than told"
+        told.append(f"Machines are tried until they answer: {worst} (the median storm: {median(steps):.1%}).")
+    if cut:
+        told.append(f"A watch was cut in {counted(cut, 'storm')}: what happened meanwhile is told late, never early.")
+    return told
+
+
+def _stragglers(seen: Sequence[Observation], cells: Mapping[str, int], label: Mapping[str, str]) -> list[str]:
+    """Machines that took far longer than the others of their storm."""
+    found = []
+    for o in seen:
+        slow = at(o.context, "storm", "stragglers")
+        for one in slow if isinstance(slow, list | tuple) else ():
+            if (time := number(one, "answered_ms")) is not None:
+                said = at(one, "warnings")
+                why = f" ({said[0]})" if isinstance(said, list | tuple) and said else ""
+                where = f"{label[o.lane]}, {cells[o.cell]} at once, block {o.block}"
+                found.append((-time, f"{one.get('name')} after {value('job_time', time * 1e6)}{why}: {where}"))
+    if not found:
+        return []
+    told = "; ".join(text for _, text in sorted(found)[:_TOLD])
+    more = f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+    return [f"{counted(len(found), 'machine')} straggled: {told}{more}."]
+
+
+def _waited(seen: Sequence[Observation]) -> list[str]:
+    """Whether our own rate limit is in the figures."""
+    waits = [w for o in seen if (w := number(o.context, "storm", "rates", "waited"))]
+    rates = {r for o in seen if (r := number(o.context, "storm", "rates", "qps"))}
+    if not waits or not rates:
+        return []
+    return [
+        f"Requests of {counted(len(waits), 'storm')} waited for the limit of {rounded(min(rates))} per second, at most "
+        f"{rounded(max(waits))} s over all of them: raise platform.qps if the cluster allows it."
+    ]
 
 
 def _count(params: Mapping[str, Any]) -> int:
@@ -90,11 +185,81 @@ def figure(storms: StormView, ident: str) -> Figure:
     )
     caption = (
         "Solid: until a read and a flushed write of the last machine's volume were answered. Dashed: until volumes "
-        "were there, mean of the machines. From the storm's begin; means over blocks; lower is better."
+        "were there, mean of the machines. From the storm's begin; geometric means over blocks; lower is better."
     )
-    columns = ("machines", *(f"{line.lane}: {head}" for line in storms.lines for head in _HEADS))
-    rows = tuple((str(n), *(cell for line in storms.lines for cell in _cells(line, n))) for n in counts)
-    return Figure(ident, title, caption, svg.picture(ident, bottom + _FOOT, title, told, *parts), Table(columns, rows))
+    height: float = bottom + _FOOT
+    split = any(s.parts for line in storms.lines for s in line.sizes)
+    if split:
+        drawn, height = _bars(storms.lines, counts, height)
+        parts += drawn
+        caption += (
+            " Bars: what the time of the mean machine went into, arithmetic means over blocks: until its volume was "
+            "there with its data, its pod was "
+            "on a node, its QEMU ran, its sshd answered, its first I/O was answered."
+        )
+    columns = ["machines", *(f"{line.lane}: {head}" for line in storms.lines for head in _HEADS)]
+    if split:
+        columns += [f"{line.lane}, part: {part}" for line in storms.lines for part in _PARTS]
+    rows = []
+    for n in counts:
+        row = [str(n), *(cell for line in storms.lines for cell in _cells(line, n))]
+        rows.append((*row, *(cell for line in storms.lines for cell in _shares(line, n))) if split else tuple(row))
+    return Figure(
+        ident, title, " ".join((caption, *storms.notes)), svg.picture(ident, height, title, told, *parts),
+        Table(tuple(columns), tuple(rows)),
+    )  # fmt: skip
+
+
+_NAME, _ROW, _HEAD = 118, 18, 20
+_STRENGTH = (1.0, 0.25, 0.75, 0.4, 0.9)
+"""Of the lane's colour, part by part: neighbours differ without a second hue."""
+
+
+def _bars(lines: Sequence[Line], counts: Sequence[int], top: float) -> tuple[list[Markup], float]:
+    """A stacked bar for each size and lane, and where they end."""
+    sums = [sum(s.parts) for line in lines for s in line.sizes]
+    along = Scale(0, max(sums), _NAME, WIDTH - _RIGHT - 58)
+    parts: list[Markup] = []
+    x, y = 0.0, top + 12
+    for name, strength in zip(_PARTS, _STRENGTH, strict=True):
+        box = svg.tag("rect", x=x, y=y, width=14, height=12, fill=INK, fill_opacity=strength, stroke=INK)
+        parts += [box, svg.text(x + 19, y + 10.5, name, font_size=12)]
+        x += 40 + 7.2 * len(name)
+    y += 26
+    for n in counts:
+        rows = [(line, size) for line in lines for size in line.sizes if size.count == n and size.parts]
+        if not rows:
+            continue
+        parts.append(svg.text(0, y + 12, f"{n} at once", font_size=12, font_weight="600"))
+        y += _HEAD
+        for line, size in rows:
+            parts.append(_bar(line, size, along, y))
+            y += _ROW
+        y += 6
+    return parts, y
+
+
+def _bar(line: Line, size: Size, along: Scale, y: float) -> Markup:
+    paint, done, pieces = colour(f"lane-{line.index % LANES}"), 0.0, []
+    for part, strength in zip(size.parts, _STRENGTH, strict=True):
+        start, end = along(done), along(done + part)
+        if end - start >= 0.3:
+            box = {"x": start, "y": y + 2, "width": end - start, "height": _ROW - 5}
+            pieces.append(svg.tag("rect", **box, fill=paint, fill_opacity=strength, stroke=paint, stroke_width=0.8))
+        done += part
+    told = ", ".join(f"{name} {value('job_time', p)}" for name, p in zip(_PARTS, size.parts, strict=True))
+    return svg.tag(
+        "g",
+        svg.tag("title", f"{line.lane}, {size.count} at once: {told}"),
+        svg.text(0, y + 12, svg.fit(line.lane, _NAME - 8, 12), font_size=12),
+        *pieces,
+        svg.text(along(done) + 6, y + 12, value("vm_ready_mean", done), font_size=12, fill=colour("muted")),
+    )
+
+
+def _shares(line: Line, count: int) -> Sequence[str]:
+    parts = next((s.parts for s in line.sizes if s.count == count), ())
+    return [value("job_time", part) for part in parts] or [DASH] * len(_PARTS)
 
 
 def _cells(line: Line, count: int) -> Sequence[str]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from fairlane.study.spec import Study
 
 _WIDEST = math.log(1e12)
+_NOTHING = 9.0
+"""Relative difference from which on a number says no more than that nothing would be found."""
 
 DECIDED: frozenset[Word] = frozenset({"faster", "slower", "different-but-small", "tie"})
 
@@ -155,6 +157,10 @@ def _factor(log_ratio: float) -> float:
     return math.exp(max(-_WIDEST, min(_WIDEST, log_ratio)))
 
 
+def _found(detectable: float) -> str:
+    return f"a difference of {detectable:.2%}" if detectable < _NOTHING else "not even a tenfold difference"
+
+
 def _detectable(stage: Stage, rate: float) -> float:
     return _factor(stage.effect.detectable(stage.level(rate))) - 1
 
@@ -217,8 +223,8 @@ def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> 
         yield f"the cell goes on until its primary intervals are within {asked and asked.width:.2%} of the ratio"
     if answer == "inconclusive":
         yield (
-            f"with {stage.effect.n} {'blocks' if paired else 'trials of each lane'} and this spread, a difference of "
-            f"{_detectable(stage, rate):.2%} is found in four of five such runs"
+            f"with {stage.effect.n} {'blocks' if paired else 'trials of each lane'} and this spread, "
+            f"{_found(_detectable(stage, rate))} is found in four of five such runs"
         )
 
 

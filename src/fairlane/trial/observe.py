@@ -30,7 +30,7 @@ def observe(block: Block, lane: str, outputs: Mapping[str, bytes]) -> Observatio
         figures = _load(block, outputs)
     except Garbage as reason:
         return Observation(block.cell.key, block.index, lane, place, failed=str(reason))
-    seen = _probed(figures, outputs, ("target", "hypervisor"))
+    seen = _probed(figures, outputs, ("target", "hypervisor", "node"))
     return Observation(
         block.cell.key, block.index, lane, place, "", seen.metrics, seen.histograms, seen.context, seen.steps
     )

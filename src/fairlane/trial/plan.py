@@ -6,6 +6,8 @@
 
 import hashlib
 import json
+import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -126,6 +128,7 @@ def _files(plan: Plan) -> dict[str, str]:
         "study_sha256": plan.sha256,
         **({"quick": True} if plan.quick else {}),
         "created": now(),
+        "id": secrets.token_hex(5),
     }
     lines = ({"cell": b.cell.key, "block": b.index, "order": list(b.order), "seed": b.seed} for b in plan.blocks)
     return {
@@ -163,6 +166,15 @@ def read(folder: Path) -> Plan:
 def created(folder: Path) -> str:
     """When the run was begun, as text that sorts by time."""
     return str(_manifest(folder).get("created", ""))
+
+
+def identity(folder: Path) -> str:
+    """Ten hexadecimal digits that belong to this run alone, and stay with it when it is resumed or moved."""
+    manifest = _manifest(folder)
+    told = manifest.get("id")
+    if isinstance(told, str) and re.fullmatch(r"[0-9a-f]{10}", told):
+        return told
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:10]  # of an earlier version
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

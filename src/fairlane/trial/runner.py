@@ -22,7 +22,7 @@ from fairlane.trial.files import storing, write_atomic
 from fairlane.trial.journal import Journal
 from fairlane.trial.load import done, in_order, read_json
 from fairlane.trial.observe import observe
-from fairlane.trial.plan import Plan
+from fairlane.trial.plan import Plan, identity
 from fairlane.trial.watch import Watch
 
 _IN_A_ROW = 3
@@ -131,6 +131,7 @@ class Runner:
             await _uninterrupted(self.platform.close())
 
     async def _open(self) -> None:
+        self.platform.run_id = identity(self.folder)
         opened = await self.platform.open(self.watch.note)
         fingerprint = json.loads(json.dumps(opened.fingerprint))  # as it will be read back: tuples are lists
         path = self.folder / "fingerprint.json"

@@ -1,11 +1,14 @@
 """Clone storms: so many virtual machines made at once of one golden image, and when each had its first I/O answered.
 
 The load of Red Hat's virt-clone study (kube-burner, 1 to 50 machines per node), with the time of each machine taken
-apart: its volume was there, its system had booted, a read and a flushed write of its volume were answered.
+apart: its volume was there, its system had booted, a read and a flushed write of its volume were answered. A cluster
+tells more: when each machine was scheduled and ran, what its API server's stamps say, and how the storm was made.
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
+from statistics import quantiles
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -17,20 +20,32 @@ from fairlane.study.units import Size, format_size
 from fairlane.workloads.base import Stage, Workload
 
 _STAGES = {"created": "vm_created_mean", "booted": "vm_booted_mean", "answered": "vm_ready_mean"}
+_PHASES = {"scheduled": "vm_scheduled_mean", "running": "vm_running_mean"}
+"""Phases with a metric, where a platform tells them of every machine."""
+_IN_STEPS = {"vm_booted_mean": "answers", "vm_ready_mean": "first_io", "job_time": "first_io"}
+"""Metric -> phase whose instant is known within the time between two attempts to reach a machine."""
+_FENCE = 3.0
+"""Interquartile ranges beyond the upper quartile: Tukey's outer fence (Exploratory Data Analysis, 1977, 2C)."""
+_APART = 1.5
+"""Times the median that a straggler takes at least: storms whose machines are equally quick have none."""
+_ENOUGH = 5
+"""Machines of which it can be said that one of them straggles."""
 _BEYOND = 10
 """Machines that must lie beyond a percentile before it is told."""
 _OUTPUT = "clones.json"
+_RECORD = "storm.json"
 _NS = 1e9
 
 
 class CloneSpec(WorkloadSpec):
-    """Clone storms, one cell per number of machines. Lanes: clone_copy, clone_overlay, clone_reflink, ..."""
+    """Clone storms, one cell per number of machines. Lanes: clone_copy, clone_overlay, clone_reflink, ... in the lab,
+    storage_class in a cluster."""
 
     kind: Literal["clone"]
     """Virtual machines provisioned at once of a golden image."""
     counts: tuple[int, ...] = Field((1, 2, 5, 10), min_length=1)
-    """Machines of a storm; each has platform.cpus and platform.memory, and a clone of platform.medium.size as its
-    root."""
+    """Machines of a storm, over all nodes; each has platform.cpus and platform.memory. Its root is a clone, of
+    platform.medium.size in the lab and of platform.root_size in a cluster."""
     data: Size = Field(default=256 * 1024**2, ge=1024**2, multiple_of=1024**2)
     """Bytes of random data in the golden image beside its small system: what a full copy has to carry."""
     primary: MetricName = "job_time"
@@ -53,7 +68,7 @@ class CloneSpec(WorkloadSpec):
         return {
             "tool": "fairlane's clone storm",
             "fleet": cell.params["count"],
-            "size": f"golden image with {format_size(cell.params['data'])} of data, read once before each storm",
+            "size": f"golden image with {format_size(cell.params['data'])} of data",
         }
 
     def trial_seconds(self, cell: Cell) -> float:
@@ -62,7 +77,12 @@ class CloneSpec(WorkloadSpec):
 
 
 class Clone(Workload):
-    """Outputs: ``clones.json``: ``{"vms": [{"name", "created", "booted", "answered"}]}``, s since the storm began."""
+    """Outputs: ``clones.json``: ``{"vms": [{"name", "created", "booted", "answered"}]}``, s since the storm began.
+
+    Of a cluster's machines also ``node``, ``phases`` (name -> s), ``within`` (phase -> s by which it may have been
+    earlier), ``volume``, ``api`` (its own stamps), ``complaints``; one that did not come through has ``failed`` and
+    ``last`` in place of its times, and the trial fails. Beside it ``storm.json``: how the storm was made.
+    """
 
     Spec = CloneSpec
 
@@ -70,7 +90,7 @@ class Clone(Workload):
         raise FairlaneError(
             "clone storms need machines that can be made while it is measured",
             where=f"workloads.{cell.workload}",
-            hint="platform: {kind: lab, clock: wall}",
+            hint="platform: {kind: lab, clock: wall} or {kind: kubevirt}",
         )
 
     async def drive(
@@ -83,7 +103,10 @@ class Clone(Workload):
         vms = await stage.clones(int(cell.params["count"]))
         told = [{"name": f"clone{n}", **vm} for n, vm in enumerate(vms)]
         stage.keep(_OUTPUT, json.dumps({"vms": told}, indent=1).encode() + b"\n")
-        stage.keep("status", b"0\n")
+        lost = [(str(vm["name"]), str(vm["failed"])) for vm in told if vm.get("failed")]
+        if lost:
+            stage.keep(f"{cell.kind}.err", f"{_lost(lost, len(told))}\n".encode())
+        stage.keep("status", b"1\n" if lost else b"0\n")
 
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
         vms = [_machine(vm) for vm in _listed(outputs.get(_OUTPUT, b""))]
@@ -91,14 +114,20 @@ class Clone(Workload):
         if len(vms) != asked:
             raise Garbage(f"{_OUTPUT} tells of {len(vms)} machines, {asked} were asked for")
         metrics = {metric: sum(vm[stage] for vm in vms) / len(vms) * _NS for stage, metric in _STAGES.items()}
+        phases = [_seconds(vm.get("phases")) for vm in vms]
+        for phase, metric in _PHASES.items():
+            if all(phase in own for own in phases):
+                metrics[metric] = sum(own[phase] for own in phases) / len(vms) * _NS
         answered = sorted(vm["answered"] for vm in vms)
         metrics["job_time"] = answered[-1] * _NS
         for metric, share in _PERCENTILES.items():
             rank = -(-len(answered) * share // 100)  # nearest rank, from 1
             if len(answered) - rank >= _BEYOND:
                 metrics[metric] = answered[int(rank) - 1] * _NS
-        rows = [{"name": vm["name"], **{f"{s}_ms": round(1000 * vm[s], 3) for s in _STAGES}} for vm in vms]
-        return Figures(metrics=metrics, context={"vms": rows})
+        context: dict[str, Any] = {"vms": [_row(vm, own) for vm, own in zip(vms, phases, strict=True)]}
+        if storm := _storm(outputs.get(_RECORD, b""), vms):
+            context["storm"] = storm
+        return Figures(metrics=metrics, context=context, steps=_steps(vms, metrics))
 
 
 _PERCENTILES = {"vm_ready_p50": 50, "vm_ready_p95": 95, "vm_ready_p99": 99}
@@ -123,6 +152,97 @@ def _machine(vm: Any) -> dict[str, Any]:
     if not 0 < told[0] <= told[1] <= told[2] < float("inf"):
         raise Garbage(f"{_OUTPUT}: the times of {vm.get('name')} are not in order")
     return dict(vm)
+
+
+def _lost(lost: Sequence[tuple[str, str]], count: int) -> str:
+    """What became of the machines that did not come through: each reason once, the commonest first."""
+    names: dict[str, list[str]] = {}
+    for name, reason in lost:
+        names.setdefault(reason.replace(name, "it"), []).append(name)
+    told = [
+        f"{own[0]}{f' and {len(own) - 1} more' if len(own) > 1 else ''}: {reason}"
+        for reason, own in sorted(names.items(), key=lambda one: -len(one[1]))
+    ]
+    return f"{len(lost)} of {count} machines did not come through: {'; '.join(told[:3])}"[:280]
+
+
+def _seconds(told: Any) -> dict[str, float]:
+    """Name -> seconds, of what is that."""
+    pairs = told.items() if isinstance(told, dict) else ()
+    return {str(name): float(s) for name, s in pairs if _is_time(s)}
+
+
+def _is_time(s: Any) -> bool:
+    return isinstance(s, int | float) and not isinstance(s, bool) and 0 <= s < math.inf
+
+
+def _row(vm: Mapping[str, Any], phases: Mapping[str, float]) -> dict[str, Any]:
+    """A machine in the context of its trial."""
+    row: dict[str, Any] = {"name": vm["name"], **{f"{s}_ms": round(1000 * vm[s], 3) for s in _STAGES}}
+    if phases:
+        row["phases_ms"] = {name: round(1000 * s, 3) for name, s in phases.items()}
+    if isinstance(node := vm.get("node"), str):
+        row["node"] = node
+    return row
+
+
+def _steps(vms: Sequence[Mapping[str, Any]], metrics: Mapping[str, float]) -> dict[str, float]:
+    """How far figures may lie from the truth: the mean of what each machine's instant may, for ``job_time`` what the
+    last one's may."""
+    within = [_seconds(vm.get("within")) for vm in vms]
+    last = max(range(len(vms)), key=lambda n: vms[n]["answered"])
+    found = {}
+    for metric, phase in _IN_STEPS.items():
+        own = [within[last].get(phase, 0.0)] if metric == "job_time" else [w.get(phase, 0.0) for w in within]
+        if any(own):
+            found[metric] = sum(own) / len(own) * _NS / metrics[metric]
+    return found
+
+
+def _storm(data: bytes, vms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How the storm was made, and which machines straggled; empty: the platform does not tell."""
+    try:
+        told = json.loads(data) if data else {}
+    except ValueError:
+        raise Garbage(f"{_RECORD} cannot be read") from None
+    if not isinstance(told, dict):
+        raise Garbage(f"{_RECORD} is no record of a storm")
+    if not told:
+        return {}
+    answered = {str(vm["name"]): float(vm["answered"]) for vm in vms}
+    warnings = told.get("warnings")
+    said = warnings if isinstance(warnings, dict) else {}
+    slow = [
+        {"name": name, "answered_ms": round(1000 * answered[name], 3), "warnings": _words(said.get(name))}
+        for name in stragglers(answered)
+    ]
+    rates, gaps = told.get("rates"), told.get("gaps")
+    rates = rates if isinstance(rates, dict) else {}
+    return {
+        "strategy": str(told.get("strategy") or ""),
+        "used": _words(told.get("used")),
+        "rates": {key: rates[key] for key in ("qps", "burst", "waited") if _is_time(rates.get(key))},
+        "requests": sum(_seconds(rates.get("requests")).values()),
+        "retried": sum(_seconds(rates.get("retried")).values()),
+        "removal": _seconds(told.get("removal")),
+        "gaps": len(gaps) if isinstance(gaps, list) else 0,
+        "stragglers": slow,
+        "warned": sorted(str(name) for name in said),
+    }
+
+
+def _words(told: Any) -> list[str]:
+    return [str(word) for word in told] if isinstance(told, list) else []
+
+
+def stragglers(answered: Mapping[str, float]) -> list[str]:
+    """Names of the machines that took far longer than the others (name -> s), the slowest first."""
+    times = list(answered.values())
+    if len(times) < _ENOUGH:
+        return []
+    low, middle, high = quantiles(times, n=4, method="inclusive")
+    fence = max(high + _FENCE * (high - low), _APART * middle)
+    return sorted((name for name, s in answered.items() if s > fence), key=lambda name: -answered[name])
 
 
 PLUGIN = Clone()

@@ -17,10 +17,11 @@ import pytest
 
 from fairlane.errors import Exit, Refused, RunFailed
 from fairlane.platforms._guard import Recorded, guard
+from fairlane.platforms._keys import Keys
 from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.wall import rootfs
 from fairlane.platforms.lab.wall.machine import Machine
-from fairlane.platforms.lab.wall.vm import Keys, Vm
+from fairlane.platforms.lab.wall.vm import Vm
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 from fairlane import registry
 from fairlane.errors import RunFailed, Unfinished
 from fairlane.lanes.base import Place, Step
+from fairlane.platforms._devices import Devices
+from fairlane.platforms._keys import Keys
 from fairlane.platforms._local import LocalGuest
+from fairlane.platforms._watch import Watch
 from fairlane.platforms.base import Guest, Notify
 from fairlane.platforms.lab import model
 from fairlane.platforms.lab.scratch import scratch
@@ -25,12 +28,10 @@ from fairlane.platforms.lab.wall import (
     rootfs,
 )
 from fairlane.platforms.lab.wall.ceph import Cluster
-from fairlane.platforms.lab.wall.devices import Devices
 from fairlane.platforms.lab.wall.golden import Golden
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.machine import Machine
-from fairlane.platforms.lab.wall.vm import Keys, Vm
-from fairlane.platforms.lab.wall.watch import Watch
+from fairlane.platforms.lab.wall.vm import Vm, processes
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -126,7 +127,9 @@ class Assembly:
         await build.apply(inside, self.where)
         await build.everywhere({g: build.link(self._of(i)) for i, g in enumerate(self.guests)})
         await self._prepare()
-        self.watch = await Watch.open(self.vms, self.array_vm, self.here)
+        array = self.array_vm.guest if self.array_vm else None
+        here = (self.here, await processes(self.vms))
+        self.watch = await Watch.open([vm.guest for vm in self.vms], array, here)
         return await self._described()
 
     async def _described(self) -> dict[str, dict[str, object]]:

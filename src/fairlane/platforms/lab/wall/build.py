@@ -64,33 +64,12 @@ async def together(*work: Awaitable[object]) -> None:
 
 def link(volumes: Iterable[Volume]) -> str:
     """Shell for a guest that finds the device of each of its ``volumes`` by identity, and links it."""
-    parts = ["mkdir -p /dev/lane\n"]
+    parts = []
     for volume in volumes:
         find = disks.find(volume) if volume.emulated else volume.transport.find(volume.name, volume.spec, volume.site)
-        name = script.device(volume.name)
-        parts.append(script.run_step(f"find the device of {volume.name}", f"""
-found=$({find})
-[ "$(echo "$found" | wc -w)" -eq 1 ] || {{ echo "expected one device, found: $found" >&2; exit 1; }}
-ln -sf "$found" {name}
-basename "$(readlink -f "$found")" > {name}.name
-""", "$STEP"))  # fmt: skip
+        parts.append(script.link_step(volume.name, find, "$STEP"))
     parts.append("udevadm settle --timeout=120 || :\n")  # what still looks at new disks would be load beside trials
     return "".join(parts)
-
-
-_IDENTITY = """
-d=$(readlink -f {device}); d=${{d##*/}}
-if [ -e /sys/class/block/$d ]; then
-  row device "/dev/$d"
-  read -r x < /sys/class/block/$d/size; row device.bytes $((x * 512))
-  for k in logical_block_size write_cache fua; do
-    read -r x < /sys/class/block/$d/queue/$k; row device.$k "$x"
-  done
-else
-  row device "$(readlink -f {device})"
-  row device.bytes "$(stat -c %s "$(readlink -f {device})")"
-fi
-"""
 
 
 async def describe(volumes: Sequence[Volume], where: Where) -> list[dict[str, str]]:
@@ -102,7 +81,7 @@ async def describe(volumes: Sequence[Volume], where: Where) -> list[dict[str, st
     for number, volume in enumerate(volumes):
         own: dict[Guest, str] = {}
         if not volume.transport.clones:  # nothing of them is in a guest yet
-            own[where("initiator", volume)] = _IDENTITY.format(device=script.device(volume.name))
+            own[where("initiator", volume)] = script.IDENTITY.format(device=script.device(volume.name))
         for step in steps[number]:
             if step.describe:
                 guest = where(step.place, volume)

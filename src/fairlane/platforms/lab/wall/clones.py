@@ -18,15 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlane.errors import FairlaneError, RunFailed
+from fairlane.errors import RunFailed
 from fairlane.lanes._clones import Clone, Cloning
 from fairlane.platforms._child import WITH_US
+from fairlane.platforms._together import together
 from fairlane.platforms.base import Guest
 from fairlane.platforms.lab import image
 from fairlane.platforms.lab.qemu import BINARY
 from fairlane.platforms.lab.wall import build, golden
 from fairlane.platforms.lab.wall.golden import Golden
 from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.platforms.lab.wall.machine import cpus
 from fairlane.platforms.lab.wall.rootfs import Root
 from fairlane.study.device import GuestDevice
 
@@ -63,9 +65,10 @@ def command(kind: Kind, initrd: Path, clone: Clone, device: GuestDevice, told: i
     return [
         BINARY, "-M", "q35", "-nodefaults", "-no-user-config",
         "-accel", "kvm" if kind.accel == "kvm" else "tcg,thread=multi,tb-size=128",
-        "-cpu", "host" if kind.accel == "kvm" else "max", "-smp", str(kind.cpus), "-m", f"{kind.memory // 2**20}M",
+        "-cpu", "host" if kind.accel == "kvm" else "max", "-smp", cpus(kind.cpus, kind.accel),
+        "-m", f"{kind.memory // 2**20}M",
         "-display", "none", "-no-reboot", "-kernel", str(kind.root.kernel), "-initrd", str(initrd),
-        "-append", _KERNEL, "-serial", f"file:{initrd.parent}/console",
+        "-append", f"{_KERNEL} nr_cpus={kind.cpus}", "-serial", f"file:{initrd.parent}/console",
         "-chardev", f"socket,id=told,fd={told}", "-serial", "chardev:told", "-device", "virtio-rng-pci",
         "-blockdev", json.dumps(node), "-device", json.dumps(disk),
     ]  # fmt: skip
@@ -164,8 +167,8 @@ class Storm:
         async with self._machines(clones) as vms:
             began = time.monotonic()
             async with _patiently(_PATIENCE + _EACH * count, f"a storm of {count} clones of {self.volume.lane}"):
-                times = await _all(self._one(vm, clone, began) for vm, clone in zip(vms, clones, strict=True))
-                await _all(self._check(vm) for vm in vms)
+                times = await together(*(self._one(vm, clone, began) for vm, clone in zip(vms, clones, strict=True)))
+                await together(*(self._check(vm) for vm in vms))
         return times
 
     def _at(self, place: Any) -> Guest:
@@ -222,21 +225,6 @@ class Storm:
                 f"{' '.join(found)[:100] or 'nothing'}; expected {vm.name} {self.golden.stamp} (its block, hash of the "
                 "golden image's data): the clones are not private"
             )
-
-
-async def _all(work: Any) -> list[Any]:
-    """Results in order. The first failure cancels the rest and is raised when all have ended."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in work]
-    except* FairlaneError as failed:
-        raise _first(failed) from None
-    return [task.result() for task in tasks]
-
-
-def _first(group: BaseExceptionGroup[FairlaneError]) -> FairlaneError:
-    inner = group.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
 
 @asynccontextmanager

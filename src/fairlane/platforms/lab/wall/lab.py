@@ -5,13 +5,14 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes.base import Ground
+from fairlane.platforms._together import unless
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
 from fairlane.platforms.lab import kvm, qemu
 from fairlane.platforms.lab.cache import cache_dir
@@ -38,6 +39,8 @@ _PROGRAMS = {
     qemu.BINARY: "qemu-system-x86", "qemu-img": "qemu-utils", "setpriv": "util-linux", "ssh": "openssh-client",
     "ssh-keygen": "openssh-client", "mke2fs": "e2fsprogs",
 }  # fmt: skip
+_DYING = 2.0
+"""Seconds that a machine has to end after its connection was lost. A busy host takes most of one."""
 
 
 class WallLab(Assembly, Platform):
@@ -165,7 +168,7 @@ class WallLab(Assembly, Platform):
                 await self._attended(workload.drive(block.cell, stage.devices, block.seed, stage))
             except RunFailed as error:
                 self._broken = True
-                raise self._explained(error) from error
+                raise await self._explained(error) from error
             yield RawTrial(lane, stage.outputs, stage.load_seconds)
 
     async def _again(self) -> None:
@@ -195,21 +198,26 @@ class WallLab(Assembly, Platform):
 
     async def _attended(self, work: Coroutine[Any, Any, None]) -> None:
         """Awaits ``work``, but no longer than all machines live: I/O to an array that is gone would wait for it."""
-        tasks = [asyncio.ensure_future(vm.process.wait()) for vm in self.machines()]
-        driving = asyncio.ensure_future(work)
-        try:
-            await asyncio.wait([driving, *tasks], return_when=asyncio.FIRST_COMPLETED)
-            if not driving.done():
-                raise RunFailed("a machine of the lab was lost")
-            await driving
-        finally:
-            for task in (driving, *tasks):
-                task.cancel()
-            await asyncio.gather(driving, *tasks, return_exceptions=True)
+        await unless(work, self._lost())
 
-    def _explained(self, error: RunFailed) -> RunFailed:
-        """The failure, with the machines that have ended: they are why."""
-        gone = [vm for vm in self.machines() if vm.started and not vm.alive]
+    async def _lost(self) -> str:
+        """Waits until a machine ends; says so."""
+        ending = [asyncio.ensure_future(vm.process.wait()) for vm in self.machines() if vm.started]
+        try:
+            await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in ending:
+                task.cancel()
+            await asyncio.gather(*ending, return_exceptions=True)
+        return "a machine of the lab was lost"
+
+    async def _explained(self, error: RunFailed) -> RunFailed:
+        """The failure, with the machines that have ended: they are why. A machine's connections end before it does."""
+        started = [vm for vm in self.machines() if vm.started]
+        if started:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._lost(), _DYING)
+        gone = [vm for vm in started if not vm.alive]
         if not gone:
             return error
         told = "; ".join(f"{vm.name} has ended ({vm.last_words() or vm.complaint()})" for vm in gone)

@@ -64,6 +64,10 @@ class Volume:
         """Bytes of its medium, in whole MiB."""
         return -(-self.transport.medium_size(self.spec, self.site.size) // 2**20) * 2**20
 
+    def file(self, media: Path) -> Path:
+        """Where its medium is if that is a file of this machine, in the folder ``media``; it need not exist."""
+        return media / f"medium{self.site.index}"
+
     @property
     def hosted(self) -> bool:
         """The initiator is that of this machine's kernel."""
@@ -127,7 +131,7 @@ def placed(found: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volum
             continue
         own = volume.emulated and not volume.transport.target and not volume.transport.cluster
         if spec.medium.file and (own or volume.needs_array):
-            file = scratch / f"medium{volume.site.index}"
+            file = volume.file(scratch)
             with file.open("wb") as handle:
                 handle.truncate(volume.medium_size)
             out.append(volume.at(medium=str(file) if own else f"/dev/disk/by-id/virtio-{volume.medium_serial}"))

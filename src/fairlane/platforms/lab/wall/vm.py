@@ -6,18 +6,19 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from qemu.qmp import QMPClient, QMPError
 
 from fairlane.errors import RunFailed
 from fairlane.platforms._child import WITH_US, end
-from fairlane.platforms._ssh import Login, SshGuest
+from fairlane.platforms._keys import Keys
+from fairlane.platforms._ssh import SshGuest
 from fairlane.platforms.lab import image
 from fairlane.platforms.lab.wall import machine as machines
 from fairlane.platforms.lab.wall.machine import Machine
@@ -25,35 +26,6 @@ from fairlane.platforms.lab.wall.rootfs import Root
 
 BOOT_TIMEOUT = 300.0
 """Seconds from QEMU's start to a working SSH connection: 7 on an idle machine, many times that on a busy one."""
-
-
-@dataclass(frozen=True)
-class Keys:
-    """The keys of one run: who may log in, and who answers."""
-
-    folder: Path
-
-    @classmethod
-    def make(cls, folder: Path) -> "Keys":
-        """New keys in ``folder``. Raises RunFailed."""
-        for name in ("user", "host"):
-            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "fairlane", "-f", str(folder / name)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise RunFailed(f"ssh-keygen failed: {done.stderr.strip()}")
-        host = (folder / "host.pub").read_text().split()
-        (folder / "known_hosts").write_text(f"fairlane {host[0]} {host[1]}\n")
-        return cls(folder)
-
-    def files(self) -> dict[str, str]:
-        """What a guest gets of them."""
-        return {
-            "host_key": (self.folder / "host").read_text(),
-            "authorized_keys": (self.folder / "user.pub").read_text(),
-        }
-
-    def login(self, port: int) -> Login:
-        return Login("127.0.0.1", port, "root", self.folder / "user", self.folder / "known_hosts", "fairlane")
 
 
 class Vm:
@@ -187,3 +159,11 @@ class Vm:
             await end(self.process)
             with suppress(Exception):  # QEMU is gone: whatever the client thinks of that does not matter
                 await self.qmp.disconnect()
+
+
+async def processes(vms: Sequence[Vm]) -> str:
+    """For the probes of the hypervisor: QEMU's processes, and which of their threads is what."""
+    told = [f"MACHINES={quote(' '.join(str(vm.process.pid) for vm in vms))}"]
+    cpus = [str(cpu["thread-id"]) for vm in vms for cpu in await vm.execute("query-cpus-fast")]
+    io = [str(one["thread-id"]) for vm in vms for one in await vm.execute("query-iothreads")]
+    return "\n".join([*told, f"VCPUS={quote(' '.join(cpus))}", f"IO_THREADS={quote(' '.join(io))}\n"])

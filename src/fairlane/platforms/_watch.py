@@ -1,4 +1,4 @@
-"""What is watched on all machines of the lab: one session each for clocks, gate and probes, and what that costs."""
+"""What is watched on all machines: one session each for clocks, gate and probes, and what that costs."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -8,11 +8,9 @@ from typing import Any, Literal
 
 from fairlane import registry
 from fairlane.errors import RunFailed
-from fairlane.platforms._local import LocalGuest
-from fairlane.platforms._session import Session
-from fairlane.platforms.lab.wall import clock
-from fairlane.platforms.lab.wall.clock import Offset
-from fairlane.platforms.lab.wall.vm import Vm
+from fairlane.platforms import _clock as clock
+from fairlane.platforms._clock import Offset
+from fairlane.platforms._session import Session, Startable
 
 Place = Literal["guest", "target", "hypervisor"]
 
@@ -53,14 +51,21 @@ class Watch:
     """Of the guests' clocks, as last measured."""
 
     @classmethod
-    async def open(cls, vms: Sequence[Vm], array: Vm | None, here: LocalGuest) -> "Watch":
-        """For running machines. Raises RunFailed."""
-        opening = [Session.open(vm.guest, clock.FUNCTIONS + functions("guest")) for vm in vms]
-        opening.append(Session.open(here, await _processes(vms) + functions("hypervisor")))
-        if array:
-            opening.append(Session.open(array.guest, functions("target")))
+    async def open(
+        cls,
+        guests: Sequence[Startable],
+        target: Startable | None = None,
+        hypervisor: tuple[Startable, str] | None = None,
+    ) -> "Watch":
+        """For running machines. ``hypervisor``: that machine, and shell that sets what probes of it ask for
+        (``MACHINES``, ...). Raises RunFailed."""
+        opening = [Session.open(guest, clock.FUNCTIONS + functions("guest")) for guest in guests]
+        if target:
+            opening.append(Session.open(target, functions("target")))
+        if hypervisor:
+            opening.append(Session.open(hypervisor[0], hypervisor[1] + functions("hypervisor")))
         opened = await asyncio.gather(*opening)
-        watch = cls(opened[: len(vms)], opened[len(vms) + 1] if array else None, opened[len(vms)])
+        watch = cls(opened[: len(guests)], opened[len(guests)] if target else None, opened[-1] if hypervisor else None)
         await watch.synchronise()
         return watch
 
@@ -92,14 +97,6 @@ class Watch:
         for session in (*self.guests, self.target, self.hypervisor):
             if session:
                 await session.close()
-
-
-async def _processes(vms: Sequence[Vm]) -> str:
-    """For the probes of the hypervisor: QEMU's processes, and which of their threads is what."""
-    told = [f"MACHINES={quote(' '.join(str(vm.process.pid) for vm in vms))}"]
-    cpus = [str(cpu["thread-id"]) for vm in vms for cpu in await vm.execute("query-cpus-fast")]
-    io = [str(one["thread-id"]) for vm in vms for one in await vm.execute("query-iothreads")]
-    return "\n".join([*told, f"VCPUS={quote(' '.join(cpus))}", f"IO_THREADS={quote(' '.join(io))}\n"])
 
 
 def functions(place: Place) -> str:

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shlex import quote
+from typing import Protocol
 
 from fairlane.errors import RunFailed
 from fairlane.platforms import _guard, _script
 from fairlane.platforms._guard import Recorded
 from fairlane.platforms.base import Guest
-from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.records import Cell
 from fairlane.stats.steady import Steadiness, steadiness
+from fairlane.study.base import LaneSpec
 from fairlane.study.units import format_size
 from fairlane.workloads.base import Workload
 
@@ -22,6 +23,31 @@ _SLOWEST = 2**20
 """Bytes per second that a prefill is waited for: an emulated machine on a busy host writes ten times as fast."""
 _ALLOCATED = 0.98
 """Share of a prefilled part that a file must have blocks for: file systems round, nothing more."""
+
+
+class Volume(Protocol):
+    """A volume of a lane on one of its machines, as platforms know it; linked there as ``_script.device(name)``."""
+
+    @property
+    def name(self) -> str:
+        """Unique in the run."""
+
+    @property
+    def lane(self) -> str: ...
+
+    @property
+    def guest(self) -> int:
+        """Number of its machine, from 0."""
+
+    @property
+    def spec(self) -> LaneSpec: ...
+
+    @property
+    def ours(self) -> bool:
+        """Made by this run: nothing on it is anybody else's."""
+
+    def file(self, media: Path) -> Path:
+        """Where its medium is if that is a file of this machine, in ``media``; it need not exist."""
 
 
 @dataclass
@@ -111,7 +137,9 @@ fi
             found["steady"] = self.steady[first.lane]
         return found
 
-    async def fill(self, volumes: Iterable[Volume], cells: Sequence[tuple[Workload, Cell]], media: Path) -> None:
+    async def fill(
+        self, volumes: Iterable[Volume], cells: Sequence[tuple[Workload, Cell]], media: Path | None = None
+    ) -> None:
         """The prefill of every workload, once for every volume; each must be seen to have happened: in the counters of
         the block device, in the blocks of a file, and in those of the file on this machine behind it (in ``media``).
         Raises RunFailed."""
@@ -142,8 +170,7 @@ cd ..
             _enough(v, written, least, "its device counted" if v.name in self.recorded else "its file has blocks for")
             self.filled[v.name] = max(written, self.filled.get(v.name, 0))
             self.wrote(v)
-            file = media / f"medium{v.site.index}"
-            if file.exists():
+            if media and (file := v.file(media)).exists():
                 allocated = file.stat().st_blocks * 512
                 _enough(v, allocated, int(_ALLOCATED * least), "the file behind it has blocks for")
                 self.allocated[v.name] = allocated

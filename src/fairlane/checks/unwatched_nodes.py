@@ -1,0 +1,45 @@
+"""Nodes of a cluster whose CPU nobody measured: then CPU per I/O is not the whole price of a path."""
+
+from collections.abc import Iterable, Mapping
+
+from fairlane.checks._trials import at, text, trials
+from fairlane.checks.base import Check
+from fairlane.records import Evidence, Finding
+
+_MEANS = (
+    "CPU per I/O is of the guests alone: what QEMU and the initiators in the nodes' kernels took for it is in no figure"
+)
+
+
+class UnwatchedNodes(Check):
+    """A platform on nodes (``platform.node_probes`` in the description) that says why they were not watched; nodes that
+    were not seen in single trials."""
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        if all(load.kind == "clone" for load in evidence.study.workloads.values()):
+            return  # no probe watches storms, so that nothing is missing
+        reason = text(evidence.description, "platform", "node_probes")
+        if reason == "off":
+            yield self.finding("info", f"the study switches probes on the nodes off: {_MEANS}")
+        elif reason:
+            yield self.finding("info", f"probes on the nodes were {reason.rstrip('.')}; {_MEANS}")
+        missed: dict[tuple[str, str], dict[str, list[str]]] = {}
+        for trial in trials(evidence):
+            nodes = at(trial.seen.context, "nodes")
+            for name, node in nodes.items() if isinstance(nodes, Mapping) else ():
+                if why := text(node, "failed"):
+                    cells = missed.setdefault((trial.seen.lane, str(name)), {})
+                    cells.setdefault(trial.cell.key, []).append(why)
+        for (lane, name), cells in missed.items():
+            count, first = sum(map(len, cells.values())), next(iter(cells.values()))[0]
+            of = "trial, which has" if count == 1 else "trials, which have"
+            yield self.finding(
+                "warning",
+                f"node {name} was not seen in {count} {of} no CPU per I/O of the nodes: {first}",
+                cells=list(cells),
+                lanes=[lane],
+                evidence={key: {"node": name, "trials": len(reasons)} for key, reasons in cells.items()},
+            )
+
+
+PLUGIN = UnwatchedNodes()

@@ -1,0 +1,35 @@
+"""Several things at once, of which none is left behind."""
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
+
+from fairlane.errors import RunFailed
+
+Result = TypeVar("Result")
+
+
+async def together(*work: Awaitable[Result]) -> list[Result]:
+    """The results of ``work``, in order. The first failure cancels the rest and is raised when all have ended."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+async def unless(work: Coroutine[Any, Any, None], ended: Coroutine[Any, Any, str]) -> None:
+    """Awaits ``work``, but no longer than until ``ended`` says why it is in vain: then raises RunFailed with that."""
+    doing, watching = asyncio.ensure_future(work), asyncio.ensure_future(ended)
+    try:
+        await asyncio.wait([doing, watching], return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            raise RunFailed(await watching)
+        await doing
+    finally:
+        for task in (doing, watching):
+            task.cancel()
+        await asyncio.gather(doing, watching, return_exceptions=True)

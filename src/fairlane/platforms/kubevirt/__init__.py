@@ -1,0 +1,260 @@
+"""KubeVirt: virtual machines of a Kubernetes cluster (OpenShift Virtualization), their volumes by storage class.
+
+The cluster makes everything; what is asked of it, what it made of that and when is read back from its API. The client
+library is an extra, so that what needs it is imported where a cluster is really talked to.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fairlane import __version__, registry
+from fairlane.errors import FairlaneError, RunFailed
+from fairlane.platforms._examined import Line
+from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
+from fairlane.platforms.kubevirt.spec import KubevirtSpec
+from fairlane.records import Block
+from fairlane.workloads._described import Described
+
+if TYPE_CHECKING:
+    from fairlane.platforms.kubevirt.api import Api
+    from fairlane.platforms.kubevirt.cleanup import Left
+    from fairlane.platforms.kubevirt.fleet import Fleet
+    from fairlane.platforms.kubevirt.heartbeat import Heartbeat
+    from fairlane.platforms.kubevirt.nodes import NodeProbes
+    from fairlane.platforms.kubevirt.storm import Storm
+    from fairlane.study.spec import Study
+
+
+class Kubevirt(Platform):
+    """Lanes: ``storage_class``. Machines of all lanes stand for the whole run and take turns."""
+
+    Spec = KubevirtSpec
+
+    def __init__(self, study: "Study") -> None:
+        super().__init__(study)
+        self.api: Api | None = None
+        self.fleet: Fleet | None = None
+        self.nodes: NodeProbes | None = None
+        self.storms: dict[str, Storm] = {}
+        """By lane, where the study has any."""
+        self.notify: Notify = lambda _: None
+        self._heartbeat: Heartbeat | None = None
+        self._left: Left | None = None
+        """What there is of this run in the cluster."""
+        self._broken: set[str] = set()
+        """Lanes whose machines must be started anew."""
+        self._held = ExitStack()
+
+    @property
+    def spec(self) -> KubevirtSpec:
+        """This platform's part of the study."""
+        spec = self.study.platform
+        assert isinstance(spec, KubevirtSpec)  # noqa: S101 - the study's kind chose this class
+        return spec
+
+    # --- before anything is made
+
+    def problems(self) -> list[FairlaneError]:
+        if wrong := self._unable():
+            return wrong
+        from fairlane.platforms.kubevirt import preflight  # noqa: PLC0415
+
+        return preflight.problems(asyncio.run(preflight.look(self.study)))
+
+    def _unable(self) -> list[FairlaneError]:
+        """What this platform does not carry out, whatever the cluster can do."""
+        from fairlane.platforms.kubevirt.manifests import unsaid_clones  # noqa: PLC0415
+
+        found = list(unsaid_clones(self.study))
+        for name, lane in self.study.lanes.items():
+            if lane.transport != "storage_class":
+                told = f"transport {lane.transport!r} is not carried out by platform kubevirt"
+                found.append(FairlaneError(told, where=f"lanes.{name}", hint="transport: storage_class"))
+        for name, workload in self.study.workloads.items():
+            if isinstance(registry.load("workloads", workload.kind), Described):
+                told = f"workload {workload.kind!r} is described, not carried out yet"
+                found.append(FairlaneError(told, where=f"workloads.{name}", hint="kind: fio, kind: clone"))
+            elif workload.kind == "failover":
+                told = "the cluster owns the paths to its storage: none can be made to fail from here"
+                found.append(FairlaneError(told, where=f"workloads.{name}", hint="platform: {kind: lab, clock: wall}"))
+        return found
+
+    @classmethod
+    async def examine(cls, study: "Study | None", *, context: str, namespace: str) -> Sequence[Line]:
+        from fairlane.platforms.kubevirt import preflight  # noqa: PLC0415
+
+        unable = cls(study)._unable() if study else []
+        lines = [Line(error.where, "missing", error.message, error.hint) for error in unable]
+        return [*lines, *await preflight.look(study, context=context, namespace=namespace)]
+
+    @classmethod
+    async def clean(cls, *, context: str, namespace: str, run: str, notify: Notify) -> None:
+        from fairlane.platforms.kubevirt import cleanup  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.api import Api  # noqa: PLC0415
+
+        async with await Api.connect(context, notify=notify) as api:
+            await cleanup.sweep(api, namespace, run, notify)
+
+    # --- the run
+
+    async def open(self, notify: Notify) -> Opened:
+        from fairlane.platforms._keys import Keys  # noqa: PLC0415
+        from fairlane.platforms.kubevirt import capacity, cleanup, kinds, placement  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.api import Api  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.description import Description  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.fleet import Fleet  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.guests import allow_files  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.manifests import Manifests  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.nodes import NodeProbes  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.storm import Storm  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.storm_guest import Way  # noqa: PLC0415
+        from fairlane.platforms.lab.scratch import scratch  # noqa: PLC0415
+
+        self.notify, spec = notify, self.spec
+        allow_files()
+        api = self.api = await Api.connect(spec.context, qps=spec.qps, burst=spec.burst, notify=notify)
+        namespace = cleanup.namespace_of(spec.namespace, self.run_id, use_existing=spec.use_existing)
+        await cleanup.make_way(api, namespace, self.run_id, own=not spec.use_existing, notify=notify)
+        await self._begin(api, namespace)
+        folder = self._held.enter_context(scratch())
+        (folder / "keys").mkdir()
+        keys = Keys.make(folder / "keys")
+        usable = capacity.usable(await api.list(kinds.NODE), capacity.labels_of(self.study))[: spec.nodes]
+        names = [str(node["metadata"]["name"]) for node in usable]
+        manifests = Manifests(self.study, self.run_id, namespace, placement.hosts(usable))
+        if len(names) < spec.nodes:
+            raise RunFailed(f"{len(names)} of {spec.nodes} nodes can take machines", hint="fairlane doctor tells why")
+        room = await self._room(usable) if spec.spread == "packed" else None
+        places = placement.dealt(manifests.fleet, names, room)
+        self.fleet = Fleet(api, self.study, manifests, places=places, keys=keys, scratch=folder, notify=notify)
+        programs = [program for workload, _ in self.fleet.cells for program in workload.programs]
+        await api.create(kinds.SECRET, manifests.secret(keys.files(), programs), namespace)
+        await self.fleet.build()
+        if any(cell.kind == "clone" for cell in self.study.cells()):
+            way = Way(api, namespace, self.fleet.way, keys, folder)
+            self.storms = {
+                lane: Storm(way, manifests, lane, names, notify=notify, fits=room) for lane in self.study.lanes
+            }
+        for storm in self.storms.values():
+            await storm.prepare()
+        used = list(dict.fromkeys(places)) or names
+        if places:  # storms are watched by their machines' own times
+            self.nodes = await NodeProbes.open(api, namespace, self.run_id, used, spec, notify=notify)
+        cloned = [traits for storm in self.storms.values() for traits in storm.traits]
+        described = await Description.read(api, self.fleet, usable, cloned)
+        self.emulated = described.emulated
+        return Opened(
+            description={
+                "lanes": described.lanes,
+                "platform": {
+                    **described.platform,
+                    **({"node_probes": self.nodes.describe()} if self.nodes else {}),
+                },
+            },
+            fingerprint={**described.fingerprint, "nodes": ", ".join(used), "fairlane": __version__},
+        )
+
+    async def _begin(self, api: "Api", namespace: str) -> None:
+        """Makes the namespace, where the run is to have its own, and the run's sign of life. Raises RunFailed."""
+        from fairlane.platforms.kubevirt import cleanup, kinds  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.api_errors import ApiError  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.heartbeat import Heartbeat  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.manifests import Manifests  # noqa: PLC0415
+
+        own = not self.spec.use_existing
+        self._left = cleanup.Left(self.run_id, namespace, self.study.name, "", own=own)
+        self._heartbeat = Heartbeat(api, namespace, self.run_id)
+        try:
+            if own:
+                await api.create(kinds.NAMESPACE, Manifests(self.study, self.run_id, namespace).namespace_object())
+            await self._heartbeat.start(self.study.name)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            self._left = None  # another process was quicker: what there is belongs to it
+            raise RunFailed(
+                f"run {self.run_id} was begun by another process at the same moment", hint="wait for it, or end it"
+            ) from error
+
+    async def _room(self, nodes: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+        """So many machines of every lane each node has room for, beside what runs there; where that may not be read,
+        beside nothing."""
+        from fairlane.platforms.kubevirt import capacity, kinds, placement  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.api_errors import ApiError  # noqa: PLC0415
+
+        assert self.api  # noqa: S101 - connected
+        try:
+            pods = await self.api.list(kinds.POD)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            pods = []
+        row = [one for one in capacity.demand(self.study).machines if one.number == 0]
+        return {str(n["metadata"]["name"]): placement.fits(capacity.room(n, pods), row) for n in nodes}
+
+    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+        from fairlane.platforms.kubevirt.stage import ClusterStage  # noqa: PLC0415
+
+        assert self.fleet  # noqa: S101 - opened
+        workload = registry.load("workloads", block.cell.kind)
+        for number, lane in enumerate(block.order):
+            try:
+                if self._broken:
+                    await self._heal()
+                crew = self.fleet.crew(lane, self.spec.settle / 1e9, partial(self._break, lane))
+                if number == 0:
+                    await self.fleet.synchronise(block.order)
+                stage = ClusterStage(self, crew, block, lane)
+                await self._attended(lane, workload.drive(block.cell, stage.devices, block.seed, stage))
+            except RunFailed as error:
+                self._break(lane, error.message)
+                raise
+            yield RawTrial(lane, stage.outputs, stage.load_seconds)
+
+    def _break(self, lane: str, why: str) -> None:
+        if lane not in self._broken:
+            self.notify(why)
+        self._broken.add(lane)
+
+    async def _heal(self) -> None:
+        from fairlane.platforms.kubevirt import cleanup  # noqa: PLC0415
+
+        assert self.fleet  # noqa: S101 - opened
+        assert self.api  # noqa: S101 - opened
+        assert self._left  # noqa: S101 - opened
+        await cleanup.stands(self.api, self._left.namespace)
+        self.notify(f"starting the machines of {', '.join(sorted(self._broken))} anew")
+        await self.fleet.heal(self._broken)
+        self._broken.clear()
+
+    async def _attended(self, lane: str, work: Coroutine[Any, Any, None]) -> None:
+        """Awaits ``work``, but no longer than all machines of the lane run: I/O of one that is gone never ends."""
+        from fairlane.platforms._together import unless  # noqa: PLC0415
+
+        assert self.fleet  # noqa: S101 - opened
+        await unless(work, self.fleet.lost(lane))
+
+    async def close(self) -> None:
+        from fairlane.platforms.kubevirt import cleanup  # noqa: PLC0415
+
+        if self.fleet:
+            await self.fleet.close()
+        if self.nodes:
+            await self.nodes.close()
+        if self._heartbeat:
+            await self._heartbeat.close()
+        if self.api:
+            if self._left:
+                try:
+                    await cleanup.remove(self.api, self._left, self.notify)
+                except FairlaneError as error:
+                    self.notify(f"{cleanup.stays(self._left)}: {error}")
+            with suppress(Exception):  # nothing is asked of it any more
+                await self.api.close()
+        self._held.close()
+
+
+PLUGIN = Kubevirt

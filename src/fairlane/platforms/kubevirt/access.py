@@ -1,0 +1,274 @@
+"""Who one is to a cluster: kubeconfig with its plugins and token files, or the service account of a pod.
+
+The official client reads both. What it does not do is done here: credentials are read again when the server refuses
+them, a plugin that fails says why, and the proxy of the environment is looked up once and not for every request.
+"""
+
+import asyncio
+import copy
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from fairlane import __version__
+from fairlane.errors import FairlaneError, RunFailed, nearest
+from fairlane.platforms.kubevirt.api_errors import candid, plain
+
+if TYPE_CHECKING:
+    from kubernetes.aio.client import Configuration
+    from kubernetes.aio.client.rest import RESTClientObject
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its token and the cluster's CA."""
+_PLUGIN_SECONDS = 60
+_IMPERSONATE = {"as": "Impersonate-User", "as-uid": "Impersonate-Uid"}
+_READ_BUFFER = 1 << 21
+CONNECTIONS = 128
+"""For requests; one that finds none free waits."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was read once, and the sessions made from it: TLS, proxy and client certificate as the kubeconfig says."""
+
+    configuration: "Configuration"
+    headers: tuple[tuple[str, str], ...]
+    requests: "RESTClientObject"
+    streams: "RESTClientObject"
+
+
+@dataclass
+class Access:
+    """The way into one cluster. ``generation`` counts how often the credentials were read again."""
+
+    context: str
+    kubeconfig: str
+    """Paths as in $KUBECONFIG; empty: in a pod of the cluster."""
+    service_account: Path
+    generation: int = 0
+    _current: _Found | None = None
+    _retired: list[_Found] = field(default_factory=list)
+    """Earlier sessions, in which watches and tunnels may still go on."""
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @classmethod
+    async def find(
+        cls, context: str = "", environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT
+    ) -> "Access":
+        """As kubectl looks: $KUBECONFIG, else ~/.kube/config, else the pod's service account. Raises FairlaneError."""
+        paths = environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
+        there = any(Path(p).expanduser().exists() for p in paths.split(os.pathsep) if p)
+        if not there and (context or environ.get("KUBECONFIG") or not environ.get("KUBERNETES_SERVICE_HOST")):
+            raise FairlaneError(
+                "no kubeconfig was found, and this is not a pod of a cluster", where=paths,
+                hint="`kubectl config view` shows the one that kubectl uses; name it in $KUBECONFIG",
+            )  # fmt: skip
+        access = cls(context, paths if there else "", service_account)
+        access._current = await access._read(environ)
+        return access
+
+    @property
+    def in_cluster(self) -> bool:
+        """Fairlane runs in a pod of the cluster."""
+        return not self.kubeconfig
+
+    @property
+    def server(self) -> str:
+        """Address of the API server, without credentials."""
+        parts = urlsplit(self._found.configuration.host)
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+    @property
+    def requests(self) -> "RESTClientObject":
+        """The client's session for requests: a bounded number of connections."""
+        return self._found.requests
+
+    @property
+    def streams(self) -> "RESTClientObject":
+        """The client's session for watches and websockets: each has its own connection."""
+        return self._found.streams
+
+    @property
+    def _found(self) -> _Found:
+        assert self._current  # noqa: S101 - find() reads it before anybody sees the object
+        return self._current
+
+    def url(self, path: str) -> str:
+        """The whole address of a ``path``."""
+        return str(self._found.configuration.host) + path
+
+    async def headers(self) -> list[tuple[str, str]]:
+        """What goes with each request. Never to be shown: it has the token."""
+        token = await self._found.configuration.get_api_key_with_prefix("BearerToken")
+        # A token file ends with a newline as often as not, and the client leaves it there.
+        return [*self._found.headers, *([("Authorization", token.strip())] if token else [])]
+
+    async def renew(self, seen: int) -> None:
+        """The credentials of generation ``seen`` were refused: read them again, once for all who ask. Raises
+        RunFailed."""
+        async with self._lock:
+            if self.generation != seen:
+                return
+            try:
+                found = await self._read(os.environ)
+            except FairlaneError as error:
+                raise RunFailed(error.message, hint=error.hint, where=error.where) from error
+            self._retired.append(self._found)
+            self._current = found
+            self.generation += 1
+
+    async def close(self) -> None:
+        """Ends all connections, watches and tunnels included."""
+        for found in (*self._retired, self._found):
+            await found.requests.close()
+            await found.streams.close()
+
+    async def _read(self, environ: Mapping[str, str]) -> _Found:
+        return await self._from_kubeconfig(environ) if self.kubeconfig else self._from_pod(environ)
+
+    def _from_pod(self, environ: Mapping[str, str]) -> _Found:
+        from kubernetes.aio.client import Configuration  # noqa: PLC0415 - 1 s, as all of the client
+        from kubernetes.aio.config import ConfigException, incluster_config  # noqa: PLC0415
+
+        library: Any = incluster_config  # without types
+        configuration = Configuration()
+        loader = library.InClusterConfigLoader(
+            str(self.service_account / "token"), str(self.service_account / "ca.crt"), environ=environ
+        )
+        try:
+            loader.load_and_set(configuration)
+            return _sessions(configuration, (), environ)
+        except (ConfigException, OSError) as error:
+            raise FairlaneError(
+                f"the pod's service account cannot be used: {plain(str(error))}", where=str(self.service_account),
+                hint="automountServiceAccountToken must not be false",
+            ) from error  # fmt: skip
+
+    async def _from_kubeconfig(self, environ: Mapping[str, str]) -> _Found:
+        from kubernetes.aio.client import Configuration  # noqa: PLC0415 - as above
+        from kubernetes.aio.config import ConfigException, kube_config  # noqa: PLC0415
+        from yaml import YAMLError  # noqa: PLC0415
+
+        library: Any = kube_config  # without types
+        configuration = Configuration()
+
+        async def load() -> _Found:
+            await loader.load_and_set(configuration)
+            try:
+                return _sessions(configuration, _impersonation(user), environ)
+            finally:
+                library._cleanup_temp_files()  # a private key must not lie about until we end
+
+        try:
+            merged = library.KubeConfigMerger(self.kubeconfig).config
+            self._known_context(merged.value)
+            loader = library.KubeConfigLoader(merged, active_context=self.context or None, config_base_path=None)
+            user = loader._user.value if loader._user else {}
+            with _Overheard() as heard:
+                found = await asyncio.wait_for(load(), _PLUGIN_SECONDS)
+        except TimeoutError:
+            raise FairlaneError(
+                f"the credential plugin of the kubeconfig did not answer within {_PLUGIN_SECONDS} s",
+                where=self.kubeconfig, hint="`kubectl version` lets it ask what it wants to ask; then try again",
+            ) from None  # fmt: skip
+        except (ConfigException, YAMLError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+            # The last four are what the client raises for a file that is something else.
+            reason = plain(str(error)) if isinstance(error, (ConfigException, OSError)) else "it is not one"
+            raise FairlaneError(f"the kubeconfig cannot be used: {reason}", where=self.kubeconfig) from error
+        if "exec" in user and not configuration.api_key and not configuration.cert_file:
+            command = plain(str(user["exec"].get("command")))
+            raise FairlaneError(
+                f"the credential plugin {command} gave no credentials: {plain(heard.text) or 'it says nothing'}",
+                where=self.kubeconfig, hint="sign in first: `kubectl version` must show the server's version",
+            )  # fmt: skip
+        return found
+
+    def _known_context(self, config: Mapping[str, Any]) -> None:
+        names = [str(c.value["name"]) for c in config.get("contexts") or []]
+        wanted = self.context or str(config.get("current-context") or "")
+        if wanted in names:
+            return
+        known = plain(", ".join(names[:20])) or "none"
+        if not wanted:
+            message = "no context of the kubeconfig is current"
+        else:
+            message = f"the kubeconfig has no context {plain(wanted)!r}"
+        near = nearest(wanted, names)
+        raise FairlaneError(
+            message, where=self.kubeconfig, hint=f"did you mean {plain(near)!r}?" if near else f"it has: {known}"
+        )
+
+
+def _sessions(
+    configuration: "Configuration", headers: tuple[tuple[str, str], ...], environ: Mapping[str, str]
+) -> _Found:
+    """Both sessions, which read certificates and keys from their files here and now."""
+    from kubernetes.aio.client.rest import RESTClientObject  # noqa: PLC0415 - as above
+
+    # Go's TLS, which clusters are tested with, does not ask for all that RFC 5280 wants in a CA; Python 3.13 does.
+    configuration.disable_strict_ssl_verification = True
+    configuration.proxy = configuration.proxy or _proxy(configuration.host, environ)
+    if configuration.proxy and urlsplit(configuration.proxy).scheme not in {"http", "https"}:
+        scheme = plain(urlsplit(configuration.proxy).scheme, 20)
+        raise FairlaneError(
+            f"the way to the cluster leads through a {scheme} proxy; only http is supported",
+            hint="proxy-url of the kubeconfig, or HTTPS_PROXY",
+        )
+
+    def session(limit: int) -> RESTClientObject:
+        # aiohttp's trust_env would ask ~/.netrc and the environment in a thread before every single request, and would
+        # refuse a token beside an entry of ~/.netrc.
+        its = copy.copy(configuration)
+        its.connection_pool_maxsize = limit
+        its.client_session_kwargs = {
+            "trust_env": False,
+            "read_bufsize": _READ_BUFFER,
+            "headers": {"User-Agent": f"fairlane/{__version__}"},
+            "middlewares": (candid,),
+        }
+        return RESTClientObject(its)
+
+    return _Found(configuration, headers, session(CONNECTIONS), session(0))
+
+
+def _impersonation(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """``as``, ``as-groups`` of a kubeconfig, which the client passes over: one would have more rights than meant."""
+    headers = [(_IMPERSONATE[key], str(user[key])) for key in _IMPERSONATE if user.get(key)]
+    headers += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or []]
+    for key, values in (user.get("as-user-extra") or {}).items():
+        headers += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
+    return tuple(headers)
+
+
+def _proxy(host: str, environ: Mapping[str, str]) -> str | None:
+    """The proxy that the environment names for ``host`` (HTTPS_PROXY, NO_PROXY), as kubectl takes it."""
+    from urllib.request import proxy_bypass  # noqa: PLC0415 - 20 ms
+
+    parts = urlsplit(host)
+    lower = {name.lower(): value for name, value in environ.items()}
+    proxy = lower.get(f"{parts.scheme}_proxy") or lower.get("all_proxy")
+    bypassed = proxy_bypass(parts.hostname or "", {"no": lower.get("no_proxy", "")})
+    return proxy if proxy and not bypassed else None
+
+
+class _Overheard(logging.Handler):
+    """The client reports a plugin that failed to its log, and nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.text = ""
+        self._log = logging.getLogger("kubernetes.aio.config.kube_config")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()
+
+    def __enter__(self) -> "_Overheard":
+        self._log.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.removeHandler(self)

@@ -1,0 +1,253 @@
+"""One connection to a cluster's API server: plain objects in and out, through the official client's session.
+
+What makes it more than the client: it asks again for what passes (429, 5xx, a lost connection), knows its own
+creations again after an answer was lost, reads its credentials again when they expire, keeps to a rate, and counts.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import orjson
+
+from fairlane.platforms.base import Notify
+from fairlane.platforms.kubevirt.access import Access
+from fairlane.platforms.kubevirt.api_errors import ApiError, Asked
+from fairlane.platforms.kubevirt.kinds import Kind
+from fairlane.platforms.kubevirt.transport import Pauses, Request, Transport
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["SENT", "Api", "ApiError", "signed"]
+
+Object = dict[str, Any]
+Objects = list[Object]
+SENT = "fairlane.io/sent"
+"""Annotation of what we create: the hash of what was sent. It tells our object from another of the same name."""
+_PAGE = 500
+_STRICT = {"fieldValidation": "Strict"}
+_DELETE = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+
+
+class Api:
+    """A cluster's API. Made by ``connect``, ended by ``close`` or as ``async with``. Every call raises ApiError."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._patience = transport.patience
+        self.counts: Counter[tuple[str, str]] = transport.counts
+        """Requests sent, those sent again included, by verb and plural."""
+        self.retried: Counter[str] = transport.retried
+        """Requests sent again, by what was the matter: ``429``, ``503``, ``connection``, ``timeout``, ``401``."""
+
+    @classmethod
+    async def connect(
+        cls,
+        context: str = "",
+        *,
+        qps: float = 50,
+        burst: int = 100,
+        patience: float = 120,
+        notify: Notify | None = None,
+    ) -> Self:
+        """The cluster of the kubeconfig's ``context`` (empty: the current one), or the one whose pod this is. Nothing
+        is asked of it yet. ``qps``, ``burst``: requests per second, and how many may come at once; ``patience``:
+        seconds for which a request is sent again. Raises FairlaneError."""
+        access = await Access.find(context)
+        return cls(Transport(access, qps=qps, burst=burst, patience=patience, notify=notify))
+
+    @property
+    def server(self) -> str:
+        """Address of the API server."""
+        return self._transport.access.server
+
+    @property
+    def in_cluster(self) -> bool:
+        """Fairlane runs in a pod of the cluster."""
+        return self._transport.access.in_cluster
+
+    @property
+    def waited(self) -> float:
+        """Seconds that requests waited for the rate limit, over all of them."""
+        return self._transport.bucket.waited
+
+    async def rested(self) -> None:
+        """Waits until a whole burst may be sent: storms that are compared begin alike, whatever was asked before."""
+        await self._transport.bucket.full()
+
+    async def close(self) -> None:
+        """Ends all connections, watches and tunnels included."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
+        """The object; None: there is none. A cluster that does not know the kind is an ApiError."""
+        try:
+            found: Object = await self._transport.json(_request("get", "GET", kind, namespace, name))
+        except ApiError as error:
+            if error.status == 404 and not error.unknown_kind:
+                return None
+            raise
+        return found
+
+    async def list(self, kind: Kind, namespace: str = "", labels: str = "", fields: str = "") -> Objects:
+        """All objects of a ``kind``, those of all namespaces where none is named; by pages."""
+        return (await self.listing(kind, namespace, labels, fields))[0]
+
+    async def listing(self, kind: Kind, namespace: str = "", labels: str = "", fields: str = "") -> tuple[Objects, str]:
+        """As ``list``, and the version of the whole list, from which a watch goes on."""
+        items: Objects = []
+        page = {"limit": str(_PAGE)}
+        while True:
+            request = _request("list", "GET", kind, namespace)
+            request.query = {"labelSelector": labels, "fieldSelector": fields, **page}
+            try:
+                found = await self._transport.json(request)
+            except ApiError as error:
+                if error.status != 410 or "continue" not in page:
+                    raise
+                # The list's version was compacted away between two pages: all at once, as kubectl does.
+                items, page = [], {}
+                continue
+            for item in found.get("items") or []:
+                # Only the list says what its items are.
+                items.append({"apiVersion": kind.api_version, "kind": kind.kind, **item})
+            meta = found.get("metadata") or {}
+            if not meta.get("continue"):
+                return items, str(meta.get("resourceVersion", ""))
+            page = {"limit": str(_PAGE), "continue": meta["continue"]}
+
+    async def version(self, kind: Kind, namespace: str = "") -> str:
+        """The version that a list of them would have now."""
+        request = _request("list", "GET", kind, namespace)
+        request.query = {"limit": "1"}
+        found = await self._transport.json(request)
+        return str(found["metadata"]["resourceVersion"])
+
+    async def create(self, kind: Kind, body: Mapping[str, Any], namespace: str = "") -> Object:
+        """What the server stored of ``body``, in which a field that it does not know is an error. Where an answer was
+        lost and the object turns out to be there as it was sent, that is the answer."""
+        name = str((body.get("metadata") or {}).get("name", ""))
+        request = _request("create", "POST", kind, namespace)
+        request.asked = replace(request.asked, name=name)
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
+        request.query, request.body = _STRICT, signed(body) if kind.stored else body
+        try:
+            made: Object = await self._transport.json(request)
+        except ApiError as error:
+            if error.reason != "AlreadyExists" or not request.in_doubt:
+                raise
+            there = await self.get(kind, name, namespace)
+            if there is None or not _made_from(there, request.body):
+                raise
+            return there
+        return made
+
+    async def patch(self, kind: Kind, name: str, body: Mapping[str, Any], namespace: str = "", sub: str = "") -> Object:
+        """Merges ``body`` into the object (or its subresource) and returns what was stored."""
+        request = _request("patch", "PATCH", kind, namespace, name, sub=sub)
+        request.query, request.body = _STRICT, body
+        request.conflicts = "resourceVersion" not in (body.get("metadata") or {})
+        stored: Object = await self._transport.json(request)
+        return stored
+
+    async def replace(
+        self, kind: Kind, name: str, change: Callable[[Object], Object], namespace: str = "", sub: str = ""
+    ) -> Object:
+        """Writes ``change(object)`` in the object's place and returns what was stored. It is called again with the
+        fresh object where somebody else was quicker, or an answer was lost: twice must be as good as once."""
+        pauses = Pauses(self._patience)
+        while True:
+            fresh = await self._transport.json(_request("get", "GET", kind, namespace, name))
+            request = _request("update", "PUT", kind, namespace, name, sub=sub)
+            request.query, request.body = _STRICT, change(fresh)
+            try:
+                stored: Object = await self._transport.json(request)
+            except ApiError as error:
+                if error.status != 409 or not await pauses.again():
+                    raise
+                self.retried["conflict"] += 1
+            else:
+                return stored
+
+    async def delete(self, kind: Kind, name: str, namespace: str = "", uid: str = "") -> bool:
+        """Asks for the object's end, and of what it owns in the background; finalizers may take their time. ``uid``:
+        only this one, not another that took its name. False: it was not there."""
+        request = _request("delete", "DELETE", kind, namespace, name)
+        request.body = {**_DELETE, "preconditions": {"uid": uid}} if uid else _DELETE
+        pauses = Pauses(self._patience)
+        while True:
+            try:
+                await self._transport.json(request)
+            except ApiError as error:
+                if error.status == 404 and not error.unknown_kind:
+                    return request.in_doubt
+                if error.status != 409:
+                    raise
+                there = await self.get(kind, name, namespace) if uid else None
+                if uid and (there is None or there["metadata"]["uid"] != uid):
+                    return request.in_doubt
+                if not await pauses.again():
+                    raise
+                self.retried["conflict"] += 1
+            else:
+                return True
+
+    async def delete_all(self, kind: Kind, namespace: str, labels: str) -> None:
+        """Asks for the end of all objects with these ``labels`` in one ``namespace``."""
+        if not labels or (kind.namespaced and not namespace):
+            raise ValueError("delete_all needs labels and a namespace")
+        request = _request("deletecollection", "DELETE", kind, namespace)
+        request.query, request.body = {"labelSelector": labels}, _DELETE
+        await self._transport.json(request)
+
+    async def call(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> Any:
+        """Any other request (``/version``, ``PUT .../start``): its JSON, or its text where it is none. A POST whose
+        answer was lost is not sent again."""
+        method = method.upper()
+        asked = Asked(method.lower(), path)
+        return await self._transport.json(
+            Request(asked, "other", method, path, query or {}, body, resend=method != "POST")
+        )
+
+    def watch(
+        self, kind: Kind, namespace: str, query: Mapping[str, str]
+    ) -> "AbstractAsyncContextManager[aiohttp.ClientResponse]":
+        """An open watch: lines of JSON. Raises ApiError, for 410 too. See ``Watcher``."""
+        request = _request("watch", "GET", kind, namespace)
+        request.query = {**query, "watch": "1"}
+        return self._transport.stream(request)
+
+    async def websocket(self, path: str, protocols: tuple[str, ...]) -> "aiohttp.ClientWebSocketResponse":
+        """A websocket to ``path`` through the API server. Tried once: whoever wants a connection knows for how long."""
+        return await self._transport.websocket(path, protocols)
+
+
+def _request(verb: str, method: str, kind: Kind, namespace: str, name: str = "", *, sub: str = "") -> Request:
+    said = f"{name}/{sub}" if sub else name
+    return Request(
+        Asked(verb, kind.kind, said, namespace, kind.group), kind.plural, method, kind.path(namespace, name, sub)
+    )
+
+
+def signed(body: Mapping[str, Any]) -> dict[str, Any]:
+    """``body`` with its own hash as an annotation."""
+    digest = hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+    meta = dict(body.get("metadata") or {})
+    return {**body, "metadata": {**meta, "annotations": {**(meta.get("annotations") or {}), SENT: digest}}}
+
+
+def _made_from(there: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
+    """``there`` is what became of ``sent``, and is not on its way out."""
+    meta = there["metadata"]
+    mine = sent["metadata"].get("annotations", {}).get(SENT)
+    return bool(mine) and (meta.get("annotations") or {}).get(SENT) == mine and "deletionTimestamp" not in meta

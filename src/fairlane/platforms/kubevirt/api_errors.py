@@ -1,0 +1,195 @@
+"""What an API server says when it does not do what was asked, as a sentence with the next thing to try."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from fairlane.errors import RunFailed
+
+if TYPE_CHECKING:
+    from aiohttp import ClientRequest, ClientResponse
+
+_LONGEST = 800
+_MOST_CAUSES = 8
+_QUOTA = re.compile(r"exceeded quota: (?P<quota>[^,]{1,253}), requested: (?P<requested>[^;]{1,300}?), used: ")
+_POLICY = re.compile(
+    r'admission webhook "(?P<webhook>[^"]{1,253})" denied the request'
+    r"|ValidatingAdmissionPolicy '(?P<policy>[^']{1,253})' with binding '[^']{1,253}' denied request"
+)
+_WEBHOOK_DOWN = re.compile(r'failed calling webhook "(?P<name>[^"]{1,253})"')
+_UNKNOWN_FIELD = "strict decoding error: unknown field"
+_OPERATORS = {
+    "cdi.kubevirt.io": "CDI", "kubevirt.io": "KubeVirt", "snapshot.storage.k8s.io": "the CSI snapshot controller",
+}  # fmt: skip
+
+
+class ApiError(RunFailed):
+    """The API server did not do it. ``status``: HTTP status, 0 where there was no answer; ``reason``: the API's word
+    for it (``Forbidden``, ``AlreadyExists``, ``Expired``), or ``Unreachable``."""
+
+    def __init__(self, message: str, *, status: int, reason: str, hint: str = "", unknown_kind: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.reason = reason
+        self.unknown_kind = unknown_kind
+        """The server does not know this kind of object at all."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked, for messages: ``create VirtualMachine fl/nvme-0``."""
+
+    verb: str
+    kind: str
+    name: str = ""
+    namespace: str = ""
+    group: str = ""
+
+    def __str__(self) -> str:
+        where = "/".join(part for part in (self.namespace, self.name) if part)
+        return plain(f"{self.verb} {self.kind} {where}")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A refusal, read from the API's Status object where it sent one."""
+
+    status: int
+    reason: str
+    message: str
+    causes: tuple[str, ...] = ()
+    """Fields that are wrong, if the message does not name them."""
+    retry_after: float = 0
+    """Seconds that the server wants one to wait."""
+
+    @classmethod
+    def read(cls, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> "Answer":
+        """From the ``body`` of an answer with an HTTP ``status`` of 400 or more; anything may be in it."""
+        after = (headers or {}).get("Retry-After", "")
+        pause = float(after) if after.isascii() and after.isdigit() and len(after) < 6 else 0.0
+        try:
+            said = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            said = None
+        if isinstance(said, dict) and said.get("kind") == "Status":
+            return replace(cls.of(said, status), retry_after=pause)
+        text = plain(body[: 4 * _LONGEST].decode(errors="replace")) or "no message"
+        return cls(status, _WORDS.get(status, f"HTTP {status}"), text, retry_after=pause)
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any], status: int = 0) -> "Answer":
+        """From a Status object, as it also comes as the ERROR event of a watch."""
+        code = said.get("code")
+        status = status or (code if isinstance(code, int) else 500)
+        details = said.get("details")
+        details = details if isinstance(details, dict) else {}
+        found = details.get("causes")
+        causes = [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+        message = plain(str(said.get("message") or ""))
+        told = tuple(
+            f"{c.get('field', '')}: {c.get('message', '')}" for c in causes if str(c.get("field")) not in message
+        )
+        reason = plain(str(said.get("reason") or _WORDS.get(status, f"HTTP {status}")), 80)
+        return cls(status, reason, message, told)
+
+    @property
+    def passing(self) -> bool:
+        """It may be done if asked again, as it is."""
+        if self.status in {429, 500, 502, 503, 504}:
+            return True
+        # A quota whose controller has not counted yet, and two creations that book on the same quota at once.
+        waits = "status unknown for quota" in self.message
+        return (self.status == 403 and waits) or (self.status == 409 and "resourcequotas" in self.message)
+
+    def error(self, asked: Asked) -> ApiError:
+        """The whole story of what was ``asked``."""
+        fields = "; ".join(plain(cause, 200) for cause in self.causes[:_MOST_CAUSES])
+        listed = f" ({fields})" if fields and self.status in {400, 422} else ""
+        message = ": ".join(dict.fromkeys((str(asked), self.reason, f"{self.message}{listed}")))
+        return ApiError(
+            plain(message, 2 * _LONGEST),
+            status=self.status,
+            reason=self.reason,
+            hint=self._hint(asked),
+            unknown_kind=self._unknown_kind,
+        )
+
+    @property
+    def _unknown_kind(self) -> bool:
+        return self.status == 404 and (
+            "could not find the requested resource" in self.message or self.message == "404 page not found"
+        )
+
+    def _hint(self, asked: Asked) -> str:  # noqa: PLR0911 - one for each kind of answer
+        if quota := _QUOTA.search(self.message):
+            return (
+                f"the quota {quota['quota']} leaves no room for {quota['requested']}: raise it, or take fewer machines"
+            )
+        if policy := _POLICY.search(self.message):
+            name = policy["webhook"] or policy["policy"]
+            return f"a policy of the cluster refused it ({name}): its administrator knows what it wants"
+        if webhook := _WEBHOOK_DOWN.search(self.message):
+            return f"the service behind {webhook['name']} does not answer: see its pods"
+        if _UNKNOWN_FIELD in self.message and asked.group:
+            return "this cluster's version knows no such field: it is older (or newer) than what was asked of it"
+        if self.status == 401:
+            return "the credentials are refused, and were read again in vain: sign in again"
+        if self.status == 403 and "being terminated" in self.message:
+            return "the namespace is on its way out: take another, or wait until it is gone"
+        if self.status == 403:
+            return "`fairlane doctor --platform kubevirt` tells which permission is missing"
+        if self._unknown_kind and asked.group:
+            name = next((name for group, name in _OPERATORS.items() if f".{asked.group}".endswith(f".{group}")), "")
+            return f"{name or asked.group} is not installed in this cluster, or too old"
+        return ""
+
+
+_WORDS = {
+    400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 410: "Gone",
+    422: "Invalid", 429: "TooManyRequests", 500: "InternalError", 502: "BadGateway", 503: "ServiceUnavailable",
+    504: "Timeout",
+}  # fmt: skip
+
+
+def plain(text: str, longest: int = _LONGEST) -> str:
+    """One line of printable characters, the middle left out where there are more than ``longest``: what a server says
+    may hold escapes for a terminal, marks that turn text around, and megabytes."""
+    text = text[: longest * 40]
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    if len(text) <= longest:
+        return text
+    head = longest * 2 // 3
+    return f"{text[:head]} ... {text[head + 5 - longest :]}"
+
+
+class Refusal(Exception):  # noqa: N818 - reads as what it is
+    """The answer to a websocket's handshake that was no handshake."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.message)
+        self.answer = answer
+
+
+class Lost(OSError):  # noqa: N818 - reads as what happened
+    """The connection ended between request and answer: nobody knows whether it was carried out."""
+
+
+async def candid(
+    request: "ClientRequest", handler: "Callable[[ClientRequest], Awaitable[ClientResponse]]"
+) -> "ClientResponse":
+    """Middleware of a session. aiohttp throws away what a server says to a handshake that it refuses, and sends a
+    request whose connection is lost again without a word: both are told here, as Refusal and Lost."""
+    from aiohttp import ClientConnectorError, ClientOSError, ServerDisconnectedError  # noqa: PLC0415 - 150 ms
+
+    try:
+        response = await handler(request)
+    except ClientConnectorError:
+        raise  # nothing was sent
+    except (ClientOSError, ServerDisconnectedError) as error:
+        raise Lost(f"the connection was lost: {error}") from error
+    if "Upgrade" in request.headers and response.status >= 400:
+        raise Refusal(Answer.read(response.status, await response.read(), response.headers))
+    return response

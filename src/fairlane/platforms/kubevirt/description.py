@@ -1,0 +1,175 @@
+"""The run's description: the cluster, its nodes, each lane and its machines, as the API and the guests tell of them."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairlane import registry
+from fairlane.errors import RunFailed
+from fairlane.lanes.base import Site
+from fairlane.platforms import _script as script
+from fairlane.platforms.kubevirt import kinds, readback
+from fairlane.platforms.kubevirt.api import SENT
+from fairlane.platforms.kubevirt.changes import changes
+from fairlane.platforms.kubevirt.fleet import Fleet, Lane
+from fairlane.platforms.kubevirt.guests import TRAITS, traits
+from fairlane.platforms.kubevirt.kinds import Kind
+
+if TYPE_CHECKING:
+    from fairlane.platforms.kubevirt.api import Api
+
+_CHANGES = 40
+"""Values that the server put beside ours that are told of a machine."""
+_OWN = ("firmware.uuid", "firmware.serial", "macAddress")
+"""Defaults that every machine has to itself: they tell nothing of the lane."""
+_SITE = Site(medium="", address="", interface="", index=0, secret="")
+"""A lane by name has none: its volumes are the cluster's."""
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What ``open`` gives, and whether guests are emulated."""
+
+    lanes: Mapping[str, Mapping[str, Any]]
+    platform: Mapping[str, Any]
+    fingerprint: Mapping[str, Any]
+    emulated: bool
+
+    @classmethod
+    async def read(
+        cls, api: "Api", fleet: Fleet, nodes: Sequence[Object], clones: Sequence[Mapping[str, str]] = ()
+    ) -> "Description":
+        """Of machines that stand. ``nodes``: those that carry them; ``clones``: what the guests that are cloned said
+        of themselves. Raises RunFailed."""
+        cluster = await _Cluster.read(api)
+        lanes = {lane.name: await _lane(api, fleet, lane, nodes, cluster) for lane in fleet.lanes.values()}
+        fingerprint, emulated = _traits([*await _guests(fleet), *clones])
+        settings = (cluster.kubevirt or {}).get("spec", {}).get("configuration", {}).get("developerConfiguration", {})
+        platform = {
+            "kind": "kubevirt",
+            "namespace": fleet.manifests.namespace,
+            "cluster": cluster.identity,
+            "nodes": {str(node["metadata"]["name"]): readback.node(node) for node in nodes},
+            "reach": fleet.way,
+            "boot_seconds": {name: round(seconds, 2) for name, seconds in fleet.boot_seconds.items()},
+            "api": {
+                "requests": {" ".join(key): n for key, n in sorted(api.counts.items())},
+                "retried": dict(api.retried),
+                "waited_s": round(api.waited, 3),
+            },
+        }
+        versions = {
+            "kubernetes": cluster.version,
+            "kubevirt": _observed(cluster.kubevirt, "observedKubeVirtVersion"),
+            "cdi": _observed(cluster.cdi, "observedVersion"),
+            "image": fleet.spec.image,
+        }
+        return cls(lanes, platform, versions | fingerprint, emulated or bool(settings.get("useEmulation")))
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    version: str
+    identity: str
+    """Uid of its namespace kube-system, by which a cluster is known; empty: it may not be read."""
+    kubevirt: Object | None
+    cdi: Object | None
+
+    @classmethod
+    async def read(cls, api: "Api") -> "_Cluster":
+        version = await api.call("GET", "/version")
+        system = await _may(api, kinds.NAMESPACE, "kube-system")
+        kubevirts = await api.list(kinds.KUBEVIRT)
+        cdis = await api.list(kinds.CDI)
+        uid = str(system["metadata"]["uid"]) if system else ""
+        git = str(version.get("gitVersion", "unknown"))
+        return cls(git, uid, kubevirts[0] if kubevirts else None, cdis[0] if cdis else None)
+
+
+async def _may(api: "Api", kind: Kind, name: str, namespace: str = "") -> Object | None:
+    """An object that tells readers more; None: it is not there, or not for us."""
+    with suppress(RunFailed):
+        return await api.get(kind, name, namespace) if name else None
+    return None
+
+
+async def _lane(api: "Api", fleet: Fleet, lane: Lane, nodes: Sequence[Object], cluster: _Cluster) -> dict[str, Any]:
+    spec: Any = fleet.study.lanes[lane.name]
+    where = fleet.manifests.namespace
+    storage_class = await api.get(kinds.STORAGE_CLASS, spec.storage_class) or {}
+    if wrong := readback.misnamed(lane.name, spec, storage_class):
+        raise RunFailed(wrong)
+    profile = await _may(api, kinds.STORAGE_PROFILE, spec.storage_class)
+    driver = await _may(api, kinds.CSI_DRIVER, str(storage_class.get("provisioner") or ""))
+    transport = registry.load("lanes", spec.transport)
+    told: dict[str, Any] = {
+        "path": list(transport.path(lane.name, spec, _SITE)),
+        **readback.storage(storage_class, profile, driver),
+    }
+    claim: Object | None = None
+    vmi: Object | None = None
+    if lane.machines:
+        first = lane.machines[0]
+        vmi = fleet.vmis.items.get(first.name)
+        claim = await api.get(kinds.PVC, lane.disks[0].claim, where)
+        volume = str((claim or {}).get("spec", {}).get("volumeName") or "")
+        told |= readback.volume(claim or {}, await _may(api, kinds.PV, volume))
+        told |= readback.machine(vmi or {})
+        told |= script.rows(await _device(lane)) | lane.devices.told(lane.disks)
+        told["machines"] = {
+            m.name: str(fleet.vmis.items.get(m.name, {}).get("status", {}).get("nodeName", "")) for m in lane.machines
+        }
+        told |= _as_asked(lane.name, fleet.sent[first.name], fleet.stored[first.name], vmi or {})
+    told["conditions"] = readback.conditions(
+        spec, storage_class, claim, vmi, nodes=nodes, kubevirt=cluster.kubevirt,
+        said={*spec.conditions, *fleet.study.conditions},
+    )  # fmt: skip
+    return told
+
+
+def _as_asked(lane: str, sent: Object, stored: Object, vmi: Object) -> dict[str, list[str]]:
+    """What the server put in place of what was sent of a machine, and beside it. Raises RunFailed where it is not the
+    machine that the lane asks for."""
+    found = [c for c in changes(sent, stored) if not c.path.endswith(SENT)]
+    template = sent["spec"]["template"]["spec"]["domain"]
+    found += changes({"instance.domain": template}, {"instance.domain": vmi.get("spec", {}).get("domain", {})})
+    changed = [str(change) for change in found if not change.added]
+    if changed:
+        raise RunFailed(
+            f"lane {lane}: the cluster made another machine than was asked for: {'; '.join(changed[:_CHANGES])[:900]}",
+            hint="an admission webhook, a preference or an instance type says otherwise: ask for what it makes",
+        )
+    return {"server_defaults": [str(change) for change in found if not change.path.endswith(_OWN)][:_CHANGES]}
+
+
+async def _device(lane: Lane) -> str:
+    text = script.IDENTITY.format(device=script.device(lane.disks[0].name))
+    return (await lane.guests[0].ask(f"{{\n{text}\n}} > rows"))["rows"].decode(errors="replace")
+
+
+_GUEST = f"""
+{{ {TRAITS}
+  echo "fio $(fio --version)"
+}} > traits 2> /dev/null
+"""
+
+
+async def _guests(fleet: Fleet) -> list[Mapping[str, str]]:
+    """What the standing guests say of themselves."""
+    guests = [guest for lane in fleet.lanes.values() for guest in lane.guests]
+    found = await asyncio.gather(*(guest.ask(_GUEST) for guest in guests))
+    return [traits(files["traits"].decode(errors="replace")) for files in found]
+
+
+def _traits(guests: Sequence[Mapping[str, str]]) -> tuple[dict[str, str], bool]:
+    """Of all guests together, and whether one of them is emulated."""
+    told = {name: ", ".join(sorted({g[name] for g in guests if g.get(name)})) for name in ("kernel", "system", "fio")}
+    return {name: value for name, value in told.items() if value}, any("emulated" in guest for guest in guests)
+
+
+def _observed(of: Object | None, key: str) -> str:
+    return str((of or {}).get("status", {}).get(key) or "unknown")

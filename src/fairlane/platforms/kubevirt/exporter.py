@@ -1,0 +1,172 @@
+"""Prometheus' node exporter on the nodes of a run: its DaemonSet, and what is kept of what it tells.
+
+The kernel's counters of CPU, pressure and disks (``/proc/stat``, ``/proc/pressure``, ``/proc/diskstats``) are not
+namespaced: any container reads the node's own, so the exporter needs none of the rights that monitoring gives it (no
+host paths, no host PIDs, no root), and its pod keeps to the ``restricted`` Pod Security Standard. Interfaces and TCP's
+counters are namespaced: they are the node's only where the pod may use the node's network. Both forms are here.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from fairlane.platforms.kubevirt.labels import labels, selector
+
+Network = Literal["host", "pod"]
+"""Whose network the exporter's pods use. ``host``: the node's interfaces are seen, and the exporter listens on the
+node's address while the run lasts."""
+NETWORKS: tuple[Network, ...] = ("host", "pod")
+"""The one that tells more comes first."""
+
+IMAGE = "quay.io/prometheus/node-exporter:v1.9.1"
+NAME = "fairlane-nodes"
+_PART = "nodes"
+
+_FIRST_PORT, _PORTS = 9300, 200
+"""Among 9000-9999, which OpenShift's nodes open to each other for services of hosts, away from 9100, where a cluster's
+own exporter listens."""
+_VIRTUAL = r"^(lo|veth.*|[a-f0-9]{15}|cali.*|lxc.*|cilium_.*|ovn-k8s-mp[0-9]*|genev_sys_.*|vxlan_sys_.*|br-int|ovs-system|tap.*|docker0|cni0)$"  # noqa: E501
+"""Interfaces of pods and of the cluster's own network: what they carry shows on the node's own once more."""
+
+_ARGUMENTS = (
+    "--collector.disable-defaults",
+    "--web.disable-exporter-metrics",
+    "--collector.cpu",
+    "--collector.stat",
+    "--collector.pressure",
+    "--collector.diskstats",
+    "--collector.loadavg",
+    "--collector.time",
+)
+_OF_NETWORK = (
+    "--collector.netdev",
+    f"--collector.netdev.device-exclude={_VIRTUAL}",
+    "--collector.netclass",
+    f"--collector.netclass.ignored-devices={_VIRTUAL}",
+    "--collector.netstat",
+)
+
+
+def port_of(run_id: str) -> int:
+    """A run's port: two runs on one node should not meet on the node's address."""
+    return _FIRST_PORT + int(run_id, 16) % _PORTS
+
+
+def selector_of(run_id: str) -> str:
+    """Label selector of the DaemonSet and of its pods."""
+    return f"{selector(run_id)},fairlane.io/part={_PART}"
+
+
+def arguments(network: Network, port: int) -> list[str]:
+    """The exporter's command line; 1.1 and later know all of it. ``$(ADDRESS)`` is filled in by the kubelet."""
+    listen = f"--web.listen-address=[$(ADDRESS)]:{port}"
+    return [listen, *_ARGUMENTS, *(_OF_NETWORK if network == "host" else ())]
+
+
+def daemon_set(run_id: str, nodes: Sequence[str], image: str, *, network: Network, user: bool) -> dict[str, Any]:
+    """The DaemonSet on exactly ``nodes``. ``user``: the pod names its user id, which an image whose user has a name
+    only (``nobody``) needs; on OpenShift the namespace's own range gives one, and any other is refused."""
+    port = port_of(run_id)
+    own = labels(run_id, part=_PART)
+    one = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
+    container = {
+        "name": "node-exporter",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": arguments(network, port),
+        "env": [{"name": "ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": f"status.{network}IP"}}}],
+        "ports": [{"name": "metrics", "containerPort": port, "protocol": "TCP"}],
+        "readinessProbe": {"httpGet": {"path": "/", "port": "metrics"}, "periodSeconds": 10},
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "500m", "memory": "128Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+    }
+    security: dict[str, Any] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    pod = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "hostNetwork": network == "host",
+        "terminationGracePeriodSeconds": 1,
+        "securityContext": {**security, "runAsUser": 65534} if user else security,
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": one}}},
+        "containers": [container],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": f"{NAME}-{run_id}", "labels": own},
+        "spec": {
+            "selector": {"matchLabels": own},
+            "template": {"metadata": {"labels": own}, "spec": pod},
+        },
+    }
+
+
+_LINE = re.compile(r"^(node_\w+)(?:\{(.*)\})? (\S+)$")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+_PLAIN = {
+    "node_context_switches_total": "switches",
+    "node_time_seconds": "time",
+    "node_load1": "load1",
+    "node_netstat_Tcp_RetransSegs": "retransmits",
+}
+_PRESSURE = re.compile(r"node_pressure_(cpu|io|memory)_waiting_seconds_total")
+_DISKS = {
+    "node_disk_reads_completed_total": "reads",
+    "node_disk_read_bytes_total": "read_bytes",
+    "node_disk_writes_completed_total": "writes",
+    "node_disk_written_bytes_total": "write_bytes",
+}
+_NICS = {
+    "node_network_receive_bytes_total": "rx_bytes",
+    "node_network_transmit_bytes_total": "tx_bytes",
+    "node_network_receive_drop_total": "rx_drops",
+    "node_network_transmit_drop_total": "tx_drops",
+    "node_network_speed_bytes": "speed",
+}
+
+
+def compact(text: str) -> dict[str, Any]:
+    """What is kept of one exporter's answer (text format 0.0.4), every figure as it was printed.
+
+    ``cpu``: mode -> seconds of each CPU, in the CPUs' order; ``pressure``: kind -> seconds in which some task waited;
+    ``disks`` and ``nics``: name -> counters (``speed``: bytes/s); ``switches``, ``retransmits``, ``time``, ``load1``;
+    ``version`` of the exporter. What was not told is not there; empty: this was no exporter.
+    """
+    told: dict[str, Any] = {}
+    cpus: dict[str, dict[str, float]] = {}
+    for name, of, value in _samples(text):
+        if key := _PLAIN.get(name):
+            told[key] = value
+        elif name == "node_exporter_build_info":
+            told["version"] = of.get("version", "")[:40]
+        elif name == "node_cpu_seconds_total":
+            cpus.setdefault(of.get("cpu", ""), {})[of.get("mode", "")] = value
+        elif found := _PRESSURE.fullmatch(name):
+            told.setdefault("pressure", {})[found[1]] = value
+        elif key := _DISKS.get(name):
+            told.setdefault("disks", {}).setdefault(of.get("device", ""), {})[key] = value
+        elif key := _NICS.get(name):
+            told.setdefault("nics", {}).setdefault(of.get("device", ""), {})[key] = value
+    if cpus:
+        order = sorted(cpus, key=lambda cpu: (len(cpu), cpu))
+        modes = {mode: None for cpu in order for mode in cpus[cpu]}
+        told["cpu"] = {mode: [cpus[cpu].get(mode, 0.0) for cpu in order] for mode in modes}
+    return told
+
+
+def _samples(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    for line in text.splitlines():
+        if not (found := _LINE.match(line)):
+            continue
+        try:
+            value = float(found[3])
+        except ValueError:
+            continue
+        if math.isfinite(value) and value >= 0:  # an interface without a link tells a negative speed
+            yield found[1], dict(_LABEL.findall(found[2] or "")), value

@@ -1,0 +1,352 @@
+"""The machines of all lanes while they stand: made, waited for, reached, mended.
+
+Each lane has machines of its own, because what lanes differ in (bus, IO threads, queues) belongs to a machine; machine
+n of every lane runs on the same node. All stand for the whole run, so that lanes can take turns.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairlane import registry
+from fairlane.errors import RunFailed
+from fairlane.platforms import _script as script
+from fairlane.platforms._devices import Devices
+from fairlane.platforms._keys import Keys
+from fairlane.platforms._stage import Crew
+from fairlane.platforms._together import together, unless
+from fairlane.platforms._watch import Watch
+from fairlane.platforms.base import Notify
+from fairlane.platforms.kubevirt import cleanup, kinds, trouble
+from fairlane.platforms.kubevirt.api_errors import ApiError, plain
+from fairlane.platforms.kubevirt.guests import ClusterGuest, Reach, address_of
+from fairlane.platforms.kubevirt.labels import selector
+from fairlane.platforms.kubevirt.manifests import Machine, Manifests
+from fairlane.platforms.kubevirt.watching import Watcher
+from fairlane.records import Cell
+from fairlane.study.base import LaneSpec
+from fairlane.workloads.base import Workload
+
+if TYPE_CHECKING:
+    from fairlane.platforms.kubevirt.api import Api
+    from fairlane.platforms.kubevirt.spec import KubevirtSpec
+    from fairlane.study.spec import Study
+
+_AT_ONCE = 16
+"""Machines whose connection is being opened at one moment: each is a process here."""
+_NAMED = 10
+"""Machines that an error names."""
+_TIMEOUT = 300.0
+"""Seconds for a script that finds and describes disks."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A volume under test on one of its lane's machines."""
+
+    name: str
+    lane: str
+    guest: int
+    spec: LaneSpec
+    serial: str
+    claim: str
+    """Name of its PersistentVolumeClaim."""
+    ours: bool = True
+
+    def file(self, media: Path) -> Path:
+        """The cluster has the medium, not this machine."""
+        return media / self.name
+
+
+@dataclass
+class Lane:
+    """The machines of a lane, and what is connected to them."""
+
+    name: str
+    machines: Sequence[Machine]
+    disks: Sequence[Disk]
+    guests: Sequence[ClusterGuest]
+    devices: Devices
+    watch: Watch = field(default_factory=Watch)
+    boots: dict[str, str] = field(default_factory=dict)
+    """Uid of the instance that each guest is connected to: another one is another boot."""
+    volumes: dict[str, str] = field(default_factory=dict)
+    """Uid of each disk's claim when it was filled: another one is another volume."""
+
+
+class Fleet:
+    """All lanes' machines. ``build`` makes them, ``heal`` brings back what was lost, ``close`` ends the connections;
+    what is in the cluster is removed by ``cleanup``."""
+
+    def __init__(
+        self, api: "Api", study: "Study", manifests: Manifests, *, places: Sequence[str], keys: Keys, scratch: Path,
+        notify: Notify,
+    ) -> None:  # fmt: skip
+        """``places``: the node of machine 0 of every lane, of machine 1, ..."""
+        self.api, self.study, self.manifests, self.places = api, study, manifests, places
+        self.spec: KubevirtSpec = manifests.spec
+        self.notify = notify
+        self.lanes = {name: self._lane(name, keys, scratch) for name in study.lanes}
+        self.sent: dict[str, Mapping[str, Any]] = {}
+        self.stored: dict[str, Mapping[str, Any]] = {}
+        """VirtualMachines as they were sent, and as the server answered, by name."""
+        self.boot_seconds: dict[str, float] = {}
+        """From a machine's request to its first answer over SSH, by name; of the last time it was made."""
+        self._held = AsyncExitStack()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self.vms: Watcher
+        self.vmis: Watcher
+        self.claims: Watcher
+
+    def _lane(self, name: str, keys: Keys, scratch: Path) -> Lane:
+        machines, spec = self.manifests.machines(name), self.study.lanes[name]
+        disks = [
+            Disk(disk.name, name, machine.number, spec, disk.serial, disk.name)
+            for machine in machines
+            for disk in machine.disks
+        ]
+        guests = [ClusterGuest(machine.name, keys, scratch) for machine in machines]
+        return Lane(name, machines, disks, guests, Devices(guests))
+
+    @property
+    def cells(self) -> Sequence[tuple[Workload, Cell]]:
+        """Cells that standing machines carry out."""
+        return [(registry.load("workloads", c.kind), c) for c in self.study.cells() if c.kind != "clone"]
+
+    async def build(self) -> None:
+        """Everything, from nothing up to filled volumes. Raises RunFailed."""
+        await self._look()
+        every = [machine for lane in self.lanes.values() for machine in lane.machines]
+        if every:
+            self.notify(f"making {len(every)} machine{'s' * (len(every) > 1)}")
+        await together(*(self._request(machine) for machine in every))
+        await self._up()
+        for lane in self.lanes.values():
+            await self._link(lane)
+        await self._fill(list(self.lanes.values()))
+        for lane in self.lanes.values():
+            if any(workload.rounds(cell) for workload, cell in self.cells):
+                self.notify(f"loading {lane.name} until it is steady")
+            await lane.devices.settle(lane.name, lane.disks, self.cells)
+
+    async def _look(self) -> None:
+        """Opens the watches, in place of those that there are."""
+        await self._look_away()
+        where, labels = self.manifests.namespace, selector(self.manifests.run_id)
+        enter = self._held.enter_async_context
+        self.vms = await enter(Watcher(self.api, kinds.VM, where, labels))
+        self.vmis = await enter(Watcher(self.api, kinds.VMI, where, labels))
+        self.claims = await enter(Watcher(self.api, kinds.PVC, where, labels))
+
+    async def _look_away(self) -> None:
+        with suppress(Exception):  # a watch that has ended for good says so once more
+            await self._held.aclose()
+
+    async def _request(self, machine: Machine) -> None:
+        body = self.manifests.vm(machine, self.places[machine.number])
+        self.boot_seconds[machine.name] = -time.monotonic()
+        self.sent[machine.name] = body
+        self.stored[machine.name] = await self.api.create(kinds.VM, body, self.manifests.namespace)
+
+    async def _up(self) -> None:
+        """Waits for all machines. The error for the first that does not come up names the others. Raises RunFailed."""
+        every = [(lane, machine) for lane in self.lanes.values() for machine in lane.machines]
+        try:
+            await together(*(self._connect(lane, machine) for lane, machine in every))
+        except RunFailed as error:
+            late = [machine.name for lane, machine in every if machine.name not in lane.boots]
+            if len(late) < 2 or isinstance(error, ApiError):
+                raise
+            names = ", ".join(late[:_NAMED]) + (", ..." if len(late) > _NAMED else "")
+            told = f"{error.message} (not up by then: {len(late)} of {len(every)} machines, {names})"
+            raise RunFailed(told, hint=error.hint) from error
+
+    async def _connect(self, lane: Lane, machine: Machine) -> None:
+        """Waits until ``machine`` runs, and opens its session. Raises RunFailed with what the cluster says of it."""
+        await unless(self._reach(lane, machine), self._deleted(machine.name))
+
+    async def _deleted(self, name: str) -> str:
+        """Waits until the VirtualMachine ``name`` is deleted, and says so."""
+
+        def found(items: Mapping[str, dict[str, Any]]) -> bool | None:
+            return True if name not in items or items[name]["metadata"].get("deletionTimestamp") else None
+
+        known = f"VirtualMachine {name} was not seen"
+        await self.vms.until(lambda items: True if name in items else None, self._timeout, known)
+        await self.vms.until(found, float("inf"), f"VirtualMachine {name} stays")
+        await cleanup.stands(self.api, self.manifests.namespace)
+        return f"VirtualMachine {name} was deleted, and not by this run"
+
+    async def _reach(self, lane: Lane, machine: Machine) -> None:
+        guest, name = lane.guests[machine.number], machine.name
+        vmi = await self._running(name)
+        async with self._slots:
+            address = address_of(vmi)
+            try:
+                await guest.reach(
+                    self.api, self.manifests.namespace, address=address, way=self.way, timeout=self._timeout
+                )  # fmt: skip
+            except RunFailed as error:
+                raise RunFailed(f"{error.message}; {await self._why(name)}", hint=_UNREACHED) from error
+            await guest.settle_down(self._timeout)
+        programs = [program for workload, _ in self.cells for program in workload.programs]
+        if lacking := await guest.lacks(programs):
+            raise RunFailed(
+                f"machine {name} lacks {', '.join(lacking)}",
+                hint="take an image that has them, or let its cloud-init reach a package repository (docs/kubevirt.md)",
+            )
+        lane.boots[name] = vmi["metadata"]["uid"]
+        self.boot_seconds[name] += time.monotonic() if self.boot_seconds[name] < 0 else 0.0
+
+    @property
+    def way(self) -> Reach:
+        """How guests are reached."""
+        direct = self.spec.reach == "direct" or (self.spec.reach == "auto" and self.api.in_cluster)
+        return "direct" if direct else "portforward"
+
+    @property
+    def _timeout(self) -> float:
+        return self.spec.boot_timeout / 1e9
+
+    async def _running(self, name: str) -> dict[str, Any]:
+        """The instance ``name`` once it runs."""
+
+        def found(items: Mapping[str, dict[str, Any]]) -> dict[str, Any] | None:
+            vmi = items.get(name)
+            if vmi is None or not _same(vmi, vmi["metadata"]["uid"]):
+                return None
+            # KubeVirt tells the address a little later
+            return vmi if self.way == "portforward" or address_of(vmi) else None
+
+        try:
+            return await self.vmis.until(found, self._timeout, f"machine {name} does not run")
+        except RunFailed as error:
+            why = await self._why(name)
+            raise RunFailed(f"{error.message}: {why}", hint=error.hint or trouble.advice(why)) from error
+
+    async def _why(self, name: str) -> str:
+        vm, vmi = self.vms.items.get(name), self.vmis.items.get(name)
+        return await trouble.why(self.api, self.manifests.namespace, name, vm, vmi)
+
+    async def _link(self, lane: Lane) -> None:
+        """Finds the disks of a lane in its machines by their serials, opens sessions and probes."""
+        texts = [
+            "".join(script.link_step(d.name, f"named serial:{d.serial}", "$STEP") for d in lane.disks if d.guest == n)
+            + "udevadm settle --timeout=120 2> /dev/null || :\n"
+            for n in range(len(lane.guests))
+        ]
+        await together(*(g.ask(text, _TIMEOUT) for g, text in zip(lane.guests, texts, strict=True)))
+        await lane.devices.record(lane.disks)
+        await lane.watch.close()
+        lane.watch = await Watch.open(lane.guests)
+
+    async def _fill(self, lanes: Sequence[Lane]) -> None:
+        """The prefill of volumes that have not had it, all lanes after each other: they share what is behind them."""
+        if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in self.cells):
+            self.notify("filling the volumes")
+        for lane in lanes:
+            found = {disk.name: self._claim(disk) for disk in lane.disks}
+            new = [disk for disk in lane.disks if found[disk.name] != lane.volumes.get(disk.name)]
+            await lane.devices.fill(new, self.cells)
+            lane.volumes = found
+
+    def _claim(self, disk: Disk) -> str:
+        claim = self.claims.items.get(disk.claim)
+        return str(claim["metadata"]["uid"]) if claim else ""
+
+    def crew(self, lane: str, settle: float, broken: Callable[[str], None]) -> Crew:
+        """The machines of ``lane`` for a trial."""
+        one = self.lanes[lane]
+        return Crew(one.guests, one.watch, one.devices, one.disks, settle, broken)
+
+    async def synchronise(self, lanes: Sequence[str]) -> None:
+        """Measures the clocks of the machines of ``lanes`` anew. Raises RunFailed."""
+        await together(*(self.lanes[lane].watch.synchronise() for lane in lanes))
+
+    async def lost(self, lane: str) -> str:
+        """Waits until a machine of ``lane`` is not any more what its guest is connected to; says which, and why."""
+        boots = self.lanes[lane].boots
+
+        def found(items: Mapping[str, dict[str, Any]]) -> str | None:
+            return next((name for name, uid in boots.items() if _wrong(items.get(name), uid)), None)
+
+        name = await self.vmis.until(found, float("inf"), "no machine was lost")
+        what = _wrong(self.vmis.items.get(name), boots[name]) or "was lost"
+        return f"machine {name} {what}: {await self._why(name)}"
+
+    async def heal(self, broken: Collection[str]) -> None:
+        """Machines of the lanes ``broken`` are started anew, because something of a trial may go on in them; those of
+        other lanes only where they were lost. Volumes stay, and are filled again where they did not. Raises
+        RunFailed."""
+        if any(watcher.ended for watcher in (self.vms, self.vmis, self.claims)):  # the server was away for too long
+            await self._look()
+        for lane in self.lanes.values():
+            gone = [m for m in lane.machines if not _same(self.vmis.items.get(m.name), lane.boots.get(m.name, ""))]
+            if lane.name in broken:
+                gone = list(lane.machines)
+            elif not gone and all(guest.alive for guest in lane.guests):
+                try:
+                    await lane.watch.synchronise()
+                    continue
+                except RunFailed:
+                    pass
+            await lane.watch.close()
+            await together(*(self._restart(lane, machine) for machine in gone))
+            await together(*(self._connect(lane, machine) for machine in lane.machines))
+            await self._link(lane)
+            await self._fill([lane])
+
+    async def _restart(self, lane: Lane, machine: Machine) -> None:
+        """A new boot of ``machine``; a new machine if it was deleted."""
+        await lane.guests[machine.number].close()
+        name, old = machine.name, lane.boots.get(machine.name, "")  # kept: after a failure here it is the old one still
+        self.boot_seconds[name] = -time.monotonic()
+        there = await self.api.get(kinds.VM, name, self.manifests.namespace)
+        if there is None or there["metadata"].get("deletionTimestamp"):
+            gone = f"VirtualMachine {name} does not go"
+            await self.vms.until(lambda items: None if name in items else True, self._timeout, gone)
+            await self.vmis.until(lambda items: None if name in items else True, self._timeout, gone)
+            claims = {machine.root, *(disk.name for disk in machine.disks)}  # they would be taken for the new machine's
+            await self.claims.until(
+                lambda items: None if claims & items.keys() else True, self._timeout, f"the volumes of {name} do not go"
+            )
+            await self._request(machine)
+        elif old and _same(self.vmis.items.get(name), old):  # its VirtualMachine makes another
+            await self.api.delete(kinds.VMI, name, self.manifests.namespace, uid=old)
+        await self.vmis.until(
+            lambda items: None if name in items and items[name]["metadata"]["uid"] == old else True,
+            self._timeout, f"machine {name} does not end",
+        )  # fmt: skip
+
+    async def close(self) -> None:
+        """Ends sessions, tunnels and watches; never raises."""
+        for lane in self.lanes.values():
+            await lane.watch.close()
+        guests = [guest for lane in self.lanes.values() for guest in lane.guests]
+        await asyncio.gather(*(guest.close() for guest in guests), return_exceptions=True)
+        await self._look_away()
+
+
+_UNREACHED = "does the image run cloud-init and sshd? `virtctl console` shows its boot; docs/kubevirt.md names images"
+
+
+def _same(vmi: Mapping[str, Any] | None, uid: str) -> bool:
+    """``vmi`` is the boot ``uid``, and runs."""
+    if vmi is None or vmi["metadata"]["uid"] != uid or vmi["metadata"].get("deletionTimestamp"):
+        return False
+    return bool(vmi.get("status", {}).get("phase") == "Running")
+
+
+def _wrong(vmi: Mapping[str, Any] | None, uid: str) -> str:
+    """Why nothing can be measured on the boot ``uid`` any more, in words; empty: it can."""
+    if vmi is None or not _same(vmi, uid):
+        return "was lost"
+    for condition in vmi.get("status", {}).get("conditions", []):
+        # Its phase is Running all the same. QEMU pauses a machine whose disk fails or whose thin pool is full.
+        if condition.get("type") == "Paused" and condition.get("status") == "True":
+            return f"is paused ({plain(str(condition.get('message') or condition.get('reason')), 200)})"
+    return ""

@@ -1,0 +1,125 @@
+"""One machine of the cluster as a guest: the way to its sshd, its session, and what scripts need there."""
+
+import asyncio
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Literal
+
+from fairlane.errors import RunFailed, Unfinished
+from fairlane.platforms import _library
+from fairlane.platforms._keys import Keys
+from fairlane.platforms._ssh import SshGuest
+from fairlane.platforms.kubevirt.api_errors import plain
+from fairlane.platforms.kubevirt.tunnel import Tunnel, banner
+
+if TYPE_CHECKING:
+    from fairlane.platforms.kubevirt.api import Api
+
+LIBRARY = "/run/fairlane.sh"
+"""In a guest: gone after its reboot, as all that a trial may have left."""
+_SSHD = 22
+Reach = Literal["portforward", "direct"]
+"""portforward: through the API server. direct: at the machine's own address."""
+_ATTEMPT = 5.0
+"""Seconds for one attempt to hear a guest's sshd, and the pauses between two of them."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 2.0
+_TIMEOUT = 60.0
+_NEEDED = ("bash", "tar", "gzip", "sha256sum", "wipefs", "stat")
+"""Programs that scripts call in every guest; what workloads call comes on top."""
+TRAITS = """
+echo "kernel $(uname -r)"
+( . /etc/os-release && echo "system $PRETTY_NAME" )
+! grep -q "QEMU TCG" /proc/cpuinfo || echo "emulated yes"
+"""
+"""Shell that prints what a guest says of itself, for ``traits``. QEMU's TCG names itself."""
+
+
+_FILES = 65536
+
+
+def allow_files() -> None:
+    """Lets this process open as many files as it may: a guest takes a dozen (pipes of its sessions, both ends of its
+    tunnel), and many systems let a process begin with 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+class ClusterGuest(SshGuest):
+    """A VirtualMachineInstance behind its sshd. ``reach`` before use, ``close`` after it."""
+
+    def __init__(self, name: str, keys: Keys, scratch: Path) -> None:
+        super().__init__(name, keys.login(_SSHD), scratch, LIBRARY)
+        self._keys = keys
+        self._tunnel: Tunnel | None = None
+
+    async def reach(self, api: "Api", namespace: str, *, address: str, way: Reach, timeout: float) -> None:
+        """Connects through the API server, or to ``address`` where the pods' network can be reached from here, and
+        puts the library in place. Raises RunFailed."""
+        await self.close()
+        if way == "direct":
+            self.login = self._keys.login(_SSHD, address)
+        else:
+            await self._answers(api, namespace, timeout)
+            self._tunnel = await Tunnel.open(api, namespace, self.name, _SSHD)
+            self.login = self._keys.login(self._tunnel.port)
+        await self.open(timeout)
+        await self._put(_library.text())
+
+    async def _answers(self, api: "Api", namespace: str, timeout: float) -> None:
+        """Waits for the banner of the guest's sshd: an attempt of SSH itself would cost a process each time."""
+        pause, ends = _FIRST_PAUSE, time.monotonic() + timeout
+        while not await banner(api, namespace, self.name, _ATTEMPT):
+            if time.monotonic() + pause > ends:
+                raise RunFailed(f"no sshd answered in {self.name} within {timeout:.0f} s")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _put(self, text: str) -> None:
+        """Writes the library. Not by ``run``, which needs it."""
+        process = await self.start((f"cat > {LIBRARY}.new && mv {LIBRARY}.new {LIBRARY}",))
+        try:
+            _, said = await asyncio.wait_for(process.communicate(text.encode()), _TIMEOUT)
+        except TimeoutError:
+            raise RunFailed(f"{self.name} did not take its library within {_TIMEOUT:.0f} s") from None
+        if process.returncode:
+            raise RunFailed(f"{self.name} could not write {LIBRARY}: {said.decode(errors='replace').strip()[-300:]}")
+
+    async def settle_down(self, timeout: float) -> None:
+        """Waits until the guest's first boot is over: cloud-init would be load beside trials. Raises RunFailed."""
+        try:
+            await self.ask("! command -v cloud-init > /dev/null || cloud-init status --wait > /dev/null || :", timeout)
+        except Unfinished as error:
+            raise Unfinished(
+                f"the first boot of {self.name} was not over {timeout:.0f} s after its sshd answered",
+                hint="`cloud-init status --long` in it tells what it waits for; platform.boot_timeout allows more",
+            ) from error
+
+    async def lacks(self, programs: Sequence[str]) -> list[str]:
+        """Which of ``programs``, and of those that every guest needs, are not there. Raises RunFailed."""
+        every = " ".join(quote(program) for program in dict.fromkeys((*_NEEDED, *programs)))
+        text = f'for p in {every}; do command -v "$p" > /dev/null || echo "$p"; done > lacks'
+        return (await self.ask(text))["lacks"].decode(errors="replace").split()
+
+    async def close(self) -> None:
+        """Ends session and tunnel; never raises."""
+        await super().close()
+        if self._tunnel:
+            await self._tunnel.close()
+            self._tunnel = None
+
+
+def traits(told: str) -> dict[str, str]:
+    """Name -> value of lines as ``TRAITS`` prints them: kernel, system; emulated, if it is."""
+    lines = (line.partition(" ") for line in told.splitlines())
+    return {name: plain(value.strip(), 200) for name, _, value in lines if value.strip()}
+
+
+def address_of(vmi: Mapping[str, Any]) -> str:
+    """Of an instance, in the pods' network; empty: it has none yet."""
+    every = (vmi.get("status") or {}).get("interfaces") or []
+    return next((str(one["ipAddress"]) for one in every if one.get("ipAddress")), "")

@@ -1,0 +1,140 @@
+"""A sign of life of a run in its namespace: a Lease that is renewed, so that nobody removes a run that goes on.
+
+Whether a run lives is judged by seeing its Lease change, not by its time stamps: the clocks of two machines may differ
+by more than any patience (as Kubernetes' own leader election does it, client-go's ``leaderelection`` package).
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairlane.platforms.kubevirt import kinds
+from fairlane.platforms.kubevirt.labels import RUN, labels
+
+if TYPE_CHECKING:
+    from fairlane.platforms.kubevirt.api import Api
+
+EVERY = 15.0
+"""Seconds between two renewals."""
+PATIENCE = 3 * EVERY
+"""Seconds without a renewal after which a run is taken for dead."""
+_STUDY = "fairlane.io/study"
+_PROCESSES = "fairlane.io/processes"
+
+
+def name(run_id: str) -> str:
+    """Of the run's Lease."""
+    return f"fairlane-{run_id}"
+
+
+def holder() -> str:
+    """This process, for other people: HOST/PID."""
+    return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def _processes() -> str:
+    """Where numbers of processes hold: this boot of this machine, and this container. Names of hosts do not tell it,
+    for many are called localhost."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def body(run_id: str, study: str) -> dict[str, Any]:
+    """The Lease of a run that begins."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": name(run_id),
+            "labels": labels(run_id),
+            "annotations": {_STUDY: study, _PROCESSES: _processes()},
+        },
+        "spec": {"holderIdentity": holder(), "leaseDurationSeconds": int(PATIENCE), "renewTime": _now()},
+    }
+
+
+def study(lease: Mapping[str, Any]) -> str:
+    """Name of the study that the run of ``lease`` carries out."""
+    return str(lease["metadata"].get("annotations", {}).get(_STUDY, ""))
+
+
+def run_of(lease: Mapping[str, Any]) -> str:
+    """The run that ``lease`` is of."""
+    return str(lease["metadata"].get("labels", {}).get(RUN, ""))
+
+
+class Heartbeat:
+    """Renews the Lease of a run until it is closed."""
+
+    def __init__(self, api: "Api", namespace: str, run_id: str) -> None:
+        self._api, self._namespace, self._run_id = api, namespace, run_id
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, study: str) -> None:
+        """Makes the Lease, of which ``cleanup.make_way`` has left none. Raises RunFailed: of two processes that begin
+        at once, one cannot make it."""
+        await self._api.create(kinds.LEASE, body(self._run_id, study), self._namespace)
+        self._task = asyncio.create_task(self._beat())
+
+    async def _renew(self) -> None:
+        spec = {"holderIdentity": holder(), "renewTime": _now()}
+        await self._api.patch(kinds.LEASE, name(self._run_id), {"spec": spec}, self._namespace)
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY)
+            with suppress(Exception):  # a cluster that does not answer is somebody else's to notice
+                await self._renew()
+
+    async def close(self) -> None:
+        """Stops renewing; never raises."""
+        if self._task:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+
+async def living(api: "Api", runs: Mapping[str, tuple[str, Mapping[str, Any] | None]]) -> set[str]:
+    """Which of ``runs`` go on: id -> namespace, and Lease as it was seen. They are watched for ``PATIENCE`` where that
+    has to be seen; one without a Lease may be about to make it. Raises RunFailed."""
+    unsure = {run_id: told for run_id, told in runs.items() if not ended_here(told[1])}
+    if not unsure:
+        return set()
+    await asyncio.sleep(PATIENCE)
+    found = set()
+    for run_id, (namespace, before) in unsure.items():
+        now = await api.get(kinds.LEASE, name(run_id), namespace)
+        if now and (not before or now["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]):
+            found.add(run_id)
+    return found
+
+
+def ended_here(lease: Mapping[str, Any] | None) -> bool:
+    """The process that held ``lease`` ran on this machine and has ended, or is this one."""
+    if lease is None:
+        return False
+    host, _, pid = str(lease.get("spec", {}).get("holderIdentity", "")).rpartition("/")
+    told = (lease["metadata"].get("annotations") or {}).get(_PROCESSES)
+    if host != socket.gethostname() or not pid.isdigit() or not told or told != _processes():
+        return False
+    if int(pid) == os.getpid():
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,19 @@
+"""The labels by which everything that a run makes in a cluster is found again, and nothing else is touched."""
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+FAIRLANE = "fairlane"
+RUN = "fairlane.io/run"
+LANE = "fairlane.io/lane"
+MACHINE = "fairlane.io/machine"
+STORM = "fairlane.io/storm"
+
+
+def labels(run_id: str, **more: str) -> dict[str, str]:
+    """Labels of an object of the run; ``more``: ``lane``, ``machine``, ``storm``."""
+    return {MANAGED_BY: FAIRLANE, RUN: run_id, **{f"fairlane.io/{key}": value for key, value in more.items()}}
+
+
+def selector(run_id: str = "") -> str:
+    """Label selector of everything of the run; of all runs if it is empty. Of one run by its own label alone: CDI puts
+    itself in as the manager of the claims that it makes of our volumes."""
+    return f"{RUN}={run_id}" if run_id else f"{MANAGED_BY}={FAIRLANE}"

@@ -1,0 +1,297 @@
+"""Probes on the nodes: a node exporter on each, read through the API server before and after a load.
+
+The kubelet's own figures of pods are of no use for this: they come from a cache that is filled every 10 to 15 s
+(google/cadvisor#2496), which is more than the margin of any trial below five minutes, and to read them through the API
+server takes the permission ``nodes/proxy``, with which one may also run commands in every pod of the node. The exporter
+reads the kernel's counters at the moment it is asked, and ``pods/proxy`` in the run's own namespace reaches it.
+"""
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from fairlane.errors import FairlaneError, RunFailed
+from fairlane.platforms.base import Notify
+from fairlane.platforms.kubevirt import exporter
+from fairlane.platforms.kubevirt.api_errors import plain
+from fairlane.platforms.kubevirt.exporter import Network
+from fairlane.platforms.kubevirt.kinds import DAEMON_SET, EVENT, POD
+from fairlane.platforms.kubevirt.watching import Watcher
+
+if TYPE_CHECKING:
+    from fairlane.platforms.kubevirt.api import Api
+    from fairlane.platforms.kubevirt.spec import KubevirtSpec
+
+_PATIENCE = 120.0
+"""Seconds for the pods to be ready, the image's download included."""
+_ANSWER = 15.0
+"""Seconds for an exporter's answer."""
+_ANSWER_AGAIN = 2.0
+"""The same of a node that did not answer last time: the load waits for it."""
+_AT_ONCE = 32
+_FILE = "probe.node_usage"
+_OFF = "off"
+_OVER = ("Failed", "Succeeded")
+"""Phases of a pod that was evicted, or whose node went down."""
+
+Object = Mapping[str, Any]
+
+
+class _RefusedError(RunFailed):
+    """An admission plugin does not want the pods."""
+
+
+class _NoImageError(RunFailed):
+    """The pods' other form would wait for it, too."""
+
+
+class NodeProbes:
+    """The exporters of a run. ``refused``: why there are none; then snapshots are empty."""
+
+    def __init__(self, api: "Api", namespace: str, run_id: str, nodes: Sequence[str], notify: Notify) -> None:
+        self.refused = ""
+        self._api, self._namespace, self._run_id, self._notify = api, namespace, run_id, notify
+        self._nodes = tuple(dict.fromkeys(nodes))
+        self._name = f"{exporter.NAME}-{run_id}"
+        self._image, self._uid = "", ""
+        self._network: Network = "host"
+        self._unseen = ""
+        """Why the nodes' interfaces are not seen."""
+        self._pods: dict[str, str] = {}
+        self._pulled: set[str] = set()
+        """What the image was, by digest."""
+        self._first: dict[str, Object] = {}
+        self._silent: set[str] = set()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    @classmethod
+    async def open(
+        cls,
+        api: "Api",
+        namespace: str,
+        run_id: str,
+        nodes: Sequence[str],
+        spec: "KubevirtSpec",
+        *,
+        notify: Notify,
+        patience: float = _PATIENCE,
+    ) -> "NodeProbes":
+        """Exporters on exactly ``nodes`` (their names). A cluster that does not allow them, or whose API server does
+        not reach them, is no error: it is said once, and ``refused`` says why."""
+        probes = cls(api, namespace, run_id, nodes, notify)
+        if spec.node_probes == _OFF:
+            probes.refused = _OFF
+            return probes
+        probes._image = spec.node_probe_image or exporter.IMAGE
+        reasons: list[FairlaneError] = []
+        for network in exporter.NETWORKS:
+            try:
+                await probes._start(network, patience)
+            except FairlaneError as reason:
+                reasons.append(reason)
+                await probes.close()
+                if isinstance(reason, _NoImageError) or _forbids(reason):
+                    break
+            else:
+                probes._unseen = str(reasons[0]) if reasons else ""
+                if reasons:
+                    notify(f"the nodes' interfaces are not watched: {reasons[0]}")
+                return probes
+        no = isinstance(reasons[-1], _RefusedError) or _forbids(reasons[-1])
+        probes.refused = f"not {'allowed' if no else 'possible'}: {reasons[-1]}"
+        notify(f"the nodes are not watched, so CPU per I/O is of the guests alone: {reasons[-1]}")
+        return probes
+
+    async def around(self, when: str) -> dict[str, bytes]:
+        """A snapshot of all nodes, as the file of the probe ``node_usage``: JSON, node -> what ``exporter.compact``
+        kept, with the Unix times between which it was read (``asked``, ``answered``), or ``failed``: why there is
+        nothing. ``when``: before or after. Raises nothing; without exporters there is no file."""
+        if self.refused:
+            return {}
+        if self._silent:
+            with suppress(FairlaneError):
+                await self._find()
+        told = dict[str, Object]()
+        for node, kept in zip(self._nodes, await self._all(), strict=True):
+            told[node] = {"failed": str(kept)} if isinstance(kept, FairlaneError) else kept
+            if isinstance(kept, FairlaneError) and node not in self._silent:
+                self._notify(f"node {node} is not watched: {kept}")
+        self._silent = {node for node, kept in told.items() if "failed" in kept}
+        return {f"{_FILE}.{when}": json.dumps(told, separators=(",", ":")).encode()}
+
+    def describe(self) -> str | dict[str, Any]:
+        """For the description of the platform (``node_probes``): how the nodes are watched, or in a sentence why
+        not."""
+        if self.refused:
+            return self.refused
+        return {
+            "image": self._image,
+            **({"pulled": sorted(self._pulled)} if self._pulled else {}),
+            "network": self._network,
+            **({"interfaces": f"not watched: {self._unseen}"} if self._unseen else {}),
+            "nodes": {node: _read(kept) for node, kept in self._first.items()},
+        }
+
+    async def close(self) -> None:
+        """Removes the exporters; never raises."""
+        if self._uid:
+            try:
+                await self._api.delete(DAEMON_SET, self._name, self._namespace, uid=self._uid)
+            except FairlaneError as reason:
+                self._notify(f"DaemonSet {self._name} in {self._namespace} is left: {reason}")
+            self._uid = ""
+
+    async def _start(self, network: Network, patience: float) -> None:
+        """Raises FairlaneError, with the reason that the cluster gives."""
+        groups = await self._api.call("GET", "/apis")
+        # OpenShift gives each namespace a range of user ids, and refuses any other
+        user = all(group.get("name") != "security.openshift.io" for group in groups.get("groups", ()))
+        await self._api.delete(DAEMON_SET, self._name, self._namespace)  # of the same run, before it was resumed
+        wanted = exporter.daemon_set(self._run_id, self._nodes, self._image, network=network, user=user)
+        made = await self._api.create(DAEMON_SET, wanted, self._namespace)
+        self._network, self._uid = network, made["metadata"]["uid"]
+        await self._ready(patience)
+        await self._find()
+        for node, kept in zip(self._nodes, await self._all(), strict=True):
+            if isinstance(kept, FairlaneError):
+                raise kept
+            self._first[node] = kept
+
+    async def _ready(self, patience: float) -> None:
+        """Waits for a pod on every node. Raises FairlaneError, as soon as the cluster says that it admits none."""
+        async with Watcher(self._api, DAEMON_SET, self._namespace, exporter.selector_of(self._run_id)) as sets:
+            ready = asyncio.ensure_future(sets.until(self._is_ready, patience, "no probes on the nodes"))
+            refused = asyncio.ensure_future(self._refused())
+            try:
+                await asyncio.wait({ready, refused}, return_when=asyncio.FIRST_COMPLETED)
+                if not ready.done():
+                    raise _RefusedError(plain(f"its pods are not admitted: {await refused}"))
+                if ready.exception():
+                    await self._explain(patience)
+                await ready
+            finally:
+                ready.cancel()
+                refused.cancel()
+                await asyncio.gather(ready, refused, return_exceptions=True)
+
+    def _is_ready(self, sets: Mapping[str, Object]) -> bool | None:
+        found = sets.get(self._name, {})
+        status = found.get("status", {})
+        ready = found.get("metadata", {}).get("uid") == self._uid and status.get("numberReady", 0) >= len(self._nodes)
+        return ready or None
+
+    async def _refused(self) -> str:
+        """What forbids the pods. A DaemonSet has no condition that tells it, only events. Waits for ever where nothing
+        does, or events may not be read."""
+        with suppress(FairlaneError):
+            async with Watcher(self._api, EVENT, self._namespace) as events:
+                return await events.until(self._forbidden, math.inf, "")
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
+
+    def _forbidden(self, events: Mapping[str, Object]) -> str | None:
+        """The words of an admission plugin; other trouble may pass (a webhook that does not answer)."""
+        for event in events.values():
+            message = str(event.get("message", ""))
+            if event.get("involvedObject", {}).get("uid") == self._uid and "forbidden" in message:
+                return message
+        return None
+
+    async def _explain(self, patience: float) -> None:
+        """Raises what is known of pods that are not ready."""
+        pods = await self._own_pods()
+        for pod in pods:
+            status, node = pod.get("status", {}), pod.get("spec", {}).get("nodeName", "")
+            for container in status.get("containerStatuses", ()):
+                waiting = container.get("state", {}).get("waiting", {})
+                told = ": ".join(filter(None, (waiting.get("reason", ""), waiting.get("message", ""))))
+                if "Image" in waiting.get("reason", ""):
+                    raise _NoImageError(plain(f"the image is not to be had on node {node}: {told}"))
+                if told:
+                    raise RunFailed(plain(f"the exporter does not run on node {node}: {told}"))
+            for condition in status.get("conditions", ()):
+                if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+                    raise RunFailed(plain(f"a pod is not scheduled: {condition.get('message', '')}"))
+        raise RunFailed(f"{len(pods)} of {len(self._nodes)} pods came, and not all were ready within {patience:g} s")
+
+    async def _own_pods(self) -> list[dict[str, Any]]:
+        pods = await self._api.list(POD, self._namespace, labels=exporter.selector_of(self._run_id))
+        return [
+            pod
+            for pod in pods
+            if any(owner.get("uid") == self._uid for owner in pod["metadata"].get("ownerReferences", ()))
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    async def _find(self) -> None:
+        pods = [pod for pod in await self._own_pods() if pod.get("status", {}).get("phase") not in _OVER]
+        self._pods = {pod["spec"].get("nodeName", ""): pod["metadata"]["name"] for pod in pods}
+        self._pulled.update(
+            container["imageID"]
+            for pod in pods
+            for container in pod.get("status", {}).get("containerStatuses", ())
+            if container.get("imageID")
+        )
+
+    async def _all(self) -> list[Object | FairlaneError]:
+        """Of each node what is kept, or why there is nothing."""
+
+        async def one(node: str) -> Object | FairlaneError:
+            try:
+                return await self._one(node)
+            except FairlaneError as reason:
+                return reason
+
+        return await asyncio.gather(*(one(node) for node in self._nodes))
+
+    async def _one(self, node: str) -> Object:
+        limit = _ANSWER_AGAIN if node in self._silent else _ANSWER
+        async with self._slots:
+            asked = time.time()
+            try:
+                async with asyncio.timeout(limit):
+                    text = await self._fetch(node)
+            except TimeoutError:
+                raise RunFailed(f"no answer of node {node} through the API server within {limit:g} s") from None
+            answered = time.time()
+        kept = exporter.compact(text)
+        if "cpu" not in kept:
+            raise RunFailed(f"what answers on node {node} tells no CPU time")
+        return {**kept, "asked": asked, "answered": answered}
+
+    async def _fetch(self, node: str) -> str:
+        try:
+            return await self._get(node)
+        except FairlaneError:
+            was = self._pods.get(node)
+            await self._find()  # a pod that was evicted or deleted has come back under another name
+            if self._pods.get(node) in (was, None):
+                raise
+            return await self._get(node)
+
+    async def _get(self, node: str) -> str:
+        if node not in self._pods:
+            raise RunFailed("its probe is gone")
+        target = f"{self._pods[node]}:{exporter.port_of(self._run_id)}"
+        path = POD.path(self._namespace, target, "proxy/metrics")
+        return str(await self._api.call("GET", path))
+
+
+def _forbids(reason: FairlaneError) -> bool:
+    """A permission is missing, which the pods' other form needs, too."""
+    return getattr(reason, "status", 0) == 403
+
+
+def _read(kept: Object) -> dict[str, Any]:
+    """What the first answer of a node says of its exporter; how far its clock is ahead of ours, and how far that may be
+    off: half the time of the answer."""
+    asked, answered = float(kept["asked"]), float(kept["answered"])
+    told: dict[str, Any] = {"exporter": kept["version"]} if "version" in kept else {}
+    if "time" in kept:
+        told["clock_ahead_ms"] = round(1e3 * (float(kept["time"]) - (asked + answered) / 2), 1)
+        told["clock_within_ms"] = round(1e3 * (answered - asked) / 2, 1)
+    return told

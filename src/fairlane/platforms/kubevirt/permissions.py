@@ -1,0 +1,231 @@
+"""What Fairlane does in a cluster, as permissions: ONE list. The RBAC objects are made from it, ``fairlane doctor``
+asks the cluster for each of them, and the tests compare it with the requests that a run really makes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
+
+Scope = Literal["run", "cluster", "source"]
+"""run: in the namespace that the machines live in. source: in that of the DataSource that the image is. cluster:
+objects that are in no namespace."""
+Need = Literal["always", "own", "shared", "storms", "snapshots", "source", "typed", "nodes"]
+
+NEEDS: Mapping[Need, str] = {
+    "always": "every run",
+    "own": "runs that make a namespace of their own (use_existing: false)",
+    "shared": "runs in a namespace that is there already (use_existing: true)",
+    "storms": "clone storms",
+    "snapshots": "clone storms from snapshots (clone: snapshot)",
+    "source": "image: datasource:NAMESPACE/NAME",
+    "typed": "instance_type: NAME",
+    "nodes": "probes on the nodes",
+}
+"""Who needs a permission, in words."""
+
+
+@dataclass(frozen=True)
+class Permission:
+    """Verbs on one resource. ``resource`` may have a subresource: ``virtualmachineinstances/portforward``."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    scope: Scope
+    why: str
+    needed: Need = "always"
+    optional: bool = False
+    """Without it the run goes on, and says what it lacks."""
+
+    @property
+    def name(self) -> str:
+        """As ``kubectl auth can-i`` writes it: ``datavolumes.cdi.kubevirt.io/source``."""
+        resource, _, sub = self.resource.partition("/")
+        return ".".join(filter(None, (resource, self.group))) + (f"/{sub}" if sub else "")
+
+
+_VM, _CDI, _TYPE = "kubevirt.io", "cdi.kubevirt.io", "instancetype.kubevirt.io"
+_SNAPSHOT, _STORAGE, _LEASE = "snapshot.storage.k8s.io", "storage.k8s.io", "coordination.k8s.io"
+_SEE = ("list", "watch")
+_CLEAN = ("list", "watch", "deletecollection")
+_SWEEP = "clean up: what is left of a run is found by its labels"
+
+PERMISSIONS: tuple[Permission, ...] = (
+    # what a run makes, in its namespace; machines bring their volumes
+    Permission("", "secrets", ("create",), "run", "cloud-init and the key of the run; never read"),
+    Permission(_VM, "virtualmachines", ("create", "get", *_SEE), "run", "the machines"),
+    Permission(_VM, "virtualmachineinstances", (*_SEE, "delete"), "run", "where machines run; to start one anew"),
+    Permission(_LEASE, "leases", ("create", "get", "list", "patch"), "run", "the run's sign of life"),
+    Permission(_VM, "virtualmachines", ("patch", "deletecollection"), "run", "end golden machine and clones", "storms"),
+    Permission(_CDI, "datavolumes", ("create", *_SEE), "run", "the golden volume of a storm", "storms"),
+    Permission(_CDI, "datasources", ("create", *_SEE), "run", "the golden image of a storm", "storms"),
+    Permission(_SNAPSHOT, "volumesnapshots", ("create", *_SEE), "run", "what machines are cloned from", "snapshots"),
+    Permission(
+        "apps", "daemonsets", ("create", *_SEE, "delete"), "run", "a probe on each node", "nodes", optional=True
+    ),
+    # what it reads there
+    Permission("subresources.kubevirt.io", "virtualmachineinstances/portforward", ("get",), "run", "SSH to machines"),
+    Permission("", "persistentvolumeclaims", ("get", *_SEE), "run", "when volumes were bound, and to what"),
+    Permission("", "pods", ("list",), "run", "room beside what runs already; where the probes are"),
+    Permission("", "events", _SEE, "run", "what the cluster says of a machine that does not start"),
+    Permission("", "resourcequotas", ("list",), "run", "whether the machines fit, before any is made"),
+    Permission("", "limitranges", ("list",), "run", "whether a machine may be so large, before any is made"),
+    Permission("", "pods/proxy", ("get",), "run", "fetch what the probes on the nodes saw", "nodes", optional=True),
+    # its end
+    Permission("", "namespaces", ("create", "delete", "watch"), "cluster", "a namespace per run, gone after it", "own"),
+    Permission("", "secrets", ("deletecollection",), "run", _SWEEP, "shared"),
+    Permission(_LEASE, "leases", ("deletecollection",), "run", _SWEEP, "shared"),
+    Permission(_VM, "virtualmachines", _CLEAN, "run", _SWEEP, "shared"),
+    Permission(_CDI, "datavolumes", _CLEAN, "run", _SWEEP, "shared"),
+    Permission("", "persistentvolumeclaims", _CLEAN, "run", _SWEEP, "shared"),
+    Permission(_CDI, "datasources", _CLEAN, "run", _SWEEP, "shared"),
+    Permission(_SNAPSHOT, "volumesnapshots", _CLEAN, "run", _SWEEP, "shared"),
+    Permission("apps", "daemonsets", _CLEAN, "run", _SWEEP, "shared"),
+    # the image, if it is a DataSource
+    Permission(_CDI, "datasources", ("get",), "source", "what the image's name stands for", "source"),
+    Permission(_CDI, "datavolumes/source", ("create",), "source", "clone the image from another namespace", "source"),
+    # facts about the cluster
+    Permission("", "namespaces", ("get", "list"), "cluster", "which cluster it is; find what killed runs left"),
+    Permission("", "nodes", ("list",), "cluster", "place machines; kernel, CPU and room of the nodes"),
+    Permission("", "persistentvolumes", ("get",), "cluster", "read back what the driver made of a claim"),
+    Permission("", "persistentvolumes", _SEE, "cluster", "see the volumes of a storm go", "storms", optional=True),
+    Permission(_STORAGE, "storageclasses", ("get", "list"), "cluster", "parameters of the lanes' storage"),
+    Permission(_STORAGE, "csidrivers", ("get", "list"), "cluster", "who provisions the volumes"),
+    Permission(_CDI, "storageprofiles", ("get", "list"), "cluster", "access modes, clone strategy of a class"),
+    Permission(_SNAPSHOT, "volumesnapshotclasses", ("list",), "cluster", "whether the driver takes snapshots"),
+    Permission(_STORAGE, "csistoragecapacities", ("list",), "cluster", "room that drivers tell of", optional=True),
+    Permission(_VM, "kubevirts", ("list",), "cluster", "KubeVirt's version, settings and feature gates"),
+    Permission(_CDI, "cdis", ("list",), "cluster", "CDI's version"),
+    Permission("config.openshift.io", "clusterversions", ("get",), "cluster", "OpenShift's version", optional=True),
+    Permission(
+        _TYPE, "virtualmachineclusterinstancetypes", ("get",), "cluster", "size of machines", "typed", optional=True
+    ),
+)
+"""Everything. Leave to ask for one's own permissions, and who one is, is not here: everybody has it (ClusterRole
+system:basic-user)."""
+
+
+def needs(study: "Study | None", *, use_existing: bool = False) -> frozenset[Need]:
+    """What a run of ``study`` needs; of no study: whatever any run may need, but for an image in another namespace.
+
+    ``use_existing`` counts where there is no study; a study says it itself.
+    """
+    if study is not None:
+        use_existing = bool(getattr(study.platform, "use_existing", False))
+    found: set[Need] = {"always", "shared" if use_existing else "own"}
+    if study is None:
+        return frozenset(found | {"storms", "snapshots", "typed", "nodes"})
+    if getattr(study.platform, "node_probes", "off") != "off":
+        found.add("nodes")
+    if any(workload.kind == "clone" for workload in study.workloads.values()):
+        found.add("storms")
+        if any(getattr(lane, "clone", None) == "snapshot" for lane in study.lanes.values()):
+            found.add("snapshots")
+    if getattr(study.platform, "instance_type", ""):
+        found.add("typed")
+    if source(study):
+        found.add("source")
+    return frozenset(found)
+
+
+def source(study: "Study | None") -> str:
+    """Namespace of the DataSource that the study's image is; empty: it is none."""
+    kind, _, place = str(getattr(study.platform, "image", "")).partition(":") if study else ("", "", "")
+    return place.partition("/")[0] if kind == "datasource" else ""
+
+
+def wanted(need: Iterable[Need]) -> tuple[Permission, ...]:
+    """The permissions of ``need``, each resource once per scope: verbs and reasons are put together."""
+    need = frozenset(need)
+    found: dict[tuple[str, str, str], Permission] = {}
+    for one in PERMISSIONS:
+        if one.needed not in need:
+            continue
+        key = (one.group, one.resource, one.scope)
+        old = found.get(key)
+        if old is None:
+            found[key] = one
+        else:
+            verbs = tuple(dict.fromkeys(old.verbs + one.verbs))
+            why = old.why if one.why == _SWEEP else "; ".join(dict.fromkeys((old.why, one.why)))
+            found[key] = replace(old, verbs=verbs, why=why, optional=old.optional and one.optional)
+    return tuple(found.values())
+
+
+# --- RBAC
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """Where RBAC objects belong, and whom they are for."""
+
+    namespace: str = "fairlane"
+    """Of the ServiceAccount; with ``use_existing`` of the machines too."""
+    use_existing: bool = False
+    source: str = ""
+    """Namespace of the DataSource that the image is; empty: the image is none."""
+    user: str = ""
+    """A user of the cluster in place of the ServiceAccount."""
+    group: str = ""
+
+    @property
+    def subject(self) -> dict[str, str]:
+        """As bindings name it."""
+        if self.user or self.group:
+            kind = "User" if self.user else "Group"
+            return {"kind": kind, "name": self.user or self.group, "apiGroup": "rbac.authorization.k8s.io"}
+        return {"kind": "ServiceAccount", "name": NAME, "namespace": self.namespace}
+
+    @property
+    def cloners(self) -> list[dict[str, str]]:
+        """Whose leave CDI asks for before it clones an image: of who makes the volume, and, where a machine brings its
+        volumes, of the service account ``default`` beside it (KubeVirt's webhook: "User system:serviceaccount:
+        NAMESPACE:default has insufficient permissions in clone source namespace")."""
+        if self.use_existing:
+            return [self.subject, {"kind": "ServiceAccount", "name": "default", "namespace": self.namespace}]
+        every = {"kind": "Group", "name": "system:serviceaccounts", "apiGroup": "rbac.authorization.k8s.io"}
+        return [self.subject, every]  # the runs' namespaces have no names yet
+
+
+NAME = "fairlane"
+"""Of the ServiceAccount and of everything that it is bound to."""
+_RBAC = "rbac.authorization.k8s.io/v1"
+_MARK = {"app.kubernetes.io/name": NAME}
+
+
+def roles(permissions: Sequence[Permission], deployed: Deployed) -> list[dict[str, Any]]:
+    """Roles and bindings that grant ``permissions`` and nothing else.
+
+    In a namespace that is there already: a Role in it and a ClusterRole that only reads. For namespaces of the runs'
+    own: one ClusterRole, for their names are not known before.
+    """
+    # ClusterRoles of several namespaces stand side by side
+    wide = f"{NAME}-{deployed.namespace}" if deployed.use_existing else NAME
+    inside = [p for p in permissions if p.scope == "run"] if deployed.use_existing else []
+    out = _granted(wide, [p for p in permissions if p.scope != "source" and p not in inside], "", [deployed.subject])
+    if inside:
+        out += _granted(NAME, inside, deployed.namespace, [deployed.subject])
+    if deployed.source:
+        read = [p for p in permissions if p.scope == "source"]
+        out += _granted(f"{NAME}-{deployed.namespace}", read, deployed.source, deployed.cloners)
+    return out
+
+
+def _granted(
+    name: str, permissions: Sequence[Permission], namespace: str, subjects: Sequence[Mapping[str, str]]
+) -> list[dict[str, Any]]:
+    """A role and its binding; ``namespace`` empty: for the whole cluster."""
+    kind = "Role" if namespace else "ClusterRole"
+    meta = {"name": name, **({"namespace": namespace} if namespace else {}), "labels": _MARK}
+    role = {"apiVersion": _RBAC, "kind": kind, "metadata": meta, "rules": [rule(p) for p in permissions]}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+    binding = {"apiVersion": _RBAC, "kind": f"{kind}Binding", "metadata": meta}
+    return [role, {**binding, "roleRef": reference, "subjects": list(subjects)}]
+
+
+def rule(permission: Permission) -> dict[str, list[str]]:
+    """The rule that grants one permission."""
+    return {"apiGroups": [permission.group], "resources": [permission.resource], "verbs": list(permission.verbs)}

@@ -1,0 +1,248 @@
+"""What the cluster has made of a lane: its storage class, volumes, machines and nodes, as their objects tell. Pure.
+
+Rows are for a run's description: ``part.field`` -> scalar. ``conditions`` are for the guard (``study.parameters``):
+only what an object says, never what a name suggests.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from fairlane.lanes.storage_class import StorageClassSpec
+from fairlane.platforms.kubevirt.capacity import quantity
+from fairlane.platforms.kubevirt.changes import shown
+from fairlane.study.values import NONE
+
+Object = Mapping[str, Any]
+Rows = dict[str, str | int | float | bool]
+
+_WITHHELD = re.compile(r"(?i)(passw|token|credential|secret|api-?key|access-?key|user-?key|private-?key)")
+_REFERENCE = re.compile(r"(?i)(name|namespace|ref)$")
+
+
+# --- rows of the description
+
+
+def storage(storage_class: Object, profile: Object | None = None, driver: Object | None = None) -> Rows:
+    """Of the class that a lane names, its StorageProfile and its CSIDriver."""
+    rows: Rows = {}
+    for key in ("provisioner", "reclaimPolicy", "volumeBindingMode", "allowVolumeExpansion", "mountOptions"):
+        _put(rows, f"storageClass.{key}", storage_class.get(key))
+    for key, value in sorted((storage_class.get("parameters") or {}).items()):
+        _put(rows, f"storageClass.parameters.{key}", _open(key, value))
+    told = (profile or {}).get("status") or {}
+    for key in ("cloneStrategy", "dataImportCronSourceFormat", "snapshotClass"):
+        _put(rows, f"storageProfile.{key}", told.get(key))
+    sets = [
+        f"{one.get('volumeMode')}: {', '.join(one.get('accessModes', []))}" for one in _list(told, "claimPropertySets")
+    ]
+    _put(rows, "storageProfile.claimPropertySets", sets)
+    own = (driver or {}).get("spec") or {}
+    for key in ("attachRequired", "fsGroupPolicy", "storageCapacity", "volumeLifecycleModes"):
+        _put(rows, f"csiDriver.{key}", own.get(key))
+    return rows
+
+
+def volume(claim: Object, pv: Object | None = None) -> Rows:
+    """Of a claim and the volume that it is bound to."""
+    spec, status = claim.get("spec") or {}, claim.get("status") or {}
+    rows: Rows = {}
+    _put(rows, "claim.requested", _path(spec, "resources", "requests", "storage"))
+    _put(rows, "claim.capacity", _path(status, "capacity", "storage"))
+    for key in ("accessModes", "volumeMode", "storageClassName"):
+        _put(rows, f"claim.{key}", spec.get(key))
+    _put(rows, "claim.clone", cloned_by(claim))
+    own = (pv or {}).get("spec") or {}
+    for key in ("persistentVolumeReclaimPolicy", "mountOptions"):
+        _put(rows, f"volume.{key}", own.get(key))
+    csi = own.get("csi") or {}
+    for key in ("driver", "volumeHandle", "fsType"):
+        _put(rows, f"volume.{key}", csi.get(key))
+    for key, value in sorted((csi.get("volumeAttributes") or {}).items()):
+        _put(rows, f"volume.attributes.{key}", _open(key, value))
+    _put(rows, "volume.nodes", nodes_of(pv))
+    return rows
+
+
+def nodes_of(pv: Object | None) -> list[str]:
+    """Values of the labels that a volume ties itself to nodes with; empty: it can be attached anywhere."""
+    terms = _list(_path((pv or {}).get("spec") or {}, "nodeAffinity", "required") or {}, "nodeSelectorTerms")
+    return sorted({str(v) for t in terms for e in _list(t, "matchExpressions") for v in e.get("values") or []})
+
+
+def machine(vmi: Object) -> Rows:
+    """Of a running machine: where it is, what it got, what its guest's agent says."""
+    domain, status = _path(vmi, "spec", "domain") or {}, vmi.get("status") or {}
+    rows: Rows = {}
+    _put(rows, "machine.node", status.get("nodeName"))
+    _put(rows, "machine.type", _path(status, "machine", "type") or _path(domain, "machine", "type"))
+    _put(rows, "machine.cpu_model", _path(domain, "cpu", "model"))
+    _put(rows, "machine.qos", status.get("qosClass"))
+    _put(rows, "machine.pods", len(status.get("activePods") or {}) or None)
+    _put(rows, "machine.launcher", status.get("launcherContainerImageVersion"))
+    for key in ("prettyName", "kernelRelease"):
+        _put(rows, f"guest.{key}", _path(status, "guestOSInfo", key))
+    return rows
+
+
+def node(of: Object) -> Rows:
+    """Of a node: its system, its size, and what labels tell of its processor."""
+    metadata, status = of.get("metadata") or {}, of.get("status") or {}
+    rows: Rows = {}
+    _put(rows, "name", metadata.get("name"))
+    info = status.get("nodeInfo") or {}
+    for key in ("kernelVersion", "osImage", "architecture", "containerRuntimeVersion", "kubeletVersion"):
+        _put(rows, key, info.get(key))
+    for key in ("cpu", "memory", "pods"):
+        _put(rows, f"capacity.{key}", _path(status, "capacity", key))
+    _put(rows, "cpu_model", cpu_model(of))
+    _put(rows, "zone", (metadata.get("labels") or {}).get("topology.kubernetes.io/zone"))
+    return rows
+
+
+def cpu_model(of: Object) -> str:
+    """The processor of a node by its labels: KubeVirt's (``host-model-cpu.node.kubevirt.io/NAME``, libvirt's name of
+    it), else Node Feature Discovery's vendor, family and model number; empty: neither is there."""
+    labels = _path(of, "metadata", "labels") or {}
+    found = {}
+    for key in sorted(labels):
+        prefix, _, name = key.rpartition("/")
+        if prefix in ("host-model-cpu.node.kubevirt.io", "cpu-vendor.node.kubevirt.io"):
+            found[prefix.partition(".")[0]] = name
+    if "host-model-cpu" in found:
+        return " ".join(found[key] for key in ("cpu-vendor", "host-model-cpu") if key in found)
+    words = (("vendor_id", ""), ("family", "family "), ("id", "model "))
+    nfd = ((word, labels.get(f"feature.node.kubernetes.io/cpu-model.{key}")) for key, word in words)
+    return " ".join(f"{word}{value}" for word, value in nfd if value)
+
+
+# --- clones
+
+
+def cloned_by(claim: Object) -> str:
+    """How the claim was made of another: CDI's own word (csi-clone, snapshot, copy), or what Kubernetes was asked to
+    make it of; empty: of nothing, or not known yet."""
+    notes = _path(claim, "metadata", "annotations") or {}
+    if told := notes.get("cdi.kubevirt.io/cloneType"):
+        return str(told)
+    kind = _path(claim, "spec", "dataSource", "kind") or _path(claim, "spec", "dataSourceRef", "kind")
+    return {"PersistentVolumeClaim": "csi-clone", "VolumeSnapshot": "snapshot"}.get(str(kind), "")
+
+
+# --- for the guard
+
+_PROTOCOLS = (
+    ("rbd.csi.ceph.com", "rbd"),
+    ("cephfs.csi.ceph.com", "cephfs"),
+    ("nfs.csi.ceph.com", "nfs"),
+    ("nfs.csi.k8s.io", "nfs"),
+    ("vpc.file.csi.ibm.io", "nfs"),
+)
+"""Provisioners that speak one protocol, by how their name ends. Drivers of arrays speak what the host has."""
+
+_COPIES = (
+    ("pxd.portworx.com", "repl"),
+    ("driver.longhorn.io", "numberOfReplicas"),
+    ("io.openebs.csi-mayastor", "repl"),
+    ("linstor.csi.linbit.com", "linstor.csi.linbit.com/placementCount"),
+)
+"""Provisioners whose class says how many copies there are, and the parameter in which it does. Ceph's does not: it
+names a pool, and only Ceph knows its size."""
+
+
+def protocol(storage_class: Object) -> str:
+    """The protocol that a class's provisioner speaks; empty: it may speak several, or is not known here."""
+    name = str(storage_class.get("provisioner") or "")
+    return next((word for end, word in _PROTOCOLS if name == end or name.endswith(f".{end}")), "")
+
+
+def misnamed(lane: str, spec: StorageClassSpec, storage_class: Object) -> str:
+    """Why ``lane`` cannot be of the protocol that it says, in a sentence; empty: it can."""
+    found = protocol(storage_class)
+    if not found or spec.protocol in (None, found):
+        return ""
+    by = shown(storage_class.get("provisioner"))
+    return f"lane {lane} says protocol {spec.protocol}, and storage class {spec.storage_class} is of {by}: {found}"
+
+
+def copies(storage_class: Object) -> str:
+    """Copies of the data, where the class itself tells; empty: it does not."""
+    name, told = str(storage_class.get("provisioner") or ""), storage_class.get("parameters") or {}
+    return next((str(told[key]) for owner, key in _COPIES if name == owner and str(told.get(key, "")).isdigit()), "")
+
+
+def conditions(
+    spec: StorageClassSpec,
+    storage_class: Object,
+    claim: Object | None = None,
+    vmi: Object | None = None,
+    *,
+    nodes: Sequence[Object] = (),
+    kubevirt: Object | None = None,
+    said: Collection[str] = (),
+) -> dict[str, str | int | bool]:
+    """Parameters of a lane as the cluster tells them; they win over what the study says, but for those that only tell
+    readers more (host_cpu, hypervisor) and are in ``said``, the names in the study's own conditions."""
+    told: dict[str, str | int | bool] = {}
+    if provisioner := storage_class.get("provisioner"):
+        told["backend"] = shown(f"storage class {spec.storage_class} of {provisioner}")
+    if word := protocol(storage_class):
+        told["transport"] = word
+    if count := copies(storage_class):
+        told["copies"] = int(count)
+    if mode := _path(claim or {}, "spec", "volumeMode"):
+        told["volume_mode"] = str(mode)
+    told |= _of_machine(vmi or {})
+    context = {
+        "hypervisor": _version(kubevirt),
+        "host_cpu": ", ".join(sorted({m for n in nodes if (m := cpu_model(n))})),
+    }
+    return told | {name: value for name, value in context.items() if value and name not in said}
+
+
+def _of_machine(vmi: Object) -> dict[str, str | int | bool]:
+    domain = _path(vmi, "spec", "domain") or {}
+    told: dict[str, str | int | bool] = {}
+    cpu = domain.get("cpu") or {}
+    topology = [cpu.get(key) for key in ("cores", "sockets", "threads")]
+    if any(isinstance(count, int) for count in topology):
+        cores, sockets, threads = (count or 1 for count in topology)
+        told["vm_cpus"] = cores * sockets * threads
+        told["cpu_pinning"] = bool(cpu.get("dedicatedCpuPlacement")) or NONE
+    if (memory := _path(domain, "memory", "guest")) and (size := quantity(memory)) > 0:
+        told["vm_memory"] = int(size)
+    return told
+
+
+def _version(kubevirt: Object | None) -> str:
+    version = _path(kubevirt or {}, "status", "observedKubeVirtVersion")
+    return f"KubeVirt {version}" if version else ""
+
+
+# --- parts
+
+
+def _path(of: Object, *keys: str) -> Any:
+    found: Any = of
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _list(of: Object, key: str) -> list[Any]:
+    found = of.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _open(key: str, value: Any) -> Any:
+    """The value of a parameter, unless it may be a secret: names of secrets are none."""
+    return "(withheld)" if _WITHHELD.search(key) and not _REFERENCE.search(key) else value
+
+
+def _put(rows: Rows, key: str, value: Any) -> None:
+    """Adds a row, if there is anything to say."""
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    if value is None or value == "":
+        return
+    rows[key] = value if isinstance(value, bool | int | float) else shown(value)

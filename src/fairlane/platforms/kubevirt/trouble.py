@@ -1,0 +1,94 @@
+"""Why a machine of the cluster does not come up: its conditions, its volumes, and the events that tell of them."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from fairlane.errors import RunFailed
+from fairlane.platforms.kubevirt import kinds
+from fairlane.platforms.kubevirt.api_errors import plain
+
+if TYPE_CHECKING:
+    from fairlane.platforms.kubevirt.api import Api
+
+_MOST = 3
+"""Events that are told, the newest first."""
+
+_NO_TROUBLE = ("LiveMigratable", "StorageLiveMigratable")
+"""Conditions that are False of most machines of a benchmark, and stop none."""
+
+Object = Mapping[str, Any]
+
+
+async def why(api: "Api", namespace: str, name: str, vm: Object | None, vmi: Object | None) -> str:
+    """What the cluster says of machine ``name``, for an error: one line."""
+    told = [*_state(vm, vmi), *_conditions(vmi or vm)]
+    volumes = [str(t["metadata"]["name"]) for t in (vm or {}).get("spec", {}).get("dataVolumeTemplates", [])]
+    with suppress(RunFailed):  # who may not read them is told the rest
+        claims = await api.list(kinds.PVC, namespace) if volumes else []
+        unbound = [
+            c for c in claims if c["metadata"]["name"] in volumes and c.get("status", {}).get("phase") != "Bound"
+        ]
+        told += [_claim(claim) for claim in unbound]
+        events = await api.list(kinds.EVENT, namespace)
+        told += _events(events, {name, *volumes}, {str(claim["metadata"]["name"]) for claim in unbound})
+    return plain("; ".join(dict.fromkeys(plain(text, 400) for text in told)), 900) or "the cluster says nothing of it"
+
+
+def advice(told: str) -> str:
+    """The next thing to try, by what ``why`` has ``told``; empty: nothing that is known here helps."""
+    return next((hint for sign, hint in _ADVICE if sign in told), "")
+
+
+_ADVICE = (
+    ("exceeded quota", "raise the quota, or take fewer or smaller machines and volumes"),
+    ("is ErrorUnschedulable",
+     "make room on the nodes, or take fewer or smaller machines; fairlane doctor STUDY counts both"),
+    ("ImagePull", "the nodes must be able to pull platform.image: is its name right, does its registry want a login?"),
+    ("is CrashLoopBackOff", "boot one machine of platform.image by hand: the log of its virt-launcher pod tells more"),
+    ("is Pending", "try it without Fairlane: a claim of that storage class made by hand must be bound; where its "
+     "driver is only slow, platform.boot_timeout says how long is waited"),
+    ("it is Provisioning", "the logs of CDI and of the storage class's driver tell more; where they are only slow, "
+     "platform.boot_timeout says how long is waited"),
+)  # fmt: skip
+"""What ``why`` may tell -> what helps; the first that fits."""
+
+
+def _state(vm: Object | None, vmi: Object | None) -> Iterable[str]:
+    if vm is None:
+        yield "its VirtualMachine is gone"
+    elif status := vm.get("status", {}).get("printableStatus"):
+        yield f"it is {status}"
+    if vmi is not None:
+        yield f"its instance is {vmi.get('status', {}).get('phase') or 'new'}"
+
+
+def _conditions(of: Object | None) -> Iterable[str]:
+    for condition in (of or {}).get("status", {}).get("conditions", []):
+        told = condition.get("status") == "False" and condition.get("type") not in _NO_TROUBLE
+        if told and condition.get("message"):
+            yield f"{condition.get('type')}: {condition['message']}"
+
+
+def _claim(claim: Object) -> str:
+    """A claim that is not bound."""
+    phase, of = claim.get("status", {}).get("phase"), claim.get("spec", {}).get("storageClassName")
+    return f"claim {claim['metadata']['name']} of storage class {of} is {phase or 'new'}"
+
+
+def _events(every: Iterable[Object], names: set[str], unbound: set[str]) -> Iterable[str]:
+    """The newest warnings of objects whose names begin with one of ``names`` (launcher pods have more), and all that
+    is told of ``unbound`` claims: that their driver does not answer is no warning to Kubernetes."""
+    found = []
+    for event in every:
+        name = str(event.get("involvedObject", {}).get("name", ""))
+        if name in unbound or (event.get("type") == "Warning" and _of(name, names)):
+            found.append(event)
+    found.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""), reverse=True)
+    for event in found[:_MOST]:
+        yield f"{event.get('reason')}: {event.get('message')}"
+
+
+def _of(name: str, names: set[str]) -> bool:
+    bare = name.removeprefix("virt-launcher-")
+    return any(bare == one or bare.startswith(f"{one}-") for one in names)

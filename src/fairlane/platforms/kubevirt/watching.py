@@ -1,0 +1,291 @@
+"""Objects as they change: one list, then a watch that goes on whatever happens to the server. Nothing is polled."""
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType, TracebackType
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast
+
+import orjson
+
+from fairlane.errors import RunFailed
+from fairlane.platforms.kubevirt.api import Api, Object
+from fairlane.platforms.kubevirt.api_errors import Answer, ApiError
+from fairlane.platforms.kubevirt.kinds import Kind
+from fairlane.platforms.kubevirt.transport import Pauses
+
+T = TypeVar("T")
+Change = Literal["ADDED", "MODIFIED", "DELETED"]
+
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 240, 290
+"""How long a watch is asked for: the server ends it then, and the next one goes on from there."""
+_STEADY_SECONDS = 5.0
+"""A watch that lasted so long was no flash in the pan: the next is opened without a pause."""
+_LONGEST_LINE = 32 << 20
+
+
+class Seen(NamedTuple):
+    """One change of an object, with our own clocks: the API's stamps have whole seconds."""
+
+    type: Change
+    object: Object
+    """Without ``managedFields``. For DELETED: its last state."""
+    time: float
+    """``time.time()`` when the news came in."""
+    monotonic: float
+    listed: bool
+    """It came with a list, or late after the watch was cut: the change happened at some time before."""
+
+
+class Gap(NamedTuple):
+    """The watch was cut at ``time``; what changed before it went on came late, and is marked ``listed``."""
+
+    time: float
+    reason: str
+
+
+class _Cut(Exception):  # noqa: N818 - reads as what happened
+    """The watch has ended before its time. ``expired``: the server no longer knows where it could go on."""
+
+    def __init__(self, reason: str, *, expired: bool = False) -> None:
+        super().__init__(reason)
+        self.expired = expired
+
+
+@dataclass(eq=False)
+class _Waiting(Generic[T]):
+    """Somebody waits until ``found`` finds."""
+
+    found: Callable[[Mapping[str, Object]], T | None]
+    answer: "asyncio.Future[T]"
+
+    def look(self, items: Mapping[str, Object]) -> None:
+        if self.answer.done():
+            return
+        try:
+            found = self.found(items)
+        except Exception as error:
+            self.answer.set_exception(error)
+        else:
+            if found is not None:
+                self.answer.set_result(found)
+
+
+class _Silent(_Cut):
+    """Nothing came for a while: nothing happened (a quiet etcd sends no bookmarks), or the connection is dead."""
+
+
+class Watcher:
+    """Objects of one kind in one namespace (empty: in all), kept current while ``async with`` lasts. The watch stands
+    when it begins: what is done in it is seen as it happens.
+
+    What ends it for good (a permission withdrawn, the server away for longer than the API's patience, a listener that
+    raises) is raised by every ``until`` from then on, and at the end of ``async with``.
+    """
+
+    def __init__(self, api: Api, kind: Kind, namespace: str = "", labels: str = "") -> None:
+        self.at = 0.0
+        """``time.time()`` of the last news, or of the last time that the server said there is none."""
+        self.gaps: list[Gap] = []
+        """When the watch was cut, and why."""
+        self._api, self._kind, self._namespace, self._labels = api, kind, namespace, labels
+        self._items: dict[str, Object] = {}
+        self._shown: Mapping[str, Object] = MappingProxyType(self._items)
+        self._version = ""
+        self._late = 0
+        self._silent_since = 0.0
+        """The watch was opened again because nothing came since; 0: it was not."""
+        self._listeners: list[Callable[[Seen], None]] = []
+        self._waiting: list[_Waiting[Any]] = []
+        self._task: asyncio.Task[None] | None = None
+        self._broken: BaseException | None = None
+        self._standing = asyncio.Event()
+        """The first watch is open, or will never be."""
+
+    @property
+    def ended(self) -> bool:
+        """It has ended for good: ``items`` are of the past."""
+        return self._broken is not None
+
+    @property
+    def items(self) -> Mapping[str, Object]:
+        """The objects by name; where all namespaces are watched, by NAMESPACE/NAME. To be read only."""
+        return self._shown
+
+    def listen(self, callback: Callable[[Seen], None]) -> None:
+        """Every change goes to ``callback``, the objects that are there already first (ADDED, ``listed``)."""
+        self._listeners.append(callback)
+        now, clock = time.time(), time.monotonic()
+        for found in self._items.values():
+            callback(Seen("ADDED", found, now, clock, listed=True))
+
+    async def until(self, found: Callable[[Mapping[str, Object]], T | None], timeout: float, what: str) -> T:
+        """The first answer of ``found(items)`` that is not None. It is asked now and after each single change, so that
+        no state is passed over. Raises RunFailed with ``what`` is the matter after ``timeout`` seconds."""
+        if self._broken:
+            raise self._broken
+        waiting: _Waiting[T] = _Waiting(found, asyncio.get_running_loop().create_future())
+        waiting.look(self._shown)
+        self._waiting.append(waiting)
+        try:
+            async with asyncio.timeout(timeout):
+                return await waiting.answer
+        except TimeoutError:
+            if waiting.answer.done() and not waiting.answer.cancelled():
+                raise  # it is the finder's own
+            raise RunFailed(f"{what} (waited {timeout:.0f} s)") from None
+        finally:
+            self._waiting.remove(waiting)
+
+    async def __aenter__(self) -> Self:
+        await self._list()
+        self._task = asyncio.create_task(self._follow())
+        self._task.add_done_callback(self._over)
+        try:
+            await self._standing.wait()
+        except BaseException:
+            self._task.cancel()
+            raise
+        if self._broken:
+            raise self._broken
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task  # noqa: S101 - it was entered
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if self._broken and error is None:
+            raise self._broken
+
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        self._standing.set()
+        if task.cancelled() or not (error := task.exception()):
+            return
+        self._broken = error
+        for waiting in self._waiting:
+            if not waiting.answer.done():
+                waiting.answer.set_exception(error)
+
+    async def _follow(self) -> None:
+        """One watch after the other, until something ends it for good."""
+        pauses = Pauses(math.inf)
+        while True:
+            began = time.monotonic()
+            try:
+                await self._watch()
+            except _Silent:
+                self._silent_since = self._silent_since or self.at
+            except _Cut as cut:
+                self.gaps.append(Gap(time.time(), str(cut)))
+                if time.monotonic() - began > _STEADY_SECONDS:
+                    pauses = Pauses(math.inf)
+                elif len(self.gaps) > 1:
+                    await pauses.again()
+                if cut.expired:
+                    await self._list()
+
+    async def _list(self) -> None:
+        """All objects anew. What the list no longer has is gone; what it has in another version has changed."""
+        found, self._version = await self._api.listing(self._kind, self._namespace, self._labels)
+        now, clock = self._now()
+        fresh = {self._key(item): item for item in found}
+        for key in [key for key, item in self._items.items() if _uid(fresh.get(key)) != _uid(item)]:
+            self._tell(Seen("DELETED", self._items[key], now, clock, listed=True))
+        for key, item in fresh.items():
+            known = self._items.get(key)
+            if known is None or _version(known) != _version(item):
+                self._tell(Seen("MODIFIED" if known else "ADDED", item, now, clock, listed=True))
+
+    async def _watch(self) -> None:
+        """One watch, until it ends as it was asked to; else _Cut, or the ApiError of one that cannot be opened."""
+        import aiohttp  # noqa: PLC0415 - 150 ms
+
+        seconds = random.randint(_SHORTEST_SECONDS, _LONGEST_SECONDS)  # noqa: S311 - so that not all end together
+        query = {
+            "resourceVersion": self._version, "labelSelector": self._labels, "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+        }  # fmt: skip
+        rest = b""
+        try:
+            async with self._api.watch(self._kind, self._namespace, query) as response:
+                opened = time.monotonic()
+                # What is older than the open watch comes through it all the same, but late.
+                self._late = await self._current()
+                self._standing.set()
+                self.at = time.time()
+                async for chunk in response.content.iter_any():
+                    now, clock = self._now()
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        self._take(line, now, clock)
+                    if len(rest) > _LONGEST_LINE:
+                        raise _Cut(f"a line of more than {_LONGEST_LINE >> 20} MiB")
+        except ApiError as error:
+            if error.status == 410 or "Too large resource version" in error.message:
+                raise _Cut(error.message, expired=True) from None
+            raise
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if isinstance(error, TimeoutError):
+                raise _Silent("the server fell silent") from error
+            raise _Cut(f"the connection was lost: {error}") from error
+        if rest.strip() or time.monotonic() - opened < seconds - 1:
+            raise _Cut("the server ended the watch before its time")
+
+    def _take(self, line: bytes, now: float, clock: float) -> None:
+        if not line.strip():
+            return
+        try:
+            event = orjson.loads(line)
+            change, found = event["type"], event["object"]
+            if change == "ERROR":
+                answer = Answer.of(found)
+                raise _Cut(f"{answer.reason}: {answer.message}", expired=answer.status == 410)
+            version = _version(found)
+            if change in {"ADDED", "MODIFIED", "DELETED"}:
+                late = version.isdigit() and int(version) <= self._late
+                if late and self._silent_since:
+                    self.gaps.append(Gap(self._silent_since, "the connection was dead"))
+                self._silent_since = 0.0
+                self._tell(Seen(cast(Change, change), found, now, clock, listed=late))
+        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            raise _Cut("the server sent what is not an event") from error
+        self._version = version
+
+    async def _current(self) -> int:
+        """The newest version that the server has; 0 where its versions are no numbers (etcd's are)."""
+        version = await self._api.version(self._kind, self._namespace)
+        return int(version) if version.isdigit() else 0
+
+    def _tell(self, seen: Seen) -> None:
+        """Everybody learns of it, in order."""
+        seen.object["metadata"].pop("managedFields", None)
+        if seen.type == "DELETED":
+            self._items.pop(self._key(seen.object), None)
+        else:
+            self._items[self._key(seen.object)] = seen.object
+        for callback in self._listeners:
+            callback(seen)
+        for waiting in self._waiting:
+            waiting.look(self._shown)
+
+    def _now(self) -> tuple[float, float]:
+        self.at = time.time()
+        return self.at, time.monotonic()
+
+    def _key(self, found: Object) -> str:
+        meta = found["metadata"]
+        alone = self._namespace or not self._kind.namespaced
+        return str(meta["name"]) if alone else f"{meta['namespace']}/{meta['name']}"
+
+
+def _uid(found: Object | None) -> str:
+    return str(found["metadata"]["uid"]) if found else ""
+
+
+def _version(found: Object) -> str:
+    return str(found["metadata"]["resourceVersion"])

@@ -1,0 +1,43 @@
+"""The cluster that the tests share, and why they skip where there can be none."""
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from tests.cluster.control_plane import ControlPlane, servers
+from tests.cluster.crds import FACTS
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips tests marked ``cluster``, and says why, where what they need is missing."""
+    marked = [item for item in items if item.get_closest_marker("cluster")]
+    if marked and (lack := _lack()):
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=lack))
+
+
+def _lack() -> str:
+    if not servers().exists():
+        return "kube-apiserver and etcd are not built: run make cluster-servers (once, some ten minutes)"
+    if not FACTS.exists():
+        return f"no OpenAPI of KubeVirt and CDI in {FACTS}: set FAIRLANE_FACTS to a folder that has it"
+    return ""
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """A real API server that knows KubeVirt, CDI and snapshots: one for all tests, each in a namespace of its own.
+
+    A test that restarts it leaves it running, with the flags it had.
+    """
+    with ControlPlane() as plane:
+        plane.install_crds()
+        yield plane
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> str:
+    """A fresh namespace. Nothing removes it: that would take a namespace controller, and the cluster goes anyway."""
+    name = f"test-{secrets.token_hex(4)}"
+    control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
+    return name

@@ -1,0 +1,252 @@
+"""The whole chain: fairlane as a program, a real API server, a played KubeVirt, real machines of the lab behind it.
+
+Machines are emulated where KVM boots none, and every report of these runs must say so.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cluster.control_plane import ControlPlane, servers
+from tests.cluster.crds import FACTS
+from tests.cluster.faults import FaultProxy
+from tests.cluster.play.controller import Play
+from tests.cluster.play.kinds import VM
+from tests.cluster.play.lab import IOPS, LabMachines
+from tests.cluster.play.site import Class, Site
+from tests.cluster.stand import Program, Stand, end
+
+from fairlane.platforms.kubevirt import permissions
+from fairlane.platforms.kubevirt.permissions import Deployed
+from fairlane.platforms.lab.wall import rootfs
+from fairlane.study.load import parse_study
+
+pytestmark = [pytest.mark.cluster, pytest.mark.lab, pytest.mark.timeout(1500)]
+
+SLOW = 300
+"""IOPS that a volume of class slow does at most."""
+STUDY = """
+name: two-classes
+question: Which storage class should machines use?
+platform:
+  kind: kubevirt
+  image: docker://registry.invalid/lab:1
+  install: false
+  cpus: 1
+  memory: 768MiB
+  disk_size: 32MiB
+  nodes: 1
+  boot_timeout: 5m
+  settle: 100ms
+  node_probes: "off"
+lanes:
+  slow: { transport: storage_class, storage_class: slow, protocol: local }
+  fast: { transport: storage_class, storage_class: fast, protocol: local }
+baseline: slow
+conditions: { copies: 1, write_ack: after one copy, flush: honoured, link_speed: none }
+workloads:
+  disk: { kind: fio, rw: [randread], bs: [4k], iodepth: [4], runtime: 2s, ramp: 500ms, prefill: true }
+design: { looks: [4] }
+"""
+STORM = """
+name: two-ways
+platform:
+  kind: kubevirt
+  image: docker://registry.invalid/lab:1
+  install: false
+  cpus: 1
+  memory: 512MiB
+  root_size: 4GiB
+  nodes: 1
+  boot_timeout: 5m
+lanes:
+  snap: { transport: storage_class, storage_class: fast, protocol: local, clone: snapshot }
+  copy: { transport: storage_class, storage_class: fast, protocol: local, clone: copy }
+baseline: copy
+workloads:
+  storm: { kind: clone, counts: [1], data: 4m }
+design: { looks: [2], vary: [provisioning] }
+"""
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    if not servers().exists() or not FACTS.exists():
+        pytest.skip("kube-apiserver and etcd are not built: run make cluster-servers (once, some ten minutes)")
+    with ControlPlane() as plane:
+        plane.install_crds()
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def stand(plane: ControlPlane) -> Iterator[Stand]:
+    root = rootfs.cached_root()
+    if root is None:
+        pytest.skip("the lab's root disk is not built: run fairlane lab build --wall (once, two minutes)")
+    local = "local.csi.test"
+    classes = [Class("slow", local, parameters={IOPS: str(SLOW)}), Class("fast", local)]
+    with Stand(Play(plane.kubeconfig(), site=Site(classes=classes), machines=LabMachines(root))) as stand:
+        yield stand
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    return tmp_path
+
+
+def trials(folder: Path) -> int:
+    """Of the run so far."""
+    journal = folder / "run" / "journal.jsonl"
+    return journal.read_text().count('"type": "trial"') if journal.exists() else 0
+
+
+def events(folder: Path, kind: str) -> list[dict[str, Any]]:
+    told = [json.loads(line) for line in (folder / "run" / "journal.jsonl").read_text().splitlines()]
+    return [event for event in told if event["type"] == kind]
+
+
+def primary(folder: Path) -> dict[str, Any]:
+    """The one primary verdict."""
+    (found,) = [v for v in json.loads((folder / "run" / "verdicts.json").read_text()) if v["primary"]]
+    assert isinstance(found, dict)
+    return found
+
+
+def left(plane: ControlPlane) -> list[str]:
+    """What runs left in the cluster: namespaces, and volumes of claims in them."""
+    spaces = plane.call("GET", "/api/v1/namespaces?labelSelector=app.kubernetes.io/managed-by%3Dfairlane")["items"]
+    volumes = plane.call("GET", "/api/v1/persistentvolumes")["items"]
+    claimed = [v for v in volumes if v["spec"].get("claimRef", {}).get("namespace", "").startswith("fairlane-")]
+    return [one["metadata"]["name"] for one in [*spaces, *claimed]]
+
+
+def wait(condition: Any, process: Any, what: str) -> None:
+    """Until ``condition()``; the program must not end before."""
+    while not condition():
+        assert process.poll() is None, f"it ended before {what}:\n{process.communicate()[0]}"
+        time.sleep(0.1)
+
+
+def test_a_known_difference_gets_the_right_verdict_with_the_listed_permissions_alone(
+    plane: ControlPlane, stand: Stand, folder: Path
+) -> None:
+    study = parse_study(STUDY, "study.yaml")
+    held = permissions.wanted(permissions.needs(study))
+    plane.apply(permissions.roles(held, Deployed(user="fairlane")))
+    code, said = Program(plane.kubeconfig("fairlane"), folder).run("run", "study.yaml", "--out", "run")
+    assert code == 0, said
+    verdict = primary(folder)
+    assert verdict["lane"] == "fast"
+    assert verdict["verdict"] == "faster"
+    # the throttle is what was measured; an emulated guest on a busy machine may not quite get there
+    assert 0.8 * SLOW < verdict["baseline_value"] < 1.03 * SLOW
+    assert verdict["lane_value"] > 3 * SLOW
+    assert "emulated" in (folder / "run" / "report.md").read_text()
+    told = json.loads((folder / "run" / "description.json").read_text())
+    slow = told["lanes"]["slow"]
+    assert slow["storageClass.provisioner"] == "local.csi.test"
+    assert slow[f"storageClass.parameters.{IOPS}"] == str(SLOW)
+    assert slow["prefill.bytes_written"] == 32 * 2**20
+    assert told["lanes"]["fast"]["machines"]["fast-0"] == slow["machines"]["slow-0"], "lanes take turns on one node"
+    _as_listed(plane, held)
+    assert not left(plane)
+
+
+def test_storms_alone_are_carried_out_and_say_what_their_machines_were(
+    plane: ControlPlane, stand: Stand, folder: Path
+) -> None:
+    (folder / "study.yaml").write_text(STORM)
+    code, said = Program(plane.kubeconfig(), folder).run("run", "study.yaml", "--out", "run")
+    assert code == 0, said
+    assert trials(folder) == 4
+    assert not events(folder, "block-failed")
+    assert primary(folder)["metric"] == "job_time"
+    assert "emulated" in (folder / "run" / "report.md").read_text()
+    told = json.loads((folder / "run" / "fingerprint.json").read_text())
+    assert told["nodes"] == "worker-0"
+    assert told["kernel"]
+    assert told["system"].startswith("Debian")
+    assert not left(plane)
+
+
+def _as_listed(plane: ControlPlane, held: Any) -> None:
+    """What was asked of the API server, by its own audit log, is in the list; but for what everybody may ask, and what
+    the preflight would tell more of where it may."""
+    listed = {(verb, one.resource) for one in held for verb in one.verbs}
+    more = {("get", "clusterversions"), ("list", "csistoragecapacities")}
+    more |= {("create", "selfsubjectaccessreviews"), ("create", "selfsubjectreviews")}
+    asked = {(verb, resource) for verb, resource in plane.requests("fairlane") if not resource.startswith("/")}
+    assert asked <= listed | more, asked - listed - more
+
+
+def test_a_run_goes_on_or_is_resumed_whatever_happens_to_cluster_and_machines(
+    plane: ControlPlane, stand: Stand, folder: Path
+) -> None:
+    """Storms of errors, lost watches, a conflict, an eviction, a deletion, a restart of the API server."""
+    (folder / "study.yaml").write_text(STUDY.replace("looks: [4]", "looks: [7]").replace("runtime: 2s", "runtime: 1s"))
+    play = stand.play
+    with FaultProxy(plane.url, plane.authority.certificate) as proxy:
+        program = Program(proxy.kubeconfig(plane.kubeconfig()), folder)
+        proxy.answer(".*", 429, times=8, after="1", every=3)
+        proxy.answer("POST .*virtualmachines", 500, times=2, carried_out=True)
+        process = program.begin("run", "study.yaml", "--out", "run")
+
+        def space() -> str:
+            (name,) = left(plane)[:1]
+            return name
+
+        faults = [
+            (1, lambda: proxy.cut("gone")),
+            (2, lambda: proxy.answer("PATCH .*leases", 409, times=3)),
+            (3, lambda: stand.call(play.evict(space(), "slow-0"))),
+            (5, lambda: proxy.answer("GET .*", 500, times=8)),
+            (7, lambda: stand.call(play.delete(VM, space(), "fast-0"))),
+            (10, plane.restart_apiserver),
+        ]
+        for count, fault in faults:
+            wait(lambda count=count: trials(folder) >= count, process, f"trial {count}")
+            fault()
+        said, _ = process.communicate(timeout=900)
+        codes = [process.returncode]
+        while codes[-1] == 3 and len(codes) < 4:
+            code, more = program.run("run", "--resume", "run")
+            codes.append(code)
+            said += more
+    assert codes[-1] == 0, said
+    assert trials(folder) == 14, said
+    failed = events(folder, "block-failed")
+    told = " ".join(event["reason"] for event in failed)
+    assert re.search(r"slow-0", told), told
+    assert re.search(r"fast-0", told), told
+    assert "Traceback" not in said
+    verdict = primary(folder)
+    assert verdict["verdict"] == "faster"
+    assert not left(plane)
+
+
+def test_a_killed_run_is_found_removed_and_resumed_and_a_living_one_is_left_alone(
+    plane: ControlPlane, stand: Stand, folder: Path
+) -> None:
+    (folder / "study.yaml").write_text(STUDY.replace("looks: [4]", "looks: [6]").replace("runtime: 2s", "runtime: 5s"))
+    program = Program(plane.kubeconfig(), folder)
+    process = program.begin("run", "study.yaml", "--out", "run")
+    wait(lambda: trials(folder) >= 1, process, "the first trial")
+    (space, *_) = left(plane)
+    code, said = program.run("lab", "clean", "--platform", "kubevirt")
+    assert code == 0, said
+    assert "goes on" in said
+    assert space in left(plane)
+    assert process.poll() is None, "the run is long enough for that"
+    end(process)
+    process.communicate()
+    assert space in left(plane), "nobody was there to remove it"
+    code, said = program.run("run", "--resume", "run")
+    assert code == 0, said
+    assert "removing what an interrupted run left" in said
+    assert trials(folder) == 12
+    assert not left(plane)

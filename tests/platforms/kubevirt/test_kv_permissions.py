@@ -1,0 +1,298 @@
+"""The list of permissions against a real API server's RBAC: enough, and nothing in it that is not asked for."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.plain_client import RefusedError
+from tests.platforms.kubevirt import furnished
+from tests.platforms.kubevirt.conftest import Connected
+
+from fairlane.platforms._examined import Line, able
+from fairlane.platforms.kubevirt import cleanup, permissions, preflight
+from fairlane.platforms.kubevirt.labels import labels
+from fairlane.platforms.kubevirt.permissions import PERMISSIONS, Deployed, Permission
+from fairlane.study.spec import Study
+
+FORMS = {"own": False, "shared": True}
+STUDIES = {form: furnished.study(storm=True, use_existing=str(shared).lower()) for form, shared in FORMS.items()}
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with furnished.cluster() as plane:
+        yield plane
+
+
+@pytest.fixture
+def granted(plane: ControlPlane, connected: Connected) -> Callable[..., list[Line]]:
+    """What the doctor says to a service account that has these permissions and no others."""
+
+    def grant(case: str, study: Study, held: Sequence[Permission]) -> list[Line]:
+        spec: Any = study.platform
+        deployed = Deployed(spec.namespace, spec.use_existing, permissions.source(study))
+        name = f"case-{case}"
+        kubeconfig = plane.service_account_kubeconfig("bench", name)
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": "bench"}
+        for one in permissions.roles(held, deployed):  # under names of this case alone, for it alone
+            one["metadata"] = {**one["metadata"], "name": f"{one['metadata']['name']}-{case}"}
+            if "roleRef" in one:
+                one["roleRef"] = {**one["roleRef"], "name": f"{one['roleRef']['name']}-{case}"}
+                one["subjects"] = [subject]
+            plane.apply([one])
+        return connected(kubeconfig, lambda api: preflight.examine(api, study))
+
+    return grant
+
+
+def wanted(form: str) -> tuple[Permission, ...]:
+    return permissions.wanted(permissions.needs(STUDIES[form]))
+
+
+def each() -> list[Any]:
+    """Every verb on every resource, but for what comes with another: a ClusterRole for the runs' own namespaces holds
+    in the image's too."""
+    return [
+        pytest.param(form, one, verb, id=f"{form}-{verb}-{one.name}-{one.scope}")
+        for form in FORMS
+        for one in wanted(form)
+        for verb in one.verbs
+        if (form, one.scope, one.resource) != ("own", "source", "datasources")
+    ]
+
+
+def entry(one: Permission, verb: str, form: str) -> Permission:
+    """The first line of the list that asks for the verb in this form."""
+    need = permissions.needs(STUDIES[form])
+    return next(
+        p
+        for p in PERMISSIONS
+        if (p.group, p.resource, p.scope) == (one.group, one.resource, one.scope)
+        and verb in p.verbs
+        and p.needed in need
+    )
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("form", FORMS)
+def test_who_has_the_listed_permissions_may_begin(granted: Callable[..., list[Line]], form: str) -> None:
+    lines = granted(f"{form}-all", STUDIES[form], wanted(form))
+    assert able(lines), [line for line in lines if line.state == "missing"]
+    (allowed,) = [line for line in lines if line.name in ("permission", "permissions")]
+    count = sum(len(one.verbs) for one in wanted(form))
+    assert (allowed.state, allowed.found.split(" that ")[0]) == ("ok", f"all {count}")
+    unread = [line.name for line in lines if "may not be read" in line.found or "cannot be read" in line.found]
+    # whose namespace is shared may not see pods of others: all that is allocatable counts
+    assert unread == (["room"] if FORMS[form] else [])
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("form", FORMS)
+def test_looking_asks_for_nothing_that_is_not_listed(
+    granted: Callable[..., list[Line]], plane: ControlPlane, form: str
+) -> None:
+    """By the server's own audit log; what has no resource (/version, discovery, OpenAPI) is everybody's to read."""
+    granted(f"{form}-asked", STUDIES[form], wanted(form))
+    asked = {one for one in plane.requests(f"system:serviceaccount:bench:case-{form}-asked") if one[1][0] != "/"}
+    listed = {(verb, one.resource) for one in wanted(form) for verb in one.verbs}
+    assert asked - listed == {("create", "selfsubjectaccessreviews"), ("create", "selfsubjectreviews")}
+    assert {verb for verb, _ in asked} == {"create", "get", "list"}
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("form", "one", "verb"), each())
+def test_any_one_that_is_missing_is_named(
+    granted: Callable[..., list[Line]], form: str, one: Permission, verb: str
+) -> None:
+    held = [replace(p, verbs=tuple(v for v in p.verbs if p != one or v != verb)) for p in wanted(form)]
+    case = f"{form}-{verb}-{one.name.replace('/', '.')}-{one.scope}"
+    lines = granted(case, STUDIES[form], [p for p in held if p.verbs])
+    (named,) = [line for line in lines if line.name == "permission"]
+    said = entry(one, verb, form)
+    assert named.found.startswith(f"may not {verb} {one.name}")
+    assert named.found.endswith(said.why)
+    assert "fairlane cluster rbac --namespace bench" in named.fix
+    assert ("--use-existing" in named.fix) == FORMS[form]
+    assert named.state == ("warn" if said.optional else "missing")
+    assert [line for line in lines if line.state == "missing"] == ([] if said.optional else [named])
+
+
+@pytest.mark.cluster
+def test_a_data_source_that_may_not_be_read_is_named(granted: Callable[..., list[Line]]) -> None:
+    study = furnished.study()
+    held = permissions.wanted(permissions.needs(study))
+    lines = granted("image", study, [p for p in held if (p.scope, p.resource) != ("source", "datasources")])
+    assert [line.found for line in lines if line.name == "permission"] == [
+        "may not get datasources.cdi.kubevirt.io of the image: what the image's name stands for"
+    ]
+    assert [line.found for line in lines if line.name == "image"] == ["DataSource images/fedora may not be read"]
+
+
+@pytest.mark.cluster
+def test_a_shared_namespaces_role_ends_at_it(plane: ControlPlane) -> None:
+    deployed = Deployed("bench", use_existing=True, source=furnished.IMAGES)
+    plane.apply(permissions.roles(wanted("shared"), deployed))
+    token = plane.service_account_token("bench", permissions.NAME)
+    secret = {"metadata": {"name": "mine"}, "stringData": {"a": "b"}}
+    plane.call("POST", "/api/v1/namespaces/bench/secrets", secret, token=token)
+    with pytest.raises(RefusedError, match="forbidden") as refused:
+        plane.call("POST", "/api/v1/namespaces/kubevirt/secrets", secret, token=token)
+    assert refused.value.status == 403
+    for path in ("/api/v1/namespaces/bench/secrets/mine", "/api/v1/namespaces/bench/secrets", "/api/v1/secrets"):
+        with pytest.raises(RefusedError, match="forbidden"):
+            plane.call("GET", path, token=token)
+    with pytest.raises(RefusedError, match="forbidden"):
+        plane.call("DELETE", "/api/v1/namespaces/bench", token=token)
+    with pytest.raises(RefusedError, match="forbidden"):
+        plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": "another"}}, token=token)
+
+
+@pytest.mark.cluster
+def test_the_listed_permissions_suffice_to_clean_a_shared_namespace(plane: ControlPlane, connected: Connected) -> None:
+    """What carries the run's label goes, of every kind; what does not stays."""
+    plane.apply(permissions.roles(wanted("shared"), Deployed("bench", use_existing=True, source=furnished.IMAGES)))
+    kubeconfig = plane.service_account_kubeconfig("bench", permissions.NAME)
+    ours, theirs = labels("0123456789"), labels("9876543210")
+    for name, mark in (("ours", ours), ("theirs", theirs)):
+        plane.apply(left_behind(name, mark))
+    left = cleanup.Left("0123456789", "bench", "example", "", own=False)
+    user = "system:serviceaccount:bench:fairlane"
+    before = plane.requests(user)
+    connected(kubeconfig, lambda api: cleanup.remove(api, left, lambda _: None, timeout=30))
+    assert [one for one in left_behind("ours", ours) if plane.answers(plane.path(one))] == []
+    assert [one for one in left_behind("theirs", theirs) if not plane.answers(plane.path(one))] == []
+    asked = {one for one in plane.requests(user) - before if one[1][0] != "/"}
+    listed = {(verb, one.resource) for one in wanted("shared") for verb in one.verbs}
+    assert asked <= listed
+    assert ("deletecollection", "virtualmachines") in asked
+
+
+def left_behind(name: str, mark: dict[str, str]) -> list[dict[str, Any]]:
+    """One of each kind that a run may leave, but for claims, which only a controller lets go."""
+    meta = {"metadata": {"name": name, "namespace": "bench", "labels": mark}}
+    pod = {"metadata": {"labels": mark}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    vm = {"runStrategy": "Halted", "template": {"spec": {"domain": {"devices": {}}}}}
+    return [
+        {"apiVersion": "v1", "kind": "Secret", **meta},
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **meta},
+        {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", **meta, "spec": vm},
+        {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", **meta, "spec": {"source": {"blank": {}}}},
+        {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource", **meta, "spec": {"source": {}}},
+        {
+            "apiVersion": "snapshot.storage.k8s.io/v1",
+            "kind": "VolumeSnapshot",
+            **meta,
+            "spec": {"source": {"persistentVolumeClaimName": "x"}},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            **meta,
+            "spec": {"selector": {"matchLabels": mark}, "template": pod},
+        },
+    ]
+
+
+@pytest.mark.cluster
+def test_the_account_that_cdi_asks_about_may_clone_the_image_and_no_other(plane: ControlPlane) -> None:
+    deployed = Deployed("bench", use_existing=True, source=furnished.IMAGES)
+    plane.apply(permissions.roles(wanted("shared"), deployed))
+
+    def may(user: str, namespace: str) -> bool:
+        attributes = {
+            **{"namespace": namespace, "verb": "create", "group": "cdi.kubevirt.io"},
+            **{"resource": "datavolumes", "subresource": "source", "name": "fedora"},
+        }
+        asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        asked |= {"spec": {"user": user, "resourceAttributes": attributes}}  # type: ignore[dict-item]
+        answer = plane.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", asked)
+        return bool(answer["status"]["allowed"])
+
+    assert may("system:serviceaccount:bench:default", furnished.IMAGES)
+    assert may("system:serviceaccount:bench:fairlane", furnished.IMAGES)
+    assert not may("system:serviceaccount:bench:default", "kubevirt")
+    assert not may("system:serviceaccount:other:default", furnished.IMAGES)
+
+
+@pytest.mark.cluster
+def test_without_a_study_the_form_that_is_granted_counts(plane: ControlPlane, connected: Connected) -> None:
+    study = furnished.study(use_existing="true")
+    held = permissions.wanted(permissions.needs(study))
+    deployed = Deployed("bench", use_existing=True)
+    plane.apply(permissions.roles(held, deployed))
+    kubeconfig = plane.service_account_kubeconfig("bench", permissions.NAME)
+    lines = connected(kubeconfig, lambda api: preflight.examine(api, None, namespace="bench"))
+    assert able(lines)
+    (allowed,) = [line for line in lines if line.name == "permissions"]
+    assert allowed.found.endswith("in namespace bench")
+    lines = connected(kubeconfig, lambda api: preflight.examine(api, None))
+    assert not able(lines)
+
+
+# --- the list itself
+
+
+def table() -> str:
+    """The list as docs/cluster.md has it."""
+    where = {"run": "namespace of the run", "cluster": "cluster", "source": "namespace of the image"}
+    rows = ["| resource | verbs | where | needed by | to |", "|---|---|---|---|---|"]
+    for one in PERMISSIONS:
+        needed = permissions.NEEDS[one.needed] + (", if allowed" if one.optional else "")
+        rows.append(f"| {one.name} | {' '.join(one.verbs)} | {where[one.scope]} | {needed} | {one.why} |")
+    return "\n".join(rows)
+
+
+def test_the_documentation_has_the_whole_list() -> None:
+    page = (Path(__file__).parents[3] / "docs/cluster.md").read_text()
+    assert f"\n\n{table()}\n\n" in page
+
+
+def test_nothing_is_asked_for_that_gives_more_than_it_says() -> None:
+    for one in PERMISSIONS:
+        assert "*" not in (one.group, one.resource, *one.verbs)
+        assert one.group != "rbac.authorization.k8s.io"
+        assert one.resource not in ("pods/exec", "nodes/proxy", "serviceaccounts/token")
+        if one.resource == "secrets":
+            assert not {"get", "list", "watch"} & set(one.verbs)
+        if one.scope == "cluster" and one.resource != "namespaces":
+            assert set(one.verbs) <= {"get", "list", "watch"}, one
+
+
+def test_only_runs_with_namespaces_of_their_own_write_beyond_one() -> None:
+    held = wanted("shared")
+    roles = permissions.roles(held, Deployed("bench", use_existing=True, source="images"))
+    for role in roles:
+        if role["kind"] == "ClusterRole":
+            assert {verb for rule in role["rules"] for verb in rule["verbs"]} <= {"get", "list", "watch"}
+    assert {role["metadata"].get("namespace") for role in roles} == {None, "bench", "images"}
+
+
+def test_an_image_of_another_namespace_is_only_asked_for_where_it_is_known() -> None:
+    every = permissions.wanted(permissions.needs(None))
+    assert "source" not in {one.scope for one in every}
+    roles = permissions.roles(wanted("own"), Deployed("bench"))
+    assert not any("datavolumes/source" in rule["resources"] for role in roles for rule in role.get("rules", ()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "storm", "platform", "expected"),
+    [
+        ("datasource:images/fedora -> docker://fedora:41", False, {}, {"always", "own", "nodes"}),
+        ("", False, {"node_probes": "off"}, {"always", "own", "source"}),
+        ("", True, {}, {"always", "own", "nodes", "source", "storms", "snapshots"}),
+        ("clone: snapshot -> clone: copy", True, {}, {"always", "own", "nodes", "source", "storms"}),
+        ("", False, {"use_existing": "true"}, {"always", "shared", "nodes", "source"}),
+    ],
+)
+def test_what_a_study_needs(changes: str, storm: bool, platform: dict[str, str], expected: set[str]) -> None:
+    assert permissions.needs(furnished.study(changes, storm=storm, **platform)) == expected
+
+
+def test_a_resource_has_one_rule_per_scope() -> None:
+    for form in FORMS:
+        keys = [(one.group, one.resource, one.scope) for one in wanted(form)]
+        assert len(keys) == len(set(keys))
+        assert all(len(one.verbs) == len(set(one.verbs)) for one in wanted(form))

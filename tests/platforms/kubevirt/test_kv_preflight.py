@@ -1,0 +1,556 @@
+"""What the doctor says of a real API server: each line when it is well, and with its fix when it is not."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kubernetes.utils.quantity import parse_quantity
+from tests.cluster.control_plane import ControlPlane, servers
+from tests.platforms.kubevirt import furnished
+from tests.platforms.kubevirt.conftest import Connected
+from tests.platforms.kubevirt.furnished import GIB, allocatable, changed, node, storage_class
+
+from fairlane.cli.main import run
+from fairlane.platforms._examined import Line, able
+from fairlane.platforms.kubevirt import capacity, preflight
+from fairlane.platforms.kubevirt.manifests import Manifests
+from fairlane.study.load import parse_study
+from fairlane.study.spec import Study
+
+Ask = Callable[..., list[Line]]
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with furnished.cluster() as plane:
+        yield plane
+
+
+@pytest.fixture
+def ask(plane: ControlPlane, connected: Connected) -> Ask:
+    """What an administrator is told of a study, or of none; with ``name`` only those lines."""
+
+    def asked(study: Study | None = None, name: str = "") -> list[Line]:
+        lines = connected(plane.kubeconfig(), lambda api: preflight.examine(api, study))
+        return [line for line in lines if line.name == name] if name else lines
+
+    return asked
+
+
+def one(lines: list[Line]) -> Line:
+    (line,) = lines
+    return line
+
+
+def quota(**hard: str) -> dict[str, Any]:
+    meta = {"name": "small", "namespace": "bench"}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": hard}}
+
+
+def limit_range(**item: Any) -> dict[str, Any]:
+    meta = {"name": "limits", "namespace": "bench"}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": {"limits": [item]}}
+
+
+@pytest.mark.cluster
+def test_a_cluster_that_has_everything(ask: Ask) -> None:
+    lines = ask(furnished.study(storm=True))
+    assert {line.state for line in lines} == {"ok"}, [line for line in lines if line.state != "ok"]
+    told = {line.name: line.found for line in lines}
+    assert list(told) == [
+        *("API server", "permissions", "KubeVirt", "CDI", "storage class fast", "storage class slow"),
+        *("clones", "binding", "quota", "nodes", "room", "image"),
+    ]
+    assert (told["KubeVirt"], told["CDI"]) == ("v1.7.0", "v1.63.0")
+    assert "as admin" in told["API server"]
+    # 2 machines and a storm of 2, root and data volume each; what a storm is cloned from; the storm on one lane alone
+    assert told["storage class fast"].endswith("for 9 claims, 65 GiB")
+    assert told["clones"] == "fast: snapshot, slow: snapshot"
+    assert "worker-0, worker-1" in told["nodes"]
+
+
+@pytest.mark.cluster
+def test_without_a_study_the_cluster_is_told(ask: Ask) -> None:
+    lines = ask()
+    assert able(lines)
+    assert (
+        one([x for x in lines if x.name == "storage classes"]).found == "fast (csi.example.com), slow (csi.example.com)"
+    )
+
+
+# --- storage
+
+
+@pytest.mark.cluster
+def test_a_class_that_is_not_there_is_named_with_the_nearest(ask: Ask) -> None:
+    line = one(ask(furnished.study("storage_class: fast -> storage_class: fats"), "storage class fats"))
+    assert (line.state, line.fix) == ("missing", "did you mean fast?")
+    line = one(ask(furnished.study("storage_class: fast -> storage_class: premium"), "storage class premium"))
+    assert (line.state, line.fix) == ("missing", "the cluster has: fast, slow")
+
+
+@pytest.mark.cluster
+def test_a_class_that_provisions_nothing_and_one_without_its_driver(ask: Ask, plane: ControlPlane) -> None:
+    gone = storage_class("gone", "csi.gone.example.com")
+    with changed(plane, storage_class("byhand", "kubernetes.io/no-provisioner"), gone):
+        study = furnished.study(
+            "storage_class: fast -> storage_class: byhand\nstorage_class: slow -> storage_class: gone"
+        )
+        line = one(ask(study, "storage class byhand"))
+        assert (line.state, line.found.endswith("volumes have to be there")) == ("warn", True)
+        first, second, *_ = ask(study, "storage class gone")
+        assert (first.state, second.state) == ("ok", "warn")
+        assert second.found == "no CSI driver csi.gone.example.com is registered"
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("change", "status", "found"),
+    [
+        ("", {}, "CDI does not know what this class can do"),
+        ("storage_class: fast, -> storage_class: fast, volume_mode: Filesystem,", None, "lane fast wants Filesystem"),
+        (
+            "storage_class: fast, -> storage_class: fast, access_mode: ReadWriteOncePod,",
+            None,
+            "wants Block ReadWriteOncePod",
+        ),
+    ],
+)
+def test_what_a_storage_profile_does_not_know(
+    ask: Ask, plane: ControlPlane, change: str, status: dict[str, Any] | None, found: str
+) -> None:
+    meta = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "StorageProfile", "metadata": {"name": "fast"}, "spec": {}}
+    with changed(plane, {**meta, "status": furnished.PROFILE if status is None else status}):
+        line = one(ask(furnished.study(change), "storage profile fast"))
+        assert line.state == "warn"
+        assert found in line.found
+
+
+@pytest.mark.cluster
+def test_a_driver_that_has_less_than_is_needed(ask: Ask, plane: ControlPlane) -> None:
+    def free(name: str, size: str) -> dict[str, Any]:
+        kind = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity"}
+        return {
+            **kind,
+            "metadata": {"name": name, "namespace": "kubevirt"},
+            "storageClassName": "fast",
+            "capacity": size,
+        }
+
+    with changed(plane, free("a", "10Gi"), free("b", "5Gi")):
+        _, line = ask(furnished.study(), "storage class fast")
+        assert (line.state, line.found) == ("warn", "the driver tells of 15 GiB free, 30 GiB are needed")
+    with changed(plane, free("a", "20Gi"), free("b", "10Gi")):
+        assert one(ask(furnished.study(), "storage class fast")).state == "ok"
+
+
+@pytest.mark.cluster
+def test_a_storm_from_snapshots_needs_a_class_of_the_driver(ask: Ask, plane: ControlPlane) -> None:
+    study = furnished.study("storage_class: fast -> storage_class: other", storm=True)
+    with changed(plane, storage_class("other", "csi.other.example.com")):
+        line = one(ask(study, "snapshots"))
+        assert line.state == "missing"
+        assert "lane fast" in line.found
+        assert "csi.other.example.com" in line.found
+        assert not ask(furnished.study("storage_class: fast -> storage_class: other"), "snapshots")
+
+
+@pytest.mark.cluster
+def test_ways_of_cloning_that_differ_or_are_left_to_cdi(ask: Ask, plane: ControlPlane) -> None:
+    mixed = furnished.study("storage_class: fast, clone: snapshot -> storage_class: fast, clone: copy", storm=True)
+    line = one(ask(mixed, "clones"))
+    assert (line.state, line.found) == ("warn", "lanes clone in different ways: fast: copy, slow: snapshot")
+    assert "design: { vary: [provisioning] }" in line.fix
+    asked = mixed.model_copy(update={"design": mixed.design.model_copy(update={"vary": ("provisioning",)})})
+    line = one(ask(asked, "clones"))
+    assert (line.state, "which is the question" in line.found) == ("ok", True)
+    with changed(plane, storage_class("late", volumeBindingMode="Immediate")):
+        line = one(ask(furnished.study("storage_class: fast -> storage_class: late", storm=True), "binding"))
+        assert line.state == "warn"
+        assert "late: Immediate" in line.found
+
+
+# --- KubeVirt
+
+
+@pytest.mark.cluster
+def test_operators_that_are_not_done_yet(ask: Ask, plane: ControlPlane) -> None:
+    kubevirt = {"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt"}
+    kubevirt |= {"metadata": {"name": "kubevirt", "namespace": "kubevirt"}}  # type: ignore[dict-item]
+    emulating = {"configuration": {"developerConfiguration": {"useEmulation": True}}}
+    status = {"phase": "Deploying", "observedKubeVirtVersion": "v1.7.0\x1b[31m\u202e"}
+    with changed(plane, {**kubevirt, "spec": emulating, "status": status}):
+        line = one(ask(None, "KubeVirt"))
+        assert (line.state, line.found) == ("warn", "v1.7.0 [31m, in phase Deploying")
+        assert one(ask(None, "emulation")).state == "warn"
+
+
+@pytest.mark.cluster
+def test_lanes_of_another_kind_are_told_before_anything_else_goes_wrong(ask: Ask, plane: ControlPlane) -> None:
+    text = furnished.STUDY.replace("clone: snapshot ", "")
+    for name in ("fast", "slow"):
+        text = text.replace(f"transport: storage_class, storage_class: {name},", "transport: iscsi")
+    study = parse_study(text.replace("nodes: 2", "nodes: 2\n  use_existing: true"), "study.yaml")
+    with changed(plane, limit_range(type="Container", max={"memory": "1Gi"})):
+        lines = ask(study)
+    assert [line.found for line in lines if line.state == "missing"] == [
+        f"{name}: transport iscsi is not carried out here" for name in ("fast", "slow")
+    ]
+
+
+@pytest.mark.cluster
+def test_a_pool_of_threads_without_queues(ask: Ask) -> None:
+    pool = "storage_class: fast, -> storage_class: fast, io_threads_policy: supplementalPool, io_threads: 2,"
+    line = one(ask(furnished.study(pool), "IO threads"))
+    assert (line.state, line.fix) == ("warn", "block_multi_queue: true")
+    assert not ask(furnished.study(f"{pool} block_multi_queue: true,"), "IO threads")
+
+
+@pytest.mark.cluster
+def test_a_kubevirt_that_knows_no_pool(ask: Ask, plane: ControlPlane) -> None:
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+    names = ("virtualmachines.kubevirt.io", "virtualmachineinstances.kubevirt.io")
+    before = {
+        crd["metadata"]["name"]: crd
+        for crd in plane.call("GET", path)["items"]
+        if crd["spec"]["group"] == "kubevirt.io" and "supplementalPoolThreadCount" in json.dumps(crd)
+    }
+    assert set(names) <= set(before)
+    try:
+        for name, crd in before.items():
+            older = json.loads(json.dumps(crd).replace("supplementalPoolThreadCount", "another"))
+            plane.call("PUT", path + name, older)
+        plane.wait(
+            lambda: (
+                "supplementalPoolThreadCount" not in json.dumps(plane.call("GET", "/openapi/v3/apis/kubevirt.io/v1"))
+            ),
+            "the types to be published anew",
+        )
+        pool = "io_threads_policy: supplementalPool, io_threads: 2, block_multi_queue: true,"
+        pool = f"storage_class: fast, -> storage_class: fast, {pool}"
+        line = one(ask(furnished.study(pool), "IO threads"))
+        assert (line.state, line.found) == ("missing", "this KubeVirt knows no supplementalPool (lanes: fast)")
+    finally:
+        for name, crd in before.items():
+            version = plane.call("GET", path + name)["metadata"]["resourceVersion"]
+            plane.call("PUT", path + name, {**crd, "metadata": {**crd["metadata"], "resourceVersion": version}})
+
+
+# --- room
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("hard", "found"),
+    [
+        ({"requests.memory": "4Gi"}, "small: 5.086 GiB of requests.memory are needed, 4 GiB are left"),
+        ({"persistentvolumeclaims": "7"}, "small: 8 of persistentvolumeclaims are needed, 7 are left"),
+        ({"requests.storage": "59Gi"}, "small: 60 GiB of requests.storage are needed, 59 GiB are left"),
+        ({"count/virtualmachines.kubevirt.io": "3"}, "small: 4 of count/virtualmachines.kubevirt.io are needed, 3 are"),
+        (
+            {"fast.storageclass.storage.k8s.io/requests.storage": "29Gi"},
+            "small: 30 GiB of fast.storageclass.storage.k8s.io/requests.storage are needed, 29 GiB are left",
+        ),
+    ],
+)
+def test_a_quota_that_does_not_suffice(ask: Ask, plane: ControlPlane, hard: dict[str, str], found: str) -> None:
+    study = furnished.study(use_existing="true")
+    with changed(plane, {**quota(**hard), "status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}):
+        line = one(ask(study, "quota"))
+        assert line.state == "missing"
+        assert line.found.startswith(found)
+    enough = {key: "1Ti" if "memory" in key or "storage" in key else "100" for key in hard}
+    with changed(plane, {**quota(**enough), "status": {"hard": enough, "used": dict.fromkeys(hard, "0")}}):
+        assert one(ask(study, "quota")).state == "ok"
+        assert one(ask(study, "namespace")).state == "ok"
+
+
+@pytest.mark.cluster
+def test_what_is_used_of_a_quota_counts(ask: Ask, plane: ControlPlane) -> None:
+    hard = {"pods": "10"}
+    with changed(plane, {**quota(**hard), "status": {"hard": hard, "used": {"pods": "7"}}}):
+        line = one(ask(furnished.study(use_existing="true"), "quota"))
+        assert line.found == "small: 4 of pods are needed, 3 are left"
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("item", "state", "found"),
+    [
+        ({"type": "PersistentVolumeClaim", "max": {"storage": "8Gi"}}, "missing", "a claim may have 8Gi"),
+        ({"type": "PersistentVolumeClaim", "min": {"storage": "6Gi"}}, "missing", "a claim must have 6Gi"),
+        (
+            {"type": "Container", "max": {"memory": "1Gi"}},
+            "missing",
+            "a container may have 1Gi, a machine needs 1.271 GiB",
+        ),
+        ({"type": "Pod", "max": {"cpu": "100m"}}, "missing", "a pod may have 100m CPUs, a machine requests 0.2"),
+        ({"type": "Container", "default": {"cpu": "1"}}, "warn", "machines would be throttled"),
+    ],
+)
+def test_limits_of_a_namespace(ask: Ask, plane: ControlPlane, item: dict[str, Any], state: str, found: str) -> None:
+    with changed(plane, limit_range(**item)):
+        line = one(ask(furnished.study(use_existing="true"), "limits"))
+        assert line.state == state
+        assert found in line.found
+
+
+@pytest.mark.cluster
+def test_a_namespace_that_is_to_be_there_and_is_not(ask: Ask) -> None:
+    study = furnished.study("namespace: bench -> namespace: nowhere", use_existing="true")
+    line = one(ask(study, "namespace"))
+    assert (line.state, line.found) == ("missing", "there is no namespace nowhere")
+    assert "kubectl create namespace nowhere" in line.fix
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("spec", "labels", "why"),
+    [
+        ({"unschedulable": True}, {}, "worker-1 is cordoned"),
+        ({"taints": [{"key": "gpu", "effect": "NoSchedule"}]}, {}, "worker-1 has the taint gpu"),
+        ({}, {"kubevirt.io/schedulable": "false"}, "worker-1 has no KubeVirt agent"),
+    ],
+)
+def test_too_few_nodes_are_told_with_the_reason(
+    ask: Ask, plane: ControlPlane, spec: dict[str, Any], labels: dict[str, str], why: str
+) -> None:
+    wrong = node("worker-1", spec=spec, status=allocatable())
+    wrong["metadata"]["labels"] |= labels
+    with changed(plane, wrong):
+        line = one(ask(furnished.study(), "nodes"))
+        assert line.state == "missing"
+        assert line.found.startswith(f"2 are asked for, 1 of 2 can be used: {why}")
+
+
+@pytest.mark.cluster
+def test_a_selector_that_fits_no_node(ask: Ask) -> None:
+    line = one(ask(furnished.study(node_selector="{rack: a7}"), "nodes"))
+    assert line.found.startswith("2 are asked for, 0 of 2 can be used: worker-0 has not the label rack=a7")
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("has", "found"),
+    [
+        ({"memory": "2Gi"}, "worker-1: its 2 machines request 2.543 GiB of memory, 2 GiB are left"),
+        ({"cpu": "300m"}, "worker-1: its 2 machines request 0.4 of cores, 0.3 are left"),
+        ({"pods": "1"}, "worker-1: its 2 machines request 2 of pods, 1 are left"),
+    ],
+)
+def test_a_node_that_is_too_small(ask: Ask, plane: ControlPlane, has: dict[str, str], found: str) -> None:
+    with changed(plane, node("worker-1", status=allocatable(**has))):
+        line = one(ask(furnished.study(), "room"))
+        assert (line.state, line.found) == ("missing", found)
+
+
+@pytest.mark.cluster
+def test_what_other_pods_request_is_not_there_for_machines(ask: Ask, plane: ControlPlane) -> None:
+    requests = {"resources": {"requests": {"memory": "15Gi"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "other", "namespace": "kubevirt"}}
+    pod |= {"spec": {"nodeName": "worker-0", "containers": [{"name": "a", "image": "b", **requests}]}}
+    with changed(plane, pod):
+        line = one(ask(furnished.study(), "room"))
+        assert line.found == "worker-0: its 2 machines request 2.543 GiB of memory, 1 GiB are left"
+        # packed: the first node takes none, the second all
+        line = one(ask(furnished.study(spread="packed"), "room"))
+        assert line.state == "ok"
+
+
+@pytest.mark.cluster
+def test_machines_that_would_wait_for_each_other(ask: Ask) -> None:
+    line = one(ask(furnished.study("cpus: 2 -> cpus: 9"), "CPUs"))
+    assert line.state == "warn"
+    assert line.found.endswith(
+        ": worker-0 has 8 cores for 9 virtual CPUs of a lane under load, "
+        "worker-1 has 8 cores for 9 virtual CPUs of a lane under load"
+    )
+    packed = one(ask(furnished.study("cpus: 2 -> cpus: 5", spread="packed"), "CPUs"))
+    assert packed.found.endswith(": worker-0 has 8 cores for 10 virtual CPUs of a lane under load")
+    assert not ask(furnished.study("cpus: 2 -> cpus: 8"), "CPUs")
+
+
+@pytest.mark.cluster
+def test_pinned_machines_need_nodes_that_pin(ask: Ask, plane: ControlPlane) -> None:
+    pinned = furnished.study("storage_class: fast, -> storage_class: fast, dedicated_cpus: true,")
+    assert one(ask(pinned, "nodes")).state == "ok"
+    without = node("worker-1", status=allocatable())
+    without["metadata"]["labels"]["cpumanager"] = "false"
+    with changed(plane, without):
+        line = one(ask(pinned, "nodes"))
+        assert line.state == "missing"
+        assert "1 of 2 usable nodes pin CPUs" in line.found
+        assert one(ask(furnished.study(), "nodes")).state == "ok"
+
+
+@pytest.mark.cluster
+def test_a_node_without_kvm(ask: Ask, plane: ControlPlane) -> None:
+    with changed(plane, node("worker-0", status=allocatable(kvm="0"))):
+        line = one(ask(furnished.study(), "KVM"))
+        assert (line.state, line.found) == ("missing", "worker-0: no KVM (devices.kubevirt.io/kvm)")
+
+
+# --- image, instance type
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("image", "state", "found"),
+    [
+        ("docker://quay.io/containerdisks/fedora:41", "ok", "every node has it already"),
+        ("docker://quay.io/containerdisks/fedora:42", "warn", "nobody tried to pull it"),
+        ("docker://quay.io:5000/containerdisks/fedora", "warn", "no tag"),
+        ("https://example.com/fedora.qcow2", "warn", "nobody tried to pull it"),
+        ("datasource:images/debian", "missing", "no DataSource images/debian"),
+    ],
+)
+def test_images(ask: Ask, image: str, state: str, found: str) -> None:
+    line = one(ask(furnished.study(f"datasource:images/fedora -> {image}"), "image"))
+    assert line.state == state
+    assert found in line.found
+
+
+@pytest.mark.cluster
+def test_an_image_that_is_being_imported(ask: Ask, plane: ControlPlane) -> None:
+    thing = next(x for x in furnished.objects() if x["kind"] == "DataSource")
+    waiting = {"type": "Ready", "status": "False", "reason": "NoSource", "message": "import in progress\x1b[2J"}
+    with changed(plane, {**thing, "status": {"conditions": [waiting]}}):
+        line = one(ask(furnished.study(), "image"))
+        assert (line.state, line.found) == ("missing", "DataSource images/fedora is not ready: import in progress [2J")
+
+
+@pytest.mark.cluster
+def test_an_instance_type_says_how_large_machines_are(ask: Ask, plane: ControlPlane) -> None:
+    text = furnished.STUDY.replace("  cpus: 2\n  memory: 1GiB\n", "  instance_type: large\n")
+    study = parse_study(text, "study.yaml")
+    assert one(ask(study, "instance type")).state == "missing"
+    kind = {"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": "VirtualMachineClusterInstancetype"}
+    large = {**kind, "metadata": {"name": "large"}, "spec": {"cpu": {"guest": 4}, "memory": {"guest": "10Gi"}}}
+    with changed(plane, large):
+        assert one(ask(study, "instance type")).found == "large: 4 virtual CPUs, 10 GiB"
+        assert "of memory, 16 GiB are left" in ask(study, "room")[0].found
+
+
+# --- no cluster
+
+
+@pytest.mark.cluster
+def test_a_cluster_without_kubevirt(connected: Connected) -> None:
+    if not servers().exists():
+        pytest.skip("kube-apiserver and etcd are not built")
+    with ControlPlane() as bare:
+        lines = connected(bare.kubeconfig(), lambda api: preflight.examine(api, furnished.study()))
+    assert [line.name for line in lines if line.state == "missing"] == ["KubeVirt", "CDI"]
+    assert all(line.fix for line in lines if line.state == "missing")
+
+
+@pytest.mark.cluster
+def test_an_expired_token_is_one_line(
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(plane.service_account_kubeconfig("bench", "late", seconds=-60)))
+    assert run(["doctor", "--platform", "kubevirt", "--format", "json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    (line,) = [line for line in told if line["state"] == "missing"]
+    assert line["name"] == "cluster"
+    assert "Unauthorized" in line["found"]
+    assert "sign in again" in line["fix"]
+
+
+def test_no_kubeconfig_is_one_line(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    assert run(["doctor", "--platform", "kubevirt"]) == 1
+    out, err = capsys.readouterr()
+    assert "no kubeconfig was found" in out
+    assert "kubevirt: cannot run here, for lack of cluster" in out
+    assert "Traceback" not in out + err
+
+
+def test_a_server_that_nobody_listens_at_is_one_line(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(preflight, "_PATIENCE", 0.1)
+    config = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "c", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+    }  # fmt: skip
+    (tmp_path / "config").write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    assert run(["doctor", "--platform", "kubevirt", "--format", "json"]) == 1
+    (line,) = [x for x in json.loads(capsys.readouterr().out) if x["state"] == "missing"]
+    assert "127.0.0.1:1" in line["found"]
+    assert line["fix"]
+
+
+def test_the_extra_that_is_not_installed_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes.aio", None)  # what Python does where it is not installed
+    assert run(["doctor", "--platform", "kubevirt"]) == 1
+    assert "fix: pip install 'fairlane[kubevirt]'" in capsys.readouterr().out
+
+
+# --- arithmetic
+
+
+@given(st.from_regex(r"[0-9]{1,6}(\.[0-9]{1,3})?(n|u|m|k|M|G|T|Ki|Mi|Gi|Ti|e[0-9])?", fullmatch=True))
+def test_quantities_are_read_as_the_official_client_reads_them(text: str) -> None:
+    assert capacity.quantity(text) == float(parse_quantity(text))
+
+
+@pytest.mark.parametrize("text", ["", "x", None, "Gi"])
+def test_what_is_no_quantity_is_no_number(text: object) -> None:
+    assert capacity.quantity(text) != capacity.quantity(text)
+
+
+@pytest.mark.parametrize("image", ["datasource:images/fedora", "docker://fedora:41"])
+def test_what_is_counted_is_what_is_sent(image: str) -> None:
+    study = furnished.study(f"datasource:images/fedora -> {image}", disks=3, root_class="slow")
+    manifests = Manifests(study, "0123456789", "bench")
+    sent: dict[str, int] = {}
+    vms = [manifests.vm(machine, "n") for lane in study.lanes for machine in manifests.machines(lane)]
+    for vm in vms:
+        for template in vm["spec"]["dataVolumeTemplates"]:
+            storage = template["spec"]["storage"]
+            name = storage["storageClassName"]
+            sent[name] = sent.get(name, 0) + int(capacity.quantity(storage["resources"]["requests"]["storage"]))
+    wanted = capacity.demand(study)
+    assert dict(wanted.storage) == sent
+    assert len(wanted.machines) == len(vms)
+    assert wanted.all_storage == sum(sent.values())
+    assert wanted.all_claims == sum(wanted.claims.values()) == sum(len(vm["spec"]["dataVolumeTemplates"]) for vm in vms)
+
+
+def test_storms_come_one_after_the_other() -> None:
+    """Each class needs room for its own storm, the namespace for one at a time; golden volumes stay for all."""
+    wanted = capacity.demand(furnished.study(storm=True))
+    fleet, golden, storm = 2 * (5 + 10), 5, 2 * (5 + 10)
+    assert wanted.storage == {"fast": (fleet + golden + storm) * GIB, "slow": (fleet + golden + storm) * GIB}
+    assert wanted.all_storage == (2 * (fleet + golden) + storm) * GIB
+    assert wanted.claims == {"fast": 9, "slow": 9}
+    assert wanted.all_claims == 14
+    assert len(wanted.machines) == 6
+
+
+def test_a_machine_requests_what_kubevirt_works_out() -> None:
+    """By hand, of GetMemoryOverhead: page tables, processes, 8 MiB per virtual CPU; pinned: 100 MiB and whole cores."""
+    one = capacity.demand(furnished.study()).machines[0]
+    mib = 2**20
+    assert one.memory == GIB + GIB // 512 + (25 + 100 + 25 + 40 + 30 + 8 + 32 + 2 * 8) * mib
+    assert one.cpu_request == pytest.approx(0.2)
+    pinned = furnished.study("storage_class: fast, -> storage_class: fast, dedicated_cpus: true,")
+    first = capacity.demand(pinned).machines[0]
+    assert (first.cpu_request, first.memory - one.memory) == (2, 100 * mib)
+    ratio = {"developerConfiguration": {"cpuAllocationRatio": 1}, "additionalGuestMemoryOverheadRatio": "2"}
+    doubled = capacity.demand(furnished.study(), ratio).machines[0]
+    assert doubled.cpu_request == 2
+    assert doubled.memory - GIB == 2 * (one.memory - GIB)
