@@ -245,7 +245,7 @@ def test_an_image_that_is_not_to_be_had_is_the_reason(
     said: list[str] = []
 
     async def whole(api: Api) -> None:
-        probes = await opened(api, namespace, nodes, said, patience=2)
+        probes = await opened(api, namespace, nodes, said, patience=4)
         assert probes.refused.startswith("not possible: the image is not to be had on node worker-0: ImagePullBackOff")
         assert exporter.IMAGE in probes.refused
 

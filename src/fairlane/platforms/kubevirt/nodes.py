@@ -203,7 +203,7 @@ class NodeProbes:
 
     async def _explain(self, patience: float) -> None:
         """Raises what is known of pods that are not ready."""
-        pods = await self._own_pods()
+        pods = sorted(await self._own_pods(), key=lambda pod: str(pod["spec"].get("nodeName", "")))
         for pod in pods:
             status, node = pod.get("status", {}), pod.get("spec", {}).get("nodeName", "")
             for container in status.get("containerStatuses", ()):
