@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,7 +161,7 @@ def test_a_reader_that_leaves_early_is_no_error_message() -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(timeout=20) == Exit.USER_ERROR
+    assert process.wait(timeout=240) == Exit.USER_ERROR
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
@@ -176,7 +175,7 @@ def test_a_result_that_cannot_be_written_is_one_message() -> None:
 def test_interrupt_from_outside() -> None:
     code = "import time, click; from fairlane.cli import main, _click\n" + (
         "@click.command(cls=_click.Command)\n"
-        "def slow():\n    print('ready', flush=True)\n    time.sleep(30)\n"
+        "def slow():\n    print('ready', flush=True)\n    time.sleep(600)\n"
         "main.Commands.get_command = lambda self, ctx, name: slow\n"
         "main.Commands.list_commands = lambda self, ctx: ['slow']\n"
         "import sys; sys.argv = ['fairlane', 'slow']; main.entry()\n"
@@ -186,7 +185,6 @@ def test_interrupt_from_outside() -> None:
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=240)
     assert (process.returncode, err.strip()) == (Exit.INTERRUPTED, "Error: interrupted")

@@ -13,6 +13,11 @@ from fairlane.errors import Exit, FairlaneError
 from fairlane.web.server import open_door
 
 
+def get(url, **more):
+    """httpx gives up after five seconds otherwise: less than a busy machine may take."""
+    return httpx.get(url, timeout=90, **more)
+
+
 @pytest.fixture
 def start():
     """``fairlane serve`` as a process; (it, the first line that it printed)."""
@@ -39,9 +44,9 @@ def test_another_host_asks_for_the_token_that_it_prints(start, tmp_path):
     port = int(address.rstrip("/").rpartition(":")[2])
     assert len(token) >= 32
     here = f"http://127.0.0.1:{port}/"
-    assert httpx.get(here).status_code == 401
-    assert httpx.get(here, headers={"authorization": f"Bearer {token}"}).status_code == 200
-    assert "There is no run in this folder yet" in httpx.get(f"{here}?token={token}", follow_redirects=True).text
+    assert get(here).status_code == 401
+    assert get(here, headers={"authorization": f"Bearer {token}"}).status_code == 200
+    assert "There is no run in this folder yet" in get(f"{here}?token={token}", follow_redirects=True).text
     process.terminate()
     assert process.wait(60) == 0
     told = process.stderr.read()

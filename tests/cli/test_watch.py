@@ -104,9 +104,11 @@ def test_it_watches_a_study_to_its_end_on_a_terminal(tmp_path):
     """On a terminal of 80 columns and 24 lines: nothing is wider, and the last picture stays."""
     runs = begin("run", study(tmp_path, pace="150ms"), "--out", tmp_path / "r", "--jobs", "1",
                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-    while not (tmp_path / "r" / "run.json").exists():
+    journal = tmp_path / "r" / "journal.jsonl"
+    while not (journal.exists() and b'"trial"' in journal.read_bytes()):
         assert runs.poll() is None
         time.sleep(0.05)
+    runs.send_signal(signal.SIGSTOP)  # goes on once it is watched, however long that takes
     ours, theirs = pty.openpty()
     shape = {"COLUMNS": "80", "LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
     process = begin("watch", tmp_path / "r", "--interval", "0.5", stdout=theirs, env={**os.environ, **shape})
@@ -115,11 +117,14 @@ def test_it_watches_a_study_to_its_end_on_a_terminal(tmp_path):
     try:
         while chunk := os.read(ours, 65536):
             told += chunk
+            if b"running" in told:
+                runs.send_signal(signal.SIGCONT)
     except OSError:  # Linux: the other end was closed
         pass
     os.close(ours)
-    assert process.wait(60) == 0
-    assert runs.wait(60) == 0
+    runs.send_signal(signal.SIGCONT)  # whatever was seen
+    assert process.wait(240) == 0
+    assert runs.wait(240) == 0
     assert b"\x1b[31m" not in told
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.decode())
     assert "running" in text
@@ -138,7 +143,7 @@ def test_without_a_terminal_it_says_plain_lines_and_ctrl_c_is_130(half):
             lines.append(process.stdout.readline())
             assert lines[-1]
         process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=60)
+        _, complaint = process.communicate(timeout=240)
     assert process.returncode == Exit.INTERRUPTED
     assert "interrupted" in complaint
     assert "Traceback" not in complaint

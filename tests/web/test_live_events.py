@@ -14,7 +14,8 @@ from tests.web.conftest import cut
 
 from fairlane.web.hub import Limits
 
-PATIENCE = 90.0
+pytestmark = pytest.mark.timeout(900)
+PATIENCE = 240.0
 """Seconds until a test gives up; none asserts that something is fast."""
 
 
@@ -41,6 +42,11 @@ def events(url):
         yield each()
 
 
+def get(url):
+    """httpx gives up after five seconds otherwise."""
+    return httpx.get(url, timeout=PATIENCE)
+
+
 def trials(state):
     return int(re.findall(r"(\d+) of \d+ trials", state["progress"])[0])
 
@@ -53,8 +59,16 @@ def until(condition):
     return found
 
 
-def begun(folder):
-    until(lambda: (folder / "journal.jsonl").exists() and b'"trial"' in (folder / "journal.jsonl").read_bytes())
+def held(folder, process, event="trial"):
+    """Stops the study's process once its journal has such an event: it waits for the test, however slow that is."""
+    path = folder / "journal.jsonl"
+    until(lambda: path.exists() and f'"type": "{event}"' in path.read_text())
+    process.send_signal(signal.SIGSTOP)
+
+
+def state_of(each):
+    """The next event's; heartbeats come whenever a machine is slow."""
+    return next(event for event in each if event is not None)[1]
 
 
 def test_a_study_is_told_as_it_runs_is_killed_and_resumed_to_its_end(studies, serving, program, tmp_path):
@@ -62,24 +76,28 @@ def test_a_study_is_told_as_it_runs_is_killed_and_resumed_to_its_end(studies, se
     run.parent.mkdir()
     served = serving(run.parent)
     process = program("run", studies.write(pace="200ms", looks="[10]"), "--out", run, "--jobs", "1")
-    begun(run)
+    held(run, process)
     seen = []
     with events(f"{served.url}runs/live/events") as each:
         states = (event[1] for event in each if event is not None)
 
-        def wait_for(phase):
+        def wait_for(phase, more_than=-1):
             for state in states:
                 seen.append(state)
-                if state.get("phase") == phase:
-                    return
-            raise AssertionError(f"never {phase}")
+                if state.get("phase") == phase and trials(state) > more_than:
+                    return trials(state)
+            raise AssertionError(f"never {phase}, with more than {more_than} trials")
 
-        wait_for("running")
+        before = wait_for("running")
+        process.send_signal(signal.SIGCONT)
+        wait_for("running", more_than=before)
         process.send_signal(signal.SIGKILL)
         process.wait()
         wait_for("interrupted")
-        program("run", "--resume", run, "--jobs", "1")
+        again = program("run", "--resume", run, "--jobs", "1")
+        held(run, again, "resume")
         wait_for("running")
+        again.send_signal(signal.SIGCONT)
         wait_for("complete")
         assert next(states) == {}  # the event that says that it is the end
         assert next(states, None) is None
@@ -94,12 +112,12 @@ def test_a_study_is_told_as_it_runs_is_killed_and_resumed_to_its_end(studies, se
 def test_a_deleted_run_ends_its_page(root, inside):
     cut(root / "done", 9)
     with events(f"{inside()[1]}runs/done/events") as each:
-        assert trials(next(each)[1]) == 8
+        assert trials(state_of(each)) == 8
         shutil.rmtree(root / "done")
         kind, state = next(e for e in each if e is not None)
         assert (kind, state["phase"]) == ("state", "damaged")
         assert "not there any more" in state["progress"]
-        assert next(each)[0] == "end"
+        assert next(e for e in each if e is not None)[0] == "end"
 
 
 def test_damage_that_comes_while_it_is_watched_is_told(root, inside):
@@ -107,14 +125,14 @@ def test_damage_that_comes_while_it_is_watched_is_told(root, inside):
     cut(root / "done", 9)
     _, url = inside()
     with events(f"{url}runs/done/events") as each:
-        next(each)
+        state_of(each)
         with journal.open("a") as file:
             file.write('{"type": "trial"')  # torn: nothing is said of it
             file.flush()
             file.write("}\n")
         _, state = next(e for e in each if e is not None)
         assert "journal.jsonl:10" in state["progress"]
-        assert next(each)[0] == "end"
+        assert next(e for e in each if e is not None)[0] == "end"
 
 
 def test_every_connection_begins_with_the_whole_state(root, inside):
@@ -147,13 +165,13 @@ def test_there_is_a_bound_to_watchers_and_to_runs(root, inside, finished):
     _, url = inside(Limits(watchers=2, runs=1, every=0.05))
     with events(f"{url}runs/done/events") as first:
         next(first)
-        busy = httpx.get(f"{url}runs/other/events")
+        busy = get(f"{url}runs/other/events")
         assert (busy.status_code, busy.headers["retry-after"]) == (503, "10")
-        assert httpx.get(f"{url}runs/other/").status_code == 503
+        assert get(f"{url}runs/other/").status_code == 503
         with events(f"{url}runs/done/events") as second:
             next(second)
-            assert httpx.get(f"{url}runs/done/events").status_code == 503
-            assert httpx.get(url).status_code == 200
+            assert get(f"{url}runs/done/events").status_code == 503
+            assert get(url).status_code == 200
 
 
 def test_a_stream_does_not_keep_the_server_from_ending(root, serving):

@@ -5,6 +5,8 @@ FAIRLANE_SCREENSHOTS=DIR keeps pictures, to be looked at.
 
 import os
 import shutil
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from tests.web.conftest import cut
 CHROMIUM = shutil.which("chromium")
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the PATH")]
 PATIENCE = 90_000
+expect.set_options(timeout=PATIENCE)  # five seconds otherwise: less than a busy machine takes to load a page
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +103,12 @@ def test_from_the_list_to_a_report_and_a_comparison(pages, root, inside, finishe
 
 def test_a_page_follows_a_study(pages, studies, program, root, inside):
     _, url = inside()
-    program("run", studies.write(pace="300ms", looks="[12]"), "--out", root / "live", "--jobs", "1")
+    study = program("run", studies.write(pace="300ms", looks="[12]"), "--out", root / "live", "--jobs", "1")
+    journal = root / "live" / "journal.jsonl"
+    while not (journal.exists() and b'"trial"' in journal.read_bytes()):
+        assert study.poll() is None
+        time.sleep(0.05)
+    study.send_signal(signal.SIGSTOP)  # so that it is running when the page is there, however long that takes
     page = pages()
     page.goto(url)
     while page.get_by_role("link", name="Progress of live").count() == 0:
@@ -110,8 +118,9 @@ def test_a_page_follows_a_study(pages, studies, program, root, inside):
     phase, status = page.locator("#phase"), page.locator(".status")
     expect(phase).to_have_text("running")
     first = status.inner_text()
-    expect(status).not_to_have_text(first, timeout=PATIENCE)
     page.evaluate("window.stayed = true")  # what comes, comes without loading the page again
+    study.send_signal(signal.SIGCONT)
+    expect(status).not_to_have_text(first, timeout=PATIENCE)
     expect(page.locator("#intervals svg")).to_be_visible(timeout=PATIENCE)
     expect(page.locator("#intervals")).to_contain_text(r"The <script>alert(1)</script> lane \u202eevil")
     expect(phase).to_have_text("complete", timeout=PATIENCE)
