@@ -302,8 +302,9 @@ def test_process_killed_from_outside(folder: Path) -> None:
 def test_interrupted(number: signal.Signals) -> None:
     process = fairlane("run", "slower.yaml", "--out", "out", "--jobs", "2")  # ten seconds: we must not be late
     wait_for_trials(Path("out"), 3)
-    process.send_signal(number)
-    process.send_signal(number)  # an impatient user
+    while process.poll() is None:  # an impatient user, up to the very end
+        process.send_signal(number)
+        time.sleep(0.02)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == Exit.INTERRUPTED, err
     assert out == ""
