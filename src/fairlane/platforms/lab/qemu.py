@@ -6,6 +6,7 @@ import shlex
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,10 @@ BINARY = "qemu-system-x86_64"
 JOB_BYTES = 64 * 1024
 """Size of the job in fw_cfg: fixed, because the guest learns it before the state is saved."""
 
+_START_TIMEOUT = 180.0
+"""Seconds until QEMU answers: half of one on an idle machine; one that fails ends, and is not waited for."""
+_LOAD_TIMEOUT = 300.0
+"""Seconds until a saved state is in memory: one or two on an idle machine."""
 _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr norandmaps"
 
 
@@ -96,7 +101,7 @@ class Qemu:
         self.qmp = QMPClient("fairlane")
         self.qmp.logger.setLevel("CRITICAL")  # a guest that ends itself is no news
         try:
-            await asyncio.wait_for(self.qmp.connect(ours), 60)
+            await asyncio.wait_for(self.qmp.connect(ours), _START_TIMEOUT)
         except (OSError, QMPError, TimeoutError) as error:
             await self.__aexit__(None, None, None)
             raise RunFailed(
@@ -153,12 +158,14 @@ class Qemu:
 
     async def loaded(self) -> None:
         """Wait until an incoming state is in memory (the guest is still stopped)."""
-        for _ in range(3000):
-            status = (await self.execute("query-status"))["status"]
-            if status not in ("inmigrate", "postmigrate"):
-                return
+        deadline = time.monotonic() + _LOAD_TIMEOUT
+        while (await self.execute("query-status"))["status"] in ("inmigrate", "postmigrate"):
+            if time.monotonic() > deadline:
+                raise RunFailed(
+                    f"the saved state did not load within {_LOAD_TIMEOUT:.0f} s",
+                    hint="`fairlane lab clean` drops saved states",
+                )
             await asyncio.sleep(0.01)
-        raise RunFailed("the saved state did not load within 30 s", hint="`fairlane lab clean` drops saved states")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -39,8 +39,9 @@ _PROGRAMS = {
     qemu.BINARY: "qemu-system-x86", "qemu-img": "qemu-utils", "setpriv": "util-linux", "ssh": "openssh-client",
     "ssh-keygen": "openssh-client", "mke2fs": "e2fsprogs",
 }  # fmt: skip
-_DYING = 2.0
-"""Seconds that a machine has to end after its connection was lost. A busy host takes most of one."""
+_DYING = 15.0
+"""Seconds that a machine has to end after its connection was lost. An idle host takes a tenth of one, a busy one many
+times that."""
 
 
 class WallLab(Assembly, Platform):

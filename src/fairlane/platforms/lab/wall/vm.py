@@ -65,7 +65,7 @@ class Vm:
         self.qmp = QMPClient(self.name)
         self.qmp.logger.setLevel("CRITICAL")
         try:
-            await asyncio.wait_for(self.qmp.connect(ours), 60)
+            await asyncio.wait_for(self.qmp.connect(ours), BOOT_TIMEOUT)
         except (OSError, QMPError, TimeoutError) as error:
             raise RunFailed(f"{self.name}: QEMU did not start: {self.complaint()}") from error
         self.guest = SshGuest(self.name, self._keys.login(await self._port()), self._scratch)
