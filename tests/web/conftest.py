@@ -34,6 +34,8 @@ baseline: slow
 workloads: {{main: {{kind: fio, rw: [randread], bs: [4k], iodepth: [1, 16], runtime: 1s}}}}
 design: {{seed: 3, looks: {looks}}}
 """
+PATIENT = Limits(patience=240.0)
+"""A page that comes empty because the machine is busy is none to test."""
 HOSTILE = '"The <script>alert(1)</script> lane \\u202eevil"'
 
 
@@ -120,7 +122,7 @@ class Served:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(60)
+        return self.process.wait(240)
 
 
 @pytest.fixture
@@ -160,7 +162,7 @@ class Client:
     def __init__(
         self, folder: Path, hosts: Iterable[str] = LOCAL, token: str = "", base: str = "http://127.0.0.1:8642"
     ):
-        self.viewer = Viewer(folder)
+        self.viewer = Viewer(folder, PATIENT)
         self._runner = asyncio.Runner()
         self._http = httpx.AsyncClient(
             transport=httpx.ASGITransport(self.viewer.app(hosts, token)), base_url=base, follow_redirects=True
@@ -203,7 +205,7 @@ def inside(root: Path) -> Iterator[Callable[..., tuple[Viewer, str]]]:
 
     def serve(limits: Limits | None = None) -> tuple[Viewer, str]:
         door = open_door("127.0.0.1", 0, "")
-        viewer = Viewer(root, limits)
+        viewer = Viewer(root, limits or PATIENT)
         server = _Server(uvicorn.Config(viewer.app(), log_level="warning", lifespan="off", ws="none"), viewer)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[door.socket])))
         thread.start()
@@ -213,5 +215,5 @@ def inside(root: Path) -> Iterator[Callable[..., tuple[Viewer, str]]]:
     yield serve
     for server, thread in started:
         server.should_exit = True
-        thread.join(60)
+        thread.join(240)
         assert not thread.is_alive()

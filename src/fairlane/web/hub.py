@@ -51,6 +51,8 @@ class Limits:
     heartbeat: float = 15.0
     linger: float = 45.0
     """For so long a run is read on after the last that watched it: pages without JavaScript come back."""
+    patience: float = 5.0
+    """For so long a page waits for what it is to show; it comes empty then, and is filled by events."""
 
 
 class Feed:
@@ -128,11 +130,11 @@ class Hub:
     def readers_at_work(self) -> int:
         return len(self._feeds)
 
-    async def now(self, entry: Entry, patience: float = 5.0) -> Shown:
-        """How the run stands; ``NOTHING`` if that is not known within ``patience`` seconds. Raises Busy."""
+    async def now(self, entry: Entry) -> Shown:
+        """How the run stands; ``NOTHING`` if that is not known soon. Raises Busy."""
         feed = self._feed(entry)
         if feed.shown is NOTHING:
-            await feed.after(0, patience)
+            await feed.after(0, self.limits.patience)
         return feed.shown
 
     def stream(self, entry: Entry) -> AsyncIterator[str]:
