@@ -1,6 +1,7 @@
-"""One of several processes at work on the same cache: ``python cache_user.py SEED SECONDS``, with FAIRLANE_CACHE.
+"""One of several processes at work on the same cache: ``python cache_user.py SEED SECONDS LEAST``, with FAIRLANE_CACHE.
 
-Holds, checks and removes entries at random. An entry has two files of the same text, written with a pause between."""
+Holds, checks and removes entries at random for so long, and until it has held so many. An entry has two files of the
+same text, written with a pause between."""
 
 import asyncio
 import random
@@ -18,11 +19,11 @@ async def make(scratch: Path) -> None:
     (scratch / "last").write_text(text)
 
 
-async def main(seed: int, seconds: float) -> None:
+async def main(seed: int, seconds: float, least: int) -> None:
     random.seed(seed)
     held = 0
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end or held < least:
         entry = cache.cache_dir() / "states" / random.choice("abc")  # noqa: S311
         if random.random() < 0.3:  # noqa: S311
             cache.remove(entry)
@@ -37,4 +38,4 @@ async def main(seed: int, seconds: float) -> None:
     print(held)
 
 
-asyncio.run(main(int(sys.argv[1]), float(sys.argv[2])))
+asyncio.run(main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])))

@@ -19,6 +19,8 @@ from fairlane.platforms.lab import qemu
 from fairlane.trial import journal
 
 _MARK = "FAIRLANE_TEST_MARK"
+_PATIENCE = 600.0
+"""Seconds after which something counts as hung; a busy machine may take a good part of them."""
 T = TypeVar("T")
 
 
@@ -50,7 +52,7 @@ class Fairlane:
             self.process.kill()
             self.process.communicate()
 
-    def end(self, timeout: float = 240) -> tuple[int, str, str]:
+    def end(self, timeout: float = _PATIENCE) -> tuple[int, str, str]:
         """Exit code, stdout and stderr, once it and everything it started are gone."""
         out, err = self.process.communicate(timeout=timeout)
         assert "Traceback" not in err, err
@@ -82,20 +84,19 @@ class Fairlane:
         return {pid for pid, line in self.family().items() if line.startswith(qemu.BINARY) and " -mon " in line}
 
     def nothing_is_left(self) -> None:
-        for _ in range(200):
-            if not (left := self.family()):
-                return
+        deadline = time.monotonic() + _PATIENCE / 5  # some have 500 MiB of temporary files to remove
+        while left := self.family():
+            assert time.monotonic() < deadline, f"left behind: {left}"
             time.sleep(0.05)
-        raise AssertionError(f"left behind: {left}")
 
     def wait_for(self, what: Callable[[], T], text: str) -> T:
         """What ``what`` gives once that is true."""
-        for _ in range(12_000):
-            if found := what():
-                return found
+        deadline = time.monotonic() + _PATIENCE
+        while not (found := what()):
             assert self.process.poll() is None, f"it ended before {text}: {self.process.communicate()[1]}"
+            assert time.monotonic() < deadline, f"no {text}"
             time.sleep(0.005)
-        raise AssertionError(f"no {text}")
+        return found
 
 
 def trials(folder: Path) -> dict[tuple[str, int, str], str]:

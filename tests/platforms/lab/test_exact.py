@@ -12,9 +12,10 @@ from fairlane.platforms.lab import Lab, virtual
 from fairlane.platforms.lab.qemu import Qemu
 from fairlane.records import Block
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab_image"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab_image"), pytest.mark.timeout(1800)]
 
-DISTURBED = 10
+DISTURBED, ASKED = 10, 10_000
+"""Blocks, and questions in all of them, at least."""
 
 
 def test_a_block_keeps_its_bytes_however_often_qemu_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +52,7 @@ def test_a_block_keeps_its_bytes_however_often_qemu_is_woken(monkeypatch: pytest
 
     async def block() -> str:
         digest = hashlib.sha256()
-        async for name, files in virtual.VirtualGuest(lab.saved).run(script, 120):
+        async for name, files in virtual.VirtualGuest(lab.saved).run(script, 600):
             for file in sorted(files):
                 digest.update(f"{name}/{file}\0".encode() + files[file])
         await asyncio.gather(*tasks)
@@ -62,7 +63,8 @@ def test_a_block_keeps_its_bytes_however_often_qemu_is_woken(monkeypatch: pytest
         calm = asyncio.run(block())
         monkeypatch.setattr(Qemu, "execute", disturbing)
         disturbed = [asyncio.run(block()) for _ in range(DISTURBED)]
+        while asked[0] <= ASKED:  # where the host is busy, fewer questions are answered within a block
+            disturbed.append(asyncio.run(block()))
     finally:
         asyncio.run(lab.close())
-    assert asked[0] > 1000 * DISTURBED
-    assert disturbed == [calm] * DISTURBED
+    assert set(disturbed) == {calm}

@@ -10,7 +10,7 @@ from fairlane.platforms.lab import Lab
 from fairlane.records import Block, Evidence, Finding, Observation
 from fairlane.trial.observe import observe
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab_image"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab_image"), pytest.mark.timeout(1800)]
 
 
 def findings(text: str) -> tuple[Evidence, list[Finding]]:

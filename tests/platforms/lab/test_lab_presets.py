@@ -11,7 +11,7 @@ from lab_process import carried_out
 from fairlane.study.load import load_study
 from fairlane.trial.load import load_run
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(1800)]
 
 
 def derived(preset: str, *, blocks: int, main: dict[str, Any] | None = None, **platform: Any) -> str:

@@ -14,7 +14,7 @@ from fairlane.errors import Exit
 from fairlane.platforms.lab import qemu
 from fairlane.trial.load import load_run
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(1800)]
 
 
 def test_qemu_missing_is_one_error_with_its_fix(programs: Callable[..., str]) -> None:

@@ -10,7 +10,7 @@ from lab_study import TRIALS
 from fairlane.errors import Exit
 from fairlane.platforms.lab import image
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(1800)]
 
 SmallDisk = Callable[[str], Path]
 

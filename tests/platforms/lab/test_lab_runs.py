@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from lab_process import carried_out, same, trials
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(1800)]
 
 
 def test_one_job_gives_the_bytes_of_two(undisturbed: Path) -> None:

@@ -18,7 +18,7 @@ from fairlane.platforms.lab.wall import store
 from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.study.load import parse_study
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
 STUDY = """
 name: clones

@@ -18,7 +18,7 @@ from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.study.load import parse_study
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
 BUSES = """
 name: buses

@@ -24,7 +24,7 @@ from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
 from fairlane.trial.observe import observe
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
 MACHINES = (
     "kind: lab, clock: wall, accel: tcg, memory: 512m, array: {memory: 512m}, medium: {size: 32m, memory_backed: true}"

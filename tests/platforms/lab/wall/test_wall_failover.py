@@ -19,7 +19,7 @@ from fairlane.study.schedule import schedule
 from fairlane.trial.observe import observe
 from fairlane.workloads import failover
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
 STUDY = """
 name: failover-test

@@ -16,7 +16,7 @@ from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
 from fairlane.trial.observe import observe
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
 STUDY = """
 name: fleet

@@ -15,7 +15,7 @@ import pytest
 from fairlane.cli.main import run
 from fairlane.platforms.lab import scratch
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
 STUDY = """
 name: killed
@@ -74,7 +74,7 @@ def machines(name: str) -> list[int]:
 def on_guest(command: str) -> None:
     """Runs ``command`` on the guest, over the run's own connection."""
     [socket] = Path(os.environ["TMPDIR"]).glob("fairlane-*/guest0.ssh")
-    subprocess.run(["ssh", "-S", str(socket), "x", command], capture_output=True, check=False, timeout=60)
+    subprocess.run(["ssh", "-S", str(socket), "x", command], capture_output=True, check=False, timeout=300)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_guest_sshd_and_fairlane_killed(
     going.process.kill()
     going.process.wait()
     [folder] = scratch.abandoned()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 300
     while len(scratch.leftovers(folder)) > 1 and time.monotonic() < deadline:
         time.sleep(0.1)
     assert [left.kind for left in scratch.leftovers(folder)] == ["folder"]  # all else ended with us
@@ -134,7 +134,7 @@ def test_guest_sshd_and_fairlane_killed(
     before = going.trials()
     again = subprocess.run(
         [sys.executable, "-m", "fairlane", "run", "--resume", str(going.folder)], capture_output=True, text=True,
-        check=False, timeout=600,
+        check=False, timeout=3000,
     )  # fmt: skip
     assert again.returncode == 0, again.stderr[-2000:]
     assert (before, going.trials(), len(going.events("resume"))) == (before, 16, 1)
@@ -156,5 +156,5 @@ def test_array_killed_network_cut_and_interrupted(here: Path, begin: Callable[..
     assert "did not finish its script" in str(going.events("block-failed")[1]["reason"])
 
     going.process.send_signal(signal.SIGINT)
-    assert going.process.wait(60) == 130
+    assert going.process.wait(600) == 130
     assert machines("array") == machines("guest0") == []

@@ -16,7 +16,7 @@ GATEWAY = "10.0.2.2"
 """QEMU's user network: what a guest sends there goes out through this machine's own sockets; the address itself is this
 machine's 127.0.0.1."""
 _MANAGEMENT = IPv4Network("10.0.2.0/24")
-_PATIENCE = 30.0
+_PATIENCE = 120.0
 """Seconds for one step of the disconnect: what hangs longer, hangs."""
 
 
