@@ -79,7 +79,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=30,
+            timeout=240,
         )
 
     def servers(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -333,7 +333,7 @@ def test_two_builds_at_once_are_one(go: Machine) -> None:
         assert second.stderr
         assert second.stderr.readline() == "Another build is running; waiting for it\n"
         folder.mkdir()
-    assert second.communicate(timeout=30) == (f"{folder}\n", "")
+    assert second.communicate(timeout=240) == (f"{folder}\n", "")
     assert go.calls("go") == []
 
 

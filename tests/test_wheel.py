@@ -13,13 +13,14 @@ import pytest
 from fairlane import __version__
 from fairlane.platforms.lab.cache import cache_dir
 
+pytestmark = pytest.mark.timeout(1800)  # packages may have to be fetched
 ROOT = Path(__file__).parent.parent
 
 
 def run(command: Sequence[str | Path], cwd: Path) -> str:
     """Its stdout; the test fails, with everything it said, if the command does."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    done = subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

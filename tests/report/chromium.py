@@ -59,6 +59,7 @@ def opened(
     )
     try:
         page = context.new_page()
+        page.set_default_timeout(120_000)  # milliseconds; 30 s otherwise, which a busy machine may not keep
         asked: list[str] = []
         complaints: list[str] = []
         own = path.as_uri()

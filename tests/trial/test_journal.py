@@ -115,7 +115,7 @@ with Journal(Path(sys.argv[1])) as book:
 
 def fill_up(folder: Path, *under: str) -> list[str]:
     done = subprocess.run(
-        [*under, sys.executable, "-c", FILL_UP, folder], stdout=subprocess.PIPE, text=True, check=True, timeout=60
+        [*under, sys.executable, "-c", FILL_UP, folder], stdout=subprocess.PIPE, text=True, check=True, timeout=240
     )
     return done.stdout.splitlines()
 
