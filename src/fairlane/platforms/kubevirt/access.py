@@ -8,11 +8,14 @@ import asyncio
 import copy
 import logging
 import os
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
+from weakref import WeakSet
 
 from fairlane import __version__
 from fairlane.errors import FairlaneError, RunFailed, nearest
@@ -27,6 +30,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PLUGIN_SECONDS = 60
 _IMPERSONATE = {"as": "Impersonate-User", "as-uid": "Impersonate-Uid"}
 _READ_BUFFER = 1 << 21
+_LOOKS, _LOOK = 25, 0.01
 CONNECTIONS = 128
 """For requests; one that finds none free waits."""
 
@@ -54,6 +58,8 @@ class Access:
     _retired: list[_Found] = field(default_factory=list)
     """Earlier sessions, in which watches and tunnels may still go on."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _sockets: WeakSet[socket.socket] = field(default_factory=WeakSet)
+    """Of all connections that were ever made."""
 
     @classmethod
     async def find(
@@ -126,6 +132,27 @@ class Access:
         for found in (*self._retired, self._found):
             await found.requests.close()
             await found.streams.close()
+        # The library forgets connections of websockets and of cancelled requests, over which TLS takes its leave. A
+        # server that is slow to answer that is not waited for.
+        if not await self._ended():
+            for one in self._sockets:
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+            await self._ended()
+
+    async def _ended(self) -> bool:
+        """Whether all connections end in a moment: one of looks, for a clock goes on while a busy machine stands."""
+        for _ in range(_LOOKS):
+            if all(one.fileno() < 0 for one in self._sockets):
+                return True
+            await asyncio.sleep(_LOOK)
+        return False
+
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        """For a connection to an address as getaddrinfo() tells it."""
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
 
     async def _read(self, environ: Mapping[str, str]) -> _Found:
         return await self._from_kubeconfig(environ) if self.kubeconfig else self._from_pod(environ)
@@ -141,7 +168,7 @@ class Access:
         )
         try:
             loader.load_and_set(configuration)
-            return _sessions(configuration, (), environ)
+            return _sessions(configuration, (), environ, self._socket)
         except (ConfigException, OSError) as error:
             raise FairlaneError(
                 f"the pod's service account cannot be used: {plain(str(error))}", where=str(self.service_account),
@@ -159,7 +186,7 @@ class Access:
         async def load() -> _Found:
             await loader.load_and_set(configuration)
             try:
-                return _sessions(configuration, _impersonation(user), environ)
+                return _sessions(configuration, _impersonation(user), environ, self._socket)
             finally:
                 library._cleanup_temp_files()  # a private key must not lie about until we end
 
@@ -204,9 +231,13 @@ class Access:
 
 
 def _sessions(
-    configuration: "Configuration", headers: tuple[tuple[str, str], ...], environ: Mapping[str, str]
+    configuration: "Configuration",
+    headers: tuple[tuple[str, str], ...],
+    environ: Mapping[str, str],
+    new_socket: Callable[[tuple[Any, ...]], socket.socket],
 ) -> _Found:
     """Both sessions, which read certificates and keys from their files here and now."""
+    from aiohttp import TCPConnector  # noqa: PLC0415 - as above
     from kubernetes.aio.client.rest import RESTClientObject  # noqa: PLC0415 - as above
 
     # Go's TLS, which clusters are tested with, does not ask for all that RFC 5280 wants in a CA; Python 3.13 does.
@@ -219,6 +250,10 @@ def _sessions(
             hint="proxy-url of the kubeconfig, or HTTPS_PROXY",
         )
 
+    class Session(RESTClientObject):
+        def _create_connector(self) -> TCPConnector:
+            return TCPConnector(limit=self.maxsize, ssl=self.ssl_context, socket_factory=new_socket)
+
     def session(limit: int) -> RESTClientObject:
         # aiohttp's trust_env would ask ~/.netrc and the environment in a thread before every single request, and would
         # refuse a token beside an entry of ~/.netrc.
@@ -230,7 +265,7 @@ def _sessions(
             "headers": {"User-Agent": f"fairlane/{__version__}"},
             "middlewares": (candid,),
         }
-        return RESTClientObject(its)
+        return Session(its)
 
     return _Found(configuration, headers, session(CONNECTIONS), session(0))
 

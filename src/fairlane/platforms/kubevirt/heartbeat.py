@@ -107,17 +107,18 @@ class Heartbeat:
 
 
 async def living(api: "Api", runs: Mapping[str, tuple[str, Mapping[str, Any] | None]]) -> set[str]:
-    """Which of ``runs`` go on: id -> namespace, and Lease as it was seen. They are watched for ``PATIENCE`` where that
-    has to be seen; one without a Lease may be about to make it. Raises RunFailed."""
+    """Which of ``runs`` go on: id -> namespace, and Lease as it was seen. They are watched where that has to be seen,
+    for ``PATIENCE`` or until all are known to go on; one without a Lease may be about to make it. Raises RunFailed."""
     unsure = {run_id: told for run_id, told in runs.items() if not ended_here(told[1])}
-    if not unsure:
-        return set()
-    await asyncio.sleep(PATIENCE)
-    found = set()
-    for run_id, (namespace, before) in unsure.items():
-        now = await api.get(kinds.LEASE, name(run_id), namespace)
-        if now and (not before or now["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]):
-            found.add(run_id)
+    found: set[str] = set()
+    left = PATIENCE
+    while left > 0 and found != unsure.keys():
+        await asyncio.sleep(min(EVERY, left))
+        left -= EVERY
+        for run_id, (namespace, before) in unsure.items():
+            now = await api.get(kinds.LEASE, name(run_id), namespace)
+            if now and (not before or now["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]):
+                found.add(run_id)
     return found
 
 

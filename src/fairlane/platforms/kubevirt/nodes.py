@@ -194,10 +194,12 @@ class NodeProbes:
         return await never
 
     def _forbidden(self, events: Mapping[str, Object]) -> str | None:
-        """The words of an admission plugin; other trouble may pass (a webhook that does not answer)."""
+        """The words of an admission plugin; other trouble may pass (a webhook that does not answer, a new quota that is
+        not counted yet)."""
         for event in events.values():
             message = str(event.get("message", ""))
-            if event.get("involvedObject", {}).get("uid") == self._uid and "forbidden" in message:
+            passes = "status unknown for quota" in message
+            if event.get("involvedObject", {}).get("uid") == self._uid and "forbidden" in message and not passes:
                 return message
         return None
 

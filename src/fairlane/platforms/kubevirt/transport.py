@@ -30,7 +30,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 8.0
 _NEWS_SECONDS = 10.0
 _HEARTBEAT = 30.0
 _CLOSE_SECONDS = 2.0
-_LEAVE_SECONDS = 0.25
 _MERGE_PATCH = "application/merge-patch+json"
 
 
@@ -121,14 +120,10 @@ class Transport:
         self._told = float("-inf")
         self._slots = asyncio.Semaphore(CONNECTIONS)
         self._answered = False
-        self._torn = False
 
     async def close(self) -> None:
         """Ends all connections, watches and tunnels included."""
         await self.access.close()
-        if self._torn:
-            # The library forgets connections of websockets and of cancelled requests: TLS takes its leave on its own.
-            await asyncio.sleep(_LEAVE_SECONDS)
 
     async def json(self, request: Request) -> Any:
         """The answer's JSON, or its text where it is none. Raises ApiError."""
@@ -163,7 +158,6 @@ class Transport:
             seen, streams = self.access.generation, self.access.streams
             session = streams.pool_manager = streams.pool_manager or streams._create_pool_manager()
             self.counts["connect", "websocket"] += 1
-            self._torn = True
             opening = session.ws_connect(
                 self.access.url(path),  # https, not wss: for wss the library would take another proxy
                 protocols=protocols,
@@ -244,17 +238,13 @@ class Transport:
             sock_read=None if whole else _SILENCE_SECONDS,
         )
         client: Any = self.access.requests if whole else self.access.streams  # Any: its request has no types
-        try:
-            async with self._slots if whole else nullcontext():
-                wrapped = await client.request(
-                    request.method, url, headers=headers, body=request.body, _request_timeout=timeout
-                )
-                response: aiohttp.ClientResponse = wrapped.response
-                if whole or response.status >= 400:
-                    body = await response.read()
-        except BaseException:
-            self._torn = True
-            raise
+        async with self._slots if whole else nullcontext():
+            wrapped = await client.request(
+                request.method, url, headers=headers, body=request.body, _request_timeout=timeout
+            )
+            response: aiohttp.ClientResponse = wrapped.response
+            if whole or response.status >= 400:
+                body = await response.read()
         return response if response.status < 400 else Answer.read(response.status, body, response.headers)
 
     def _unreachable(self, asked: Asked, error: Exception) -> ApiError:
