@@ -60,8 +60,9 @@ class ControlPlane(PlainClient):
         self.folder = Path(tempfile.mkdtemp(prefix="fairlane-cluster-"))
         self.authority = Authority(self.folder)
         self._flags = flags
-        self._client_port, self._peer_port, self._port = _free_ports(3)
+        self._client_port, self._peer_port, self._port = free_ports(3)
         self.processes: dict[Server, subprocess.Popen[bytes]] = {}
+        self._custom: list[str] = []
         tokens = {user: f"{random.SystemRandom().getrandbits(128):032x}" for user in users}
         rows = [f'{tokens[user]},{user},{user},"{",".join(groups)}"\n' for user, groups in users.items()]
         (self.folder / "tokens.csv").write_text("".join(rows))
@@ -96,6 +97,7 @@ class ControlPlane(PlainClient):
         """Starts it (again) where it was, with ``flags`` after those of the cluster, and waits until it is ready."""
         self._spawn("kube-apiserver", *self._apiserver_flags(), *self._flags, *flags)
         self.wait(lambda: self.answers("/readyz"), "kube-apiserver to be ready")
+        self._wait_for_custom_resources()  # ready is what is built in: the others say 429 until they are read again
 
     def restart_apiserver(self, *flags: str) -> None:
         """Ends it in an orderly way, as an upgrade does, and starts it at the same address.
@@ -219,19 +221,45 @@ class ControlPlane(PlainClient):
         wanted = crds()
         self.apply(wanted)
         specs = [crd["spec"] for crd in wanted]
-        paths = [f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}" for spec in specs]
-        self.wait(lambda: all(self.answers(path) for path in paths), "the custom resources to be served")
+        self._custom = [
+            f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}" for spec in specs
+        ]
+        self._wait_for_custom_resources()
+
+    def refuses(self, path: str, body: object, words: str) -> bool:
+        """Whether a POST would be refused with these ``words``; nothing is stored.
+
+        What the server admits is decided by what its caches know: a new quota counts a moment after it was stored.
+        """
+        try:
+            self.call("POST", f"{path}?dryRun=All", body)
+        except RefusedError as refused:
+            return words in str(refused)
+        return False
+
+    def allows(self, user: str, namespace: str, rule: Mapping[str, Sequence[str]]) -> bool:
+        """Whether the ``rule`` of a role counts for the user yet: it does a moment after it was stored."""
+        group, (resource, _, sub) = rule["apiGroups"][0], rule["resources"][0].partition("/")
+        asked = {"namespace": namespace, "verb": rule["verbs"][0], "group": group, "resource": resource}
+        spec = {"user": user, "resourceAttributes": {**asked, "subresource": sub}}
+        review = self.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
+        return bool(review["status"]["allowed"])
 
     def wait(self, done: Callable[[], bool], what: str) -> None:
-        """Returns once ``done``; RuntimeError with the end of a log if a server has ended or it takes two minutes."""
-        deadline = time.monotonic() + 120
+        """Returns once ``done``; RuntimeError with the end of a log if a server has ended or it takes four minutes."""
+        deadline = time.monotonic() + 240
         while not done():
             for name, process in self.processes.items():
                 if process.poll() is not None:
                     raise RuntimeError(f"{name} has ended. The end of its log:\n{self._log(name)}")
             if time.monotonic() > deadline:
-                raise RuntimeError(f"waited two minutes for {what}. The end of the log:\n{self._log('kube-apiserver')}")
+                raise RuntimeError(
+                    f"waited four minutes for {what}. The end of the log:\n{self._log('kube-apiserver')}"
+                )
             time.sleep(0.05)
+
+    def _wait_for_custom_resources(self) -> None:
+        self.wait(lambda: all(self.answers(path) for path in self._custom), "the custom resources to be served")
 
     def _kubeconfig(self, name: str, credentials: Mapping[str, str]) -> Path:
         cluster = {"server": self.url, "certificate-authority": str(self.authority.certificate)}
@@ -309,8 +337,8 @@ def _asked(event: Mapping[str, Any]) -> tuple[str, str]:
     return event["verb"], "/".join(filter(None, (of["resource"], of.get("subresource"))))
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports of the loopback on which nobody listens.
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback on which nobody listens, each another.
 
     They are below those that the kernel gives to outgoing connections: a server that comes back finds its own free.
     """
@@ -318,6 +346,8 @@ def _free_ports(count: int) -> list[int]:
     while len(ports) < count:
         port = random.SystemRandom().randrange(20_000, 30_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
+            if port in ports:
+                continue
             probe.bind(("127.0.0.1", port))
             ports.append(port)
     return ports

@@ -6,18 +6,22 @@ thread of its own, so that tests with and without a loop can use it; each knob m
 """
 
 import asyncio
+import contextlib
 import json
 import re
+import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+from weakref import WeakSet
 
 import aiohttp
 import yaml
 from aiohttp import web
+from tests.cluster.control_plane import free_ports
 from yarl import URL
 
 T = TypeVar("T")
@@ -73,6 +77,9 @@ class FaultProxy:
         self._client: aiohttp.ClientSession
         self._site: web.TCPSite | None = None
         self._port = 0
+        self._muted = False
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        """Of all connections to the real server that were ever made."""
 
     def __enter__(self) -> "FaultProxy":
         self._thread.start()
@@ -114,13 +121,19 @@ class FaultProxy:
         self._faults.append(_Fault(re.compile(pattern), times, carried_out, -1))
 
     def calm(self) -> None:
-        """No more faults."""
+        """No more faults; watches that are opened from now on speak."""
         self._faults.clear()
+        self._muted = False
+
+    def mute(self) -> None:
+        """Nothing comes any more through the open watches, nor through those that are opened until it is ``calm``."""
+        self._muted = True
+        self.cut("mute")
 
     def cut(self, how: Cut) -> int:
         """Ends all open watches: in order (``end``), by a reset, with an ERROR event that says 410 (``gone``) or 500
         (``error``), or in the middle of a line that is no JSON (``garbage``); or nothing comes through them any more
-        (``mute``). Returns how many there were."""
+        (``mute``, see there). Returns how many there were."""
 
         async def cut() -> int:
             cuts = [future for future in self._cuts.values() if not future.done()]
@@ -145,7 +158,7 @@ class FaultProxy:
 
     async def _start(self) -> None:
         self._client = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._tls, limit=0),
+            connector=aiohttp.TCPConnector(ssl=self._tls, limit=0, socket_factory=self._socket),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -154,12 +167,16 @@ class FaultProxy:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
-        await self._listen()
+        while not self._site:
+            # Not one of those that the kernel gives to others while this one is down.
+            (self._port,) = free_ports(1)
+            with contextlib.suppress(OSError):  # somebody was quicker
+                await self._listen()
 
     async def _listen(self) -> None:
-        self._site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
-        await self._site.start()
-        self._port = self._runner.addresses[-1][1]
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
+        await site.start()
+        self._site = site
         self.url = f"http://127.0.0.1:{self._port}"
 
     async def _close(self) -> None:
@@ -175,7 +192,19 @@ class FaultProxy:
         await self._close()
         await self._runner.cleanup()
         await self._client.close()
-        await asyncio.sleep(0.25)  # TLS takes its leave
+        # The library forgets what it closes in good order, and a server may be slow to answer that.
+        for one in list(self._sockets):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for _ in range(1000):
+            if all(one.fileno() < 0 for one in self._sockets):
+                break
+            await asyncio.sleep(0.01)
+
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         line = f"{request.method} {request.path_qs}"
@@ -225,10 +254,13 @@ class FaultProxy:
         response.headers.update(headers)
         await response.prepare(request)
         cut = self._cuts[response] = self._loop.create_future()
+        if self._muted:
+            cut.set_result("mute")
         self.watches += 1
         flow = asyncio.create_task(_pump(answer, response.write))
         try:
-            await asyncio.wait({cut, flow}, return_when=asyncio.FIRST_COMPLETED)
+            if not cut.done():
+                await asyncio.wait({cut, flow}, return_when=asyncio.FIRST_COMPLETED)
             if cut.done():
                 flow.cancel()  # not a byte of it after this
                 return await self._end(request, response, cut.result())

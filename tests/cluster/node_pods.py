@@ -8,6 +8,7 @@ import contextlib
 import secrets
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -33,11 +34,15 @@ def node_exporter() -> Path:
     folder = cache.cache_dir() / "node-exporter"
     program = folder / "usr/bin" / _PACKAGE
     if not program.exists():
-        folder.mkdir(parents=True, exist_ok=True)
         try:
-            subprocess.run(["apt-get", "-q", "download", _PACKAGE], cwd=folder, check=True, capture_output=True)
-            (package,) = folder.glob("*.deb")
-            subprocess.run(["dpkg", "-x", package, folder], check=True, capture_output=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            # There as a whole or not at all: others may look for it meanwhile, and we may be killed.
+            with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as new:
+                subprocess.run(["apt-get", "-q", "download", _PACKAGE], cwd=new, check=True, capture_output=True)
+                (package,) = Path(new).glob("*.deb")
+                subprocess.run(["dpkg", "-x", package, new], check=True, capture_output=True)
+                program.parent.mkdir(parents=True, exist_ok=True)
+                (Path(new) / program.relative_to(folder)).replace(program)
         except (OSError, subprocess.CalledProcessError, ValueError) as error:
             pytest.skip(f"no node exporter, and Debian's could not be fetched: {error}; apt-get update may help")
     return program
@@ -47,16 +52,16 @@ def node_exporter() -> Path:
 def addresses(count: int) -> Iterator[list[str]]:
     """Addresses of this machine that an API server forwards to: it refuses those of the loopback network."""
     found: list[str] = []
-    block = secrets.randbelow(250) + 2
     try:
-        for number in range(count):
-            address = f"10.254.{block}.{number + 1}"
+        while len(found) < count:
+            address = f"10.254.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
             added = subprocess.run(
                 ["ip", "address", "add", f"{address}/32", "dev", "lo"], capture_output=True, check=False
             )
-            if added.returncode:
+            if not added.returncode:
+                found.append(address)
+            elif b"exists" not in added.stderr and b"already assigned" not in added.stderr:  # else it is another test's
                 pytest.skip(f"needs an address beside the loopback network: {added.stderr.decode().strip()}")
-            found.append(address)
         yield found
     finally:
         for address in found:

@@ -4,6 +4,7 @@ It retries nothing and waits for nobody, so that it can judge clients that do.
 """
 
 import contextlib
+import itertools
 import json
 import socket
 import ssl
@@ -47,12 +48,12 @@ class PlainClient:
         text = self._ask(method, path, body, token or self.tokens[user], kind)
         return json.loads(text) if text.startswith(b"{") else text.decode()
 
-    def watch(self, path: str, version: str = "", seconds: int = 1) -> list[dict[str, Any]]:
-        """The events of a watch of a collection from that resource version on; it takes ``seconds``."""
-        query = f"?watch=1&timeoutSeconds={seconds}&resourceVersion={version}"
-        return [
-            json.loads(line) for line in self._ask("GET", path + query, None, self.tokens["admin"], "").splitlines()
-        ]
+    def watch(self, path: str, version: str, most: int) -> list[dict[str, Any]]:
+        """The events of a watch of a collection from that resource version on: so many, or all until the server ends
+        it, which it does after an error, or when half a minute is over."""
+        query = f"?watch=1&timeoutSeconds=30&resourceVersion={version}"
+        with self._open("GET", path + query, None, self.tokens["admin"], "") as answer:
+            return [json.loads(line) for line in itertools.islice(answer, most)]
 
     def answers(self, path: str, *, user: str = "admin") -> bool:
         """Whether a GET is answered with anything but an error."""
@@ -95,13 +96,18 @@ class PlainClient:
             yield
 
     def _ask(self, method: str, path: str, body: object, token: str, kind: str) -> bytes:
+        with self._open(method, path, body, token, kind) as answer:
+            text: bytes = answer.read()
+        return text
+
+    @contextlib.contextmanager
+    def _open(self, method: str, path: str, body: object, token: str, kind: str) -> Iterator[Any]:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": kind or "application/json"}
         request = urllib.request.Request(self.url + path, data, headers, method=method)  # noqa: S310 # https alone
         try:
-            with urllib.request.urlopen(request, timeout=60, context=self._tls) as answer:  # noqa: S310
-                text: bytes = answer.read()
+            with urllib.request.urlopen(request, timeout=90, context=self._tls) as answer:  # noqa: S310
+                yield answer
         except urllib.error.HTTPError as error:
             with error:
                 raise RefusedError(error.code, error.read(), error.headers.get("Retry-After")) from None
-        return text

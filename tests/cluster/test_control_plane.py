@@ -1,6 +1,7 @@
 """The API server of the cluster tests is a real one: it keeps, validates, authorises and forwards as in production."""
 
 import base64
+import contextlib
 import http.server
 import json
 import shutil
@@ -158,11 +159,18 @@ def test_an_old_watch_is_gone_after_a_restart(control_plane: ControlPlane, names
     for number in range(3):
         create(control_plane, namespace, {**MACHINE, "metadata": {"name": f"machine-{number}"}})
     machines = f"/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachines"
-    names = [event["object"]["metadata"]["name"] for event in control_plane.watch(machines, old)]
+    names = [event["object"]["metadata"]["name"] for event in control_plane.watch(machines, old, 3)]
     assert names == ["machine-0", "machine-1", "machine-2"]
     control_plane.restart_apiserver()
-    control_plane.wait(lambda: control_plane.answers(machines), "the machines' watch cache")
-    (event,) = control_plane.watch(machines, old)
+    told: list[Any] = []
+
+    def asked() -> bool:
+        with contextlib.suppress(RefusedError):  # 429: the watch cache is being filled
+            told.extend(control_plane.watch(machines, old, 2))
+        return bool(told)
+
+    control_plane.wait(asked, "the machines' watch cache")
+    (event,) = told
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
 
 
@@ -204,8 +212,13 @@ def test_requests_are_counted_from_the_servers_own_log(control_plane: ControlPla
 
 
 def test_a_token_ends(control_plane: ControlPlane, namespace: str) -> None:
-    token = control_plane.service_account_token(namespace, "short", seconds=3)
-    assert control_plane.call("GET", "/version", token=token)["minor"]
+    for seconds in (3, 10, 30, 90):  # a busy machine may take longer than that to ask at all
+        token = control_plane.service_account_token(namespace, "short", seconds)
+        with contextlib.suppress(RefusedError):
+            assert control_plane.call("GET", "/version", token=token)["minor"]
+            break
+    else:
+        pytest.fail("none was ever accepted")
 
     def over() -> bool:
         try:
@@ -226,15 +239,16 @@ def test_quota_is_enforced_by_the_real_plugin(control_plane: ControlPlane, names
     (made,) = control_plane.apply([quota])
     made["status"] = {"hard": hard, "used": dict.fromkeys(hard, "0")}  # as the quota controller would
     control_plane.call("PUT", control_plane.path(made) + "/status", made)
+    claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
 
     def claim(name: str, size: str) -> Any:
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
-        body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
-        return control_plane.call("POST", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", body)
+        return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
 
-    claim("first", "6Gi")
+    control_plane.wait(lambda: control_plane.refuses(claims, claim("much", "1Ti"), "exceeded quota"), "the quota")
+    control_plane.call("POST", claims, claim("first", "6Gi"))
     with pytest.raises(RefusedError, match=r"^403 Forbidden: .*exceeded quota: quota, requested: requests.storage=6Gi"):
-        claim("second", "6Gi")
+        control_plane.call("POST", claims, claim("second", "6Gi"))
     assert control_plane.call("GET", control_plane.path(quota))["status"]["used"]["requests.storage"] == "6Gi"
 
 
@@ -243,7 +257,8 @@ def test_a_user_can_be_throttled(control_plane: ControlPlane) -> None:
         for _ in range(20):
             with pytest.raises(RefusedError) as refused:
                 control_plane.call("GET", "/version", user="somebody")
-            assert (refused.value.status, refused.value.retry_after) == (429, "1")
+            assert refused.value.status == 429
+            assert int(refused.value.retry_after or 0) >= 1  # more where the server counts many in the second before
         assert control_plane.answers("/version", user="fairlane")
     control_plane.wait(lambda: control_plane.answers("/version", user="somebody"), "the throttle to end")
 

@@ -16,6 +16,9 @@ from fairlane.platforms.kubevirt.kinds import CONFIG_MAP
 
 pytestmark = pytest.mark.cluster
 
+PATIENCE = 280
+"""Seconds for a server that is started again: longer than it is waited for (``ControlPlane.wait``)."""
+
 
 def config_map(name: str, value: str = "", **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": labels}, "data": {"value": value}}
@@ -30,8 +33,13 @@ def refused(error: pytest.ExceptionInfo[ApiError]) -> tuple[int, str]:
 
 
 def test_a_server_that_has_too_much_to_do_is_asked_again_when_it_said(
-    control_plane: ControlPlane, proxy: FaultProxy, namespace: str, connected: Connected
+    control_plane: ControlPlane,
+    proxy: FaultProxy,
+    namespace: str,
+    connected: Connected,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("fairlane.platforms.kubevirt.transport._NEWS_SECONDS", 1e9)
     proxy.answer("POST .*configmaps", 429, times=2, after="1")
     told: list[str] = []
 
@@ -133,7 +141,12 @@ def test_only_the_object_that_is_meant_is_deleted(
 def test_changes_at_the_same_time_are_all_made(
     control_plane: ControlPlane, namespace: str, connected: Connected
 ) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps/a"
+    others = [{"metadata": {"labels": {"somebody": "was-quicker"}}}]
+
     def one_more(thing: dict[str, Any]) -> dict[str, Any]:
+        if others:  # so that there is a conflict at least once, however quick the server is
+            control_plane.call("PATCH", path, others.pop(), kind="application/merge-patch+json")
         return {**thing, "data": {"value": str(int(thing["data"]["value"]) + 1)}}
 
     async def work(api: Api) -> None:
@@ -142,6 +155,7 @@ def test_changes_at_the_same_time_are_all_made(
         found = await api.get(CONFIG_MAP, "a", namespace)
         assert found
         assert found["data"] == {"value": "12"}
+        assert found["metadata"]["labels"] == {"somebody": "was-quicker"}
         assert api.retried["conflict"] > 0
 
     connected(control_plane.kubeconfig(), work)
@@ -176,14 +190,14 @@ def test_a_server_that_goes_and_comes_back_is_waited_for(
         await asyncio.gather(*creating)
         assert len(await api.list(CONFIG_MAP, namespace)) == 6
 
-    connected(control_plane.kubeconfig(), work)
+    connected(control_plane.kubeconfig(), work, patience=PATIENCE)
 
 
 def test_patience_ends(control_plane: ControlPlane, proxy: FaultProxy, connected: Connected) -> None:
     proxy.answer("/version", 503, times=1e9)
 
     async def work(api: Api) -> None:
-        with pytest.raises(ApiError, match=r"ServiceUnavailable: injected by a test \(asked \d+ times in \d s\)"):
+        with pytest.raises(ApiError, match=r"ServiceUnavailable: injected by a test \(asked \d+ times in \d+ s\)"):
             await api.call("GET", "/version")
         proxy.down()
         with pytest.raises(ApiError, match=re.escape(proxy.url)) as error:

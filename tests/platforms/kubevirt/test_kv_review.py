@@ -98,6 +98,7 @@ def test_a_run_that_goes_on_is_seen_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """Its Lease is about to be made; or its host has our name and a process number that nobody has here."""
+    monkeypatch.setattr(heartbeat, "PATIENCE", 200)  # it ends once the run is seen
     run_id = "aaaaaaaaaa" if told == "no lease yet" else "bbbbbbbbbb"
     name = f"review-{run_id}"
 
@@ -164,13 +165,17 @@ def test_a_sign_of_life_outlives_whatever_a_renewal_ends_with(
             raise ValueError("the credential plugin printed what is no token")
 
         monkeypatch.setattr(api._transport.access, "headers", refuse)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(200):
             while failed < 3:
                 await asyncio.sleep(0.01)
         monkeypatch.setattr(api._transport.access, "headers", headers)
         before = await api.get(kinds.LEASE, heartbeat.name(RUN), namespace)
+        assert before
         async with Watcher(api, kinds.LEASE, namespace) as leases:
-            await leases.until(lambda items: True if items[heartbeat.name(RUN)] != before else None, 30, "it is dead")
+            await leases.until(
+                lambda items: items[heartbeat.name(RUN)]["spec"]["renewTime"] > before["spec"]["renewTime"] or None,
+                200, "it is dead",
+            )  # fmt: skip
         await beat.close()
 
     connected(control_plane.kubeconfig(), work)
@@ -193,14 +198,14 @@ def test_watches_that_ended_for_good_are_opened_anew_and_do_not_keep_the_end_fro
         proxy.answer("GET .*virtualmachines.*watch=1", 403, times=1)
         proxy.cut("end")
         with pytest.raises(RunFailed):
-            await made.vms.until(lambda _: None, 30, "it did not end")
+            await made.vms.until(lambda _: None, 200, "it did not end")
         assert made.vms.ended
         await made.heal(())
         assert not made.vms.ended
         proxy.answer("GET .*virtualmachines.*watch=1", 403, times=1)
         proxy.cut("end")
         with pytest.raises(RunFailed):
-            await made.vms.until(lambda _: None, 30, "it did not end")
+            await made.vms.until(lambda _: None, 200, "it did not end")
         await made.close()  # raises nothing, or nothing would be removed
 
     control_plane.install_crds()

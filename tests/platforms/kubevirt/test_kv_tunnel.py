@@ -1,10 +1,12 @@
 """Bytes to machines and back: through the tunnel, a real API server, its aggregator and a virt-api that is played."""
 
 import asyncio
+import gc
 import hashlib
 import random
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ VM = {
     "metadata": {"name": "vm"},
     "spec": {"runStrategy": "Always", "template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "1Gi"}}}}},
 }
+SUB = "virtualmachineinstances/portforward"
 Guest = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -92,7 +95,7 @@ def machine(
         async with Watcher(api, kinds.VMI, namespace) as vmis:
             await api.create(kinds.VM, VM, namespace)
             await vmis.until(
-                lambda i: i.get("vm", {}).get("status", {}).get("phase") == "Running" or None, 60, "no VMI"
+                lambda i: i.get("vm", {}).get("status", {}).get("phase") == "Running" or None, 200, "no VMI"
             )
 
     connected(control_plane.kubeconfig(), start)
@@ -106,11 +109,15 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def line_by_line(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers a word with five lines, one after the other, and waits for the next word."""
-    while await reader.readline():
-        for i in range(5):
-            await asyncio.sleep(0.1)
-            writer.write(b"%d\n" % i)
+    """Answers a word with five lines, one after the other."""
+    await reader.readline()
+    for i in range(5):
+        await asyncio.sleep(0.1)
+        writer.write(b"%d\n" % i)
+
+
+async def is_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
 
 
 @asynccontextmanager
@@ -194,13 +201,31 @@ def test_what_the_guest_said_last_arrives(control_plane: ControlPlane, machine: 
     connected(control_plane.kubeconfig(), work)
 
 
-def test_who_has_said_all_may_still_listen(control_plane: ControlPlane, machine: Machine, connected: Connected) -> None:
+def test_who_has_said_all_may_still_listen(
+    control_plane: ControlPlane, machine: Machine, connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlane.platforms.kubevirt.tunnel._QUIET_SECONDS", 200)  # the guest ends it, not a clock
+
     async def work(api: Api) -> None:
         async with machine.listens(line_by_line), await Tunnel.open(api, machine.namespace, "vm") as tunnel:
             async with connection(tunnel) as (reader, writer):
                 writer.write(b"go\n")
                 writer.write_eof()
                 assert await reader.read() == b"0\n1\n2\n3\n4\n"
+            await machine.quiet()
+
+    connected(control_plane.kubeconfig(), work)
+
+
+def test_who_has_said_all_and_hears_nothing_is_let_go(
+    control_plane: ControlPlane, machine: Machine, connected: Connected
+) -> None:
+    async def work(api: Api) -> None:
+        async with machine.listens(is_silent), await Tunnel.open(api, machine.namespace, "vm") as tunnel:
+            async with connection(tunnel) as (reader, writer):
+                writer.write(b"go\n")
+                writer.write_eof()
+                assert await reader.read() == b""
             await machine.quiet()
 
     connected(control_plane.kubeconfig(), work)
@@ -242,6 +267,32 @@ def test_a_closed_tunnel_leaves_nothing(control_plane: ControlPlane, machine: Ma
     connected(control_plane.kubeconfig(), work)
 
 
+def test_a_server_that_does_not_answer_keeps_no_connection_from_ending(
+    control_plane: ControlPlane, machine: Machine, connected: Connected
+) -> None:
+    """TLS takes its leave of a server that may stand still: no socket is left for the interpreter to find."""
+    paused = ExitStack()
+
+    async def work(api: Api) -> None:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(machine.listens(echo))
+            tunnel = await stack.enter_async_context(await Tunnel.open(api, machine.namespace, "vm"))
+            reader, writer = await stack.enter_async_context(connection(tunnel))
+            writer.write(b"x")
+            assert await reader.readexactly(1) == b"x"
+            paused.enter_context(control_plane.paused())
+            asking = asyncio.create_task(api.call("GET", "/version"))
+            await asyncio.sleep(0.05)
+            asking.cancel()
+            await asyncio.wait([asking])
+
+    with paused, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        connected(control_plane.kubeconfig(), work)
+        gc.collect()
+        assert [str(warning.message) for warning in told if warning.category is ResourceWarning] == []
+
+
 def test_after_a_restart_of_the_api_server_new_connections_work(
     control_plane: ControlPlane, machine: Machine, connected: Connected
 ) -> None:
@@ -270,14 +321,11 @@ def test_the_greeting_of_sshd(control_plane: ControlPlane, machine: Machine, con
             await asyncio.sleep(0.01)
         await reader.read()
 
-    async def is_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-
     async def is_no_sshd(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"x" * 100_000)
 
     async def work(api: Api) -> None:
-        async def heard(vmi: str = "vm", timeout: float = 30) -> bytes | None:
+        async def heard(vmi: str = "vm", timeout: float = 200) -> bytes | None:
             return await banner(api, machine.namespace, vmi, timeout)
 
         assert await heard() is None  # nobody listens
@@ -309,6 +357,9 @@ def test_a_token_that_has_expired_is_read_again_for_a_tunnel(
 
     async def bind(api: Api) -> None:
         await api.create(kinds.ROLE_BINDING, {"metadata": {"name": "r"}, "subjects": [subject], "roleRef": role}, name)
+        may = {"apiGroups": ["subresources.kubevirt.io"], "resources": [SUB], "verbs": ["get"]}
+        user = f"system:serviceaccount:{name}:runner"
+        control_plane.wait(lambda: control_plane.allows(user, name, may), "the role to count")
 
     async def work(api: Api) -> None:
         async with machine.listens(echo), await Tunnel.open(api, name, "vm") as tunnel:

@@ -23,6 +23,10 @@ from fairlane.platforms.kubevirt.watching import Seen, Watcher
 
 pytestmark = pytest.mark.cluster
 
+LONG = 200
+"""Seconds for what comes: a busy machine takes its time."""
+AWAY = 280
+"""Seconds for a server that is started again: longer than it is waited for (``ControlPlane.wait``)."""
 Items = Mapping[str, dict[str, Any]]
 
 
@@ -60,12 +64,12 @@ def test_what_is_there_and_what_happens(control_plane: ControlPlane, namespace: 
             assert sorted(watcher.items) == ["a", "c"]
             await api.create(CONFIG_MAP, config_map("d", "1", run="x"), namespace)
             await api.create(CONFIG_MAP, config_map("e", "1", run="y"), namespace)
-            assert await watcher.until(has("d"), 30, "d is not there")
+            assert await watcher.until(has("d"), LONG, "d is not there")
             watcher.listen(late.append)
             await set_value(api, "d", "2", namespace)
             await api.patch(CONFIG_MAP, "a", {"metadata": {"labels": {"run": "y"}}}, namespace)
             await api.delete(CONFIG_MAP, "c", namespace)
-            await watcher.until(lambda items: None if "c" in items else True, 30, "c is still there")
+            await watcher.until(lambda items: None if "c" in items else True, LONG, "c is still there")
         assert story(seen) == [
             ("ADDED", "a", True), ("ADDED", "c", True), ("ADDED", "d", False), ("MODIFIED", "d", False),
             ("DELETED", "a", False), ("DELETED", "c", False),
@@ -74,7 +78,7 @@ def test_what_is_there_and_what_happens(control_plane: ControlPlane, namespace: 
         assert story(late)[3:] == story(seen)[3:]
         assert sorted(watcher.items) == ["d"]
         assert [s.time for s in seen] == sorted(s.time for s in seen)
-        assert watcher.at == seen[-1].time
+        assert watcher.at >= seen[-1].time  # there may have been a bookmark
         assert watcher.gaps == []
         assert not any("managedFields" in s.object["metadata"] for s in seen)
         assert api.counts["watch", "configmaps"] == 1
@@ -101,7 +105,7 @@ def test_no_state_is_passed_over(control_plane: ControlPlane, namespace: str, co
     async def work(api: Api) -> None:
         await api.create(CONFIG_MAP, config_map("a", "0"), namespace)
         async with Watcher(api, CONFIG_MAP, namespace) as watcher:
-            waiting = [asyncio.create_task(watcher.until(has("a", str(i)), 30, f"never {i}")) for i in range(1, 30)]
+            waiting = [asyncio.create_task(watcher.until(has("a", str(i)), LONG, f"never {i}")) for i in range(1, 30)]
             for i in range(1, 30):
                 await set_value(api, "a", str(i), namespace)
             assert all(await asyncio.gather(*waiting))
@@ -118,7 +122,7 @@ def test_waiting_ends(control_plane: ControlPlane, namespace: str, connected: Co
             with pytest.raises(RunFailed, match=r"PVC x is not bound \(waited 0 s\)"):
                 await watcher.until(has("a"), 0.2, "PVC x is not bound")
             with pytest.raises(KeyError):
-                await watcher.until(wrong, 30, "it is not asked for long")
+                await watcher.until(wrong, LONG, "it is not asked for long")
 
     connected(control_plane.kubeconfig(), work)
 
@@ -135,7 +139,7 @@ def test_a_long_list_comes_whole(
         watcher.listen(seen.append)
         async with watcher:
             await api.create(CONFIG_MAP, config_map("last"), namespace)
-            await watcher.until(has("last"), 30, "the last is not there")
+            await watcher.until(has("last"), LONG, "the last is not there")
         assert Counter(s.object["metadata"]["name"] for s in seen) == Counter([*(f"n{i}" for i in range(10)), "last"])
 
     connected(control_plane.kubeconfig(), work)
@@ -165,7 +169,7 @@ def test_what_happens_while_the_watch_is_cut_is_learnt_and_marked_as_late(
         watcher.listen(seen.append)
         async with watcher:
             await set_value(api, "a", "1", namespace)
-            await watcher.until(has("a", "1"), 30, "a is not 1")
+            await watcher.until(has("a", "1"), LONG, "a is not 1")
             del seen[:]
             proxy.answer(r"GET .*/configmaps\?", 500, times=1e9)  # neither watch nor list
             assert proxy.cut(how) == 1
@@ -179,7 +183,9 @@ def test_what_happens_while_the_watch_is_cut_is_learnt_and_marked_as_late(
                 await asyncio.sleep(0.01)
             assert seen == []
             proxy.calm()
-            await watcher.until(lambda items: has("c", "new")(items) and has("a", "3")(items), 30, "news did not come")
+            await watcher.until(
+                lambda items: has("c", "new")(items) and has("a", "3")(items), LONG, "news did not come"
+            )
             assert watcher.items["c"]["metadata"]["uid"] != first
             assert {s.listed for s in seen} == {True}
             if how == "gone":  # a new list: only the last states are known
@@ -193,7 +199,7 @@ def test_what_happens_while_the_watch_is_cut_is_learnt_and_marked_as_late(
                 ]  # fmt: skip
             for value in range(4, 30):
                 await set_value(api, "a", str(value), namespace)
-                await watcher.until(has("a", str(value)), 30, f"a is not {value}")
+                await watcher.until(has("a", str(value)), LONG, f"a is not {value}")
                 if not seen[-1].listed:  # after a list, the watch stands a moment later
                     break
             assert story(seen)[-1] == ("MODIFIED", "a", False)
@@ -214,22 +220,25 @@ def test_a_watch_that_ends_when_it_should_goes_on_from_there(
     monkeypatch.setattr("fairlane.platforms.kubevirt.watching._SHORTEST_SECONDS", 1)
     monkeypatch.setattr("fairlane.platforms.kubevirt.watching._LONGEST_SECONDS", 1)
 
+    def asked() -> list[int]:
+        """The versions from which watches began."""
+        paths = [path for _, path, _ in proxy.seen if "watch=1" in path]
+        return [int(re.findall("resourceVersion=([0-9]+)", path)[0]) for path in paths]
+
     async def work(api: Api) -> None:
         seen: list[Seen] = []
         watcher = Watcher(api, CONFIG_MAP, namespace)
         watcher.listen(seen.append)
         async with watcher:
             i = 0
-            while api.counts["watch", "configmaps"] < 4:
+            while len(set(asked())) < 4:
                 await api.create(CONFIG_MAP, config_map(f"n{i}"), namespace)
                 await asyncio.sleep(0.02)
                 i += 1
-            await watcher.until(has(f"n{i - 1}"), 30, "the last is not there")
+            await watcher.until(has(f"n{i - 1}"), LONG, "the last is not there")
         assert [s.object["metadata"]["name"] for s in seen] == [f"n{k}" for k in range(i)]
         assert watcher.gaps == []
-        asked = [path for _, path, _ in proxy.seen if "watch=1" in path]
-        versions = [int(re.findall("resourceVersion=([0-9]+)", path)[0]) for path in asked]
-        assert versions == sorted(set(versions))  # each from where the one before it ended
+        assert asked() == sorted(asked())  # each from where the one before it ended
 
     connected(proxy.kubeconfig(control_plane.kubeconfig()), work)
 
@@ -251,10 +260,11 @@ def test_a_quiet_server_is_told_from_a_dead_connection(
             while api.counts["watch", "configmaps"] < 3:
                 await asyncio.sleep(0.01)
             assert watcher.gaps == []
-            while not proxy.cut("mute"):
-                await asyncio.sleep(0.01)
+            proxy.mute()  # those that come, too: creating may take longer than the silence
             await api.create(CONFIG_MAP, config_map("a"), namespace)
-            await watcher.until(has("a"), 30, "a did not come")
+            assert seen == []
+            proxy.calm()
+            await watcher.until(has("a"), LONG, "a did not come")
         assert story(seen) == [("ADDED", "a", True)]
         assert [gap.reason for gap in watcher.gaps] == ["the connection was dead"]
         assert watcher.gaps[0].time < seen[0].time
@@ -278,10 +288,10 @@ def test_a_restarted_server_is_followed_again(
                     control_plane.restart_apiserver()
                 value = f"after {how}"
                 await set_value(api, "a", value, namespace)
-                await watcher.until(has("a", value), 60, "the change did not come")
+                await watcher.until(has("a", value), LONG, "the change did not come")
             assert len(watcher.gaps) >= 2
 
-    connected(control_plane.kubeconfig(), work)
+    connected(control_plane.kubeconfig(), work, patience=AWAY)
 
 
 def test_versions_that_the_server_has_forgotten(
@@ -301,11 +311,11 @@ def test_versions_that_the_server_has_forgotten(
             await asyncio.to_thread(change_and_forget, control_plane, namespace)
             control_plane.restart_apiserver()
             proxy.up()
-            await watcher.until(has("c"), 60, "c did not come")
+            await watcher.until(has("c"), LONG, "c did not come")
             assert sorted(story(seen)) == [("ADDED", "c", True), ("DELETED", "b", True), ("MODIFIED", "a", True)]
             assert any(re.search("too old resource version|Expired|Gone", gap.reason) for gap in watcher.gaps)
 
-    connected(proxy.kubeconfig(control_plane.kubeconfig()), work)
+    connected(proxy.kubeconfig(control_plane.kubeconfig()), work, patience=AWAY)
 
 
 def change_and_forget(plane: ControlPlane, namespace: str) -> None:
@@ -362,7 +372,7 @@ def test_chaos_loses_nothing(
                 await asyncio.gather(*(change(f"n{i}") for i in range(start, start + 20)))
             await cutting
             await api.create(CONFIG_MAP, config_map("last"), namespace)
-            await watcher.until(has("last"), 60, "the last did not come")
+            await watcher.until(has("last"), LONG, "the last did not come")
         truth = {o["metadata"]["name"]: o["metadata"]["resourceVersion"] for o in await api.list(CONFIG_MAP, namespace)}
         assert {n: o["metadata"]["resourceVersion"] for n, o in watcher.items.items()} == truth
         assert {n: s.object["metadata"]["resourceVersion"] for n, s in known.items()} == truth
@@ -388,7 +398,7 @@ def test_a_listener_that_fails_is_heard(control_plane: ControlPlane, namespace: 
             async with watcher:
                 await api.create(CONFIG_MAP, config_map("bad"), namespace)
                 if wait:
-                    await watcher.until(has("never"), 60, "it would be waited for in vain")
+                    await watcher.until(has("never"), LONG, "it would be waited for in vain")
                 while watcher._broken is None:
                     await asyncio.sleep(0.01)
 
@@ -409,7 +419,7 @@ def test_a_server_that_stays_away_is_told(
     async def work(api: Api) -> None:
         async with Watcher(api, CONFIG_MAP, namespace) as watcher:
             proxy.down()
-            await watcher.until(has("never"), 60, "it would be waited for in vain")
+            await watcher.until(has("never"), LONG, "it would be waited for in vain")
 
     with pytest.raises(ApiError, match="watch ConfigMap"):
         connected(proxy.kubeconfig(control_plane.kubeconfig()), work, patience=1)
