@@ -19,6 +19,8 @@ from fairlane.platforms import _child, _guard
 from fairlane.platforms import _frames as frames
 from fairlane.platforms.base import Guest
 
+_CONNECT = 10
+"""Seconds for one attempt to connect, at first: an idle emulated guest takes one."""
 _CHUNK = 1 << 16
 _TAIL = 600
 _ENDED = "fairlane-ended"
@@ -70,10 +72,11 @@ class SshGuest(Guest):
         self._idle: list[asyncio.subprocess.Process] = []
         """Shells that wait for their next script."""
 
-    def _command(self, *words: str) -> list[str]:
+    def _command(self, *words: str, connect: int = _CONNECT) -> list[str]:
         login = self.login
         options = (
-            "BatchMode=yes", "IdentitiesOnly=yes", "StrictHostKeyChecking=yes", "LogLevel=ERROR", "ConnectTimeout=10",
+            "BatchMode=yes", "IdentitiesOnly=yes", "StrictHostKeyChecking=yes", "LogLevel=ERROR",
+            f"ConnectTimeout={connect}",
             "ServerAliveInterval=5", "ServerAliveCountMax=6", f"IdentityFile={login.key}",
             f"HostKeyAlias={login.alias}", f"UserKnownHostsFile={login.known_hosts}", f"ControlPath={self._socket}",
             *login.options,
@@ -85,9 +88,11 @@ class SshGuest(Guest):
 
     async def open(self, timeout: float) -> float:
         """Connects, trying again until the guest's sshd answers. Returns the seconds it took. Raises RunFailed."""
-        began = time.monotonic()
-        command = [*_child.WITH_US, str(os.getpid()), *self._command("-M", "-N", "-o", "ControlPersist=no")]
+        began, connect = time.monotonic(), _CONNECT
         while True:
+            tried = time.monotonic()
+            words = self._command("-M", "-N", "-o", "ControlPersist=no", connect=connect)
+            command = [*_child.WITH_US, str(os.getpid()), *words]
             with self._log.open("wb") as log:
                 self._master = await asyncio.create_subprocess_exec(
                     *command, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -100,6 +105,8 @@ class SshGuest(Guest):
                 said = self._log.read_text(errors="replace").strip()[-_TAIL:]
                 await self.close()
                 raise RunFailed(f"{self.name} was not reached over SSH within {timeout:.0f} s: {said or 'no answer'}")
+            if time.monotonic() - tried >= connect:  # it may be there, and only slow: each try with more patience
+                connect *= 2
             await asyncio.sleep(0.1)
 
     async def close(self) -> None:

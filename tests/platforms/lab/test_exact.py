@@ -12,10 +12,10 @@ from fairlane.platforms.lab import Lab, virtual
 from fairlane.platforms.lab.qemu import Qemu
 from fairlane.records import Block
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab_image"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab_image"), pytest.mark.timeout(3600)]
 
 DISTURBED, ASKED = 10, 10_000
-"""Blocks, and questions in all of them, at least."""
+"""Blocks at least, and questions in all of them."""
 
 
 def test_a_block_keeps_its_bytes_however_often_qemu_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,8 +63,10 @@ def test_a_block_keeps_its_bytes_however_often_qemu_is_woken(monkeypatch: pytest
         calm = asyncio.run(block())
         monkeypatch.setattr(Qemu, "execute", disturbing)
         disturbed = [asyncio.run(block()) for _ in range(DISTURBED)]
-        while asked[0] <= ASKED:  # where the host is busy, fewer questions are answered within a block
+        # where the host is busy, fewer questions are answered within a block; it disturbs by itself, then
+        while asked[0] <= ASKED and len(disturbed) < 6 * DISTURBED:
             disturbed.append(asyncio.run(block()))
     finally:
         asyncio.run(lab.close())
+    assert asked[0] > len(disturbed)
     assert set(disturbed) == {calm}
