@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,13 @@ def quiet(_: str) -> None:
 
 def running() -> set[str]:
     """Pids of every QEMU that this process started."""
-    parent = str(os.getpid())
-    done = subprocess.run(["pgrep", "-P", parent, "-f", "qemu-system"], capture_output=True, text=True, check=False)
-    return set(done.stdout.split())
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):  # it has ended meanwhile
+            parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            if parent == str(os.getpid()) and b"qemu-system" in (entry / "cmdline").read_bytes():
+                found.add(entry.name)
+    return found
 
 
 def build(lab: Lab) -> Opened:

@@ -15,12 +15,24 @@ from fairlane.platforms.lab import scratch
 
 OWNER = """
 import subprocess, sys, time
+from pathlib import Path
 from fairlane.platforms.lab.scratch import scratch
+
+def slept(shell):
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = path.read_text().rpartition(")")
+        except OSError:
+            continue
+        if name.endswith("(sleep") and rest.split()[1] == str(shell):
+            return True
+    return False
+
 with scratch() as folder:
     child = subprocess.Popen(["sleep", "600"], cwd=folder, start_new_session=True)
     named = subprocess.Popen(["sh", "-c", "sleep 600; :", str(folder / "socket")], start_new_session=True)
-    while subprocess.run(["pgrep", "-P", str(named.pid), "-x", "sleep"], stdout=subprocess.DEVNULL).returncode:
-        time.sleep(0.05)  # until then what the shell has forked looks like the shell
+    while not slept(named.pid):  # until then what the shell has forked looks like the shell
+        time.sleep(0.05)
     print(folder, child.pid, named.pid, flush=True)
     time.sleep(600)
 """
