@@ -33,8 +33,8 @@ def carry_out(folder: Path, plan: Plan, platform: Platform, watch: Watch, jobs: 
     """Does what is not done yet of the run in ``folder``, up to its end, on at most ``jobs`` workers.
 
     The platform is always closed. Raises RunFailed if blocks are missing at a look, FairlaneError if another process is
-    at work on the run, and FairlaneError with ``Exit.INTERRUPTED`` after SIGINT or SIGTERM, which are ignored from then
-    on. What is done stays done.
+    at work on the run, and FairlaneError with ``Exit.INTERRUPTED`` after SIGINT or SIGTERM, which are then ignored. What
+    is done stays done.
     """
     with Journal(folder) as journal:
         runner = Runner(journal, plan, platform, watch, jobs)
@@ -68,7 +68,7 @@ async def _until_told(runner: "Runner", folder: Path, watch: Watch) -> None:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
-            if told:  # whoever called is about to end and to say how: one more signal must not cut that short
+            if told and not runner.finished:  # who called is about to say how to go on: no signal may cut that short
                 signal.signal(number, signal.SIG_IGN)
     if told and not runner.finished:
         raise FairlaneError("interrupted", hint=f"continue with: {resume_command(folder)}", code=Exit.INTERRUPTED)
