@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -280,8 +281,12 @@ def _read(path: Path) -> str:
 
 def _usage(path: Path) -> int:
     """Bytes that ``path`` takes on disk, all below it included."""
-    files = [path, *path.rglob("*")] if path.is_dir() else [path]
-    return sum(f.lstat().st_blocks * 512 for f in files if f.is_symlink() or f.exists())
+    total = 0
+    for folder, _, files in os.walk(path):  # passes over folders that others remove meanwhile
+        for name in (".", *files):
+            with suppress(FileNotFoundError):
+                total += Path(folder, name).lstat().st_blocks * 512
+    return total
 
 
 def _size(count: int) -> str:

@@ -78,7 +78,8 @@ sys.path.insert(0, {root!r})
 from tests.replicate.test_asking import ask, two, SLOW
 ask(two(SLOW), Path({out!r}))
 """
-SLOW = NOISY.replace("noise: { sd: 30% }", "noise: { sd: 30% }, pace: 300ms")
+SLOW = NOISY.replace("noise: { sd: 30% }", "noise: { sd: 30% }, pace: 1500ms")
+"""Seconds are left of the run when it is killed: a busy test must not be late for that."""
 
 
 def test_after_a_kill_only_what_is_missing_is_done(tmp_path: Path) -> None:

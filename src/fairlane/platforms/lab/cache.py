@@ -135,9 +135,10 @@ def entries(kind: str) -> list[Path]:
 def size(entry: Path) -> int:
     """Bytes on disk."""
     total = 0
-    for path in entry.rglob("*"):
-        with suppress(FileNotFoundError):  # others make and remove entries meanwhile
-            total += path.stat().st_size
+    for folder, _, names in os.walk(entry):  # others make and remove entries meanwhile: it passes over what is gone
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(folder, name).stat().st_size
     return total
 
 
