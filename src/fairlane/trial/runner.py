@@ -33,8 +33,8 @@ def carry_out(folder: Path, plan: Plan, platform: Platform, watch: Watch, jobs: 
     """Does what is not done yet of the run in ``folder``, up to its end, on at most ``jobs`` workers.
 
     The platform is always closed. Raises RunFailed if blocks are missing at a look, FairlaneError if another process is
-    at work on the run, and FairlaneError with ``Exit.INTERRUPTED`` after SIGINT or SIGTERM, which are then ignored. What
-    is done stays done.
+    at work on the run, and FairlaneError with ``Exit.INTERRUPTED`` after SIGINT or SIGTERM, which are then ignored.
+    What is done stays done.
     """
     with Journal(folder) as journal:
         runner = Runner(journal, plan, platform, watch, jobs)
