@@ -47,11 +47,11 @@ LOCAL = "local"
 class Recorder(NoMachines):
     """Remembers what volumes are made from."""
 
-    made: list[tuple[str, str]] = field(default_factory=list)
-    """(volume or snapshot, way)"""
+    made: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Volume -> (volume or snapshot, way). The site has volumes of its own, which may be made meanwhile."""
 
     async def provision(self, volume: str, size: int, source: str, way: str) -> None:
-        self.made.append((source, way))
+        self.made[volume] = (source, way)
 
 
 def ready(obj: Object) -> bool:
@@ -70,6 +70,8 @@ def test_a_machine_from_templates_reaches_running_through_every_phase(control_pl
     async def body() -> None:
         behaviour = Behaviour(pace=Pace(bind=0.2, fill=0.8), schedule=0.05, start=0.05)
         async with played(control_plane.kubeconfig(), behaviour) as hands:
+            filling = "ImportInProgress"
+            hands.play.world.holds["fill"] = lambda _: filling in hands.steps(DATA_VOLUME, "disk")
             await hands.make(VM, "one", machine(("disk", volume({"source": {"http": {"url": "http://x/y"}}}))))
             vm = await hands.until(VM, "one", shows("Running"))
             assert vm["status"]["ready"]
@@ -78,9 +80,9 @@ def test_a_machine_from_templates_reaches_running_through_every_phase(control_pl
             passed = [t["phase"] for t in vmi["status"]["phaseTransitionTimestamps"]]
             assert passed == ["Pending", "Scheduling", "Scheduled", "Running"]
             assert vmi["status"]["nodeName"] == vmi["metadata"]["labels"]["kubevirt.io/nodeName"]
-            assert hands.steps(VMI, "one") == ["created", *passed]
-            assert hands.steps(VM, "one") == ["Provisioning", "Starting", "Running"]
-            filled = ["created", "ImportScheduled", "ImportInProgress", "Succeeded"]
+            assert await hands.logged(VMI, "one", "Running") == ["created", *passed]
+            assert await hands.logged(VM, "one", "Running") == ["Provisioning", "Starting", "Running"]
+            filled = ["created", "ImportScheduled", filling, "Succeeded"]
             assert hands.steps(DATA_VOLUME, "disk") == filled
             assert hands.steps(PVC, "disk") == ["created", "Bound"]
             made = await hands.until(PVC, "disk", bound)
@@ -95,19 +97,23 @@ def test_the_log_says_when_a_step_could_be_seen_at_the_earliest(control_plane: C
     async def body() -> None:
         async with played(control_plane.kubeconfig(), Behaviour(schedule=0.02, start=0.02)) as hands:
             seen: dict[str, float] = {}
+            listening = asyncio.Event()
 
             async def watch() -> None:
                 async for happened, obj in hands.client.watch(VMI):
+                    listening.set()  # from its list on, which comes first, nothing escapes it
                     if happened != "LIST" and obj["metadata"]["namespace"] == hands.namespace:
                         seen.setdefault(phase(obj), time.time())
 
             watching = asyncio.create_task(watch())
+            await asyncio.wait_for(listening.wait(), PATIENCE)
             await hands.make(VM, "one", machine())
             await hands.until(VM, "one", ready)
             async with asyncio.timeout(PATIENCE):
                 while "Running" not in seen:
                     await asyncio.sleep(0.01)
             watching.cancel()
+            await hands.logged(VMI, "one", "Running")
             sent = {r.phase: r.sent for r in hands.play.log if r.kind == VMI.name and r.name == "one"}
             steps = ("Pending", "Scheduling", "Scheduled", "Running")
             assert {step: seen[step] > sent[step] for step in steps} == dict.fromkeys(steps, True)
@@ -118,8 +124,8 @@ def test_the_log_says_when_a_step_could_be_seen_at_the_earliest(control_plane: C
 
 def test_volumes_wait_for_their_first_consumer(control_plane: ControlPlane) -> None:
     async def body() -> None:
-        behaviour = Behaviour(pace=Pace(bind=2.0))
-        async with played(control_plane.kubeconfig(), behaviour, subresources=True) as hands:
+        async with played(control_plane.kubeconfig(), subresources=True) as hands:
+            hands.play.world.holds["bind"] = lambda claim: claim["metadata"]["namespace"] != hands.namespace
             await hands.make(VM, "one", machine(("disk", volume(name=LOCAL)), strategy="Halted"))
             await hands.until(DATA_VOLUME, "disk", lambda dv: phase(dv) == "PendingPopulation")
             assert "first consumer" in await hands.told("WaitForFirstConsumer")
@@ -129,6 +135,7 @@ def test_volumes_wait_for_their_first_consumer(control_plane: ControlPlane) -> N
             start = f"/apis/subresources.kubevirt.io/v1/namespaces/{hands.namespace}/virtualmachines/one/start"
             await hands.client.request("PUT", start)
             await hands.until(VM, "one", shows("WaitingForVolumeBinding"))
+            del hands.play.world.holds["bind"]
             await hands.until(VM, "one", ready)
             vmi = await hands.until(VMI, "one", lambda vmi: True)
             assert annotation(await hands.until(PVC, "disk", bound), SELECTED) == vmi["status"]["nodeName"]
@@ -166,6 +173,10 @@ def test_an_evicted_machine_comes_again_where_its_strategy_says_so(
                 await hands.until(VMI, "one", lambda vmi: vmi["metadata"]["uid"] != uid and phase(vmi) == "Running")
             else:
                 await hands.until(VM, "one", shows("Stopped"))
+            if again:
+                async with asyncio.timeout(PATIENCE):  # as ``logged`` says
+                    while hands.steps(VMI, "one").count("Running") < 2:
+                        await asyncio.sleep(0.01)
             counted = Counter(hands.steps(VMI, "one"))
             assert (counted["Failed"], counted["Running"]) == (1, 1 + again)
 
@@ -220,16 +231,19 @@ def test_clones_are_made_the_way_that_was_asked_for(control_plane: ControlPlane)
         )
         async with played(control_plane.kubeconfig(), machines=recorder, classes=classes) as hands:
 
+            async def origin(name: str) -> tuple[str, str]:
+                return recorder.made[(await hands.until(PVC, name, bound))["spec"]["volumeName"]]
+
             async def cloned(name: str, spec: Object, kind: str = "", **meta: object) -> tuple[str, str]:
                 """What the volume of a DataVolume was made from, and how."""
                 await hands.make(DATA_VOLUME, name, {"spec": spec}, **meta)
                 made = await hands.until(DATA_VOLUME, name, lambda dv: phase(dv) == "Succeeded")
                 assert annotation(made, CLONE_TYPE) == kind
-                return recorder.made[-1]
+                return await origin(name)
 
             await hands.make(DATA_VOLUME, "golden", {"spec": volume({"source": {"registry": {"url": "docker://x"}}})})
             golden = (await hands.until(PVC, "golden", bound))["spec"]["volumeName"]
-            assert recorder.made[-1] == ("", "import")
+            assert await origin("golden") == ("", "import")
             source = {"source": {"pvc": {"name": "golden", "namespace": hands.namespace}}}
             assert await cloned("driver", volume(source), "csi-clone") == (golden, "csi-clone")
             assert await cloned("other-class", volume(source, "snapshots"), "copy") == (golden, "copy")
@@ -250,8 +264,7 @@ def test_clones_are_made_the_way_that_was_asked_for(control_plane: ControlPlane)
             assert await cloned("restored", volume(refers), "snapshot") == (handle, "snapshot")
             restore = {"kind": "VolumeSnapshot", "name": "kept", "apiGroup": "snapshot.storage.k8s.io"}
             await hands.make(PVC, "plain", claim(restore))
-            await hands.until(PVC, "plain", bound)
-            assert recorder.made[-1] == (handle, "snapshot")
+            assert await origin("plain") == (handle, "snapshot")
 
     asyncio.run(body())
 
@@ -300,8 +313,8 @@ def test_slow_controllers_a_guest_agent_and_pods_are_played_too(control_plane: C
     async def body() -> None:
         behaviour = Behaviour(slow=1.0, agent=0.1, pods=True)
         async with played(control_plane.kubeconfig(), behaviour) as hands:
+            made = time.time()  # before it: its first news may come before the answer does
             await hands.make(VM, "one", machine())
-            made = time.time()
             vmi = await hands.until(VMI, "one", lambda vmi: len((vmi.get("status") or {}).get("conditions") or ()) == 3)
             assert vmi["status"]["conditions"][-1]["type"] == "AgentConnected"
             first = [r.sent for r in hands.play.log if r.namespace == hands.namespace][:1]
@@ -355,11 +368,14 @@ def test_a_stream_carries_bytes_both_ways_and_ends_with_either_side(control_plan
         ports = {22: echoes, 80: speaks, 81: closed}
         machines = NoMachines(ports={port: one.sockets[0].getsockname() for port, one in ports.items()})
         closed.close()
-        async with played(control_plane.kubeconfig(), Behaviour(start=1.0), machines, subresources=True) as hands:
+        async with played(control_plane.kubeconfig(), None, machines, subresources=True) as hands:
+            starting = asyncio.Event()
+            hands.play.world.holds["start"] = lambda _: starting.is_set()
             assert (await hands.refusal("one", 22))["reason"] == "NotFound"
             await hands.make(VM, "one", machine())
             await hands.until(VMI, "one", lambda vmi: phase(vmi) == "Scheduled")
             assert (await hands.refusal("one", 22))["reason"] == "Conflict"
+            starting.set()
             await hands.until(VMI, "one", lambda vmi: phase(vmi) == "Running")
             refused = await hands.refusal("one", 23), await hands.refusal("one", 81)
             assert [told["code"] for told in refused] == [500, 500]

@@ -69,6 +69,14 @@ class Hands:
         """What the log says of objects of this name."""
         return [r.phase for r in self.play.log if (r.kind, r.namespace, r.name) == (kind.name, self.namespace, name)]
 
+    async def logged(self, kind: Kind, name: str, last: str) -> list[str]:
+        """These steps once ``last`` is among them: the log has a step when its writer has the server's answer, and
+        others may have read the object by then. Raises TimeoutError."""
+        async with asyncio.timeout(PATIENCE):
+            while last not in (found := self.steps(kind, name)):
+                await asyncio.sleep(0.01)
+        return found
+
     def _port(self, vmi: str, port: int) -> str:
         return f"{API}/namespaces/{self.namespace}/{VMI.plural}/{vmi}/portforward/{port}"
 

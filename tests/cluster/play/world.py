@@ -29,6 +29,9 @@ from tests.cluster.play.kinds import (
     volumes,
 )
 
+_HELD = 0.02
+"""Seconds from one question whether an object that is held may go on to the next."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -62,6 +65,9 @@ class World:
     """Errors of the controllers themselves: whoever plays must end with none."""
     subresources: set[str] = field(default_factory=set)
     """Kinds with a status of their own: "persistentvolumeclaims/status", ..."""
+    holds: dict[str, Callable[[Object], bool]] = field(default_factory=dict)
+    """Steps that wait, when their time has come, until this says of their object that it may go on: for tests of what
+    is seen meanwhile, which no number of seconds makes certain."""
 
     def __post_init__(self) -> None:
         self.queue: asyncio.Queue[Key] = asyncio.Queue()
@@ -147,7 +153,12 @@ class World:
             deadlines[step] = now + wait
             if wait > 0:
                 self.later(at, wait + 0.001)
-        return deadlines[step] <= now
+        if deadlines[step] > now:
+            return False
+        if step in self.holds and not self.holds[step](obj):
+            self.later(key(kind, obj), _HELD)
+            return False
+        return True
 
     def afresh(self, obj: Object, step: str) -> None:
         """The next ``due`` of ``step`` counts from then."""
