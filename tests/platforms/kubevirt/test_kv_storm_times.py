@@ -49,6 +49,16 @@ def test_a_volume_that_is_copied_into_is_there_when_its_data_are() -> None:
     assert one.used() == "copy"
 
 
+def test_a_volume_whose_watch_was_late_was_there_before_the_machine_ran() -> None:
+    one = track()
+    one.at |= {"requested": 0.1, "scheduled": 2.0, "running": 3.0, "answers": 5.0, "first_io": 6.0}
+    assert (one.told()["created"], one.told()["booted"]) == (3.0, 5.0)
+    one.at["bound"] = 1.0
+    assert one.told()["created"] == 1.0
+    one.at["cloned"] = 8.0
+    assert one.told()["created"] == 3.0
+
+
 def test_progress_counts_as_getting_on_and_a_phase_that_comes_again_does_not() -> None:
     one = track()
     name = "a--x-0-root"

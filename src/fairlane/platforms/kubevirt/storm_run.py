@@ -124,8 +124,8 @@ class Course:
     async def make(self) -> None:
         """Makes the machines and follows each up to its first I/O; then sees that their volumes are private."""
         await self._way.api.rested()
-        self._began = time.time()
         began = self._news = time.monotonic()
+        self._began = time.time()
         for clone in self.clones:
             clone.track.began = began
         await self._each(self._one)

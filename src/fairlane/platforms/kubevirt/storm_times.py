@@ -170,11 +170,17 @@ class Track:
         }
         return found
 
+    def _there(self) -> float:
+        """When its volumes were there with their data, of a machine that came through. Their watches may have been cut
+        and bring it late or not at all: it was before the machine ran."""
+        ran = self.at.get("running", self.at["answers"])
+        return min(ran, max(self.at.get("bound", ran), self.at.get("cloned", 0.0)))
+
     def told(self) -> dict[str, Any]:
         """For the raw output of a trial; of a machine that came through also ``created``, ``booted``, ``answered``."""
         one: dict[str, Any] = {"name": self.name, "node": self.node}
         if not self.failed:
-            at = {**self.at, "bound": max(self.at["bound"], self.at.get("cloned", 0.0))}
+            at = {**self.at, "bound": self._there()}
             one |= {key: round(at[phase], 6) for key, phase in _AS_IN_THE_LAB.items()}
         one["phases"] = {phase: round(self.at[phase], 6) for phase in PHASES if phase in self.at}
         one["within"] = {phase: round(within, 6) for phase, within in self.within.items()}
