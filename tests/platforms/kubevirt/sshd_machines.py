@@ -9,8 +9,9 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,13 +42,21 @@ def sshd() -> tuple[Path, str]:
     folder = cache.cache_dir() / "sshd"
     program = folder / "usr/sbin/sshd"
     if not program.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            subprocess.run(["apt-get", "-q", "download", *_PACKAGES], cwd=folder, check=True, capture_output=True)
-            for package in sorted(folder.glob("*.deb")):
-                subprocess.run(["dpkg", "-x", package, folder], check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            pytest.skip(f"no sshd, and Debian's could not be fetched: {error}; apt-get update may help")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="sshd-") as place:
+            whole = Path(place) / "whole"
+            whole.mkdir()
+            try:
+                subprocess.run(["apt-get", "-q", "download", *_PACKAGES], cwd=place, check=True, capture_output=True)
+                for package in sorted(Path(place).glob("*.deb")):
+                    subprocess.run(["dpkg", "-x", package, whole], check=True, capture_output=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                pytest.skip(f"no sshd, and Debian's could not be fetched: {error}; apt-get update may help")
+            # All of it or nothing is in the cache, also where this is killed or another test does the same.
+            if not program.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                with suppress(OSError):  # another was quicker
+                    whole.rename(folder)
     (library,) = {path.parent for path in folder.rglob("libwrap.so.0")}
     return program, str(library)
 
@@ -63,7 +72,8 @@ class SshdMachines(Machines):
     """Seconds of machines whose names end so."""
     volumes: str = "copied"
     """copied; ``empty``: a clone has nothing of its source; ``shared``: all clones are one folder."""
-    ports: dict[str, int] = field(default_factory=dict)
+    ports: dict[str, socket.socket] = field(default_factory=dict)
+    """Reserved: bound and not listening, so that beside it only who says SO_REUSEADDR, as sshd does, gets the port."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     listening: dict[str, float] = field(default_factory=dict)
     """Machine -> loop time from which its sshd may be reached."""
@@ -94,13 +104,14 @@ class SshdMachines(Machines):
     async def start(self, client: Client, vmi: Mapping[str, Any], disks: Sequence[Disk]) -> None:
         name = str(vmi["metadata"]["name"])
         root = next(disk for disk in disks if disk.name == "root")
-        with closing(socket.socket()) as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.ports[name] = probe.getsockname()[1]
+        if name not in self.ports:
+            self.ports[name] = socket.socket()
+            self.ports[name].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.ports[name].bind(("127.0.0.1", 0))
         words = [str(self.keys.folder), str((self.folder / root.volume).resolve()), str(self.program)]
         self.running[name] = subprocess.Popen(
             [*_child.WITH_US, str(os.getpid()), "unshare", "--mount", "--pid", "--fork", "--kill-child",
-             "sh", "-ec", _START, "sh", *words, str(self.ports[name])],
+             "sh", "-ec", _START, "sh", *words, str(self._port(name))],
             env={**os.environ, "LD_LIBRARY_PATH": self.library}, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
@@ -115,8 +126,13 @@ class SshdMachines(Machines):
 
     def address(self, namespace: str, name: str, port: int) -> tuple[str, int] | None:
         since = self.listening.get(name)
-        return None if since is None or asyncio.get_running_loop().time() < since else ("127.0.0.1", self.ports[name])
+        return None if since is None or asyncio.get_running_loop().time() < since else ("127.0.0.1", self._port(name))
+
+    def _port(self, name: str) -> int:
+        return int(self.ports[name].getsockname()[1])
 
     async def close(self) -> None:
         for name in list(self.running):
             await self.stop("", name)
+        for reserved in self.ports.values():
+            reserved.close()

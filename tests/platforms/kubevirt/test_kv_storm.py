@@ -27,7 +27,7 @@ from fairlane.platforms.kubevirt.api import Api
 from fairlane.platforms.kubevirt.manifests import Manifests
 from fairlane.platforms.kubevirt.storm import Outcome, Storm
 from fairlane.platforms.kubevirt.storm_guest import Way
-from fairlane.platforms.kubevirt.storm_run import WATCHED
+from fairlane.platforms.kubevirt.storm_run import WATCHED, Clone
 from fairlane.platforms.kubevirt.storm_times import PHASES
 from fairlane.platforms.lab.scratch import scratch
 from fairlane.records import Block, Cell
@@ -48,7 +48,7 @@ platform:
   memory: 512MiB
   qps: 400
   burst: 400
-  boot_timeout: 20s
+  boot_timeout: 2m
 baseline: a
 lanes:
   a: {transport: storage_class, storage_class: now, LANE}
@@ -60,6 +60,19 @@ CLASSES = (
     Class("waits", "topolvm.io", "WaitForFirstConsumer", clone="snapshot"),
 )
 COUNT = 4
+
+
+class Followed(Storm):
+    """A storm whose machines' tracks can be looked at while it goes on."""
+
+    def _clones(self, storm: str, count: int) -> list[Clone]:
+        made = super()._clones(storm, count)
+        self.tracks = {clone.track.name: clone.track for clone in made}
+        return made
+
+    def has(self, name: str, phase: str) -> bool:
+        """Whether it knows that this machine of it has reached ``phase``."""
+        return phase in self.tracks[name].at
 
 
 @dataclass
@@ -74,7 +87,7 @@ class Cluster:
 
     def storm(
         self,
-        work: Callable[[Storm, "Cluster"], Awaitable[Any]],
+        work: Callable[[Followed, "Cluster"], Awaitable[Any]],
         lane: str = "clone: csi-clone",
         *,
         name: str = "a",
@@ -100,7 +113,7 @@ class Cluster:
                     await api.create(kinds.SECRET, manifests.secret(keys.files()), self.namespace)
                     way = Way(api, self.namespace, "portforward", keys, scratch)
                     nodes = ("worker-0", "worker-1")
-                    storm = Storm(way, manifests, name, nodes, notify=lambda _: None, still=still, gone=60)
+                    storm = Followed(way, manifests, name, nodes, notify=lambda _: None, still=still, gone=200)
                     await storm.prepare()
                     try:
                         return await work(storm, self)
@@ -168,15 +181,20 @@ def test_every_machine_is_followed_to_its_first_io(cluster: Cluster, lane: str, 
 def test_times_are_those_of_the_controllers_own_log(cluster: Cluster) -> None:
     """Each instant lies after its write was sent and before the machine's next phase was; the API has whole seconds."""
 
-    async def work(storm: Storm, cluster: Cluster) -> tuple[Outcome, Mapping[tuple[str, str, str], Record]]:
-        found = await once(storm, cluster)
+    async def work(storm: Followed, cluster: Cluster) -> tuple[Outcome, Mapping[tuple[str, str, str], Record]]:
         assert cluster.play
+        # However late the news of a phase comes, the next one waits for it.
+        cluster.play.world.holds |= {
+            "schedule": lambda vmi: storm.has(vmi["metadata"]["name"], "bound"),
+            "start": lambda vmi: storm.has(vmi["metadata"]["name"], "scheduled"),
+        }
+        found = await once(storm, cluster)
         truth: dict[tuple[str, str, str], Record] = {}
         for record in cluster.play.log:
             truth.setdefault((record.kind, record.name, record.phase), record)
         return found, truth
 
-    found, truth = cluster.storm(work, behaviour=Behaviour(schedule=2.5, start=2.5, stop=2.5, pace=Pace(bind=2.5)))
+    found, truth = cluster.storm(work, behaviour=Behaviour(schedule=1.0, start=1.0, pace=Pace(bind=1.0)))
     for vm in found.vms:
         steps = (
             ("bound", "PersistentVolumeClaim", f"{vm['name']}-root", "Bound"),
@@ -226,7 +244,7 @@ async def go(storm: Storm, cluster: Cluster) -> Outcome:
 
 def test_machines_that_do_not_come_up_fail_the_trial_and_say_why(cluster: Cluster) -> None:
     faults = Ending({"-1": "ErrorUnschedulable", "-2": "CrashLoopBackOff"})
-    found: Outcome = cluster.storm(go, behaviour=Behaviour(fail_vm=faults), still=8)
+    found: Outcome = cluster.storm(go, behaviour=Behaviour(fail_vm=faults), still=20)
     alone, apart, broken, other = found.vms
     assert "answered" in alone
     assert "answered" in other
@@ -236,7 +254,7 @@ def test_machines_that_do_not_come_up_fail_the_trial_and_say_why(cluster: Cluste
     assert broken["failed"] == "its instance failed"
     reason = failing(found)
     assert reason.startswith("exit code 1: 2 of 4 machines did not come through: ")
-    assert "nothing moved for 8 s" in reason
+    assert "nothing moved for 20 s" in reason
 
 
 def test_a_provisioner_that_refuses_is_told_with_its_own_words(cluster: Cluster) -> None:
@@ -246,7 +264,7 @@ def test_a_provisioner_that_refuses_is_told_with_its_own_words(cluster: Cluster)
         world.behaviour = replace(world.behaviour, fail_provision={"now": "the pool is full"})
         return await go(storm, cluster)
 
-    found: Outcome = cluster.storm(work, still=5)
+    found: Outcome = cluster.storm(work, still=15)
     assert {vm["last"] for vm in found.vms} == {"requested"}
     assert set(found.storm["warnings"]) == {vm["name"] for vm in found.vms}
     assert all("the pool is full" in text for said in found.storm["warnings"].values() for text in said)
@@ -254,9 +272,10 @@ def test_a_provisioner_that_refuses_is_told_with_its_own_words(cluster: Cluster)
 
 def test_what_others_do_to_a_machine_is_seen(cluster: Cluster) -> None:
     async def work(storm: Storm, cluster: Cluster) -> Outcome:
-        storming = asyncio.create_task(go(storm, cluster))
         assert cluster.play
-        world = cluster.play.world
+        world, done = cluster.play.world, asyncio.Event()
+        world.holds["start"] = lambda _: done.is_set()
+        storming = asyncio.create_task(go(storm, cluster))
         waited = {"-0": "Scheduled", "-1": "Scheduled"}
         while waited:
             await asyncio.sleep(0.05)
@@ -269,9 +288,10 @@ def test_what_others_do_to_a_machine_is_seen(cluster: Cluster) -> None:
                         await cluster.play.evict(cluster.namespace, name)
                     else:
                         await cluster.play.delete(VM, cluster.namespace, name)
+        done.set()
         return await storming
 
-    found: Outcome = cluster.storm(work, behaviour=Behaviour(schedule=0.5, start=3.0))
+    found: Outcome = cluster.storm(work, behaviour=Behaviour(schedule=0.5))
     evicted, deleted, *others = found.vms
     assert evicted["failed"] == "its instance failed"
     assert "was deleted, and not by us" in deleted["failed"]
@@ -303,15 +323,18 @@ def test_a_storm_outlives_an_absent_api_server_and_knows_what_it_did_not_see(
         monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(cluster.plane.kubeconfig())))
         async with await Api.connect(qps=400, burst=400) as api:
             storm.way = Apart(api, plain.namespace, plain.way, plain.keys, plain.scratch, plain)
-            storming = asyncio.create_task(go(storm, cluster))
             assert cluster.play
+            away = asyncio.Event()
+            cluster.play.world.holds["start"] = lambda _: away.is_set()
+            storming = asyncio.create_task(go(storm, cluster))
             await until(cluster, "Scheduled")
             await asyncio.to_thread(proxy.down)
+            away.set()
             await until(cluster, "Running")
             await asyncio.to_thread(proxy.up)
             return await storming
 
-    found: Outcome = cluster.storm(work, behaviour=Behaviour(schedule=0.5, start=2.0))
+    found: Outcome = cluster.storm(work, behaviour=Behaviour(schedule=0.5))
     assert [vm.get("failed", "") for vm in found.vms] == [""] * COUNT
     assert {plural for plural, *_ in found.storm["gaps"]} == {kind.plural for kind in WATCHED}
     assert all(vm["within"]["running"] > 0 for vm in found.vms)  # they began to run while nobody told us
