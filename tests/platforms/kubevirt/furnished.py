@@ -4,6 +4,7 @@ its own, because nodes and classes are everybody's."""
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -161,6 +162,44 @@ def set_status(plane: ControlPlane, thing: Mapping[str, Any], status: Mapping[st
     found = plane.call("GET", path)
     subresource = thing["kind"] in ("Node", "ResourceQuota") or plane.answers(f"{path}/status")
     plane.call("PUT", f"{path}/status" if subresource else path, {**found, "status": dict(status)})
+
+
+def in_force(plane: ControlPlane, roles: Sequence[Mapping[str, Any]]) -> None:
+    """Applies roles and their bindings, and returns once the API server goes by all of them: its authorizer learns of
+    them from watches, later than whoever wrote them. Each role gets a rule that nobody needs, to be asked about."""
+    marked = [copy.deepcopy(dict(one)) for one in roles]
+    for one in marked:
+        if "rules" in one:
+            one["rules"] = [*one["rules"], {**_MARK, "resources": [_marked(one["kind"], one["metadata"]["name"])]}]
+    plane.apply(marked)
+    for one in marked:
+        if "roleRef" in one:
+            asked = {
+                "group": _MARK["apiGroups"][0],
+                "resource": _marked(one["roleRef"]["kind"], one["roleRef"]["name"]),
+            }
+            asked |= {"verb": "get", "namespace": one["metadata"].get("namespace", "")}
+            for subject in one["subjects"]:
+                plane.wait(partial(_may, plane, _user(subject), asked), "the roles to be in force")
+
+
+_MARK: Mapping[str, Any] = {"apiGroups": ["tests.example.com"], "verbs": ["get"]}
+
+
+def _marked(kind: str, name: str) -> str:
+    return f"{kind.lower()}-{name}"
+
+
+def _user(subject: Mapping[str, Any]) -> str:
+    account = subject["kind"] == "ServiceAccount"
+    return f"system:serviceaccount:{subject['namespace']}:{subject['name']}" if account else str(subject["name"])
+
+
+def _may(plane: ControlPlane, user: str, attributes: Mapping[str, str]) -> bool:
+    asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+    whole = {**asked, "spec": {"user": user, "resourceAttributes": attributes}}
+    answer = plane.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", whole)
+    return bool(answer["status"]["allowed"])
 
 
 @contextmanager

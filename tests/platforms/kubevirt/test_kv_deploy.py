@@ -138,6 +138,17 @@ def restricted(plane: ControlPlane, namespace: str) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     meta = {"name": namespace, "labels": labels}
     plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": meta}])
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    pod = {"metadata": {"name": "one"}, "spec": {"hostNetwork": True, "containers": [{"name": "a", "image": "b"}]}}
+
+    def refused() -> bool:
+        try:
+            plane.call("POST", path, pod)
+        except RefusedError as error:
+            return "PodSecurity" in str(error)
+        return False
+
+    plane.wait(refused, "the namespace to be restricted")  # admission learns of its label from a watch
 
 
 @pytest.mark.cluster
@@ -220,9 +231,12 @@ def test_a_user_that_is_known_starts_the_program_as_it_is(programs: Path, tmp_pa
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become a user that nobody is")
-def test_a_user_that_nobody_is_gets_an_entry_of_its_own(programs: Path, tmp_path: Path) -> None:
+def test_a_user_that_nobody_is_gets_an_entry_of_its_own(
+    programs: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    base = tmp_path_factory.getbasetemp()  # anywhere, by --basetemp
     for folder in (*tmp_path.parents, tmp_path):
-        if folder.is_relative_to("/tmp") and folder != Path("/tmp"):
+        if folder.is_relative_to(base) or (folder.is_relative_to("/tmp") and folder != Path("/tmp")):
             folder.chmod(folder.stat().st_mode | 0o755)
     home = tmp_path / "home"
     home.mkdir()

@@ -37,12 +37,13 @@ def granted(plane: ControlPlane, connected: Connected) -> Callable[..., list[Lin
         name = f"case-{case}"
         kubeconfig = plane.service_account_kubeconfig("bench", name)
         subject = {"kind": "ServiceAccount", "name": name, "namespace": "bench"}
-        for one in permissions.roles(held, deployed):  # under names of this case alone, for it alone
+        roles = permissions.roles(held, deployed)
+        for one in roles:  # under names of this case alone, for it alone
             one["metadata"] = {**one["metadata"], "name": f"{one['metadata']['name']}-{case}"}
             if "roleRef" in one:
                 one["roleRef"] = {**one["roleRef"], "name": f"{one['roleRef']['name']}-{case}"}
                 one["subjects"] = [subject]
-            plane.apply([one])
+        furnished.in_force(plane, roles)
         return connected(kubeconfig, lambda api: preflight.examine(api, study))
 
     return grant
@@ -134,7 +135,7 @@ def test_a_data_source_that_may_not_be_read_is_named(granted: Callable[..., list
 @pytest.mark.cluster
 def test_a_shared_namespaces_role_ends_at_it(plane: ControlPlane) -> None:
     deployed = Deployed("bench", use_existing=True, source=furnished.IMAGES)
-    plane.apply(permissions.roles(wanted("shared"), deployed))
+    furnished.in_force(plane, permissions.roles(wanted("shared"), deployed))
     token = plane.service_account_token("bench", permissions.NAME)
     secret = {"metadata": {"name": "mine"}, "stringData": {"a": "b"}}
     plane.call("POST", "/api/v1/namespaces/bench/secrets", secret, token=token)
@@ -153,7 +154,9 @@ def test_a_shared_namespaces_role_ends_at_it(plane: ControlPlane) -> None:
 @pytest.mark.cluster
 def test_the_listed_permissions_suffice_to_clean_a_shared_namespace(plane: ControlPlane, connected: Connected) -> None:
     """What carries the run's label goes, of every kind; what does not stays."""
-    plane.apply(permissions.roles(wanted("shared"), Deployed("bench", use_existing=True, source=furnished.IMAGES)))
+    furnished.in_force(
+        plane, permissions.roles(wanted("shared"), Deployed("bench", use_existing=True, source=furnished.IMAGES))
+    )
     kubeconfig = plane.service_account_kubeconfig("bench", permissions.NAME)
     ours, theirs = labels("0123456789"), labels("9876543210")
     for name, mark in (("ours", ours), ("theirs", theirs)):
@@ -161,7 +164,7 @@ def test_the_listed_permissions_suffice_to_clean_a_shared_namespace(plane: Contr
     left = cleanup.Left("0123456789", "bench", "example", "", own=False)
     user = "system:serviceaccount:bench:fairlane"
     before = plane.requests(user)
-    connected(kubeconfig, lambda api: cleanup.remove(api, left, lambda _: None, timeout=30))
+    connected(kubeconfig, lambda api: cleanup.remove(api, left, lambda _: None, timeout=120))
     assert [one for one in left_behind("ours", ours) if plane.answers(plane.path(one))] == []
     assert [one for one in left_behind("theirs", theirs) if not plane.answers(plane.path(one))] == []
     asked = {one for one in plane.requests(user) - before if one[1][0] != "/"}
@@ -199,7 +202,7 @@ def left_behind(name: str, mark: dict[str, str]) -> list[dict[str, Any]]:
 @pytest.mark.cluster
 def test_the_account_that_cdi_asks_about_may_clone_the_image_and_no_other(plane: ControlPlane) -> None:
     deployed = Deployed("bench", use_existing=True, source=furnished.IMAGES)
-    plane.apply(permissions.roles(wanted("shared"), deployed))
+    furnished.in_force(plane, permissions.roles(wanted("shared"), deployed))
 
     def may(user: str, namespace: str) -> bool:
         attributes = {
@@ -222,7 +225,7 @@ def test_without_a_study_the_form_that_is_granted_counts(plane: ControlPlane, co
     study = furnished.study(use_existing="true")
     held = permissions.wanted(permissions.needs(study))
     deployed = Deployed("bench", use_existing=True)
-    plane.apply(permissions.roles(held, deployed))
+    furnished.in_force(plane, permissions.roles(held, deployed))
     kubeconfig = plane.service_account_kubeconfig("bench", permissions.NAME)
     lines = connected(kubeconfig, lambda api: preflight.examine(api, None, namespace="bench"))
     assert able(lines)
