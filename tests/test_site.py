@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import click
 import pytest
+from tests.report.chromium import chromium
 
 from fairlane import registry
 from fairlane.cli.main import main
@@ -254,13 +255,10 @@ def served(site: Path) -> Iterator[str]:
 @pytest.mark.browser
 @pytest.mark.parametrize("from_server", [False, True], ids=["folder", "server"])
 def test_a_browser_reads_it(site: Path, served: str, *, from_server: bool) -> None:
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only here
-
     base = served if from_server else site.as_uri()
     errors: list[str] = []
     asked: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+    with chromium() as browser:
         page = browser.new_page()
         page.set_default_timeout(120_000)  # milliseconds; 30 s otherwise
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
@@ -275,8 +273,7 @@ def test_a_browser_reads_it(site: Path, served: str, *, from_server: bool) -> No
             page.locator(".md-search__input").click()
             page.locator(".md-search__input").press_sequentially("drift")
             # the list is drawn anew with every letter
-            page.locator(".md-search-result__link[href*=statistics]").first.wait_for()
-        browser.close()
+            page.locator(".md-search-result__link[href*=statistics]").first.wait_for(state="attached")
     assert not errors
     assert asked
     assert not [url for url in asked if not url.startswith((base, "data:", "blob:"))]
