@@ -80,11 +80,11 @@ def test_a_machine_from_templates_reaches_running_through_every_phase(control_pl
             passed = [t["phase"] for t in vmi["status"]["phaseTransitionTimestamps"]]
             assert passed == ["Pending", "Scheduling", "Scheduled", "Running"]
             assert vmi["status"]["nodeName"] == vmi["metadata"]["labels"]["kubevirt.io/nodeName"]
-            assert await hands.logged(VMI, "one", "Running") == ["created", *passed]
+            assert await hands.logged(VMI, "one", "created", "Running") == ["created", *passed]
             assert await hands.logged(VM, "one", "Running") == ["Provisioning", "Starting", "Running"]
             filled = ["created", "ImportScheduled", filling, "Succeeded"]
-            assert hands.steps(DATA_VOLUME, "disk") == filled
-            assert hands.steps(PVC, "disk") == ["created", "Bound"]
+            assert await hands.logged(DATA_VOLUME, "disk", *filled) == filled
+            assert await hands.logged(PVC, "disk", "created", "Bound") == ["created", "Bound"]
             made = await hands.until(PVC, "disk", bound)
             assert [o["kind"] for o in made["metadata"]["ownerReferences"]] == ["DataVolume"]
             assert phase(await hands.get(PV, made["spec"]["volumeName"])) == "Bound"
@@ -167,6 +167,7 @@ def test_an_evicted_machine_comes_again_where_its_strategy_says_so(
             await hands.make(VM, "one", machine(strategy=strategy))
             await hands.until(VM, "one", ready)
             first = await hands.until(VMI, "one", lambda vmi: True)
+            await hands.logged(VMI, "one", "Running")
             await hands.play.evict(hands.namespace, "one")
             if again:
                 uid = first["metadata"]["uid"]

@@ -133,8 +133,8 @@ class Client:
             except Refused:  # not (yet) in this cluster
                 await asyncio.sleep(1)
                 continue
-            yield "LIST", {"items": whole["items"]}
             version = whole["metadata"]["resourceVersion"]
+            yield "LIST", {"items": whole["items"], "version": version}
             with suppress(aiohttp.ClientError, TimeoutError, Refused):
                 async for happened, obj in self._changes(kind, version):
                     yield happened, obj

@@ -146,7 +146,9 @@ class Play:
                 known = {key(kind, one): one for one in world.all(kind)}
                 world.objects.setdefault(kind.plural, {})
                 for at in known.keys() - here.keys():
-                    self._told(kind, "DELETED", known[at])
+                    # What was made while the list was on its way is not in it.
+                    if int(known[at]["metadata"]["resourceVersion"]) <= int(obj["version"]):
+                        self._told(kind, "DELETED", known[at])
                 for one in here.values():
                     self._told(kind, "ADDED", one)
             else:

@@ -128,6 +128,11 @@ async def quota(world: World, obj: Object) -> None:
     claims = [c for c in world.all(PVC) if c["metadata"]["namespace"] == space]
     used = {name: _used(world, name, space, claims) for name in hard}
     status = obj.get("status") or {}
+    if world.counted.get(uid(obj)) == len(world.gone):
+        # Nothing went since, so nothing is used less: admission has counted what is not stored yet, or not told here.
+        before = status.get("used") or {}
+        used = {name: max(before.get(name, "0"), count, key=quantity) for name, count in used.items()}
+    world.counted[uid(obj)] = len(world.gone)
     if status.get("hard") != hard or status.get("used") != used:
         await world.status(QUOTA, obj, {"hard": hard, "used": used}, step="counted")
     world.later(who, 0.5)

@@ -66,14 +66,16 @@ class Hands:
                 await asyncio.sleep(0.02)
 
     def steps(self, kind: Kind, name: str) -> list[str]:
-        """What the log says of objects of this name."""
-        return [r.phase for r in self.play.log if (r.kind, r.namespace, r.name) == (kind.name, self.namespace, name)]
+        """What the log says of objects of this name, in the order in which it was sent: that of the server's answers
+        may be another, as several hands write."""
+        log = sorted(self.play.log, key=lambda r: r.sent)
+        return [r.phase for r in log if (r.kind, r.namespace, r.name) == (kind.name, self.namespace, name)]
 
-    async def logged(self, kind: Kind, name: str, last: str) -> list[str]:
-        """These steps once ``last`` is among them: the log has a step when its writer has the server's answer, and
-        others may have read the object by then. Raises TimeoutError."""
+    async def logged(self, kind: Kind, name: str, *wanted: str) -> list[str]:
+        """These steps once the ``wanted`` are among them: the log has a step when its writer has the server's answer,
+        and others may have read the object by then. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE):
-            while last not in (found := self.steps(kind, name)):
+            while not set(wanted) <= set(found := self.steps(kind, name)):
                 await asyncio.sleep(0.01)
         return found
 

@@ -61,6 +61,8 @@ class World:
     """Uid of an owner -> what it owns."""
     gone: set[str] = field(default_factory=set)
     """Uids of what was deleted."""
+    counted: dict[str, int] = field(default_factory=dict)
+    """Uid of a quota -> how many objects had gone when it was counted last."""
     faults: list[BaseException] = field(default_factory=list)
     """Errors of the controllers themselves: whoever plays must end with none."""
     subresources: set[str] = field(default_factory=set)
@@ -94,6 +96,8 @@ class World:
 
     def take(self, kind: Kind, happened: str, obj: Object) -> bool:
         """A change that a watch or an answer told. False: older than what is known."""
+        if happened != "DELETED" and uid(obj) in self.gone:  # an answer that came after the news of its end
+            return False
         known = self.objects.setdefault(kind.plural, {})
         at = key(kind, obj)
         old = known.get(at[1:])
