@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.cluster.control_plane import ControlPlane, servers
 from tests.cluster.crds import FACTS
+from tests.cluster.plain_client import RefusedError
 
 from fairlane.study.load import parse_study
 from fairlane.study.spec import Study
@@ -200,6 +201,24 @@ def _may(plane: ControlPlane, user: str, attributes: Mapping[str, str]) -> bool:
     whole = {**asked, "spec": {"user": user, "resourceAttributes": attributes}}
     answer = plane.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", whole)
     return bool(answer["status"]["allowed"])
+
+
+NO_CONFIG_MAPS = {"count/configmaps": "0"}
+"""For what a quota allows: by this it is seen whether the quota is in force."""
+
+
+def quota_in_force(plane: ControlPlane, namespace: str) -> None:
+    """Returns once admission goes by a quota that has ``NO_CONFIG_MAPS`` too: until the server's own watch has told it
+    of the quota and of its status, it lets everything pass, or refuses it because the status is unknown."""
+
+    def refused() -> bool:
+        try:
+            plane.call("POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"generateName": "probe-"}})
+        except RefusedError as error:
+            return "exceeded quota" in str(error)
+        return False
+
+    plane.wait(refused, "the quota to be in force")
 
 
 @contextmanager

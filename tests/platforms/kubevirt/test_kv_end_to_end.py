@@ -19,6 +19,7 @@ from tests.cluster.play.kinds import VM
 from tests.cluster.play.lab import IOPS, LabMachines
 from tests.cluster.play.site import Class, Site
 from tests.cluster.stand import Program, Stand, end
+from tests.platforms.kubevirt.furnished import in_force
 
 from fairlane.platforms.kubevirt import permissions
 from fairlane.platforms.kubevirt.permissions import Deployed
@@ -137,7 +138,7 @@ def test_a_known_difference_gets_the_right_verdict_with_the_listed_permissions_a
 ) -> None:
     study = parse_study(STUDY, "study.yaml")
     held = permissions.wanted(permissions.needs(study))
-    plane.apply(permissions.roles(held, Deployed(user="fairlane")))
+    in_force(plane, permissions.roles(held, Deployed(user="fairlane")))
     code, said = Program(plane.kubeconfig("fairlane"), folder).run("run", "study.yaml", "--out", "run")
     assert code == 0, said
     verdict = primary(folder)

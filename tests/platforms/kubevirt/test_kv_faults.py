@@ -21,6 +21,7 @@ from tests.cluster.play import Behaviour, Class, Play, Site
 from tests.cluster.play.kinds import QUOTA, VM, VMI
 from tests.cluster.play.lab import LabMachines
 from tests.cluster.stand import Program, Stand
+from tests.platforms.kubevirt.furnished import NO_CONFIG_MAPS, quota_in_force
 from tests.platforms.kubevirt.test_kv_end_to_end import STUDY, events, left, trials, wait
 from tests.platforms.kubevirt.test_kv_storm import Cluster, observed, once
 
@@ -29,8 +30,8 @@ from fairlane.platforms.lab.wall import rootfs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
 
-HASTY = STUDY.replace("boot_timeout: 5m", "boot_timeout: 4s")
-"""A study for which "never" is soon."""
+HASTY = STUDY.replace("boot_timeout: 5m", "boot_timeout: 15s")
+"""A study for which "never" is soon, and the played cluster has long told what is the matter, busy as it may be."""
 SITE = Site(classes=[Class("slow", "local.csi.test"), Class("fast", "local.csi.test")])
 HOUR = 3600.0
 
@@ -102,7 +103,7 @@ def test_a_machine_that_never_comes_up_ends_the_run_with_what_the_cluster_says_o
         assert not left(plane)
     message, helps = error(said)
     assert code == 3, said
-    assert re.search(r"^machine (slow|fast)-0 does not run \(waited 4 s\): ", message)
+    assert re.search(r"^machine (slow|fast)-0 does not run \(waited 15 s\): ", message)
     assert re.search(cause, message), message
     assert "2 of 2 machines, slow-0, fast-0" in message
     assert hint in helps
@@ -114,7 +115,8 @@ def test_a_quota_that_is_exceeded_is_named_with_what_it_leaves_no_room_for(
 ) -> None:
     """The first is refused to Fairlane itself, the second to CDI: the real admission of the API server does both."""
     name, hard = limit.split(": ")
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": {name: hard}}}
+    allowed = {"hard": {name: hard, **NO_CONFIG_MAPS}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": allowed}
     with FaultProxy(plane.url, plane.authority.certificate) as proxy, played(plane) as stand:
         held = Program(proxy.kubeconfig(plane.kubeconfig()), program.folder)
         proxy.answer("POST .*virtualmachines", 429, times=1e9)  # until the new namespace has its quota, as a template's
@@ -122,6 +124,7 @@ def test_a_quota_that_is_exceeded_is_named_with_what_it_leaves_no_room_for(
         wait(lambda: left(plane), process, "its namespace was there")
         plane.call("POST", f"/api/v1/namespaces/{left(plane)[0]}/resourcequotas", quota)
         wait(lambda: any((q.get("status") or {}).get("used") for q in stand.play.world.all(QUOTA)), process, "a count")
+        quota_in_force(plane, left(plane)[0])
         proxy.calm()
         said, _ = process.communicate(timeout=300)
         assert not left(plane)

@@ -17,6 +17,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.faults import FaultProxy
 from tests.cluster.play import Behaviour, Class, Pace, Play, Record, Site
 from tests.cluster.play.kinds import QUOTA, VM, VMI
+from tests.platforms.kubevirt.furnished import NO_CONFIG_MAPS, quota_in_force
 from tests.platforms.kubevirt.sshd_machines import SshdMachines
 
 from fairlane.errors import RunFailed
@@ -367,13 +368,17 @@ def test_clones_that_are_none_are_found_out(cluster: Cluster, volumes: str, said
 
 def test_a_quota_that_is_full_fails_the_machines_that_it_stops(cluster: Cluster) -> None:
     async def work(storm: Storm, cluster: Cluster) -> Outcome:
-        quota = {"metadata": {"name": "few"}, "spec": {"hard": {"count/virtualmachines.kubevirt.io": "2"}}}
+        quota = {
+            "metadata": {"name": "few"},
+            "spec": {"hard": {"count/virtualmachines.kubevirt.io": "2", **NO_CONFIG_MAPS}},
+        }
         await storm.way.api.create(
             kinds.QUOTA, {"apiVersion": "v1", "kind": "ResourceQuota", **quota}, cluster.namespace
         )
         assert cluster.play
         while not any((one.get("status") or {}).get("used") for one in cluster.play.world.all(QUOTA)):
             await asyncio.sleep(0.05)
+        await asyncio.to_thread(quota_in_force, cluster.plane, cluster.namespace)
         return await go(storm, cluster)
 
     found: Outcome = cluster.storm(work)
