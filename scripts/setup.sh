@@ -26,6 +26,7 @@ make                make             make                  test
 fio                 fio              fio                   test
 shellcheck          shellcheck       ShellCheck            test
 openssl             openssl          openssl               test
+/usr/sbin/ip|/sbin/ip|/usr/bin/ip  iproute2  iproute    test
 go                  golang-go        golang-bin            cluster
 /etc/ssl/certs/ca-certificates.crt|/etc/pki/tls/certs/ca-bundle.crt  ca-certificates  ca-certificates  cluster
 /usr/lib/*/qemu/block-rbd.so|/usr/lib64/qemu/block-rbd.so  qemu-block-extra  qemu-block-rbd  ceph
