@@ -11,7 +11,8 @@
 set -eu
 
 # What is looked for (a command, or a file's name), the package that brings it on Debian and Ubuntu, the one on Fedora, and
-# who needs it: everybody, only a user who is not root, lanes on Ceph (and the tests), only the tests, or only that build.
+# who needs it: everybody, only a user who is not root, lanes on Ceph (and the tests), only the tests, only that build, or
+# the tests of pages, which are skipped where there is no such package: Ubuntu has Chromium as a snap only.
 NEEDS='
 qemu-system-x86_64  qemu-system-x86  qemu-system-x86-core  all
 mmdebstrap          mmdebstrap       mmdebstrap            all
@@ -26,7 +27,8 @@ make                make             make                  test
 fio                 fio              fio                   test
 shellcheck          shellcheck       ShellCheck            test
 openssl             openssl          openssl               test
-/usr/sbin/ip|/sbin/ip|/usr/bin/ip  iproute2  iproute    test
+ip|/usr/sbin/ip|/sbin/ip  iproute2  iproute            test
+chromium|chromium-browser|google-chrome  chromium  chromium  browser
 go                  golang-go        golang-bin            cluster
 /etc/ssl/certs/ca-certificates.crt|/etc/pki/tls/certs/ca-bundle.crt  ca-certificates  ca-certificates  cluster
 /usr/lib/*/qemu/block-rbd.so|/usr/lib64/qemu/block-rbd.so  qemu-block-extra  qemu-block-rbd  ceph
@@ -46,12 +48,23 @@ die() { # MESSAGE [HINT]
     exit 1
 }
 
-present() { # COMMAND, or /FILE|/FILE with wildcards, of which one is enough
+present() { # COMMAND|/FILE|..., files with wildcards: one of them is enough
     # shellcheck disable=SC2086 # the wildcards are meant: .gpg, or .pgp in newer releases
-    case $1 in
-        /*) (IFS='|'; for file in $1; do [ ! -e "$file" ] || exit 0; done; exit 1) ;;
-        *) command -v "$1" >/dev/null 2>&1 ;;
-    esac
+    (
+        IFS='|'
+        for one in $1; do
+            case $one in
+                /*) [ ! -e "$one" ] || exit 0 ;;
+                *) ! command -v "$one" >/dev/null 2>&1 || exit 0 ;;
+            esac
+        done
+        exit 1
+    )
+}
+
+ubuntu() {
+    # shellcheck source=/dev/null
+    (ID= && [ -r "$OS_RELEASE" ] && . "$OS_RELEASE" && [ "$ID" = ubuntu ])
 }
 
 family() { # debian, fedora, or what the machine calls itself
@@ -82,6 +95,7 @@ missing() { # prints the packages that this machine lacks, one a line
             ceph) [ "$WANT" != demo ] || continue ;;
             test) [ "$WANT" = test ] || [ "$WANT" = cluster ] || continue ;;
             cluster) [ "$WANT" = cluster ] || continue ;;
+            browser) [ "$WANT" = test ] || continue; ! ubuntu || continue ;;
         esac
         present "$what" && continue
         case $FAMILY in

@@ -16,7 +16,7 @@ REAL = (
 )
 TOOLS = ("qemu-system-x86_64", "mmdebstrap", "setpriv", "qemu-img", "ssh", "mke2fs", "python3", "newuidmap")
 CEPH = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "rbd", "ceph-fuse")
-TEST_TOOLS = ("make", "fio", "shellcheck", "openssl", *CEPH)
+TEST_TOOLS = ("make", "fio", "shellcheck", "openssl", "ip", "chromium", *CEPH)
 SOURCES = "tests/cluster/servers"
 
 
@@ -146,6 +146,17 @@ def test_only_what_is_missing_is_installed(machine: Machine) -> None:
     assert update.endswith("update")
     assert install.endswith("install -y --no-install-recommends mmdebstrap util-linux shellcheck")
     assert machine.calls("uv")[-1] == SYNC
+
+
+@pytest.mark.parametrize(("distribution", "wanted"), [("debian", ["chromium"]), ("ubuntu", [])])
+def test_a_browser_comes_where_the_distribution_has_one(machine: Machine, distribution: str, wanted: list[str]) -> None:
+    """Ubuntu has it as a snap only: the tests of pages skip there."""
+    machine.distribution(distribution, "12")
+    machine.lacks(["chromium"])
+    machine.program("apt-get", f"case $* in *install*) {machine.creates('chromium')} ;; esac")
+    done = machine.setup()
+    assert done.returncode == 0, done.stderr
+    assert [call.split()[-1] for call in machine.calls("apt-get") if "install" in call.split()] == wanted
 
 
 def test_a_mirror_that_flakes_is_tried_again(machine: Machine) -> None:
