@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from tests.cluster.control_plane import ControlPlane, servers
 from tests.cluster.crds import FACTS
-from tests.cluster.plain_client import RefusedError
 
 from fairlane.study.load import parse_study
 from fairlane.study.spec import Study
@@ -175,13 +174,10 @@ def in_force(plane: ControlPlane, roles: Sequence[Mapping[str, Any]]) -> None:
     plane.apply(marked)
     for one in marked:
         if "roleRef" in one:
-            asked = {
-                "group": _MARK["apiGroups"][0],
-                "resource": _marked(one["roleRef"]["kind"], one["roleRef"]["name"]),
-            }
-            asked |= {"verb": "get", "namespace": one["metadata"].get("namespace", "")}
+            mark = {**_MARK, "resources": [_marked(one["roleRef"]["kind"], one["roleRef"]["name"])]}
             for subject in one["subjects"]:
-                plane.wait(partial(_may, plane, _user(subject), asked), "the roles to be in force")
+                may = partial(plane.allows, _user(subject), one["metadata"].get("namespace", ""), mark)
+                plane.wait(may, "the roles to be in force")
 
 
 _MARK: Mapping[str, Any] = {"apiGroups": ["tests.example.com"], "verbs": ["get"]}
@@ -196,13 +192,6 @@ def _user(subject: Mapping[str, Any]) -> str:
     return f"system:serviceaccount:{subject['namespace']}:{subject['name']}" if account else str(subject["name"])
 
 
-def _may(plane: ControlPlane, user: str, attributes: Mapping[str, str]) -> bool:
-    asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
-    whole = {**asked, "spec": {"user": user, "resourceAttributes": attributes}}
-    answer = plane.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", whole)
-    return bool(answer["status"]["allowed"])
-
-
 NO_CONFIG_MAPS = {"count/configmaps": "0"}
 """For what a quota allows: by this it is seen whether the quota is in force."""
 
@@ -211,14 +200,8 @@ def quota_in_force(plane: ControlPlane, namespace: str) -> None:
     """Returns once admission goes by a quota that has ``NO_CONFIG_MAPS`` too: until the server's own watch has told it
     of the quota and of its status, it lets everything pass, or refuses it because the status is unknown."""
 
-    def refused() -> bool:
-        try:
-            plane.call("POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"generateName": "probe-"}})
-        except RefusedError as error:
-            return "exceeded quota" in str(error)
-        return False
-
-    plane.wait(refused, "the quota to be in force")
+    path, probe = f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"generateName": "probe-"}}
+    plane.wait(lambda: plane.refuses(path, probe, "exceeded quota"), "the quota to be in force")
 
 
 @contextmanager

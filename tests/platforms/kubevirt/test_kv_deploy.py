@@ -138,17 +138,10 @@ def restricted(plane: ControlPlane, namespace: str) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     meta = {"name": namespace, "labels": labels}
     plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": meta}])
-    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    path = f"/api/v1/namespaces/{namespace}/pods"
     pod = {"metadata": {"name": "one"}, "spec": {"hostNetwork": True, "containers": [{"name": "a", "image": "b"}]}}
-
-    def refused() -> bool:
-        try:
-            plane.call("POST", path, pod)
-        except RefusedError as error:
-            return "PodSecurity" in str(error)
-        return False
-
-    plane.wait(refused, "the namespace to be restricted")  # admission learns of its label from a watch
+    # admission learns of the label from a watch
+    plane.wait(lambda: plane.refuses(path, pod, "PodSecurity"), "the namespace to be restricted")
 
 
 @pytest.mark.cluster
