@@ -27,6 +27,7 @@ make                make             make                  test
 fio                 fio              fio                   test
 shellcheck          shellcheck       ShellCheck            test
 openssl             openssl          openssl               test
+sysbench            sysbench         sysbench              test
 ip|/usr/sbin/ip|/sbin/ip  iproute2  iproute            test
 chromium|chromium-browser|google-chrome  chromium  chromium  browser
 go                  golang-go        golang-bin            cluster
