@@ -172,12 +172,11 @@ def test_an_evicted_machine_comes_again_where_its_strategy_says_so(
             if again:
                 uid = first["metadata"]["uid"]
                 await hands.until(VMI, "one", lambda vmi: vmi["metadata"]["uid"] != uid and phase(vmi) == "Running")
-            else:
-                await hands.until(VM, "one", shows("Stopped"))
-            if again:
                 async with asyncio.timeout(PATIENCE):  # as ``logged`` says
                     while hands.steps(VMI, "one").count("Running") < 2:
                         await asyncio.sleep(0.01)
+            else:
+                await hands.until(VM, "one", shows("Stopped"))
             counted = Counter(hands.steps(VMI, "one"))
             assert (counted["Failed"], counted["Running"]) == (1, 1 + again)
 

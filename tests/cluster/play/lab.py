@@ -6,10 +6,7 @@ raw files. ``parameters`` of a storage class throttle its volumes, so that class
 """
 
 import asyncio
-import os
 import shutil
-import socket
-import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -17,17 +14,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from qemu.qmp import QMPClient
 from tests.cluster.play import cloudinit
 from tests.cluster.play.client import Client
 from tests.cluster.play.kinds import quantity
 from tests.cluster.play.machines import Disk, Machines
 
-from fairlane.platforms._child import WITH_US, end
+from fairlane.platforms._child import end
 from fairlane.platforms._keys import Keys
-from fairlane.platforms.lab import image
 from fairlane.platforms.lab.scratch import scratch
-from fairlane.platforms.lab.wall import machine as qemu
 from fairlane.platforms.lab.wall import rootfs
 from fairlane.platforms.lab.wall.machine import Machine
 from fairlane.platforms.lab.wall.vm import Vm
@@ -51,26 +45,13 @@ class LabVm(Vm):
     async def boot(self, disk: Path) -> None:
         """Starts QEMU, with ``disk`` (qcow2) as its root. Raises RuntimeError with what QEMU said."""
         self.folder.mkdir()
-        initrd = self.folder / "initrd"
-        initrd.write_bytes(self._root.initrd.read_bytes() + image.as_initrd(self._files()))
         (self.folder / "root.qcow2").symlink_to(disk)
-        ours, theirs = socket.socketpair()
-        command = [
-            *WITH_US, str(os.getpid()), *qemu.command(self.machine, self._root.kernel, initrd),
-            "-chardev", f"socket,id=qmp,fd={theirs.fileno()}", "-mon", "chardev=qmp,mode=control",
-        ]  # fmt: skip
-        with theirs, (self.folder / "errors").open("wb") as errors:
-            self.process = await asyncio.create_subprocess_exec(
-                *command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, cwd=self.folder,
-                start_new_session=True, pass_fds=[theirs.fileno()],
-            )  # fmt: skip
-        self.qmp = QMPClient(self.name)
-        self.qmp.logger.setLevel("CRITICAL")
         try:
-            await asyncio.wait_for(self.qmp.connect(ours), 60)
+            await self.power_on()
             self.port = await self._port()
         except BaseException as error:
-            await end(self.process)
+            if self.started:
+                await end(self.process)
             if isinstance(error, Exception):
                 raise RuntimeError(f"QEMU did not start: {self.complaint()}") from error
             raise

@@ -17,6 +17,14 @@ __all__ = ["control_plane", "namespace", "pytest_collection_modifyitems"]
 T = TypeVar("T")
 
 
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A cluster for the tests of one file, which see all of it."""
+    with ControlPlane() as plane:
+        plane.install_crds()
+        yield plane
+
+
 @pytest.fixture
 def proxy(control_plane: ControlPlane) -> Iterator[FaultProxy]:
     with FaultProxy(control_plane.url, control_plane.authority.certificate) as between:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.control_plane import ControlPlane, servers
-from tests.cluster.crds import FACTS
+from tests.cluster.control_plane import ControlPlane
 from tests.cluster.faults import FaultProxy
 from tests.cluster.play.controller import Play
 from tests.cluster.play.kinds import VM
@@ -72,15 +71,6 @@ workloads:
   storm: { kind: clone, counts: [1], data: 4m }
 design: { looks: [2], vary: [provisioning] }
 """
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    if not servers().exists() or not FACTS.exists():
-        pytest.skip("kube-apiserver and etcd are not built: run make cluster-servers (once, some ten minutes)")
-    with ControlPlane() as plane:
-        plane.install_crds()
-        yield plane
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from tests.cluster.control_plane import ControlPlane, servers
-from tests.cluster.crds import FACTS
+from tests.cluster.control_plane import ControlPlane
 from tests.cluster.faults import FaultProxy
 from tests.cluster.plain_client import RefusedError
 from tests.cluster.play import Behaviour, Class, Play, Site
@@ -34,15 +33,6 @@ HASTY = STUDY.replace("boot_timeout: 5m", "boot_timeout: 15s")
 """A study for which "never" is soon, and the played cluster has long told what is the matter, busy as it may be."""
 SITE = Site(classes=[Class("slow", "local.csi.test"), Class("fast", "local.csi.test")])
 HOUR = 3600.0
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    if not servers().exists() or not FACTS.exists():
-        pytest.skip("kube-apiserver and etcd are not built: run make cluster-servers (once, some ten minutes)")
-    with ControlPlane() as plane:
-        plane.install_crds()
-        yield plane
 
 
 @pytest.fixture

@@ -44,13 +44,33 @@ class Vm:
         """Boots it up to a working SSH connection. Raises RunFailed with the console's last words."""
         began = time.monotonic()
         self.folder.mkdir()
-        initrd = self.folder / "initrd"
-        initrd.write_bytes(self._root.initrd.read_bytes() + image.as_initrd(self._files()))
         overlay = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(self._root.disk),
                    str(self.folder / "root.qcow2")]  # fmt: skip
         done = await asyncio.create_subprocess_exec(*overlay, stdout=asyncio.subprocess.DEVNULL)
         if await done.wait():
             raise RunFailed("qemu-img could not make the overlay of the root disk", where=str(self.folder))
+        await self.power_on()
+        self.guest = SshGuest(self.name, self._keys.login(await self._port()), self._scratch)
+        opening = asyncio.ensure_future(self.guest.open(BOOT_TIMEOUT))
+        gone = asyncio.ensure_future(self.process.wait())
+        try:
+            await asyncio.wait({opening, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not opening.done():
+                raise RunFailed(f"{self.name} ended while it booted:\n{self.last_words() or self.complaint()}")
+            try:
+                await opening
+            except RunFailed as error:
+                raise RunFailed(f"{error.message}\n{self.last_words()}") from error
+        finally:
+            opening.cancel()
+            gone.cancel()
+        self.boot_seconds = time.monotonic() - began
+
+    async def power_on(self) -> None:
+        """Starts QEMU in the folder, which has the root disk (root.qcow2); it is controlled from here on. Raises
+        RunFailed with what QEMU said."""
+        initrd = self.folder / "initrd"
+        initrd.write_bytes(self._root.initrd.read_bytes() + image.as_initrd(self._files()))
         ours, theirs = socket.socketpair()
         command = [
             *WITH_US, str(os.getpid()),
@@ -68,21 +88,6 @@ class Vm:
             await asyncio.wait_for(self.qmp.connect(ours), BOOT_TIMEOUT)
         except (OSError, QMPError, TimeoutError) as error:
             raise RunFailed(f"{self.name}: QEMU did not start: {self.complaint()}") from error
-        self.guest = SshGuest(self.name, self._keys.login(await self._port()), self._scratch)
-        opening = asyncio.ensure_future(self.guest.open(BOOT_TIMEOUT))
-        gone = asyncio.ensure_future(self.process.wait())
-        try:
-            await asyncio.wait({opening, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not opening.done():
-                raise RunFailed(f"{self.name} ended while it booted:\n{self.last_words() or self.complaint()}")
-            try:
-                await opening
-            except RunFailed as error:
-                raise RunFailed(f"{error.message}\n{self.last_words()}") from error
-        finally:
-            opening.cancel()
-            gone.cancel()
-        self.boot_seconds = time.monotonic() - began
 
     def _files(self) -> dict[str, str]:
         here, lab = resources.files(__package__).joinpath("guest"), resources.files("fairlane.platforms.lab") / "guest"
