@@ -1,19 +1,18 @@
 """The custom resources of KubeVirt, CDI and volume snapshots, as definitions that a real API server validates with.
 
-Made from the OpenAPI that KubeVirt and CDI publish (``../shared/facts``; FAIRLANE_FACTS names another folder). Not
-covered: admission webhooks. In reality KubeVirt's fill in defaults (machine type, CPU model, disk bus) and refuse what
-a schema cannot.
+Made from the OpenAPI that KubeVirt and CDI publish, of which ``openapi`` has what is needed here
+(``reduce_openapi.py``). Not covered: admission webhooks. In reality KubeVirt's fill in defaults (machine type, CPU
+model, disk bus) and refuse what a schema cannot.
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-FACTS = Path(os.environ.get("FAIRLANE_FACTS") or Path(__file__).parents[3] / "shared/facts")
+OPENAPI = Path(__file__).with_name("openapi")
 
 Schema = dict[str, Any]
 
@@ -21,7 +20,7 @@ _FREE: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _METADATA: Schema = {**_FREE, "nullable": True}
 """Of templates; as KubeVirt's own definitions have it. The API server checks that of the object itself."""
 
-_SPECIAL: Mapping[str, Schema] = {
+SPECIAL: Mapping[str, Schema] = {
     # The pattern is that of controller-gen.
     "Quantity": {
         "anyOf": [{"type": "integer"}, {"type": "string"}],
@@ -34,12 +33,13 @@ _SPECIAL: Mapping[str, Schema] = {
     "RawExtension": _FREE,
     "FieldsV1": _FREE,
 }
+"""Types that take part in many and whose schema is ours, by the last part of their name."""
 _FORMATS = {"string": {"date-time"}, "integer": {"int32", "int64"}, "number": {"float", "double"}}
 
 
 @dataclass(frozen=True)
 class Resource:
-    """One custom resource. ``source`` is the OpenAPI file that defines it, or its schema, where none does."""
+    """One custom resource. ``source`` is the file of ``openapi`` that defines it, or its schema, where none does."""
 
     group: str
     version: str
@@ -116,7 +116,7 @@ _SNAPSHOT = _object(
         boundVolumeSnapshotContentName=_TEXT,
         creationTime=_TIME,
         readyToUse=_YES_NO,
-        restoreSize=_SPECIAL["Quantity"],
+        restoreSize=SPECIAL["Quantity"],
         error=_ERROR,
         volumeGroupSnapshotName=_TEXT,
     ),
@@ -163,7 +163,7 @@ RESOURCES = (
 
 
 def crds() -> list[Schema]:
-    """A CustomResourceDefinition of each resource; FileNotFoundError without the OpenAPI files."""
+    """A CustomResourceDefinition of each resource."""
     return [_definition(resource) for resource in RESOURCES]
 
 
@@ -205,7 +205,7 @@ def _root(resource: Resource) -> Schema:
 
 @cache
 def _definitions(file: str) -> dict[str, Schema]:
-    definitions: dict[str, Schema] = json.loads((FACTS / f"{file}-openapi.json").read_text())["definitions"]
+    definitions: dict[str, Schema] = json.loads((OPENAPI / f"{file}.json").read_text())
     return definitions
 
 
@@ -217,7 +217,7 @@ def _structural(schema: Schema, definitions: Mapping[str, Schema], inside: tuple
     """
     if "$ref" in schema:
         name = schema["$ref"].removeprefix("#/definitions/")
-        special = _SPECIAL.get(name.rsplit(".", 1)[-1])
+        special = SPECIAL.get(name.rsplit(".", 1)[-1])
         if special is not None:
             return special
         if name in inside:
@@ -227,7 +227,7 @@ def _structural(schema: Schema, definitions: Mapping[str, Schema], inside: tuple
     kind = schema["type"]
     if isinstance(kind, list):  # KubeVirt writes so what may be null, and a port that may have a name
         if "null" not in kind:
-            return _SPECIAL["IntOrString"]
+            return SPECIAL["IntOrString"]
         (kind,), made["nullable"] = [k for k in kind if k != "null"], True
     made["type"] = kind
     if schema.get("format") in _FORMATS.get(kind, ()):
