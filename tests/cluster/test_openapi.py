@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.cluster.crds import OPENAPI, RESOURCES
+from tests.cluster.crds import OPENAPI, RESOURCES, Schema
 from tests.cluster.reduce_openapi import reduced, written
 
 
@@ -17,7 +17,7 @@ def test_the_types_are_as_the_script_writes_them(file: str) -> None:
 
 def test_a_document_is_reduced_to_what_validates() -> None:
     reference = {"$ref": "#/definitions/v1.Disk", "default": {}, "description": "long"}
-    document = {
+    document: dict[str, Schema] = {
         "v1.Machine": {
             "description": "long", "type": "object", "required": ["disks"],
             "properties": {
