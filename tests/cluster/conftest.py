@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
+from tests.cluster.clearing import clear
 from tests.cluster.control_plane import ControlPlane, servers
 
 
@@ -30,6 +31,14 @@ def control_plane() -> Iterator[ControlPlane]:
     with ControlPlane() as plane:
         plane.install_crds()
         yield plane
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The same, for a file whose tests see all of it: nothing of others is in it, and nothing of theirs stays."""
+    clear(control_plane)
+    yield control_plane
+    clear(control_plane)
 
 
 @pytest.fixture

@@ -93,13 +93,13 @@ class ControlPlane(PlainClient):
             self.kill(name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def start_apiserver(self, *flags: str) -> None:
-        """Starts it (again) where it was, with ``flags`` after those of the cluster, and waits until it is ready."""
-        self._spawn("kube-apiserver", *self._apiserver_flags(), *self._flags, *flags)
+    def start_apiserver(self) -> None:
+        """Starts it (again) where it was, and waits until it is ready."""
+        self._spawn("kube-apiserver", *self._apiserver_flags(), *self._flags)
         self.wait(lambda: self.answers("/readyz"), "kube-apiserver to be ready")
         self._wait_for_custom_resources()  # ready is what is built in: the others say 429 until they are read again
 
-    def restart_apiserver(self, *flags: str) -> None:
+    def restart_apiserver(self) -> None:
         """Ends it in an orderly way, as an upgrade does, and starts it at the same address.
 
         Its watch cache begins anew: a watch that goes on from an older version than that gets 410 Gone.
@@ -107,7 +107,7 @@ class ControlPlane(PlainClient):
         process = self.processes.pop("kube-apiserver")
         process.terminate()
         process.wait()
-        self.start_apiserver(*flags)
+        self.start_apiserver()
 
     def kill_apiserver(self) -> None:
         """As a machine that loses its power: connections break, and until ``start_apiserver`` none is accepted."""
@@ -205,7 +205,11 @@ class ControlPlane(PlainClient):
         Requests outside resources (discovery, /version) have their path instead. A watch counts from its first answer.
         """
         with (self.folder / "audit.jsonl").open() as lines:
-            events = {(event := json.loads(line))["auditID"]: event for line in lines if line.endswith("\n")}
+            events = {
+                (event := json.loads(line))["auditID"]: event
+                for line in lines
+                if f'"{user}"' in line and line.endswith("\n")
+            }
         return Counter(_asked(event) for event in events.values() if event["user"]["username"] == user)
 
     def memory(self) -> dict[Server, int]:
@@ -285,6 +289,7 @@ class ControlPlane(PlainClient):
             *(f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}"),
             "--shutdown-send-retry-after",  # otherwise its end waits a minute for open watches
             *("--authorization-mode=RBAC", f"--token-auth-file={self.folder / 'tokens.csv'}"),
+            f"--client-ca-file={self.authority.certificate}",
             *(f"--service-account-issuer={ISSUER}", f"--service-account-key-file={accounts}"),
             f"--service-account-signing-key-file={accounts}",
             "--disable-admission-plugins=ServiceAccount",  # it wants a default account, which nobody makes here

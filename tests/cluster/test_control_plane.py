@@ -325,11 +325,13 @@ def test_an_extension_is_reached_through_the_aggregator(
     control_plane.call("DELETE", control_plane.path(route))
 
 
+@pytest.mark.slow  # a server of its own
 def test_a_server_that_does_not_start_shows_the_end_of_its_log() -> None:
     with pytest.raises(RuntimeError, match=r"kube-apiserver has ended[^\0]*unknown flag: --no-such-flag"):
         ControlPlane("--no-such-flag").start()
 
 
+@pytest.mark.slow  # a server of its own
 def test_nothing_is_left_of_a_cluster_that_was_stopped() -> None:
     with ControlPlane() as plane:
         pids = [process.pid for process in plane.processes.values()]
@@ -356,6 +358,7 @@ def running(pid: str) -> bool:
         return False
 
 
+@pytest.mark.slow  # a server of its own
 def test_servers_end_with_whoever_started_them() -> None:
     with subprocess.Popen([sys.executable, "-c", KILLED], cwd=ROOT, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout

@@ -15,7 +15,7 @@ from tests.cluster.play.lab import IOPS, LabMachines
 from fairlane.platforms._keys import Keys
 from fairlane.platforms.lab.wall import rootfs
 
-pytestmark = [pytest.mark.cluster, pytest.mark.lab, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 
 _DISKS = """for s in /sys/block/vd*/serial /sys/block/sd*/device/vpd_pg80; do
   [ -e $s ] || continue

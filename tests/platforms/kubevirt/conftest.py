@@ -6,23 +6,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from tests.cluster.conftest import control_plane, namespace, pytest_collection_modifyitems
+from tests.cluster.conftest import control_plane, namespace, plane, pytest_collection_modifyitems
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.faults import FaultProxy
 
 from fairlane.platforms.kubevirt.api import Api
 
-__all__ = ["control_plane", "namespace", "pytest_collection_modifyitems"]
+__all__ = ["control_plane", "namespace", "plane", "pytest_collection_modifyitems"]
 
 T = TypeVar("T")
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A cluster for the tests of one file, which see all of it."""
-    with ControlPlane() as plane:
-        plane.install_crds()
-        yield plane
 
 
 @pytest.fixture

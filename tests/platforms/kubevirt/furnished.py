@@ -1,5 +1,4 @@
-"""A cluster with what an administrator has put into it: nodes, storage classes, KubeVirt, CDI, an image. It is one of
-its own, because nodes and classes are everybody's."""
+"""What an administrator has put into a cluster: nodes, storage classes, KubeVirt, CDI, an image."""
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
@@ -124,15 +123,6 @@ _STATUS: Mapping[str, Mapping[str, Any]] = {
     "StorageProfile": PROFILE,
     "DataSource": READY,
 }
-
-
-@contextmanager
-def cluster() -> Iterator[ControlPlane]:
-    """A new one with everything in it."""
-    with ControlPlane() as plane:
-        plane.install_crds()
-        furnish(plane)
-        yield plane
 
 
 def furnish(plane: ControlPlane) -> None:

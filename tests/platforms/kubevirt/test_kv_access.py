@@ -5,7 +5,7 @@ import base64
 import json
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -298,25 +298,17 @@ def test_a_server_that_is_another_is_refused_at_once(
     connected(insecure, accepted)
 
 
-@pytest.fixture(scope="module")
-def certified() -> Iterator[ControlPlane]:
-    """An API server that knows its users by their certificates, too."""
-    with ControlPlane() as plane:
-        plane.restart_apiserver(f"--client-ca-file={plane.authority.certificate}")
-        yield plane
-
-
 @pytest.mark.cluster
 def test_a_client_certificate_is_proof_and_its_key_is_left_nowhere(
-    certified: ControlPlane, tmp_path: Path, connected: Connected, monkeypatch: pytest.MonkeyPatch
+    control_plane: ControlPlane, tmp_path: Path, connected: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    certificate, key = certified.authority.issue("an-engineer")
+    certificate, key = control_plane.authority.issue("an-engineer")
     user = {
         "client-certificate-data": base64.b64encode(certificate.read_bytes()).decode(),
         "client-key-data": base64.b64encode(key.read_bytes()).decode(),
     }
-    config = changed(certified.kubeconfig(), tmp_path / "config", user=user)
+    config = changed(control_plane.kubeconfig(), tmp_path / "config", user=user)
 
     async def work(api: Api) -> None:
         assert [path.name for path in tmp_path.iterdir()] == ["config"]

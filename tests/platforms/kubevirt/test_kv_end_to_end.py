@@ -5,8 +5,9 @@ Machines are emulated where KVM boots none, and every report of these runs must 
 
 import json
 import re
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from fairlane.study.load import parse_study
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lab, pytest.mark.timeout(1500)]
 
-SLOW = 300
+SLOW = 100
 """IOPS that a volume of class slow does at most."""
 STUDY = """
 name: two-classes
@@ -129,13 +130,14 @@ def test_a_known_difference_gets_the_right_verdict_with_the_listed_permissions_a
     study = parse_study(STUDY, "study.yaml")
     held = permissions.wanted(permissions.needs(study))
     in_force(plane, permissions.roles(held, Deployed(user="fairlane")))
+    before = plane.requests("fairlane")
     code, said = Program(plane.kubeconfig("fairlane"), folder).run("run", "study.yaml", "--out", "run")
     assert code == 0, said
     verdict = primary(folder)
     assert verdict["lane"] == "fast"
     assert verdict["verdict"] == "faster"
     # the throttle is what was measured; an emulated guest on a busy machine may not quite get there
-    assert 0.8 * SLOW < verdict["baseline_value"] < 1.03 * SLOW
+    assert 0.5 * SLOW < verdict["baseline_value"] < 1.03 * SLOW
     assert verdict["lane_value"] > 3 * SLOW
     assert "emulated" in (folder / "run" / "report.md").read_text()
     told = json.loads((folder / "run" / "description.json").read_text())
@@ -144,10 +146,11 @@ def test_a_known_difference_gets_the_right_verdict_with_the_listed_permissions_a
     assert slow[f"storageClass.parameters.{IOPS}"] == str(SLOW)
     assert slow["prefill.bytes_written"] == 32 * 2**20
     assert told["lanes"]["fast"]["machines"]["fast-0"] == slow["machines"]["slow-0"], "lanes take turns on one node"
-    _as_listed(plane, held)
+    _as_listed(plane.requests("fairlane") - before, held)
     assert not left(plane)
 
 
+@pytest.mark.slow
 def test_storms_alone_are_carried_out_and_say_what_their_machines_were(
     plane: ControlPlane, stand: Stand, folder: Path
 ) -> None:
@@ -165,16 +168,17 @@ def test_storms_alone_are_carried_out_and_say_what_their_machines_were(
     assert not left(plane)
 
 
-def _as_listed(plane: ControlPlane, held: Any) -> None:
+def _as_listed(requests: Iterable[tuple[str, str]], held: Any) -> None:
     """What was asked of the API server, by its own audit log, is in the list; but for what everybody may ask, and what
     the preflight would tell more of where it may."""
     listed = {(verb, one.resource) for one in held for verb in one.verbs}
     more = {("get", "clusterversions"), ("list", "csistoragecapacities")}
     more |= {("create", "selfsubjectaccessreviews"), ("create", "selfsubjectreviews")}
-    asked = {(verb, resource) for verb, resource in plane.requests("fairlane") if not resource.startswith("/")}
+    asked = {(verb, resource) for verb, resource in requests if not resource.startswith("/")}
     assert asked <= listed | more, asked - listed - more
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_or_is_resumed_whatever_happens_to_cluster_and_machines(
     plane: ControlPlane, stand: Stand, folder: Path
 ) -> None:
@@ -223,21 +227,24 @@ def test_a_run_goes_on_or_is_resumed_whatever_happens_to_cluster_and_machines(
 def test_a_killed_run_is_found_removed_and_resumed_and_a_living_one_is_left_alone(
     plane: ControlPlane, stand: Stand, folder: Path
 ) -> None:
-    (folder / "study.yaml").write_text(STUDY.replace("looks: [4]", "looks: [6]").replace("runtime: 2s", "runtime: 5s"))
+    (folder / "study.yaml").write_text(STUDY.replace("runtime: 2s", "runtime: 1s"))
     program = Program(plane.kubeconfig(), folder)
+    cleaned = threading.Event()
+    stand.play.world.holds["start"] = lambda _: cleaned.is_set()  # so that the run does not end before it is looked at
     process = program.begin("run", "study.yaml", "--out", "run")
-    wait(lambda: trials(folder) >= 1, process, "the first trial")
+    wait(lambda: len(stand.play.world.all(VM)) == 2, process, "machines were made")
     (space, *_) = left(plane)
     code, said = program.run("lab", "clean", "--platform", "kubevirt")
     assert code == 0, said
     assert "goes on" in said
     assert space in left(plane)
-    assert process.poll() is None, "the run is long enough for that"
+    cleaned.set()
+    wait(lambda: trials(folder) >= 1, process, "the first trial")
     end(process)
     process.communicate()
     assert space in left(plane), "nobody was there to remove it"
     code, said = program.run("run", "--resume", "run")
     assert code == 0, said
     assert "removing what an interrupted run left" in said
-    assert trials(folder) == 12
+    assert trials(folder) == 8
     assert not left(plane)

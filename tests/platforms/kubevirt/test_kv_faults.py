@@ -83,7 +83,9 @@ NEVER = {
 }
 
 
-@pytest.mark.parametrize("fault", NEVER)
+@pytest.mark.parametrize(
+    "fault", [pytest.param(fault, marks=() if fault == "never bound" else pytest.mark.slow) for fault in NEVER]
+)
 def test_a_machine_that_never_comes_up_ends_the_run_with_what_the_cluster_says_of_it(
     plane: ControlPlane, program: Program, fault: str
 ) -> None:
@@ -99,6 +101,7 @@ def test_a_machine_that_never_comes_up_ends_the_run_with_what_the_cluster_says_o
     assert hint in helps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["count/virtualmachines.kubevirt.io: 1", "requests.storage: 20Mi"])
 def test_a_quota_that_is_exceeded_is_named_with_what_it_leaves_no_room_for(
     plane: ControlPlane, program: Program, limit: str
@@ -138,6 +141,7 @@ def test_a_token_that_has_ended_is_told_before_anything_is_made(plane: ControlPl
     assert not (program.folder / "run").exists()
 
 
+@pytest.mark.slow
 def test_what_is_interrupted_or_loses_its_namespace_while_machines_are_made_leaves_nothing(
     plane: ControlPlane, program: Program
 ) -> None:
@@ -161,6 +165,7 @@ def test_what_is_interrupted_or_loses_its_namespace_while_machines_are_made_leav
         assert not left(plane)
 
 
+@pytest.mark.slow
 def test_what_an_absent_server_keeps_is_told_and_removed_later(plane: ControlPlane, program: Program) -> None:
     """It wants its clients to stay away for longer than any patience."""
     (program.folder / "study.yaml").write_text(STUDY)
@@ -209,6 +214,7 @@ def test_clocks_of_nodes_that_are_wrong_by_an_hour_move_no_latency_of_a_storm(
 
 
 @pytest.mark.lab
+@pytest.mark.slow
 def test_a_run_comes_to_its_end_through_slow_controllers_wrong_clocks_lost_tokens_and_a_lost_namespace(
     plane: ControlPlane, tmp_path: Path
 ) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,9 +25,9 @@ Ask = Callable[..., list[Line]]
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    with furnished.cluster() as plane:
-        yield plane
+def plane(plane: ControlPlane) -> ControlPlane:
+    furnished.furnish(plane)
+    return plane
 
 
 @pytest.fixture
@@ -439,6 +439,7 @@ def test_an_instance_type_says_how_large_machines_are(ask: Ask, plane: ControlPl
 
 
 @pytest.mark.cluster
+@pytest.mark.slow  # a server of its own
 def test_a_cluster_without_kubevirt(connected: Connected) -> None:
     with ControlPlane() as bare:
         lines = connected(bare.kubeconfig(), lambda api: preflight.examine(api, furnished.study()))
