@@ -188,6 +188,7 @@ def test_what_an_absent_server_keeps_is_told_and_removed_later(plane: ControlPla
         assert not left(plane)
 
 
+@pytest.mark.slow
 def test_clocks_of_nodes_that_are_wrong_by_an_hour_move_no_latency_of_a_storm(
     plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

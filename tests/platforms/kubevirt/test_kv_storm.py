@@ -155,7 +155,9 @@ def observed(outcome: Outcome) -> Any:
 
 @pytest.mark.parametrize(
     ("lane", "name", "used"),
-    [("clone: csi-clone", "a", "csi-clone"), ("clone: snapshot", "a", "snapshot"), ("clone: copy", "a", "copy"),
+    [("clone: csi-clone", "a", "csi-clone"),
+     pytest.param("clone: snapshot", "a", "snapshot", marks=pytest.mark.slow),
+     pytest.param("clone: copy", "a", "copy", marks=pytest.mark.slow),
      ("clone: snapshot, golden: per-node", "b", "snapshot")],
 )  # fmt: skip
 def test_every_machine_is_followed_to_its_first_io(cluster: Cluster, lane: str, name: str, used: str) -> None:
@@ -243,6 +245,7 @@ async def go(storm: Storm, cluster: Cluster) -> Outcome:
     return found
 
 
+@pytest.mark.slow
 def test_machines_that_do_not_come_up_fail_the_trial_and_say_why(cluster: Cluster) -> None:
     faults = Ending({"-1": "ErrorUnschedulable", "-2": "CrashLoopBackOff"})
     found: Outcome = cluster.storm(go, behaviour=Behaviour(fail_vm=faults), still=20)
@@ -258,6 +261,7 @@ def test_machines_that_do_not_come_up_fail_the_trial_and_say_why(cluster: Cluste
     assert "nothing moved for 20 s" in reason
 
 
+@pytest.mark.slow
 def test_a_provisioner_that_refuses_is_told_with_its_own_words(cluster: Cluster) -> None:
     async def work(storm: Storm, cluster: Cluster) -> Outcome:
         assert cluster.play
@@ -271,6 +275,7 @@ def test_a_provisioner_that_refuses_is_told_with_its_own_words(cluster: Cluster)
     assert all("the pool is full" in text for said in found.storm["warnings"].values() for text in said)
 
 
+@pytest.mark.slow
 def test_what_others_do_to_a_machine_is_seen(cluster: Cluster) -> None:
     async def work(storm: Storm, cluster: Cluster) -> Outcome:
         assert cluster.play
@@ -316,6 +321,7 @@ class Apart(Way):
             yield session
 
 
+@pytest.mark.slow
 def test_a_storm_outlives_an_absent_api_server_and_knows_what_it_did_not_see(
     cluster: Cluster, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,7 +364,7 @@ _NUMBERS = tuple(f"-{number}" for number in range(COUNT))
     ("volumes", "said"),
     [
         ("shared", "not private|a clone before wrote into it"),
-        ("empty", "it found '' where the golden volume has 'golden'"),
+        pytest.param("empty", "it found '' where the golden volume has 'golden'", marks=pytest.mark.slow),
     ],
 )
 def test_clones_that_are_none_are_found_out(cluster: Cluster, volumes: str, said: str) -> None:
@@ -366,6 +372,7 @@ def test_clones_that_are_none_are_found_out(cluster: Cluster, volumes: str, said
     assert any(re.search(said, vm.get("failed", "")) for vm in found.vms), found
 
 
+@pytest.mark.slow
 def test_a_quota_that_is_full_fails_the_machines_that_it_stops(cluster: Cluster) -> None:
     async def work(storm: Storm, cluster: Cluster) -> Outcome:
         quota = {
