@@ -62,6 +62,11 @@ class Check(ABC):
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         """The findings, in any order; nothing found: none. Pure, and raises nothing."""
 
+    def foresee(self, study: Any) -> Iterable[Finding]:  # noqa: ARG002
+        """What ``check`` will refuse in any run of ``study``, whatever is measured: told before the first trial. Pure,
+        and the same words; nothing can be known before: none."""
+        return ()
+
     @property
     def name(self) -> str:
         """The file's name."""

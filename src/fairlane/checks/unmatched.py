@@ -2,11 +2,22 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
-from fairlane.study.matched import Difference, Relation, Rules, Side, differences, interleaved, missed, primaries, sides
+from fairlane.study.matched import (
+    Difference,
+    Relation,
+    Rules,
+    Side,
+    differences,
+    foreseen,
+    interleaved,
+    missed,
+    primaries,
+    sides,
+)
 from fairlane.study.parameters import UNKNOWN, in_order, parameter
 
 _WORDS: Mapping[Relation, str] = {
@@ -90,16 +101,21 @@ class Unmatched(Check):
     between = True
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        study = evidence.study
-        found = sides(evidence)
+        return self._lanes(evidence.study, sides(evidence))
+
+    def foresee(self, study: Any) -> Iterable[Finding]:
+        return (finding for finding in self._lanes(study, foreseen(study)) if finding.refuses)
+
+    def _lanes(self, study: Any, found: dict[str, Side]) -> Iterator[Finding]:
+        """The lanes against the baseline, before the run and after it."""
         base = found.pop(study.baseline)
         setting = Setting(
-            names={cell.key: cell.name for cell in evidence.cells()},
+            names={cell.key: cell.name for cell in study.cells()},
             labels={name: lane.label or name for name, lane in study.lanes.items()},
-            primary=primaries(evidence),
-            interleaved=interleaved(evidence),
+            primary=primaries(study),
+            interleaved=interleaved(study),
         )
-        return self.guard(base, list(found.values()), Rules.of(evidence), setting)
+        return self.guard(base, list(found.values()), Rules.of(study), setting)
 
     def guard(self, base: Side, others: Sequence[Side], rules: Rules, setting: Setting) -> Iterator[Finding]:
         """The findings about ``others`` against ``base``, whatever these are: lanes, or whole runs."""

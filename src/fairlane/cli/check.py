@@ -99,7 +99,7 @@ def _within(run: "Evidence", lanes: Sequence[str]) -> "Table":
         return table_of(run)
     found = sides(run)
     chosen = [found[name] for name in dict.fromkeys([run.study.baseline, *lanes])]
-    return table(chosen, Rules.of(run), primaries(run), interleaved=interleaved(run))
+    return table(chosen, Rules.of(run.study), primaries(run.study), interleaved=interleaved(run.study))
 
 
 def _between(runs: "dict[str, Evidence]", lanes: Sequence[str]) -> "tuple[Table, list[Finding]]":
@@ -117,8 +117,8 @@ def _between(runs: "dict[str, Evidence]", lanes: Sequence[str]) -> "tuple[Table,
         else:
             columns.append(together(name, own.values()))
     shown = comparable(columns)
-    rules = Rules.of(*runs.values())
-    primary = {key: metric for run in runs.values() for key, metric in primaries(run).items()}
+    rules = Rules.of(*(run.study for run in runs.values()))
+    primary = {key: metric for run in runs.values() for key, metric in primaries(run.study).items()}
     primary.setdefault("", next(iter(primary.values()), ""))
     names = {cell.key: cell.name for run in runs.values() for cell in run.cells()}
     setting = Setting(names, {side.name: side.name for side in shown}, primary, interleaved=False)

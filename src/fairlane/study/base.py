@@ -140,6 +140,12 @@ class PlatformSpec(Strict):
     """One run of this program measured all lanes, so that the journal's times are those of the figures and nothing but
     the lanes' own paths can have differed without being known."""
 
+    told_later: ClassVar[frozenset[str]] = frozenset(
+        {"guest_kernel", "hypervisor", "host_cpu", "disk_size", "mtu", "tool", "tool_version", "date"}
+    )
+    """Parameters that machines and trials may tell of every lane: that one lane alone says them in the study is no
+    difference yet."""
+
     def known(self) -> Mapping[str, Any]:
         """Parameters (see ``study.parameters``) that this platform gives to every lane alike."""
         return {"platform": self.kind}

@@ -55,16 +55,24 @@ def declared(study: Any, lane: str, cell: Cell | None = None) -> Known:
     return {**study.platform.known(), **study.conditions, **load, **spec.known(), **spec.conditions}
 
 
-def _gather(evidence: Evidence) -> dict[Place, Known]:
-    study = evidence.study
-    told = _told(evidence.observations)
-    back = {name: _read_back(evidence, name) for name in study.lanes}
+def stated(study: Any) -> Mapping[Place, Known]:
+    """``(lane, cell key)`` -> what the study alone says of it, before anything has run."""
+    return _places(study, {}, {})
+
+
+def _gather(evidence: Evidence) -> Mapping[Place, Known]:
+    back = {name: _read_back(evidence, name) for name in evidence.study.lanes}
+    return _places(evidence.study, back, _told(evidence.observations))
+
+
+def _places(study: Any, back: Mapping[str, Known], told: Mapping[Place, Known]) -> Mapping[Place, Known]:
+    """What the study says, then what was read back of each lane, then what the trials tell."""
     result: dict[Place, Known] = {}
-    for cell in evidence.cells():
+    for cell in study.cells():
         for name in study.lanes:
             said = declared(study, name, cell)
             known = {key: value for key, given in said.items() if (value := _value(key, given)) is not None}
-            known |= back[name] | told.get((name, cell.key), {})
+            known |= {**back.get(name, {}), **told.get((name, cell.key), {})}
             if known.get("rw") in _ONE_WAY:
                 known.pop("rwmixread", None)  # says nothing there, and some tools write it all the same
             result[name, cell.key] = known

@@ -5,10 +5,10 @@ A side is a lane, or a whole run. What is known of it stands per cell, because a
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from fairlane.records import Evidence
-from fairlane.study.conditions import Known, conditions
+from fairlane.study.conditions import Known, conditions, stated
 from fairlane.study.parameters import OF_THE_PATH, WANTED, Group, Role, in_order, load_of, parameter
 from fairlane.study.values import MIXED, NONE
 
@@ -40,9 +40,9 @@ class Rules:
     """Name -> reason."""
 
     @staticmethod
-    def of(*runs: Evidence) -> "Rules":
-        """Those of all ``runs`` together."""
-        designs = [run.study.design for run in runs]
+    def of(*studies: Any) -> "Rules":
+        """Those of all ``studies`` together."""
+        designs = [study.design for study in studies]
         accept = {name: reason for design in designs for name, reason in design.accept.items()}
         return Rules(frozenset(name for design in designs for name in design.vary), accept)
 
@@ -59,6 +59,22 @@ def sides(evidence: Evidence) -> dict[str, Side]:
         name: Side(name, {key: known[name, key] for key in keys}, frozenset(tried.get(name, ())).intersection(keys))
         for name in evidence.study.lanes
     }
+
+
+def foreseen(study: Any) -> dict[str, Side]:
+    """The lanes as sides before anything has run: what the study says, with every cell counted as tried.
+
+    What machines will tell (``PlatformSpec.told_later``) and one side alone says counts as equal until they tell it.
+    """
+    known, keys = stated(study), [cell.key for cell in study.cells()]
+    later, base = study.platform.told_later, study.baseline
+    cells = {name: {key: _awaiting(known[name, key], known[base, key], later) for key in keys} for name in study.lanes}
+    return {name: Side(name, cells[name], frozenset(keys)) for name in study.lanes}
+
+
+def _awaiting(known: Known, base: Known, later: frozenset[str]) -> Known:
+    said = {name: value for name, value in known.items() if name in base or name not in later}
+    return {**{name: base[name] for name in later & base.keys()}, **said}
 
 
 def together(name: str, lanes: Iterable[Side]) -> Side:
@@ -225,14 +241,14 @@ def table_of(evidence: Evidence) -> Table:
     """The table of a run's lanes, the baseline first."""
     study, lanes = evidence.study, sides(evidence)
     columns = [lanes.pop(study.baseline), *lanes.values()]
-    return table(columns, Rules.of(evidence), primaries(evidence), interleaved=interleaved(evidence))
+    return table(columns, Rules.of(study), primaries(study), interleaved=interleaved(study))
 
 
-def primaries(evidence: Evidence) -> dict[str, str]:
+def primaries(study: Any) -> dict[str, str]:
     """Cell key -> headline metric."""
-    return {cell.key: evidence.study.workloads[cell.workload].primary for cell in evidence.cells()}
+    return {cell.key: study.workloads[cell.workload].primary for cell in study.cells()}
 
 
-def interleaved(evidence: Evidence) -> bool:
-    """One run measured all lanes side by side, so that only what belongs to their paths can differ unseen."""
-    return bool(evidence.study.platform.measured_here and evidence.study.design.paired)
+def interleaved(study: Any) -> bool:
+    """One run measures all lanes side by side, so that only what belongs to their paths can differ unseen."""
+    return bool(study.platform.measured_here and study.design.paired)

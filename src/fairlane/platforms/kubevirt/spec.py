@@ -70,6 +70,7 @@ class KubevirtSpec(MachinesSpec):
     node_probe_image: str = ""
     """Container image of the DaemonSet, a node exporter; empty: that of the Prometheus project."""
     transports = ("storage_class", "iscsi", "nvme_tcp")
+    told_later = MachinesSpec.told_later | {"copies", "volume_mode", "vm_cpus", "vm_memory", "cpu_pinning"}
 
     @field_validator("image")
     @classmethod

@@ -1,0 +1,89 @@
+"""What the guard will refuse in any run of a study, known before the first trial. Pure. Not a check."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fairlane import registry
+from fairlane.errors import Exit, FairlaneError
+from fairlane.records import Finding
+from fairlane.study.parameters import PARAMETERS, in_order
+
+_WHY = "why it does not matter"
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What will be left of a study's comparisons: every lane against the baseline, in every cell."""
+
+    study: Any
+    """``fairlane.study.spec.Study``."""
+    refusals: tuple[Finding, ...]
+    """What refuses lanes that are compared with the baseline; copies of a lane fare as it does."""
+
+    @cached_property
+    def comparisons(self) -> frozenset[tuple[str, str]]:
+        """``(lane, cell key)`` of all comparisons."""
+        return frozenset((lane, cell.key) for lane in self.study.rivals for cell in self.study.cells())
+
+    def refused(self, *findings: Finding) -> frozenset[tuple[str, str]]:
+        """The comparisons that ``findings`` refuse."""
+        return frozenset(
+            (lane, key)
+            for lane, key in self.comparisons
+            if any((not f.lanes or lane in f.lanes) and (not f.cells or key in f.cells) for f in findings)
+        )
+
+    @cached_property
+    def hopeless(self) -> bool:
+        """Nothing is left that could be compared."""
+        return bool(self.comparisons) and self.refused(*self.refusals) == self.comparisons
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Parameters that refuse, as ``vary`` and ``accept`` take them."""
+        found = {name for f in self.refusals if f.check == "unmatched" for name in f.evidence}
+        return in_order(found & PARAMETERS.keys())
+
+    def warnings(self) -> Iterator[str]:
+        """One line for each refusal of a study that has comparisons left, and one with what would allow them."""
+        if self.hopeless or not self.refusals:
+            return
+        for finding in self.refusals:
+            count = f"{len(self.refused(finding))} of {len(self.comparisons)}"
+            yield f"warning: {count} comparisons will be refused: {finding.message}"
+        if self.names:
+            yield f"to compare them: design.vary: {self._vary()}, or design.accept with a reason for each"
+
+    def error(self, where: str = "") -> FairlaneError | None:
+        """For a study of which nothing is left: why, and the lines that would allow it. None: something is left."""
+        if not self.hopeless:
+            return None
+        count = len(self.comparisons)
+        told = [f"nothing is left to compare: {'the only comparison' if count == 1 else f'all {count} comparisons'} "
+                "will be refused", *(f"  {finding.message}" for finding in self.refusals)]  # fmt: skip
+        return FairlaneError("\n".join(told), where=where, hint=self._hint(), code=Exit.NOT_DECIDED)
+
+    def _hint(self) -> str:
+        if not self.names:
+            return "compare other lanes, or run the study without verdicts: fairlane run --unjudged"
+        accept = {**self.study.design.accept, **dict.fromkeys(self.names, _WHY)}
+        reasons = "\n".join(f"    {name}: {json.dumps(reason, ensure_ascii=False)}" for name, reason in accept.items())
+        return (
+            "if the lanes are meant to differ in it, write into the study\n"
+            f"design:\n  vary: {self._vary()}\n"
+            "if it does not matter, write the reason, which reports print\n"
+            f"design:\n  accept:\n{reasons}\n"
+            "or run the study without verdicts: fairlane run --unjudged"
+        )
+
+    def _vary(self) -> str:
+        return f"[{', '.join(dict.fromkeys((*self.study.design.vary, *self.names)))}]"
+
+
+def outlook(study: Any) -> Outlook:
+    """What every check foresees of ``study``."""
+    found = (finding for _, check in registry.every("checks") for finding in check.foresee(study))
+    return Outlook(study, tuple(f for f in found if not f.lanes or set(f.lanes) & set(study.rivals)))
