@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlane import __version__, registry
+from fairlane.checks._outlook import outlook
 from fairlane.errors import FairlaneError
-from fairlane.platforms._described import Described
-from fairlane.platforms._examined import Line, able
+from fairlane.platforms._examined import Line, State, able
 from fairlane.platforms.lab import kvm
 from fairlane.platforms.lab.cache import cache_dir
 from fairlane.platforms.lab.image import Image, cached_image
@@ -58,9 +58,15 @@ def examine(platform: str, study: "Study | None" = None, *, context: str = "", n
         raise FairlaneError(f"no platform named {platform!r}", hint=f"known: {', '.join(registry.names('platforms'))}")
     lines = [python(), processor(), disk("disk for runs", Path.cwd(), RUN_SPACE)]
     kind = registry.load("platforms", platform)
-    if issubclass(kind, Described):
-        told = "described: its studies are checked and planned, and not carried out yet"
-        lines.append(Line(platform, "missing", told, "run a study's quick form in the lab: --quick (docs/presets.md)"))
+    if kind.described and study is None:  # of a study its problems say so
+        lines.append(
+            Line(
+                platform,
+                "missing",
+                f"described: {kind.described}",
+                "run a study's quick form in the lab: --quick (docs/presets.md)",
+            )
+        )
     if platform == "lab":
         image, cache = cached_image(), cache_dir()
         lines += [
@@ -77,7 +83,20 @@ def examine(platform: str, study: "Study | None" = None, *, context: str = "", n
             modules(),
         ]
     lines += asyncio.run(kind.examine(study, context=context, namespace=namespace))
+    lines += comparisons(study) if study else ()
     return (*lines, tool("fio", "fio", needed=False, use="only workloads that run on this machine itself need it"))
+
+
+def comparisons(study: "Study") -> tuple[Line, ...]:
+    """Whether the guard leaves anything of ``study`` to compare."""
+    seen = outlook(study)
+    count, refused = len(seen.comparisons), len(seen.refused(*seen.refusals))
+    if not refused:
+        return (Line("comparisons", "ok", f"nothing in the study refuses any of its {count}"),)
+    told = f"{refused} of {count} will be refused: {'; '.join(f.message for f in seen.refusals)}"
+    fix = "write into the study's design what may differ, vary or accept; `fairlane study check` prints the lines"
+    state: State = "missing" if seen.hopeless else "warn"
+    return (Line("comparisons", state, told, fix if seen.names else "run the others, or all of them with --unjudged"),)
 
 
 def python() -> Line:

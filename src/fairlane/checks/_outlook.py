@@ -68,15 +68,15 @@ class Outlook:
 
     def _hint(self) -> str:
         if not self.names:
-            return "compare other lanes, or run the study without verdicts: fairlane run --unjudged"
+            return "compare other lanes; to run it without verdicts: fairlane run --unjudged"
         accept = {**self.study.design.accept, **dict.fromkeys(self.names, _WHY)}
         reasons = "\n".join(f"    {name}: {json.dumps(reason, ensure_ascii=False)}" for name, reason in accept.items())
         return (
-            "if the lanes are meant to differ in it, write into the study\n"
-            f"design:\n  vary: {self._vary()}\n"
-            "if it does not matter, write the reason, which reports print\n"
-            f"design:\n  accept:\n{reasons}\n"
-            "or run the study without verdicts: fairlane run --unjudged"
+            "if the lanes are meant to differ in this, add to the study:\n\n"
+            f"design:\n  vary: {self._vary()}\n\n"
+            "if it does not matter, add the reason, which reports print:\n\n"
+            f"design:\n  accept:\n{reasons}\n\n"
+            "to run it without verdicts: fairlane run --unjudged"
         )
 
     def _vary(self) -> str:

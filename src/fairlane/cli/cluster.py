@@ -111,6 +111,8 @@ def manifests(
     with the run. kubectl port-forward deployment/fairlane-viewer 8642 shows it at http://127.0.0.1:8642/;
     docs/cluster.md tells how to copy it out.
     """
+    from fairlane import registry
+    from fairlane.cli._before import consider
     from fairlane.platforms.kubevirt import deployment, permissions
     from fairlane.study.load import load_study
 
@@ -118,6 +120,7 @@ def manifests(
     if getattr(asked.platform, "context", ""):
         told = "platform.context names a context of a kubeconfig, and within the cluster there is none"
         raise FairlaneError(told, where=study, hint="leave context away")
+    consider(asked, study, registry.load("platforms", asked.platform.kind).of(asked).unfit())
     if not _QUANTITY.fullmatch(runs_size):
         raise click.BadParameter(f"{runs_size!r} is not a size such as 10Gi", param_hint="--runs-size")
     granted, deployed = _granted(asked, "", False, "", "")

@@ -26,7 +26,8 @@ COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
         fairlane doctor --format json           the same, for a program
         fairlane doctor --platform fake         invented figures need next to nothing
         fairlane doctor --platform kubevirt     the cluster that is current in the kubeconfig
-        fairlane doctor study.yaml              what this study needs of its platform: classes, quota, room, permissions
+        fairlane doctor study.yaml              what keeps this study from running: lanes, room, permissions
+        fairlane doctor protocols  --quick      the same of its quick form
     """,
 )
 @click.argument("study", metavar="[STUDY]", required=False)
@@ -36,17 +37,22 @@ COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
     help="Where the virtual machines are to come from.  [default: lab, or the study's]",
 )
 @click.option("--context", default="", help="Of the kubeconfig; the study's, or the current one, if not given.")
+@click.option("--quick", is_flag=True, help="The study's quick form.")
 @click.option("--namespace", default="", help="Of a cluster; the study's if not given.")
 @format_option
-def command(study: str | None, platform: str | None, context: str, namespace: str, output: Format) -> int:
+def command(
+    study: str | None, platform: str | None, context: str, namespace: str, *, quick: bool, output: Format
+) -> int:
     """Say what this machine can do, and what to install for the rest; of a cluster, what is missing there.
 
-    STUDY is a study file or the name of a preset: what it needs is looked at before anything is made. Nothing is
-    changed. Exit code 0 if the platform can run, 1 if something it needs is missing.
+    STUDY is a study file or the name of a preset: whatever `fairlane run` would refuse is listed before anything is
+    made. Nothing is changed. Exit code 0 if the platform, and the study, can run; 1 if something is missing.
     """
     from fairlane import doctor
 
-    asked = _study(study, platform)
+    if quick and study is None:
+        raise click.UsageError("--quick goes with a study")
+    asked = _study(study, platform, quick=quick)
     platform = platform or (asked.platform.kind if asked else "lab")
     if (context or namespace) and platform != "kubevirt":
         raise click.UsageError("--context and --namespace go with --platform kubevirt")
@@ -62,12 +68,12 @@ def command(study: str | None, platform: str | None, context: str, namespace: st
     return Exit.OK if doctor.able(lines) else Exit.USER_ERROR
 
 
-def _study(ref: str | None, platform: str | None) -> "Study | None":
+def _study(ref: str | None, platform: str | None, *, quick: bool) -> "Study | None":
     if ref is None:
         return None
     from fairlane.study.load import load_study
 
-    study, _ = load_study(ref)
+    study, _ = load_study(ref, quick=quick)
     if platform not in (None, study.platform.kind):
         told = f"the study is for platform {study.platform.kind}, not for {platform}"
         raise FairlaneError(told, where=ref, hint="leave --platform away")

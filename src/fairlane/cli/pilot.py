@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, print_json, print_rows
+from fairlane.cli._output import Format, format_option, print_json, print_rows, tell
 from fairlane.errors import FairlaneError
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def command(run: Path, half_width: float | None, jobs: int | None, output: Forma
             where=str(run),
             hint="run the lanes side by side as one study, a few blocks of it, and take that as the pilot",
         )
+    _foresee(evidence.study)
     told = _plan(evidence, needs(evidence, half_width), jobs or len(os.sched_getaffinity(0)))
     if output == "json":
         print_json(told)
@@ -105,6 +106,17 @@ def _plan(evidence: "Evidence", found: tuple["Need", ...], jobs: int) -> dict[st
         "seconds": _whole(study, _most(cells, "needed"), jobs),
         "seconds_upper": _whole(study, _most(cells, "needed_upper"), jobs),
     }
+
+
+def _foresee(study: Any) -> None:
+    """More blocks do not help what the guard refuses: said before they are planned."""
+    from fairlane.checks._outlook import outlook
+
+    seen = outlook(study)
+    for line in seen.warnings():
+        tell(line)
+    if vain := seen.error():
+        tell(f"warning: {vain.message}\n{vain.hint}")
 
 
 def _most(cells: list[dict[str, Any]], key: str) -> list[int] | None:

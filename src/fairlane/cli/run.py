@@ -41,6 +41,7 @@ RUNS = Path("runs")
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Blocks that run at one moment, where harmless.  [default: CPUs]"
 )
+@click.option("--unjudged", is_flag=True, help="Run even if no comparison can be judged afterwards.")
 @format_option
 def command(
     study: str,
@@ -52,19 +53,25 @@ def command(
     blocks: int | None,
     seed: int | None,
     jobs: int | None,
+    unjudged: bool,
     output: Format,
 ) -> None:
     """Carry a study out and print its verdicts.
 
     STUDY is a study file, the name of a preset, or, with --resume, the directory of a run. Everything is kept in the
     run's directory; killed at any moment, the run is finished by --resume, with the same result.
+
+    Before the first trial a warning names the lanes that differ in what must match. If no lane is left to compare with
+    the baseline, nothing runs and the exit code is 4: the message has the lines that would allow it, and --unjudged
+    runs the study anyway.
     """
     from fairlane import registry
+    from fairlane.cli._before import consider
     from fairlane.cli._progress import watching
     from fairlane.trial import plan as plans
     from fairlane.trial.runner import carry_out
 
-    asked = _Asked(quick, blocks, seed)
+    asked = _Asked(quick, blocks, seed, unjudged)
     workers = jobs or len(os.sched_getaffinity(0))
     folder, plan = _resumed(study, out, asked) if resume else _fresh(study, out, asked)
     platform = registry.load("platforms", plan.study.platform.kind).of(plan.study)
@@ -73,10 +80,10 @@ def command(
 
         report = describe(plan.study, workers)
         print_json(report) if output == "json" else _print(report, output)
-        _refuse(platform.problems())
+    if dry_run or not _ended(folder):
+        consider(plan.study, study, platform.problems(), unjudged=unjudged or plan.unjudged)
+    if dry_run:
         return
-    if not _ended(folder):
-        _refuse(platform.problems())
     if not plans.is_run(folder):
         plans.create(folder, plan)
     tell(f"run directory: {folder}")
@@ -92,13 +99,14 @@ class _Asked:
     quick: bool
     blocks: int | None
     seed: int | None
+    unjudged: bool
 
     def plan(self, ref: str) -> "Plan":
         from fairlane.study.load import load_study
         from fairlane.trial import plan as plans
 
         study, text = load_study(ref, quick=self.quick)
-        return plans.make(study, text, seed=self.seed, blocks=self.blocks)
+        return plans.make(study, text, seed=self.seed, blocks=self.blocks, unjudged=self.unjudged)
 
     def same(self, plan: "Plan", folder: Path) -> None:
         """Raises FairlaneError if the run of ``plan`` was begun with something else."""
@@ -189,17 +197,6 @@ def _ended(folder: Path) -> bool:
     from fairlane.trial import journal
 
     return any(event["type"] == "end" for event in journal.read(folder))
-
-
-def _refuse(problems: list[FairlaneError]) -> None:
-    """Raises one error for everything that is missing."""
-    if len(problems) == 1:
-        raise problems[0]
-    if problems:
-        lines = [f"  {problem}" + (f" ({problem.hint})" if problem.hint else "") for problem in problems]
-        raise FairlaneError(
-            "\n".join([f"{len(problems)} things are missing", *lines]), hint="fairlane doctor shows all"
-        )
 
 
 def _conclude(folder: Path, output: Format) -> None:

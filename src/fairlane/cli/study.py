@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairlane.cli._click import Group
-from fairlane.cli._output import Format, format_option, print_json, print_rows
+from fairlane.cli._output import Format, format_option, print_json, print_rows, tell
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -33,10 +33,15 @@ def command() -> None:
 def check(study: str, jobs: int | None, quick: bool, output: Format) -> None:
     """Check a study and print its plan, without running anything.
 
-    FILE is a study file or the name of a preset. Everything wrong is told at once, with its line; the exit code is
-    then 1. The plan: lanes, cells, and how many blocks, trials and how much time each planned look at the verdicts
-    takes. A study may end at an earlier look, when all its cells are decided.
+    FILE is a study file or the name of a preset. Everything wrong is told at once, with its line, and so is what its
+    platform cannot do: exit code 1. Lanes that differ in what must match get a warning; if none is left to compare
+    with the baseline, the exit code is 4, and the message has the lines that would allow it.
+
+    The plan: lanes, cells, and how many blocks, trials and how much time each planned look at the verdicts takes. A
+    study may end at an earlier look, when all its cells are decided.
     """
+    from fairlane import registry
+    from fairlane.cli._before import consider
     from fairlane.study.load import load_study
 
     model, _ = load_study(study, quick=quick)
@@ -45,6 +50,10 @@ def check(study: str, jobs: int | None, quick: bool, output: Format) -> None:
         print_json(report)
     else:
         _print(report, output)
+    platform = registry.load("platforms", model.platform.kind).of(model)
+    if platform.described:
+        tell(f"warning: platform {model.platform.kind}: {platform.described}")
+    consider(model, study, platform.unfit())
 
 
 def describe(study: "Study", jobs: int) -> dict[str, Any]:

@@ -13,12 +13,15 @@ from fairlane.records import Block
 class Described(Platform):
     """Has no machines, so neither ``open`` nor ``run_block`` can be reached: ``problems`` says so first."""
 
+    described = "its studies are checked and planned, and not carried out yet"
+
     def problems(self) -> list[FairlaneError]:
         return [
+            *self.unfit(),
             FairlaneError(
                 f"platform {self.study.platform.kind!r} is described, not carried out yet",
                 hint="a study's quick form may run in the lab: --quick; docs/presets.md tells what it stands for",
-            )
+            ),
         ]
 
     async def open(self, notify: Notify) -> Opened:  # noqa: ARG002

@@ -66,6 +66,8 @@ class Platform(ABC):
     """Figures come from a virtual clock."""
     emulated: bool = False
     """Guests run without hardware virtualization."""
+    described: str = ""
+    """Why no study of this platform runs yet, though it is checked and planned; empty: it runs."""
     repeats_exactly: bool = False
     """The same block gives the same bytes: a resumed run replays an interrupted block and compares."""
 
@@ -81,15 +83,25 @@ class Platform(ABC):
         """The platform for ``study``; a kind that is carried out in different ways overrides it."""
         return cls(study)
 
-    def problems(self) -> list[FairlaneError]:
-        """What is missing on this machine, found before anything is created; empty: ready."""
+    def unfit(self) -> list[FairlaneError]:
+        """What the study asks for and this platform cannot do, whatever the machine: known from the study alone."""
         return []
+
+    def problems(self) -> list[FairlaneError]:
+        """What keeps the study from running here, found before anything is created: what is ``unfit``, and what is
+        missing on this machine. Empty: ready."""
+        return self.unfit()
 
     @classmethod
     async def examine(cls, study: "Study | None", *, context: str, namespace: str) -> Sequence[Line]:  # noqa: ARG003
-        """What the doctor looks at beyond this machine: a cluster, a hypervisor. ``context``, ``namespace``: where, if
-        not where ``study`` says. Whatever is wrong there is a line."""
-        return ()
+        """What the doctor tells of ``study``, and what it looks at beyond this machine: a cluster, a hypervisor.
+        ``context``, ``namespace``: where, if not where ``study`` says. Whatever ``problems`` refuses is a line."""
+        return cls.lines(cls.of(study).problems()) if study else ()
+
+    @staticmethod
+    def lines(problems: Sequence[FairlaneError]) -> list[Line]:
+        """``problems`` for the doctor."""
+        return [Line(error.where or "study", "missing", error.message, error.hint) for error in problems]
 
     @classmethod
     async def clean(cls, *, context: str, namespace: str, run: str, notify: Notify) -> None:  # noqa: ARG003

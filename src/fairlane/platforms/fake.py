@@ -95,7 +95,7 @@ class Fake(Platform):
         assert isinstance(spec, FakeSpec)  # noqa: S101 - the study's kind chose this class
         return spec
 
-    def problems(self) -> list[FairlaneError]:
+    def unfit(self) -> list[FairlaneError]:
         lanes = ", ".join(self.study.lanes)
         unknown = [name for name in self.spec.effects if name not in self.study.lanes]
         other = [name for name, workload in self.study.workloads.items() if workload.kind != "fio"]

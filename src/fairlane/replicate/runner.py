@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from fairlane import registry
+from fairlane.checks._outlook import outlook
 from fairlane.checks.base import run_all
 from fairlane.compare.comparison import compare
 from fairlane.compare.mapping import parse_mapping
@@ -172,10 +173,12 @@ def _asked(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching
 
 
 def _refuse(study: Study) -> None:
-    """Raises FairlaneError for what this machine lacks."""
+    """Raises FairlaneError for what this machine lacks, and for a study of which nothing can be compared."""
     problems = registry.load("platforms", study.platform.kind).of(study).problems()
     if problems:
         raise FairlaneError("; ".join(str(problem) for problem in problems), hint="fairlane doctor shows all")
+    if vain := outlook(study).error():
+        raise vain
 
 
 def published_tables() -> Ran:

@@ -41,6 +41,8 @@ class Plan:
     """The study file, as written."""
     blocks: tuple[Block, ...]
     """The whole schedule, up to the last look."""
+    unjudged: bool = False
+    """It was asked for although nothing in it can be compared."""
 
     @property
     def quick(self) -> bool:
@@ -67,12 +69,14 @@ class Plan:
         return tuple(block for number in stages for block in self.stage(number, opened))
 
 
-def make(study: Study, text: str, *, seed: int | None = None, blocks: int | None = None) -> Plan:
+def make(
+    study: Study, text: str, *, seed: int | None = None, blocks: int | None = None, unjudged: bool = False
+) -> Plan:
     """The plan of a new run. ``blocks``: a fixed number per cell in place of the study's looks or its ``stop``."""
     if blocks is not None and blocks < 2:
         raise FairlaneError(f"{blocks} blocks give no interval", hint="--blocks takes 2 or more")
     study = _in_force(study, study.design.seed if seed is None else seed, (blocks,) if blocks else study.design.looks)
-    return Plan(study, text, schedule(study, study.design.looks[-1]))
+    return Plan(study, text, schedule(study, study.design.looks[-1]), unjudged)
 
 
 def _in_force(study: Study, seed: int, looks: tuple[int, ...]) -> Study:
@@ -127,6 +131,7 @@ def _files(plan: Plan) -> dict[str, str]:
         "looks": list(plan.looks),
         "study_sha256": plan.sha256,
         **({"quick": True} if plan.quick else {}),
+        **({"unjudged": True} if plan.unjudged else {}),
         "created": now(),
         "id": secrets.token_hex(5),
     }
@@ -160,7 +165,7 @@ def read(folder: Path) -> Plan:
         raise FairlaneError(f"not readable: {error!r}", where=str(folder / "run.json")) from None
     if not study.design.looks:
         raise FairlaneError("no looks", where=str(folder / "run.json"))
-    return Plan(study, text, _schedule(folder / "schedule.jsonl", study))
+    return Plan(study, text, _schedule(folder / "schedule.jsonl", study), manifest.get("unjudged") is True)
 
 
 def created(folder: Path) -> str:

@@ -58,14 +58,13 @@ class Kubevirt(Platform):
     # --- before anything is made
 
     def problems(self) -> list[FairlaneError]:
-        if wrong := self._unable():
+        if wrong := self.unfit():
             return wrong
         from fairlane.platforms.kubevirt import preflight  # noqa: PLC0415
 
         return preflight.problems(asyncio.run(preflight.look(self.study)))
 
-    def _unable(self) -> list[FairlaneError]:
-        """What this platform does not carry out, whatever the cluster can do."""
+    def unfit(self) -> list[FairlaneError]:
         from fairlane.platforms.kubevirt.manifests import unsaid_clones  # noqa: PLC0415
 
         found = list(unsaid_clones(self.study))
@@ -86,9 +85,8 @@ class Kubevirt(Platform):
     async def examine(cls, study: "Study | None", *, context: str, namespace: str) -> Sequence[Line]:
         from fairlane.platforms.kubevirt import preflight  # noqa: PLC0415
 
-        unable = cls(study)._unable() if study else []
-        lines = [Line(error.where, "missing", error.message, error.hint) for error in unable]
-        return [*lines, *await preflight.look(study, context=context, namespace=namespace)]
+        unfit = cls.lines(cls(study).unfit()) if study else []
+        return [*unfit, *await preflight.look(study, context=context, namespace=namespace)]
 
     @classmethod
     async def clean(cls, *, context: str, namespace: str, run: str, notify: Notify) -> None:

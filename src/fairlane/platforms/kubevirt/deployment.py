@@ -23,8 +23,8 @@ _STUDY = "/study/study.yaml"
 _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 _ATTEMPTS = 5
 """Pods of the Job before it counts as failed. A pod that the cluster ends (a drained node) is not counted."""
-_NEVER_AGAIN = [1, 2]
-"""Exit codes of a wrong study and of wrong usage: another pod would end the same way."""
+_NEVER_AGAIN = [1, 2, 4]
+"""Exit codes of a wrong study, of wrong usage, and of one with nothing to compare: another pod would end the same."""
 
 
 @dataclass(frozen=True)

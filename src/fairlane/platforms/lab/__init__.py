@@ -57,7 +57,10 @@ class Lab(Platform):
             found.append(
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
-        found += self._unfit()
+        return found + self.unfit()
+
+    def unfit(self) -> list[FairlaneError]:
+        found = self._of_workloads()
         for name, lane in self.study.lanes.items():
             if lane.initiator == "hypervisor":
                 found.append(
@@ -96,7 +99,7 @@ class Lab(Platform):
             )
         return found
 
-    def _unfit(self) -> list[FairlaneError]:
+    def _of_workloads(self) -> list[FairlaneError]:
         """What workloads ask for and the modelled medium has not."""
         found = []
         for name, workload in self.study.workloads.items():

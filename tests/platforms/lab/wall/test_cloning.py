@@ -34,7 +34,8 @@ workloads: {workloads}
 def told(machine: Here = PLENTY, /, **parts: str) -> list[FairlaneError]:
     study = parsed(**parts)
     assert isinstance(study.platform, LabSpec)
-    return cloning.problems(study, study.platform, layout.volumes(study, study.platform), machine)
+    volumes = layout.volumes(study, study.platform)
+    return cloning.unfit(study, study.platform, volumes) + cloning.problems(study, study.platform, volumes, machine)
 
 
 def test_a_storm_that_fits_is_no_problem() -> None:

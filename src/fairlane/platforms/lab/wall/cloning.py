@@ -40,13 +40,18 @@ def asked(study: Study) -> Asked | None:
 
 
 def problems(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[FairlaneError]:
-    """Why the study's storms, or its lanes that clone, cannot be carried out; each with a way out."""
-    found = [*_mixed(study, spec, volumes), *_too_much(study, spec, volumes, machine)]
+    """Why this machine cannot carry out the study's storms, or its lanes that clone; each with a way out."""
+    found = [*_too_much(study, spec, volumes, machine)]
     return found + (store.problems(Path(tempfile.gettempdir())) if _reflinks(volumes) else [])
 
 
 def _reflinks(volumes: Iterable[Volume]) -> bool:
     return any(isinstance(v.transport, Cloning) and v.transport.reflinks for v in volumes)
+
+
+def unfit(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> list[FairlaneError]:
+    """Why no machine can, by what the study says alone."""
+    return [*_mixed(study, spec, volumes), *_too_small(study, spec)]
 
 
 def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[FairlaneError]:
@@ -81,6 +86,17 @@ def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[F
         )
 
 
+def _too_small(study: Study, spec: LabSpec) -> Iterable[FairlaneError]:
+    storms = asked(study)
+    if storms and (least := golden.least(storms.data)) > spec.medium.size:
+        yield FairlaneError(
+            f"the golden image with {format_size(storms.data)} of data takes {_size(least)}, and a volume has "
+            f"{format_size(spec.medium.size)}",
+            where="platform.medium.size",
+            hint="raise it, or lower the workload's data",
+        )
+
+
 def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> Iterable[FairlaneError]:
     storms = asked(study)
     if not storms:
@@ -102,13 +118,6 @@ def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: H
             f"{machine.cores} cores, and platform.overcommit is {spec.overcommit:g}",
             where="workloads",
             hint="lower the workload's counts, or raise platform.overcommit: then machines wait for each other",
-        )
-    if (least := golden.least(storms.data)) > spec.medium.size:
-        yield FairlaneError(
-            f"the golden image with {format_size(storms.data)} of data takes {_size(least)}, and a volume has "
-            f"{format_size(spec.medium.size)}",
-            where="platform.medium.size",
-            hint="raise it, or lower the workload's data",
         )
     if (files := _files(storms)) > machine.disk:
         yield FairlaneError(

@@ -73,10 +73,9 @@ class WallLab(Assembly, Platform):
         fits += cloning.problems(self.study, self.spec, self.wanted, here)
         fits += pinning.problems(self.spec, self.lanes, len(os.sched_getaffinity(0)))
         fits += external.problems(self.lanes, self.spec)
-        return found + fits + self._unbuildable() + able.problems(self.lanes, self.spec)
+        return found + fits + self.unfit() + able.problems(self.lanes, self.spec)
 
-    def _unbuildable(self) -> list[FairlaneError]:
-        """Lanes that their transports cannot build on this lab."""
+    def unfit(self) -> list[FairlaneError]:
         spec = self.spec
         faults = {kind: None for load in self.study.workloads.values() for kind in getattr(load, "fault", ())}
         ground = Ground(
@@ -84,7 +83,7 @@ class WallLab(Assembly, Platform):
         )  # fmt: skip
         lanes = {v.lane: v for v in self.wanted}.values()
         found = [error for v in lanes for error in v.transport.problems(v.lane, v.spec, ground)]
-        return found + self._unfit_for_faults(tuple(lanes))
+        return found + self._unfit_for_faults(tuple(lanes)) + cloning.unfit(self.study, self.spec, self.wanted)
 
     def _unfit_for_faults(self, lanes: Sequence[Volume]) -> list[FairlaneError]:
         """Faults that a lane cannot have, and loads that would write over what the check of the data looks for."""
