@@ -36,7 +36,9 @@ RUNS = Path("runs")
 @click.option("--resume", is_flag=True, help="Finish an interrupted run: what is done is kept, nothing is done twice.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and what this machine lacks; create nothing.")
 @click.option("--quick", is_flag=True, help="The study's quick form: minutes, for a first try.")
-@click.option("--blocks", type=click.IntRange(min=2), help="Blocks per cell, a fixed number, in place of the looks.")
+@click.option(
+    "--blocks", type=click.IntRange(2, 10_000), help="Blocks per cell, a fixed number, in place of the looks."
+)
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of everything random.  [default: the study's]")
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Blocks that run at one moment, where harmless.  [default: CPUs]"

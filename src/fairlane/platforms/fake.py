@@ -10,7 +10,7 @@ import math
 from collections.abc import AsyncIterator, Mapping
 from fnmatch import fnmatchcase
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -33,21 +33,24 @@ _SUBMISSION = 0.05
 """Share of the latency that is submission."""
 
 
+Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
+
+
 class Effect(Strict):
     """What is truly different about a lane."""
 
-    speed: float = Field(default=1.0, gt=0)
+    speed: Ratio = 1.0
     """True ratio of IOPS (and, inverted, of latency) to a lane without effect."""
-    cells: dict[str, float] = Field(default_factory=dict)
+    cells: dict[str, Ratio] = Field(default_factory=dict)
     """Speed in cells whose name matches a pattern, in place of ``speed``: {"64k *": 1.5}. The first match counts."""
-    tail: float = Field(default=1.0, gt=0)
+    tail: Ratio = 1.0
     """True ratio of the slowest I/Os' latency; they are 2 % of all."""
 
 
 class Noise(Strict):
     """How trials differ that should not."""
 
-    sd: Share = 0.02
+    sd: Share = Field(default=0.02, le=1)
     """Standard deviation of ln(IOPS) of a trial."""
     model: Literal["normal", "t3", "stalls", "drift", "correlated"] = "normal"
     """t3: heavy tails. stalls: 8 % of the trials ten sd slower. drift: a slow wave of five sd over the blocks, the same

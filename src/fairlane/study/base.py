@@ -7,6 +7,7 @@ joins them into one discriminated union per kind, so that a new plugin needs no 
 from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import pairwise
+from math import prod
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
@@ -24,6 +25,19 @@ def _known_metric(name: str) -> str:
         raise ValueError(f"{name!r} is not a metric (metrics: {', '.join(METRICS)})")
     return name
 
+
+MOST_BLOCKS = 10_000
+"""Blocks per cell of a study."""
+MOST_CELLS = 10_000
+"""Cells of a study: what its lists multiply to."""
+MOST_LANES = 100
+"""Lanes of a study that is run."""
+MOST_TRIALS = 200_000
+"""Trials of a study that is run, up to its last look."""
+_MOST_LOOKS = 100
+
+Limit = Annotated[float, Field(ge=1e-3, le=1e12)]
+"""What a tier is limited to, or costs."""
 
 MetricName = Annotated[str, AfterValidator(_known_metric), WithJsonSchema({"type": "string", "enum": list(METRICS)})]
 """Name in the metric registry."""
@@ -48,15 +62,15 @@ class LaneSpec(Strict):
     conditions: Conditions = Field(default_factory=dict)
     """What is known of the lane and cannot be read back: copies, write_ack, flush, link_speed, vm_memory, ... What
     lanes must have in common is compared, and a verdict is refused where it differs or is known on one side only."""
-    cap_iops: float | None = Field(None, gt=0)
+    cap_iops: Limit | None = None
     """IOPS that this lane's tier is limited to. A result above it is not a result of the tier."""
-    cap_mibs: float | None = Field(None, gt=0)
+    cap_mibs: Limit | None = None
     """MiB/s that this lane's tier is limited to."""
     copy_of: str = ""
     """Another lane, which this one is built like once more: an A/A control. Give the transport; the other keys are
     taken from that lane. The two are compared with each other only: the interval is the noise floor, and a difference
     between them is a defect. Costs one more trial in every block."""
-    cost: float | None = Field(None, gt=0)
+    cost: Limit | None = None
     """What the lane costs, in any unit that all lanes share (per month, say): gives IOPS per unit of cost."""
 
     def known(self) -> Mapping[str, Any]:
@@ -100,6 +114,12 @@ class WorkloadSpec(Strict):
     """The one metric that may be headlined (Holm over all primaries of the study); the rest is exploratory."""
     platforms: ClassVar[tuple[str, ...]] = ()
     """Kinds of platform that alone can run this workload; empty: any."""
+
+    @property
+    def most(self) -> int:
+        """Cells at most: what the lists of its keys multiply to, counted without making them."""
+        lists = (value for key in type(self).model_fields if isinstance(value := getattr(self, key), tuple))
+        return prod(len(value) for value in lists if value)
 
     @abstractmethod
     def cells(self, name: str) -> tuple[Cell, ...]:
@@ -192,7 +212,7 @@ class Design(Strict):
     ``stop``: every number from its ``least`` to its ``most``, and not to be given."""
     stop: Stop | None = None
     """Stop on the width of the intervals, in place of ``looks``: {width: 2%, most: 40}."""
-    alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    alpha: float = Field(default=0.05, ge=1e-6, lt=0.5)
     """Two-sided error rate over all looks and all primaries."""
     margins: dict[MetricName, Share] = Field(default_factory=dict)
     """Per metric: the smallest difference that matters. Defaults: 5 % for throughput, 10 % for latency."""
@@ -211,6 +231,10 @@ class Design(Strict):
     def _rising(cls, looks: tuple[int, ...]) -> tuple[int, ...]:
         if not looks or looks[0] < 2 or any(b <= a for a, b in pairwise(looks)):
             raise ValueError("expected rising numbers of blocks, the first at least 2, such as [6, 10, 15, 20]")
+        if looks[-1] > MOST_BLOCKS:
+            raise ValueError(f"expected at most {MOST_BLOCKS} blocks, found {looks[-1]}")
+        if len(looks) > _MOST_LOOKS:
+            raise ValueError(f"expected at most {_MOST_LOOKS} looks, found {len(looks)}")
         return looks
 
     @model_validator(mode="after")

@@ -7,7 +7,15 @@ from pydantic_core import core_schema
 
 from fairlane import registry
 from fairlane.records import Cell
-from fairlane.study.base import Design, LaneSpec, PlatformSpec, WorkloadSpec
+from fairlane.study.base import (
+    MOST_CELLS,
+    MOST_LANES,
+    MOST_TRIALS,
+    Design,
+    LaneSpec,
+    PlatformSpec,
+    WorkloadSpec,
+)
 from fairlane.study.parameters import Conditions
 from fairlane.study.strict import Strict
 
@@ -60,6 +68,7 @@ class Study(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        self._bounded()
         least = type(self.platform).least_lanes
         if len(self.lanes) < least:
             raise ValueError(f"lanes: expected at least {least}, found {len(self.lanes)}")
@@ -77,6 +86,31 @@ class Study(Strict):
             if lane.copy_of:
                 self.lanes[name] = self._copied(name, lane)
         return self
+
+    def _bounded(self) -> None:
+        """Raises ValueError for a study that is too large to be planned. What was imported is there already."""
+        if not self.platform.measured_here:
+            return
+        if len(self.lanes) > MOST_LANES:
+            raise ValueError(f"lanes: expected at most {MOST_LANES}, found {len(self.lanes)}")
+        cells = {name: workload.most for name, workload in self.workloads.items()}
+        if (count := sum(cells.values())) > MOST_CELLS:
+            largest = max(cells, key=lambda name: cells[name])
+            raise ValueError(
+                f"workloads.{largest}: expected at most {MOST_CELLS} cells in the study, found {count}: the lengths of "
+                "its lists multiply"
+            )
+        if trials := self.too_many(self.design.looks[-1]):
+            raise ValueError(f"design: {trials}")
+
+    def too_many(self, blocks: int) -> str:
+        """Why ``blocks`` per cell are more than can be planned; empty: they are not."""
+        cells = sum(workload.most for workload in self.workloads.values())
+        trials = blocks * cells * len(self.lanes)
+        if trials <= MOST_TRIALS:
+            return ""
+        told = f"{blocks} blocks x {cells} cells x {len(self.lanes)} lanes = {trials} trials"
+        return f"expected at most {MOST_TRIALS} trials, found {told}"
 
     def _at_home(self) -> None:
         """Raises ValueError for a transport or workload that belongs to other platforms."""

@@ -6,4 +6,4 @@ from pydantic import BaseModel, ConfigDict
 class Strict(BaseModel):
     """Unknown keys are errors, values are frozen once read, every field's docstring lands in the JSON Schema."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)

@@ -9,6 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+LARGEST = 2**63
+"""No quantity reaches it: 292 years, 8 EiB; kernel and tools count in 64 bits."""
+MOST_SHARE = 10
+"""1000 %."""
+_DIGITS = 40
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-zµ%]*)\s*")
 
 _DURATION = {
@@ -38,7 +43,10 @@ def _parse(value: Any, units: dict[str, int], what: str, example: str) -> int:
         raise ValueError(f"the unit is missing: expected {what} such as {example}")
     if unit not in units:
         raise ValueError(f"unknown unit {match[2]!r}: expected {what} such as {example} (units: {', '.join(units)})")
-    return round(Fraction(number) * units[unit])
+    quantity = round(Fraction(number) * units[unit]) if len(number) <= _DIGITS else LARGEST
+    if quantity >= LARGEST:
+        raise ValueError(f"too large: expected {what} such as {example}")
+    return quantity
 
 
 def parse_duration(value: Any) -> int:
@@ -60,6 +68,8 @@ def parse_share(value: Any) -> float:
     """``5%`` or ``0.05`` to 0.05; a bare number above 1 is refused, because it could be meant either way."""
     match = _NUMBER.fullmatch(str(value)) if isinstance(value, str | int | float) else None
     if match and match[2] == "%":
+        if float(match[1]) > 100 * MOST_SHARE:
+            raise ValueError(f"too large: expected a share such as 5%, at most {100 * MOST_SHARE}%")
         return float(match[1]) / 100
     if match and not match[2] and float(match[1]) <= 1:
         return float(match[1])

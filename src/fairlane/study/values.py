@@ -40,6 +40,8 @@ def _reader(read: Read) -> Read:
                 return value
         elif not isinstance(value, int | float) or not math.isfinite(value):
             raise ValueError("expected text, a number, yes or no")
+        elif abs(value) >= units.LARGEST:
+            raise ValueError("the number is too large")
         return read(value)
 
     return whole

@@ -5,6 +5,7 @@ Refused, each with its line: duplicate keys, tabs in the indentation, several do
 not text, and files whose size, depth or aliases (a "billion laughs") are out of all proportion.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -117,6 +118,16 @@ def _syntax(error: yaml.MarkedYAMLError) -> Problem:
     return Problem(line, (), f"not valid YAML: {text}" + (f" ({error.context})" if error.context else ""), hint)
 
 
+def _number(tag: str, text: str) -> int | float | str:
+    """A number that can be counted with; anything else stays text (1e999, an explicit tag before a word), which is
+    refused wherever a number is expected."""
+    try:
+        value = int(text) if tag == "int" else float(text)
+    except ValueError:
+        return text
+    return value if len(text) < 20 and math.isfinite(value) else text
+
+
 class _TooMuchError(Exception):
     pass
 
@@ -169,10 +180,8 @@ class _Builder:
                 return None
             case "bool":
                 return text.lower() == "true"
-            case "int":
-                return int(text) if len(text) < 20 else text
-            case "float":
-                return float(text)
+            case "int" | "float" as tag:
+                return _number(tag, text)
             case "str" | "merge":
                 return text
             case _:

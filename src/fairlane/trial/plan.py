@@ -75,6 +75,8 @@ def make(
     """The plan of a new run. ``blocks``: a fixed number per cell in place of the study's looks or its ``stop``."""
     if blocks is not None and blocks < 2:
         raise FairlaneError(f"{blocks} blocks give no interval", hint="--blocks takes 2 or more")
+    if blocks is not None and (trials := study.too_many(blocks)):
+        raise FairlaneError(f"--blocks {blocks}: {trials}", hint="take fewer blocks, cells or lanes")
     study = _in_force(study, study.design.seed if seed is None else seed, (blocks,) if blocks else study.design.looks)
     return Plan(study, text, schedule(study, study.design.looks[-1]), unjudged)
 

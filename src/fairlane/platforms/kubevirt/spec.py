@@ -59,7 +59,7 @@ class KubevirtSpec(MachinesSpec):
     boot_timeout: Duration = 15 * _MINUTE
     """A machine that does not answer this long after it was made is a failure: images are pulled and volumes are made
     meanwhile."""
-    qps: float = Field(default=50, gt=0, le=10_000)
+    qps: float = Field(default=50, ge=0.1, le=10_000)
     """Requests per second that Fairlane sends to the API server on average. A limit that is reached makes clone storms
     slower, so that the time spent waiting for it is told."""
     burst: int = Field(default=100, ge=1, le=100_000)
