@@ -1,5 +1,6 @@
 """The one error root and the exit codes."""
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
@@ -55,6 +56,27 @@ class Refused(FairlaneError):  # noqa: N818 - reads as what happened
 class Garbage(Exception):  # noqa: N818 - reads as what it is
     """A tool's output cannot be read; the message says why. A trial of our own then counts as failed; an importer
     says so of the file."""
+
+
+_ROOM = "make room"
+_UNWRITABLE = {
+    errno.ENOSPC: ("the disk is full", _ROOM),
+    errno.EDQUOT: ("the disk quota is used up", f"{_ROOM}, or have the quota raised"),
+    errno.EFBIG: ("the file may not grow any further", "raise the limit of file sizes (ulimit -f)"),
+    errno.EROFS: ("the file system is read-only", "mount it for writing (mount -o remount,rw)"),
+    errno.EACCES: ("permission denied", "run as the user whom the folder belongs to, or let this one write there"),
+    errno.EPERM: ("operation not permitted", "take the file's protection away (lsattr shows it)"),
+    errno.EISDIR: ("a folder has this name", "move the folder away"),
+    errno.ENOTDIR: ("part of the path is a file, not a folder", "move the file away"),
+    errno.EEXIST: ("a file has the name of a folder in its path", "move the file away"),
+    errno.ENOENT: ("the folder does not exist", "make the folder"),
+    errno.EIO: ("the disk reports an error", "look into the kernel's log (dmesg)"),
+}
+
+
+def unwritable(error: OSError) -> tuple[str, str]:
+    """Why something could not be written, and what to do about it (empty: not known)."""
+    return _UNWRITABLE.get(error.errno or 0, (error.strerror or str(error), ""))
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

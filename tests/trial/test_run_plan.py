@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlane.errors import FairlaneError, RunFailed
+from fairlane.errors import FairlaneError
 from fairlane.trial import plan as plans
 from fairlane.trial.load import load_run
 
@@ -55,7 +55,7 @@ def test_folder_in_use_is_refused_and_an_empty_one_taken(new_run: NewRun, tmp_pa
     (tmp_path / "file").touch()
     with pytest.raises(FairlaneError, match="already exists"):
         plans.create(tmp_path / "file", run.plan)
-    with pytest.raises(RunFailed, match="cannot write"):
+    with pytest.raises(FairlaneError, match="cannot create the run directory: a file has the name of a folder"):
         plans.create(tmp_path / "file" / "below", run.plan)
     assert not [p for p in tmp_path.iterdir() if p.name.endswith(".new")]
 

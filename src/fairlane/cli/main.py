@@ -1,5 +1,6 @@
 """The ``fairlane`` program: finds the commands, and turns what went wrong into one message and an exit code."""
 
+import errno
 import gc
 import importlib
 import os
@@ -12,7 +13,7 @@ import click
 
 from fairlane import __version__
 from fairlane.cli._click import Group
-from fairlane.errors import Exit, FairlaneError
+from fairlane.errors import Exit, FairlaneError, unwritable
 
 
 class Commands(Group):
@@ -72,9 +73,22 @@ def run(args: Sequence[str]) -> int:
             raise
         if not error.filename:  # most likely the result could not be written
             _close_stdout()
-        _complain(f"{error.filename or 'input or output failed'}: {error.strerror or error}")
+        _complain(*_of_files(error))
         return Exit.USER_ERROR
     return result if isinstance(result, int) else Exit.OK
+
+
+_WRITING = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What only writing runs into; the others come of reading as well."""
+
+
+def _of_files(error: OSError) -> tuple[str, str]:
+    """Message and hint."""
+    where = error.filename or "input or output failed"
+    if error.errno in _WRITING:
+        reason, remedy = unwritable(error)
+        return f"{where}: cannot write: {reason}", f"{remedy}, or choose another --out"
+    return f"{where}: {error.strerror or error}", ""
 
 
 def _close_stdout() -> None:

@@ -1,6 +1,7 @@
 """Files that a reader sees whole or not at all."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -12,5 +13,9 @@ def write(path: Path, content: bytes) -> None:
     try:
         part.write_bytes(content)
         part.replace(path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # the name that the reader knows
+        raise
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # it was never made where nothing can be written
+            part.unlink()

@@ -6,13 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairlane.errors import RunFailed
+from fairlane.errors import FairlaneError, RunFailed, unwritable
 
-_FULL = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EFBIG: "the file may not grow any further",
-}
+_KEPT = "nothing measured so far is lost"
 
 
 @contextmanager
@@ -21,12 +17,22 @@ def storing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = _FULL.get(error.errno or 0, error.strerror or str(error))
-        raise RunFailed(
-            f"cannot write: {reason}",
-            where=str(path),
-            hint="nothing measured so far is lost; make room, then continue with --resume",
-        ) from error
+        reason, remedy = unwritable(error)
+        then = f"{remedy}, then continue with --resume" if remedy else "continue with --resume"
+        raise RunFailed(f"cannot write: {reason}", where=str(path), hint=f"{_KEPT}; {then}") from error
+
+
+@contextmanager
+def creating(folder: Path) -> Iterator[None]:
+    """Turns an OSError of making ``folder`` into FairlaneError: nothing has run yet."""
+    try:
+        yield
+    except OSError as error:
+        reason, remedy = unwritable(error)
+        if error.errno == errno.ENOENT and folder.parent.is_dir():
+            reason, remedy = f"{folder.parent} takes no new folders", ""
+        hint = f"choose another --out, or {remedy}" if remedy else "choose another --out"
+        raise FairlaneError(f"cannot create the run directory: {reason}", where=str(folder), hint=hint) from error
 
 
 def write_all(descriptor: int, data: bytes) -> None:

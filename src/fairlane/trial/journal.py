@@ -44,7 +44,7 @@ def _parse(path: Path) -> tuple[tuple[Event, ...], int]:
     """The events, and the length in bytes of the whole lines."""
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return (), 0
     whole = data.rfind(b"\n") + 1
     events = []

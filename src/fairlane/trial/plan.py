@@ -23,7 +23,7 @@ from fairlane.records import Block
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
 from fairlane.study.spec import Study
-from fairlane.trial.files import storing, sync_folder, write_atomic
+from fairlane.trial.files import creating, sync_folder, write_atomic
 from fairlane.trial.journal import now
 from fairlane.trial.raw import FOLDER as RAW
 
@@ -91,26 +91,26 @@ _IN_PLACE = "continue that run with --resume, or name another folder with --out"
 
 
 def create(folder: Path, plan: Plan) -> None:
-    """Makes the run directory: after a crash it is there whole, or not at all. Raises FairlaneError, RunFailed."""
-    with beside(folder) as fresh, storing(folder):
+    """Makes the run directory: after a crash it is there whole, or not at all. Raises FairlaneError."""
+    with beside(folder) as fresh, creating(folder):
         write(fresh, plan)
 
 
 @contextmanager
 def beside(folder: Path, hint: str = _IN_PLACE) -> Iterator[Path]:
     """A new folder beside ``folder``, with an empty ``raw``, that takes its place at the end; after an error it is
-    gone. Raises FairlaneError, with ``hint``, if something is in its place already, RunFailed if it cannot be made."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FairlaneError("already exists", where=str(folder), hint=hint)
-    with storing(folder):
+    gone. Raises FairlaneError if it cannot be made and, with ``hint``, if something is in its place already."""
+    with creating(folder):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise FairlaneError("already exists", where=str(folder), hint=hint)
         folder.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".new", dir=folder.parent))
     try:
-        with storing(folder):
+        with creating(folder):
             fresh.chmod(0o755)
             (fresh / RAW).mkdir()
         yield fresh
-        with storing(folder):
+        with creating(folder):
             fresh.rename(folder)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
