@@ -41,7 +41,8 @@ EXITS = {
     Exit.RUN_FAILED: "the run failed: a machine died, a disk is full, a device must not be written. What was measured "
     "is kept, and `fairlane run --resume` goes on",
     Exit.NOT_DECIDED: "not decided: a gate not met or not proven, lanes that `fairlane check` refuses to compare, "
-    "`fairlane compare --strict` without an answer in every cell",
+    "`fairlane compare --strict` without an answer in every cell, a study of which nothing could be compared "
+    "(`fairlane study check`, and `fairlane run` before the first trial)",
     Exit.INTERRUPTED: "interrupted by Ctrl-C; everything was undone, and `fairlane run --resume` goes on",
 }
 

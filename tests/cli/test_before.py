@@ -177,12 +177,6 @@ def afterwards(study: Study) -> Evidence:
     return Evidence("run", study, "", 1, (), seen, {}, {}, ({"type": "start", "at": "2026-01-10T10:00:00Z"},))
 
 
-SAID = st.dictionaries(
-    st.sampled_from(["copies", "flush", "write_ack", "link_speed", "ramp", "tool_version", "disk_size", "date"]),
-    st.just("none"),
-).flatmap(
-    lambda names: st.fixed_dictionaries({name: st.sampled_from(VALUES.get(name, ["one", "other"])) for name in names})
-)
 VALUES = {
     "link_speed": ["10gbit", "25gbit"],
     "ramp": ["1s", "2s"],
@@ -190,6 +184,12 @@ VALUES = {
     "disk_size": ["1g"],
     "date": ["2026-01-10"],
 }
+SAID = st.dictionaries(
+    st.sampled_from(["copies", "flush", "write_ack", "link_speed", "ramp", "tool_version", "disk_size", "date"]),
+    st.just("none"),
+).flatmap(
+    lambda names: st.fixed_dictionaries({name: st.sampled_from(VALUES.get(name, ["one", "other"])) for name in names})
+)
 
 
 @given(a=SAID, b=SAID, c=SAID)

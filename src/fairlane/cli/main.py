@@ -47,7 +47,7 @@ def main() -> None:
     """Decides, with evidence, which storage path your virtual machines should use.
 
     Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 wrong input, 2 wrong usage,
-    3 the run failed, 4 not decided, 130 interrupted.
+    3 the run failed, 4 not decided (a gate not met, or nothing left to compare), 130 interrupted.
     """
 
 

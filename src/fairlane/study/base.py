@@ -209,7 +209,8 @@ class Design(Strict):
     """Everything random comes from this one number."""
     looks: tuple[int, ...] = (6, 10, 15, 20)
     """Blocks per cell at which the verdicts are looked at (O'Brien-Fleming). One number: a fixed number of blocks. With
-    ``stop``: every number from its ``least`` to its ``most``, and not to be given."""
+    ``stop``: every number from its ``least`` to its ``most``, and not to be given. At most 100 looks and 10,000
+    blocks."""
     stop: Stop | None = None
     """Stop on the width of the intervals, in place of ``looks``: {width: 2%, most: 40}."""
     alpha: float = Field(default=0.05, ge=1e-6, lt=0.5)

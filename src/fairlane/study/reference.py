@@ -33,6 +33,8 @@ Rules that hold everywhere:
 * Durations, sizes and link rates carry their unit: `80us`, `500ms`, `10s`, `5m`; `4k`, `1m`, `16GiB` (powers of 1024);
   `25gbit` (powers of 1000). A number without its unit is refused.
 * Scalars are read as YAML 1.2 does: booleans are `true` and `false` only; `yes`, `no`, `on`, `off` are text.
+* Sizes have an end: 100 lanes, 10,000 cells (lists multiply), 200,000 trials up to the last look; shares of 1000 %;
+  quantities below 2^63 of their unit (bytes, ns, bit/s). `.inf`, `.nan` and `1e999` are no numbers.
 * Names (of the study, lanes and workloads) are lower-case letters, digits and dashes, at most 31.
 * Nothing is taken from the environment: a study means the same everywhere.
 """
