@@ -207,6 +207,10 @@ NOT_DECIDED = ("check", "gate")
 """Commands whose answer may be no: exit code 4."""
 
 
+IN_VAIN = "run pools.yaml"
+"""The page's example of a study that is refused before its first trial."""
+
+
 def elsewhere(line: str) -> tuple[Path, str] | None:
     """The test that carries this command out, and the words it does it with; None: it is run here."""
     called = " ".join(words(line)[1:])
@@ -227,6 +231,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_text(preset_text("demo"))
     (folder / "mine.yaml").write_text(preset_text("nvme-tcp-stall"))
     (folder / "fake.yaml").write_text(preset_text("fake"))
+    pools = {"ec": "4+2", "rep3": 3}
+    lanes = {name: {"transport": "iscsi", "conditions": {"copies": copies}} for name, copies in pools.items()}
+    vain = {**demo, "name": "pools", "baseline": "ec", "lanes": lanes}
+    vain["workloads"] = {"main": {"kind": "fio", "runtime": "1s"}}
+    (folder / "pools.yaml").write_text(yaml.safe_dump(vain))
     (folder / "rules.txt").write_text("nvme-tcp ties iscsi # a rule a line\nno critical finding\n")
     (folder / "mapping.yaml").write_text((ROOT / "examples/study-003/mapping.yaml").read_text())
     (folder / "import.yaml").write_text("baseline: iscsi\nconditions: {prefill: yes}\n")
@@ -277,7 +286,17 @@ def test_a_command_in_a_block_works(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where `lab clean` looks for what killed runs left
     asked = arguments(line, here)
     answers = (Exit.OK, Exit.NOT_DECIDED) if asked[0] in NOT_DECIDED else (Exit.OK,)
+    if " ".join(asked) == IN_VAIN:
+        answers = (Exit.NOT_DECIDED,)
     assert fairlane(asked) in answers, f"{name(page)}: {line}"
+
+
+def test_the_page_of_the_guard_has_what_is_said_before_a_run(
+    prepared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with chdir(prepared):
+        assert fairlane(IN_VAIN.split()) == Exit.NOT_DECIDED
+    assert f"$ fairlane {IN_VAIN}\n{capsys.readouterr().err}" in (ROOT / "docs/guard.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("page", "line"), [pair for pair in ONCE if elsewhere(pair[1])], ids=label)
