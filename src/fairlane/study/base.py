@@ -114,6 +114,8 @@ class WorkloadSpec(Strict):
     """The one metric that may be headlined (Holm over all primaries of the study); the rest is exploratory."""
     platforms: ClassVar[tuple[str, ...]] = ()
     """Kinds of platform that alone can run this workload; empty: any."""
+    live: ClassVar[bool] = False
+    """It acts on machines while they are measured, so that they must be live: not under the lab's virtual clock."""
 
     @property
     def most(self) -> int:

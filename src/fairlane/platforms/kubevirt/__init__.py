@@ -58,7 +58,7 @@ class Kubevirt(Platform):
     # --- before anything is made
 
     def problems(self) -> list[FairlaneError]:
-        if wrong := self.unfit():
+        if wrong := self.unfit() + self._described():
             return wrong
         from fairlane.platforms.kubevirt import preflight  # noqa: PLC0415
 
@@ -73,19 +73,28 @@ class Kubevirt(Platform):
                 told = f"transport {lane.transport!r} is not carried out by platform kubevirt"
                 found.append(FairlaneError(told, where=f"lanes.{name}", hint="transport: storage_class"))
         for name, workload in self.study.workloads.items():
-            if isinstance(registry.load("workloads", workload.kind), Described):
-                told = f"workload {workload.kind!r} is described, not carried out yet"
-                found.append(FairlaneError(told, where=f"workloads.{name}", hint="kind: fio, kind: clone"))
-            elif workload.kind == "failover":
+            if workload.kind == "failover":
                 told = "the cluster owns the paths to its storage: none can be made to fail from here"
                 found.append(FairlaneError(told, where=f"workloads.{name}", hint="platform: {kind: lab, clock: wall}"))
         return found
+
+    def _described(self) -> list[FairlaneError]:
+        """Workloads that are checked and planned, and not carried out yet."""
+        return [
+            FairlaneError(
+                f"workload {workload.kind!r} is described, not carried out yet",
+                where=f"workloads.{name}",
+                hint="kind: fio, kind: clone",
+            )
+            for name, workload in self.study.workloads.items()
+            if isinstance(registry.load("workloads", workload.kind), Described)
+        ]
 
     @classmethod
     async def examine(cls, study: "Study | None", *, context: str, namespace: str) -> Sequence[Line]:
         from fairlane.platforms.kubevirt import preflight  # noqa: PLC0415
 
-        unfit = cls.lines(cls(study).unfit()) if study else []
+        unfit = cls.lines(cls(study).unfit() + cls(study)._described()) if study else []
         return [*unfit, *await preflight.look(study, context=context, namespace=namespace)]
 
     @classmethod

@@ -12,7 +12,7 @@ from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes.base import Site, Step, Transport
 from fairlane.platforms import _script as script
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
-from fairlane.platforms.lab import image, model, qemu, virtual
+from fairlane.platforms.lab import image, loads, model, qemu, virtual
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.records import Block
 
@@ -100,9 +100,17 @@ class Lab(Platform):
         return found
 
     def _of_workloads(self) -> list[FairlaneError]:
-        """What workloads ask for and the modelled medium has not."""
-        found = []
+        """What workloads ask for and one guest with a modelled medium has not."""
+        found = loads.unfit(self.study, self.spec, own=True)
         for name, workload in self.study.workloads.items():
+            if workload.live:
+                found.append(
+                    FairlaneError(
+                        f"{workload.kind} needs machines that live while it is measured",
+                        where=f"workloads.{name}.kind",
+                        hint="set platform.clock: wall",
+                    )
+                )
             if getattr(workload, "prefill", False) and not self.spec.medium.memory_backed:
                 found.append(
                     FairlaneError(

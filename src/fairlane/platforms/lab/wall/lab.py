@@ -14,7 +14,7 @@ from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes.base import Ground
 from fairlane.platforms._together import unless
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
-from fairlane.platforms.lab import kvm, qemu
+from fairlane.platforms.lab import kvm, loads, qemu
 from fairlane.platforms.lab.cache import cache_dir
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import (
@@ -83,6 +83,7 @@ class WallLab(Assembly, Platform):
         )  # fmt: skip
         lanes = {v.lane: v for v in self.wanted}.values()
         found = [error for v in lanes for error in v.transport.problems(v.lane, v.spec, ground)]
+        found += loads.unfit(self.study, spec, own=any(v.ours and not v.transport.clones for v in lanes))
         return found + self._unfit_for_faults(tuple(lanes)) + cloning.unfit(self.study, self.spec, self.wanted)
 
     def _unfit_for_faults(self, lanes: Sequence[Volume]) -> list[FairlaneError]:
@@ -93,8 +94,11 @@ class WallLab(Assembly, Platform):
             told = f"failover checks every block of its region, and {others[0]} would write there"
             found.append(FairlaneError(told, where="workloads", hint="put the faults into a study of their own"))
         asked = {(cell.params["fault"], cell.params["path"]) for cell in cells}
-        for kind, path in sorted((kind, path) for kind, path in asked if kind != "link"):
-            for v in lanes:
+        for kind, path in sorted(asked):
+            if kind == "link" and path >= self.spec.paths:
+                told = f"the lab has no path {path}: platform.paths is {self.spec.paths}, counted from 0"
+                found.append(FairlaneError(told, where="workloads", hint="lower path, or raise platform.paths"))
+            for v in lanes if kind != "link" else ():
                 try:
                     step = v.transport.fault(kind, path, v.name, v.spec, v.site)
                 except FairlaneError as error:
