@@ -1,4 +1,4 @@
-"""Failover, as issue 4 asks for it: the path dies under verified load so many times on NVMe/TCP and on iSCSI; no wrong
+"""Failover many times: the path dies under verified load on NVMe/TCP and on iSCSI, as often as asked for; no wrong
 block, no crash, the stall told each time.
 
     uv run python bench/failover.py --out DIR            20 faults per lane, some 25 minutes on 2 idle cores (emulated)

@@ -1,5 +1,5 @@
 """The five published studies as presets: what the pages say is in them, nothing in them is refused by the guard, and
-their quick forms run in the lab. Figures are those of the pages (shared/seeds); each test names its page."""
+their quick forms run in the lab. Figures are those of the pages; each test names its page."""
 
 import re
 from pathlib import Path
