@@ -1,10 +1,12 @@
 # Everything here works on a machine that has nothing but make, git and a package manager: see scripts/setup.sh.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test search lint check docs clean setup cluster-servers cluster-test
+.PHONY: help demo test test-all test-count search lint check docs clean setup cluster-servers cluster-test
 
 # ARGS goes to the program: make demo ARGS="--jobs 1", make test ARGS="-k schedule". OUT is where a demo's run goes.
+# SLOW is what make test runs of the slow tests: none, all, or the second of four parts: 2/4.
 ARGS ?=
+SLOW ?= none
 OUT ?=
 BIN := .venv/bin
 SCRIPTS := scripts/*.sh .ci/run
@@ -18,10 +20,21 @@ demo: ## install what is missing, then run the first trial: local, iSCSI and NVM
 	@sh scripts/setup.sh demo
 	@$(BIN)/fairlane run demo $(if $(OUT),--out "$(OUT)") $(ARGS)
 
-test: ## install what is missing, then all linters and all tests
+test: ## install what is missing, then all linters and all tests but slow ones
 	@sh scripts/setup.sh test
-	@$(MAKE) --no-print-directory check
-	@sh scripts/tests.sh $(ARGS)
+ifeq ($(strip $(ARGS)),)
+	@$(BIN)/python scripts/tests.py --slow $(SLOW)
+else
+	@$(MAKE) --no-print-directory check ARGS=
+	@$(BIN)/pytest $(ARGS)
+endif
+
+test-all: ## the same with slow tests
+	@$(MAKE) --no-print-directory test SLOW=all
+
+test-count: ## install what is missing, then count the tests of each tier
+	@sh scripts/setup.sh test
+	@$(BIN)/python scripts/tests.py --count
 
 search: ## install what is missing, then look for examples that break a property: new ones each time, 20 times as many
 	@sh scripts/setup.sh test

@@ -1,5 +1,9 @@
-"""What holds for all tests: none asserts wall-clock time, and so hypothesis does not either."""
+"""What holds for all tests: none asserts wall-clock time, and so hypothesis does not either; slow ones may be left out."""
 
+import hashlib
+import re
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no defect: neither a slow example nor slow generation (its tables of characters, the first time).
@@ -9,3 +13,36 @@ patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fairlane", patient, derandomize=True, database=None)
 settings.register_profile("search", patient, max_examples=2000, print_blob=True)
 settings.load_profile("fairlane")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--slow", default="all", metavar="none|all|I/K", help="which tests marked slow run: the I-th of K parts"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    slow = config.getoption("--slow")
+    part = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", slow)
+    if slow not in ("none", "all") and not (part and 1 <= int(part[1]) <= int(part[2])):
+        raise pytest.UsageError(f"--slow {slow}: write none, all, or a part such as 2/4")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves slow tests out as asked, and keeps one worker's Chromium for all tests of pages."""
+    slow = config.getoption("--slow")
+    left = [item for item in items if item.get_closest_marker("slow") and not in_part(item.nodeid, slow)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in set(left)]
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+def in_part(test: str, slow: str) -> bool:
+    """Whether a slow test runs: parts are dealt by the hash of its name, so each test is in one, on any machine."""
+    if slow in ("none", "all"):
+        return slow == "all"
+    part, parts = map(int, slow.split("/"))
+    return int.from_bytes(hashlib.sha256(test.encode()).digest()[:8]) % parts == part - 1

@@ -102,7 +102,7 @@ def test_what_cannot_be_followed_is_said(half, capsys, damage, told):
 
 def test_it_watches_a_study_to_its_end_on_a_terminal(tmp_path):
     """On a terminal of 80 columns and 24 lines: nothing is wider, and the last picture stays."""
-    runs = begin("run", study(tmp_path, pace="150ms"), "--out", tmp_path / "r", "--jobs", "1",
+    runs = begin("run", study(tmp_path, pace="20ms"), "--out", tmp_path / "r", "--jobs", "1",
                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     journal = tmp_path / "r" / "journal.jsonl"
     while not (journal.exists() and b'"trial"' in journal.read_bytes()):

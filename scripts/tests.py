@@ -1,0 +1,212 @@
+"""All tests, in tiers, as `make test` runs them; the last lines say what became of each tier.
+
+    scripts/tests.py                the linters, and the tests that are not marked slow
+    scripts/tests.py --slow 2/4     these, and the second of four parts of the slow tests
+    scripts/tests.py --slow all     all tests
+    scripts/tests.py --count        say how many tests each tier has, and run none
+
+A green tier has run: a tier without a passed test fails. As root on Debian 12 setup.sh installs all that tests need; a
+test that is skipped there fails its tier, unless the reason is KVM, which no installation brings.
+"""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = ROOT / ".venv/bin"
+PREPARE = (("sh", "scripts/cluster-servers.sh"), (f"{BIN}/fairlane", "lab", "build", "--wall"))
+"""What tests need and setup.sh does not install: built once, into the cache."""
+OS_RELEASE = Path(os.environ.get("OS_RELEASE", "/etc/os-release"))
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Tests that one pytest runs."""
+
+    name: str
+    marks: str
+    options: tuple[str, ...] = ()
+
+    def command(self, *more: str) -> list[str]:
+        return [f"{BIN}/pytest", "-m", self.marks, *self.options, *more]
+
+
+PLAIN = Tier("plain", "not lab and not cluster", ("-n", "3", "--dist", "loadgroup"))
+CLUSTER = Tier("cluster", "cluster", ("-p", "no:cacheprovider"))
+LAB = Tier("lab", "lab and not cluster")
+STAGES = ((PLAIN, CLUSTER), (LAB,))
+"""Tiers of a stage run beside each other. The cluster's tests mostly wait, so they and the linters run beside those
+that need no machine. Guests that are measured get the cores for themselves."""
+
+
+@dataclass
+class Result:
+    """What became of a tier."""
+
+    name: str
+    seconds: float
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+    complaints: list[str] = field(default_factory=list)
+    """Why the tier fails as a whole, whatever became of its tests."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that runs in a thread of its own."""
+
+    name: str
+    command: Sequence[str]
+    live: bool = False
+    """Its output goes to the terminal; that of others is shown when they have ended."""
+
+    def run(self, folder: Path, running: list[subprocess.Popen[bytes]]) -> tuple[int, float]:
+        """Its exit code, and the seconds it took."""
+        started = time.monotonic()
+        with (folder / f"{self.name}.log").open("w") as log:
+            process = subprocess.Popen(
+                self.command, cwd=ROOT, stdin=subprocess.DEVNULL,
+                stdout=None if self.live else log, stderr=None if self.live else log,
+            )  # fmt: skip
+        running.append(process)
+        return process.wait(), time.monotonic() - started
+
+
+LINT = Job("lint", ("make", "--no-print-directory", "check"))
+
+
+def beside(jobs: Sequence[Job], folder: Path) -> Iterator[tuple[Job, int, float]]:
+    """Runs jobs beside each other; yields each with its exit code and seconds. Leaves none of them behind."""
+    running: list[subprocess.Popen[bytes]] = []
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        ends = {job: pool.submit(job.run, folder, running) for job in jobs}
+        try:
+            for job, end in ends.items():
+                code, seconds = end.result()
+                if not job.live:
+                    print(f"\n== {job.name}\n{(folder / f'{job.name}.log').read_text(errors='replace').rstrip()}")
+                yield job, code, seconds
+        finally:
+            for process in running:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGINT)  # pytest then stops what its fixtures have started
+
+
+def all_is_installed() -> bool:
+    """Whether setup.sh has installed here all that tests need."""
+    try:
+        lines = OS_RELEASE.read_text().splitlines()
+    except OSError:
+        return False
+    release = {key: value.strip("\"'") for key, _, value in (line.partition("=") for line in lines)}
+    return os.geteuid() == 0 and (release.get("ID"), release.get("VERSION_ID")) == ("debian", "12")
+
+
+def judge(name: str, report: Path, code: int, seconds: float, *, strict: bool) -> Result:
+    """Reads pytest's report. ``strict``: a skip for another reason than KVM fails the tier."""
+    result = Result(name, seconds)
+    for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():  # noqa: S314 # our own file
+        skip = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            result.failed.append(f"{case.get('classname')}::{case.get('name')}")
+        elif skip is not None:
+            result.skipped[skip.get("message", "")] += 1
+        else:
+            result.passed += 1
+    result.complaints += _complaints(result, code, strict=strict)
+    return result
+
+
+def _complaints(result: Result, code: int, *, strict: bool) -> Iterator[str]:
+    skipped = result.skipped.total()
+    if code not in (0, 1, 5) or (code == 1 and not result.failed):
+        yield f"pytest ended with exit code {code}: see its output above"
+    elif not result.passed and not result.failed:
+        yield f"no test ran: all {skipped} were skipped" if skipped else "no test ran: pytest found none"
+    for reason in result.skipped if strict else ():
+        if not re.search(r"\bKVM\b", reason):
+            yield f"this machine may skip only tests that need KVM, not: {reason}"
+
+
+def summary(results: Sequence[Result]) -> Iterator[str]:
+    """The last lines: failed tests, a table of the tiers, why tests were skipped and tiers fail, and the sums."""
+    for result in results:
+        yield from (f"FAILED {name}" for name in result.failed)
+    yield ""
+    yield f"{'tier':<8} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}"
+    for r in results:
+        yield f"{r.name:<8} {r.passed:7} {len(r.failed):7} {r.skipped.total():8} {r.seconds:8.0f}"
+        yield from (f"  skipped {count}: {reason}" for reason, count in r.skipped.most_common())
+    for r in results:
+        yield from (f"{r.name} fails: {complaint}" for complaint in r.complaints)
+    passed, failed, skipped = (
+        sum(counts) for counts in zip(*((r.passed, len(r.failed), r.skipped.total()) for r in results), strict=True)
+    )
+    yield f"{passed} passed, {failed} failed, {skipped} skipped"
+
+
+def run(slow: str) -> int:
+    """All tiers; the exit code."""
+    for command in PREPARE:
+        if code := subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL).returncode:
+            return code
+    started, results, strict, lint = time.monotonic(), [], all_is_installed(), 0
+    with tempfile.TemporaryDirectory(prefix="fairlane-tests-") as name:
+        folder = Path(name)
+        for tiers in STAGES:
+            jobs = [
+                Job(t.name, t.command("--slow", slow, f"--junitxml={folder / t.name}.xml"), live=t is tiers[0])
+                for t in tiers
+            ]
+            for job, code, seconds in beside([*jobs, LINT] if tiers is STAGES[0] else jobs, folder):
+                if job is LINT:
+                    lint = code
+                    continue
+                results.append(judge(job.name, folder / f"{job.name}.xml", code, seconds, strict=strict))
+    print("\n".join(summary(results)))
+    if lint:
+        print("lint fails: see its output above", file=sys.stderr)
+    print(f"{time.monotonic() - started:.0f} s in all", file=sys.stderr, flush=True)
+    return int(bool(lint) or any(r.failed or r.complaints for r in results))
+
+
+def count() -> int:
+    """Prints how many tests each tier has, and how many of them are not slow."""
+    for tier in (PLAIN, CLUSTER, LAB):
+        for slow in ("all", "none"):
+            command = [f"{BIN}/pytest", "--collect-only", "-q", "-m", tier.marks, "--slow", slow]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            print(f"{tier.name}, slow {slow}: {done.stdout.rstrip().splitlines()[-1]}", flush=True)
+            if done.returncode:
+                return done.returncode
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run all tests in tiers.")
+    parser.add_argument("--slow", default="none", metavar="none|all|I/K", help="which slow tests to run, too")
+    parser.add_argument("--count", action="store_true", help="print how many tests each tier has")
+    told = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        return count() if told.count else run(told.slow)
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
