@@ -81,6 +81,7 @@ class Job:
             process = subprocess.Popen(
                 self.command, cwd=ROOT, stdin=subprocess.DEVNULL,
                 stdout=None if self.live else log, stderr=None if self.live else log,
+                process_group=0,  # Ctrl-C comes from us, once: a second one would keep pytest from cleaning up
             )  # fmt: skip
         running.append(process)
         return process.wait(), time.monotonic() - started
@@ -93,9 +94,9 @@ def beside(jobs: Sequence[Job], folder: Path) -> Iterator[tuple[Job, int, float]
     """Runs jobs beside each other; yields each with its exit code and seconds. Leaves none of them behind."""
     running: list[subprocess.Popen[bytes]] = []
     with ThreadPoolExecutor(len(jobs)) as pool:
-        ends = {job: pool.submit(job.run, folder, running) for job in jobs}
+        ends = [(job, pool.submit(job.run, folder, running)) for job in jobs]
         try:
-            for job, end in ends.items():
+            for job, end in ends:
                 code, seconds = end.result()
                 if not job.live:
                     print(f"\n== {job.name}\n{(folder / f'{job.name}.log').read_text(errors='replace').rstrip()}")

@@ -1,4 +1,4 @@
-"""What holds for all tests: none asserts wall-clock time, and so hypothesis does not either; slow ones may be left out."""
+"""What holds for all tests: none asserts wall-clock time, and so hypothesis does not either; slow ones are dealt."""
 
 import hashlib
 import re
@@ -28,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--slow {slow}: write none, all, or a part such as 2/4")
 
 
+@pytest.hookimpl(tryfirst=True)  # names change when xdist adds their group
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves slow tests out as asked, and keeps one worker's Chromium for all tests of pages."""
     slow = config.getoption("--slow")

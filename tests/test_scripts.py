@@ -2,8 +2,10 @@
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -28,7 +30,7 @@ class Machine:
         self.os_release, self.cache = folder / "os-release", folder / "the cache"
         for place in (self.checkout / "scripts", self.checkout / ".ci", self.bin):
             place.mkdir(parents=True)
-        for name in ("Makefile", "scripts/setup.sh", "scripts/cluster-servers.sh", "scripts/tests.sh", ".ci/run"):
+        for name in ("Makefile", "scripts/setup.sh", "scripts/cluster-servers.sh", "scripts/tests.py", ".ci/run"):
             shutil.copy(ROOT / name, self.checkout / name)
         shutil.copytree(ROOT / SOURCES, self.checkout / SOURCES)
         for name in REAL:
@@ -397,8 +399,22 @@ def built(go: Machine) -> Machine:
         (machine.bin / name).symlink_to(shutil.which(name) or f"/usr/bin/{name}")
     for name in ("ruff", "mypy", "lint-imports", "fairlane"):
         machine.program(f".venv/bin/{name}")
-    machine.program(".venv/bin/pytest", "echo '=== 3 passed in 0.1s ==='")
+    machine.program(".venv/bin/pytest", REPORT)
+    (machine.checkout / ".venv/bin/python").symlink_to(sys.executable)
     return machine
+
+
+REPORT = """for each; do case $each in
+    --junitxml=*) echo '<testsuites><testcase classname="a" name="b"/></testsuites>' > "${each#*=}" ;;
+esac; done"""
+"""A pytest in which one test passes."""
+TIERS = ["cluster", "lab and not cluster", "not lab and not cluster"]
+
+
+def marks(machine: Machine) -> list[str]:
+    """Of each pytest that was started."""
+    found = [re.search(r"-m ((?:not |and |lab|cluster| )+)(?= -)", call) for call in machine.calls("pytest")]
+    return sorted(each[1] for each in found if each)
 
 
 def test_demo_passes_its_arguments_on(built: Machine) -> None:
@@ -408,17 +424,32 @@ def test_demo_passes_its_arguments_on(built: Machine) -> None:
     assert built.calls("fairlane") == ["fairlane run demo --out my runs/first --jobs 1 --seed 7"]
 
 
-def test_ci_runs_everything_from_anywhere_and_ends_with_the_tests_own_line(built: Machine) -> None:
+def test_ci_runs_everything_from_anywhere_and_ends_with_the_sum(built: Machine) -> None:
     done = built.run("bash", str(built.checkout / ".ci/run"), env={"CI": "true"})
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "=== 3 passed in 0.1s ==="
+    assert done.stdout.splitlines()[-1] == "3 passed, 0 failed, 0 skipped"
     assert len(list(built.cache.glob("servers/*/kube-apiserver"))) == 1
-    tools = built.calls("ruff", "mypy", "lint-imports", "shellcheck", "pytest")
-    linters = ["ruff", "ruff", "mypy", "lint-imports", "shellcheck", "shellcheck", "shellcheck"]
-    assert [call.split()[0] for call in tools] == [*linters, *("pytest",) * 3]
-    beside, last = sorted(tools[-3:-1]), tools[-1]
-    assert beside == ["pytest -m cluster -p no:cacheprovider", "pytest -m not lab and not cluster"]
-    assert last == "pytest -m lab and not cluster", "alone: its figures want the cores"
+    assert built.calls("fairlane") == ["fairlane lab build --wall"]
+    linters = ["lint-imports", "mypy", "ruff", "ruff", "shellcheck", "shellcheck", "shellcheck"]
+    assert sorted(call.split()[0] for call in built.calls("ruff", "mypy", "lint-imports", "shellcheck")) == linters
+    assert marks(built) == TIERS
+    assert "-m lab and not cluster" in built.calls("pytest")[-1], "alone: its figures want the cores"
+    assert all("--slow 1/4" in call for call in built.calls("pytest"))
+
+
+def test_the_commit_picks_the_slow_tests(built: Machine) -> None:
+    built.program("git", "echo 0000002")
+    done = built.run("bash", str(built.checkout / ".ci/run"))
+    assert done.returncode == 0, done.stderr
+    assert "slow tests: part 3 of 4 (make test SLOW=3/4)" in done.stdout
+    assert all("--slow 3/4" in call for call in built.calls("pytest"))
+
+
+@pytest.mark.parametrize(("target", "slow"), [("test", "none"), ("test-all", "all")])
+def test_slow_tests_are_left_to_test_all(built: Machine, target: str, slow: str) -> None:
+    done = built.run("make", "--no-print-directory", "-C", str(built.checkout), target)
+    assert done.returncode == 0, done.stderr
+    assert [f"--slow {slow} " in call for call in built.calls("pytest")] == [True] * 3
 
 
 def test_what_is_asked_of_the_tests_goes_to_one_pytest(built: Machine) -> None:
@@ -427,20 +458,23 @@ def test_what_is_asked_of_the_tests_goes_to_one_pytest(built: Machine) -> None:
     assert built.calls("pytest") == ["pytest -k one or two -x"]
 
 
-@pytest.mark.parametrize("part", ["cluster", "not lab and not cluster", "lab and not cluster"])
-def test_any_part_of_the_tests_that_fails_is_seen_and_the_others_run(built: Machine, part: str) -> None:
-    built.program(".venv/bin/pytest", f'[ "$2" != "{part}" ]')
-    done = built.run("sh", str(built.checkout / "scripts/tests.sh"))
-    assert done.returncode == 1
-    assert len(built.calls("pytest")) == 3
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_tier_that_fails_is_seen_and_the_others_run(built: Machine, tier: str) -> None:
+    built.program(".venv/bin/pytest", f'{REPORT}\n[ "$2" != "{tier}" ]')
+    done = built.run("make", "--no-print-directory", "-C", str(built.checkout), "test")
+    assert done.returncode != 0
+    assert "fails: pytest ended with exit code 1" in done.stdout
+    assert marks(built) == TIERS
 
 
-@pytest.mark.parametrize("broken", ["mypy", "pytest"])
-def test_ci_fails_when_a_linter_or_a_test_does(built: Machine, broken: str) -> None:
-    built.program(f".venv/bin/{broken}", "exit 1")
+@pytest.mark.parametrize("broken", ["mypy", "pytest", "fairlane"])
+def test_ci_fails_when_a_linter_or_a_test_does_or_what_tests_need_cannot_be_built(built: Machine, broken: str) -> None:
+    built.program(f".venv/bin/{broken}", "echo it complains; exit 1")
     done = built.run("bash", str(built.checkout / ".ci/run"))
     assert done.returncode != 0
-    assert (built.calls("pytest") == []) == (broken == "mypy")
+    assert (built.calls("pytest") == []) == (broken == "fairlane")
+    assert ("lint fails: " in done.stderr) == (broken == "mypy")
+    assert ("it complains" in done.stdout) == (broken != "fairlane")
 
 
 def test_the_cluster_tests_get_their_servers_and_their_image(built: Machine) -> None:

@@ -1,0 +1,153 @@
+"""The runner of these tests, on scratch tests: what did not run is not green."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scripts import tests as runner
+from tests.conftest import in_part
+
+ROOT = Path(__file__).parent.parent
+REPORT = "<testsuites><testsuite>{}</testsuite></testsuites>"
+PASSED = '<testcase classname="t" name="good"/>'
+BROKEN = '<testcase classname="t" name="bad"><error message="set-up"/></testcase>'
+
+
+def skipped(reason: str) -> str:
+    return f'<testcase classname="t" name="left"><skipped type="pytest.skip" message="{reason}"/></testcase>'
+
+
+@pytest.mark.parametrize(
+    ("cases", "code", "strict", "complaints"),
+    [
+        ([PASSED], 0, True, []),
+        ([PASSED, skipped("needs KVM"), skipped("needs KVM")], 0, True, []),
+        ([PASSED, skipped("no fio")], 0, False, []),
+        ([PASSED, skipped("no fio")], 0, True, ["this machine may skip only tests that need KVM, not: no fio"]),
+        ([skipped("needs KVM"), skipped("no fio")], 0, False, ["no test ran: all 2 were skipped"]),
+        ([], 5, False, ["no test ran: pytest found none"]),
+        ([PASSED], 3, False, ["pytest ended with exit code 3: see its output above"]),
+        ([PASSED], -9, False, ["pytest ended with exit code -9: see its output above"]),
+        ([PASSED], 1, False, ["pytest ended with exit code 1: see its output above"]),
+        ([PASSED, BROKEN], 1, False, []),
+    ],
+)
+def test_a_tier_is_green_only_if_it_ran(
+    tmp_path: Path, cases: list[str], code: int, strict: bool, complaints: list[str]
+) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT.format("".join(cases)))
+    result = runner.judge("plain", report, code, 1.0, strict=strict)
+    assert result.complaints == complaints
+    assert result.passed == cases.count(PASSED)
+    assert result.failed == ["t::bad"] * cases.count(BROKEN)
+    assert result.skipped.total() == len(cases) - result.passed - len(result.failed)
+
+
+def test_a_pytest_that_left_no_report_fails(tmp_path: Path) -> None:
+    result = runner.judge("plain", tmp_path / "none.xml", -11, 1.0, strict=False)
+    assert result.complaints == ["pytest ended with exit code -11: see its output above"]
+
+
+def test_the_last_line_is_the_sum_and_reasons_are_counted(tmp_path: Path) -> None:
+    results = []
+    for name, cases in (("plain", PASSED * 3 + skipped("no fio") * 2), ("lab", PASSED + BROKEN + skipped("needs KVM"))):
+        (tmp_path / name).write_text(REPORT.format(cases))
+        results.append(runner.judge(name, tmp_path / name, 1 if BROKEN in cases else 0, 61.4, strict=False))
+    lines = list(runner.summary(results))
+    assert lines[-1] == "4 passed, 1 failed, 3 skipped"
+    assert "FAILED t::bad" in lines
+    assert "  skipped 2: no fio" in lines
+    assert [line.split() for line in lines if line.startswith(("plain ", "lab "))] == [
+        ["plain", "3", "0", "2", "61"],
+        ["lab", "1", "1", "1", "61"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("release", "root", "everything"),
+    [
+        ('ID=debian\nVERSION_ID="12"\n', True, True),
+        ('ID=debian\nVERSION_ID="13"\n', True, False),
+        ("ID=ubuntu\n", True, False),
+        ('ID=debian\nVERSION_ID="12"\n', False, False),
+        (None, True, False),
+    ],
+)
+def test_where_everything_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str | None, root: bool, everything: bool
+) -> None:
+    if release is not None:
+        (tmp_path / "os-release").write_text(release)
+    monkeypatch.setattr(runner, "OS_RELEASE", tmp_path / "os-release")
+    monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
+    assert runner.all_is_installed() == everything
+
+
+SLOW = "import pytest\n@pytest.mark.slow\n@pytest.mark.parametrize('n', range(12))\ndef test_slow(n): pass\n"
+MARKED = "import pytest\npytestmark = pytest.mark.{}\ndef test_it(): {}\n"
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    """A checkout with the runner, the marks and a test for each tier; all but the tests themselves is real."""
+    for name in ("scripts/tests.py", "tests/conftest.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "Makefile").write_text("check:\n\t@echo linted\n")
+    (tmp_path / "scripts/cluster-servers.sh").write_text("")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  lab\n  cluster\n  browser\n")
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    for name, line in (("pytest", f'exec "{sys.executable}" -m pytest "$@"'), ("fairlane", "")):
+        (tmp_path / ".venv/bin" / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / ".venv/bin" / name).chmod(0o755)
+    (tmp_path / "tests/test_plain.py").write_text("def test_it(): pass\n" + SLOW)
+    (tmp_path / "tests/test_cluster.py").write_text(MARKED.format("cluster", "pass"))
+    (tmp_path / "tests/test_lab.py").write_text(MARKED.format("lab", "pass"))
+    return tmp_path
+
+
+def go(scratch: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "MAKE", "MFLAGS"))}
+    return subprocess.run(
+        [sys.executable, "scripts/tests.py", *arguments],
+        cwd=scratch, env=clean, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_a_part_of_the_slow_tests_runs_beside_all_others(scratch: Path) -> None:
+    done = go(scratch, "--slow", "1/2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    slow = sum(in_part(f"tests/test_plain.py::test_slow[{n}]", "1/2") for n in range(12))
+    assert 0 < slow < 12
+    assert done.stdout.splitlines()[-1] == f"{3 + slow} passed, 0 failed, 0 skipped"
+    assert "== lint\nlinted\n" in done.stdout
+
+
+def test_each_slow_test_is_in_one_part() -> None:
+    names = [f"tests/test_it.py::test_it[{n}]" for n in range(400)]
+    dealt = [[in_part(name, f"{part}/4") for part in range(1, 5)] for name in names]
+    assert {sum(parts) for parts in dealt} == {1}
+    assert all(70 < sum(part) < 130 for part in zip(*dealt, strict=True))
+    assert all(in_part(name, "all") and not in_part(name, "none") for name in names)
+
+
+def test_a_tier_in_which_everything_skips_fails(scratch: Path) -> None:
+    (scratch / "tests/test_cluster.py").write_text(MARKED.format("cluster", "pytest.skip('no servers')"))
+    (scratch / "tests/test_lab.py").write_text("")
+    done = go(scratch)
+    assert done.returncode == 1
+    assert "cluster fails: no test ran: all 1 were skipped" in done.stdout
+    assert "lab fails: no test ran: pytest found none" in done.stdout
+    assert done.stdout.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
+
+
+@pytest.mark.parametrize("slow", ["some", "3/2"])
+def test_a_part_that_is_none_is_refused(scratch: Path, slow: str) -> None:
+    command = [sys.executable, "-m", "pytest", "--slow", slow]
+    done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"--slow {slow}: write none, all, or a part such as 2/4" in done.stderr
