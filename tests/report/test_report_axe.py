@@ -149,7 +149,7 @@ def severe(seen: Opened) -> list[str]:
 @pytest.mark.parametrize(
     ("width", "look"), [(1280, "light"), (1280, "dark"), (360, "light"), (360, "dark"), (1280, "print")]
 )
-@pytest.mark.parametrize("name", ["fake", "everything", "storm"])
+@pytest.mark.parametrize("name", ["everything", "storm", pytest.param("fake", marks=pytest.mark.slow)])
 def test_nobody_is_kept_out(browser: Browser, pages: dict[str, Path], name: str, width: int, look: str) -> None:
     media = "print" if look == "print" else None
     with opened(browser, pages[name], width=width, dark=look == "dark", media=media) as seen:

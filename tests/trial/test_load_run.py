@@ -66,11 +66,12 @@ def _damage(path: Path, rng: random.Random) -> None:
             path.write_bytes(b"".join(lines[:lost] + lines[lost + 1 :]))
 
 
-def test_any_damage_is_an_error_with_a_place_or_a_report(new_run: NewRun, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [range(15), pytest.param(range(15, 60), marks=pytest.mark.slow)], ids=["few", "many"])
+def test_any_damage_is_an_error_with_a_place_or_a_report(new_run: NewRun, tmp_path: Path, seeds: range) -> None:
     made = new_run(platform="failures: 30%")
     made.go()
     reports, errors = [], []
-    for seed in range(60):
+    for seed in seeds:
         rng = random.Random(seed)  # noqa: S311
         folder = tmp_path / "damaged"
         shutil.copytree(made.folder, folder)
