@@ -28,17 +28,27 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--slow {slow}: write none, all, or a part such as 2/4")
 
 
-@pytest.hookimpl(tryfirst=True)  # names change when xdist adds their group
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Asks xdist for one worker for all tests of pages, so that one Chromium runs at a time.
+
+    In a trial with two workers both had some: what keeps xdist from it is not found yet.
+    """
+    if item.get_closest_marker("browser"):
+        item.add_marker(pytest.mark.xdist_group("browser"))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves slow tests out as asked, and keeps one worker's Chromium for all tests of pages."""
+    """Leaves slow tests out as asked."""
     slow = config.getoption("--slow")
-    left = [item for item in items if item.get_closest_marker("slow") and not in_part(item.nodeid, slow)]
+    left = [item for item in items if item.get_closest_marker("slow") and not in_part(_name(item), slow)]
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in set(left)]
-    for item in items:
-        if item.get_closest_marker("browser"):
-            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+def _name(item: pytest.Item) -> str:
+    """Without the group that a worker of xdist puts behind it: the same part with and without workers."""
+    return item.nodeid.removesuffix("@browser")
 
 
 def in_part(test: str, slow: str) -> bool:
