@@ -2,65 +2,36 @@
 own initiator."""
 
 import asyncio
-import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
+from lab_hall import SharedLab
 
 from fairlane.errors import RunFailed
-from fairlane.platforms.base import Opened
-from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.wall import disks, hypervisor, pinning
 from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.study.load import parse_study
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("hall"), pytest.mark.timeout(3600)]
 
-BUSES = """
-name: buses
-platform:
-  {kind: lab, clock: wall, cpus: 2, memory: 512m, disks: 3, accel: tcg, capabilities: false,
-   medium: {size: 64m, file: true}}
-baseline: blk
-lanes:
-  blk: {transport: local, device: {bus: virtio-blk, io_threads: per-disk, queues: 2, aio: io_uring}}
-  blk-qcow2: {transport: local, device: {bus: virtio-blk, io_threads: 2, aio: native, format: qcow2}}
-  scsi: {transport: local, device: {bus: virtio-scsi, controllers: 2, io_threads: 1, queues: 2, cache: writeback}}
-  nvme: {transport: local, device: {bus: nvme, queues: 2}}
-workloads:
-  main: {kind: fio, runtime: 1s, prefill: false}
-"""
+BUSES = ("blk", "blk-qcow2", "scsi", "nvme")
+"""Lanes of the hall, one for each way to give a guest a disk."""
 
-QEMUS = """
-name: qemus
+PINNED = """
+name: pinned
 platform:
   {kind: lab, clock: wall, memory: 512m, accel: tcg, capabilities: false, pinning: true, array: {memory: 512m},
    medium: {size: 64m}}
 baseline: inside
 lanes:
   inside: {transport: iscsi}
-  outside: {transport: iscsi, initiator: hypervisor, chap: true, header_digest: true}
+  outside: {transport: iscsi, initiator: hypervisor}
 workloads:
   main: {kind: fio, runtime: 1s, prefill: false}
 """
-
-
-def the_lab(text: str) -> WallLab:
-    if not shutil.which(qemu.BINARY):
-        pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
-    lab = WallLab(parse_study(text, "study.yaml"))
-    if found := lab.problems():
-        pytest.skip("; ".join(problem.message for problem in found))
-    return lab
-
-
-def lanes(opened: Opened) -> Mapping[str, Mapping[str, Any]]:
-    found: Mapping[str, Mapping[str, Any]] = opened.description["lanes"]
-    return found
 
 
 def content(volume: Volume) -> bytes:
@@ -71,31 +42,31 @@ def content(volume: Volume) -> bytes:
     return out.read_bytes()
 
 
-def test_every_disk_is_the_one_that_it_should_be() -> None:
-    asyncio.run(_every_disk())
+def test_every_disk_is_the_one_that_it_should_be(hall: SharedLab) -> None:
+    lab, told = hall.hall, hall.opened.description["lanes"]
+    of_the_guest = [v for v in lab.volumes if v.lane in BUSES]
+    assert len(of_the_guest) == 12
+    assert [told[name]["device.bus"] for name in BUSES] == ["virtio-blk", "virtio-blk", "virtio-scsi", "nvme"]
+    assert [told[name]["device.queues"] for name in BUSES] == ["2", "1", "2", "2"]
+    assert told["blk"]["qemu.io_threads"] == "io.blk.0 io.blk.1 io.blk.2"
+    assert told["blk-qcow2"]["qemu.format"] == "qcow2"
+    assert told["scsi"]["qemu.cache"] == "writeback"
+    assert told["nvme"]["qemu.io_thread"] == "none"
+    with hall.left_as_it_was("the test of guest devices"):
+        hall.runner.run(_every_disk(lab, of_the_guest))
 
 
-async def _every_disk() -> None:
-    async with the_lab(BUSES) as lab:
-        told = lanes(await lab.open(print))
-        assert isinstance(lab, WallLab)
-        assert [told[name]["device.bus"] for name in told] == ["virtio-blk", "virtio-blk", "virtio-scsi", "nvme"]
-        assert [told[name]["device.queues"] for name in told] == ["2", "1", "2", "2"]
-        assert told["blk"]["qemu.io_threads"] == "io.blk.0 io.blk.1 io.blk.2"
-        assert told["blk-qcow2"]["qemu.format"] == "qcow2"
-        assert told["scsi"]["qemu.cache"] == "writeback"
-        assert told["nvme"]["qemu.io_thread"] == "none"
-        threads = {volume.name: (await hypervisor.told(lab.vms[0], volume)).rows for volume in lab.volumes}
-        assert [threads[f"blk-qcow2-0-{n}"]["qemu.io_thread"].rpartition(".")[2] for n in range(3)] == ["0", "1", "0"]
-        write = "".join(
-            f"printf '%-512s' {v.name} | dd of=/dev/lane/{v.name} bs=512 oflag=direct conv=fsync 2> /dev/null\n"
-            for v in lab.volumes
-        )
-        await lab.guests[0].ask(write, 120)
-        assert len(lab.volumes) == 12
-        for volume in lab.volumes:
-            assert content(volume).decode().strip() == volume.name
-        await _not_as_asked(lab)
+async def _every_disk(lab: WallLab, volumes: Sequence[Volume]) -> None:
+    threads = {v.name: (await hypervisor.told(lab.vms[0], v)).rows for v in volumes}
+    assert [threads[f"blk-qcow2-0-{n}"]["qemu.io_thread"].rpartition(".")[2] for n in range(3)] == ["0", "1", "0"]
+    write = "".join(
+        f"printf '%-512s' {v.name} | dd of=/dev/lane/{v.name} bs=512 oflag=direct conv=fsync 2> /dev/null\n"
+        for v in volumes
+    )
+    await lab.guests[0].ask(write, 120)
+    for volume in volumes:
+        assert content(volume).decode().strip() == volume.name
+    await _not_as_asked(lab)
 
 
 async def _not_as_asked(lab: WallLab) -> None:
@@ -109,28 +80,43 @@ async def _not_as_asked(lab: WallLab) -> None:
         await hypervisor.told(lab.vms[0], Volume(**{**vars(volume), "spec": other}))
 
 
-def test_the_hypervisors_initiator_reads_what_the_guests_writes() -> None:
-    asyncio.run(_initiators())
+def test_the_hypervisors_initiator_reads_what_the_guests_writes(hall: SharedLab) -> None:
+    outside = hall.opened.description["lanes"]["outside"]
+    assert outside["qemu.backend"] == "iscsi"
+    assert outside["target.authentication"] == "1"
+    assert outside["conditions"]["aio"] == "none"
+    hall.runner.run(_initiators(hall.hall, str(hall.opened.description)))
 
 
-async def _initiators() -> None:
-    async with the_lab(QEMUS) as lab:
-        opened = await lab.open(print)
-        assert isinstance(lab, WallLab)
-        assert lab.array_vm
-        outside = lanes(opened)["outside"]
-        assert outside["qemu.backend"] == "iscsi"
-        assert outside["target.authentication"] == "1"
-        assert outside["conditions"]["aio"] == "none"
-        secret = lab.lanes["outside"][0].site.secret
-        command = Path(f"/proc/{lab.vms[0].process.pid}/cmdline").read_bytes().decode()
-        assert secret not in command
-        assert secret not in str(opened.description)
-        file = next(lab.vms[0].folder.parent.glob("secret*"))
-        assert file.stat().st_mode & 0o777 == 0o600
-        sessions = "cat /sys/kernel/config/target/iscsi/*outside/tpgt_1/dynamic_sessions > told"
-        assert "hypervisor-1" in (await lab.array.ask(sessions))["told"].decode() if lab.array else ""
-        await lab.guests[0].ask("dd if=/dev/lane/outside of=/dev/null bs=64k count=16 iflag=direct 2> /dev/null", 120)
-        pinned = opened.description["platform"]["pinning"]
-        cores = [cores for machine in pinned.values() for name, cores in machine.items() if name != pinning.REST]
-        assert len(set(cores)) == len(cores) == 2
+async def _initiators(lab: WallLab, described: str) -> None:
+    assert lab.array
+    volume = lab.lanes["outside"][0]
+    command = Path(f"/proc/{lab.vms[0].process.pid}/cmdline").read_bytes().decode()
+    assert volume.site.secret not in command
+    assert volume.site.secret not in described
+    files = {file.read_text(): file for file in lab.vms[0].folder.parent.glob("secret*")}
+    assert files[volume.site.secret].stat().st_mode & 0o777 == 0o600
+    sessions = f"cat /sys/kernel/config/target/iscsi/*{volume.name}/tpgt_1/dynamic_sessions > told"
+    assert f"hypervisor-{volume.site.index}" in (await lab.array.ask(sessions))["told"].decode()
+    text = "here are forty-two bytes of this one volume"
+    written = f"printf '%-4096s' '{text}' | dd of=/dev/lane/{volume.name} bs=4096 oflag=direct conv=fsync 2> /dev/null"
+    await lab.guests[0].ask(written, 120)
+    behind = Path(lab.vms[0].folder.parent) / f"medium{volume.site.index}"  # the array's disk is this file
+    with behind.open("rb") as file:
+        assert file.read(4096).decode().strip() == text
+
+
+@pytest.mark.slow
+def test_processors_are_pinned_to_cores_of_their_own(runner: asyncio.Runner) -> None:
+    lab = WallLab(parse_study(PINNED, "study.yaml"))
+    if found := lab.problems():
+        pytest.skip("; ".join(problem.message for problem in found))
+
+    async def pinned() -> Mapping[str, Mapping[str, str]]:
+        async with lab:
+            found: Mapping[str, Mapping[str, str]] = (await lab.open(print)).description["platform"]["pinning"]
+            return found
+
+    machines = runner.run(pinned())
+    cores = [cores for machine in machines.values() for name, cores in machine.items() if name != pinning.REST]
+    assert len(set(cores)) == len(cores) == 2

@@ -3,17 +3,16 @@ verified load and come back; then a second lab connects to the array as to one t
 
 import asyncio
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from lab_hall import SharedLab
 
 from fairlane import registry
 from fairlane.errors import RunFailed
 from fairlane.platforms.base import Guest
-from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.wall import hypervisor
 from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.platforms.lab.wall.stage import LabStage
@@ -24,7 +23,7 @@ from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
 from fairlane.trial.observe import observe
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("hall"), pytest.mark.timeout(3600)]
 
 MACHINES = (
     "kind: lab, clock: wall, accel: tcg, memory: 512m, array: {memory: 512m}, medium: {size: 32m, memory_backed: true}"
@@ -77,17 +76,9 @@ class Labs:
 
 
 @pytest.fixture(scope="module")
-def labs() -> Iterator[Labs]:
-    if not shutil.which(qemu.BINARY):
-        pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
-    lab = WallLab(parse_study(STUDY, "multipath.yaml"))
-    assert lab.problems() == []
-    with asyncio.Runner() as runner:
-        try:
-            opened = runner.run(lab.open(print))
-            yield Labs(lab, dict(opened.description["lanes"]), runner)
-        finally:
-            runner.run(lab.close())
+def labs(the_hall: SharedLab) -> Iterator[Labs]:
+    with the_hall.study(STUDY) as (lab, opened):
+        yield Labs(lab, dict(opened.description["lanes"]), the_hall.runner)
 
 
 def test_policies_are_what_the_machines_say(labs: Labs) -> None:

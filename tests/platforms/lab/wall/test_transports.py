@@ -1,23 +1,14 @@
 """NFS, soft-RoCE, FCoE and LVM for real: built beside each other, read back, loaded with verified data, measured, and
-taken apart until nothing of them is left."""
-
-import asyncio
-import shutil
-import time
-from collections.abc import Sequence
+taken apart until nothing of them is left (which the hall looks at)."""
 
 import pytest
+from lab_hall import SharedLab
 
-from fairlane.platforms.base import Guest
-from fairlane.platforms.lab import qemu
-from fairlane.platforms.lab.wall import build
 from fairlane.platforms.lab.wall.lab import WallLab
-from fairlane.platforms.lab.wall.layout import Volume
-from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
 from fairlane.trial.observe import observe
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("hall"), pytest.mark.timeout(3600)]
 
 STUDY = """
 name: transports
@@ -46,31 +37,10 @@ fio --name=v --filename=/dev/lane/{name} --ioengine=io_uring --direct=1 --rw=ran
   --verify=crc32c --do_verify=1 --verify_state_save=0 --output-format=terse > {name}.out 2>&1
 """
 
-LEFT = """
-find /sys/kernel/config/target /sys/kernel/config/nvmet -mindepth 2 2> /dev/null |
-  grep -E 'iblock|/fc/|iscsi/iqn|subsystems/|ports/' || :
-grep -E ' nfs|/srv/' /proc/mounts || :
-ls /sys/class/fc_host /sys/class/infiniband 2> /dev/null | grep -E '^(host|rxe)' || :
-ls /dev/mapper | grep -v control || :
-ls -d /sys/class/nvme/nvme* /sys/class/iscsi_session/* /sys/block/sd* 2> /dev/null || :
-pidof rpc.mountd rpcbind || :
-ls /proc/fs/nfsd 2> /dev/null || :
-blkid -p /dev/nullb* 2> /dev/null || :
-"""
 
-
-def test_transports_are_built_loaded_and_taken_apart() -> None:
-    if not shutil.which(qemu.BINARY):
-        pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
-    asyncio.run(_all())
-
-
-async def _all() -> None:
-    async with WallLab(parse_study(STUDY, "study.yaml")) as lab:
-        assert isinstance(lab, WallLab)
-        if found := lab.problems():
-            pytest.skip("; ".join(problem.message for problem in found))
-        told = (await lab.open(print)).description["lanes"]
+def test_transports_are_built_loaded_and_taken_apart(hall: SharedLab) -> None:
+    with hall.study(STUDY) as (lab, opened):
+        told = opened.description["lanes"]
         assert {name: rows["device.bytes"] for name, rows in told.items()} == dict.fromkeys(told, str(32 * 2**20))
         assert told["nfs"]["nfs.connections"] == "2"
         assert (told["nfs"]["nfs.rsize"], told["nfs"]["nfs.wsize"]) == ("65536", "1048576")
@@ -81,22 +51,8 @@ async def _all() -> None:
         assert told["linear"]["lvm.segment"] == "linear"
         assert (told["striped"]["lvm.segment"], told["striped"]["lvm.stripes"]) == ("striped", "2")
         assert (told["thin"]["lvm.segment"], told["thin"]["sessions"]) == ("thin", "1")
-        await _load(lab)
-        await _measure(lab)
-        assert lab.array
-        await _undo(lab.volumes, lab)
-        for machine in (lab.array, *lab.guests):
-            assert (left := await _left(machine)) == "", f"{machine.name} has left: {left}"
-
-
-async def _left(machine: Guest) -> str:
-    """What is there after a minute; the kernel and its daemons end some of it in their own time."""
-    deadline = time.monotonic() + 60
-    while True:
-        left = (await machine.ask(f"{{\n{LEFT}}} > left", 300))["left"].decode()
-        if not left or time.monotonic() > deadline:
-            return left
-        await asyncio.sleep(1)
+        hall.runner.run(_load(lab))
+        hall.runner.run(_measure(lab))
 
 
 async def _load(lab: WallLab) -> None:
@@ -117,12 +73,3 @@ async def _measure(lab: WallLab) -> None:
         assert seen.metrics["iops"] > 0
         assert seen.metrics["cpu_per_io"] > 0, trial.lane
         assert ("disk" in seen.context) == (trial.lane != "nfs"), "a file has no device that counts"
-
-
-async def _undo(volumes: Sequence[Volume], lab: WallLab) -> None:
-    """Every step's ``remove`` in reverse, as whoever sets lanes up on machines that stay would have to."""
-    for volume in reversed(volumes):
-        for place, steps in reversed(build.rounds(volume.steps())):
-            machine: Guest | None = lab.array if place == "target" else lab.guests[volume.guest]
-            assert machine
-            await machine.ask(build.shell(steps, undo=True), 300)

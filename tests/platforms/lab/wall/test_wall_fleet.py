@@ -2,27 +2,25 @@
 
 import asyncio
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from lab_hall import SharedLab
 
 from fairlane.platforms.base import Opened, RawTrial
-from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.records import Block, Observation
-from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
 from fairlane.trial.observe import observe
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("hall"), pytest.mark.timeout(3600)]
 
 STUDY = """
 name: fleet
 platform:
   {kind: lab, clock: wall, accel: tcg, fleet: 2, disks: 2, memory: 384m, array: {memory: 384m}, medium: {size: 64m},
-   hugepages: 0}
+   hugepages: 0, capabilities: false}
 baseline: iscsi
 lanes: {iscsi: {transport: iscsi}, nvme-tcp: {transport: nvme_tcp}}
 workloads: {main: {kind: fio, rw: [randread], bs: [4k], runtime: 2s, prefill: false}}
@@ -46,15 +44,9 @@ class Fleet:
 
 
 @pytest.fixture(scope="module")
-def fleet() -> Iterator[Fleet]:
-    if not shutil.which(qemu.BINARY):
-        pytest.skip(f"{qemu.BINARY} is not installed")
-    lab = WallLab(parse_study(STUDY, "study"))
-    with asyncio.Runner() as runner:
-        try:
-            yield Fleet(lab, runner.run(lab.open(print)), runner)
-        finally:
-            runner.run(lab.close())
+def fleet(the_hall: SharedLab) -> Iterator[Fleet]:
+    with the_hall.study(STUDY) as (lab, opened):
+        yield Fleet(lab, opened, the_hall.runner)
 
 
 @pytest.fixture(scope="module")

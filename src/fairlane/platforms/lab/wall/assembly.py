@@ -1,7 +1,7 @@
 """What a wall-clock lab consists of, and how it is built and taken down: machines, networks, a cluster, lanes."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -106,20 +106,7 @@ class Assembly:
             emulated = [v for v in self.volumes if v.emulated]
         if storms:
             return await self._described()  # machines are made while it is measured, and none stands
-        self.notify(f"booting {len(range(spec.fleet))} guest{'s' * (spec.fleet > 1)}")
-        await hypervisor.images(emulated)
-        for guest in range(spec.fleet):
-            parts = disks.parts(v for v in emulated if v.guest == guest)
-            hypervisor.write_secrets(parts.secrets, self.scratch)
-            nics = layout.guest_nics(spec, guest, self.scratch) if self.array_vm else ()
-            machine = Machine(
-                f"guest{guest}", spec.cpus, spec.memory, self.accel, nics, spec.preempt,
-                parts.objects, parts.blockdevs, parts.devices, outside=bool(external.outside(self._of(guest), spec)),
-            )  # fmt: skip
-            self.vms.append(self._vm(machine, keys))
-        for error in await asyncio.gather(*(vm.start() for vm in self.vms), return_exceptions=True):
-            if isinstance(error, BaseException):
-                raise error
+        await self._start_guests(keys, emulated)
         self.guests = [vm.guest for vm in self.vms]
         self.pinned = await pinning.pin(self.machines()) if spec.pinning else {}
         self.notify("building the lanes")
@@ -131,6 +118,25 @@ class Assembly:
         here = (self.here, await processes(self.vms))
         self.watch = await Watch.open([vm.guest for vm in self.vms], array, here)
         return await self._described()
+
+    async def _start_guests(self, keys: Keys, emulated: Sequence[Volume]) -> None:
+        """Boots the guests beside each other, with the disks ``emulated``."""
+        fleet = self.spec.fleet
+        self.notify(f"booting {fleet} guest{'s' * (fleet > 1)}")
+        await hypervisor.images(emulated)
+        self.vms = [self._vm(self._guest(number, emulated), keys) for number in range(fleet)]
+        await build.together(*(vm.start() for vm in self.vms))
+
+    def _guest(self, number: int, emulated: Sequence[Volume]) -> Machine:
+        """What a guest is made of; the secrets of its disks are written."""
+        spec = self.spec
+        parts = disks.parts(v for v in emulated if v.guest == number)
+        hypervisor.write_secrets(parts.secrets, self.scratch)
+        nics = layout.guest_nics(spec, number, self.scratch) if self.array_vm else ()
+        return Machine(
+            f"guest{number}", spec.cpus, spec.memory, self.accel, nics, spec.preempt,
+            parts.objects, parts.blockdevs, parts.devices, outside=bool(external.outside(self._of(number), spec)),
+        )  # fmt: skip
 
     async def _described(self) -> dict[str, dict[str, object]]:
         """The lanes as the machines tell of them."""
@@ -152,17 +158,20 @@ class Assembly:
         if not any(v.needs_array for v in self.volumes):
             return
         self.notify("booting the array")
-        nics = layout.array_nics(self.spec, self.scratch)
-        files = disks.files(v for v in self.volumes if v.needs_array and self.spec.medium.file)
-        machine = Machine(
-            layout.ARRAY, self.spec.array.cpus, self.spec.array.memory, self.accel, nics,
-            blockdevs=files.blockdevs + made.blockdevs, devices=files.devices + made.devices,
-        )  # fmt: skip
-        self.array_vm = self._vm(machine, keys)
+        self.array_vm = self._vm(self._array_machine(made), keys)
         await self.array_vm.start()
         self.array = self.array_vm.guest
         await self.array.ask(layout.bridges(self.spec) + "\n" + self._shape(layout.array_nics(self.spec, self.scratch)))
         await self._forward()
+
+    def _array_machine(self, made: disks.Parts) -> Machine:
+        """What the array is made of."""
+        spec = self.spec
+        files = disks.files(v for v in self.volumes if v.needs_array and spec.medium.file)
+        return Machine(
+            layout.ARRAY, spec.array.cpus, spec.array.memory, self.accel, layout.array_nics(spec, self.scratch),
+            blockdevs=files.blockdevs + made.blockdevs, devices=files.devices + made.devices,
+        )  # fmt: skip
 
     async def _start_cluster(self) -> None:
         """Starts the Ceph cluster if a lane needs one."""
