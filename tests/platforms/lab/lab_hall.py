@@ -105,12 +105,13 @@ class Visit(WallLab):
         assert not any(v.emulated for v in self.wanted), "the hall's host has its guest devices already"
         self.hall = hall
 
-    async def _start_array(self, keys: Keys, made: disks.Parts) -> None:
+    async def _switch_on_array(self, keys: Keys, made: disks.Parts) -> None:
         if any(v.needs_array for v in self.volumes):
             self.array_vm, self.array = self.hall.array_vm, self.hall.array
-            assert self.array
-            if self.spec.fleet > 1:
-                await self.array.ask(_SEVERAL_HOSTS + layout.bridges(self.spec))
+
+    async def _reach_array(self) -> None:
+        if self.array and self.spec.fleet > 1:
+            await self.array.ask(_SEVERAL_HOSTS + layout.bridges(self.spec))
 
     async def _start_guests(self, keys: Keys, emulated: Sequence[Volume]) -> None:
         self.vms = await self.hall.hosts(self.spec.fleet)

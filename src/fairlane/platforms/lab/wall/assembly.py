@@ -94,9 +94,11 @@ class Assembly:
             self.notify("making the golden image")
             self.golden, found = await cloning.prepare(storms, self.volumes, self.root, self.scratch, self._built)
             self.lanes, made = dict(layout.by_lane(tuple(found))), cloning.disk(self.golden)
-        await build.together(self._start_array(keys, made), self._start_cluster())
-        await build.everywhere({self.array: self._media("array")} if self.array else {})
+        await self._switch_on_array(keys, made)
         # hypervisor lanes need their target before the guest starts, guests must run before theirs are connected
+        beside = [] if storms or any(v.emulated for v in self.volumes) else [self._start_guests(keys, ())]
+        await build.together(self._reach_array(), self._start_cluster(), *beside)
+        await build.everywhere({self.array: self._media("array")} if self.array else {})
         emulated, inside = [v for v in self.volumes if v.emulated], [v for v in self.volumes if not v.emulated]
         hosted = [v for v in emulated if v.hosted]
         self._undo = [s for v in hosted for s in v.steps() if s.place == "hypervisor"]
@@ -106,7 +108,8 @@ class Assembly:
             emulated = [v for v in self.volumes if v.emulated]
         if storms:
             return await self._described()  # machines are made while it is measured, and none stands
-        await self._start_guests(keys, emulated)
+        if not beside:
+            await self._start_guests(keys, emulated)
         self.guests = [vm.guest for vm in self.vms]
         self.pinned = await pinning.pin(self.machines()) if spec.pinning else {}
         self.notify("building the lanes")
@@ -153,13 +156,19 @@ class Assembly:
                 described[name] |= {**seen[0].rows, "conditions": seen[0].conditions}
         return described
 
-    async def _start_array(self, keys: Keys, made: disks.Parts) -> None:
-        """Boots the array if a lane needs it. ``made``: further disks of it."""
+    async def _switch_on_array(self, keys: Keys, made: disks.Parts) -> None:
+        """Lets the array boot if a lane needs it; from then on guests can, too. ``made``: further disks of it."""
         if not any(v.needs_array for v in self.volumes):
             return
         self.notify("booting the array")
         self.array_vm = self._vm(self._array_machine(made), keys)
-        await self.array_vm.start()
+        await self.array_vm.switch_on()
+
+    async def _reach_array(self) -> None:
+        """Waits for the array and sets its networks up."""
+        if not self.array_vm:
+            return
+        await self.array_vm.reach()
         self.array = self.array_vm.guest
         await self.array.ask(layout.bridges(self.spec) + "\n" + self._shape(layout.array_nics(self.spec, self.scratch)))
         await self._forward()

@@ -42,7 +42,12 @@ class Vm:
 
     async def start(self) -> None:
         """Boots it up to a working SSH connection. Raises RunFailed with the console's last words."""
-        began = time.monotonic()
+        await self.switch_on()
+        await self.reach()
+
+    async def switch_on(self) -> None:
+        """Starts QEMU: the machine boots, and its network's ends can be connected to. Raises RunFailed."""
+        self._began = time.monotonic()
         self.folder.mkdir()
         overlay = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(self._root.disk),
                    str(self.folder / "root.qcow2")]  # fmt: skip
@@ -50,6 +55,9 @@ class Vm:
         if await done.wait():
             raise RunFailed("qemu-img could not make the overlay of the root disk", where=str(self.folder))
         await self.power_on()
+
+    async def reach(self) -> None:
+        """Waits for a working SSH connection. Raises RunFailed with the console's last words."""
         self.guest = SshGuest(self.name, self._keys.login(await self._port()), self._scratch)
         opening = asyncio.ensure_future(self.guest.open(BOOT_TIMEOUT))
         gone = asyncio.ensure_future(self.process.wait())
@@ -64,7 +72,7 @@ class Vm:
         finally:
             opening.cancel()
             gone.cancel()
-        self.boot_seconds = time.monotonic() - began
+        self.boot_seconds = time.monotonic() - self._began
 
     async def power_on(self) -> None:
         """Starts QEMU in the folder, which has the root disk (root.qcow2); it is controlled from here on. Raises
