@@ -18,6 +18,7 @@ DISTURBED, ASKED = 10, 10_000
 """Blocks at least, and questions in all of them."""
 
 
+@pytest.mark.slow
 def test_a_block_keeps_its_bytes_however_often_qemu_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Questions over QMP, as fast as they are answered, stand for every timer and signal of a busy host.
 

@@ -12,7 +12,7 @@ from lab_study import small_study, study_of
 from fairlane.errors import RunFailed
 from fairlane.platforms import _script
 from fairlane.platforms.base import Opened
-from fairlane.platforms.lab import Lab, cache, image, qemu, virtual
+from fairlane.platforms.lab import Lab, image, qemu, virtual
 from fairlane.records import Block
 from fairlane.trial.observe import observe
 
@@ -74,7 +74,9 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant", [pytest.param(name, marks=[pytest.mark.slow] * (name != "plain")) for name in VARIANTS]
+)
 def test_lanes_are_built_as_asked_measured_and_removed_without_a_trace(variant: str) -> None:
     lab = Lab(study_of(small_study(**VARIANTS[variant])))
     description = build(lab).description
@@ -110,6 +112,7 @@ true"""
     assert run(lab, script)["left"]["list"].decode() == ""
 
 
+@pytest.mark.slow
 def test_two_lanes_of_a_target_that_takes_its_medium_have_one_each() -> None:
     text = small_study().replace("  nvme-tcp:", "  again: {transport: iscsi, copy_of: iscsi}\n  nvme-tcp:")
     lab = Lab(study_of(text))
@@ -167,6 +170,7 @@ def test_another_seed_gives_other_addresses_and_other_bytes() -> None:
     assert one["iscsi"]["fio.json"] != two["iscsi"]["fio.json"]
 
 
+@pytest.mark.slow
 def test_a_state_built_anew_is_the_same_and_gives_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab_image: image.Image
 ) -> None:
@@ -214,12 +218,14 @@ def test_a_script_that_fails_is_told_with_its_message() -> None:
         run(opened(), "echo no such thing >&2; exit 3\n")
 
 
-def test_a_set_up_step_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_set_up_step_that_fails_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLANE_CACHE", str(cache))
     lab = Lab(study_of(small_study(nvme=", queue_size: 32")))
     monkeypatch.setattr(Lab, "setup_script", lambda self: _script._HEAD + _script.run_step("break it", "false"))
     with pytest.raises(RunFailed, match="'break it' failed"):
         build(lab)
-    assert not [p for p in cache.entries("states") if p.name.startswith("build-")]
+    assert not [p for p in (cache / "states").iterdir() if p.is_dir()]
 
 
 def test_what_is_read_back_must_be_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:

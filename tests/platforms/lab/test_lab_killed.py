@@ -12,7 +12,12 @@ from lab_study import BLOCKS, LANES, TRIALS
 from fairlane.errors import Exit
 from fairlane.trial import journal
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.xdist_group("undisturbed"),
+    pytest.mark.usefixtures("here"),
+    pytest.mark.timeout(1800),
+]
 
 
 def test_killed_again_and_again_it_takes_its_vms_along_and_goes_on(undisturbed: Path) -> None:
@@ -29,6 +34,7 @@ def test_killed_again_and_again_it_takes_its_vms_along_and_goes_on(undisturbed: 
     finishes(Path("out"), undisturbed)
 
 
+@pytest.mark.slow
 def test_a_vm_that_is_killed_fails_its_block_and_nothing_else(undisturbed: Path) -> None:
     with Fairlane("run", "study.yaml", "--out", "out", "--jobs", "2") as fairlane:
         seen: list[int] = []
@@ -50,6 +56,7 @@ def test_a_vm_that_is_killed_fails_its_block_and_nothing_else(undisturbed: Path)
     finishes(Path("out"), undisturbed)
 
 
+@pytest.mark.slow
 def test_ctrl_c_amid_blocks(undisturbed: Path) -> None:
     with Fairlane("run", "study.yaml", "--out", "out", "--jobs", "2") as fairlane:
         fairlane.wait_for(lambda: trials(Path("out")), "first trial")
@@ -66,6 +73,7 @@ def states(cache: Path) -> list[str]:
     return sorted(p.name for p in (cache / "states").iterdir() if p.is_dir())
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_the_state_is_built(cache: Path) -> None:
     with Fairlane("run", "study.yaml", "--out", "out", env={"FAIRLANE_CACHE": str(cache)}) as fairlane:
         fairlane.wait_for(fairlane.qemus, "VM that is set up")
@@ -77,6 +85,7 @@ def test_ctrl_c_while_the_state_is_built(cache: Path) -> None:
     assert trials(Path("out")) == {}
 
 
+@pytest.mark.slow
 def test_killed_while_the_state_is_built(undisturbed: Path, cache: Path) -> None:
     """What is left half-built is not taken for a whole one, and goes; the one built then gives the same figures."""
     env = {"FAIRLANE_CACHE": str(cache)}
@@ -90,6 +99,7 @@ def test_killed_while_the_state_is_built(undisturbed: Path, cache: Path) -> None
     assert len(states(cache)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["ctrl-c", "kill"])
 def test_ended_while_the_image_is_built(here: Path, way: str) -> None:
     (here / "tmp").mkdir()

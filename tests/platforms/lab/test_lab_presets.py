@@ -43,9 +43,11 @@ def worst_share(study: str) -> float:
     return min(iops[block, "nvme-tcp"] / iops[block, "iscsi"] for block, _ in iops)
 
 
+@pytest.mark.slow
 def test_full_preemption_stalls_nvme_tcp() -> None:
     assert worst_share(derived("nvme-tcp-stall", blocks=3)) < 0.25
 
 
+@pytest.mark.slow
 def test_without_preemption_nothing_stalls() -> None:
     assert worst_share(derived("nvme-tcp-stall", blocks=3, preempt="none")) > 0.8

@@ -14,7 +14,12 @@ from fairlane.errors import Exit
 from fairlane.platforms.lab import qemu
 from fairlane.trial.load import load_run
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.xdist_group("undisturbed"),
+    pytest.mark.usefixtures("here"),
+    pytest.mark.timeout(1800),
+]
 
 
 def test_qemu_missing_is_one_error_with_its_fix(programs: Callable[..., str]) -> None:
@@ -26,6 +31,7 @@ def test_qemu_missing_is_one_error_with_its_fix(programs: Callable[..., str]) ->
     assert not Path("out").exists()
 
 
+@pytest.mark.slow
 def test_mmdebstrap_missing_matters_where_the_image_is_not_cached(
     programs: Callable[..., str], undisturbed: Path, here: Path
 ) -> None:
@@ -39,6 +45,7 @@ def test_mmdebstrap_missing_matters_where_the_image_is_not_cached(
     same(Path("out"), undisturbed)
 
 
+@pytest.mark.slow
 def test_another_qemu_after_a_resume_is_told(undisturbed: Path, cache: Path, here: Path) -> None:
     """A QEMU that only calls itself another version: the figures stay, the doubt is said."""
     other = here / "bin" / qemu.BINARY

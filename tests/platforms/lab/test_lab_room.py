@@ -10,7 +10,12 @@ from lab_study import TRIALS
 from fairlane.errors import Exit
 from fairlane.platforms.lab import image
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.xdist_group("undisturbed"),
+    pytest.mark.usefixtures("here"),
+    pytest.mark.timeout(1800),
+]
 
 SmallDisk = Callable[[str], Path]
 
@@ -22,6 +27,7 @@ def told(err: str) -> tuple[str, str]:
     return error.removeprefix("Error: "), hint.strip()
 
 
+@pytest.mark.slow
 def test_no_room_for_the_run(undisturbed: Path, small_disk: SmallDisk) -> None:
     run = small_disk("64k") / "out"
     out, err = carried_out("run", "study.yaml", "--out", str(run), "--jobs", "2", code=Exit.RUN_FAILED)
@@ -35,6 +41,7 @@ def test_no_room_for_the_run(undisturbed: Path, small_disk: SmallDisk) -> None:
     finishes(run, undisturbed)
 
 
+@pytest.mark.slow
 def test_no_room_for_what_a_vm_says(undisturbed: Path, small_disk: SmallDisk) -> None:
     """The scratch folder of a VM is on a full disk: its job cannot be written, or its results are cut."""
     disk = small_disk("48k")
@@ -50,6 +57,7 @@ def test_no_room_for_what_a_vm_says(undisturbed: Path, small_disk: SmallDisk) ->
     finishes(Path("out"), undisturbed, env=env)
 
 
+@pytest.mark.slow
 def test_no_room_for_the_state(undisturbed: Path, small_disk: SmallDisk, lab_image: image.Image) -> None:
     """Enough for the initrd, not for the guest's memory; then not even for that."""
     initrd = lab_image.initrd.stat().st_size

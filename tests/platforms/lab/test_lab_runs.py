@@ -7,14 +7,21 @@ from pathlib import Path
 import pytest
 from lab_process import carried_out, same, trials
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.xdist_group("undisturbed"),
+    pytest.mark.usefixtures("here"),
+    pytest.mark.timeout(1800),
+]
 
 
+@pytest.mark.slow
 def test_one_job_gives_the_bytes_of_two(undisturbed: Path) -> None:
     carried_out("run", "study.yaml", "--out", "out", "--jobs", "1")
     same(Path("out"), undisturbed)
 
 
+@pytest.mark.slow
 def test_a_loaded_machine_gives_the_same_bytes(undisturbed: Path) -> None:
     hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range((os.cpu_count() or 1) + 1)]
     try:

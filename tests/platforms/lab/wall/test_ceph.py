@@ -29,6 +29,8 @@ from fairlane.platforms.lab.wall import build, ceph
 _MISSING = [p for p in (*ceph.PROGRAMS, *ceph.FILESYSTEM, "qemu-io", "fio") if not shutil.which(p)]
 pytestmark = [
     pytest.mark.lab,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("ceph"),
     pytest.mark.timeout(3600),
     pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)} (scripts/setup.sh ceph)"),
     pytest.mark.skipif(os.geteuid() != 0, reason="CephFS is mounted, which needs root"),

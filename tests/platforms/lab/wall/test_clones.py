@@ -18,7 +18,7 @@ from fairlane.platforms.lab.wall import store
 from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.study.load import parse_study
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("ceph"), pytest.mark.timeout(3600)]
 
 STUDY = """
 name: clones
@@ -71,15 +71,12 @@ def in_order(times: list[dict[str, float]]) -> bool:
     return all(0 < vm["created"] < vm["booted"] < vm["answered"] for vm in times)
 
 
-def test_files_are_cloned_and_nothing_is_left_of_storms_that_fail(tmp_path: Path) -> None:
-    lacking = store.problems(tmp_path)
-    asyncio.run(_files(reflink=not lacking))
-    if lacking:
-        pytest.skip(f"clone_reflink was left out: {lacking[0].message}")
+def test_files_are_cloned_and_nothing_is_left() -> None:
+    asyncio.run(_cloned(FILES))
 
 
-async def _files(*, reflink: bool) -> None:
-    async with the_lab(FILES, *([REFLINK] if reflink else [])) as lab:
+async def _cloned(*others: str) -> None:
+    async with the_lab(*others) as lab:
         opened = await lab.open(print)
         assert lab.vms == []  # no guest stands
         assert opened.description["lanes"]["copy"]["path"][1] == "virtio-blk"
@@ -88,6 +85,24 @@ async def _files(*, reflink: bool) -> None:
             assert in_order(await lab.storm(lane).run(2))
             assert left(lab) == []
         assert golden_of(lab) == before
+
+
+@pytest.mark.slow
+def test_files_that_share_blocks_are_cloned_and_nothing_is_left(tmp_path: Path) -> None:
+    if lacking := store.problems(tmp_path):
+        pytest.skip(lacking[0].message)
+    asyncio.run(_cloned(REFLINK))
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_storms_that_fail() -> None:
+    asyncio.run(_failing())
+
+
+async def _failing() -> None:
+    async with the_lab(FILES) as lab:
+        await lab.open(print)
+        before = golden_of(lab)
         await _stopped(lab)
         await _machine_lost(lab)
         assert golden_of(lab) == before
@@ -138,6 +153,7 @@ class _Shared(CloneCopy):
         return Clone(step, {"driver": "file", "filename": site.golden, "locking": "off"})
 
 
+@pytest.mark.slow
 def test_thin_snapshots_are_private_and_go_away() -> None:
     asyncio.run(_elsewhere(THIN, "thin", _thin_left))
 
@@ -150,6 +166,7 @@ async def _thin_left(lab: WallLab) -> list[str]:
     return [name for name in found["lvs"].decode().split() if name.startswith("clone")] + found["luns"].decode().split()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("ceph-mon"), reason="Ceph is not installed: run make setup")
 def test_rbd_clones_are_private_and_go_away() -> None:
     asyncio.run(_elsewhere(RBD, "rbd", _rbd_left))

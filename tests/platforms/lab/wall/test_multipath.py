@@ -131,7 +131,7 @@ def test_both_paths_carry_and_the_check_is_content(labs: Labs) -> None:
     labs.guest("for s in /sys/class/nvme-subsystem/*/iopolicy; do echo round-robin > $s; done")
 
 
-@pytest.mark.parametrize("lane", ["nvme", "iscsi"])
+@pytest.mark.parametrize("lane", [pytest.param("nvme", marks=pytest.mark.slow), "iscsi"])
 def test_ports_and_states_fail_under_verified_load_and_come_back(labs: Labs, lane: str) -> None:
     block = schedule(labs.lab.study, 2)[0]
     stage = LabStage(labs.lab, block, lane)
@@ -182,17 +182,35 @@ def test_ports_and_states_fail_under_verified_load_and_come_back(labs: Labs, lan
         labs.runner.run(LabStage(labs.lab, block, "sessions").fault("state", 0, on=True))
 
 
+_BY_HAND = f"""
+N=/sys/kernel/config/nvmet; S=$N/subsystems/{OURS[0]}
+C=/sys/kernel/config/target; P=$C/iscsi/{OURS[1]}/tpgt_1; A=$P/acls/iqn.2026-01.example:me
+"""
+_UNDONE = f"""set -e
+{_BY_HAND}
+echo 0 > $P/enable
+for l in 0:one 4:two; do
+  rm $A/lun_${{l%:*}}/lun_${{l%:*}} $P/lun/lun_${{l%:*}}/${{l#*:}}
+  rmdir $A/lun_${{l%:*}} $P/lun/lun_${{l%:*}} $C/core/iblock_9/${{l#*:}}
+done
+rmdir $A $P/np/10.0.2.15:9001 $P ${{P%/*}} $C/core/iblock_9
+rm $N/ports/9000/subsystems/* $S/allowed_hosts/*
+echo 0 > $S/namespaces/1/enable; echo 0 > $S/namespaces/7/enable
+rmdir $N/ports/9000 $S/namespaces/1 $S/namespaces/7 $S $N/hosts/nqn.2026-01.example:me
+for i in 90 91; do D=/sys/kernel/config/nullb/nullb$i; echo 0 > $D/power; rmdir $D; done
+echo gone"""
+
+
 @pytest.fixture
-def by_hand(labs: Labs) -> dict[str, int]:
+def by_hand(labs: Labs) -> Iterator[dict[str, int]]:
     """Another array on the lab's machine, as an administrator makes it: two volumes each, ACLs, CHAP. Ports of this
     machine that lead to it."""
-    nqn, iqn = OURS
     said = labs.array(f"""set -e
+{_BY_HAND}
 for i in 90 91; do
   D=/sys/kernel/config/nullb/nullb$i; mkdir $D; echo 32 > $D/size; echo 1 > $D/memory_backed; echo 2 > $D/queue_mode
   echo 1 > $D/power
 done
-N=/sys/kernel/config/nvmet; S=$N/subsystems/{nqn}
 mkdir -p $S/namespaces/1 $S/namespaces/7 $N/hosts/nqn.2026-01.example:me $N/ports/9000
 echo -n /dev/nullb90 > $S/namespaces/1/device_path; echo 1 > $S/namespaces/1/enable
 echo -n /dev/nullb91 > $S/namespaces/7/device_path; echo 1 > $S/namespaces/7/enable
@@ -200,23 +218,23 @@ ln -s $N/hosts/nqn.2026-01.example:me $S/allowed_hosts/
 cd $N/ports/9000; echo tcp > addr_trtype; echo ipv4 > addr_adrfam
 echo 10.0.2.15 > addr_traddr; echo 9000 > addr_trsvcid
 ln -s $S subsystems/
-C=/sys/kernel/config/target; P=$C/iscsi/{iqn}/tpgt_1
 for p in one:90 two:91; do
   B=$C/core/iblock_9/${{p%:*}}; mkdir -p $B; echo udev_path=/dev/nullb${{p#*:}} > $B/control
   echo hand-${{p%:*}} > $B/wwn/vpd_unit_serial; echo 1 > $B/enable
 done
 mkdir -p $P/lun/lun_0 $P/lun/lun_4 $P/np/10.0.2.15:9001
 ln -s $C/core/iblock_9/one $P/lun/lun_0/; ln -s $C/core/iblock_9/two $P/lun/lun_4/
-mkdir -p $P/acls/iqn.2026-01.example:me; A=$P/acls/iqn.2026-01.example:me
+mkdir -p $A
 for l in 0 4; do mkdir $A/lun_$l; ln -s $P/lun/lun_$l $A/lun_$l/; done
 echo 1 > $P/attrib/authentication; printf %s {USER} > $A/auth/userid; printf %s {SECRET!r} > $A/auth/password
 echo 1 > $P/enable
 echo made""")
     assert said.endswith("made")
 
+    vm = labs.lab.array_vm
+    assert vm
+
     async def forward() -> dict[str, int]:
-        vm = labs.lab.array_vm
-        assert vm
         found = {}
         for port in (9000, 9001):
             rule = f"hostfwd_add mgmt tcp:127.0.0.1:0-10.0.2.15:{port}"
@@ -225,7 +243,12 @@ echo made""")
             found[{9000: "nvme", 9001: "iscsi"}[port]] = ports[port]
         return found
 
-    return labs.runner.run(forward())
+    ports = labs.runner.run(forward())
+    yield ports
+    for port in ports.values():
+        rule = f"hostfwd_remove mgmt tcp:127.0.0.1:{port}"
+        labs.runner.run(vm.execute("human-monitor-command", **{"command-line": rule}))
+    assert labs.array(_UNDONE) == "gone"
 
 
 EXTERNAL = """
@@ -247,6 +270,7 @@ design: {{looks: [2]}}
 """
 
 
+@pytest.mark.slow
 def test_an_array_of_somebody_else(labs: Labs, by_hand: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     nqn, iqn = OURS
     text = EXTERNAL.format(machines=MACHINES, nqn=nqn, iqn=iqn, user=USER, **by_hand)

@@ -2,15 +2,14 @@
 link is back whatever happens, and a load that hangs ends as a failed trial on machines that are built anew."""
 
 import asyncio
-import shutil
 from dataclasses import replace
 
 import pytest
+from lab_hall import SharedLab
 
 from fairlane import registry
 from fairlane.errors import RunFailed
 from fairlane.platforms.base import RawTrial
-from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.platforms.lab.wall.stage import LabStage
 from fairlane.records import Block, Observation
@@ -19,7 +18,7 @@ from fairlane.study.schedule import schedule
 from fairlane.trial.observe import observe
 from fairlane.workloads import failover
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("hall"), pytest.mark.timeout(3600)]
 
 STUDY = """
 name: failover-test
@@ -57,25 +56,31 @@ def seen(block: Block, trial: RawTrial) -> Observation:
     return observe(block, trial.lane, trial.outputs)
 
 
-async def everything(lab: WallLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    block, other = schedule(lab.study, 2)
-    trials = await carried_out(lab, block)
-    assert set(trials) == {"iscsi", "nvme-tcp"}
-    for trial in trials.values():
-        found = seen(block, trial)
-        assert not found.failed
-        data, fault = found.context["data"], found.context["fault"]
-        assert data["wrong_blocks"] == data["io_errors"] == 0
-        assert data["written"] > 0
-        assert data["checked"] == 8 * 2**20 // 65536
-        assert found.metrics["stall"] > 0
-        assert 0 < fault["begins_ms"] < fault["ends_ms"]
-        assert fault["ends_ms"] - fault["begins_ms"] >= 3900
-        told = fault["carried"]["path0"]
-        assert told["before"] > 0
-        assert told["during"] < 0.05 * told["before"]  # it was path 0 that died
-    assert await carrier(lab) == ["1", "1"]
+def test_a_path_dies_and_comes_back_with_every_block_right(hall: SharedLab) -> None:
+    with hall.study(STUDY) as (lab, _):
+        block = schedule(lab.study, 2)[0]
+        trials = hall.runner.run(carried_out(lab, block))
+        assert set(trials) == {"iscsi", "nvme-tcp"}
+        for trial in trials.values():
+            found = seen(block, trial)
+            assert not found.failed
+            data, fault = found.context["data"], found.context["fault"]
+            assert data["wrong_blocks"] == data["io_errors"] == 0
+            assert data["written"] > 0
+            assert data["checked"] == 8 * 2**20 // 65536
+            assert found.metrics["stall"] > 0
+            assert 0 < fault["begins_ms"] < fault["ends_ms"]
+            assert fault["ends_ms"] - fault["begins_ms"] >= 3900
+            told = fault["carried"]["path0"]
+            assert told["before"] > 0
+            assert told["during"] < 0.05 * told["before"]  # it was path 0 that died
+        assert hall.runner.run(carrier(lab)) == ["1", "1"]
+        with pytest.raises(RunFailed, match="no link of path 7"):
+            hall.runner.run(LabStage(lab, block, "iscsi").fault("link", 7, on=True))
 
+
+async def interrupted_and_hung(lab: WallLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    block, other = schedule(lab.study, 2)
     # interrupted while the path is gone: it comes back first
     stage = LabStage(lab, block, "nvme-tcp")
     workload = registry.load("workloads", "failover")
@@ -100,13 +105,12 @@ async def everything(lab: WallLab, monkeypatch: pytest.MonkeyPatch) -> None:
     again = seen(short, (await carried_out(lab, short))["iscsi"])
     assert not again.failed
     assert lab.vms[0].process.pid != first
-    with pytest.raises(RunFailed, match="no link of path 7"):
-        await LabStage(lab, block, "iscsi").fault("link", 7, on=True)
 
 
-def test_paths_die_and_come_back_with_every_block_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not shutil.which(qemu.BINARY):
-        pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
+@pytest.mark.slow
+def test_a_load_that_is_interrupted_or_hangs_leaves_its_path_as_it_was(
+    runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab = WallLab(parse_study(STUDY, "study.yaml"))
     if found := lab.problems():
         pytest.skip("; ".join(problem.message for problem in found))
@@ -114,8 +118,8 @@ def test_paths_die_and_come_back_with_every_block_right(monkeypatch: pytest.Monk
     async def whole() -> None:
         try:
             await lab.open(print)
-            await everything(lab, monkeypatch)
+            await interrupted_and_hung(lab, monkeypatch)
         finally:
             await lab.close()
 
-    asyncio.run(whole())
+    runner.run(whole())

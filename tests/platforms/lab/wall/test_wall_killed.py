@@ -15,7 +15,7 @@ import pytest
 from fairlane.cli.main import run
 from fairlane.platforms.lab import scratch
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 STUDY = """
 name: killed
