@@ -262,13 +262,13 @@ def test_a_qemu_that_does_not_start_is_told_with_what_it_said() -> None:
 
 
 def test_prefill_reaches_a_medium_that_keeps_what_is_written() -> None:
-    text = small_study(platform=", medium: {size: 64m, memory_backed: true}").replace("prefill: false", "prefill: true")
+    text = small_study(platform=", medium: {size: 16m, memory_backed: true}").replace("prefill: false", "prefill: true")
     lab = Lab(study_of(text))
     assert lab.problems() == []
     build(lab)
-    count = "dd if=/dev/nullb0 bs=1M count=64 2>/dev/null | tr -d '\\0' | wc -c"
+    count = "dd if=/dev/nullb0 bs=1M count=16 2>/dev/null | tr -d '\\0' | wc -c"
     out = run(lab, f". /fairlane/lib.sh; mkdir /run/n; {count} > /run/n/bytes; send n /run/n\n")
-    assert int(out["n"]["bytes"]) > 60 * 2**20  # random bytes: 1 in 256 is a zero
+    assert int(out["n"]["bytes"]) > 15 * 2**20  # random bytes: 1 in 256 is a zero
 
 
 def test_prefill_on_a_medium_that_discards_is_refused() -> None:
