@@ -173,6 +173,13 @@ def bench(lab: Lab) -> Iterator[Bench]:
 
 Make = Callable[[Bench], Claim]
 SITUATIONS: list[tuple[str, Make]] = []
+_ALWAYS = {
+    "mounted_in_another_namespace", "mounted_though_destroy_is_given", "swap", "active_logical_volume",
+    "active_raid_though_destroy_is_given", "exported", "opened_exclusively", "ext4", "gpt", "luks",
+    "destroy_of_another_volume", "smaller", "same_serial_twice_though_destroy_is_given", "replaced_under_the_same_name",
+    "lane_link_redirected", "partition", "read_only", "nothing_there",
+}  # fmt: skip
+"""Situations of every kind; the others are slow."""
 
 
 def refused(reason: str) -> Callable[[Make], Make]:
@@ -618,7 +625,13 @@ def write_protected_by_the_array(at: Bench) -> Claim:
     return at.claim()
 
 
-@pytest.mark.parametrize(("reason", "make"), SITUATIONS, ids=[make.__name__ for _, make in SITUATIONS])
+@pytest.mark.parametrize(
+    ("reason", "make"),
+    [
+        pytest.param(reason, make, id=make.__name__, marks=[pytest.mark.slow] * (make.__name__ not in _ALWAYS))
+        for reason, make in SITUATIONS
+    ],
+)
 def test_nothing_is_written(bench: Bench, reason: str, make: Make) -> None:
     claim = make(bench)
     before = bench.written()
@@ -636,6 +649,7 @@ def test_nothing_is_written(bench: Bench, reason: str, make: Make) -> None:
 
 def test_there_are_situations_enough() -> None:
     assert len(SITUATIONS) >= 30
+    assert {make.__name__ for _, make in SITUATIONS} >= _ALWAYS
 
 
 def test_a_volume_of_ours_is_written(bench: Bench) -> None:

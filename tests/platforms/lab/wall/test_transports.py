@@ -10,6 +10,25 @@ from fairlane.trial.observe import observe
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("hall"), pytest.mark.timeout(3600)]
 
+LANES = {
+    "nfs": "{transport: nfs, version: '4.1', nconnect: 2, rsize: 64k, filesystem: ext4}",
+    "rdma": "{transport: nvme_rdma, queue_size: 64}",
+    "linear": "{transport: lvm, over: {transport: iscsi}}",
+    "fcoe": "{transport: fcoe}",
+    "striped": "{transport: lvm, over: {transport: nvme_tcp}, stripes: 2, stripe_size: 32k}",
+    "thin": "{transport: lvm, over: {transport: iscsi}, thin: true}",
+}
+EXPECTED = {
+    "nfs": {
+        "nfs.connections": "2", "nfs.rsize": "65536", "nfs.wsize": "1048576", "nfs.vers": "4.1",
+        "target.filesystem": "ext4", "target.file_full": "1", "target.sync": "1",
+    },
+    "rdma": {"transport": "rdma", "queue_size": "64"},
+    "linear": {"lvm.segment": "linear"},
+    "fcoe": {"frame": "2112 bytes"},
+    "striped": {"lvm.segment": "striped", "lvm.stripes": "2"},
+    "thin": {"lvm.segment": "thin", "sessions": "1"},
+}  # fmt: skip
 STUDY = """
 name: transports
 platform:
@@ -20,14 +39,9 @@ platform:
   array: {memory: 768m}
   capabilities: false
   medium: {size: 32m, memory_backed: true}
-baseline: fcoe
+baseline: nfs
 lanes:
-  fcoe: {transport: fcoe}
-  nfs: {transport: nfs, version: "4.1", nconnect: 2, rsize: 64k, filesystem: ext4}
-  rdma: {transport: nvme_rdma, queue_size: 64}
-  linear: {transport: lvm, over: {transport: iscsi}}
-  striped: {transport: lvm, over: {transport: nvme_tcp}, stripes: 2, stripe_size: 32k}
-  thin: {transport: lvm, over: {transport: iscsi}, thin: true}
+  LANES
 workloads:
   main: {kind: fio, rw: [randread], runtime: 1s, size: 8m, prefill: false}
 """
@@ -38,19 +52,16 @@ fio --name=v --filename=/dev/lane/{name} --ioengine=io_uring --direct=1 --rw=ran
 """
 
 
-def test_transports_are_built_loaded_and_taken_apart(hall: SharedLab) -> None:
-    with hall.study(STUDY) as (lab, opened):
+@pytest.mark.parametrize(
+    "names", [("nfs", "rdma", "linear"), pytest.param(tuple(LANES), marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_transports_are_built_loaded_and_taken_apart(hall: SharedLab, names: tuple[str, ...]) -> None:
+    text = STUDY.replace("LANES", "\n  ".join(f"{name}: {LANES[name]}" for name in names))
+    with hall.study(text) as (lab, opened):
         told = opened.description["lanes"]
-        assert {name: rows["device.bytes"] for name, rows in told.items()} == dict.fromkeys(told, str(32 * 2**20))
-        assert told["nfs"]["nfs.connections"] == "2"
-        assert (told["nfs"]["nfs.rsize"], told["nfs"]["nfs.wsize"]) == ("65536", "1048576")
-        assert (told["nfs"]["nfs.vers"], told["nfs"]["target.filesystem"]) == ("4.1", "ext4")
-        assert (told["nfs"]["target.file_full"], told["nfs"]["target.sync"]) == ("1", "1")
-        assert told["fcoe"]["frame"] == "2112 bytes"
-        assert (told["rdma"]["transport"], told["rdma"]["queue_size"]) == ("rdma", "64")
-        assert told["linear"]["lvm.segment"] == "linear"
-        assert (told["striped"]["lvm.segment"], told["striped"]["lvm.stripes"]) == ("striped", "2")
-        assert (told["thin"]["lvm.segment"], told["thin"]["sessions"]) == ("thin", "1")
+        assert {name: rows["device.bytes"] for name, rows in told.items()} == dict.fromkeys(names, str(32 * 2**20))
+        for name in names:
+            assert {key: told[name][key] for key in EXPECTED[name]} == EXPECTED[name]
         hall.runner.run(_load(lab))
         hall.runner.run(_measure(lab))
 
