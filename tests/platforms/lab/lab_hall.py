@@ -152,6 +152,7 @@ class SharedLab:
 
     def check(self) -> None:
         """Fails where a test before has spoilt the lab or a machine of it has died."""
+        self.runner.run(asyncio.sleep(0))  # between two tests nobody hears of a process that ends
         gone = [f"{vm.name} has ended: {vm.last_words()}" for vm in self.hall.machines() if not vm.alive]
         if told := self.spoilt or "; ".join(gone):
             pytest.fail(f"the lab that tests share cannot be used any more: {told}", pytrace=False)
@@ -188,8 +189,8 @@ class SharedLab:
 
 
 async def _settled(machine: Guest, wanted: str | None) -> str:
-    """What is there after a minute at most: the kernel and its daemons end some of it in their own time."""
-    for _ in range(120):
+    """What is there after five minutes at most: the kernel and its daemons end some of it in their own time."""
+    for _ in range(600):
         now = (await machine.ask(f"{{\n{_LOOK}}} > now", 300))["now"].decode()
         if wanted is None or now == wanted:
             break
