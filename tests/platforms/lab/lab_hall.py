@@ -39,8 +39,6 @@ workloads:
 """
 """Lanes whose devices are on QEMU's command line, so that no other test can bring its own: they are there for all."""
 
-PLUGGED = "scsi"
-"""The first host's controller for disks that are plugged while it runs."""
 _SECOND = "path0g1"
 """The array's end of the second host's link: a port of its bridge, when there is one."""
 
@@ -82,7 +80,7 @@ class Hall(WallLab):
         machine = super()._guest(number, emulated)
         if number:
             return replace(machine, cpus=1, memory=384 * 2**20, nics=machine.nics[:1])
-        return replace(machine, devices=(*machine.devices, {"driver": "virtio-scsi-pci", "id": PLUGGED}))
+        return machine
 
     async def hosts(self, count: int) -> list[Vm]:
         """The first ``count`` hosts, running."""

@@ -4,6 +4,7 @@ it runs, and then somebody wants to write. Nothing may be written, and there is 
 import asyncio
 import hashlib
 import re
+import shutil
 import struct
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,13 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_hall import PLUGGED, SharedLab
 
 from fairlane.errors import Exit, Refused, RunFailed
 from fairlane.platforms._guard import Recorded, guard
+from fairlane.platforms._keys import Keys
+from fairlane.platforms.lab import qemu
+from fairlane.platforms.lab.wall import rootfs
+from fairlane.platforms.lab.wall.machine import Machine
 from fairlane.platforms.lab.wall.vm import Vm
 
-pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("hall"), pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("safety"), pytest.mark.timeout(3600)]
 
 MIB = 2**20
 SIZE = 16 * MIB
@@ -36,11 +40,11 @@ class Claim:
 
 
 class Lab:
-    """The first host of the hall, to which disks are plugged."""
+    """The machine, up for all tests of this file."""
 
     def __init__(self, vm: Vm, runner: asyncio.Runner, folder: Path) -> None:
         self.vm, self.runner, self.folder = vm, runner, folder
-        self.made = 10  # the machine has disks of its own with the first few SCSI ids
+        self.made = 0
 
     def qmp(self, command: str, **arguments: Any) -> Any:
         return self.runner.run(self.vm.execute(command, **arguments))
@@ -77,7 +81,7 @@ class Bench:
         read_only = more.pop("read_only", False)
         self.lab.qmp("blockdev-add", **{"driver": "file", "filename": str(file), "node-name": f"n{number}",
                                         "read-only": read_only})  # fmt: skip
-        self.lab.qmp("device_add", driver="scsi-hd", bus=f"{PLUGGED}.0", drive=f"n{number}", id=name,
+        self.lab.qmp("device_add", driver="scsi-hd", bus="scsi.0", drive=f"n{number}", id=name,
                      **{"scsi-id": number % 250, "logical_block_size": block, "physical_block_size": max(block, 512)},
                      **more)  # fmt: skip
         self.disks[name] = file
@@ -152,16 +156,24 @@ mkdir -p /dev/lane; ln -sfn /dev/${{1##*/}} {LANE}; echo /dev/${{1##*/}}""")
 
 
 @pytest.fixture(scope="module")
-def lab(the_hall: SharedLab) -> Iterator[Lab]:
-    with ExitStack() as held:
-        held.enter_context(the_hall.left_as_it_was("the tests of device safety"))
+def lab() -> Iterator[Lab]:
+    if not shutil.which(qemu.BINARY):
+        pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
+    with ExitStack() as held, asyncio.Runner() as runner:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="fairlane-safety-")))
-        found = Lab(the_hall.hall.vms[0], the_hall.runner, folder)
-        # udev's rules would assemble the arrays that tests take apart
-        found.sh("modprobe -a virtio_scsi sd_mod loop dm_mod nvmet; mkdir -p /etc/mdadm\n"
-                 "echo 'AUTO -all' > /etc/mdadm/mdadm.conf")  # fmt: skip
-        held.callback(found.sh, f"rm -f {LANE}")
-        yield found
+        (folder / "keys").mkdir()
+        root = runner.run(rootfs.build(print, held))
+        machine = Machine("safety", 1, 640 * MIB, "tcg", devices=({"driver": "virtio-scsi-pci", "id": "scsi"},))
+        vm = Vm(machine, root, Keys.make(folder / "keys"), folder)
+        try:
+            runner.run(vm.start())
+            found = Lab(vm, runner, folder)
+            # udev's rules would assemble the arrays that tests take apart
+            found.sh("modprobe -a virtio_scsi sd_mod loop dm_mod nvmet; mkdir -p /etc/mdadm\n"
+                     "echo 'AUTO -all' > /etc/mdadm/mdadm.conf")  # fmt: skip
+            yield found
+        finally:
+            runner.run(vm.stop())
 
 
 @pytest.fixture
