@@ -27,14 +27,16 @@ T = TypeVar("T")
 class Fairlane:
     """One command line. Its environment carries a mark, which children inherit: orphans are found as well.
 
-    A session of its own, as a shell gives each job a process group: Ctrl-C reaches the group, not fairlane alone.
+    A session of its own, as a shell gives each job a process group: Ctrl-C reaches the group, not fairlane alone. It
+    heeds SIGINT, as a job in the foreground does: tests that a script has started with ``&`` ignore it, and so would
+    everything that they start.
     """
 
     def __init__(self, *args: str, env: Mapping[str, str] | None = None, under: tuple[str, ...] = ()) -> None:
         self._mark = f"{_MARK}={uuid.uuid4().hex}"
         key, value = self._mark.split("=")
         self.process = subprocess.Popen(
-            [*under, sys.executable, "-m", "fairlane", *args],
+            ["/usr/bin/env", "--default-signal=INT", *under, sys.executable, "-m", "fairlane", *args],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -13,7 +13,7 @@ import io
 import json
 import shutil
 import tempfile
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import DEVNULL
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -114,15 +114,19 @@ async def unpack(command: Sequence[str]) -> None:
     if not shutil.which("mmdebstrap"):
         raise FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
     ours = ("setpriv", "--pdeathsig", "TERM")
-    done = await asyncio.create_subprocess_exec(*ours, *command, stdout=DEVNULL, stderr=PIPE)
-    try:
-        _, said = await done.communicate()
-    finally:
-        if done.returncode is None:
-            done.terminate()
+    with (
+        tempfile.TemporaryFile() as said
+    ):  # a pipe would make us wait for whatever child of it still holds the other end
+        done = await asyncio.create_subprocess_exec(*ours, *command, stdout=DEVNULL, stderr=said)
+        try:
             await done.wait()
+        finally:
+            if done.returncode is None:
+                done.terminate()
+                await done.wait()
+        said.seek(0)
+        tail = "\n".join(said.read().decode(errors="replace").strip().splitlines()[-8:])
     if done.returncode:
-        tail = "\n".join(said.decode(errors="replace").strip().splitlines()[-8:])
         raise FairlaneError(
             f"mmdebstrap failed ({done.returncode}):\n{tail}",
             hint="is a Debian mirror reachable, and debian-archive-keyring installed? `fairlane doctor` looks",
