@@ -1,7 +1,8 @@
 """``fairlane lab``: the lab's image and saved states on this machine."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,6 +10,9 @@ from fairlane import registry
 from fairlane.cli._click import Command, Group
 from fairlane.cli._output import Format, format_option, print_rows, tell
 from fairlane.errors import FairlaneError
+
+if TYPE_CHECKING:
+    from fairlane.platforms.lab.scratch import Leftover
 
 
 @click.group(
@@ -62,7 +66,8 @@ def info(output: Format) -> None:
     from fairlane.platforms.lab import cache, scratch
 
     for folder in scratch.abandoned():
-        tell(f"left by a killed run: {', '.join(map(str, scratch.leftovers(folder)))}; `fairlane lab clean` removes it")
+        left = ", ".join(map(str, scratch.leftovers(folder)))
+        tell(f"left by a killed run: {left}; `fairlane lab clean --leftovers` removes it")
     rows = [_image_row(f) for f in cache.entries("images")]
     rows += [_image_row(f, "root") for f in cache.entries("roots")]
     rows += [{"kind": "state", "key": f.name, "size": _size(f), "path": str(f)} for f in cache.entries("states")]
@@ -74,14 +79,16 @@ def info(output: Format) -> None:
 @command.command(
     cls=Command,
     examples="""
-fairlane lab clean            # states, images, root disks, and what killed runs left
-fairlane lab clean --states   # states and leftovers only: the next run boots once more
+fairlane lab clean              # states, images, root disks, and what killed runs left
+fairlane lab clean --states     # states and leftovers only: the next run boots once more
+fairlane lab clean --leftovers  # what killed runs left, and nothing of the cache
 fairlane lab clean --platform kubevirt                      # what killed runs left in the current cluster
 fairlane lab clean --platform kubevirt --run 4f2a91c07b     # of this run alone
 fairlane lab clean --platform kubevirt --namespace storage  # in a namespace that several share, too
 """,
 )
-@click.option("--states", is_flag=True, help="Only saved states, not images.")
+@click.option("--states", is_flag=True, help="Keep images and root disks; remove saved states and leftovers.")
+@click.option("--leftovers", is_flag=True, help="Keep the whole cache; remove only what killed runs left.")
 @click.option(
     "--platform",
     type=click.Choice(registry.names("platforms")),
@@ -92,31 +99,23 @@ fairlane lab clean --platform kubevirt --namespace storage  # in a namespace tha
 @click.option("--context", default="", help="Of the kubeconfig; the current one if not given.")
 @click.option("--namespace", default="", help="One that was there before, in which runs leave what is labelled.")
 @click.option("--run", default="", help="Id of one run (in its run.json); of all that are not going on otherwise.")
-def clean(states: bool, platform: str, context: str, namespace: str, run: str) -> None:
+def clean(*, states: bool, leftovers: bool, platform: str, context: str, namespace: str, run: str) -> None:
     """Remove what killed runs left (processes, mounts, loop devices, folders), and what is cached and not in use.
 
     With --platform: what they left in a cluster, and nothing of runs that go on.
     """
+    if states and leftovers:
+        raise click.UsageError("--states and --leftovers exclude each other: --states removes leftovers too")
     if platform != "lab":
-        _clean_platform(platform, states, context, namespace, run)
+        if states or leftovers:
+            raise click.UsageError("--states and --leftovers go with the lab")
+        _clean_platform(platform, context, namespace, run)
         return
     if context or namespace or run:
         raise click.UsageError("--context, --namespace and --run go with --platform kubevirt")
-    from fairlane.platforms.lab import cache, scratch
-
-    stays = []
-    for folder in scratch.abandoned():
-        for left in scratch.leftovers(folder):
-            tell(f"removing {left}")
-        stays += scratch.remove(folder)
-    freed = 0
-    for kind in ("states",) if states else ("states", "images", "roots"):
-        for folder in cache.entries(kind):
-            size = cache.size(folder)
-            if cache.remove(folder):
-                freed += size
-            else:
-                tell(f"{folder} is in use and stays")
+    freed, stays = _clean_leftovers()
+    if not leftovers:
+        freed += _clean_cache(("states",) if states else ("states", "images", "roots"))
     tell(f"{freed / 2**20:.0f} MiB freed")
     if stays:
         raise FairlaneError(
@@ -124,11 +123,38 @@ def clean(states: bool, platform: str, context: str, namespace: str, run: str) -
         )
 
 
-def _clean_platform(platform: str, states: bool, context: str, namespace: str, run: str) -> None:
+def _clean_leftovers() -> tuple[int, list["Leftover"]]:
+    """Removes what killed runs left: bytes of their folders, and what could not be removed."""
+    from fairlane.platforms.lab import cache, scratch
+
+    freed, stays = 0, []
+    for folder in scratch.abandoned():
+        for left in scratch.leftovers(folder):
+            tell(f"removing {left}")
+        size = cache.size(folder)
+        stays += scratch.remove(folder)
+        freed += 0 if folder.exists() else size
+    return freed, stays
+
+
+def _clean_cache(kinds: Iterable[str]) -> int:
+    """Removes the entries of ``kinds`` that nobody uses; returns their bytes."""
+    from fairlane.platforms.lab import cache
+
+    freed = 0
+    for kind in kinds:
+        for folder in cache.entries(kind):
+            size = cache.size(folder)
+            if cache.remove(folder):
+                freed += size
+            else:
+                tell(f"{folder} is in use and stays")
+    return freed
+
+
+def _clean_platform(platform: str, context: str, namespace: str, run: str) -> None:
     import asyncio
 
-    if states:
-        raise click.UsageError("--states goes with the lab")
     kind = registry.load("platforms", platform)
     asyncio.run(kind.clean(context=context, namespace=namespace, run=run, notify=tell))
 

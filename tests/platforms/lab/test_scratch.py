@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairlane.cli.main import run
+from fairlane.errors import Exit
 from fairlane.platforms.lab import scratch
 
 OWNER = """
@@ -92,6 +93,30 @@ def test_after_kill_9_processes_and_folder_are_found_and_removed(
     while not all(map(_gone, pids)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert all(map(_gone, pids))
+
+
+@pytest.mark.parametrize(
+    ("option", "kept"),
+    [("--leftovers", {"states", "images", "roots"}), ("--states", {"images", "roots"}), ("", set())],
+)
+def test_clean_keeps_what_it_says(
+    temporary: Path, capsys: pytest.CaptureFixture[str], option: str, kept: set[str]
+) -> None:
+    entries = [temporary / "cache" / kind / "0123456789abcdef" for kind in ("states", "images", "roots")]
+    left = temporary / "fairlane-dead"
+    for folder in (*entries, left):
+        folder.mkdir(parents=True)
+        (folder / "memory").write_bytes(bytes(2**20))
+    (left / "owner").write_text("1 1")
+    assert run(["lab", "clean", *option.split()]) == 0
+    assert {entry.parent.name for entry in entries if entry.exists()} == kept
+    assert not left.exists()
+    assert f"{4 - len(kept)} MiB freed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["--states --leftovers", "--leftovers --platform kubevirt"])
+def test_forms_of_clean_that_exclude_each_other(words: str) -> None:
+    assert run(["lab", "clean", *words.split()]) == Exit.USAGE
 
 
 def test_a_folder_without_owner_is_nobodys_business(temporary: Path) -> None:
