@@ -124,12 +124,42 @@ class Qemu:
         panic = next((i for i, line in enumerate(lines) if "Kernel panic" in line or "Oops" in line), None)
         return "\n".join(lines[max(panic - 2, 0) : panic + 6] if panic is not None else lines[-6:])
 
+    def obituary(self) -> str:
+        """Why guest or QEMU ended: what QEMU said where it aborted, otherwise the end of the guest's console."""
+        if self._aborted():
+            return f"QEMU {version()} aborted: {self.complaint()}"
+        return self.last_words() or self.complaint()
+
+    def advice(self) -> str:
+        """What to do where QEMU aborted: it does so each time, for nothing in the guest depends on chance."""
+        if not self._aborted():
+            return ""
+        return (
+            f"QEMU {version()} aborted by a check of its own and would do so again: report these lines; meanwhile "
+            "change a lane or the platform of the study, or install another version of QEMU"
+        )
+
+    def _aborted(self) -> bool:
+        return "assertion" in self.complaint().lower()
+
+    def cpu_seconds(self) -> float:
+        """CPU time that QEMU has used so far; 0 once it is gone. Does not disturb the guest."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    async def instructions(self) -> int:
+        """Instructions that the guest has executed since it was switched on. Only while it is stopped."""
+        return int((await self.execute("query-replay"))["icount"])
+
     async def execute(self, command: str, **arguments: Any) -> Any:
         """One QMP command. Only while the guest is stopped: a command to a running guest changes its figures."""
         try:
             return await self.qmp.execute(command, arguments or None)
         except QMPError as error:
-            raise RunFailed(f"QEMU's {command} failed: {error}; {self.complaint()}") from error
+            raise RunFailed(f"QEMU's {command} failed: {error}; {self.complaint()}", hint=self.advice()) from error
 
     @asynccontextmanager
     async def events(self, *names: str) -> AsyncIterator["asyncio.Queue[str]"]:
@@ -163,7 +193,7 @@ class Qemu:
             if time.monotonic() > deadline:
                 raise RunFailed(
                     f"the saved state did not load within {_LOAD_TIMEOUT:.0f} s",
-                    hint="`fairlane lab clean` drops saved states",
+                    hint="`fairlane lab clean --states` drops saved states",
                 )
             await asyncio.sleep(0.01)
 
