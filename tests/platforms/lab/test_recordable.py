@@ -1,0 +1,171 @@
+"""QEMU records from half of all counts of instructions: every transport, and set-ups of any length, must end there."""
+
+import asyncio
+from itertools import combinations_with_replacement, pairwise
+from pathlib import Path
+
+import pytest
+from lab_study import study_of
+
+from fairlane import registry
+from fairlane.errors import FairlaneError
+from fairlane.platforms.lab import Lab, qemu, virtual
+from fairlane.records import Block
+from fairlane.trial.observe import observe
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
+
+TRANSPORTS = [name for name, transport in registry.every("lanes") if transport.virtual]
+QUICK = ("local", "nvme_tcp")
+PAIRS = [
+    pytest.param(pair, id="+".join(pair), marks=[] if pair == QUICK else pytest.mark.slow)
+    for pair in combinations_with_replacement(TRANSPORTS, 2)
+]
+"""A study has two lanes at least: a transport alone is the same one twice."""
+HALF, EIGHTH = 2**31, 2**29
+PER_BYTE = 50.1
+"""Instructions of busybox's md5sum."""
+
+STUDY = """
+name: pair
+platform: {{kind: lab, settle: 20ms}}
+baseline: one
+lanes:
+  one: {{transport: {0}}}
+  two: {{transport: {1}{copy}}}
+workloads:
+  main: {{kind: fio, rw: [randread], bs: [4k], iodepth: [8], runtime: 60ms, ramp: 20ms, prefill: false}}
+design: {{looks: [2]}}
+"""
+
+
+class Padded(Lab):
+    """A lab whose set-up works ``padding`` instructions longer."""
+
+    padding = 0
+
+    def setup_script(self) -> str:
+        more = f"\nhead -c {self.padding / PER_BYTE:.0f} /dev/zero | md5sum > /dev/null\n"
+        return super().setup_script() + (more if self.padding else "")
+
+
+def lab(pair: tuple[str, str], padding: int = 0) -> Lab:
+    made = Padded(study_of(STUDY.format(*pair, copy=", copy_of: one" if pair[0] == pair[1] else "")))
+    made.padding = padding
+    return made
+
+
+@pytest.fixture
+def counts(cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every count at which a guest stood while its state was made, in a cache that holds no state."""
+    monkeypatch.setenv("FAIRLANE_CACHE", str(cache))
+    seen: list[int] = []
+    ask = qemu.Qemu.instructions
+
+    async def asked(vm: qemu.Qemu) -> int:
+        seen.append(await ask(vm))
+        print(f"stopped at {seen[-1]}, eighth {seen[-1] % 2**32 // EIGHTH}")
+        return seen[-1]
+
+    monkeypatch.setattr(qemu.Qemu, "instructions", asked)
+    return seen
+
+
+def measured(made: Lab) -> dict[str, float]:
+    """IOPS of the lanes in one block."""
+    block = Block(made.study.cells()[0], 0, tuple(made.study.lanes), 7)
+
+    async def measure() -> dict[str, float]:
+        async with made:
+            await made.open(print)
+            seen = [observe(block, raw.lane, raw.outputs) async for raw in made.run_block(block)]
+        print(f"identity {made.saved.identity}")
+        assert [one.failed for one in seen] == ["", ""]
+        return {one.lane: one.metrics["iops"] for one in seen}
+
+    return asyncio.run(measure())
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_transports_run_alone_and_beside_each_other(counts: list[int], pair: tuple[str, str]) -> None:
+    assert min(measured(lab(pair)).values()) > 1000
+    assert counts[-1] % 2**32 < HALF
+
+
+def test_a_set_up_that_ends_in_the_upper_half(counts: list[int]) -> None:
+    """Of two set-ups half of 2^32 apart one does; the first, with the packages of today."""
+    for padding in (0, HALF):
+        counts.clear()
+        assert measured(lab(("local", "local"), padding)).keys() == {"one", "two"}
+        assert counts[-1] % 2**32 < HALF
+        if counts[0] % 2**32 >= HALF:
+            break
+    assert counts[0] % 2**32 >= HALF
+    steps = [later - sooner for sooner, later in pairwise(counts)]
+    assert max(steps) < HALF / 2, "a step must not pass over the lower half"
+
+
+@pytest.mark.slow
+def test_set_ups_that_end_in_each_eighth(counts: list[int]) -> None:
+    ended: set[int] = set()
+    padding = 0
+    for _ in range(8):
+        counts.clear()
+        assert measured(lab(QUICK, padding)).keys() == {"one", "two"}
+        assert counts[-1] % 2**32 < HALF
+        ended.add(counts[0] % 2**32 // EIGHTH)
+        # to the middle of the next eighth: the padding is not exact to the instruction
+        padding += EIGHTH + EIGHTH // 2 - counts[0] % EIGHTH
+    assert ended == set(range(8))
+
+
+@pytest.mark.slow
+def test_a_state_that_took_several_stops_is_built_again_alike(
+    counts: list[int], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = lab(QUICK)
+    figures = measured(first)
+    again = lab(QUICK)
+    (cache / "again").mkdir()
+    (cache / "again" / "images").symlink_to(cache / "images")
+    monkeypatch.setenv("FAIRLANE_CACHE", str(cache / "again"))
+    assert measured(again) == figures
+    assert again.saved.folder != first.saved.folder
+    assert again.saved.identity == first.saved.identity
+    half = len(counts) // 2
+    assert counts[:half] == counts[half:]
+
+
+@pytest.mark.slow
+def test_a_count_beyond_32_bits(counts: list[int]) -> None:
+    """A set-up of 2 10^10 instructions: some minutes."""
+    assert measured(lab(QUICK, 20_000_000_000)).keys() == {"one", "two"}
+    assert counts[0] > 2**34
+
+
+@pytest.mark.slow
+def test_an_abort_names_qemu_and_what_to_do(counts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Saved where QEMU cannot record, it aborts each time: the message says which version, and nothing tries again."""
+    monkeypatch.setattr(virtual, "recordable", lambda count: count % 2**32 >= HALF)
+    with pytest.raises(FairlaneError, match="diff >= 0") as told:
+        measured(lab(("local", "local")))
+    assert qemu.version() in told.value.hint
+    assert "install another version of QEMU" in told.value.hint
+
+
+@pytest.mark.slow
+def test_a_set_up_that_never_ends_is_given_up_by_its_cpu_time(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLANE_CACHE", str(cache))
+    monkeypatch.setattr(Lab, "setup_script", lambda self: "while :; do :; done\n")
+    monkeypatch.setattr(virtual, "_SETUP_CPU", 8.0)
+    monkeypatch.setattr(virtual, "_TOLD", 2.0)
+    told: list[str] = []
+
+    async def build() -> None:
+        made = lab(("local", "local"))
+        async with made:
+            await made.open(told.append)
+
+    with pytest.raises(FairlaneError, match=r"did not finish its set-up in \d+ s of CPU time:"):
+        asyncio.run(build())
+    assert [text for text in told if "is still being set up" in text]
