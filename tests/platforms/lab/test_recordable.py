@@ -1,6 +1,9 @@
 """QEMU records from half of all counts of instructions: every transport, and set-ups of any length, must end there."""
 
 import asyncio
+import os
+import signal
+from collections.abc import Callable
 from itertools import combinations_with_replacement, pairwise
 from pathlib import Path
 
@@ -153,19 +156,37 @@ def test_an_abort_names_qemu_and_what_to_do(counts: list[int], monkeypatch: pyte
     assert "install another version of QEMU" in told.value.hint
 
 
-@pytest.mark.slow
-def test_a_set_up_that_never_ends_is_given_up_by_its_cpu_time(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def endless(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A lab whose set-up never ends, and of which one hears after each second of CPU time."""
     monkeypatch.setenv("FAIRLANE_CACHE", str(cache))
     monkeypatch.setattr(Lab, "setup_script", lambda self: "while :; do :; done\n")
-    monkeypatch.setattr(virtual, "_SETUP_CPU", 8.0)
-    monkeypatch.setattr(virtual, "_TOLD", 2.0)
+    monkeypatch.setattr(virtual, "_TOLD", 1.0)
+    return lab(QUICK)
+
+
+async def _open(made: Lab, notify: Callable[[str], None]) -> None:
+    async with made:
+        await made.open(notify)
+
+
+@pytest.mark.slow
+def test_a_set_up_that_never_ends_is_given_up_by_its_cpu_time(endless: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual, "_SETUP_CPU", 5.0)
     told: list[str] = []
-
-    async def build() -> None:
-        made = lab(("local", "local"))
-        async with made:
-            await made.open(told.append)
-
     with pytest.raises(FairlaneError, match=r"did not finish its set-up in \d+ s of CPU time:"):
-        asyncio.run(build())
+        asyncio.run(_open(endless, told.append))
     assert [text for text in told if "is still being set up" in text]
+
+
+@pytest.mark.slow
+def test_a_guest_that_stands_still_is_given_up(endless: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual, "_STALLED", 3.0)
+
+    def halt(text: str) -> None:
+        if "is still being set up" in text:
+            for pid in Path("/proc/thread-self/children").read_text().split():
+                os.kill(int(pid), signal.SIGSTOP)
+
+    with pytest.raises(FairlaneError, match=r"in \d+ s of CPU time, and stands still:"):
+        asyncio.run(_open(endless, halt))
