@@ -1,16 +1,18 @@
 """MkDocs hook: the pages that are written by the code itself, and what lies outside ``docs/`` and belongs to the site.
 
-``pages`` makes them from the registry of plugins, the metrics and the commands, so that nothing can be missing or out
-of date; ``mkdocs.yml`` names this file. CONTRIBUTING and CHANGELOG stay where a forge looks for them, and are pages.
+``pages`` makes them from the registry of plugins (``tables``), the metrics and the commands, so that nothing can be
+missing or out of date; ``mkdocs.yml`` names this file. CONTRIBUTING and CHANGELOG stay where a forge looks for them, and are pages.
 """
 
 import inspect
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import tables  # beside this file: MkDocs looks there
 
 from fairlane import registry
 from fairlane.cli.main import main
@@ -23,16 +25,6 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-
-PLUGINS = {
-    "platforms": ("Platforms", "where machines come from: `platform.kind` in the study"),
-    "lanes": ("Transports", "how a volume reaches a guest: `transport` of a lane"),
-    "workloads": ("Workloads", "what is run: `kind` of a workload"),
-    "probes": ("Probes", "what is watched meanwhile, before and after each load"),
-    "importers": ("Importers", "whose results `fairlane import` reads"),
-    "checks": ("Checks", "what is looked at before a figure is believed: [their own page](checks.md)"),
-}
-"""Package of plugins -> title, and what its plugins are."""
 
 EXITS = {
     Exit.OK: "done. A refusal or a tie is an answer too",
@@ -91,7 +83,7 @@ def pages() -> dict[str, str]:
 
 
 def _index() -> str:
-    return """\
+    return f"""\
 # Reference
 
 | page | has | made from |
@@ -101,7 +93,7 @@ def _index() -> str:
 | [Exit codes](exit-codes.md) | what a script can rely on | the program |
 | [Metrics](metrics.md) | every metric with unit, margin and definition | the registry |
 | [Checks](checks.md) | every check in a sentence ([limits and reasons](../checks.md)) | the plugins |
-| [Plugins](plugins.md) | transports, platforms, workloads, probes, importers | the plugins |
+| [Plugins](plugins.md) | {", ".join(f"{kind.name}s" for kind in registry.KINDS)} | the plugins |
 | [The run directory](../run-directory.md) | what lies where in a run, and what may be relied on | written by hand |
 """
 
@@ -148,6 +140,8 @@ def _commands() -> Iterator[str]:
                 anchor = f"{called} {name}".replace(" ", "-")
                 yield f"| [`{name}`](#{anchor}) | {_cell(child.get_short_help_str(200))} |"
             yield ""
+        if package := getattr(command, "plugins", ""):
+            yield f"{registry.kind(package).title}:\n\n{tables.table(package)}"
         if examples := getattr(command, "examples", ""):
             yield f"```text\n{examples}\n```\n"
 
@@ -182,25 +176,17 @@ def _checks() -> Iterator[str]:
     yield "| check | what is wrong, or odd | by what | holds |\n|---|---|---|---|"
     for name, check in registry.every("checks"):
         holds = "lanes against each other" if check.between else "trials, lanes and run by themselves"
-        yield f"| `{name}` | {_about(check)} | {_cell(_first(type(check)))} | {holds} |"
+        yield f"| `{name}` | {_cell(registry.summary('checks', name))} | {_cell(_first(type(check)))} | {holds} |"
     yield ""
 
 
 def _plugins() -> Iterator[str]:
     yield "# Plugins\n"
     yield "What this version has. One file each; [how to add one](../contributing.md).\n"
-    for package, (title, about) in PLUGINS.items():
-        yield f"## {title}\n\nWhat they are: {about}.\n"
-        yield "| name | what |\n|---|---|"
-        for name, plugin in registry.every(package):
-            yield f"| `{name}` | {_about(plugin)} |"
-        yield ""
-
-
-def _about(plugin: Any) -> str:
-    """First paragraph of the module that the plugin stands in."""
-    module = inspect.getmodule(plugin if inspect.isclass(plugin) else type(plugin))
-    return _cell(_first(module))
+    for kind in registry.KINDS:
+        about = _first(import_module(f"fairlane.{kind.package}.base"))
+        yield f"## {kind.title}\n\n{_cell(about)}\n"
+        yield tables.table(kind.package)
 
 
 def _first(thing: Any) -> str:

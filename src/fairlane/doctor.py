@@ -43,10 +43,6 @@ OLDEST_QEMU = (6, 0)
 KVM_SECONDS = 10
 """Under KVM the lab's kernel needs one or two seconds to its init, and six without."""
 KEYRINGS = tuple(Path("/usr/share/keyrings/debian-archive-keyring").with_suffix(s) for s in (".gpg", ".pgp"))
-MODULES = ("nvme_tcp", "nvmet_tcp", "target_core_mod", "iscsi_tcp", "null_blk")
-
-DRIVERS = {"iscsi": "lanes of iSCSI with initiator: hypervisor", "rbd": "lanes of Ceph RBD"}
-"""QEMU's own initiators, and who needs them."""
 CEPH = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph", "ceph-fuse")
 CEPH_PACKAGES = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph-common", "ceph-fuse")
 
@@ -234,9 +230,10 @@ def wall_clock() -> tuple[Line, ...]:
         Line("ssh", "ok", "found") if shutil.which("ssh") else Line("ssh", "warn", "not found", use),
     ]
     known = set(_try("qemu-img", "--help")[1].partition("Supported formats:")[2].split())
-    lacking = [f"{driver} ({what})" for driver, what in DRIVERS.items() if driver not in known]
+    drivers = _drivers()
+    lacking = [f"{driver} (for {', '.join(needed_by)})" for driver, needed_by in drivers.items() if driver not in known]
     packages = _install("qemu-block-extra", "qemu-block-iscsi qemu-block-rbd")
-    found = f"without {', '.join(lacking)}" if lacking else f"with {', '.join(DRIVERS)}"
+    found = f"without {', '.join(lacking)}" if lacking else f"with {', '.join(drivers)}"
     lines.append(Line("QEMU's initiators", "warn" if lacking else "ok", found, packages if lacking else ""))
     daemons = [name for name in CEPH if not shutil.which(name)]
     if daemons:
@@ -247,14 +244,24 @@ def wall_clock() -> tuple[Line, ...]:
     return tuple(lines)
 
 
+def _drivers() -> dict[str, list[str]]:
+    """QEMU's own initiators, and the transports that need each."""
+    found: dict[str, list[str]] = {}
+    for name, transport in registry.every("lanes"):
+        if transport.driver:
+            found.setdefault(transport.driver["driver"], []).append(name)
+    return found
+
+
 def modules(root: Path = Path("/")) -> Line:
-    """Storage modules of this machine's own kernel: to know, not to need; the lab uses its guest's."""
+    """Modules that transports need, of this machine's own kernel: to know, not to need; the lab uses its guest's."""
+    wanted = sorted({module for _, transport in registry.every("lanes") for module in transport.modules})
     tree = root / "lib/modules" / machine.release()
     known = set(re.findall(r"/([^/]+)\.ko", _read(tree / "modules.dep") + _read(tree / "modules.builtin")))
     known = {name.replace("-", "_") for name in known}
-    loaded = [m for m in MODULES if (root / "sys/module" / m).exists()]
-    there = [m for m in MODULES if m in known and m not in loaded]
-    absent = [m for m in MODULES if m not in loaded and m not in there]
+    loaded = [m for m in wanted if (root / "sys/module" / m).exists()]
+    there = [m for m in wanted if m in known and m not in loaded]
+    absent = [m for m in wanted if m not in loaded and m not in there]
     groups = (("loaded", loaded), ("can be loaded", there), ("absent", absent))
     found = "; ".join(f"{word}: {', '.join(names)}" for word, names in groups if names)
     return Line("host modules", "ok", f"{found} (the lab uses its guest's)")

@@ -1,16 +1,54 @@
 """Find a plugin by name: one file in a package is one plugin, imported only when it is asked for.
 
-A transport, platform, workload, probe, check or importer is added by writing one file (or folder) in its package.
-The file's name is the plugin's name; it defines ``PLUGIN``. ``base`` and names with a leading underscore are none.
+A plugin of any of ``KINDS`` is added by writing one file (or folder) in its package. The file's name is the plugin's
+name; it defines ``PLUGIN``, and its docstring begins with what it is, in one sentence: help and documentation print it.
+``base`` and names with a leading underscore are none.
 """
 
+import ast
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec
 from typing import Any
 
 from fairlane.errors import FairlaneError
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of plugin."""
+
+    package: str
+    name: str
+    """In words: ``export format``."""
+    base: str
+    """The class in the package's ``base.py`` that is its contract."""
+
+    @property
+    def title(self) -> str:
+        """``Export formats``."""
+        return f"{self.name.capitalize()}s"
+
+
+KINDS = (
+    Kind("lanes", "transport", "Transport"),
+    Kind("platforms", "platform", "Platform"),
+    Kind("workloads", "workload", "Workload"),
+    Kind("probes", "probe", "Probe"),
+    Kind("checks", "check", "Check"),
+    Kind("importers", "importer", "Importer"),
+    Kind("export", "export format", "Format"),
+)
+"""All of them, in the order in which documentation lists them."""
+
+
+def kind(package: str) -> Kind:
+    """The kind whose plugins are in ``package``. StopIteration for a package without plugins."""
+    return next(kind for kind in KINDS if kind.package == package)
 
 
 @cache
@@ -33,3 +71,13 @@ def every(package: str) -> Iterator[tuple[str, Any]]:
     """All plugins of ``package`` by name, in name order."""
     for name in names(package):
         yield name, load(package, name)
+
+
+def summary(package: str, name: str) -> str:
+    """What the plugin is: the first paragraph of its file's docstring, on one line, code in backticks; empty if it has none.
+    The file is read and not imported, so that help stays quick."""
+    spec = find_spec(f"fairlane.{package}.{name}")
+    loader = spec.loader if spec else None
+    source = loader.get_source(f"fairlane.{package}.{name}") if isinstance(loader, SourceFileLoader) else None
+    told = ast.get_docstring(ast.parse(source or "")) or ""
+    return " ".join(told.partition("\n\n")[0].split()).replace("``", "`")

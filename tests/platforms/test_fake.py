@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fairlane.platforms._fio_text import edges
 from fairlane.platforms.base import RawTrial
 from fairlane.platforms.fake import Fake
 from fairlane.records import Observation
@@ -17,6 +16,7 @@ from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
 from fairlane.study.spec import Study
 from fairlane.trial.observe import observe
+from fairlane.workloads._fio_text import edges
 from fairlane.workloads.fio import PLUGIN, FioSpec
 
 

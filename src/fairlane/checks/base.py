@@ -11,7 +11,9 @@ _FIRST: tuple[Severity, ...] = ("critical", "warning", "info")
 
 
 class Check(ABC):
-    """A check. ``PLUGIN`` of each file in this package is one instance.
+    """Findings from the evidence of a run.
+
+    ``PLUGIN`` of each file in this package is one instance.
 
     ``Observation.context`` and ``Evidence.events`` come from outside and from other versions: whatever a check reads
     there may be missing, and is then no finding.

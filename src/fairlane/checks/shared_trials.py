@@ -7,6 +7,7 @@ from fairlane.checks._trials import Trial, text
 from fairlane.checks.base import Check
 from fairlane.checks.repeated import alike, by_cell, equal_in, named, overlap, span
 from fairlane.records import Evidence, Finding
+from fairlane.study.spec import invents
 
 
 class SharedTrials(Check):
@@ -23,7 +24,7 @@ class SharedTrials(Check):
             return
         cells = by_cell(evidence)
         for lanes in cells.values():
-            for same in alike(t for own in lanes.values() for t in own if text(t.known, "platform") != "fake"):
+            for same in alike(t for own in lanes.values() for t in own if not invents(text(t.known, "platform"))):
                 of = list(dict.fromkeys(trial.seen.lane for trial in same))
                 if len(of) > 1:
                     yield self.finding(

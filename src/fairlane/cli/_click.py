@@ -13,20 +13,26 @@ from typing import Any
 
 import click
 
+from fairlane import registry
 from fairlane.errors import nearest
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Command(click.Command):
-    """A command whose help ends with examples, printed line by line as written."""
+    """A command whose help ends with the plugins of the package ``plugins``, if one is given, each in a sentence, and
+    with examples, printed line by line as written."""
 
-    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, examples: str = "", plugins: str = "", **kwargs: Any) -> None:
         kwargs["context_settings"] = _SETTINGS | (kwargs.get("context_settings") or {})
         super().__init__(*args, **kwargs)
         self.examples = inspect.cleandoc(examples)
+        self.plugins = plugins
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.plugins:
+            with formatter.section(registry.kind(self.plugins).title):
+                formatter.write_dl([(n, registry.summary(self.plugins, n)) for n in registry.names(self.plugins)])
         _format_examples(self.examples, formatter)
         super().format_epilog(ctx, formatter)
 

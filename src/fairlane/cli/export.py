@@ -12,6 +12,7 @@ from fairlane.cli._output import Format, format_option, tell
 
 @click.command(
     cls=Command,
+    plugins="export",
     examples="""
         fairlane export runs/demo --to csv                        seven files in runs/demo/export
         fairlane export runs/demo --to csv --to json --out /tmp/demo
@@ -41,14 +42,6 @@ from fairlane.cli._output import Format, format_option, tell
 @format_option
 def command(run: Path, formats: tuple[str, ...], out: Path | None, accepts: dict[str, str], output: Format) -> None:
     """Export RUN: verdicts, findings, trials, merged percentiles, lanes and their parameters.
-
-    \b
-    csv          a file per table, formulas made harmless
-    json         one document
-    parquet      a file per table, typed columns
-    junit        checks and verdicts as test cases
-    openmetrics  verdicts as gauges, latencies as histograms
-    opensearch   bulk documents, and an index template
 
     Every format says whether the figures are measured, modelled, emulated or invented, and whether the run is
     complete. Markdown is what fairlane report writes: report.md.

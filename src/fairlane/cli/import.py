@@ -32,6 +32,7 @@ def _lanes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> di
 
 @click.command(
     cls=Command,
+    plugins="importers",
     examples="""
         fairlane import results --out runs/imported        each folder in results is a lane
         fairlane import a.json b.json --out runs/imported  each file is a lane

@@ -72,7 +72,7 @@ def _merged(found: Iterable[Finding]) -> list[Finding]:
 
 def kind_of_figures(run: Evidence) -> str:
     """``invented``, ``modelled``, ``emulated`` or ``measured``: figures of different kinds compare with nothing."""
-    if run.study.platform.kind == "fake":
+    if run.study.platform.invented:
         return "invented"
     return "modelled" if run.modelled else "emulated" if run.emulated else "measured"
 

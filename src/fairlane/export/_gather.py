@@ -59,7 +59,7 @@ def _trial_events(events: Sequence[journal.Event]) -> dict[tuple[Any, Any, Any],
 def _provenance(evidence: Evidence, events: Sequence[journal.Event], created: str) -> dict[str, Any]:
     study = evidence.study
     sha256 = hashlib.sha256(evidence.study_text.encode(errors="surrogatepass")).hexdigest()
-    invented = study.platform.kind == "fake"
+    invented = study.platform.invented
     flags = {"invented": invented, "modelled": evidence.modelled, "emulated": evidence.emulated}
     trials, planned = len(evidence.observations), sum(len(block.order) for block in evidence.blocks)
     caveats = [f"{banner.title}. {banner.text}" for banner in prose.banners(evidence)]

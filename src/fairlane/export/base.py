@@ -110,7 +110,9 @@ PROVENANCE = (
 
 
 class Format(ABC):
-    """One format. Stateless; ``PLUGIN`` of the module is an instance."""
+    """Files of a run's tables for other programs.
+
+    ``PLUGIN`` of each file in this package is one instance; it is stateless."""
 
     stream: ClassVar[str] = ""
     """The one file that makes sense by itself, on stdout; empty: there is none."""

@@ -1,4 +1,4 @@
-"""CSV: a file per table, RFC 4180, UTF-8, with formulas made harmless.
+"""CSV: a file per table (RFC 4180), formulas made harmless; for spreadsheets, R, pandas.
 
 A spreadsheet runs a cell that begins with ``= + - @`` (OWASP, "CSV Injection"; CWE-1236). Where such a character begins
 a text, after blanks, quotes and apostrophes or none, an apostrophe is put before it all; so too within a text after a

@@ -1,4 +1,7 @@
-"""JSON: one document with everything. Keys and rows have one order; there are no NaNs."""
+"""JSON: one document with everything; for jq and scripts.
+
+Keys and rows have one order; there are no NaNs.
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""JUnit XML for CI servers: may this run be believed, and what did it decide? By rules judges ``fairlane gate``.
+"""JUnit XML: checks and verdicts as test cases; for CI servers. By rules judges ``fairlane gate``.
 
 Two suites. *Checks*: a case per check, which fails with its critical findings; "the run is complete" is an error if it
 is not. *Verdicts*: a case per verdict. Faster, slower, a tie and a small difference are all answers, and pass: which of

@@ -1,4 +1,6 @@
-"""OpenMetrics text: verdicts as gauges, latencies as histograms. Older Prometheus text parsers read the same file.
+"""OpenMetrics text: verdicts as gauges, latencies as histograms; for Prometheus, Grafana.
+
+Older Prometheus text parsers read the same file.
 
 Only gauges and histograms are used, and no timestamps: a textfile collector and a push gateway take nothing else.
 

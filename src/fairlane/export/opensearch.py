@@ -1,4 +1,4 @@
-"""OpenSearch and Elasticsearch: flat documents for the bulk API, and the index template that types their fields.
+"""OpenSearch, Elasticsearch: flat documents for the bulk API, and the index template that types their fields.
 
 An index per table (``fairlane-trials``, ...) and ``fairlane-runs``, whose one document is the provenance. The id of a
 document is made of the run's uuid and the row's key, so that importing a run again, or when it has grown, replaces.

@@ -1,4 +1,7 @@
-"""Parquet: a file per table with typed columns; the provenance is in every file's metadata. Needs pyarrow."""
+"""Parquet: a file per table, typed columns; for DuckDB, Spark, pandas. Needs ``pip install fairlane[parquet]``.
+
+The provenance is in every file's metadata.
+"""
 
 import importlib
 import io

@@ -51,7 +51,9 @@ class Source:
 
 
 class Importer(ABC):
-    """An importer. ``PLUGIN`` of each file in this package is one instance."""
+    """Which files are a tool's, and the trials in them.
+
+    ``PLUGIN`` of each file in this package is one instance."""
 
     title: ClassVar[str]
     """What it reads, for a list: ``fio json and json+, 2.x to 3.x, client/server included``."""

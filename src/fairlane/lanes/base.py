@@ -2,6 +2,20 @@
 
 A step is text, not a call, so that the same transport serves a guest reached over SSH and a guest under the virtual
 clock, which must find its whole job inside and never be talked to.
+
+Functions that every step, ``find`` and probe may call, whatever machine they run on:
+
+* ``row KEY VALUE``: prints one line of a description. For ``describe``; a key of ``expect`` must come with its value.
+* ``await COUNT COMMAND``: runs COMMAND, shell in one argument, every 50 ms until it prints the number COUNT; fails
+  after 10 s and says what it waited for: ``await 1 'ls /sys/class/nvme | wc -l'``.
+* ``controller NQN``: prints the sysfs folder of the NVMe controller that is connected to the subsystem NQN; fails if
+  there is none.
+* ``send NAME FOLDER``: gives the program the files of FOLDER as the result NAME, and ``mark NAME`` tells it that a
+  phase begins. Platforms call them around loads; a step has no need to.
+
+``platforms/lab/guest/lib.sh`` defines them. A machine that is reached over SSH or is not ours gets the same file, and
+behind it a ``send`` of its own (``platforms/lab/wall/guest/send.sh``) and the guard of devices (``guard.sh``). Steps
+run as root in POSIX shell with ``set -eu``, in the lab busybox's; variables and folders do not outlive a step.
 """
 
 from abc import ABC, abstractmethod
@@ -103,7 +117,9 @@ def digests(spec: Any) -> list[str]:
 
 
 class Transport(ABC, Generic[SpecT]):
-    """A transport. ``PLUGIN`` of each file in this package is one instance."""
+    """Steps in shell (apply, describe, remove), and how to find the device they bring.
+
+    ``PLUGIN`` of each file in this package is one instance."""
 
     Spec: ClassVar[type[LaneSpec]]
     packages: ClassVar[tuple[str, ...]] = ()
@@ -116,6 +132,9 @@ class Transport(ABC, Generic[SpecT]):
     """Can be built inside one VM under the virtual clock; its packages, programs and modules are in that image."""
     exclusive: ClassVar[bool] = False
     """The target takes its medium for itself: no second lane of this transport can end at the same one."""
+    driver: ClassVar[Mapping[str, str]] = {}
+    """QEMU's own initiator, where ``backend`` uses one that not every QEMU has: ``driver``, and arguments with which it
+    opens nothing, so that it can be tried. Empty: none is needed."""
     target: ClassVar[bool] = True
     """Needs the array's machine."""
     cluster: ClassVar[str] = ""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 from fairlane.errors import FairlaneError
 from fairlane.lanes._clones import Clone, CloneLane, Cloning
 from fairlane.lanes.base import Ground, Site, Step
+from fairlane.lanes.iscsi import QEMU_ISCSI
 from fairlane.study.values import NONE
 
 _PORT = 3260
@@ -43,6 +44,7 @@ def _iqn(name: str) -> str:
 
 class CloneLvmThin(Cloning[CloneLvmThinSpec]):
     Spec = CloneLvmThinSpec
+    driver: ClassVar[Mapping[str, str]] = QEMU_ISCSI
     packages = ("lvm2", "thin-provisioning-tools")
     modules: ClassVar[tuple[str, ...]] = ("dm_thin_pool", "target_core_mod", "target_core_iblock", "iscsi_target_mod")
 

@@ -24,6 +24,7 @@ class CloneRbd(Cloning[CloneRbdSpec]):
     Spec = CloneRbdSpec
     target = False
     cluster = RBD.cluster
+    driver = RBD.driver
 
     def steps(self, name: str, spec: CloneRbdSpec, site: Site) -> tuple[Step, ...]:
         golden = _image(name, spec, site)

@@ -20,6 +20,13 @@ from fairlane.study.base import LaneSpec
 from fairlane.study.values import NONE
 
 _PORT = 3260
+QEMU_ISCSI = {
+    "driver": "iscsi",
+    "transport": "tcp",
+    "portal": "127.0.0.1:1",
+    "target": "iqn.2026-01.dev.fairlane:probe",
+}
+"""QEMU's own iSCSI initiator (``Transport.driver``), where nothing listens."""
 _ALUA_TYPE = 1
 """Implicit only: the target alone changes states. Were explicit ones allowed (2), Linux would ask for an optimized path
 as soon as it chose a group of paths anew, and a ``state`` fault would be over before anybody saw it."""
@@ -127,6 +134,7 @@ class Iscsi(Transport[IscsiSpec]):
     Spec = IscsiSpec
     virtual = True
     exclusive = True
+    driver: ClassVar[Mapping[str, str]] = QEMU_ISCSI
     packages = ("open-iscsi", "dmsetup")
     programs = ("iscsid", "iscsiadm", "dmsetup")
     modules: ClassVar[tuple[str, ...]] = (

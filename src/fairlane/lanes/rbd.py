@@ -4,7 +4,7 @@ The kernel's client (krbd), in guest or hypervisor, is not offered: see docs/cep
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -58,6 +58,7 @@ class RbdSpec(CephSpec):
 class Rbd(CephTransport[RbdSpec]):
     Spec = RbdSpec
     cluster = "ceph"
+    driver: ClassVar[Mapping[str, str]] = {"driver": "rbd", "pool": "no", "image": "no", "conf": "missing"}
 
     def steps(self, name: str, spec: RbdSpec, site: Site) -> tuple[Step, ...]:
         data, images = spec.pool("rbd"), _images(spec)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from fairlane import registry
 from fairlane.study.base import PlatformSpec
 from fairlane.study.units import Duration, Size
 
@@ -31,6 +32,14 @@ class MachinesSpec(PlatformSpec):
     Machine 3 of every lane runs on the same host, so that lanes take turns on the same hardware."""
     settle: Duration = 1_000_000_000
     """Idle time between two trials of a block."""
+
+    @property
+    def able(self) -> tuple[str, ...]:
+        """Transports that are for this platform alone; and those whose initiator, in the guest, connects to an array
+        that is there."""
+        lanes = [(name, transport.Spec) for name, transport in registry.every("lanes")]
+        own = [name for name, spec in lanes if self.kind in spec.platforms]
+        return (*own, *(name for name, spec in lanes if "external" in spec.model_fields))
 
     def counted(self, hosts: int, each: int | None, names: tuple[str, str]) -> None:
         """Raises ValueError for numbers of machines that contradict each other. ``names``: of the keys that say how

@@ -59,7 +59,9 @@ class Guest(ABC):
 
 
 class Platform(ABC):
-    """A platform for one study; used as ``async with``. ``PLUGIN`` of each file or folder here is such a class."""
+    """A class that opens machines for one study, runs its blocks there, and undoes everything.
+
+    ``PLUGIN`` of each file or folder here is such a class; used as ``async with``."""
 
     Spec: ClassVar[type[PlatformSpec]]
     modelled: bool = False

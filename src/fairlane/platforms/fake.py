@@ -1,8 +1,8 @@
 """A platform without machines: deterministic figures with chosen true effects and noise, for unit tests and docs.
 
-Each trial is a queue of depth iodepth x numjobs in front of a device: IOPS = depth / latency (Little's law), so that
-figures hang together as real ones do. A lane's ``speed`` is its true ratio of IOPS; noise comes from SHA-256 of study
-seed, block seed, lane and position, and is the same on every machine and in every version.
+How a trial's outputs look, its workload says (``Workload.invented``). A lane's ``speed`` is its true ratio of IOPS;
+noise comes from SHA-256 of study seed, block seed, lane and position, and is the same on every machine and in every
+version.
 """
 
 import asyncio
@@ -14,9 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from fairlane import __version__
+from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.platforms._fio_text import Latency, Side, report
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
 from fairlane.records import Block, Cell
 from fairlane.study.base import PlatformSpec
@@ -25,12 +24,7 @@ from fairlane.study.schedule import Stream
 from fairlane.study.strict import Strict
 from fairlane.study.units import Duration, Share
 from fairlane.study.values import NONE
-
-_SERVICE_NS = 4_000
-"""Time of the device for one more I/O in its queue, beside the bytes."""
-_BYTES_PER_NS = 3.0
-_SUBMISSION = 0.05
-"""Share of the latency that is submission."""
+from fairlane.workloads.base import Invention
 
 
 Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
@@ -74,6 +68,11 @@ class FakeSpec(PlatformSpec):
     """Latency of one small I/O on the idle device."""
     pace: Duration = 0
     """Wall time that a trial is made to take."""
+    invented = True
+
+    @property
+    def loads(self) -> tuple[str, ...]:
+        return tuple(name for name, workload in registry.every("workloads") if workload.invents)
 
     def known(self) -> Mapping[str, Any]:
         """There is no machine and nothing is stored: the same holds for every lane."""
@@ -101,10 +100,7 @@ class Fake(Platform):
     def unfit(self) -> list[FairlaneError]:
         lanes = ", ".join(self.study.lanes)
         unknown = [name for name in self.spec.effects if name not in self.study.lanes]
-        other = [name for name, workload in self.study.workloads.items() if workload.kind != "fio"]
-        return [
-            FairlaneError(f"platform.effects: {name!r} is not a lane", hint=f"lanes: {lanes}") for name in unknown
-        ] + [FairlaneError(f"workloads.{name}: the fake platform invents fio figures only") for name in other]
+        return [FairlaneError(f"platform.effects: {name!r} is not a lane", hint=f"lanes: {lanes}") for name in unknown]
 
     async def open(self, notify: Notify) -> Opened:
         notify("no machines: figures are invented")
@@ -124,41 +120,15 @@ class Fake(Platform):
             yield RawTrial(lane, self._outputs(block, lane))
 
     def _outputs(self, block: Block, lane: str) -> dict[str, bytes]:
-        text = self._fio(block, lane)
-        if self._share(block, lane, "failure") < self.spec.failures:
-            return {
-                "status": b"1\n",
-                "fio.err": b"fio: io_u error on file /dev/fake: Input/output error\n",
-                "fio.json": text[: len(text) // 3],
-            }
-        return {"status": b"0\n", "fio.err": b"", "fio.json": text}
-
-    def _fio(self, block: Block, lane: str) -> bytes:
         cell, effect = block.cell, self.spec.effects.get(lane, Effect())
-        params = cell.params
-        depth = params["iodepth"] * params["numjobs"]
         speed = _speed(effect, cell) * math.exp(self._noise(block, lane))
-        service = _SERVICE_NS + params["bs"] / _BYTES_PER_NS
-        mean = (self.spec.latency + depth * service) / speed * _mean_factor(effect.tail)
-        iops = depth / mean * 1e9
-        if params["rate_iops"] is not None and iops > (asked := params["rate_iops"] * params["numjobs"]):
-            iops, mean = asked, (self.spec.latency + service) / speed * _mean_factor(effect.tail)
-        runtime_ms = params["runtime"] // 10**6
-        per_job = iops / params["numjobs"] * runtime_ms / 1000
-        mix = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}.get(
-            params["rw"], (params["rwmixread"] or 0) / 100
-        )
-        ios = {"read": round(per_job * mix), "write": round(per_job) - round(per_job * mix)}
-        sides = {
-            way: Side(
-                count,
-                Latency(mean * _SUBMISSION),
-                Latency(mean * (1 - _SUBMISSION), effect.tail),
-                Latency(mean, effect.tail),
-            )
-            for way, count in ios.items()
-        }
-        return report(cell, sides, runtime_ms, usr_cpu=5.0, sys_cpu=20.0)
+        workload = registry.load("workloads", cell.kind)
+        made = workload.invented(cell, Invention(self.spec.latency, speed, effect.tail))
+        if self._share(block, lane, "failure") >= self.spec.failures:
+            return {"status": b"0\n", **made}
+        complaint = f"{cell.kind}: io_u error on file /dev/fake: Input/output error\n".encode()
+        cut = {name: data[: len(data) // 3] for name, data in made.items()}
+        return {"status": b"1\n", **cut, f"{cell.kind}.err": complaint}
 
     def _noise(self, block: Block, lane: str) -> float:
         noise = self.spec.noise
@@ -190,12 +160,6 @@ class Fake(Platform):
 
 def _speed(effect: Effect, cell: Cell) -> float:
     return next((speed for pattern, speed in effect.cells.items() if fnmatchcase(cell.name, pattern)), effect.speed)
-
-
-def _mean_factor(tail: float) -> float:
-    """By how much slow I/Os that are ``tail`` times slower raise the mean of all."""
-    slow = Latency.SLOW * Latency.SLOWER
-    return (1 - Latency.SLOW + slow * tail) / (1 - Latency.SLOW + slow)
 
 
 PLUGIN = Fake

@@ -43,7 +43,6 @@ class VsphereSpec(MachinesSpec):
     """Machines of a lane on each host, in place of ``fleet``."""
     hosts: int = Field(default=1, ge=1, le=96)
     """Hosts that the machines are spread over. None is moved while the study runs."""
-    transports = ("datastore", "iscsi", "nvme_tcp")
 
     @model_validator(mode="after")
     def _counted_once(self) -> Self:

@@ -7,7 +7,9 @@ from fairlane.records import Figures
 
 
 class Probe(ABC):
-    """A probe. ``PLUGIN`` of each file in this package is one instance."""
+    """The shell for a snapshot before and after, and the reading of the two.
+
+    ``PLUGIN`` of each file in this package is one instance."""
 
     capture: ClassVar[str]
     """Shell that prints one snapshot to stdout; ``$DEVICE`` is the kernel name of the lane's device. A missing source

@@ -55,7 +55,7 @@ class Ran:
     @property
     def figures(self) -> str:
         """What kind of figures they are."""
-        if self.evidence.study.platform.kind == "fake":
+        if self.evidence.study.platform.invented:
             return "invented"
         return "modelled" if self.evidence.modelled else "emulated" if self.evidence.emulated else "measured"
 

@@ -42,13 +42,13 @@ QUICK = Banner(
 )
 INVENTED = Banner(
     "Invented figures",
-    "The platform “fake” makes up its figures from the seed, for tests and documentation. Nothing here was measured.",
+    "The platform makes up its figures from the seed, for tests and documentation. Nothing here was measured.",
 )
 
 
 def banners(evidence: Evidence) -> tuple[Banner, ...]:
     """What stands above everything else."""
-    invented = evidence.study.platform.kind == "fake"
+    invented = evidence.study.platform.invented
     shown = ((INVENTED, invented), (MODELLED, evidence.modelled), (EMULATED, evidence.emulated),
              (QUICK, bool(evidence.study.quick)))  # fmt: skip
     return tuple(banner for banner, on in shown if on)

@@ -158,6 +158,9 @@ class PlatformSpec(Strict):
     least_lanes: ClassVar[int] = 2
     """A study that is run compares lanes; one that was imported may be compared with another."""
 
+    invented: ClassVar[bool] = False
+    """Figures are made up, and every report says so."""
+
     measured_here: ClassVar[bool] = True
     """One run of this program measured all lanes, so that the journal's times are those of the figures and nothing but
     the lanes' own paths can have differed without being known."""
@@ -180,6 +183,11 @@ class PlatformSpec(Strict):
     def able(self) -> tuple[str, ...]:
         """Transports that this platform, as it is set up, can build; empty: any."""
         return self.transports
+
+    @property
+    def loads(self) -> tuple[str, ...]:
+        """Kinds of workload that this platform, as it is set up, can run; empty: any."""
+        return ()
 
     def workers(self, jobs: int) -> int:
         """How many blocks this platform may run at one moment, if ``jobs`` are asked for; 1 unless proven harmless."""

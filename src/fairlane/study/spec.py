@@ -36,6 +36,11 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
 """Lower-case letters, digits and dashes, at most 31: it becomes part of file, device and target names."""
 
 
+def invents(platform: str) -> bool:
+    """Whether the figures of ``platform`` (its kind) are made up; of an unknown one they are not."""
+    return platform in registry.names("platforms") and registry.load("platforms", platform).Spec.invented
+
+
 class Study(Strict):
     """What a user asks: which lanes, under which workloads, with which design."""
 
@@ -75,12 +80,18 @@ class Study(Strict):
         if self.baseline not in self.lanes:
             raise ValueError(f"baseline: {self.baseline!r} is not a lane (lanes: {', '.join(self.lanes)})")
         self._at_home()
-        able = self.platform.able
+        able, loads = self.platform.able, self.platform.loads
         for name, lane in self.lanes.items():
             if able and lane.transport not in able:
                 raise ValueError(
                     f"lanes.{name}.transport: platform {self.platform.kind!r} cannot build {lane.transport!r} "
                     f"(it can: {', '.join(able)})"
+                )
+        for name, load in self.workloads.items():
+            if loads and load.kind not in loads:
+                raise ValueError(
+                    f"workloads.{name}.kind: platform {self.platform.kind!r} cannot run {load.kind!r} "
+                    f"(it can: {', '.join(loads)})"
                 )
         for name, lane in self.lanes.items():
             if lane.copy_of:

@@ -10,7 +10,7 @@ from fairlane.records import Cell, FaultKind, Figures
 from fairlane.study.base import WorkloadSpec
 from fairlane.workloads import _fleet
 
-__all__ = ["Garbage", "Stage", "Workload"]
+__all__ = ["Garbage", "Invention", "Stage", "Workload"]
 
 
 class Stage(ABC):
@@ -82,8 +82,22 @@ class Rounds:
     """Rounds at most."""
 
 
+@dataclass(frozen=True)
+class Invention:
+    """What the platform ``fake`` makes up of one trial: a device, and how this lane differs from others."""
+
+    latency: int
+    """Of one small I/O on the idle device, ns."""
+    speed: float
+    """True ratio of IOPS to a lane without effect, noise included; of latencies inverted."""
+    tail: float
+    """True ratio of the slowest operations' latency to that of other lanes."""
+
+
 class Workload(ABC):
-    """A workload. ``PLUGIN`` of each file in this package is one instance."""
+    """The script that loads a device, and the reading of its raw output.
+
+    ``PLUGIN`` of each file in this package is one instance."""
 
     Spec: ClassVar[type[WorkloadSpec]]
     packages: ClassVar[tuple[str, ...]] = ()
@@ -93,6 +107,9 @@ class Workload(ABC):
     virtual: ClassVar[bool] = False
     """Is its ``script`` alone: runs under the virtual clock, where nothing can be done from outside."""
 
+    invents: ClassVar[bool] = False
+    """Says how its outputs are ``invented``: runs on the platform ``fake``."""
+
     @abstractmethod
     def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:
         """Shell that loads ``devices`` (block devices, or files in a share): starts in an empty folder, leaves its
@@ -101,6 +118,11 @@ class Workload(ABC):
     @abstractmethod
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
         """Read the outputs of ``script``: file name -> content. Raises Garbage."""
+
+    def invented(self, cell: Cell, made: Invention) -> Mapping[str, bytes]:
+        """The outputs of ``script``, file name -> content, as the tool would have left them on such a device; the same
+        bytes for the same arguments. Only asked for where ``invents``."""
+        raise NotImplementedError
 
     async def drive(self, cell: Cell, devices: Callable[[int], Sequence[str]], seed: int, stage: Stage) -> None:
         """One trial on a live platform: by default ``script`` on every machine at once. ``devices(machine)``: the

@@ -14,7 +14,8 @@ from fairlane.stats.steady import ROUNDS
 from fairlane.study.base import WorkloadSpec
 from fairlane.study.strict import Strict
 from fairlane.study.units import Duration, Size, format_duration, format_size
-from fairlane.workloads.base import Rounds, Stage, Workload
+from fairlane.workloads import _fio_text
+from fairlane.workloads.base import Invention, Rounds, Stage, Workload
 
 Pattern = Literal["read", "write", "randread", "randwrite", "rw", "randrw"]
 
@@ -207,6 +208,7 @@ class Fio(Workload):
 
     Spec = FioSpec
     virtual = True
+    invents = True
     packages = ("fio",)
     programs = ("fio",)
 
@@ -293,6 +295,9 @@ class Fio(Workload):
             return found
         load = {**found.context["load"], "window": (ramp + runtime) / runtime}
         return replace(found, context={**found.context, "load": load})
+
+    def invented(self, cell: Cell, made: Invention) -> Mapping[str, bytes]:
+        return {"fio.err": b"", "fio.json": _fio_text.invented(cell, made)}
 
 
 PLUGIN = Fio()

@@ -5,6 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fairlane import registry
 from fairlane.study.base import PlatformSpec
 from fairlane.study.strict import Strict
 from fairlane.study.units import Bitrate, Duration, Size, format_duration
@@ -132,7 +133,17 @@ class LabSpec(PlatformSpec):
 
     @property
     def able(self) -> tuple[str, ...]:
-        return ("local", "iscsi", "nvme_tcp") if self.clock == "virtual" else ()
+        return self._of_this_clock("lanes")
+
+    @property
+    def loads(self) -> tuple[str, ...]:
+        return self._of_this_clock("workloads")
+
+    def _of_this_clock(self, package: str) -> tuple[str, ...]:
+        """The plugins that can be under the virtual clock; empty, meaning any, under the wall clock."""
+        if self.clock == "wall":
+            return ()
+        return tuple(name for name, plugin in registry.every(package) if plugin.virtual)
 
     def known(self) -> Mapping[str, Any]:
         """Under the virtual clock the initiator runs in the guest, so that there is no guest device; null_blk has no

@@ -109,7 +109,7 @@ def study(**platform: Any) -> tuple[LabSpec, tuple[layout.Volume, ...]]:
 @pytest.fixture
 def complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda program: f"/usr/bin/{program}")
-    monkeypatch.setattr(able, "has_driver", lambda _, **__: True)
+    monkeypatch.setattr(able, "has_driver", lambda _: True)
     monkeypatch.setattr("os.geteuid", lambda: 0)
 
 
@@ -131,7 +131,7 @@ def test_a_cluster_that_is_too_small_is_refused_with_its_sums(complete: None) ->
 def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, complete: None) -> None:
     spec, volumes = study(ceph={"osds": 6})
     monkeypatch.setattr("shutil.which", lambda program: None if program.startswith("ceph-") else f"/bin/{program}")
-    monkeypatch.setattr(able, "has_driver", lambda _, **__: False)
+    monkeypatch.setattr(able, "has_driver", lambda _: False)
     (error,) = ceph.problems(spec.ceph, volumes)
     assert error.message == (
         "Ceph lanes need packages that are not installed: ceph-fuse, ceph-mds, ceph-mgr, ceph-mon, ceph-osd, "

@@ -66,17 +66,11 @@ def maps_queues(bus: str) -> bool:
     return any(one["name"] == "iothread-vq-mapping" for one in properties)
 
 
-def has_driver(driver: str, **node: str) -> bool:
-    """QEMU has the block driver, which may be a module of its own (Debian: qemu-block-extra): tried with ``node``, all
-    that the driver needs, and nothing that works."""
-    answer = _ask("blockdev-add", driver=driver, **node, **{"node-name": "probe"})
+def has_driver(node: Mapping[str, str]) -> bool:
+    """QEMU has the block driver of ``node`` (``Transport.driver``), which may be a module of its own (Debian:
+    qemu-block-extra): tried with all that the driver needs, and nothing that works."""
+    answer = _ask("blockdev-add", **node, **{"node-name": "probe"})
     return "nknown driver" not in str(answer.get("error", {}).get("desc", ""))
-
-
-def has_iscsi() -> bool:
-    """QEMU has its iSCSI initiator: tried where nothing listens."""
-    target = "iqn.2026-01.dev.fairlane:probe"
-    return has_driver("iscsi", transport="tcp", portal="127.0.0.1:1", target=target)
 
 
 def lacks_module(name: str) -> bool:
@@ -174,8 +168,14 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
             f"QEMU has no initiator for {volume.spec.transport}, and this machine's kernel has no {lacking[0]}",
             "set initiator: guest, or run on a kernel with that module",
         )
-    if volume.spec.transport in ("iscsi", "clone_lvm_thin") and not has_iscsi():
-        yield ("initiator", "this QEMU has no iSCSI initiator", "install qemu-block-extra, or set initiator: guest")
+    needed = {} if volume.transport.cluster else volume.transport.driver  # of a cluster ceph.problems tells
+    if needed and not has_driver(needed):
+        other = ", or set initiator: guest" if "guest" in type(volume.spec).initiators else ""
+        yield (
+            "initiator",
+            f"this QEMU has no driver {needed['driver']}, which {volume.spec.transport} needs",
+            f"install qemu-block-extra{other}",
+        )
     if own and spec.medium.file and (why := opens(device.aio, device.cache)):
         yield ("device.aio", f"QEMU cannot open files here with aio {device.aio}, cache {device.cache}: {why}",
                "set TMPDIR to a folder on another file system, or take another aio or cache")  # fmt: skip

@@ -323,8 +323,8 @@ def problems(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
     filesystem = any(v.transport.cluster == "cephfs" for v in mine)
     wanted = {**PROGRAMS, **(FILESYSTEM if filesystem else {})}
     missing = {package for program, package in wanted.items() if not shutil.which(program)}
-    images = any(v.transport.cluster == "ceph" for v in mine)
-    if images and shutil.which(qemu.BINARY) and not able.has_driver("rbd", pool="no", image="no", conf="missing"):
+    drivers = [v.transport.driver for v in mine if v.transport.driver]
+    if drivers and shutil.which(qemu.BINARY) and not all(map(able.has_driver, drivers)):
         missing.add("qemu-block-extra")
     found = []
     if missing:

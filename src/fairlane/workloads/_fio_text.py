@@ -11,12 +11,19 @@ from statistics import NormalDist
 from typing import Any
 
 from fairlane.records import Cell
+from fairlane.workloads.base import Invention
 
 _GROUPS, _BUCKETS = 29, 64
 """fio's stat.h: FIO_IO_U_PLAT_GROUP_NR groups of 2^FIO_IO_U_PLAT_BITS buckets."""
 _PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
 """fio's default percentile_list."""
 _NORMAL = NormalDist()
+
+_SERVICE_NS = 4_000
+"""Time of the device for one more I/O in its queue, beside the bytes."""
+_BYTES_PER_NS = 3.0
+_SUBMISSION = 0.05
+"""Share of the latency that is submission."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,40 @@ class Side:
     submission: Latency
     completion: Latency
     total: Latency
+
+
+def invented(cell: Cell, made: Invention) -> bytes:
+    """What fio would have written: a queue of depth iodepth x numjobs in front of a device, so that IOPS = depth /
+    latency (Little's law), and figures hang together as real ones do."""
+    params = cell.params
+    depth = params["iodepth"] * params["numjobs"]
+    service = _SERVICE_NS + params["bs"] / _BYTES_PER_NS
+    mean = (made.latency + depth * service) / made.speed * _mean_factor(made.tail)
+    iops = depth / mean * 1e9
+    if params["rate_iops"] is not None and iops > (asked := params["rate_iops"] * params["numjobs"]):
+        iops, mean = asked, (made.latency + service) / made.speed * _mean_factor(made.tail)
+    runtime_ms = params["runtime"] // 10**6
+    per_job = iops / params["numjobs"] * runtime_ms / 1000
+    mix = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}.get(
+        params["rw"], (params["rwmixread"] or 0) / 100
+    )
+    ios = {"read": round(per_job * mix), "write": round(per_job) - round(per_job * mix)}
+    sides = {
+        way: Side(
+            count,
+            Latency(mean * _SUBMISSION),
+            Latency(mean * (1 - _SUBMISSION), made.tail),
+            Latency(mean, made.tail),
+        )
+        for way, count in ios.items()
+    }
+    return report(cell, sides, runtime_ms, usr_cpu=5.0, sys_cpu=20.0)
+
+
+def _mean_factor(tail: float) -> float:
+    """By how much slow I/Os that are ``tail`` times slower raise the mean of all."""
+    slow = Latency.SLOW * Latency.SLOWER
+    return (1 - Latency.SLOW + slow * tail) / (1 - Latency.SLOW + slow)
 
 
 @cache
