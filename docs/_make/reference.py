@@ -1,7 +1,8 @@
 """MkDocs hook: the pages that are written by the code itself, and what lies outside ``docs/`` and belongs to the site.
 
 ``pages`` makes them from the registry of plugins (``tables``), the metrics and the commands, so that nothing can be
-missing or out of date; ``mkdocs.yml`` names this file. CONTRIBUTING and CHANGELOG stay where a forge looks for them, and are pages.
+missing or out of date; ``mkdocs.yml`` names this file. CONTRIBUTING and CHANGELOG stay where a forge looks for them,
+and are pages.
 """
 
 import inspect

@@ -74,8 +74,8 @@ def every(package: str) -> Iterator[tuple[str, Any]]:
 
 
 def summary(package: str, name: str) -> str:
-    """What the plugin is: the first paragraph of its file's docstring, on one line, code in backticks; empty if it has none.
-    The file is read and not imported, so that help stays quick."""
+    """What the plugin is: the first paragraph of its file's docstring, on one line, code in backticks; empty if it has
+    none. The file is read and not imported, so that help stays quick."""
     spec = find_spec(f"fairlane.{package}.{name}")
     loader = spec.loader if spec else None
     source = loader.get_source(f"fairlane.{package}.{name}") if isinstance(loader, SourceFileLoader) else None

@@ -10,6 +10,7 @@ from fairlane.compare.comparison import compare
 from fairlane.compare.joined import joined
 from fairlane.compare.mapping import LaneMap, Pair
 from fairlane.errors import Exit, FairlaneError
+from fairlane.platforms.lab.spec import LabSpec
 from fairlane.records import Evidence
 from fairlane.study.conditions import conditions
 from fairlane.trial.load import load_run
@@ -91,7 +92,7 @@ def test_only_the_category_that_differs_is_refused_and_the_reason_is_true_of_it(
 def test_figures_of_different_worlds_are_refused_whatever_is_accepted(
     evidence: Evidence, change: dict[str, bool]
 ) -> None:
-    real = evidence.study.model_copy(update={"platform": evidence.study.platform.model_copy(update={"kind": "hosts"})})
+    real = evidence.study.model_copy(update={"platform": LabSpec(kind="lab")})
     one = dataclasses.replace(evidence, study=real)
     other = dataclasses.replace(one, modelled="modelled" in change, emulated="emulated" in change)
     comparison = compare({"a": one, "b": other}, pairs(x=("one", "one")), {})

@@ -4,8 +4,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+Done = subprocess.CompletedProcess[str]
 ROOT = Path(__file__).parents[2]
 SCRATCH = Path(__file__).parent / "scratch"
 
@@ -31,12 +33,14 @@ class Copy:
         own = {key: value for key, value in os.environ.items() if not key.startswith("COV_")}
         return {**own, "PYTHONPATH": str(self.folder / "src"), "COLUMNS": "160", "NO_COLOR": "1"}
 
-    def python(self, *words: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    def python(
+        self, *words: str, code: int = 0, more: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Runs Python on this copy; ``code``: how it has to exit."""
         done = subprocess.run(
             [sys.executable, *words],
             cwd=self.folder,
-            env={**self.environment, **environment},
+            env={**self.environment, **(more or {})},
             capture_output=True,
             text=True,
             check=False,
@@ -44,15 +48,16 @@ class Copy:
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
-    def __call__(self, *words: str, code: int = 0, **environment: str) -> str:
+    def __call__(self, *words: str, code: int = 0) -> str:
         """What ``fairlane WORDS`` prints."""
-        return self.python("-m", "fairlane", *words, code=code, **environment).stdout
+        return self.python("-m", "fairlane", *words, code=code).stdout
 
     def completed(self, *words: str) -> list[str]:
         """What bash offers for the last word."""
         line = ["fairlane", *words]
         asked = {"COMP_WORDS": " ".join(line), "COMP_CWORD": str(len(line) - 1), "_FAIRLANE_COMPLETE": "bash_complete"}
-        return [offer.partition(",")[2] for offer in self(**asked).splitlines()]
+        offers = self.python("-m", "fairlane", more=asked).stdout
+        return [offer.partition(",")[2] for offer in offers.splitlines()]
 
     def write(self, name: str, text: str) -> str:
         (self.folder / name).write_text(text)

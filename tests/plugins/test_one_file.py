@@ -62,7 +62,6 @@ design: {looks: [2]}
     assert described["nomerges"] == "1"
     assert described["target.kind"].startswith("nvmet")
     assert {v["verdict"] for v in verdicts(copy, "run") if v["metric"] == "iops"} <= {"faster", "inconclusive"}
-    copy("report", "run")
     assert "nvmet" in (tmp_path / "run" / "report.md").read_text()
 
 
@@ -102,8 +101,7 @@ def test_a_workload_says_how_its_output_is_invented(tmp_path):
     (found,) = (v for v in verdicts(copy, "run") if v["metric"] == "iops")
     assert found["ratio"] == pytest.approx(2, rel=0.01)
     broken = study("fake, failures: 100%", "{kind: dd}")
-    copy("run", copy.write("broken.yaml", broken), "--out", "broken")
-    assert "exit code 1: dd: " in copy("check", "broken")
+    assert "exit code 1: dd: " in copy("run", copy.write("broken.yaml", broken), "--out", "no", code=Exit.RUN_FAILED)
     lab = copy.write("lab.yaml", study("lab", "{kind: dd}"))
     told = copy.python("-m", "fairlane", "study", "check", lab, code=Exit.USER_ERROR).stderr
     assert "workloads.main.kind: platform 'lab' cannot run 'dd' (it can: fio)" in told
@@ -121,7 +119,6 @@ def test_a_check_is_heard(tmp_path):
     copy = Copy(tmp_path, "checks")
     copy("run", copy.write("study.yaml", study()), "--out", "run")
     assert "2 blocks are few" in copy("check", "run")
-    copy("report", "run")
     assert "2 blocks are few" in (tmp_path / "run" / "report.md").read_text()
     assert 'name="few_blocks"' in copy("export", "run", "--to", "junit", "--out", "-")
 

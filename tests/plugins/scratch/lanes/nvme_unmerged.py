@@ -33,13 +33,13 @@ class NvmeUnmerged(Transport[NvmeUnmergedSpec]):
             remove=f"{device}echo 0 > $q",
             expect={"nomerges": str(spec.nomerges)},
         )
-        return (*NVME_TCP.steps(name, spec, site), unmerged)  # type: ignore[arg-type]
+        return (*NVME_TCP.steps(name, spec, site), unmerged)
 
     def find(self, name: str, spec: NvmeUnmergedSpec, site: Site) -> str:
-        return NVME_TCP.find(name, spec, site)  # type: ignore[arg-type]
+        return NVME_TCP.find(name, spec, site)
 
     def path(self, name: str, spec: NvmeUnmergedSpec, site: Site) -> tuple[str, ...]:
-        return NVME_TCP.path(name, spec, site)  # type: ignore[arg-type]
+        return NVME_TCP.path(name, spec, site)
 
 
 PLUGIN = NvmeUnmerged()

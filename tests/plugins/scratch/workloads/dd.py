@@ -29,7 +29,7 @@ class DdSpec(WorkloadSpec):
         return (Cell(name, "dd", f"{format_size(self.bs)} read", {"rw": "read", "bs": self.bs, "count": self.count}),)
 
     def trial_seconds(self, cell: Cell) -> float:
-        return 0.001 * cell.params["count"]
+        return float(cell.params["count"]) / 1000
 
 
 class Dd(Workload):

@@ -1,0 +1,35 @@
+"""docs/_make/tables.py: pages follow the plugins, and the linters say so where they do not."""
+
+import shutil
+
+from tests.plugins.scratched import ROOT, Copy, plugin
+
+from fairlane import registry
+
+TABLES = "docs/_make/tables.py"
+
+
+def test_pages_lag_behind_a_new_plugin_until_the_tables_are_made_again(tmp_path):
+    copy = Copy(tmp_path)
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    shutil.copy(ROOT / "CONTRIBUTING.md", tmp_path)
+    copy.python(TABLES)
+    assert copy.python(TABLES, "--check").stdout == ""
+    for kind in registry.KINDS:
+        shutil.copy(plugin(kind.package), tmp_path / "src" / "fairlane" / kind.package)
+    late = copy.python(TABLES, "--check", code=1).stdout.splitlines()
+    assert f"docs/export.md lags behind the code: run .venv/bin/python {TABLES}" in late
+    assert f"docs/study-file.md lags behind the code: run .venv/bin/python {TABLES}" in late
+    copy.python(TABLES)
+    assert copy.python(TABLES, "--check").stdout == ""
+    pages = "".join(page.read_text() for page in sorted((tmp_path / "docs").rglob("*.md")))
+    for kind in registry.KINDS:
+        assert f"| `{plugin(kind.package).stem}` |" in pages, kind.name
+
+
+def test_every_kind_has_a_table_in_the_pages_and_a_row_in_contributing():
+    pages = "".join(page.read_text() for page in sorted((ROOT / "docs").rglob("*.md")))
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    assert "<!-- plugins: kinds -->" in contributing
+    for kind in registry.KINDS:
+        assert f"<!-- plugins: {kind.package} -->" in pages, f"no page has the table of {kind.package}"
