@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 
 import click
 
+from fairlane import registry
 from fairlane.report.text import clean, markdown
 
 Format = Literal["table", "json", "md"]
@@ -25,6 +26,11 @@ def format_option(function: F) -> F:
     return click.option(
         "--format", "output", type=choice, default="table", show_default=True, help="How the result is printed."
     )(function)
+
+
+def remote() -> str:
+    """The platforms that a context and a namespace are for, for messages."""
+    return " or ".join(name for name, platform in registry.every("platforms") if platform.remote)
 
 
 def tell(message: str) -> None:

@@ -7,7 +7,7 @@ import click
 
 from fairlane import registry
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, print_rows, tell, text
+from fairlane.cli._output import Format, format_option, print_rows, remote, tell, text
 from fairlane.errors import Exit, FairlaneError
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def command(
         raise click.UsageError("--quick goes with a study")
     asked = _study(study, platform, quick=quick)
     platform = platform or (asked.platform.kind if asked else "lab")
-    if (context or namespace) and platform != "kubevirt":
-        raise click.UsageError("--context and --namespace go with --platform kubevirt")
+    if (context or namespace) and not registry.load("platforms", platform).remote:
+        raise click.UsageError(f"--context and --namespace go with --platform {remote()}")
     if platform == "lab":
         tell(f"looking; trying KVM takes up to {doctor.KVM_SECONDS} s")
     lines = doctor.examine(platform, asked, context=context, namespace=namespace)

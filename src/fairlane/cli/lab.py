@@ -8,7 +8,7 @@ import click
 
 from fairlane import registry
 from fairlane.cli._click import Command, Group
-from fairlane.cli._output import Format, format_option, print_rows, tell
+from fairlane.cli._output import Format, format_option, print_rows, remote, tell
 from fairlane.errors import FairlaneError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def clean(*, states: bool, leftovers: bool, platform: str, context: str, namespa
         _clean_platform(platform, context, namespace, run)
         return
     if context or namespace or run:
-        raise click.UsageError("--context, --namespace and --run go with --platform kubevirt")
+        raise click.UsageError(f"--context, --namespace and --run go with --platform {remote()}")
     freed, stays = _clean_leftovers()
     if not leftovers:
         freed += _clean_cache(("states",) if states else ("states", "images", "roots"))

@@ -73,6 +73,9 @@ class Platform(ABC):
     repeats_exactly: bool = False
     """The same block gives the same bytes: a resumed run replays an interrupted block and compares."""
 
+    remote: ClassVar[bool] = False
+    """Reaches something beyond this machine, a cluster or a hypervisor: a context and a namespace can say where."""
+
     run_id: str = "0" * 10
     """Ten hexadecimal digits of the run that is carried out, the same when it is resumed: by them a platform finds what
     a killed one left. Set before ``open``."""

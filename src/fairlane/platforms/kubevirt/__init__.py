@@ -32,6 +32,7 @@ class Kubevirt(Platform):
     """Lanes: ``storage_class``. Machines of all lanes stand for the whole run and take turns."""
 
     Spec = KubevirtSpec
+    remote = True
 
     def __init__(self, study: "Study") -> None:
         super().__init__(study)
