@@ -54,7 +54,7 @@ class CloneLvmThin(Cloning[CloneLvmThinSpec]):
             name=f"the golden image of {name} in a thin pool",
             place="target",
             apply=f"""
-guard {site.medium} "$(identity {site.medium})" "$(size_of {site.medium})"
+guard_own {site.medium}
 pvcreate -q -y {site.medium} > /dev/null
 vgcreate -q {group} {site.medium} > /dev/null
 lvcreate -q -y --type thin-pool -l 90%FREE -n pool {group} > /dev/null

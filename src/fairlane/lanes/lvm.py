@@ -128,7 +128,7 @@ class Lvm(Transport[LvmSpec]):
         return Step(
             name=f"divide the medium of {name}",
             place="target",
-            apply=f'modprobe dm_mod\nguard {medium} "$(identity {medium})" "$(size_of {medium})"\n{make}',
+            apply=f'modprobe dm_mod\nguard_own {medium}\n{make}',
             describe=f'row target.parts "$(ls -d /dev/mapper/fairlane-{name}-pv* | wc -l)"',
             remove="\n".join(f"dmsetup remove --noudevsync fairlane-{name}-pv{n}" for n in reversed(parts)),
             expect={"target.parts": str(spec.stripes)},
@@ -151,7 +151,7 @@ class Lvm(Transport[LvmSpec]):
             place="initiator",
             apply=f"""
 {self._devices(name, spec, site)}
-for d in $pvs; do guard "$d" "$(identity "$d")" "$(size_of "$d")"; done
+for d in $pvs; do guard_own "$d"; done
 vgcreate -q $only -s {_EXTENT}m {group} $pvs
 """,
             describe=f"""

@@ -184,7 +184,7 @@ def _file(name: str, spec: NfsSpec, site: Site) -> Step:
         name=f"a file for {name} in {spec.filesystem} on the medium",
         place="target",
         apply=f"""
-guard {site.medium} "$(identity {site.medium})" "$(size_of {site.medium})"
+guard_own {site.medium}
 {make} {site.medium}
 mkdir -p {share}
 mount -t {spec.filesystem} -o noatime {site.medium} {share}

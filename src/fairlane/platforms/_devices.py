@@ -44,7 +44,7 @@ class Volume(Protocol):
 
     @property
     def ours(self) -> bool:
-        """Made by this run: nothing on it is anybody else's."""
+        """Made by this run: what is on it is nobody else's, and needs no ``destroy``."""
 
     def file(self, media: Path) -> Path:
         """Where its medium is if that is a file of this machine, in ``media``; it need not exist."""
@@ -65,7 +65,6 @@ class Devices:
     """By volume: bytes that a prefill was seen to write."""
     allocated: dict[str, int] = field(default_factory=dict)
     """By volume: bytes allocated after it of the file of this machine that is its medium."""
-    _ours: set[str] = field(default_factory=set)
 
     async def record(self, volumes: Iterable[Volume]) -> None:
         """Reads what every linked device is. Raises Refused for one without an identity of its own."""
@@ -100,9 +99,7 @@ fi
         return int(self.recorded[volume.name].size.partition("/")[0])
 
     def guard(self, volume: Volume, *, writes: bool = True) -> str:
-        """Shell to stand before a load on ``volume``; it ends the script where the device must not be used.
-
-        What the lab made and has written itself may carry anything: random data can look like a signature."""
+        """Shell to stand before a load on ``volume``; it ends the script where the device must not be used."""
         device = _script.device(volume.name)
         if volume.name in self.files:
             folder, size = self.files[volume.name]
@@ -111,17 +108,13 @@ fi
             return ""  # a lane without a volume that stands
         if not writes:
             return _guard.meant(device, recorded)
-        ours = recorded.identity if volume.name in self._ours else ""
-        return _guard.guard(device, recorded, volume.spec.destroy or ours)
+        return _guard.guard(device, recorded, recorded.identity if volume.ours else volume.spec.destroy)
 
     def guards(self, volumes: Iterable[Volume], *, writes: bool = True) -> str:
-        """As ``guard``, for several volumes of a machine: its disks are looked for once."""
-        return f"DISKS=$(disks)\n{''.join(self.guard(v, writes=writes) for v in volumes)}unset DISKS\n"
-
-    def wrote(self, volume: Volume) -> None:
-        """From now on contents are ours, where the lab made the volume."""
-        if volume.ours:
-            self._ours.add(volume.name)
+        """As ``guard``, for several volumes of a machine: its disks, and who has them open, are looked for once."""
+        each = "".join(self.guard(v, writes=writes) for v in volumes)
+        opened = "OPENED=$(opened) || exit 1\n" if writes else ""
+        return f"DISKS=$(disks)\n{opened}{each}unset DISKS OPENED\n"
 
     def told(self, volumes: Sequence[Volume]) -> dict[str, object]:
         """Of a lane, for its description."""
@@ -169,7 +162,6 @@ cd ..
             written = int(outputs[f"{number}/written"])
             _enough(v, written, least, "its device counted" if v.name in self.recorded else "its file has blocks for")
             self.filled[v.name] = max(written, self.filled.get(v.name, 0))
-            self.wrote(v)
             if media and (file := v.file(media)).exists():
                 allocated = file.stat().st_blocks * 512
                 _enough(v, allocated, int(_ALLOCATED * least), "the file behind it has blocks for")
@@ -212,8 +204,6 @@ cd ..
                 text = self.guards(mine) + workload.script(cell, names, number)
                 parts.append(guest.ask(text, _TIMEOUT + 3 * cell.params["runtime"] / 1e9))
         found = await asyncio.gather(*parts)
-        for volume in volumes:
-            self.wrote(volume)
         return sum(workload.observe(cell, files).metrics.get("iops", 0.0) for files in found)
 
 

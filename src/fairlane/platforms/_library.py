@@ -4,10 +4,10 @@ from importlib import resources
 
 
 def text(settings: str = "", programs: str = "/dev/null") -> str:
-    """POSIX shell: ``lib.sh`` with results to standard output, and the guard (docs/safety.md). ``settings``: shell
+    """POSIX shell: ``lib.sh`` with results to standard output, identities and the guard (docs/safety.md). ``settings``: shell
     between them. ``programs``: a file with the names of programs that busybox would hide, one a line."""
     lab = resources.files("fairlane.platforms.lab")
     library = (lab / "guest" / "lib.sh").read_text("utf-8").replace("/fairlane/programs", programs)
     ours = lab / "wall" / "guest"
-    more = "".join(ours.joinpath(name).read_text("utf-8") for name in ("send.sh", "guard.sh"))
+    more = "".join(ours.joinpath(name).read_text("utf-8") for name in ("send.sh", "identity.sh", "guard.sh"))
     return f"{library}RESULTS=/dev/stdout\n{settings}{more}"

@@ -82,8 +82,6 @@ class FleetStage(Stage):
             await asyncio.gather(*runs)
         finally:
             await _ended(*runs)
-        for volume in self.crew.volumes if self._began else ():
-            self.crew.devices.wrote(volume)
         if self._began and self._ended:
             self.load_seconds = max(self._ended) - min(self._began)
 

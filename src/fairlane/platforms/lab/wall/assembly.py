@@ -269,14 +269,12 @@ class Assembly:
         """The capabilities of a lane by its first volume. Raises Refused, Untrustworthy."""
         guard = self.devices.guard(volume, writes=volume.ours)
         try:
-            found = await capabilities.probe(self.vms[volume.guest], volume, self.spec.most_disks, before=guard)
+            return await capabilities.probe(self.vms[volume.guest], volume, self.spec.most_disks, before=guard)
         except Unfinished as error:
             raise Untrustworthy(f"{volume.lane}: not all was tried, and what was may go on: {error}") from error
         except RunFailed as error:  # a lane that cannot be asked can be measured all the same
             self.notify(f"{volume.lane}: not all was tried: {error}")
             return _not_probed(error.message)
-        self.devices.wrote(volume)
-        return found
 
     def _path(self, volume: Volume) -> tuple[str, ...]:
         hops = volume.transport.path(volume.name, volume.spec, volume.site)

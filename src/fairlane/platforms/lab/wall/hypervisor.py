@@ -80,7 +80,8 @@ async def host_devices(here: Guest, volumes: Iterable[Volume]) -> dict[str, Volu
         if len(told) != 1:
             raise RunFailed(f"{volume.name}: expected one device on this machine, found: {' '.join(told) or 'none'}")
         # a guest will write to it, and its own guard sees nothing of this machine
-        await here.ask(f'i=$(identity {told[0]}); guard {told[0]} "$i" - {quote(volume.spec.destroy)}')
+        destroy = '"$i"' if volume.ours else quote(volume.spec.destroy)
+        await here.ask(f'i=$(identity {told[0]}); guard {told[0]} "$i" - {destroy}')
         found[volume.name] = replace(volume, host_device=told[0])
     return found
 

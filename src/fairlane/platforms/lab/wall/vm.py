@@ -99,7 +99,7 @@ class Vm:
 
     def _files(self) -> dict[str, str]:
         here, lab = resources.files(__package__).joinpath("guest"), resources.files("fairlane.platforms.lab") / "guest"
-        parts = (lab / "lib.sh", *(here / name for name in ("wall.sh", "send.sh", "guard.sh")))
+        parts = (lab / "lib.sh", *(here / name for name in ("wall.sh", "send.sh", "identity.sh", "guard.sh")))
         library = "".join(part.read_text("utf-8") for part in parts)
         files = {
             "init": here.joinpath("init").read_text("utf-8"),

@@ -1,14 +1,11 @@
-# What a device is, and whether it may be written: docs/safety.md. Follows lib.sh; needs util-linux (wipefs).
-#
-# An identity is "kind:value", which stays with a volume whatever the kernel calls it: wwn, serial, nqn (NQN#nsid), dm
-# (its UUID; the name of one without), md (UUID), nullb (a null_blk made through configfs). A value alone is looked for
-# among all kinds.
-# shellcheck disable=SC2030,SC2031 # every function that is called from outside is a subshell with variables of its own
+# Whether a device may be written: docs/safety.md. Follows identity.sh; needs root and util-linux (wipefs), and of all else
+# no more than busybox has.
+# shellcheck disable=SC2030,SC2031,SC2154 # as in identity.sh, whose functions set variables here
 :
 
 # guard DEVICE IDENTITY BYTES[/BLOCK] [DESTROY]: to be called right before every destructive step. Succeeds if DEVICE
-# still is the one volume with IDENTITY, has BYTES (and logical blocks of BLOCK bytes; -: not compared), and nobody uses
-# it. Contents (partitions, signatures) are refused too, unless DESTROY is an identity of the volume. Else: one refusal.
+# still is the one volume with IDENTITY, has BYTES (and logical blocks of BLOCK bytes; -: not compared), nobody uses it,
+# and DESTROY is an identity of it, whatever it holds. Else: one refusal, with what was seen.
 guard() (
   _is_meant "$@" || exit
   destroy=${4:-}
@@ -16,65 +13,30 @@ guard() (
     _refuse "destroy names $destroy, which is another volume" "write into destroy: the identity of the lane's own volume"
   fi
   _family
-  if used=$(_mounted) && [ -n "$used" ]; then
-    _refuse "$used" "unmount it first, or name another volume; destroy: does not override this"
-  fi
-  if used=$(_held) && [ -n "$used" ]; then
-    _refuse "$used" "take it apart first, or name another volume; destroy: does not override this"
+  _used
+  if [ -n "$found" ]; then
+    used=$found
+    _contents
+    _refuse "$used; on it: $found" "end that use, or name another volume; destroy: does not override this"
   fi
   read -r ro < "/sys/block/$name/ro"
   [ "$ro" = 0 ] || _refuse "it is read-only" "make it writable (blockdev --setrw, or at the array)"
-  # opens the device exclusively, as mount does, and with --no-act writes nothing
-  if ! found=$(wipefs --all --no-act "/dev/$name" 2>&1); then
-    case $found in
-      *busy*) _refuse "another program holds it exclusively" "find it with: fuser -v /dev/$name, or lsof" ;;
-    esac
-    echo "$device cannot be examined: $(printf %s "$found" | tail -n 1)" >&2 # no answer is no refusal
-    exit 1
+  if [ -z "$destroy" ]; then
+    _contents
+    _refuse "Fairlane did not create it, and destroy does not name it; on it: $found" \
+      "if its contents may be lost, give the lane destroy: ${identity#*:}"
   fi
-  [ -z "$destroy" ] || exit 0
-  kinds=$(printf '%s\n' "$found" | sed -n 's/.* (\([^)]*\)): .*/\1/p' | sort -u)
-  [ -z "$kinds" ] || _refuse "it carries a signature: $(_joined "$kinds")" "$(_name_it)"
-  [ -z "$found" ] || _refuse "it is not empty: $(printf %s "$found" | head -n 1)" "$(_name_it)"
-  [ -z "$parts" ] || _refuse "it is partitioned:$parts" "$(_name_it)"
-)
-
-# meant DEVICE IDENTITY BYTES[/BLOCK]: the first half of guard, for what only reads: is this the volume that was meant?
-meant() (
-  verb=used
-  _is_meant "$@"
-)
-
-# named NAME: the node of the disk that a study names by an identity or by a link in /dev/disk/by-id. Refused: names that
-# change from boot to boot, and links whose disk has nothing of their name.
-named() (
-  device=$1 identity='' verb=used
-  case $1 in
-    /dev/disk/by-id/*)
-      _resolve
-      _identities "$name"
-      for id in $ids; do
-        id=${id#*:}
-        id=$(printf %s "${id#naa.}" | tr '[:upper:]' '[:lower:]')
-        case $(printf %s "${1##*/}" | tr '[:upper:]' '[:lower:]') in *"$id"*) echo "/dev/$name"; exit 0 ;; esac
-      done
-      _refuse "the link leads to $name, which has nothing of its name" "$name has $(_joined "$ids"): was the link changed?"
-      ;;
-    /*)
-      _resolve
-      _identities "$name"
-      _refuse "such a name may be another disk's tomorrow" "name it by what stays with it: ${ids:-it has no identity}"
-      ;;
-  esac
-  found=$(volumes "$1")
-  # shellcheck disable=SC2086
-  set -- $found
-  case $# in
-    0) _refuse "no disk has this identity" "the disks here: $(_all)" ;;
-    1) echo "/dev/$1" ;;
-    *) _refuse "the identity is ambiguous: $(_joined "$*") have it" "name it by another identity: $(_all)" ;;
+  # opens the device exclusively, as mount does, and with --no-act writes nothing
+  said=$(timeout 30 wipefs --all --no-act "/dev/$name" 2>&1) || case $said in
+    *busy*) _refuse "a program or the kernel holds it exclusively" "find it with: fuser -v /dev/$name, or lsof" ;;
+    *) echo "$device cannot be examined: $(printf %s "$said" | tail -n 1)" >&2; exit 1 ;; # no answer is no refusal
   esac
 )
+
+# guard_own DEVICE: guard for a device that Fairlane made itself, before a step builds on it.
+guard_own() {
+  guard "$1" "$(identity "$1")" "$(size_of "$1")" "$(identity "$1")"
+}
 
 # file_guard FILE FOLDER BYTES: as guard, for a file of BYTES (-: not compared) in a share mounted at FOLDER.
 file_guard() (
@@ -97,178 +59,27 @@ file_guard() (
   [ "$3" = - ] || [ "$size" = "$3" ] || _refuse "it has $size bytes, expected $3" "it was replaced since it was made"
 )
 
-# identity DEVICE: the best identity of a block device, one that no other has. Refused if there is none.
-identity() (
-  device=$1 identity='' verb=used
-  _resolve
-  _identities "$name"
-  [ -n "$ids" ] || _refuse "it has no serial, WWN or other identity" "give it a serial where it is made"
-  for id in $ids; do
-    [ "$(volumes "$id")" = "$name" ] && { echo "$id"; exit 0; }
-  done
-  _refuse "its identity is ambiguous: other disks have $(_joined "$ids") too" "give each volume a serial of its own"
-)
-
-# identities DEVICE: all identities of a block device, the best first, one a line.
-identities() (
-  device=$1 identity='' verb=used
-  _resolve
-  _identities "$name"
-  for id in $ids; do echo "$id"; done
-)
-
-# size_of DEVICE: BYTES/BLOCK, as guard takes it.
-size_of() (
-  device=$1 identity='' verb=used
-  _resolve
-  _size
-)
-
-# volumes IDENTITY: kernel names of the disks that have it, one a line.
-volumes() (
-  wanted=$1
-  [ -n "${DISKS:-}" ] || DISKS=$(disks)
-  set -f
-  while read -r n ids; do
-    for id in $ids; do
-      if [ "$id" = "$wanted" ] || [ "${id#*:}" = "$wanted" ]; then
-        echo "$n"
-        break
-      fi
-    done
-  done << END
-$DISKS
-END
-)
-
-# disks: every disk and its identities, "NAME ID ID" a line. In the variable DISKS it serves all guards of one script: with
-# fifty disks an emulated machine would take seconds for each. It starts no program.
-disks() (
+# opened: who has a block device open, "MAJOR:MINOR w NAME PID" a line (r: for reading only), of every process. In the
+# variable OPENED it serves all guards of one script.
+opened() (
   set +f
-  set -- /sys/block/*
-  for b; do
-    n=${b##*/}
-    case $n in loop* | ram* | sr* | fd*) continue ;; esac
-    hidden=0
-    if [ -e "$b/hidden" ]; then read -r hidden < "$b/hidden"; fi
-    [ "$hidden" = 0 ] || continue # a path of an NVMe device, not a device
-    _identities "$n"
-    echo "$n $ids"
+  [ "$(id -u)" = 0 ] || { echo "only root sees who has a device open" >&2; exit 1; }
+  # a process that ends meanwhile is no failure
+  fds=$(timeout 60 find -L /proc/[0-9]*/fd -maxdepth 1 -type b 2> /dev/null) || [ $? -lt 124 ] ||
+    { echo "/proc did not tell within 60 s who has which device open" >&2; exit 1; }
+  for fd in $fds; do
+    pid=${fd#/proc/} pid=${pid%%/*} comm='' flags=''
+    number=$(stat -L -c '%t %T' "$fd" 2> /dev/null) || continue # closed meanwhile
+    while read -r key value; do
+      [ "$key" != flags: ] || flags=$value
+    done 2> /dev/null < "/proc/$pid/fdinfo/${fd##*/}" || continue
+    { read -r comm < "/proc/$pid/comm"; } 2> /dev/null || :
+    case $flags in *[1256]) mode=w ;; *) mode=r ;; esac # octal: O_WRONLY is 1, O_RDWR is 2
+    echo "$((0x${number% *})):$((0x${number#* })) $mode $comm $pid"
   done
 )
 
 # --- What follows is called in the subshells above and sets their variables.
-
-# One refusal: the caller's whole output on stderr; platforms/_guard.py reads it.
-_refuse() {
-  printf '@@REFUSED %s is not %s%s: %s\n@@HINT %s\n' "$device" "${verb:-written}" "${identity:+ ($identity)}" "$1" "$2" >&2
-  exit 77
-}
-
-_name_it() { echo "if its contents may be lost, give the lane destroy: ${identity#*:}"; }
-
-# All disks with an identity, for hints.
-_all() { disks | sed -n 's/^\([^ ]*\) \(.\)/\1: \2/p' | tr '\n' ';'; }
-
-_joined() ( # words, with commas
-  set -f
-  # shellcheck disable=SC2086
-  set -- $1
-  IFS=,
-  echo "$*"
-)
-
-# $device -> $name, the kernel's name by device number: what a node or a link is called does not matter.
-_resolve() {
-  if [ ! -e "$device" ]; then
-    [ -L "$device" ] && _refuse "the link leads to $(readlink "$device"), which does not exist" "was the disk unplugged?"
-    _refuse "it does not exist" "was the disk unplugged?"
-  fi
-  real=$(readlink -f "$device")
-  [ ! -f "$real" ] || _refuse "$real is a regular file" "name a block device by its serial, WWN or by-id link"
-  [ -b "$real" ] || _refuse "$real is no block device" "name a block device by its serial, WWN or by-id link"
-  number=$(stat -c '%t %T' "$real")
-  number=$((0x${number% *})):$((0x${number#* }))
-  [ -e "/sys/dev/block/$number" ] || _refuse "no disk has its number $number" "the node is left over: was it unplugged?"
-  name=$(readlink -f "/sys/dev/block/$number")
-  [ ! -e "$name/partition" ] || _refuse "it is a partition, ${name##*/}" "name the whole disk"
-  name=${name##*/}
-  [ -b "/dev/$name" ] || _refuse "/dev/$name does not exist" "is udev running?"
-}
-
-_size() {
-  read -r sectors < "/sys/block/$name/size"
-  read -r block < "/sys/block/$name/queue/logical_block_size"
-  echo $((sectors * 512))/"$block"
-}
-
-_is_meant() {
-  device=$1 identity=$2
-  _resolve
-  found=$(volumes "$identity")
-  if [ "$found" != "$name" ]; then
-    # shellcheck disable=SC2086
-    set -- "$3" $found
-    case $# in
-      1) _refuse "no disk has this identity now; the device leads to $name" "was the disk unplugged or replaced?" ;;
-      2) _refuse "this identity is now that of $2, but the device leads to $name" "was the link changed, or the disk?" ;;
-    esac
-    shift
-    _refuse "the identity is ambiguous: $(_joined "$*") have it" "give each volume a serial of its own"
-  fi
-  size=$(_size)
-  case $3 in
-    - | "$size" | "${size%/*}") ;;
-    "${size%/*}"/*) _refuse "its logical blocks have ${size#*/} bytes, expected ${3#*/}" "it was replaced or reformatted" ;;
-    *) _refuse "it has ${size%/*} bytes, expected ${3%/*}" "it was replaced or resized since the run was planned" ;;
-  esac
-}
-
-# The words of $v joined by _ -> $v. Leaves globbing off: a serial may be a star.
-_words() {
-  set -f
-  IFS=' 	'
-  # shellcheck disable=SC2086
-  set -- $v
-  IFS=_
-  v="$*"
-  IFS=' 	
-'
-}
-
-# The words of a file's first line -> $v.
-_line() {
-  v=
-  { IFS= read -r v < "$1"; } 2> /dev/null || :
-  _words
-}
-
-# Disk $1 -> $ids, its identities in words, the best first.
-_identities() {
-  ids=
-  _b=/sys/block/$1
-  for pair in dm:dm/uuid dm:dm/name md:md/uuid wwn:wwid wwn:device/wwid serial:serial serial:device/serial; do
-    [ -r "$_b/${pair#*:}" ] || continue
-    _line "$_b/${pair#*:}"
-    case "$pair $ids" in "dm:dm/name "*dm:*) continue ;; esac
-    [ -z "$v" ] || ids="$ids ${pair%%:*}:$v"
-  done
-  if [ -r "$_b/device/vpd_pg80" ]; then
-    # SCSI (SPC-4, 7.7.18): 0, 0x80, 0, length, serial. The shell drops zeros; a length of 10 looks like a line's end
-    v='' w=''
-    { IFS= read -r v && IFS= read -r w; } 2> /dev/null < "$_b/device/vpd_pg80" || :
-    v=${w:-${v#??}}
-    _words
-    [ -z "$v" ] || ids="$ids serial:$v"
-  fi
-  if [ -r "$_b/nsid" ] && [ -r "$_b/device/subsysnqn" ]; then
-    _line "$_b/device/subsysnqn"
-    read -r nsid < "$_b/nsid"
-    [ -z "$v" ] || ids="$ids nqn:$v#$nsid"
-  fi
-  [ ! -e "/sys/kernel/config/nullb/$1/power" ] || ids="$ids nullb:$1"
-  ids=${ids# }
-}
 
 # $name -> $family: it, its partitions and all that is built on them; $parts: its partitions.
 _family() {
@@ -294,7 +105,19 @@ _family() {
   done
 }
 
-# Says where it, or what is built on it, is mounted or swapped to, in any mount namespace of a process.
+# Adds a sentence to $found.
+_found() { found="${found:+$found; }$1"; }
+
+# Who uses it -> $found.
+_used() {
+  found=
+  _mounted
+  _held
+  _openers
+  [ -z "$writers" ] || _found "it is open for writing by$writers"
+}
+
+# Where it, or what is built on it, is mounted or swapped to, in any mount namespace of a process.
 _mounted() {
   numbers='' sources=''
   for one in $family; do
@@ -309,25 +132,24 @@ _mounted() {
     set -f
     # shellcheck disable=SC2086
     set -- $at
-    echo "it is mounted at $5"
-    return
+    set +f
+    _found "it is mounted at $5"
   fi
   while read -r at _; do
     [ -b "$at" ] || continue
     at=$(readlink -f "$at")
-    case "$family " in *" ${at##*/} "*) echo "it is in use as swap (${at##*/})"; return ;; esac
+    case "$family " in *" ${at##*/} "*) _found "it is in use as swap (${at##*/})" ;; esac
   done < /proc/swaps
 }
 
-# Says what holds it: device mapper, RAID, bcache, a loop device, an export through nvmet.
+# What holds it: device mapper, RAID, bcache, a loop device, an export through nvmet.
 _held() {
   for one in $name $parts; do
     for p in "/sys/class/block/$one/holders/"*; do
       [ -e "$p" ] || continue
       what=${p##*/}
       [ ! -e "$p/dm/uuid" ] || read -r what < "$p/dm/uuid"
-      echo "it is held by ${p##*/} ($what)"
-      return
+      _found "it is held by ${p##*/} ($what)"
     done
   done
   for p in /sys/block/loop*/loop/backing_file; do
@@ -335,7 +157,7 @@ _held() {
     IFS= read -r at < "$p"
     at=$(readlink -f "$at")
     case "$family " in
-      *" ${at##*/} "*) [ ! -b "$at" ] || { p=${p#/sys/block/}; echo "it is held by ${p%%/*}, a loop device on it"; return; } ;;
+      *" ${at##*/} "*) [ ! -b "$at" ] || { p=${p#/sys/block/}; _found "it is held by ${p%%/*}, a loop device on it"; } ;;
     esac
   done
   for p in /sys/kernel/config/nvmet/subsystems/*/namespaces/*; do
@@ -345,6 +167,84 @@ _held() {
     at=
     IFS= read -r at < "$p/device_path" || :
     at=$(readlink -f "$at")
-    case "$family " in *" ${at##*/} "*) echo "it is exported through nvmet (${p#*/subsystems/})"; return ;; esac
+    case "$family " in *" ${at##*/} "*) _found "it is exported through nvmet (${p#*/subsystems/})" ;; esac
   done
+}
+
+# Processes that have it open, or what is built on it, or what it is built of -> $writers, $readers.
+_openers() {
+  writers='' readers='' kin=' '
+  _below
+  for one in $family $below; do
+    read -r number < "/sys/class/block/$one/dev"
+    kin="$kin$number "
+  done
+  [ -n "${OPENED+set}" ] || OPENED=$(opened) || exit 1
+  while read -r number mode who; do
+    case $kin in *" $number "*) ;; *) continue ;; esac
+    who=" ${who% *} (${who##* })"
+    case $mode in
+      w) case $writers in *"$who"*) ;; *) writers="${writers:+$writers,}$who" ;; esac ;;
+      *) case $readers in *"$who"*) ;; *) readers="${readers:+$readers,}$who" ;; esac ;;
+    esac
+  done << END
+$OPENED
+END
+}
+
+# $name -> $below: all that it is built of, and the disks of partitions among that.
+_below() {
+  below='' todo=$name
+  while [ -n "$todo" ]; do
+    # shellcheck disable=SC2086
+    set -- $todo
+    todo=
+    for one; do
+      set -- "/sys/class/block/$one/slaves/"*
+      [ ! -e "/sys/class/block/$one/partition" ] || set -- "$@" "$(readlink -f "/sys/class/block/$one/..")"
+      for p; do
+        [ -e "$p" ] || continue
+        p=${p##*/}
+        case "$below " in *" $p "*) ;; *) below="$below $p" todo="$todo $p" ;; esac
+      done
+    done
+  done
+}
+
+# What is on it, as far as reading tells -> $found.
+_contents() {
+  found=
+  if kinds=$(timeout 30 wipefs --noheadings --output TYPE "/dev/$name" 2> /dev/null); then
+    [ -z "$kinds" ] || _found "signature: $(_joined "$(printf '%s\n' "$kinds" | sort -u)")"
+  else
+    _found "its signatures cannot be read"
+  fi
+  [ -z "$parts" ] || _found "partitions:$parts"
+  _samples
+  [ -z "$readers" ] || _found "open for reading by$readers"
+}
+
+# Reads the first, the middle and the last block of 4 KiB, and one at a random place of each part between.
+_samples() {
+  blocks=$((${size%/*} / 4096)) at=0 hits=0 seed=1
+  of=$((blocks < 64 ? blocks : 64))
+  [ $of -gt 0 ] || return 0
+  zeros=$(dd if=/dev/zero bs=4096 count=1 2> /dev/null | cksum)
+  part=$((blocks / of))
+  while [ $at -lt $of ]; do
+    seed=$(((seed * 1103515245 + 12345) % 2147483648)) random=$((seed / 256)) # below 2^23
+    case $at in
+      0) block=0 ;;
+      $((of / 2))) block=$((blocks / 2)) ;;
+      $((of - 1))) block=$((blocks - 1)) ;;
+      *) block=$((at * part + random * part / 8388608)) ;;
+    esac
+    case $(timeout 10 dd if="/dev/$name" bs=4096 skip=$block count=1 2> /dev/null | cksum) in
+      "$zeros") ;;
+      *" 4096") hits=$((hits + 1)) ;;
+      *) _found "it cannot be read at byte $((block * 4096))"; return 0 ;;
+    esac
+    at=$((at + 1))
+  done
+  _found "data in $hits of $of samples of 4 KiB ($((100 * hits / of)) %)"
 }

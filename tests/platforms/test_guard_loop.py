@@ -1,0 +1,206 @@
+"""The guard on loop devices of this machine, each situation made for real. What needs device-mapper, RAID or disks that
+come and go is in lab/wall."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fairlane.errors import Refused
+from fairlane.platforms._guard import Recorded, guard
+from fairlane.platforms._local import LocalGuest
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/loop-control").exists(), reason="loop devices need root and /dev/loop-control"
+)
+
+MIB = 2**20
+SIZE = 16 * MIB
+RAW = os.urandom(8 * MIB)
+"""A raw database volume, and plain dm-crypt, look so: wipefs knows nothing of it."""
+PARTITIONED = bytes(446) + bytes.fromhex("00 00 02 00 83 00 02 00 00 08 00 00 00 40 00 00") + bytes(48) + b"\x55\xaa"
+"""An MBR with one partition, from 1 MiB on, of 8 MiB."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A loop device and the file behind it."""
+
+    node: str
+    file: Path
+
+    @property
+    def identity(self) -> str:
+        return f"loop:{self.file}"
+
+
+class Bench:
+    """The loop devices of one test, and who has them open."""
+
+    def __init__(self, folder: Path, held: ExitStack) -> None:
+        self.folder, self.held = folder, held
+        (folder / "guest").mkdir()
+        self.guest = LocalGuest(folder / "guest")
+
+    def disk(self, content: dict[int, bytes] | None = None, *options: str) -> Disk:
+        file = self.folder / f"disk{len(list(self.folder.glob('disk*')))}"
+        with file.open("wb") as handle:
+            for offset, data in (content or {}).items():
+                handle.seek(offset)
+                handle.write(data)
+            handle.truncate(SIZE)
+        command = ["losetup", "--find", "--show", *options, str(file)]
+        node = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        self.held.callback(subprocess.run, ["losetup", "--detach", node], check=True)
+        return Disk(node, file)
+
+    def opened(self, node: str, flags: str) -> int:
+        """Pid of a process that has ``node`` open until the test ends."""
+        return self.held.enter_context(opener(node, flags))
+
+    def attack(self, disk: Disk, destroy: str = "") -> None:
+        """What a run does with a volume: guard, then write."""
+        script = guard(disk.node, Recorded(disk.identity, f"{SIZE}/512"), destroy)
+        write = f"dd if=/dev/urandom of={disk.node} bs=64k count=4 conv=notrunc,fsync 2> /dev/null"
+        asyncio.run(self.guest.ask(f"set -eu\n{script}{write}"))
+
+    def refused(self, disk: Disk, reason: str, destroy: str = "") -> str:
+        before = disk.file.read_bytes()
+        with pytest.raises(Refused, match=reason) as caught:
+            self.attack(disk, destroy)
+        assert disk.file.read_bytes() == before
+        assert caught.value.hint
+        assert "\n" not in caught.value.message
+        return caught.value.message
+
+    def written(self, disk: Disk, destroy: str) -> None:
+        before = disk.file.read_bytes()
+        self.attack(disk, destroy)
+        assert disk.file.read_bytes() != before
+
+
+@contextmanager
+def opener(node: str, flags: str) -> Iterator[int]:
+    text = f"import os, sys; os.open({node!r}, {flags}); print('open', flush=True); sys.stdin.read()"
+    process = subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout
+        assert process.stdout.readline() == "open\n"
+        yield process.pid
+        process.communicate()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with ExitStack() as held:
+        yield Bench(tmp_path, held)
+
+
+# --- what it holds does not matter, and is told
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({}, r"on it: data in 0 of 64 samples of 4 KiB \(0 %\)"),
+        ({0: RAW}, r"on it: data in 32 of 64 samples of 4 KiB \(50 %\)"),
+        ({SIZE // 2: b"x"}, r"on it: data in 1 of 64 samples of 4 KiB \(1 %\)"),
+        ({SIZE - 1: b"x"}, r"on it: data in 1 of 64 samples of 4 KiB \(1 %\)"),
+        ({0: b"LUKS\xba\xbe\x00\x01"}, "on it: signature: crypto_LUKS; data in 1 of 64"),
+        ({0: PARTITIONED}, "on it: signature: dos; data in 1 of 64"),
+    ],
+    ids=["blank", "raw data", "data in the middle only", "data at the end only", "signature", "partition table"],
+)  # fmt: skip
+def test_only_what_destroy_names_is_written(bench: Bench, content: dict[int, bytes], told: str) -> None:
+    disk = bench.disk(content)
+    message = bench.refused(disk, told)
+    assert "Fairlane did not create it, and destroy does not name it" in message
+    bench.written(disk, disk.identity)
+
+
+@pytest.mark.parametrize("name", [lambda d: "loop:/nowhere", lambda d: f"{d.file}x", lambda d: d.node])
+def test_destroy_of_nothing_that_is_there_is_refused(bench: Bench, name: Callable[[Disk], str]) -> None:
+    disk = bench.disk()
+    bench.refused(disk, "destroy names .*, which is another volume", name(disk))
+
+
+def test_destroy_of_another_volume_is_refused(bench: Bench) -> None:
+    disk, other = bench.disk(), bench.disk()
+    bench.refused(disk, re.escape(f"destroy names {other.identity}"), other.identity)
+    assert not any(other.file.read_bytes())
+
+
+def test_two_of_one_identity_are_refused(bench: Bench) -> None:
+    disk = bench.disk()
+    again = subprocess.run(["losetup", "-f", "--show", str(disk.file)], check=True, capture_output=True, text=True)
+    bench.held.callback(subprocess.run, ["losetup", "--detach", again.stdout.strip()], check=True)
+    bench.refused(disk, "the identity is ambiguous", disk.identity)
+
+
+# --- who uses it matters, whatever destroy says
+
+
+@pytest.mark.parametrize("flags", ["os.O_WRONLY", "os.O_RDWR", "os.O_RDWR | os.O_DSYNC | os.O_NOATIME"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_device_that_a_process_has_open_for_writing_is_refused(bench: Bench, flags: str, named: bool) -> None:
+    disk = bench.disk()
+    pid = bench.opened(disk.node, flags)
+    bench.refused(disk, rf"open for writing by python[\w.]* \({pid}\)", disk.identity if named else "")
+
+
+def test_a_writer_under_another_name_is_seen(bench: Bench) -> None:
+    disk = bench.disk()
+    node = bench.folder / "innocent"
+    os.mknod(node, 0o60600, os.stat(disk.node).st_rdev)
+    pid = bench.opened(str(node), "os.O_RDWR")
+    node.unlink()
+    bench.refused(disk, rf"open for writing by python[\w.]* \({pid}\)", disk.identity)
+
+
+def test_a_reader_is_no_reason_and_is_told(bench: Bench) -> None:
+    disk = bench.disk()
+    pid = bench.opened(disk.node, "os.O_RDONLY")
+    bench.refused(disk, rf"data in 0 of 64 .*; open for reading by python[\w.]* \({pid}\)")
+    bench.written(disk, disk.identity)
+
+
+def test_a_device_that_is_opened_exclusively_is_refused(bench: Bench) -> None:
+    disk = bench.disk()
+    bench.opened(disk.node, "os.O_RDONLY | os.O_EXCL")
+    bench.refused(disk, "holds it exclusively", disk.identity)
+
+
+def test_a_disk_is_refused_while_a_partition_is_in_use_and_a_partition_always(bench: Bench) -> None:
+    disk = bench.disk({0: PARTITIONED}, "--partscan")
+    part = f"{disk.node}p1"
+    assert Path(part).is_block_device()
+    pid = bench.opened(part, "os.O_RDWR")
+    message = bench.refused(disk, rf"open for writing by python[\w.]* \({pid}\)", disk.identity)
+    assert "signature: dos" in message
+    assert f"partitions: {part[5:]}" in message
+    bench.refused(Disk(part, disk.file), "it is a partition", disk.identity)
+
+
+def test_a_loop_device_on_it_is_refused(bench: Bench) -> None:
+    disk = bench.disk()
+    on = subprocess.run(["losetup", "-f", "--show", disk.node], check=True, capture_output=True, text=True)
+    bench.held.callback(subprocess.run, ["losetup", "--detach", on.stdout.strip()], check=True)
+    bench.refused(disk, f"held by {on.stdout.strip()[5:]}, a loop device on it", disk.identity)
+
+
+def test_a_read_only_device_is_refused(bench: Bench) -> None:
+    disk = bench.disk({}, "--read-only")
+    bench.refused(disk, "it is read-only", disk.identity)
+
+
+def test_a_study_finds_it_by_the_file_behind_it(bench: Bench) -> None:
+    disk = bench.disk()
+    out = asyncio.run(bench.guest.ask(f"{{ named '{disk.identity}'; identity {disk.node}; }} > out"))
+    assert out["out"].decode().split() == [disk.node, disk.identity]
