@@ -5,6 +5,8 @@ from pydantic import ValidationError
 
 from fairlane.lanes.base import Site
 from fairlane.lanes.device import PLUGIN, DeviceSpec
+from fairlane.platforms.lab.wall.lab import WallLab
+from fairlane.study.load import parse_study
 
 
 def spec(identity: str, **keys: object) -> DeviceSpec:
@@ -48,3 +50,21 @@ def test_what_cannot_be_an_identity_is_refused(identity: str) -> None:
 def test_the_initiator_is_in_the_guest() -> None:
     with pytest.raises(ValidationError):
         spec("S3Z8NB0K", initiator="hypervisor")
+
+
+def test_the_lab_has_no_disk_of_its_host_and_says_so_before_the_run() -> None:
+    text = """
+name: x
+platform: {kind: lab, clock: wall}
+baseline: local
+lanes:
+  local: {transport: local}
+  fc: {transport: device, identity: naa.600140512345678, destroy: naa.600140512345678}
+workloads:
+  main: {kind: fio, rw: [randread], bs: [4k], iodepth: [1], runtime: 1s, prefill: false}
+"""
+    found = WallLab(parse_study(text, "x.yaml")).problems()
+    (problem,) = [one for one in found if one.where == "lanes.fc.transport"]
+    assert "no disk of this host is in them: device finds none" in problem.message
+    assert "external:" in problem.hint
+    assert not [one for one in found if one.where and one.where.startswith("lanes.local")]

@@ -138,7 +138,7 @@ def test_lvm_is_written_on_devices_of_the_inner_transport_after_the_guard_alone(
     before, _, after = group.apply.partition("vgcreate")
     for n in range(3):
         assert f"nqn.2026-01.dev.fairlane:a-pv{n}" in before
-    assert 'guard "$d" "$(identity "$d")"' in before
+    assert 'guard_own "$d"' in before
     assert after.rstrip().endswith("$pvs")
     assert "--devices $d" in before, "LVM sees no other device"
 

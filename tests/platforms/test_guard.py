@@ -1,4 +1,4 @@
-"""The guard of devices, on this machine as it is; hostile disks are made in lab/wall/test_safety.py."""
+"""The guard of devices, on this machine as it is; hostile disks are made in test_guard_loop.py and lab/wall."""
 
 import asyncio
 import subprocess
@@ -76,10 +76,18 @@ def test_what_comes_before_a_refusal_does_not_matter() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["guard.sh", "capabilities.sh"])
+@pytest.mark.parametrize("name", ["identity.sh", "guard.sh", "capabilities.sh"])
 def test_the_shell_is_clean(name: str) -> None:
     file = resources.files("fairlane.platforms.lab.wall") / "guest" / name
     done = subprocess.run(
         ["shellcheck", "-s", "sh", "-e", "SC1091", str(file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_a_script_is_no_argument_of_a_process(tmp_path: Path) -> None:
+    """Steps hold secrets, and every user reads every process's arguments."""
+    found = run(tmp_path, "secret='never told'; cat /proc/$$/cmdline /proc/$PPID/cmdline > all; cat > rest")
+    assert b"told" not in found["all"]
+    assert b"sh" in found["all"]
+    assert found["rest"] == b""  # nothing reads what is left of the script

@@ -158,7 +158,7 @@ def test_a_device_that_a_process_has_open_for_writing_is_refused(bench: Bench, f
 def test_a_writer_under_another_name_is_seen(bench: Bench) -> None:
     disk = bench.disk()
     node = bench.folder / "innocent"
-    os.mknod(node, 0o60600, os.stat(disk.node).st_rdev)
+    os.mknod(node, 0o60600, Path(disk.node).stat().st_rdev)
     pid = bench.opened(str(node), "os.O_RDWR")
     node.unlink()
     bench.refused(disk, rf"open for writing by python[\w.]* \({pid}\)", disk.identity)
@@ -178,9 +178,10 @@ def test_a_device_that_is_opened_exclusively_is_refused(bench: Bench) -> None:
 
 
 def test_a_disk_is_refused_while_a_partition_is_in_use_and_a_partition_always(bench: Bench) -> None:
-    disk = bench.disk({0: PARTITIONED}, "--partscan")
+    disk = bench.disk({0: PARTITIONED})
     part = f"{disk.node}p1"
-    assert Path(part).is_block_device()
+    subprocess.run(["partx", "--add", disk.node], check=True)
+    bench.held.callback(subprocess.run, ["partx", "--delete", disk.node], check=True)
     pid = bench.opened(part, "os.O_RDWR")
     message = bench.refused(disk, rf"open for writing by python[\w.]* \({pid}\)", disk.identity)
     assert "signature: dos" in message

@@ -81,3 +81,9 @@ def one_address(external: External | None, multipath: object) -> None:
     """Raises ValueError for several portals without multipath."""
     if external and len(external.addresses) > 1 and not multipath:
         raise ValueError("external.addresses: several addresses need multipath")
+
+
+def without_argv(secret: str, command: str) -> str:
+    """Shell that gives ``secret``, one line, to ``command`` on its standard input: whoever is on the machine can read
+    the arguments of every process, ``printf`` among them where it is a program."""
+    return f"{command} << 'END-OF-SECRET'\n{secret}\nEND-OF-SECRET\n"

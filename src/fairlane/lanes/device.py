@@ -1,6 +1,6 @@
 """A block device that is there already, known by what stays with it: FC LUNs, disks of external arrays, local drives.
 
-Nothing is set up or taken down. What else may be on the device decides whether it is written: docs/safety.md.
+Nothing is set up or taken down, and nothing is written unless ``destroy`` names the device: docs/safety.md.
 """
 
 import re
@@ -23,8 +23,8 @@ class DeviceSpec(LaneSpec):
     """An existing block device of the guest."""
     identity: str
     """What stays with the volume whatever the kernel calls it: its serial, WWN (naa..., eui..., uuid...), NQN#nsid, a
-    device-mapper UUID, or a link in /dev/disk/by-id. The kind can be said: serial:S, wwn:W, nqn:N#1, dm:U. A disk with
-    contents is written only if ``destroy`` names it too."""
+    device-mapper UUID, or a link in /dev/disk/by-id. The kind can be said: serial:S, wwn:W, nqn:N#1, dm:U. It is
+    written only if ``destroy`` names it too."""
 
     @field_validator("identity")
     @classmethod

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from fairlane.errors import FairlaneError
 from fairlane.lanes import _multipath as paths
-from fairlane.lanes._external import External, Name, one_address
+from fairlane.lanes._external import External, Name, one_address, without_argv
 from fairlane.lanes.base import Site, Step, Transport, digests
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
@@ -222,7 +222,6 @@ T=/sys/kernel/config/target
             settings |= {
                 "node.session.auth.authmethod": "CHAP",
                 "node.session.auth.username": to.user,
-                "node.session.auth.password": to.secret,
             }
         settings |= multipath.settings if multipath else {}
         named, face = _interface(name, to.initiator) if to.initiator else ("", "")
@@ -231,7 +230,8 @@ T=/sys/kernel/config/target
             node: "\n".join(f"{node} -o update -n '{k}' -v {_quoted(v)} > /dev/null" for k, v in settings.items())
             for node in nodes
         }
-        logins = "".join(f"{node} -o new > /dev/null\n{updates[node]}\n{node} --login > /dev/null\n" for node in nodes)
+        made = "".join(f"{node} -o new > /dev/null\n{updates[node]}\n" for node in nodes)
+        logins = made + (_password(to) if to.user else "") + "".join(f"{node} --login > /dev/null\n" for node in nodes)
         # Of several paths one may be dead, and the others' sessions end all the same.
         tolerant = " || :" if len(nodes) > 1 or spec.external else ""
         logouts = "".join(
@@ -331,7 +331,8 @@ row block.max_sectors_kb "$(cat /sys/block/${{d#/dev/}}/queue/max_sectors_kb)"
 def _portal_group(group: int, name: str, spec: IscsiSpec, site: Site) -> str:
     """Shell that makes the target portal group of one path; they count from 1."""
     tpg, portal = f"$T/iscsi/{_iqn(name)}/tpgt_{group}", f"{site.portals[group - 1]}:{_PORT + site.index}"
-    auth = f"printf %s fairlane > auth/userid; printf %s {site.secret} > auth/password" if spec.chap else ":"
+    password = without_argv(site.secret, "tr -d '\\n' > auth/password")
+    auth = f"printf %s fairlane > auth/userid\n{password}" if spec.chap else ":"
     alua = f"""\
 A=$T/core/iblock_{site.index}/{name}/alua/path{group}
 mkdir $A
@@ -347,6 +348,19 @@ echo 0 > attrib/demo_mode_write_protect
 echo {int(spec.chap)} > attrib/authentication
 {auth}
 echo 1 > enable
+"""
+
+
+def _password(to: _Target) -> str:
+    """Shell that puts the secret into the target's records, in which iscsiadm has written the user: iscsiadm itself
+    would take it as an argument only."""
+    nodes = f"/etc/iscsi/nodes/{to.iqn} /var/lib/iscsi/nodes/{to.iqn}"
+    added = without_argv(f"node.session.auth.password = {to.secret}", 'cat >> "$record"')
+    return f"""\
+records=$(grep -rlFx 'node.session.auth.username = {to.user}' {nodes} 2> /dev/null || :)
+[ -n "$records" ] || {{ echo "open-iscsi has no record of its own in {nodes}" >&2; exit 1; }}
+for record in $records; do
+{added}done
 """
 
 

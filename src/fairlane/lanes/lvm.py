@@ -128,7 +128,7 @@ class Lvm(Transport[LvmSpec]):
         return Step(
             name=f"divide the medium of {name}",
             place="target",
-            apply=f'modprobe dm_mod\nguard_own {medium}\n{make}',
+            apply=f"modprobe dm_mod\nguard_own {medium}\n{make}",
             describe=f'row target.parts "$(ls -d /dev/mapper/fairlane-{name}-pv* | wc -l)"',
             remove="\n".join(f"dmsetup remove --noudevsync fairlane-{name}-pv{n}" for n in reversed(parts)),
             expect={"target.parts": str(spec.stripes)},

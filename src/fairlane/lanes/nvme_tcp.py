@@ -1,8 +1,8 @@
 """NVMe/TCP: nvmet on the target (through configfs), the kernel's nvme-tcp on the initiator."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from shlex import quote
 from typing import Any, Literal, Self
 from uuid import NAMESPACE_URL, uuid5
 
@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from fairlane.errors import FairlaneError
 from fairlane.lanes import _multipath as paths
-from fairlane.lanes._external import External, Name, one_address
+from fairlane.lanes._external import External, Name, one_address, without_argv
 from fairlane.lanes.base import Ground, Site, Step, Transport, digests
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
@@ -145,7 +145,7 @@ rmdir $N/subsystems/{nqn}/namespaces/1 $N/subsystems/{nqn}
         to, joined = _subsystem(name, spec, site), spec.multipath
         options = (" -g" if spec.header_digest else "") + (" -G" if spec.data_digest else "")
         options += joined.options if joined else ""
-        options += f" --dhchap-secret={quote(to.secret)}" if to.secret else ""
+        options += f" --config {_key_file(name)}" if to.secret else ""
         connects = "".join(
             f"""\
 nvme connect -t tcp -a {address} -s {to.port} -n {to.nqn} -i {spec.queues} -Q {spec.queue_size}{options} \\
@@ -162,7 +162,7 @@ await {len(to.addresses)} '{{ {paths.nvme_live(to.nqn)}; }} | wc -l'
             name=f"connect {name} with nvme-tcp",
             place="initiator",
             apply=f"""
-{connects}{join}await 1 '{{ {self.find(name, spec, site)}; }} | wc -l'
+{_key(name, to) if to.secret else ""}{connects}{join}await 1 '{{ {self.find(name, spec, site)}; }} | wc -l'
 """,
             describe=f"""
 c=$(controller {to.nqn})
@@ -271,6 +271,20 @@ echo {address} > addr_traddr
 echo {port} > addr_trsvcid
 ln -s $N/subsystems/{nqn} subsystems/{nqn}
 """
+
+
+def _key_file(name: str) -> str:
+    return f"/run/fairlane-{name}.json"
+
+
+def _key(name: str, to: _Subsystem) -> str:
+    """Shell that writes the DH-HMAC-CHAP key where nvme-cli reads it from, for as long as the step takes: among the
+    arguments everybody could read it."""
+    known = json.dumps([{"hostnqn": to.hostnqn, "hostid": to.hostid, "dhchap_key": to.secret}])
+    return f"""\
+trap 'rm -f {_key_file(name)}' EXIT
+umask 077
+{without_argv(known, f"cat > {_key_file(name)}")}"""
 
 
 def _external_rows(to: _Subsystem) -> str:

@@ -24,7 +24,9 @@ class Recorded:
 
 
 def guard(device: str, recorded: Recorded, destroy: str = "") -> str:
-    """Shell that fails, with the reason, unless ``device`` may be written. To stand right before what writes."""
+    """Shell that fails, with the reason, unless ``device`` may be written. To stand right before what writes.
+
+    ``destroy``: what the study says, or, of a volume that this run made, its recorded identity."""
     return f"guard {quote(device)} {quote(recorded.identity)} {quote(recorded.size)} {quote(destroy)} || exit 77\n"
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shlex
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -39,12 +39,13 @@ class LocalGuest(Guest):
     async def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:
         """As ``Guest.run``. Raises RunFailed with what the script said."""
         whole = f". {self._library}\nSTEP={self._folder}/step\n{script}"
+        # read in full before it runs, so that nothing in it reads the rest; no argument, because steps hold secrets
         process = await asyncio.create_subprocess_exec(
-            *WITH_US, str(os.getpid()), "sh", "-c", whole, stdin=DEVNULL, stdout=PIPE, stderr=PIPE,
+            *WITH_US, str(os.getpid()), "sh", "-c", 'eval "$(cat)"', stdin=PIPE, stdout=PIPE, stderr=PIPE,
             start_new_session=True, env=self._environment,
         )  # fmt: skip
         try:
-            out, err = await asyncio.wait_for(process.communicate(), timeout)
+            out, err = await asyncio.wait_for(process.communicate(whole.encode()), timeout)
         except TimeoutError:
             raise RunFailed(f"{self.name} did not finish a script within {timeout:.0f} s") from None
         finally:

@@ -57,8 +57,8 @@ class LaneSpec(Strict):
     """The disk that the guest sees, where the hypervisor provides it; not given: virtio-blk as QEMU makes it. Needs
     ``initiator: hypervisor``, or a transport without initiator."""
     destroy: str = ""
-    """Identity (serial, WWN, NQN) of a volume whose contents may be destroyed: needed where it is not empty, that is
-    mounted, held, partitioned or with a signature. Without it such a volume is never written."""
+    """Identity (serial, WWN, NQN#nsid) of the lane's volume: its contents may be destroyed. A volume that Fairlane did
+    not create is never written without it, blank or not, and never while it is in use."""
     conditions: Conditions = Field(default_factory=dict)
     """What is known of the lane and cannot be read back: copies, write_ack, flush, link_speed, vm_memory, ... What
     lanes must have in common is compared, and a verdict is refused where it differs or is known on one side only."""

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,10 +192,33 @@ def test_the_image_is_made_of_files_that_are_there() -> None:
             assert os.access(ROOT / source, os.X_OK)
     assert f"--uid {deployment.USER} " in lines
     assert f"USER {deployment.USER}\n" in lines
-    extras = re.findall(r"\[(\w+)\]\"", lines)
-    project = (ROOT / "pyproject.toml").read_text()
-    assert extras == ["kubevirt"]
-    assert re.search(r"^kubevirt = \[", project, re.MULTILINE)
+
+
+def test_the_image_installs_what_the_lock_file_names_and_nothing_else(tmp_path: Path) -> None:
+    lines = (DEPLOY / "Containerfile").read_text().replace("\\\n", " ")
+    installs = re.findall(r"pip install [^&\n]*", lines)
+    assert len(installs) == 2
+    assert re.search("--require-hashes --only-binary :all: --requirement /tmp/dist/requirements.txt", installs[0])
+    assert re.search("--no-deps --no-index /tmp/dist/fairlane", installs[1])
+
+    (export,) = re.findall(r"^# +uv (export .*) dist/requirements.txt$", lines, re.MULTILINE)
+    file = tmp_path / "requirements.txt"
+    cache = Path(os.environ.get("FAIRLANE_CACHE") or Path.home() / ".cache/fairlane")
+    uv = shutil.which("uv") or cache / "uv/bin/uv"  # where `make setup` puts one
+    subprocess.run([uv, *export.split(), file], cwd=ROOT, check=True, env={**os.environ, "UV_OFFLINE": "1"})
+    asked = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", file.read_text(), flags=re.MULTILINE).strip())
+    lock = {(p["name"], p["version"]): p for p in tomllib.loads((ROOT / "uv.lock").read_text())["package"]}
+    names = set()
+    for one in asked:
+        name, version = one.split()[0].split("==")
+        names.add(name)
+        locked = lock[name, version]
+        files = [*locked.get("wheels", []), *([locked["sdist"]] if "sdist" in locked else [])]
+        hashes = set(re.findall(r"--hash=(\S+)", one))
+        assert hashes
+        assert hashes == {f["hash"] for f in files}
+    assert {"kubernetes", "pydantic", "scipy"} <= names
+    assert not {"pytest", "ruff", "pyarrow", "fairlane"} & names
 
 
 @pytest.fixture

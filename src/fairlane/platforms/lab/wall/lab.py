@@ -82,7 +82,16 @@ class WallLab(Assembly, Platform):
             spec.medium.keeps, spec.fleet, spec.link.mtu, self.study.lanes, spec.cpus, faults=tuple(faults)
         )  # fmt: skip
         lanes = {v.lane: v for v in self.wanted}.values()
-        found = [error for v in lanes for error in v.transport.problems(v.lane, v.spec, ground)]
+        found = [
+            FairlaneError(
+                f"the lab boots its own machines, and no disk of this host is in them: {v.spec.transport} finds none",
+                where=f"lanes.{v.lane}.transport",
+                hint="for a volume of an array use iscsi or nvme_tcp with external:",
+            )
+            for v in lanes
+            if v.transport.existing
+        ]
+        found += [error for v in lanes for error in v.transport.problems(v.lane, v.spec, ground)]
         found += loads.unfit(self.study, spec, own=any(v.ours and not v.transport.clones for v in lanes))
         return found + self._unfit_for_faults(tuple(lanes)) + cloning.unfit(self.study, self.spec, self.wanted)
 
