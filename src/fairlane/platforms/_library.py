@@ -5,7 +5,7 @@ from importlib import resources
 
 def text(settings: str = "", programs: str = "/dev/null") -> str:
     """POSIX shell: ``lib.sh`` with results to standard output, and the guard with all it needs (docs/safety.md).
-    ``settings``: shell between them. ``programs``: a file with names of programs that busybox would hide, one a line."""
+    ``settings``: shell between them. ``programs``: a file of programs that busybox would hide, one a line."""
     lab = resources.files("fairlane.platforms.lab")
     library = (lab / "guest" / "lib.sh").read_text("utf-8").replace("/fairlane/programs", programs)
     ours = lab / "wall" / "guest"

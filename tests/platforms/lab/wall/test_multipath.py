@@ -2,7 +2,10 @@
 verified load and come back; then a second lab connects to the array as to one that somebody else set up."""
 
 import asyncio
+import base64
 import json
+import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +53,23 @@ design: {{looks: [2]}}
 """
 OURS = "nqn.2026-01.example.array:store", "iqn.2026-01.example.array:store"
 USER, SECRET = "harry", "not in the run's folder"
+_BYTES = bytes(range(32))
+KEY = f"DHHC-1:00:{base64.b64encode(_BYTES + zlib.crc32(_BYTES).to_bytes(4, 'little')).decode()}:"
+"""A DH-HMAC-CHAP key: 32 bytes and their CRC (NVMe base specification, 8.13.5.8)."""
+WATCH = r"""
+mkdir -p /usr/local/sbin
+for p in iscsiadm nvme; do
+  cat > /usr/local/sbin/$p << 'END'
+#!/bin/sh
+{ tr '\0' ' ' < /proc/$$/cmdline; echo; } >> /run/argv
+exec /usr/sbin/${0##*/} "$@"
+END
+  chmod 755 /usr/local/sbin/$p
+done
+perl -e 'while (1) { for (glob "/proc/[0-9]*/cmdline") { open F, $_ or next; $_ = <F>; s/\0/ /g; $all{$_} = 1 }
+  open O, ">/run/argv.all"; print O join "\n", keys %all; close O }' > /dev/null 2>&1 &
+"""
+"""Shell that notes the arguments of these programs, each time, and of every process, as often as it can look."""
 
 
 @dataclass
@@ -214,6 +234,7 @@ done
 mkdir -p $S/namespaces/1 $S/namespaces/7 $N/hosts/nqn.2026-01.example:me $N/ports/9000
 echo -n /dev/nullb90 > $S/namespaces/1/device_path; echo 1 > $S/namespaces/1/enable
 echo -n /dev/nullb91 > $S/namespaces/7/device_path; echo 1 > $S/namespaces/7/enable
+printf %s {KEY} > $N/hosts/nqn.2026-01.example:me/dhchap_key
 ln -s $N/hosts/nqn.2026-01.example:me $S/allowed_hosts/
 cd $N/ports/9000; echo tcp > addr_trtype; echo ipv4 > addr_adrfam
 echo 10.0.2.15 > addr_traddr; echo 9000 > addr_trsvcid
@@ -258,9 +279,13 @@ baseline: nvme
 lanes:
   nvme:
     transport: nvme_tcp
-    external: {{addresses: [10.0.2.2], port: {nvme}, nqn: {nqn}, namespace: 7, host: "nqn.2026-01.example:me"}}
+    destroy: "{nqn}#7"
+    external:
+      {{addresses: [10.0.2.2], port: {nvme}, nqn: {nqn}, namespace: 7, host: "nqn.2026-01.example:me",
+       secret: {{env: FAIRLANE_TEST_KEY}}}}
   iscsi:
     transport: iscsi
+    destroy: hand-two
     external:
       {{addresses: [10.0.2.2], port: {iscsi}, iqn: {iqn}, lun: 4, serial: hand-two, host: "iqn.2026-01.example:me",
        user: {user}, secret: {{env: FAIRLANE_TEST_SECRET}}}}
@@ -275,28 +300,42 @@ def test_an_array_of_somebody_else(labs: Labs, by_hand: dict[str, int], monkeypa
     nqn, iqn = OURS
     text = EXTERNAL.format(machines=MACHINES, nqn=nqn, iqn=iqn, user=USER, **by_hand)
     lab = WallLab(parse_study(text, "external.yaml"))
-    assert [(p.where, "FAIRLANE_TEST_SECRET" in p.message) for p in lab.problems()] == [
-        ("lanes.iscsi.external.secret", True)
+    assert [(p.where, "FAIRLANE_TEST_" in p.message) for p in lab.problems()] == [
+        ("lanes.nvme.external.secret", True),
+        ("lanes.iscsi.external.secret", True),
     ]
     monkeypatch.setenv("FAIRLANE_TEST_SECRET", SECRET)
+    monkeypatch.setenv("FAIRLANE_TEST_KEY", KEY)
     assert lab.problems() == []
     block = schedule(lab.study, 2)[0]
     left: list[str] = []
-    stop = Vm.stop
+    arguments: list[str] = []
+    kept: list[bytes] = []
+    start, stop = Vm.start, Vm.stop
+
+    async def started(vm: Vm) -> None:
+        await start(vm)
+        await vm.guest.ask(WATCH, 120)
 
     async def stopped(vm: Vm) -> None:
         """What is still connected when the machine is switched off."""
         if vm in lab.vms:
-            out = await vm.guest.ask("ls /sys/class/iscsi_session /sys/class/nvme > left", 120)
+            script = "ls /sys/class/iscsi_session /sys/class/nvme > left; cat /run/argv /run/argv.all > argv"
+            out = await vm.guest.ask(f"{script}; ls /run/fairlane-*.json > keys 2> /dev/null || :", 120)
             left.append(out["left"].decode())
+            arguments.append(out["argv"].decode(errors="replace"))
+            assert out["keys"] == b""
         await stop(vm)
 
+    monkeypatch.setattr(Vm, "start", started)
     monkeypatch.setattr(Vm, "stop", stopped)
 
     async def carried_out() -> tuple[Any, list[Any]]:
         try:
             opened = await lab.open(print)
-            return opened, [observe(block, trial.lane, trial.outputs) async for trial in lab.run_block(block)]
+            trials = [trial async for trial in lab.run_block(block)]
+            kept.extend(data for trial in trials for data in trial.outputs.values())
+            return opened, [observe(block, trial.lane, trial.outputs) for trial in trials]
         finally:
             await lab.close()
 
@@ -309,7 +348,14 @@ def test_an_array_of_somebody_else(labs: Labs, by_hand: dict[str, int], monkeypa
         iqn, "4", "hand-two",
     )  # fmt: skip
     assert told["iscsi"]["chap"] == "1"
-    assert SECRET not in json.dumps([opened.description, opened.fingerprint, [o.context for o in seen]], default=str)
+    told_all = json.dumps([opened.description, opened.fingerprint, [o.context for o in seen]], default=str)
+    (argv,) = arguments
+    for words in ("iscsiadm -m node -T .* --login", "nvme connect -t tcp .*--config", "sshd"):
+        assert re.search(words, argv), words  # the watchers saw
+    for secret in (SECRET, KEY):
+        assert secret not in told_all
+        assert not any(secret.encode() in data for data in kept)
+        assert secret not in argv
     # the volumes that were named were written, their neighbours were not
     assert labs.array("for i in 90 91; do set -- $(cat /sys/block/nullb$i/stat); echo $(($5 > 0)); done") == "0\n1"
     # both initiators were disconnected before the machine went
