@@ -205,3 +205,11 @@ def test_a_study_finds_it_by_the_file_behind_it(bench: Bench) -> None:
     disk = bench.disk()
     out = asyncio.run(bench.guest.ask(f"{{ named '{disk.identity}'; identity {disk.node}; }} > out"))
     assert out["out"].decode().split() == [disk.node, disk.identity]
+
+
+def test_what_a_storage_class_hands_out_must_carry_no_signature(bench: Bench) -> None:
+    asyncio.run(bench.guest.ask(f"handed_out {bench.disk().node} || exit 77"))
+    asyncio.run(bench.guest.ask(f"handed_out {bench.disk({0: RAW}).node} || exit 77"))  # old blocks
+    used = bench.disk({0: b"LUKS\xba\xbe\x00\x01"})
+    with pytest.raises(Refused, match="somebody's contents; on it: signature: crypto_LUKS; data in 1 of 64"):
+        asyncio.run(bench.guest.ask(f"handed_out {used.node} || exit 77"))

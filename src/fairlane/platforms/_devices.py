@@ -98,6 +98,15 @@ fi
             return self.files[volume.name][1]
         return int(self.recorded[volume.name].size.partition("/")[0])
 
+    async def handed_out(self, volumes: Iterable[Volume]) -> None:
+        """Raises Refused where a volume that a storage class gave to this run carries somebody's signature."""
+        texts: dict[Guest, str] = {}
+        for v in volumes:
+            if v.name in self.recorded:
+                texts.setdefault(self.guests[v.guest], "")
+                texts[self.guests[v.guest]] += f"handed_out {_script.device(v.name)} || exit 77\n"
+        await asyncio.gather(*(g.ask(text, _TIMEOUT) for g, text in texts.items()))
+
     def guard(self, volume: Volume, *, writes: bool = True) -> str:
         """Shell to stand before a load on ``volume``; it ends the script where the device must not be used."""
         device = _script.device(volume.name)

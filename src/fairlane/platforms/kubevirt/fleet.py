@@ -251,6 +251,7 @@ class Fleet:
         for lane in lanes:
             found = {disk.name: self._claim(disk) for disk in lane.disks}
             new = [disk for disk in lane.disks if found[disk.name] != lane.volumes.get(disk.name)]
+            await lane.devices.handed_out(new)
             await lane.devices.fill(new, self.cells)
             lane.volumes = found
 

@@ -27,7 +27,7 @@ _ATTEMPT = 5.0
 """Seconds for one attempt to hear a guest's sshd, and the pauses between two of them."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 2.0
 _TIMEOUT = 60.0
-_NEEDED = ("bash", "tar", "gzip", "sha256sum", "wipefs", "stat")
+_NEEDED = ("bash", "tar", "gzip", "sha256sum", "wipefs", "stat", "find", "timeout")
 """Programs that scripts call in every guest; what workloads call comes on top."""
 TRAITS = """
 echo "kernel $(uname -r)"

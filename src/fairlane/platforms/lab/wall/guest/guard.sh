@@ -38,6 +38,19 @@ guard_own() {
   guard "$1" "$(identity "$1")" "$(size_of "$1")" "$(identity "$1")"
 }
 
+# handed_out DEVICE: refuses one with a signature, of volumes that a storage class gave to a claim of ours: it may have
+# been somebody's before. Old blocks without a signature are what such classes do hand out.
+handed_out() (
+  device=$1 identity='' readers=''
+  _resolve
+  kinds=$(timeout 30 wipefs --noheadings --output TYPE "/dev/$name") || exit 1
+  [ -n "$kinds" ] || exit 0
+  size=$(_size)
+  _family
+  _contents
+  _refuse "the storage class handed it out with somebody's contents; on it: $found" "wipe the class's volumes, or take another"
+)
+
 # file_guard FILE FOLDER BYTES: as guard, for a file of BYTES (-: not compared) in a share mounted at FOLDER.
 file_guard() (
   device=$1 identity="file in $2"
