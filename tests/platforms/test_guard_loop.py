@@ -213,3 +213,17 @@ def test_what_a_storage_class_hands_out_must_carry_no_signature(bench: Bench) ->
     used = bench.disk({0: b"LUKS\xba\xbe\x00\x01"})
     with pytest.raises(Refused, match="somebody's contents; on it: signature: crypto_LUKS; data in 1 of 64"):
         asyncio.run(bench.guest.ask(f"handed_out {used.node} || exit 77"))
+
+
+def test_of_many_processes_some_are_told(bench: Bench) -> None:
+    disk = bench.disk()
+    many = "for i in $(seq 40); do sleep 600 < /dev/null > /dev/null & done"
+    sleepers = f"exec 5<> {disk.node}; {many}; echo open; read end; kill $(jobs -p); wait"
+    with subprocess.Popen(
+        ["bash", "-c", sleepers], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "open\n"
+        message = bench.refused(disk, r"open for writing by .*\(\d+\) and others; on it: data in 0", disk.identity)
+        process.communicate("\n")
+    assert len(message) < 700

@@ -197,12 +197,19 @@ _openers() {
     case $kin in *" $number "*) ;; *) continue ;; esac
     who=" ${who% *} (${who##* })"
     case $mode in
-      w) case $writers in *"$who"*) ;; *) writers="${writers:+$writers,}$who" ;; esac ;;
-      *) case $readers in *"$who"*) ;; *) readers="${readers:+$readers,}$who" ;; esac ;;
+      w) ! _listed "$writers" || writers=$list ;;
+      *) ! _listed "$readers" || readers=$list ;;
     esac
   done << END
 $OPENED
 END
+}
+
+# $1 and $who -> $list; some are enough to know. Fails where there is nothing to add.
+_listed() {
+  case $1 in *"$who"* | *"and others") return 1 ;; esac
+  list="${1:+$1,}$who"
+  [ ${#1} -lt 300 ] || list="$1 and others"
 }
 
 # $name -> $below: all that it is built of, and the disks of partitions among that.
@@ -242,7 +249,7 @@ _samples() {
   blocks=$((${size%/*} / 4096)) at=0 hits=0 seed=1
   of=$((blocks < 64 ? blocks : 64))
   [ $of -gt 0 ] || return 0
-  zeros=$(dd if=/dev/zero bs=4096 count=1 2> /dev/null | cksum)
+  zeros=$(dd if=/dev/zero bs=4096 count=1 2> /dev/null | sha256sum) nothing=$(sha256sum < /dev/null)
   part=$((blocks / of))
   while [ $at -lt $of ]; do
     seed=$(((seed * 1103515245 + 12345) % 2147483648)) random=$((seed / 256)) # below 2^23
@@ -252,10 +259,10 @@ _samples() {
       $((of - 1))) block=$((blocks - 1)) ;;
       *) block=$((at * part + random * part / 8388608)) ;;
     esac
-    case $(timeout 10 dd if="/dev/$name" bs=4096 skip=$block count=1 2> /dev/null | cksum) in
+    case $(timeout 10 dd if="/dev/$name" bs=4096 skip=$block count=1 2> /dev/null | sha256sum) in
+      "$nothing") _found "it cannot be read at byte $((block * 4096))"; return 0 ;;
       "$zeros") ;;
-      *" 4096") hits=$((hits + 1)) ;;
-      *) _found "it cannot be read at byte $((block * 4096))"; return 0 ;;
+      *) hits=$((hits + 1)) ;;
     esac
     at=$((at + 1))
   done
