@@ -227,3 +227,13 @@ def test_of_many_processes_some_are_told(bench: Bench) -> None:
         message = bench.refused(disk, r"open for writing by .*\(\d+\) and others; on it: data in 0", disk.identity)
         process.communicate("\n")
     assert len(message) < 700
+
+
+def test_a_step_builds_on_what_fairlane_made_unless_it_is_in_use(bench: Bench) -> None:
+    disk = bench.disk({0: RAW})
+    bench.opened(disk.node, "os.O_RDONLY")
+    script = f"set -eu\nguard_own {disk.node}\necho built > built"
+    assert asyncio.run(bench.guest.ask(script))["built"] == b"built\n"
+    bench.opened(disk.node, "os.O_RDWR")
+    with pytest.raises(Refused, match="open for writing by python"):
+        asyncio.run(bench.guest.ask(script))
