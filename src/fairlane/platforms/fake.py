@@ -26,7 +26,6 @@ from fairlane.study.units import Duration, Share
 from fairlane.study.values import NONE
 from fairlane.workloads.base import Invention
 
-
 Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
