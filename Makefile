@@ -12,6 +12,8 @@ BIN := .venv/bin
 SCRIPTS := scripts/*.sh .ci/run
 
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+# Without bytecode each of the hundreds of commands that tests start compiles all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile

@@ -39,13 +39,19 @@ class Tier:
     marks: str
     options: tuple[str, ...] = ()
 
+    folders: tuple[str, ...] = ("tests",)
+    """Where its tests are: collecting all takes longer than some tiers' tests."""
+
     def command(self, *more: str) -> list[str]:
-        return [f"{BIN}/pytest", "-m", self.marks, *self.options, *more]
+        return [f"{BIN}/pytest", "-m", self.marks, "-p", "no:cacheprovider", *self.options, *more, *self.folders]
 
 
 PLAIN = Tier("plain", "not lab and not cluster", ("-n", "3", "--dist", "loadgroup"))
-CLUSTER = Tier("cluster", "cluster", ("-p", "no:cacheprovider"))
-LAB = Tier("lab", "lab and not cluster")
+CLUSTER = Tier(
+    "cluster", "cluster", ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
+    ("tests/cluster", "tests/platforms/kubevirt"),
+)  # fmt: skip
+LAB = Tier("lab", "lab and not cluster", ("-n", "2", "--dist", "loadgroup"), ("tests/platforms/lab", "tests/plugins"))
 STAGES = ((PLAIN, CLUSTER), (LAB,))
 """Tiers of a stage run beside each other. The cluster's tests mostly wait, so they and the linters run beside those
 that need no machine. Guests that are measured get the cores for themselves."""
