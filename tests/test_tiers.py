@@ -105,8 +105,10 @@ def scratch(tmp_path: Path) -> Path:
         (tmp_path / ".venv/bin" / name).write_text(f"#!/bin/sh\n{line}\n")
         (tmp_path / ".venv/bin" / name).chmod(0o755)
     (tmp_path / "tests/test_plain.py").write_text("def test_it(): pass\n" + SLOW)
-    (tmp_path / "tests/test_cluster.py").write_text(MARKED.format("cluster", "pass"))
-    (tmp_path / "tests/test_lab.py").write_text(MARKED.format("lab", "pass"))
+    for tier in runner.CLUSTER, runner.LAB:
+        for folder in tier.folders:
+            (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / tier.folders[0] / f"test_{tier.name}.py").write_text(MARKED.format(tier.name, "pass"))
     return tmp_path
 
 
@@ -127,6 +129,15 @@ def test_a_part_of_the_slow_tests_runs_beside_all_others(scratch: Path) -> None:
     assert "== lint\nlinted\n" in done.stdout
 
 
+@pytest.mark.slow
+def test_every_test_is_in_the_folders_of_its_tier() -> None:
+    """A test that is marked elsewhere would run in no tier."""
+    elsewhere = [f"--ignore={folder}" for tier in (runner.CLUSTER, runner.LAB) for folder in tier.folders]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "lab or cluster", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, *elsewhere], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout
+
+
 def test_each_slow_test_is_in_one_part() -> None:
     names = [f"tests/test_it.py::test_it[{n}]" for n in range(400)]
     dealt = [[in_part(name, f"{part}/4") for part in range(1, 5)] for name in names]
@@ -136,8 +147,8 @@ def test_each_slow_test_is_in_one_part() -> None:
 
 
 def test_a_tier_in_which_everything_skips_fails(scratch: Path) -> None:
-    (scratch / "tests/test_cluster.py").write_text(MARKED.format("cluster", "pytest.skip('no servers')"))
-    (scratch / "tests/test_lab.py").write_text("")
+    (scratch / "tests/cluster/test_cluster.py").write_text(MARKED.format("cluster", "pytest.skip('no servers')"))
+    (scratch / "tests/platforms/lab/test_lab.py").write_text("")
     done = go(scratch)
     assert done.returncode == 1
     assert "cluster fails: no test ran: all 1 were skipped" in done.stdout

@@ -27,7 +27,7 @@ FORMATS = registry.names("export")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs")
     (place / "study.yaml").write_text(STUDY)
-    assert run(["run", str(place / "study.yaml"), "--out", str(place / "done")]) == Exit.OK
+    assert run(["run", str(place / "study.yaml"), "--unjudged", "--out", str(place / "done")]) == Exit.OK
     return place / "done"
 
 

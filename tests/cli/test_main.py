@@ -169,7 +169,9 @@ def test_a_result_that_cannot_be_written_is_one_message() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*FAIRLANE, "schema"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == Exit.USER_ERROR
-    assert done.stderr == "Error: input or output failed: No space left on device\n"
+    assert done.stderr == (
+        "Error: input or output failed: cannot write: the disk is full\nHint: make room, or choose another --out\n"
+    )
 
 
 def test_interrupt_from_outside() -> None:

@@ -33,7 +33,7 @@ design: {looks: [3]}
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     place = tmp_path_factory.mktemp("runs")
     (place / "study.yaml").write_text(STUDY)
-    assert run(["run", str(place / "study.yaml"), "--out", str(place / "done")]) == Exit.OK
+    assert run(["run", str(place / "study.yaml"), "--unjudged", "--out", str(place / "done")]) == Exit.OK
     return load_run(place / "done")
 
 
@@ -103,7 +103,7 @@ def test_figures_of_different_worlds_are_refused_whatever_is_accepted(
 def test_no_cell_in_common_is_an_error_that_lists_them(evidence: Evidence, tmp_path: Path) -> None:
     text = STUDY.replace("[4k, 64k]", "[8k]").replace("bs: [4k]", "bs: [16k]")
     (tmp_path / "study.yaml").write_text(text)
-    assert run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "done")]) == Exit.OK
+    assert run(["run", str(tmp_path / "study.yaml"), "--unjudged", "--out", str(tmp_path / "done")]) == Exit.OK
     with pytest.raises(FairlaneError) as raised:
         joined({"a": evidence, "b": load_run(tmp_path / "done")}, pairs(x=("one", "one")))
     assert "no cell in common" in raised.value.message
@@ -115,7 +115,7 @@ def test_runs_over_links_of_different_speed_are_told_per_gbit_too(tmp_path: Path
     made = {}
     for alias, speed in (("a", "25gbit"), ("b", "100gbit")):
         (tmp_path / "study.yaml").write_text(STUDY.replace("{copies: 3}", f"{{copies: 3, link_speed: {speed}}}"))
-        assert run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / alias)]) == Exit.OK
+        assert run(["run", str(tmp_path / "study.yaml"), "--unjudged", "--out", str(tmp_path / alias)]) == Exit.OK
         made[alias] = load_run(tmp_path / alias)
         assert not any("iops_per_gbit" in o.metrics for o in made[alias].observations)
     per = {

@@ -104,7 +104,7 @@ def test_a_workload_says_how_its_output_is_invented(tmp_path):
     assert "exit code 1: dd: " in copy("run", copy.write("broken.yaml", broken), "--out", "no", code=Exit.RUN_FAILED)
     lab = copy.write("lab.yaml", study("lab", "{kind: dd}"))
     told = copy.python("-m", "fairlane", "study", "check", lab, code=Exit.USER_ERROR).stderr
-    assert "workloads.main.kind: platform 'lab' cannot run 'dd' (it can: fio)" in told
+    assert "workloads.main.kind: platform 'lab' with clock: virtual cannot run 'dd' (it can: fio)" in told
 
 
 @pytest.mark.parametrize("platform", ["fake", "lab"])
@@ -112,7 +112,8 @@ def test_a_workload_that_a_platform_cannot_run_is_refused_by_study_check(tmp_pat
     copy = Copy(tmp_path)
     name = copy.write("study.yaml", study(platform, "{kind: failover}"))
     told = copy.python("-m", "fairlane", "study", "check", name, code=Exit.USER_ERROR).stderr
-    assert f"workloads.main.kind: platform '{platform}' cannot run 'failover' (it can: fio)" in told
+    assert f"workloads.main.kind: platform '{platform}'" in told
+    assert "cannot run 'failover' (it can: fio)" in told
 
 
 def test_a_check_is_heard(tmp_path):

@@ -34,8 +34,8 @@ def remote() -> str:
 
 
 def tell(message: str) -> None:
-    """One line of progress, to stderr."""
-    click.echo(message, err=True)
+    """One line of progress, to stderr; what would steer a terminal is written out."""
+    click.echo(clean(message), err=True)
 
 
 def text(value: Any) -> str:

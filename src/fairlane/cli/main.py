@@ -78,6 +78,8 @@ def run(args: Sequence[str]) -> int:
     return result if isinstance(result, int) else Exit.OK
 
 
+_LONGEST = 20_000
+"""Characters of an error: a study can have many."""
 _WRITING = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What only writing runs into; the others come of reading as well."""
 
@@ -97,6 +99,9 @@ def _close_stdout() -> None:
 
 
 def _complain(message: str, hint: str = "") -> None:
+    from fairlane.report.text import clean
+
+    message, hint = clean(message, _LONGEST), clean(hint, _LONGEST)  # names come from outside
     colour = False if os.environ.get("NO_COLOR") else None  # None: click decides by the terminal
     click.echo(click.style("Error: ", fg="red", bold=True) + message, err=True, color=colour)
     if hint:

@@ -114,8 +114,6 @@ class WorkloadSpec(Strict):
     """The one metric that may be headlined (Holm over all primaries of the study); the rest is exploratory."""
     platforms: ClassVar[tuple[str, ...]] = ()
     """Kinds of platform that alone can run this workload; empty: any."""
-    live: ClassVar[bool] = False
-    """It acts on machines while they are measured, so that they must be live: not under the lab's virtual clock."""
 
     @property
     def most(self) -> int:
@@ -178,6 +176,11 @@ class PlatformSpec(Strict):
     def wall_seconds(self, guest_seconds: float) -> float:
         """Expected wall time of one trial with ``guest_seconds`` under load, on one worker."""
         return guest_seconds
+
+    @property
+    def title(self) -> str:
+        """What messages call this platform, as it is set up."""
+        return repr(self.kind)
 
     @property
     def able(self) -> tuple[str, ...]:

@@ -84,13 +84,13 @@ class Study(Strict):
         for name, lane in self.lanes.items():
             if able and lane.transport not in able:
                 raise ValueError(
-                    f"lanes.{name}.transport: platform {self.platform.kind!r} cannot build {lane.transport!r} "
+                    f"lanes.{name}.transport: platform {self.platform.title} cannot build {lane.transport!r} "
                     f"(it can: {', '.join(able)})"
                 )
         for name, load in self.workloads.items():
             if loads and load.kind not in loads:
                 raise ValueError(
-                    f"workloads.{name}.kind: platform {self.platform.kind!r} cannot run {load.kind!r} "
+                    f"workloads.{name}.kind: platform {self.platform.title} cannot run {load.kind!r} "
                     f"(it can: {', '.join(loads)})"
                 )
         for name, lane in self.lanes.items():

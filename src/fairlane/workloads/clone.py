@@ -48,7 +48,6 @@ class CloneSpec(WorkloadSpec):
     platform.medium.size in the lab and of platform.root_size in a cluster."""
     data: Size = Field(default=256 * 1024**2, ge=1024**2, multiple_of=1024**2)
     """Bytes of random data in the golden image beside its small system: what a full copy has to carry."""
-    live = True
     primary: MetricName = "job_time"
     """The one metric that may be headlined: job_time, until the last machine answered; vm_ready_mean, their mean."""
 

@@ -43,7 +43,6 @@ class FailoverSpec(WorkloadSpec):
 
     kind: Literal["failover"]
     """Verified load with a fault in it."""
-    live = True
     primary: MetricName = "stall"
     """The longest I/O from the fault on."""
     fault: tuple[FaultKind, ...] = Field(("link",), min_length=1)

@@ -3,6 +3,7 @@
 import pytest
 
 from fairlane import registry
+from fairlane.errors import FairlaneError
 from fairlane.study.load import parse_study
 
 STUDY = """
@@ -31,9 +32,9 @@ def test_loads_that_fit_no_volume_and_no_pages(clock: str) -> None:
 
 @pytest.mark.parametrize("kind", ["failover", "clone"])
 def test_what_acts_on_live_machines_is_not_for_the_virtual_clock(kind: str) -> None:
-    assert unfit("virtual", f"kind: {kind}") == [
-        f"workloads.main.kind: {kind} needs machines that live while it is measured"
-    ]
+    told = rf"workloads.main.kind: platform 'lab' with clock: virtual cannot run '{kind}' \(it can: fio\)"
+    with pytest.raises(FairlaneError, match=told):
+        unfit("virtual", f"kind: {kind}")
 
 
 def test_a_link_that_is_not_there_cannot_fail() -> None:

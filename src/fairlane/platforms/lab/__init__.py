@@ -103,14 +103,6 @@ class Lab(Platform):
         """What workloads ask for and one guest with a modelled medium has not."""
         found = loads.unfit(self.study, self.spec, own=True)
         for name, workload in self.study.workloads.items():
-            if workload.live:
-                found.append(
-                    FairlaneError(
-                        f"{workload.kind} needs machines that live while it is measured",
-                        where=f"workloads.{name}.kind",
-                        hint="set platform.clock: wall",
-                    )
-                )
             if getattr(workload, "prefill", False) and not self.spec.medium.memory_backed:
                 found.append(
                     FairlaneError(

@@ -132,6 +132,10 @@ class LabSpec(PlatformSpec):
         return self
 
     @property
+    def title(self) -> str:
+        return super().title if self.clock == "wall" else f"{super().title} with clock: virtual"
+
+    @property
     def able(self) -> tuple[str, ...]:
         return self._of_this_clock("lanes")
 
