@@ -103,4 +103,4 @@ def test_a_cluster_takes_no_lane_that_the_lab_would_build() -> None:
     error = complaint(
         CLUSTER.partition("quick:")[0].replace("transport: storage_class, storage_class: two", "transport: nfs")
     )
-    assert "platform 'kubevirt' cannot build 'nfs' (it can: storage_class, iscsi, nvme_tcp)" in error.message
+    assert "platform 'kubevirt' cannot build 'nfs' (it can: storage_class, iscsi, nvme_tcp" in error.message
