@@ -51,6 +51,7 @@ check:
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/_make/tables.py --check
 	shellcheck $(SCRIPTS)
 	shellcheck -s sh -e SC1091 src/fairlane/platforms/lab/guest/*
 	shellcheck -s sh -S warning -e SC1091,SC2034 $(addprefix src/fairlane/platforms/lab/wall/guest/,*init *.sh)

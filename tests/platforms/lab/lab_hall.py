@@ -151,7 +151,7 @@ class SharedLab:
     def check(self) -> None:
         """Fails where a test before has spoilt the lab or a machine of it has died."""
         self.runner.run(asyncio.sleep(0))  # between two tests nobody hears of a process that ends
-        gone = [f"{vm.name} has ended: {vm.last_words()}" for vm in self.hall.machines() if not vm.alive]
+        gone = [f"{vm.name} has ended: {vm.obituary()}" for vm in self.hall.machines() if not vm.alive]
         if told := self.spoilt or "; ".join(gone):
             pytest.fail(f"the lab that tests share cannot be used any more: {told}", pytrace=False)
 

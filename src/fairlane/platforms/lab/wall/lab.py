@@ -233,7 +233,7 @@ class WallLab(Assembly, Platform):
         gone = [vm for vm in started if not vm.alive]
         if not gone:
             return error
-        told = "; ".join(f"{vm.name} has ended ({vm.last_words() or vm.complaint()})" for vm in gone)
+        told = "; ".join(f"{vm.name} has ended ({vm.obituary()})" for vm in gone)
         return RunFailed(f"{error.message}; {told}", hint=error.hint)
 
     async def close(self) -> None:

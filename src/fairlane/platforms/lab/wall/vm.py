@@ -164,6 +164,11 @@ class Vm:
             return "\n".join(lines[max(panic - 2, 0) : panic + 6] if panic is not None else lines[-6:])
         return ""
 
+    def obituary(self) -> str:
+        """Why it may have ended: the end of the guest's console, then what QEMU said where it said anything."""
+        ended = f"QEMU ended with exit code {self.process.returncode}: {self.complaint()}" if self.started else ""
+        return "\n".join(text for text in (self.last_words(), ended) if text)
+
     async def stop(self) -> None:
         """Ends connection and machine; never raises."""
         if hasattr(self, "guest"):
