@@ -25,6 +25,8 @@ from fairlane.cli.main import main, run
 from fairlane.errors import Exit
 from fairlane.trial import raw
 
+pytestmark = pytest.mark.xdist_group("hostile")  # one run, made once
+
 TAG = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 EVIL = (
     f"{TAG} \x1b[31mred\x1b]0;title\x07 \u202egnp\u2066 \x00 \r\nnext line|pipe [click](javascript:alert(3)) "

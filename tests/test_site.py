@@ -213,6 +213,7 @@ def test_the_reference_has_every_metric_check_plugin_and_exit_code(site: Path, p
         assert f"{code.value} {code.name}" in text("exit-codes")
 
 
+@pytest.mark.slow
 def test_a_dead_link_would_fail_the_build(tmp_path: Path) -> None:
     for name in ("mkdocs.yml", "CONTRIBUTING.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, tmp_path)

@@ -120,6 +120,7 @@ def go(scratch: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_part_of_the_slow_tests_runs_beside_all_others(scratch: Path) -> None:
     done = go(scratch, "--slow", "1/2")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -62,6 +62,7 @@ def test_the_schema_and_every_command_come_up_without_the_developers_tools(insta
     assert "can run here" in run([installed / "fairlane", "doctor", "--platform", "fake"], tmp_path)
 
 
+@pytest.mark.slow
 def test_a_study_goes_all_the_way_to_a_report(installed: Path, tmp_path: Path) -> None:
     fairlane = installed / "fairlane"
     run([fairlane, "run", "fake", "--blocks", "6", "--out", "first"], tmp_path)

@@ -82,6 +82,7 @@ SLOW = NOISY.replace("noise: { sd: 30% }", "noise: { sd: 30% }, pace: 1500ms")
 """Seconds are left of the run when it is killed: a busy test must not be late for that."""
 
 
+@pytest.mark.slow
 def test_after_a_kill_only_what_is_missing_is_done(tmp_path: Path) -> None:
     out, journal = tmp_path / "killed", tmp_path / "killed" / "noisy" / "journal.jsonl"
     script = KILLED.format(root=str(Path(__file__).parents[2]), out=str(out))

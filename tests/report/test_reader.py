@@ -19,6 +19,8 @@ import pytest
 from fairlane.cli.main import run
 from fairlane.errors import Exit
 
+pytestmark = pytest.mark.xdist_group("reader")  # the runs that are read are made once
+
 CELLS = ("4k randread qd1", "4k randread qd16", "64k randread qd1", "64k randread qd16")
 LABELS = {"old": "the old path", "new": "the new path", "worn": "a worn path", "share": "a share"}
 TRANSPORTS = {"old": "iscsi", "new": "nvme_tcp", "worn": "iscsi", "share": "nfs"}

@@ -113,7 +113,7 @@ def storm() -> Evidence:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: Any, write: Any) -> dict[str, Path]:
-    """Reports to look at, made before the browser runs: a page of each kind, and one by the command itself."""
+    """Reports to look at, made before the browser runs: a page of each kind."""
     folder = tmp_path_factory.mktemp("reports")
     found: dict[str, Path] = {}
     for evidence in (everything(), storm()):
@@ -125,9 +125,16 @@ def pages(tmp_path_factory: Any, write: Any) -> dict[str, Path]:
             Finding("position", "info", "The order made no difference."),
         )
         found[evidence.name] = write((evidence, judge(evidence, told), told), folder / evidence.name)[0]
+    return found
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: Any) -> Path:
+    """The report of a run by the command itself."""
+    folder = tmp_path_factory.mktemp("printed") / "fake"
     for command in (["run", "fake", "--out"], ["report"]):
-        subprocess.run([sys.executable, "-m", "fairlane", *command, folder / "fake"], check=True, capture_output=True)
-    return {**found, "fake": folder / "fake" / "report.html"}
+        subprocess.run([sys.executable, "-m", "fairlane", *command, folder], check=True, capture_output=True)
+    return folder / "report.html"
 
 
 @pytest.fixture(scope="module")
@@ -146,13 +153,23 @@ def severe(seen: Opened) -> list[str]:
     ]
 
 
+VIEWS = [(1280, "light"), (1280, "dark"), (360, "light"), (360, "dark"), (1280, "print")]
+FIRST = {("everything", 1280, "light"), ("everything", 360, "dark"), ("storm", 360, "light"), ("storm", 1280, "print")}
+"""Views that show most; the others take minutes, and are slow."""
+
+
 @pytest.mark.parametrize(
-    ("width", "look"), [(1280, "light"), (1280, "dark"), (360, "light"), (360, "dark"), (1280, "print")]
+    ("name", "width", "look"),
+    [
+        pytest.param(name, width, look, marks=() if (name, width, look) in FIRST else pytest.mark.slow)
+        for name in ("everything", "storm", "fake")
+        for width, look in VIEWS
+    ],
 )
-@pytest.mark.parametrize("name", ["everything", "storm", pytest.param("fake", marks=pytest.mark.slow)])
-def test_nobody_is_kept_out(browser: Browser, pages: dict[str, Path], name: str, width: int, look: str) -> None:
+def test_nobody_is_kept_out(browser: Browser, request: Any, name: str, width: int, look: str) -> None:
     media = "print" if look == "print" else None
-    with opened(browser, pages[name], width=width, dark=look == "dark", media=media) as seen:
+    page = request.getfixturevalue("printed") if name == "fake" else request.getfixturevalue("pages")[name]
+    with opened(browser, page, width=width, dark=look == "dark", media=media) as seen:
         assert seen.overflow() == 0
         seen.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         assert severe(seen) == []

@@ -71,6 +71,7 @@ def state_of(each):
     return next(event for event in each if event is not None)[1]
 
 
+@pytest.mark.slow
 def test_a_study_is_told_as_it_runs_is_killed_and_resumed_to_its_end(studies, serving, program, tmp_path):
     run = tmp_path / "runs" / "live"
     run.parent.mkdir()
