@@ -188,6 +188,7 @@ def test_a_state_built_anew_is_the_same_and_gives_the_same_bytes(
     assert run(again, _script.block_script(block, 0.02)) == first
 
 
+@pytest.mark.slow
 def test_states_that_differ_in_a_delay_have_another_identity() -> None:
     assert opened().saved.identity != opened(platform=", link: {mtu: 1500, delay: 20us, rate: 10gbit}").saved.identity
 
@@ -261,6 +262,7 @@ def test_a_qemu_that_does_not_start_is_told_with_what_it_said() -> None:
         asyncio.run(start())
 
 
+@pytest.mark.slow
 def test_prefill_reaches_a_medium_that_keeps_what_is_written() -> None:
     text = small_study(platform=", medium: {size: 16m, memory_backed: true}").replace("prefill: false", "prefill: true")
     lab = Lab(study_of(text))
