@@ -159,6 +159,7 @@ def sessions() -> Iterator[tuple[Path, list[tuple[str, str]]]]:
             yield page, [(line, said) for line, _, said in (part.partition("\n") for part in parts)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "session"), list(sessions()), ids=lambda x: name(x) if isinstance(x, Path) else "session"
 )

@@ -23,6 +23,8 @@ from fairlane.cli.main import main
 from fairlane.errors import Exit
 from fairlane.metrics import METRICS
 
+pytestmark = pytest.mark.xdist_group("browser")  # the site is built once, and a browser reads it
+
 ROOT = Path(__file__).parents[1]
 NOWHERE = "http://127.0.0.1:9"
 """A proxy that nobody answers at."""

@@ -273,6 +273,7 @@ print(*reached)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_killed_at_many_random_moments_and_resumed(folder: Path) -> None:
     seed, kills = (int(os.environ.get(f"FAIRLANE_TEST_{name}", usual)) for name, usual in (("SEED", 1), ("KILLS", 25)))

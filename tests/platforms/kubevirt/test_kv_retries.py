@@ -55,6 +55,7 @@ def test_a_server_that_has_too_much_to_do_is_asked_again_when_it_said(
     assert "TooManyRequests" in told[0]
 
 
+@pytest.mark.slow
 def test_a_storm_of_500_is_sat_out(
     control_plane: ControlPlane, proxy: FaultProxy, namespace: str, connected: Connected
 ) -> None:

@@ -158,7 +158,7 @@ def observed(outcome: Outcome) -> Any:
     [("clone: csi-clone", "a", "csi-clone"),
      pytest.param("clone: snapshot", "a", "snapshot", marks=pytest.mark.slow),
      pytest.param("clone: copy", "a", "copy", marks=pytest.mark.slow),
-     ("clone: snapshot, golden: per-node", "b", "snapshot")],
+     pytest.param("clone: snapshot, golden: per-node", "b", "snapshot", marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_every_machine_is_followed_to_its_first_io(cluster: Cluster, lane: str, name: str, used: str) -> None:
     async def work(storm: Storm, cluster: Cluster) -> Outcome:
