@@ -1,7 +1,9 @@
 """What holds for all tests: none asserts wall-clock time, and so hypothesis does not either; slow ones are dealt."""
 
 import hashlib
+import os
 import re
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -57,3 +59,11 @@ def in_part(test: str, slow: str) -> bool:
         return slow == "all"
     part, parts = map(int, slow.split("/"))
     return int.from_bytes(hashlib.sha256(test.encode()).digest()[:8]) % parts == part - 1
+
+
+@pytest.fixture(scope="session", autouse=True)
+def priority() -> Iterator[None]:
+    """`serve` and `watch` give way to a study that runs; called within a test, they would slow all tests after it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "nice", lambda by: by)
+        yield
