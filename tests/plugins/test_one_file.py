@@ -72,6 +72,7 @@ def test_a_transport_is_known_to_doctor_and_schema(tmp_path):
     copy("study", "check", copy.write("study.yaml", wrong), code=Exit.USER_ERROR)
 
 
+@pytest.mark.slow
 def test_a_platform_runs_what_there_is_for_real(tmp_path):
     """With a workload and a probe that are new, too: what it runs is a program of this machine."""
     copy = Copy(tmp_path, "platforms", "workloads", "probes")
@@ -139,6 +140,7 @@ def test_an_importer_reads_its_files(tmp_path):
     assert "broken.notes:2: expected lane, block and IOPS" in told
 
 
+@pytest.mark.slow
 def test_an_export_format_is_written(tmp_path):
     copy = Copy(tmp_path, "export")
     assert copy.completed("export", "run", "--to", "t") == ["tally"]

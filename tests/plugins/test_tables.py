@@ -2,6 +2,7 @@
 
 import shutil
 
+import pytest
 from tests.plugins.scratched import ROOT, Copy, plugin
 
 from fairlane import registry
@@ -9,6 +10,7 @@ from fairlane import registry
 TABLES = "docs/_make/tables.py"
 
 
+@pytest.mark.slow
 def test_pages_lag_behind_a_new_plugin_until_the_tables_are_made_again(tmp_path):
     copy = Copy(tmp_path)
     shutil.copytree(ROOT / "docs", tmp_path / "docs")

@@ -30,8 +30,14 @@ def keep(name: str, data: bytes) -> None:
         Path(folder, name).write_bytes(data)
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 768, 360])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        (1280, False),
+        (360, True),
+        *(pytest.param(*v, marks=pytest.mark.slow) for v in ((768, False), (360, False), (1280, True), (768, True))),
+    ],
+)
 def test_nothing_is_loaded_nothing_complains_and_it_fits(browser, page, width, dark):
     with opened(browser, page, width=width, dark=dark) as seen:
         assert seen.overflow() == 0

@@ -133,6 +133,7 @@ def test_two_lanes_of_a_target_that_takes_its_medium_have_one_each() -> None:
     assert iops["again"] == pytest.approx(iops["iscsi"], rel=0.05)  # the same path, to another medium alike
 
 
+@pytest.mark.slow
 def test_the_secret_is_in_no_description() -> None:
     lab = Lab(study_of(small_study(iscsi=", chap: true")))
     opened_as = build(lab)

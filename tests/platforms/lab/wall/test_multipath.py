@@ -123,6 +123,7 @@ def test_policies_are_what_the_machines_say(labs: Labs) -> None:
     assert "multipath.policy" not in labs.described["plain"]
 
 
+@pytest.mark.slow
 def test_both_paths_carry_and_the_check_is_content(labs: Labs) -> None:
     lab = labs.lab
     block = schedule(lab.study, 2)[0]
