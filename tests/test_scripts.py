@@ -401,6 +401,8 @@ def built(go: Machine) -> Machine:
         machine.program(f".venv/bin/{name}")
     machine.program(".venv/bin/pytest", REPORT)
     (machine.checkout / ".venv/bin/python").symlink_to(sys.executable)
+    (machine.checkout / "docs/_make").mkdir(parents=True)
+    (machine.checkout / "docs/_make/tables.py").touch()
     return machine
 
 

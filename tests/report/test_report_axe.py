@@ -131,7 +131,7 @@ def pages(tmp_path_factory: Any, write: Any) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: Any) -> Path:
     """The report of a run by the command itself."""
-    folder = tmp_path_factory.mktemp("printed") / "fake"
+    folder: Path = tmp_path_factory.mktemp("printed") / "fake"
     for command in (["run", "fake", "--out"], ["report"]):
         subprocess.run([sys.executable, "-m", "fairlane", *command, folder], check=True, capture_output=True)
     return folder / "report.html"

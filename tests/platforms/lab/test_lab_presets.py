@@ -25,6 +25,7 @@ def derived(preset: str, *, blocks: int, main: dict[str, Any] | None = None, **p
     return "derived.yaml"
 
 
+@pytest.mark.slow
 def test_the_demo_finds_nvme_tcp_faster_for_small_reads() -> None:
     study = derived("demo", blocks=3, main={"rw": ["randread"], "bs": ["4k"], "iodepth": [16]})
     carried_out("run", study, "--out", "out")

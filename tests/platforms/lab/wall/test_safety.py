@@ -186,7 +186,7 @@ def bench(lab: Lab) -> Iterator[Bench]:
 Make = Callable[[Bench], Claim]
 SITUATIONS: list[tuple[str, Make]] = []
 _ALWAYS = {
-    "mounted_though_destroy_is_given", "swap", "active_logical_volume", "opened_exclusively", "ext4",
+    "mounted_though_destroy_is_given", "active_logical_volume", "opened_exclusively",
     "destroy_of_another_volume", "smaller", "same_serial_twice_though_destroy_is_given", "replaced_under_the_same_name",
     "lane_link_redirected", "partition", "read_only", "nothing_there",
 }  # fmt: skip
