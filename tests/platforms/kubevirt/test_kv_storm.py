@@ -155,7 +155,7 @@ def observed(outcome: Outcome) -> Any:
 
 @pytest.mark.parametrize(
     ("lane", "name", "used"),
-    [("clone: csi-clone", "a", "csi-clone"),
+    [pytest.param("clone: csi-clone", "a", "csi-clone", marks=pytest.mark.slow),
      pytest.param("clone: snapshot", "a", "snapshot", marks=pytest.mark.slow),
      pytest.param("clone: copy", "a", "copy", marks=pytest.mark.slow),
      pytest.param("clone: snapshot, golden: per-node", "b", "snapshot", marks=pytest.mark.slow)],
@@ -363,7 +363,7 @@ _NUMBERS = tuple(f"-{number}" for number in range(COUNT))
 @pytest.mark.parametrize(
     ("volumes", "said"),
     [
-        ("shared", "not private|a clone before wrote into it"),
+        pytest.param("shared", "not private|a clone before wrote into it", marks=pytest.mark.slow),
         pytest.param("empty", "it found '' where the golden volume has 'golden'", marks=pytest.mark.slow),
     ],
 )

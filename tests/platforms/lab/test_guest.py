@@ -148,6 +148,7 @@ def test_more_queues_than_the_model_has_cores_are_refused_before_anything_is_bui
     assert problem.hint
 
 
+@pytest.mark.slow
 def test_the_same_state_and_script_give_the_same_bytes_on_a_loaded_machine() -> None:
     lab = opened()
     (cell,) = lab.study.cells()
