@@ -8,12 +8,13 @@ import json
 import shlex
 import signal
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fairlane.errors import Exit, FairlaneError, RunFailed
+from fairlane.platforms._child import uninterrupted
 from fairlane.platforms.base import Platform, RawTrial
 from fairlane.records import Block, Observation
 from fairlane.stats.judge import open_cells
@@ -131,7 +132,7 @@ class Runner:
                 self.journal.append("end")
                 self.ended = True
         finally:
-            await _uninterrupted(self.platform.close())
+            await uninterrupted(self.platform.close())
 
     async def _open(self) -> None:
         self.platform.run_id = identity(self.folder)
@@ -270,17 +271,3 @@ def _first(group: BaseExceptionGroup[FairlaneError]) -> FairlaneError:
     """The first error of a (nested) group."""
     inner = group.exceptions[0]
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
-
-
-async def _uninterrupted(closing: Coroutine[Any, Any, None]) -> None:
-    """Awaits ``closing`` to its end also when cancelled meanwhile, and passes the cancellation on after it."""
-    task = asyncio.ensure_future(closing)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    task.result()
-    if cancelled:
-        raise cancelled

@@ -1,6 +1,7 @@
 """Real guests under the virtual clock: transports built, read back and removed; everything that can go wrong."""
 
 import asyncio
+import gc
 import os
 import subprocess
 from contextlib import suppress
@@ -262,6 +263,35 @@ def test_a_qemu_that_does_not_start_is_told_with_what_it_said() -> None:
 
     with pytest.raises(RunFailed, match="no-such-option"):
         asyncio.run(start())
+
+
+def test_a_qemu_that_is_cancelled_while_it_ends_is_ended_whole() -> None:
+    """As where another block fails meanwhile: nothing stays, and no task dies unheard."""
+    unheard: list[str] = []
+
+    async def cancelled(rounds: int) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(str(context)))
+        begun, vm = asyncio.Event(), qemu.Qemu([qemu.BINARY, "-M", "q35", "-nodefaults", "-display", "none"])
+
+        async def work() -> None:
+            async with vm:
+                begun.set()
+
+        task = asyncio.create_task(work())
+        await begun.wait()
+        while vm.process.returncode is None:
+            await asyncio.sleep(0)
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        assert task.cancel(), "it had ended already"
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not vm.folder.exists()
+        gc.collect()  # that is when asyncio complains
+
+    for rounds in range(3):
+        asyncio.run(cancelled(rounds))
+    assert unheard == []
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from typing import Any, Self
 from qemu.qmp import QMPClient, QMPError
 
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.platforms._child import WITH_US, end
+from fairlane.platforms._child import WITH_US, end, uninterrupted
 from fairlane.platforms.lab.compose import QUIT_PORT
 from fairlane.platforms.lab.image import Image
 from fairlane.platforms.lab.scratch import scratch
@@ -200,6 +200,9 @@ class Qemu:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await uninterrupted(self._close())
+
+    async def _close(self) -> None:
         await end(self.process)
         with suppress(Exception):  # QEMU is gone: whatever the client thinks of that does not matter
             await self.qmp.disconnect()

@@ -16,7 +16,7 @@ from typing import Any
 from qemu.qmp import QMPClient, QMPError
 
 from fairlane.errors import RunFailed
-from fairlane.platforms._child import WITH_US, end
+from fairlane.platforms._child import WITH_US, end, uninterrupted
 from fairlane.platforms._keys import Keys
 from fairlane.platforms._ssh import SshGuest
 from fairlane.platforms.lab import image
@@ -170,7 +170,10 @@ class Vm:
         return "\n".join(text for text in (self.last_words(), ended) if text)
 
     async def stop(self) -> None:
-        """Ends connection and machine; never raises."""
+        """Ends connection and machine, whole also where it is cancelled meanwhile; raises nothing else."""
+        await uninterrupted(self._stop())
+
+    async def _stop(self) -> None:
         if hasattr(self, "guest"):
             await self.guest.close()
         if self.started:
