@@ -124,15 +124,15 @@ def wait(condition: Any, process: Any, what: str) -> None:
         time.sleep(0.1)
 
 
-def test_a_known_difference_gets_the_right_verdict_with_the_listed_permissions_alone(
-    plane: ControlPlane, stand: Stand, folder: Path
-) -> None:
-    study = parse_study(STUDY, "study.yaml")
-    held = permissions.wanted(permissions.needs(study))
+def _allowed(plane: ControlPlane) -> Any:
+    """Gives the user fairlane what `fairlane` lists for this study, and nothing else; returns that list."""
+    held = permissions.wanted(permissions.needs(parse_study(STUDY, "study.yaml")))
     in_force(plane, permissions.roles(held, Deployed(user="fairlane")))
-    before = plane.requests("fairlane")
-    code, said = Program(plane.kubeconfig("fairlane"), folder).run("run", "study.yaml", "--out", "run")
-    assert code == 0, said
+    return held
+
+
+def _is_right(folder: Path) -> None:
+    """The verdict, and what the run says of its volumes and machines."""
     verdict = primary(folder)
     assert verdict["lane"] == "fast"
     assert verdict["verdict"] == "faster"
@@ -146,6 +146,16 @@ def test_a_known_difference_gets_the_right_verdict_with_the_listed_permissions_a
     assert slow[f"storageClass.parameters.{IOPS}"] == str(SLOW)
     assert slow["prefill.bytes_written"] == 32 * 2**20
     assert told["lanes"]["fast"]["machines"]["fast-0"] == slow["machines"]["slow-0"], "lanes take turns on one node"
+
+
+@pytest.mark.slow
+def test_a_known_difference_gets_the_right_verdict_with_the_listed_permissions_alone(
+    plane: ControlPlane, stand: Stand, folder: Path
+) -> None:
+    held, before = _allowed(plane), plane.requests("fairlane")
+    code, said = Program(plane.kubeconfig("fairlane"), folder).run("run", "study.yaml", "--out", "run")
+    assert code == 0, said
+    _is_right(folder)
     _as_listed(plane.requests("fairlane") - before, held)
     assert not left(plane)
 
@@ -224,17 +234,18 @@ def test_a_run_goes_on_or_is_resumed_whatever_happens_to_cluster_and_machines(
     assert not left(plane)
 
 
-def test_a_killed_run_is_found_removed_and_resumed_and_a_living_one_is_left_alone(
+def test_a_killed_run_is_found_removed_and_resumed_with_the_listed_permissions_and_the_right_verdict(
     plane: ControlPlane, stand: Stand, folder: Path
 ) -> None:
-    (folder / "study.yaml").write_text(STUDY.replace("runtime: 2s", "runtime: 1s"))
-    program = Program(plane.kubeconfig(), folder)
+    """Killed, it leaves its namespace; one that is alive is left alone by whoever cleans up."""
+    held, before = _allowed(plane), plane.requests("fairlane")
+    program, cleaner = Program(plane.kubeconfig("fairlane"), folder), Program(plane.kubeconfig(), folder)
     cleaned = threading.Event()
     stand.play.world.holds["start"] = lambda _: cleaned.is_set()  # so that the run does not end before it is looked at
     process = program.begin("run", "study.yaml", "--out", "run")
     wait(lambda: len(stand.play.world.all(VM)) == 2, process, "machines were made")
     (space, *_) = left(plane)
-    code, said = program.run("lab", "clean", "--platform", "kubevirt")
+    code, said = cleaner.run("lab", "clean", "--platform", "kubevirt")
     assert code == 0, said
     assert "goes on" in said
     assert space in left(plane)
@@ -247,4 +258,6 @@ def test_a_killed_run_is_found_removed_and_resumed_and_a_living_one_is_left_alon
     assert code == 0, said
     assert "removing what an interrupted run left" in said
     assert trials(folder) == 8
+    _is_right(folder)
+    _as_listed(plane.requests("fairlane") - before, held)
     assert not left(plane)

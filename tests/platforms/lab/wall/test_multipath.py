@@ -152,7 +152,8 @@ def test_both_paths_carry_and_the_check_is_content(labs: Labs) -> None:
     labs.guest("for s in /sys/class/nvme-subsystem/*/iopolicy; do echo round-robin > $s; done")
 
 
-@pytest.mark.parametrize("lane", [pytest.param("nvme", marks=pytest.mark.slow), "iscsi"])
+@pytest.mark.slow
+@pytest.mark.parametrize("lane", ["nvme", "iscsi"])
 def test_ports_and_states_fail_under_verified_load_and_come_back(labs: Labs, lane: str) -> None:
     block = schedule(labs.lab.study, 2)[0]
     stage = LabStage(labs.lab, block, lane)

@@ -36,7 +36,7 @@ lanes:
   iscsi: {transport: iscsi, multipath: {noop_interval: 1s, noop_timeout: 1s, replacement_timeout: 2s}}
   nvme-tcp: {transport: nvme_tcp, multipath: {keep_alive: 2s}}
 workloads:
-  main: {kind: failover, size: 8m, before: 3s, outage: 4s, after: 6s, settle: 1s}
+  main: {kind: failover, size: 4m, before: 3s, outage: 4s, after: 6s, settle: 1s}
 design: {looks: [2]}
 """
 
@@ -67,7 +67,7 @@ def test_a_path_dies_and_comes_back_with_every_block_right(hall: SharedLab) -> N
             data, fault = found.context["data"], found.context["fault"]
             assert data["wrong_blocks"] == data["io_errors"] == 0
             assert data["written"] > 0
-            assert data["checked"] == 8 * 2**20 // 65536
+            assert data["checked"] == 4 * 2**20 // 65536
             assert found.metrics["stall"] > 0
             assert 0 < fault["begins_ms"] < fault["ends_ms"]
             assert fault["ends_ms"] - fault["begins_ms"] >= 3900
