@@ -53,8 +53,8 @@ check:
 	$(BIN)/lint-imports
 	$(BIN)/python docs/_make/tables.py --check
 	shellcheck $(SCRIPTS)
-	shellcheck -s sh -e SC1091 src/fairlane/platforms/lab/guest/*
-	shellcheck -s sh -S warning -e SC1091,SC2034 $(addprefix src/fairlane/platforms/lab/wall/guest/,*init *.sh)
+	shellcheck -s sh -e SC1091 src/fairlane/platforms/lab/virtual/guest/*
+	shellcheck -s sh -S warning -e SC1091,SC2034 src/fairlane/machines/guest/*.sh $(addprefix src/fairlane/platforms/lab/wall/guest/,*init *.sh)
 
 cluster-servers: ## build kube-apiserver and etcd for the cluster tests: once, some ten minutes
 	@sh scripts/cluster-servers.sh

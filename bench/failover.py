@@ -18,8 +18,8 @@ from statistics import median
 
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence
+from fairlane.runs.load import load_run
 from fairlane.study.load import preset_text
-from fairlane.trial.load import load_run
 
 
 def run(folder: Path, faults: int, kind: str) -> None:

@@ -27,8 +27,9 @@ from pathlib import Path
 from scipy.stats import t as student
 
 from fairlane import registry
-from fairlane.platforms._script import block_script, device, jitter
-from fairlane.platforms.lab import Lab, virtual
+from fairlane.machines.script import block_script, device, jitter
+from fairlane.platforms.lab import Lab
+from fairlane.platforms.lab.virtual import saved
 from fairlane.records import Block, Cell
 from fairlane.study.load import parse_study
 from fairlane.study.spec import Study
@@ -87,7 +88,7 @@ class Pairs:
 
     async def _iops(self, script: str, lane: str) -> float:
         async with self.room:
-            files = {name: got async for name, got in virtual.VirtualGuest(self.lab.saved).run(script, timeout=600)}
+            files = {name: got async for name, got in saved.VirtualGuest(self.lab.saved).run(script, timeout=600)}
         (job,) = json.loads(files[lane]["fio.json"])["jobs"]
         return float(job["read"]["iops"])
 

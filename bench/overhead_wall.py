@@ -25,7 +25,7 @@ from pathlib import Path
 from scipy.stats import t as student
 
 from fairlane import registry
-from fairlane.platforms._script import device
+from fairlane.machines.script import device
 from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.records import Block
 from fairlane.study.load import parse_study

@@ -19,9 +19,9 @@ import yaml
 from fairlane.cli.main import main
 from fairlane.cli.main import run as fairlane
 from fairlane.errors import Exit
-from fairlane.study.import_map import parse_map
+from fairlane.importers._map import parse_map
+from fairlane.runs.raw import unpack
 from fairlane.study.load import parse_study, preset_text
-from fairlane.trial.raw import unpack
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(

@@ -23,7 +23,7 @@ import pytest
 
 from fairlane.cli.main import main, run
 from fairlane.errors import Exit
-from fairlane.trial import raw
+from fairlane.runs import raw
 
 pytestmark = pytest.mark.xdist_group("hostile")  # one run, made once
 

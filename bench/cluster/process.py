@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.cluster.outcome import Process
 
-from fairlane.platforms._child import WITH_US
+from fairlane.machines.child import WITH_US
 
 LOOK = 0.05
 """s between two looks at a process's memory. Its peak only grows, so what is missed is what came in the last one."""

@@ -19,10 +19,10 @@ from fairlane import __version__, registry
 from fairlane.checks._outlook import outlook
 from fairlane.errors import FairlaneError
 from fairlane.platforms._examined import Line, State, able
-from fairlane.platforms.lab import kvm
 from fairlane.platforms.lab.cache import cache_dir
 from fairlane.platforms.lab.image import Image, cached_image
 from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.wall import kvm
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study

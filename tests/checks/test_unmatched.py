@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from fairlane import registry
 from fairlane.checks.base import run_all
 from fairlane.errors import FairlaneError
+from fairlane.guard.accept import accepting
+from fairlane.guard.matched import table_of
+from fairlane.guard.parameters import PARAMETERS, WANTED
 from fairlane.records import Block, Evidence, Observation
 from fairlane.stats.judge import judge
-from fairlane.study.accept import accepting
 from fairlane.study.load import load_study, parse_study
-from fairlane.study.matched import table_of
-from fairlane.study.parameters import PARAMETERS, WANTED
 
 CELLS = ("4k randread qd1", "4k randread qd32", "64k randread qd1")
 KEYS = tuple(f"main.{name.replace(' ', '-')}" for name in CELLS)

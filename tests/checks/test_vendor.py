@@ -16,11 +16,11 @@ from fairlane.cli.main import run
 from fairlane.compare.comparison import compare
 from fairlane.compare.mapping import LaneMap, Pair
 from fairlane.errors import FairlaneError
+from fairlane.importers._map import parse_map
+from fairlane.importers._run import import_files
 from fairlane.records import Evidence, Finding, Verdict
+from fairlane.runs.load import load_run
 from fairlane.stats.judge import judge
-from fairlane.study.import_map import parse_map
-from fairlane.trial.imports import import_files
-from fairlane.trial.load import load_run
 
 NOON = 1_795_262_400
 MINUTE, DAY = 60, 86_400

@@ -13,7 +13,7 @@ import pytest
 
 from fairlane.cli.main import run
 from fairlane.errors import Exit
-from fairlane.trial import journal
+from fairlane.runs import journal
 
 STUDY = """\
 name: small

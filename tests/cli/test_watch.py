@@ -15,7 +15,7 @@ import pytest
 from fairlane.cli import watch
 from fairlane.cli.main import run
 from fairlane.errors import Exit
-from fairlane.trial.journal import Journal
+from fairlane.runs.journal import Journal
 
 STUDY = """\
 name: small

@@ -24,7 +24,7 @@ from tests.cluster.authority import Authority
 from tests.cluster.crds import crds
 from tests.cluster.plain_client import PlainClient, RefusedError
 
-from fairlane.platforms._child import WITH_US
+from fairlane.machines.child import WITH_US
 
 ISSUER = "https://kubernetes.default.svc"
 USERS: Mapping[str, Sequence[str]] = {"admin": ("system:masters",), "fairlane": (), "somebody": ()}

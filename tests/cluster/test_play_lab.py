@@ -12,7 +12,7 @@ from tests.cluster.play.hands import PATIENCE, Hands, machine, played, volume
 from tests.cluster.play.kinds import SECRET, VM, VMI, Object, phase
 from tests.cluster.play.lab import IOPS, LabMachines
 
-from fairlane.platforms._keys import Keys
+from fairlane.machines.keys import Keys
 from fairlane.platforms.lab.wall import rootfs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]

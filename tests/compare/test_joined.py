@@ -10,10 +10,10 @@ from fairlane.compare.comparison import compare
 from fairlane.compare.joined import joined
 from fairlane.compare.mapping import LaneMap, Pair
 from fairlane.errors import Exit, FairlaneError
+from fairlane.guard.conditions import conditions
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.records import Evidence
-from fairlane.study.conditions import conditions
-from fairlane.trial.load import load_run
+from fairlane.runs.load import load_run
 
 STUDY = """\
 name: small

@@ -18,7 +18,7 @@ from fairlane.export._values import harmless, instant, of_days
 from fairlane.export.base import COMMON, PROVENANCE, iso
 from fairlane.metrics import METRICS
 from fairlane.records import Verdict
-from fairlane.trial import plan
+from fairlane.runs import plan
 
 
 def rows(content, name):

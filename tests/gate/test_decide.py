@@ -12,8 +12,8 @@ from fairlane.errors import Exit, FairlaneError
 from fairlane.gate.decide import Outcome, decide
 from fairlane.gate.grammar import parse
 from fairlane.records import Evidence, Finding
+from fairlane.runs.load import load_run
 from fairlane.stats.judge import judge
-from fairlane.trial.load import load_run
 
 STUDY = """\
 name: small

@@ -17,7 +17,7 @@ from fairlane.checks.base import run_all
 from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.records import Evidence
-from fairlane.trial.load import load_run
+from fairlane.runs.load import load_run
 
 
 def imported(tmp_path: Path, *arguments: str) -> Evidence:

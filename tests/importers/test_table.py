@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlane.formats.record import Record
+from fairlane.importers._map import load_map, parse_map
 from fairlane.importers.base import Source, Unreadable
 from fairlane.importers.table import PLUGIN
-from fairlane.study.import_map import load_map, parse_map
 
 ROOT = Path(__file__).parents[2]
 
@@ -229,7 +229,7 @@ def test_study_003_is_there_to_the_digit():
 
 def test_a_compressed_table_is_one_too(tmp_path):
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"pool,test,IOPS,p99\na,b,5,1\n"))
-    from fairlane.trial.import_walk import walk  # noqa: PLC0415
+    from fairlane.importers._walk import walk  # noqa: PLC0415
 
     ((file,), _) = walk([tmp_path])
     chosen = parse_map("table: {figures: [{column: IOPS, metric: iops}]}", "m.yaml")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fairlane.errors import FairlaneError
+from fairlane.guard.conditions import declared
 from fairlane.lanes.base import Ground, Site, Transport
 from fairlane.lanes.iscsi import PLUGIN as ISCSI
 from fairlane.lanes.nvme_tcp import PLUGIN as NVME
@@ -15,7 +16,6 @@ from fairlane.platforms.lab import Lab
 from fairlane.platforms.lab.wall import external
 from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.study.base import LaneSpec
-from fairlane.study.conditions import declared
 from fairlane.study.load import parse_study
 
 TWO = Site(

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from fairlane import registry
 from fairlane.errors import FairlaneError
+from fairlane.guard.parameters import parameter
 from fairlane.lanes.base import Site
 from fairlane.lanes.datastore import DatastoreSpec
 from fairlane.lanes.storage_class import StorageClassSpec
-from fairlane.study.parameters import parameter
 
 SITE = Site("medium", "target", "link", 0, "")
 

@@ -12,10 +12,10 @@ import pytest
 from fairlane.platforms.base import RawTrial
 from fairlane.platforms.fake import Fake
 from fairlane.records import Observation
+from fairlane.runs.observe import observe
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
 from fairlane.study.spec import Study
-from fairlane.trial.observe import observe
 from fairlane.workloads._fio_text import edges
 from fairlane.workloads.fio import PLUGIN, FioSpec
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fairlane.errors import Exit, Refused
-from fairlane.platforms import _guard
-from fairlane.platforms._guard import Recorded
-from fairlane.platforms._local import LocalGuest
+from fairlane.machines import device_guard
+from fairlane.machines.device_guard import Recorded
+from fairlane.machines.this_host import LocalGuest
 
 
 def run(folder: Path, script: str) -> dict[str, bytes]:
@@ -32,7 +32,7 @@ def run(folder: Path, script: str) -> dict[str, bytes]:
 def test_what_is_no_disk_is_refused(tmp_path: Path, make: str, reason: str) -> None:
     subprocess.run(["sh", "-c", make], cwd=tmp_path, check=True)
     device = str(tmp_path / "x")
-    text = _guard.guard(device, Recorded("serial:it's", "1048576/512")) + f"echo written > {tmp_path}/harm\n"
+    text = device_guard.guard(device, Recorded("serial:it's", "1048576/512")) + f"echo written > {tmp_path}/harm\n"
     with pytest.raises(Refused, match=reason) as caught:
         run(tmp_path, text)
     assert not (tmp_path / "harm").exists()
@@ -63,12 +63,12 @@ def test_a_folder_that_is_no_share_any_more_is_refused(tmp_path: Path) -> None:
 
 
 def test_other_failures_are_no_refusals() -> None:
-    assert _guard.refusal("dd: no space left", "guest0") is None
+    assert device_guard.refusal("dd: no space left", "guest0") is None
 
 
 def test_what_comes_before_a_refusal_does_not_matter() -> None:
     said = "warning\n@@REFUSED /dev/x is not written (serial:a): it is mounted at /mnt\n@@HINT unmount it\nmore\n"
-    refused = _guard.refusal(said, "guest0")
+    refused = device_guard.refusal(said, "guest0")
     assert refused
     assert (refused.message, refused.hint) == (
         "guest0: /dev/x is not written (serial:a): it is mounted at /mnt",
@@ -76,9 +76,11 @@ def test_what_comes_before_a_refusal_does_not_matter() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["identity.sh", "guard.sh", "capabilities.sh"])
+@pytest.mark.parametrize(
+    "name", ["machines/guest/identity.sh", "machines/guest/guard.sh", "platforms/lab/wall/guest/capabilities.sh"]
+)
 def test_the_shell_is_clean(name: str) -> None:
-    file = resources.files("fairlane.platforms.lab.wall") / "guest" / name
+    file = resources.files("fairlane") / name
     done = subprocess.run(
         ["shellcheck", "-s", "sh", "-e", "SC1091", str(file)], capture_output=True, text=True, check=False
     )

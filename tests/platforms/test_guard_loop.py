@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from fairlane.errors import Refused
-from fairlane.platforms._guard import Recorded, guard
-from fairlane.platforms._local import LocalGuest
+from fairlane.machines.device_guard import Recorded, guard
+from fairlane.machines.this_host import LocalGuest
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists(), reason="loop devices need root and /dev/loop-control"

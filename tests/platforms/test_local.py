@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from fairlane.platforms._local import LocalGuest
+from fairlane.machines.this_host import LocalGuest
 
 
 def test_scripts_that_run_at_once_give_each_their_own_files(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fairlane import registry
 from fairlane.probes.base import Probe
 from fairlane.records import Block, Cell, Figures
-from fairlane.trial.observe import observe
+from fairlane.runs.observe import observe
 
 DATA = Path(__file__).parent / "data"
 FLEET = Path(__file__).parents[1] / "workloads" / "data"

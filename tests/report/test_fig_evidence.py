@@ -15,12 +15,12 @@ from fairlane.report import depth, ecdf, heatmap, pareto, series
 from fairlane.report.lanes import labels
 from fairlane.report.svg import Figure
 from fairlane.report.text import scrub
+from fairlane.runs.load import in_order
+from fairlane.runs.observe import observe
 from fairlane.stats.efficiency import efficient
 from fairlane.stats.judge import judge
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
-from fairlane.trial.load import in_order
-from fairlane.trial.observe import observe
 
 Case = tuple[Evidence, tuple[Verdict, ...], tuple[Finding, ...], Mapping[str, str]]
 """The arguments of every ``views``."""

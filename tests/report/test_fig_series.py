@@ -10,9 +10,9 @@ from tests.report.test_fig_evidence import NS, Case, drawn, fake, judged, placed
 from fairlane.records import Evidence
 from fairlane.report import series, within
 from fairlane.report.phrases import value
+from fairlane.runs.load import in_order
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
-from fairlane.trial.load import in_order
 
 GRID = "rw: [randread, randwrite], bs: [4k, 64k]"
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from fairlane.guard.matched import table_of
 from fairlane.records import Evidence, Observation
 from fairlane.report import below, html, lanes, markdown, model
 from fairlane.report.text import DASH
 from fairlane.study.load import parse_study
-from fairlane.study.matched import table_of
 
 STUDY = """
 name: classes

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from fairlane.cli.study import describe
 from fairlane.errors import FairlaneError
+from fairlane.runs import plan as plans
 from fairlane.study.base import MOST_BLOCKS, MOST_CELLS, MOST_LANES, MOST_TRIALS
 from fairlane.study.load import parse_study, presets
-from fairlane.trial import plan as plans
 
 HEAD = """
 name: x

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlane.guard.conditions import conditions
+from fairlane.guard.parameters import parameter
+from fairlane.guard.values import MIXED
 from fairlane.records import Evidence, Observation
-from fairlane.study.conditions import conditions
 from fairlane.study.load import parse_study
-from fairlane.study.parameters import parameter
-from fairlane.study.values import MIXED
 
 STUDY = """\
 name: known

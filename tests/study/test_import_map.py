@@ -4,8 +4,8 @@ import jsonschema
 import pytest
 
 from fairlane.errors import FairlaneError
+from fairlane.importers._map import json_schema, load_map, parse_map
 from fairlane.importers.table import TableOptions
-from fairlane.study.import_map import json_schema, load_map, parse_map
 
 WHOLE = """\
 name: roks

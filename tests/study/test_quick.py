@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fairlane.errors import FairlaneError
+from fairlane.runs import plan as plans
 from fairlane.study.load import load_study, parse_study
-from fairlane.trial import plan as plans
 
 WHOLE = """\
 name: both

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlane.study import units
+from fairlane import units
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlane.study.parameters import PARAMETERS, parameter
-from fairlane.study.values import NONE
+from fairlane.guard.parameters import PARAMETERS, parameter
+from fairlane.guard.values import NONE
 
 WRITTEN = [
     ("disk_size", "150GiB", 150 * 2**30),

@@ -10,10 +10,10 @@ from fairlane.errors import FairlaneError
 from fairlane.platforms.base import Platform
 from fairlane.platforms.fake import Fake
 from fairlane.records import Block, Observation
+from fairlane.runs import plan as plans
+from fairlane.runs.load import load_run, write_observations
+from fairlane.runs.plan import Plan
 from fairlane.study.load import parse_study
-from fairlane.trial import plan as plans
-from fairlane.trial.load import load_run, write_observations
-from fairlane.trial.plan import Plan
 from fairlane.trial.runner import carry_out
 from fairlane.trial.watch import Watch
 

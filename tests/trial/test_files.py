@@ -12,7 +12,7 @@ import pytest
 
 from fairlane.cli.main import run
 from fairlane.errors import Exit, FairlaneError, RunFailed, unwritable
-from fairlane.trial.files import creating, storing
+from fairlane.runs.files import creating, storing
 
 KEPT = "Hint: nothing measured so far is lost; "
 

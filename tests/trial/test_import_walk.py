@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fairlane.errors import FairlaneError
+from fairlane.importers import _walk
+from fairlane.importers._walk import matches, walk
 from fairlane.importers.base import Unreadable
-from fairlane.trial import import_walk
-from fairlane.trial.import_walk import matches, walk
 
 
 def make(root: Path, *names: str) -> Path:
@@ -91,7 +91,7 @@ def test_a_damaged_archive_is_unreadable(tmp_path, data, told):
 def test_a_bomb_is_cut_off(tmp_path, monkeypatch):
     (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(2**20)))
     ((file,), _) = walk([tmp_path])
-    monkeypatch.setattr(import_walk, "UNPACKED", 2**19)
+    monkeypatch.setattr(_walk, "UNPACKED", 2**19)
     with pytest.raises(Unreadable, match="unpacks to more"):
         file.source.read()
 

@@ -9,13 +9,13 @@ import pytest
 
 from fairlane.checks.base import run_all
 from fairlane.errors import FairlaneError
+from fairlane.guard.conditions import conditions
+from fairlane.guard.parameters import parameter
+from fairlane.importers import _read
+from fairlane.importers._map import ImportMap, parse_map
+from fairlane.importers._run import Summary, import_files
+from fairlane.runs.load import load_run
 from fairlane.stats.judge import judge
-from fairlane.study.conditions import conditions
-from fairlane.study.import_map import ImportMap, parse_map
-from fairlane.study.parameters import parameter
-from fairlane.trial import import_read
-from fairlane.trial.imports import Summary, import_files
-from fairlane.trial.load import load_run
 
 MAP = """\
 tool: table
@@ -203,7 +203,7 @@ def test_originals_are_kept_as_they_were_and_import_to_the_same_figures_again(tm
 def test_several_processes_make_the_same_bytes_as_one(tmp_path, monkeypatch):
     source = alternating(tmp_path / "in", {"a": 10, "b": 20}, 15)
     done(tmp_path, source)
-    monkeypatch.setattr(import_read, "FEW", 4)
+    monkeypatch.setattr(_read, "FEW", 4)
     import_files([source], tmp_path / "two", mapped(), name="out", processes=2)
     one = {p.relative_to(tmp_path / "out"): p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()}
     two = {p.relative_to(tmp_path / "two"): p.read_bytes() for p in (tmp_path / "two").rglob("*") if p.is_file()}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fairlane.errors import FairlaneError
-from fairlane.trial import journal
-from fairlane.trial.journal import Journal
+from fairlane.runs import journal
+from fairlane.runs.journal import Journal
 
 
 def events(folder: Path) -> list[int]:
@@ -99,7 +99,7 @@ FILL_UP = """
 import sys
 from pathlib import Path
 from fairlane.errors import RunFailed
-from fairlane.trial.journal import Journal
+from fairlane.runs.journal import Journal
 with Journal(Path(sys.argv[1])) as book:
     try:
         for n in range(10_000):

@@ -13,8 +13,8 @@ from fairlane.checks.base import run_all
 from fairlane.errors import FairlaneError
 from fairlane.records import Evidence
 from fairlane.report import html, markdown, model
+from fairlane.runs.load import load_run
 from fairlane.stats.judge import judge
-from fairlane.trial.load import load_run
 
 NewRun = Callable[..., Any]
 """Makes a run directory: conftest.py."""

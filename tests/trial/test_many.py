@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from fairlane.cli.main import run
-from fairlane.trial import many
-from fairlane.trial.load import load_run
+from fairlane.runs import many
+from fairlane.runs.load import load_run
 
 STUDY = """
 name: many

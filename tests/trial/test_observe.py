@@ -5,7 +5,7 @@ import pytest
 
 from fairlane.platforms.fake import Fake
 from fairlane.records import Block
-from fairlane.trial.observe import observe
+from fairlane.runs.observe import observe
 from fairlane.trial.watch import Estimate
 
 NewRun = Callable[..., Any]

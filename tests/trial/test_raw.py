@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlane.trial import raw
+from fairlane.runs import raw
 
 OUTPUTS = {"fio.json": b'{"jobs": []}\n' * 100, "status": b"0\n", "fio.err": b""}
 names = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=200).filter(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fairlane.errors import FairlaneError
-from fairlane.trial import plan as plans
-from fairlane.trial.load import load_run
+from fairlane.runs import plan as plans
+from fairlane.runs.load import load_run
 
 NewRun = Callable[..., Any]
 """Makes a run directory: conftest.py."""

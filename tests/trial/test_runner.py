@@ -12,9 +12,9 @@ from fairlane.errors import Exit, RunFailed
 from fairlane.platforms.base import Notify, Opened, RawTrial
 from fairlane.platforms.fake import Fake
 from fairlane.records import Block
+from fairlane.runs import journal
+from fairlane.runs.load import load_run
 from fairlane.study.spec import Study
-from fairlane.trial import journal
-from fairlane.trial.load import load_run
 
 NewRun = Callable[..., Any]
 """Makes a run directory: conftest.py."""

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from fairlane.runs import journal
+from fairlane.runs import plan as plans
+from fairlane.runs.load import load_run
 from fairlane.stats.judge import judge
 from fairlane.study.load import parse_study
-from fairlane.trial import journal
-from fairlane.trial import plan as plans
-from fairlane.trial.load import load_run
 
 NewRun = Callable[..., Any]
 """Makes a run directory: conftest.py."""

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 from tests.web.conftest import cut, opened_files
 
-from fairlane.trial.journal import Journal
+from fairlane.runs.journal import Journal
 from fairlane.web.catalogue import Catalogue
 from fairlane.web.places import runs_below
 

@@ -12,8 +12,8 @@ from fairlane.checks.base import run_all
 from fairlane.cli.main import run as fairlane
 from fairlane.errors import FairlaneError
 from fairlane.report.text import DASH
-from fairlane.trial import journal
-from fairlane.trial.load import load_run
+from fairlane.runs import journal
+from fairlane.runs.load import load_run
 from fairlane.web.follow import Follower, Gone
 
 

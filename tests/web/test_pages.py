@@ -9,7 +9,7 @@ import pytest
 from tests.web.conftest import cut
 
 from fairlane.cli.main import run
-from fairlane.trial.load import load_run
+from fairlane.runs.load import load_run
 from fairlane.web.app import PER_PAGE
 
 TOKEN = "correct-horse-battery"  # noqa: S105 - a token of a test

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from fairlane.errors import FairlaneError
 from fairlane.metrics import METRICS
 from fairlane.records import Block, Cell
-from fairlane.trial.observe import observe
+from fairlane.runs.observe import observe
 from fairlane.workloads.base import Garbage, Stage
 from fairlane.workloads.clone import PLUGIN, CloneSpec, stragglers
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from fairlane import registry
 from fairlane.errors import FairlaneError
-from fairlane.study.parameters import load_of
+from fairlane.guard.parameters import load_of
 from fairlane.workloads.oltp import OltpSpec
 from fairlane.workloads.slob import SlobSpec
 

@@ -9,10 +9,10 @@ import pytest
 
 from fairlane.formats.fio_json import reports
 from fairlane.records import Block, Cell, Figures
+from fairlane.runs.observe import observe
 from fairlane.stats.histogram import Bins, percentile
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
-from fairlane.trial.observe import observe
 from fairlane.workloads import _fleet
 from fairlane.workloads.fio import PLUGIN as FIO
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from fairlane import registry
 from fairlane.errors import Exit, FairlaneError
+from fairlane.guard.parameters import PARAMETERS, in_order
 from fairlane.records import Finding
-from fairlane.study.parameters import PARAMETERS, in_order
 
 _WHY = "why it does not matter"
 

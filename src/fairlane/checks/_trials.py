@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from fairlane.checks.base import Check
+from fairlane.guard.conditions import Known, conditions
 from fairlane.records import Cell, Evidence, Finding, Observation, Severity
 from fairlane.study.base import LaneSpec
-from fairlane.study.conditions import Known, conditions
 
 DIRECTIONS = ("read", "write")
 PATTERNS: Mapping[str, tuple[bool, bool]] = {

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from fairlane.checks.base import Check
+from fairlane.guard.conditions import days
+from fairlane.guard.parameters import PARAMETERS
 from fairlane.records import Evidence, Finding
-from fairlane.study.conditions import days
-from fairlane.study.parameters import PARAMETERS
 
 
 class LongRun(Check):

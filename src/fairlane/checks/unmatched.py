@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fairlane.checks.base import Check
-from fairlane.records import Evidence, Finding
-from fairlane.study.matched import (
+from fairlane.guard.matched import (
     Difference,
     Relation,
     Rules,
@@ -18,7 +17,8 @@ from fairlane.study.matched import (
     primaries,
     sides,
 )
-from fairlane.study.parameters import UNKNOWN, in_order, parameter
+from fairlane.guard.parameters import UNKNOWN, in_order, parameter
+from fairlane.records import Evidence, Finding
 
 _WORDS: Mapping[Relation, str] = {
     "differs": "they differ in ",

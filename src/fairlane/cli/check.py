@@ -12,8 +12,8 @@ from fairlane.cli._output import Format, format_option, tell
 from fairlane.errors import Exit, FairlaneError, nearest
 
 if TYPE_CHECKING:
+    from fairlane.guard.matched import Table
     from fairlane.records import Evidence, Finding
-    from fairlane.study.matched import Table
 
 _WIDEST = 44
 """Characters of a value in a terminal; md and json have all of it."""
@@ -43,8 +43,8 @@ def command(
     held against; --lane shows single lanes in their place. The exit code is 4 if anything refuses a comparison.
     """
     from fairlane.checks.base import run_all
-    from fairlane.study.accept import accepting
-    from fairlane.trial.load import load_run
+    from fairlane.guard.accept import accepting
+    from fairlane.runs.load import load_run
 
     loaded = _named(runs, [load_run(run) for run in runs])
     _all_known(lanes, list(loaded.values()))
@@ -93,7 +93,7 @@ def _all_known(lanes: Sequence[str], runs: "Sequence[Evidence]") -> None:
 
 def _within(run: "Evidence", lanes: Sequence[str]) -> "Table":
     """The lanes of one run; those chosen with the baseline, which they are held against."""
-    from fairlane.study.matched import Rules, interleaved, primaries, sides, table, table_of
+    from fairlane.guard.matched import Rules, interleaved, primaries, sides, table, table_of
 
     if not lanes:
         return table_of(run)
@@ -107,7 +107,7 @@ def _between(runs: "dict[str, Evidence]", lanes: Sequence[str]) -> "tuple[Table,
     from dataclasses import replace
 
     from fairlane.checks.unmatched import PLUGIN, Setting
-    from fairlane.study.matched import Rules, comparable, primaries, sides, table, together
+    from fairlane.guard.matched import Rules, comparable, primaries, sides, table, together
 
     columns = []
     for name, run in runs.items():

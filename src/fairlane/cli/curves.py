@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def _asked(slos: tuple[str, ...]) -> "list[Objective]":
     from fairlane.metrics import METRICS
     from fairlane.stats.capacity import Objective
-    from fairlane.study.units import parse_duration
+    from fairlane.units import parse_duration
 
     asked = []
     for text in slos:
@@ -61,11 +61,11 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
     """
     from fairlane.checks.base import run_all
     from fairlane.cli._output import print_json, print_rows
+    from fairlane.guard.accept import accepting
     from fairlane.report import curves, lanes
     from fairlane.report.phrases import metric_of
     from fairlane.report.text import markdown, scrub
-    from fairlane.study.accept import accepting
-    from fairlane.trial.load import load_run
+    from fairlane.runs.load import load_run
 
     evidence = accepting(load_run(run), accepts)
     views = scrub(curves.views(evidence, lanes.labels(evidence.study), run_all(evidence), _asked(slos) or None))

@@ -43,10 +43,10 @@ def command(
     from fairlane.cli._output import print_rows
     from fairlane.gate.decide import decide
     from fairlane.gate.grammar import FORMS, parse, parse_file
+    from fairlane.guard.accept import accepting
     from fairlane.report.text import clean
-    from fairlane.study.accept import accepting
+    from fairlane.runs.load import load_run
     from fairlane.study.load import read_text
-    from fairlane.trial.load import load_run
 
     rules = [parse(text) for text in texts]
     if file is not None:

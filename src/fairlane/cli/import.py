@@ -12,7 +12,7 @@ from fairlane.cli._click import Command
 from fairlane.cli._output import Format, format_option, print_rows, tell
 
 if TYPE_CHECKING:
-    from fairlane.trial.imports import Progress, Summary
+    from fairlane.importers._run import Progress, Summary
 
 _SHOWN = 10
 """Files left out that get a line; the others are counted."""
@@ -79,8 +79,8 @@ def command(
         raise click.UsageError("Missing argument 'PATH...'.")
     if out is None and not dry_run:
         raise click.UsageError("Missing option '--out' (or '--dry-run').")
-    from fairlane.study.import_map import load_map
-    from fairlane.trial.imports import import_files
+    from fairlane.importers._map import load_map
+    from fairlane.importers._run import import_files
 
     with _progress() as progress:
         summary = import_files(

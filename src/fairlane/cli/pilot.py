@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _share(ctx: click.Context, param: click.Parameter, given: str | None) -> float | None:  # noqa: ARG001
-    from fairlane.study.units import parse_share
+    from fairlane.units import parse_share
 
     if given is None:
         return None
@@ -50,8 +50,8 @@ def command(run: Path, half_width: float | None, jobs: int | None, output: Forma
     between blocks, the blocks after which its interval is within the half width, and, because a short pilot knows its
     spread badly, the blocks at the upper 90 % limit of the spread. The last lines go into the next study's file.
     """
+    from fairlane.runs.load import load_run
     from fairlane.stats.pilot import needs
-    from fairlane.trial.load import load_run
 
     evidence = load_run(run)
     if not evidence.study.design.paired:

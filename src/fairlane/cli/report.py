@@ -32,10 +32,10 @@ def command(run: Path, out: Path | None, accepts: dict[str, str], output: Format
     """
     from fairlane.checks.base import run_all
     from fairlane.cli._output import print_json, print_rows
+    from fairlane.guard.accept import accepting
     from fairlane.report.bundle import write_reports
+    from fairlane.runs.load import load_run
     from fairlane.stats.judge import judge
-    from fairlane.study.accept import accepting
-    from fairlane.trial.load import load_run
 
     evidence = accepting(load_run(run), accepts)
     findings = run_all(evidence)

@@ -14,7 +14,7 @@ from fairlane.cli._output import Format, format_option, print_json, tell
 from fairlane.errors import FairlaneError, RunFailed
 
 if TYPE_CHECKING:
-    from fairlane.trial.plan import Plan
+    from fairlane.runs.plan import Plan
 
 RUNS = Path("runs")
 """Where runs land, in the current folder, unless ``--out`` says otherwise."""
@@ -70,7 +70,7 @@ def command(
     from fairlane import registry
     from fairlane.cli._before import consider
     from fairlane.cli._progress import watching
-    from fairlane.trial import plan as plans
+    from fairlane.runs import plan as plans
     from fairlane.trial.runner import carry_out
 
     asked = _Asked(quick, blocks, seed, unjudged)
@@ -104,8 +104,8 @@ class _Asked:
     unjudged: bool
 
     def plan(self, ref: str) -> "Plan":
+        from fairlane.runs import plan as plans
         from fairlane.study.load import load_study
-        from fairlane.trial import plan as plans
 
         study, text = load_study(ref, quick=self.quick)
         return plans.make(study, text, seed=self.seed, blocks=self.blocks, unjudged=self.unjudged)
@@ -124,8 +124,8 @@ class _Asked:
 
 def _fresh(ref: str, out: Path | None, asked: _Asked) -> tuple[Path, "Plan"]:
     """A new run: its folder, which is not made yet, and its plan."""
+    from fairlane.runs import plan as plans
     from fairlane.study.load import presets
-    from fairlane.trial import plan as plans
 
     if plans.is_run(Path(ref)) and ref not in presets():
         raise FairlaneError("this is a run, not a study", where=ref, hint="go on with it: add --resume")
@@ -143,7 +143,7 @@ def _new_folder(name: str) -> Path:
 
 def _resumed(ref: str, out: Path | None, asked: _Asked) -> tuple[Path, "Plan"]:
     """The run to go on with. A run that was killed before its directory was whole is begun afresh."""
-    from fairlane.trial import plan as plans
+    from fairlane.runs import plan as plans
 
     if plans.is_run(Path(ref)):
         folder = Path(ref)
@@ -170,7 +170,7 @@ _AS_BEGUN = "a run is finished as it was begun: leave the option away, or begin 
 
 
 def _newest_unfinished(wanted: "Plan", ref: str) -> Path:
-    from fairlane.trial import plan as plans
+    from fairlane.runs import plan as plans
 
     mine = []
     for folder in sorted(RUNS.glob("*/")) if RUNS.is_dir() else ():
@@ -196,7 +196,7 @@ def _alike(plan: "Plan", wanted: "Plan") -> bool:
 
 def _ended(folder: Path) -> bool:
     """The run came to its end: what is left is reading it, which needs nothing of this machine."""
-    from fairlane.trial import journal
+    from fairlane.runs import journal
 
     return any(event["type"] == "end" for event in journal.read(folder))
 
@@ -208,9 +208,9 @@ def _conclude(folder: Path, output: Format) -> None:
     from fairlane.checks.base import run_all
     from fairlane.report.bundle import write_reports
     from fairlane.report.model import as_json
+    from fairlane.runs.files import storing, write_atomic
+    from fairlane.runs.load import load_run, write_observations
     from fairlane.stats.judge import judge
-    from fairlane.trial.files import storing, write_atomic
-    from fairlane.trial.load import load_run, write_observations
 
     evidence = load_run(folder)
     findings = run_all(evidence)

@@ -42,10 +42,10 @@ def command(run: Path, metric: str | None, primary: bool | None, accepts: dict[s
     """
     from fairlane.checks.base import run_all
     from fairlane.cli._output import print_rows
+    from fairlane.guard.accept import accepting
     from fairlane.report.model import as_json
+    from fairlane.runs.load import load_run
     from fairlane.stats.judge import judge
-    from fairlane.study.accept import accepting
-    from fairlane.trial.load import load_run
 
     evidence = accepting(load_run(run), accepts)
     found = judge(evidence, run_all(evidence))

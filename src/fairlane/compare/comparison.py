@@ -10,9 +10,9 @@ from fairlane.compare.findings import findings
 from fairlane.compare.joined import Joined, joined
 from fairlane.compare.mapping import LaneMap
 from fairlane.compare.scorecard import Score, scorecard
+from fairlane.guard.accept import accepting
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.stats.judge import judge
-from fairlane.study.accept import accepting
 
 
 @dataclass(frozen=True)

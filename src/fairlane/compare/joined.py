@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from fairlane.compare.mapping import LaneMap, Pair
 from fairlane.compare.match import match
 from fairlane.errors import FairlaneError
+from fairlane.guard.conditions import conditions
+from fairlane.guard.parameters import PARAMETERS
 from fairlane.records import Block, Cell, Evidence, Observation
 from fairlane.stats.efficiency import efficient
-from fairlane.study.conditions import conditions
-from fairlane.study.parameters import PARAMETERS
 from fairlane.study.spec import Study
 
 Place = tuple[str, str]

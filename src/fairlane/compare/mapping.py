@@ -8,9 +8,9 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field, create_model, model_validator
 
 from fairlane.errors import FairlaneError
+from fairlane.guard.parameters import Accepted, ParameterName
 from fairlane.study.explain import Form
 from fairlane.study.load import parse
-from fairlane.study.parameters import Accepted, ParameterName
 from fairlane.study.schema import schema_of
 from fairlane.study.spec import Name
 from fairlane.study.strict import Strict

@@ -7,13 +7,13 @@ from fairlane.compare.comparison import Comparison
 from fairlane.compare.deltas import Delta, Row, Table, percent
 from fairlane.compare.scorecard import ORDER, Score
 from fairlane.compare.takeaways import takeaways
+from fairlane.guard.matched import table_of
+from fairlane.guard.values import NONE
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
 from fairlane.report.parts import Part, part
 from fairlane.report.phrases import SYMBOL
 from fairlane.report.text import DASH, scrub
-from fairlane.study.matched import table_of
-from fairlane.study.values import NONE
 
 _COLUMNS = 5
 """Cells of the scorecard that get a column each; if there are more, a metric is one column."""

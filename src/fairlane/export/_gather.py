@@ -12,14 +12,14 @@ from fairlane.export import _rows
 from fairlane.export._rows import LAT
 from fairlane.export._values import harmless, instant
 from fairlane.export.base import VERSION, Content
+from fairlane.guard.accept import accepting
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import prose
 from fairlane.report.lanes import labels
 from fairlane.report.phrases import count
+from fairlane.runs import journal, plan
+from fairlane.runs.load import load_run
 from fairlane.stats.judge import judge
-from fairlane.study.accept import accepting
-from fairlane.trial import journal, plan
-from fairlane.trial.load import load_run
 
 
 def read(folder: Path, accepts: Mapping[str, str]) -> Content:

@@ -8,17 +8,17 @@ from typing import Any
 
 from fairlane.export._values import harmless, instant, of_days
 from fairlane.export.base import Column, Table
+from fairlane.guard.conditions import conditions
+from fairlane.guard.parameters import in_order, parameter
+from fairlane.guard.values import date
 from fairlane.metrics import METRICS
 from fairlane.records import Cell, Evidence, Finding, Observation, Verdict
 from fairlane.report import lanes as paths
 from fairlane.report import phrases
 from fairlane.report.text import flatten
+from fairlane.runs.raw import FOLDER
 from fairlane.stats.histogram import Bins, merge, percentile, reportable
 from fairlane.stats.histogram import mean as mean_of
-from fairlane.study.conditions import conditions
-from fairlane.study.parameters import in_order, parameter
-from fairlane.study.values import date
-from fairlane.trial.raw import FOLDER
 
 Label = Mapping[str, str]
 """Lane -> how readers call it."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from fairlane.study.parameters import PARAMETERS
+from fairlane.guard.parameters import PARAMETERS
 
 PATTERNS: Mapping[str, tuple[str, ...]] = {
     "read": ("read",), "randread": ("read",), "write": ("write",), "randwrite": ("write",),

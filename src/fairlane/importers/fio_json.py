@@ -31,7 +31,7 @@ from fairlane.importers._reading import LARGEST_TREE, shown
 from fairlane.importers.base import HEAD, Importer, Source, Unreadable
 from fairlane.records import Figures
 from fairlane.study.strict import Strict
-from fairlane.study.units import format_size
+from fairlane.units import format_size
 
 _USED_UP = 0.95
 """Share of the run time asked for that a job must have run to be one that ran as long as asked."""

@@ -12,13 +12,13 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fairlane.formats.record import Record
+from fairlane.guard.parameters import PARAMETERS, Conditions, ParameterName
 from fairlane.importers._reading import shown
 from fairlane.importers._table_cells import MISSING, Row, factor_of, rows, units_of
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.metrics import METRICS
 from fairlane.records import Figures
 from fairlane.study.base import MetricName
-from fairlane.study.parameters import PARAMETERS, Conditions, ParameterName
 from fairlane.study.strict import Strict
 
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
+from fairlane.guard.values import NONE
 from fairlane.lanes.base import Site, Transport
 from fairlane.study.base import LaneSpec
-from fairlane.study.values import NONE
 
 METADATA_COPIES = 3
 """Of the replicated pool beside an erasure-coded one, which holds what that cannot (omap: RBD's headers)."""

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Self, TypeVar
 from pydantic import model_validator
 
 from fairlane.errors import FairlaneError
+from fairlane.guard.values import NONE
 from fairlane.lanes.base import Site, Step, Transport
 from fairlane.study.base import LaneSpec
 from fairlane.study.device import GuestDevice
-from fairlane.study.values import NONE
 
 _LEFT_ALONE = ("bus", "io_threads", "vq_mapping", "queues", "controllers", "format")
 

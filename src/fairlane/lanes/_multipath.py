@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from fairlane.lanes.base import Step
 from fairlane.study.strict import Strict
-from fairlane.study.units import Duration, format_duration
+from fairlane.units import Duration, format_duration
 
 _SECOND = 10**9
 

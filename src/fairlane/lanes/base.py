@@ -13,8 +13,8 @@ Functions that every step, ``find`` and probe may call, whatever machine they ru
 * ``send NAME FOLDER``: gives the program the files of FOLDER as the result NAME, and ``mark NAME`` tells it that a
   phase begins. Platforms call them around loads; a step has no need to.
 
-``platforms/lab/guest/lib.sh`` defines them. A machine that is reached over SSH or is not ours gets the same file, and
-behind it a ``send`` of its own (``platforms/lab/wall/guest/send.sh``) and the guard of devices (``guard.sh``). Steps
+``machines/guest/lib.sh`` defines them. A machine that is reached over SSH or is not ours gets the same file, and
+behind it a ``send`` of its own (``machines/guest/send.sh``) and the guard of devices (``guard.sh``). Steps
 run as root in POSIX shell with ``set -eu``, in the lab busybox's; variables and folders do not outlive a step.
 """
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from fairlane.errors import FairlaneError
+from fairlane.guard.values import NONE
 from fairlane.lanes._clones import Clone, CloneLane, Cloning
 from fairlane.lanes.base import Ground, Site, Step
 from fairlane.lanes.iscsi import QEMU_ISCSI
-from fairlane.study.values import NONE
 
 _PORT = 3260
 _TARGET = "/sys/kernel/config/target"

@@ -5,10 +5,10 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fairlane.guard.values import NONE
 from fairlane.lanes._ceph import Redundancy
 from fairlane.lanes._named import Named, NamedVolume, Protocol
 from fairlane.lanes.base import Site
-from fairlane.study.values import NONE
 
 _SCSI = 4
 """Controllers of one kind that a virtual machine can have."""

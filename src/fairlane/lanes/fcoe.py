@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from fairlane.errors import FairlaneError
+from fairlane.guard.values import NONE
 from fairlane.lanes.base import Ground, Site, Step, Transport
 from fairlane.study.base import LaneSpec
-from fairlane.study.values import NONE
 
 _MTU = 2500
 """Of Ethernet for FCoE: a full frame has 2112 bytes of data, and 2180 with all headers (FC-BB-5)."""

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from fairlane.errors import FairlaneError
+from fairlane.guard.values import NONE
 from fairlane.lanes import _multipath as paths
 from fairlane.lanes._external import External, Name, one_address, without_argv
 from fairlane.lanes.base import Site, Step, Transport, digests
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
-from fairlane.study.values import NONE
 
 _PORT = 3260
 QEMU_ISCSI = {

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from fairlane.guard.values import NONE
 from fairlane.lanes.base import Site, Step, Transport
 from fairlane.study.base import LaneSpec
-from fairlane.study.values import NONE
 
 
 class LocalSpec(LaneSpec):

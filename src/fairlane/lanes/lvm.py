@@ -19,7 +19,7 @@ from fairlane.lanes.nvme_tcp import PLUGIN as NVME_TCP
 from fairlane.lanes.nvme_tcp import NvmeTcpSpec
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
-from fairlane.study.units import Size, format_size
+from fairlane.units import Size, format_size
 
 _MIB = 2**20
 _INNER: Mapping[str, Transport[Any]] = {"iscsi": ISCSI, "nvme_tcp": NVME_TCP}

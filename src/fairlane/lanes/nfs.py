@@ -12,10 +12,10 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fairlane.errors import FairlaneError
+from fairlane.guard.values import NONE
 from fairlane.lanes.base import Ground, Site, Step, Transport
 from fairlane.study.base import LaneSpec
-from fairlane.study.units import Size, format_size
-from fairlane.study.values import NONE
+from fairlane.units import Size, format_size
 
 _MIB = 2**20
 _LARGEST = _MIB

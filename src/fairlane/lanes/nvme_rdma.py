@@ -11,9 +11,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from fairlane.errors import FairlaneError
+from fairlane.guard.values import NONE
 from fairlane.lanes.base import Ground, Site, Step, Transport
 from fairlane.study.base import LaneSpec
-from fairlane.study.values import NONE
 
 _PORT = 24420
 """Above those of NVMe/TCP, so that numbers of volumes never meet."""

@@ -9,12 +9,12 @@ from uuid import NAMESPACE_URL, uuid5
 from pydantic import Field, model_validator
 
 from fairlane.errors import FairlaneError
+from fairlane.guard.values import NONE
 from fairlane.lanes import _multipath as paths
 from fairlane.lanes._external import External, Name, one_address, without_argv
 from fairlane.lanes.base import Ground, Site, Step, Transport, digests
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
-from fairlane.study.values import NONE
 
 _PORT = 4420
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from fairlane.lanes import _ceph as ceph
 from fairlane.lanes._ceph import CephSpec, CephTransport
 from fairlane.lanes.base import Site, Step
-from fairlane.study.units import Size, format_size
+from fairlane.units import Size, format_size
 
 Feature = Literal["layering", "exclusive-lock", "object-map", "fast-diff", "deep-flatten", "journaling"]
 _ORDER: tuple[Feature, ...] = ("layering", "exclusive-lock", "object-map", "fast-diff", "deep-flatten", "journaling")

@@ -5,9 +5,9 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fairlane.guard.values import NONE
 from fairlane.lanes._named import Named, NamedVolume
 from fairlane.lanes.base import Site
-from fairlane.study.values import NONE
 
 _BUS = {"virtio": "virtio-blk", "scsi": "virtio-scsi", "sata": "sata"}
 _LINK = {

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fairlane import registry
 from fairlane.study.base import PlatformSpec
-from fairlane.study.units import Duration, Size
+from fairlane.units import Duration, Size
 
 _GIB = 1024**3
 

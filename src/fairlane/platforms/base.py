@@ -38,26 +38,6 @@ class Opened:
     """Versions and hashes that decide whether two runs may be compared."""
 
 
-class Guest(ABC):
-    """A machine that runs a script and gives back the folders it leaves."""
-
-    name: str
-    """For messages."""
-
-    @abstractmethod
-    def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:
-        """Run ``script``; yield (name, files) for each result it sends, as it comes. Raises RunFailed."""
-
-    async def ask(self, script: str, timeout: float = 60) -> dict[str, bytes]:
-        """Run ``script`` in an empty folder of its own and return the files that it leaves there. Raises RunFailed."""
-        whole = f"set -eu\nd=$(mktemp -d)\ncd $d\n( {script}\n)\ncd /\nsend asked $d\nrm -r $d\n"
-        found: dict[str, bytes] = {}
-        async for name, files in self.run(whole, timeout):
-            if name == "asked":
-                found = dict(files)
-        return found
-
-
 class Platform(ABC):
     """A class that opens machines for one study, runs its blocks there, and undoes everything.
 

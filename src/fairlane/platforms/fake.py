@@ -16,14 +16,14 @@ from pydantic import Field
 
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, RunFailed
+from fairlane.guard.parameters import PARAMETERS
+from fairlane.guard.values import NONE
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
 from fairlane.records import Block, Cell
 from fairlane.study.base import PlatformSpec
-from fairlane.study.parameters import PARAMETERS
 from fairlane.study.schedule import Stream
 from fairlane.study.strict import Strict
-from fairlane.study.units import Duration, Share
-from fairlane.study.values import NONE
+from fairlane.units import Duration, Share
 from fairlane.workloads.base import Invention
 
 Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]

@@ -13,6 +13,8 @@ from fairlane.checks.base import run_all
 from fairlane.compare.comparison import compare
 from fairlane.compare.mapping import parse_mapping
 from fairlane.errors import Exit, FairlaneError
+from fairlane.importers._map import load_map
+from fairlane.importers._run import import_files
 from fairlane.replicate.claims import (
     AsksAbility,
     AsksComparable,
@@ -26,14 +28,12 @@ from fairlane.replicate.claims import (
 )
 from fairlane.replicate.judge import Answer, Ran, answer
 from fairlane.report.bundle import write_reports
+from fairlane.runs import journal
+from fairlane.runs import plan as plans
+from fairlane.runs.load import load_run
 from fairlane.stats.judge import judge
-from fairlane.study.import_map import load_map
 from fairlane.study.plan import plan as planned
 from fairlane.study.spec import Study
-from fairlane.trial import journal
-from fairlane.trial import plan as plans
-from fairlane.trial.imports import import_files
-from fairlane.trial.load import load_run
 from fairlane.trial.runner import carry_out
 from fairlane.trial.watch import Watch
 

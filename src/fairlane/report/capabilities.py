@@ -7,7 +7,7 @@ from fairlane.records import Evidence
 from fairlane.report.lanes import labels
 from fairlane.report.parts import Part, part
 from fairlane.report.text import DASH
-from fairlane.study.units import format_duration
+from fairlane.units import format_duration
 
 TITLES: Mapping[str, str] = {
     "discard": "discard",

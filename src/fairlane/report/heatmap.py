@@ -16,7 +16,7 @@ from fairlane.report import svg
 from fairlane.report.phrases import SYMBOL, change, interval, metric_of, reason, share, withheld
 from fairlane.report.svg import INK, WIDTH, Figure, Table, colour
 from fairlane.report.text import DASH
-from fairlane.study.units import format_size
+from fairlane.units import format_size
 
 
 @dataclass(frozen=True)

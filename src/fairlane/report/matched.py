@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from fairlane.guard.matched import Row, Table, table_of
 from fairlane.records import Evidence
-from fairlane.study.matched import Row, Table, table_of
 
 
 @dataclass(frozen=True)

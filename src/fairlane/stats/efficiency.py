@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fairlane.guard.conditions import declared
 from fairlane.records import Observation
-from fairlane.study.conditions import declared
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairlane.records import Cell
 from fairlane.stats.pairs import Reading
-from fairlane.study.units import format_size
+from fairlane.units import format_size
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study

@@ -12,12 +12,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
 
+from fairlane.guard.parameters import Accepted, Conditions, ParameterName
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
 from fairlane.study.device import GuestDevice
-from fairlane.study.parameters import Accepted, Conditions, ParameterName
 from fairlane.study.strict import Strict
-from fairlane.study.units import Duration, Share
+from fairlane.units import Duration, Share
 
 
 def _known_metric(name: str) -> str:

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, StringConstraints,
 from pydantic_core import core_schema
 
 from fairlane import registry
+from fairlane.guard.parameters import Conditions
 from fairlane.records import Cell
 from fairlane.study.base import (
     MOST_CELLS,
@@ -16,7 +17,6 @@ from fairlane.study.base import (
     PlatformSpec,
     WorkloadSpec,
 )
-from fairlane.study.parameters import Conditions
 from fairlane.study.strict import Strict
 
 

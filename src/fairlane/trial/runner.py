@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from fairlane.errors import Exit, FairlaneError, RunFailed
-from fairlane.platforms._child import uninterrupted
+from fairlane.machines.child import uninterrupted
 from fairlane.platforms.base import Platform, RawTrial
 from fairlane.records import Block, Observation
+from fairlane.runs import raw
+from fairlane.runs.files import storing, write_atomic
+from fairlane.runs.journal import Journal
+from fairlane.runs.load import done, in_order, read_json
+from fairlane.runs.observe import observe
+from fairlane.runs.plan import Plan, identity
 from fairlane.stats.judge import open_cells
-from fairlane.trial import raw
-from fairlane.trial.files import storing, write_atomic
-from fairlane.trial.journal import Journal
-from fairlane.trial.load import done, in_order, read_json
-from fairlane.trial.observe import observe
-from fairlane.trial.plan import Plan, identity
 from fairlane.trial.watch import Watch
 
 _IN_A_ROW = 3

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from fairlane import __version__
 from fairlane.errors import FairlaneError
 from fairlane.report.text import clean
-from fairlane.trial.raw import FOLDER as RAW
+from fairlane.runs.raw import FOLDER as RAW
 from fairlane.web import places, views
 from fairlane.web.catalogue import ORDER, Catalogue, Entry, Sort
 from fairlane.web.guard import LOCAL, Guard

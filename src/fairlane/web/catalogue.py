@@ -19,10 +19,10 @@ from fairlane.records import Verdict
 from fairlane.report import phrases
 from fairlane.report.lanes import labels
 from fairlane.report.text import clean
+from fairlane.runs import journal
+from fairlane.runs import plan as plans
+from fairlane.runs.raw import FOLDER as RAW
 from fairlane.study.load import parse_study
-from fairlane.trial import journal
-from fairlane.trial import plan as plans
-from fairlane.trial.raw import FOLDER as RAW
 from fairlane.web import places
 
 RunState = Literal["running", "interrupted", "complete", "damaged"]

@@ -13,9 +13,9 @@ from typing import Any
 from fairlane.checks.base import run_all
 from fairlane.errors import FairlaneError
 from fairlane.records import Evidence, Finding, Observation
-from fairlane.trial import journal, load
-from fairlane.trial import plan as plans
-from fairlane.trial.journal import Event
+from fairlane.runs import journal, load
+from fairlane.runs import plan as plans
+from fairlane.runs.journal import Event
 from fairlane.web import places
 from fairlane.web.live import Phase, State, Tracker, with_findings
 

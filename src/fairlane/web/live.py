@@ -13,12 +13,12 @@ from fairlane.records import Cell, Finding, Observation
 from fairlane.report.lanes import labels
 from fairlane.report.phrases import count, interval, share
 from fairlane.report.text import clean, scrub
+from fairlane.runs.journal import Event
+from fairlane.runs.plan import Plan
 from fairlane.stats.anytime import FAR
 from fairlane.stats.contests import concerns, stains
 from fairlane.stats.live import Live, Standing
 from fairlane.study.plan import about
-from fairlane.trial.journal import Event
-from fairlane.trial.plan import Plan
 from fairlane.trial.watch import Estimate
 
 Phase = Literal["running", "interrupted", "complete"]

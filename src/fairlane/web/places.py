@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fairlane.errors import FairlaneError
-from fairlane.trial import journal
-from fairlane.trial.raw import FOLDER as RAW
+from fairlane.runs import journal
+from fairlane.runs.raw import FOLDER as RAW
 
 FIXED = ("run.json", "study.yaml", "schedule.jsonl", journal.NAME, "description.json", "fingerprint.json")
 """Files that a run is made of, beside its raw files."""

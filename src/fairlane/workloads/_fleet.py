@@ -6,11 +6,11 @@ What a machine lacks the fleet lacks too: a sum or a mean over some of the machi
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from fairlane.guard.values import MIXED
 from fairlane.metrics import METRICS
 from fairlane.records import Figures
 from fairlane.stats.histogram import Bins, latency, percentile, reportable
 from fairlane.stats.histogram import merge as merge_bins
-from fairlane.study.values import MIXED
 
 Named = Mapping[str, Any]
 """Machine -> what it told."""

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from fairlane.errors import FairlaneError, Garbage
 from fairlane.records import Cell, Figures
 from fairlane.study.base import MetricName, WorkloadSpec
-from fairlane.study.units import Size, format_size
+from fairlane.units import Size, format_size
 from fairlane.workloads.base import Stage, Workload
 
 _STAGES = {"created": "vm_created_mean", "booted": "vm_booted_mean", "answered": "vm_ready_mean"}

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from fairlane.errors import Refused, RunFailed
 from fairlane.records import Cell, FaultKind, Figures
 from fairlane.study.base import MetricName, WorkloadSpec
-from fairlane.study.units import Duration, Share, Size, format_size
+from fairlane.units import Duration, Share, Size, format_size
 from fairlane.workloads import _failover_read as read
 from fairlane.workloads.base import Stage, Workload
 from fairlane.workloads.fio import fio_shell

@@ -13,7 +13,7 @@ from fairlane.records import Cell, Figures
 from fairlane.stats.steady import ROUNDS
 from fairlane.study.base import WorkloadSpec
 from fairlane.study.strict import Strict
-from fairlane.study.units import Duration, Size, format_duration, format_size
+from fairlane.units import Duration, Size, format_duration, format_size
 from fairlane.workloads import _fio_text
 from fairlane.workloads.base import Invention, Rounds, Stage, Workload
 

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from fairlane.errors import FairlaneError
 from fairlane.formats import record
+from fairlane.guard.values import Scalar
 from fairlane.records import Cell, Figures
 from fairlane.study.base import WorkloadSpec
 from fairlane.study.strict import Strict
-from fairlane.study.values import Scalar
 from fairlane.workloads.base import Garbage, Workload
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from fairlane.records import Cell
 from fairlane.study.base import WorkloadSpec
-from fairlane.study.units import Duration, Size
+from fairlane.units import Duration, Size
 from fairlane.workloads._described import Described
 
 _SECOND = 10**9

@@ -19,8 +19,8 @@ from tests.cluster.play.client import Client
 from tests.cluster.play.kinds import quantity
 from tests.cluster.play.machines import Disk, Machines
 
-from fairlane.platforms._child import end
-from fairlane.platforms._keys import Keys
+from fairlane.machines.child import end
+from fairlane.machines.keys import Keys
 from fairlane.platforms.lab.scratch import scratch
 from fairlane.platforms.lab.wall import rootfs
 from fairlane.platforms.lab.wall.machine import Machine

@@ -20,8 +20,8 @@ import pytest
 from tests.cluster.play import Disk, Machines
 from tests.cluster.play.client import Client
 
-from fairlane.platforms import _child
-from fairlane.platforms._keys import Keys
+from fairlane.machines import child
+from fairlane.machines.keys import Keys
 from fairlane.platforms.lab import cache
 
 _PACKAGES = ("openssh-server", "libwrap0")
@@ -110,7 +110,7 @@ class SshdMachines(Machines):
             self.ports[name].bind(("127.0.0.1", 0))
         words = [str(self.keys.folder), str((self.folder / root.volume).resolve()), str(self.program)]
         self.running[name] = subprocess.Popen(
-            [*_child.WITH_US, str(os.getpid()), "unshare", "--mount", "--pid", "--fork", "--kill-child",
+            [*child.WITH_US, str(os.getpid()), "unshare", "--mount", "--pid", "--fork", "--kill-child",
              "sh", "-ec", _START, "sh", *words, str(self._port(name))],
             env={**os.environ, "LD_LIBRARY_PATH": self.library}, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

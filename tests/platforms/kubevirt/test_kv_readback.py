@@ -7,12 +7,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fairlane.guard.parameters import parameter
 from fairlane.lanes.storage_class import StorageClassSpec
 from fairlane.platforms.kubevirt import readback
 from fairlane.platforms.kubevirt.changes import changes
 from fairlane.platforms.kubevirt.manifests import Manifests
 from fairlane.study.load import load_study
-from fairlane.study.parameters import parameter
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -17,7 +17,7 @@ from tests.platforms.kubevirt import furnished
 from tests.platforms.kubevirt.conftest import Connected
 
 from fairlane.errors import RunFailed
-from fairlane.platforms._keys import Keys
+from fairlane.machines.keys import Keys
 from fairlane.platforms.kubevirt import Kubevirt, capacity, cleanup, fleet, heartbeat, kinds, placement, trouble
 from fairlane.platforms.kubevirt.api import Api
 from fairlane.platforms.kubevirt.heartbeat import Heartbeat

@@ -21,8 +21,8 @@ from tests.platforms.kubevirt.furnished import NO_CONFIG_MAPS, quota_in_force
 from tests.platforms.kubevirt.sshd_machines import SshdMachines
 
 from fairlane.errors import RunFailed
-from fairlane.platforms._keys import Keys
-from fairlane.platforms._session import Session
+from fairlane.machines.keys import Keys
+from fairlane.machines.session import Session
 from fairlane.platforms.kubevirt import kinds
 from fairlane.platforms.kubevirt.api import Api
 from fairlane.platforms.kubevirt.manifests import Manifests
@@ -32,8 +32,8 @@ from fairlane.platforms.kubevirt.storm_run import WATCHED, Clone
 from fairlane.platforms.kubevirt.storm_times import PHASES
 from fairlane.platforms.lab.scratch import scratch
 from fairlane.records import Block, Cell
+from fairlane.runs.observe import observe
 from fairlane.study.load import parse_study
-from fairlane.trial.observe import observe
 from fairlane.workloads.clone import PLUGIN
 
 pytestmark = pytest.mark.cluster

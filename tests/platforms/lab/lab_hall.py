@@ -10,9 +10,10 @@ from difflib import ndiff
 
 import pytest
 
-from fairlane.platforms._keys import Keys
-from fairlane.platforms._watch import Watch
-from fairlane.platforms.base import Guest, Opened
+from fairlane.machines.base import Guest
+from fairlane.machines.keys import Keys
+from fairlane.machines.sessions import Watch
+from fairlane.platforms.base import Opened
 from fairlane.platforms.lab import model
 from fairlane.platforms.lab.wall import build, disks, layout
 from fairlane.platforms.lab.wall.lab import WallLab

@@ -16,7 +16,7 @@ from lab_study import TRIALS
 
 from fairlane.errors import Exit
 from fairlane.platforms.lab import qemu
-from fairlane.trial import journal
+from fairlane.runs import journal
 
 _MARK = "FAIRLANE_TEST_MARK"
 _PATIENCE = 600.0

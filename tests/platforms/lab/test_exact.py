@@ -7,9 +7,10 @@ from contextlib import suppress
 import pytest
 from lab_study import small_study, study_of
 
-from fairlane.platforms import _script
-from fairlane.platforms.lab import Lab, virtual
+from fairlane.machines import script as _script
+from fairlane.platforms.lab import Lab
 from fairlane.platforms.lab.qemu import Qemu
+from fairlane.platforms.lab.virtual import saved
 from fairlane.records import Block
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab_image"), pytest.mark.timeout(3600)]
@@ -53,7 +54,7 @@ def test_a_block_keeps_its_bytes_however_often_qemu_is_woken(monkeypatch: pytest
 
     async def block() -> str:
         digest = hashlib.sha256()
-        async for name, files in virtual.VirtualGuest(lab.saved).run(script, 600):
+        async for name, files in saved.VirtualGuest(lab.saved).run(script, 600):
             for file in sorted(files):
                 digest.update(f"{name}/{file}\0".encode() + files[file])
         await asyncio.gather(*tasks)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.platforms import _frames as frames
+from fairlane.machines import frames
 from fairlane.platforms.lab import cpio, elf
 
 

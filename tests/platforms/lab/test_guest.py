@@ -11,11 +11,12 @@ import pytest
 from lab_study import small_study, study_of
 
 from fairlane.errors import RunFailed
-from fairlane.platforms import _script
+from fairlane.machines import script as _script
 from fairlane.platforms.base import Opened
-from fairlane.platforms.lab import Lab, image, qemu, virtual
+from fairlane.platforms.lab import Lab, image, qemu
+from fairlane.platforms.lab.virtual import saved
 from fairlane.records import Block
-from fairlane.trial.observe import observe
+from fairlane.runs.observe import observe
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab_image"), pytest.mark.timeout(1800)]
 
@@ -53,7 +54,7 @@ def opened(**keys: str) -> Lab:
 
 
 async def _run(lab: Lab, script: str, timeout: float = 600) -> dict[str, dict[str, bytes]]:
-    return {n: dict(f) async for n, f in virtual.VirtualGuest(lab.saved).run(script, timeout)}
+    return {n: dict(f) async for n, f in saved.VirtualGuest(lab.saved).run(script, timeout)}
 
 
 def run(lab: Lab, script: str, timeout: float = 600) -> dict[str, dict[str, bytes]]:
@@ -235,7 +236,7 @@ def test_a_set_up_step_that_fails_is_named(cache: Path, monkeypatch: pytest.Monk
 def test_what_is_read_back_must_be_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = opened()
     described = {k: v.replace("sessions\t1", "sessions\t3") for k, v in lab.saved.described().items()}
-    monkeypatch.setattr(virtual.State, "described", lambda self: described)
+    monkeypatch.setattr(saved.State, "described", lambda self: described)
     with pytest.raises(RunFailed, match="sessions is 3, expected 1"):
         build(lab)
 
@@ -248,7 +249,7 @@ def test_qemu_that_is_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     async def killed() -> None:
         """Once the guest has said that it runs: a QEMU that is killed sooner is told in other words."""
         script = ". /fairlane/lib.sh\nmark begun\nwhile :; do :; done\n"
-        async for name, _ in virtual.VirtualGuest(lab.saved).run(script, 600):
+        async for name, _ in saved.VirtualGuest(lab.saved).run(script, 600):
             assert name == "begun"
             subprocess.run(["kill", "-9", *(running() - before)], check=True)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlane.platforms.lab import kvm
 from fairlane.platforms.lab.image import Image
+from fairlane.platforms.lab.wall import kvm
 
 pytestmark = pytest.mark.usefixtures("real_programs")
 

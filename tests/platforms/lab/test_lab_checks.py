@@ -8,7 +8,7 @@ from lab_study import small_study, study_of
 from fairlane.checks.base import run_all
 from fairlane.platforms.lab import Lab
 from fairlane.records import Block, Evidence, Finding, Observation
-from fairlane.trial.observe import observe
+from fairlane.runs.observe import observe
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab_image"), pytest.mark.timeout(1800)]
 

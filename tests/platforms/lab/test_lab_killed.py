@@ -10,7 +10,7 @@ from lab_process import Fairlane, finishes, trials
 from lab_study import BLOCKS, LANES, TRIALS
 
 from fairlane.errors import Exit
-from fairlane.trial import journal
+from fairlane.runs import journal
 
 pytestmark = [
     pytest.mark.lab,

@@ -12,9 +12,10 @@ from lab_study import study_of
 
 from fairlane import registry
 from fairlane.errors import FairlaneError
-from fairlane.platforms.lab import Lab, qemu, virtual
+from fairlane.platforms.lab import Lab, qemu
+from fairlane.platforms.lab.virtual import saved
 from fairlane.records import Block
-from fairlane.trial.observe import observe
+from fairlane.runs.observe import observe
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
@@ -149,7 +150,7 @@ def test_a_count_beyond_32_bits(counts: list[int]) -> None:
 @pytest.mark.slow
 def test_an_abort_names_qemu_and_what_to_do(counts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Saved where QEMU cannot record, it aborts each time: the message says which version, and nothing tries again."""
-    monkeypatch.setattr(virtual, "recordable", lambda count: count % 2**32 >= HALF)
+    monkeypatch.setattr(saved, "recordable", lambda count: count % 2**32 >= HALF)
     with pytest.raises(FairlaneError, match="diff >= 0") as told:
         measured(lab(("local", "local")))
     assert qemu.version() in told.value.hint
@@ -161,7 +162,7 @@ def endless(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """A lab whose set-up never ends, and of which one hears after each second of CPU time."""
     monkeypatch.setenv("FAIRLANE_CACHE", str(cache))
     monkeypatch.setattr(Lab, "setup_script", lambda self: "while :; do :; done\n")
-    monkeypatch.setattr(virtual, "_TOLD", 1.0)
+    monkeypatch.setattr(saved, "_TOLD", 1.0)
     return lab(QUICK)
 
 
@@ -172,7 +173,7 @@ async def _open(made: Lab, notify: Callable[[str], None]) -> None:
 
 @pytest.mark.slow
 def test_a_set_up_that_never_ends_is_given_up_by_its_cpu_time(endless: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(virtual, "_SETUP_CPU", 5.0)
+    monkeypatch.setattr(saved, "_SETUP_CPU", 5.0)
     told: list[str] = []
     with pytest.raises(FairlaneError, match=r"did not finish its set-up in \d+ s of CPU time:"):
         asyncio.run(_open(endless, told.append))
@@ -181,7 +182,7 @@ def test_a_set_up_that_never_ends_is_given_up_by_its_cpu_time(endless: Lab, monk
 
 @pytest.mark.slow
 def test_a_guest_that_stands_still_is_given_up(endless: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(virtual, "_STALLED", 3.0)
+    monkeypatch.setattr(saved, "_STALLED", 3.0)
 
     def halt(text: str) -> None:
         if "is still being set up" in text:

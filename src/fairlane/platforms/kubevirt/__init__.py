@@ -109,7 +109,7 @@ class Kubevirt(Platform):
     # --- the run
 
     async def open(self, notify: Notify) -> Opened:
-        from fairlane.platforms._keys import Keys  # noqa: PLC0415
+        from fairlane.machines.keys import Keys  # noqa: PLC0415
         from fairlane.platforms.kubevirt import capacity, cleanup, kinds, placement  # noqa: PLC0415
         from fairlane.platforms.kubevirt.api import Api  # noqa: PLC0415
         from fairlane.platforms.kubevirt.description import Description  # noqa: PLC0415
@@ -240,7 +240,7 @@ class Kubevirt(Platform):
 
     async def _attended(self, lane: str, work: Coroutine[Any, Any, None]) -> None:
         """Awaits ``work``, but no longer than all machines of the lane run: I/O of one that is gone never ends."""
-        from fairlane.platforms._together import unless  # noqa: PLC0415
+        from fairlane.machines.concurrency import unless  # noqa: PLC0415
 
         assert self.fleet  # noqa: S101 - opened
         await unless(work, self.fleet.lost(lane))

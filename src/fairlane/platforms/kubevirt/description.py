@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairlane import registry
 from fairlane.errors import RunFailed
 from fairlane.lanes.base import Site
-from fairlane.platforms import _script as script
+from fairlane.machines import script
 from fairlane.platforms.kubevirt import kinds, readback
 from fairlane.platforms.kubevirt.api import SENT
 from fairlane.platforms.kubevirt.changes import changes

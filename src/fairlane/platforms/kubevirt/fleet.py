@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from fairlane import registry
 from fairlane.errors import RunFailed
-from fairlane.platforms import _script as script
-from fairlane.platforms._devices import Devices
-from fairlane.platforms._keys import Keys
-from fairlane.platforms._stage import Crew
-from fairlane.platforms._together import together, unless
-from fairlane.platforms._watch import Watch
+from fairlane.machines import script
+from fairlane.machines.concurrency import together, unless
+from fairlane.machines.devices import Devices
+from fairlane.machines.keys import Keys
+from fairlane.machines.sessions import Watch
+from fairlane.machines.stage import Crew
 from fairlane.platforms.base import Notify
 from fairlane.platforms.kubevirt import cleanup, kinds, trouble
 from fairlane.platforms.kubevirt.api_errors import ApiError, plain

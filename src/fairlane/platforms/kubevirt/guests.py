@@ -9,9 +9,9 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairlane.errors import RunFailed, Unfinished
-from fairlane.platforms import _library
-from fairlane.platforms._keys import Keys
-from fairlane.platforms._ssh import SshGuest
+from fairlane.machines import library
+from fairlane.machines.keys import Keys
+from fairlane.machines.ssh import SshGuest
 from fairlane.platforms.kubevirt.api_errors import plain
 from fairlane.platforms.kubevirt.tunnel import Tunnel, banner
 
@@ -68,7 +68,7 @@ class ClusterGuest(SshGuest):
             self._tunnel = await Tunnel.open(api, namespace, self.name, _SSHD)
             self.login = self._keys.login(self._tunnel.port)
         await self.open(timeout)
-        await self._put(_library.text())
+        await self._put(library.text())
 
     async def _answers(self, api: "Api", namespace: str, timeout: float) -> None:
         """Waits for the banner of the guest's sshd: an attempt of SSH itself would cost a process each time."""

@@ -8,10 +8,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from fairlane.guard.values import NONE
 from fairlane.lanes.storage_class import StorageClassSpec
 from fairlane.platforms.kubevirt.capacity import quantity
 from fairlane.platforms.kubevirt.changes import shown
-from fairlane.study.values import NONE
 
 Object = Mapping[str, Any]
 Rows = dict[str, str | int | float | bool]

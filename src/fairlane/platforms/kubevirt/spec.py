@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fairlane.platforms._machines import MachinesSpec
 from fairlane.platforms._names import Label
-from fairlane.study.units import Duration, Size
+from fairlane.units import Duration, Size
 
 _IMAGE = re.compile(r"(?:docker|https?)://[!-~]{1,500}|datasource:[a-z0-9][a-z0-9.-]{0,62}/[a-z0-9][a-z0-9.-]{0,252}")
 _KEY = re.compile(r"(?:[A-Za-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")

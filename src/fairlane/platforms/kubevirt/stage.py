@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fairlane.errors import RunFailed
-from fairlane.platforms._stage import Crew, FleetStage
-from fairlane.platforms._watch import Place
+from fairlane.machines.sessions import Place
+from fairlane.machines.stage import Crew, FleetStage
 from fairlane.records import Block, FaultKind
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlane.errors import RunFailed
-from fairlane.platforms._keys import Keys
-from fairlane.platforms._session import Session
-from fairlane.platforms._ssh import SshGuest
+from fairlane.machines.keys import Keys
+from fairlane.machines.session import Session
+from fairlane.machines.ssh import SshGuest
 from fairlane.platforms.kubevirt import guests, tunnel
 from fairlane.platforms.kubevirt.guests import Reach
 from fairlane.platforms.kubevirt.tunnel import Tunnel

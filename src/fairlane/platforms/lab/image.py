@@ -23,6 +23,7 @@ from typing import Any
 
 from fairlane import registry
 from fairlane.errors import FairlaneError
+from fairlane.machines import library
 from fairlane.platforms.base import Notify
 from fairlane.platforms.lab import compose, cpio
 from fairlane.platforms.lab.cache import cache_dir, hold
@@ -71,13 +72,13 @@ def recipe() -> Recipe:
     def union(attribute: str, base: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted({*base, *(item for plugin in plugins for item in getattr(plugin, attribute, ()))}))
 
-    guest = resources.files(__package__).joinpath("guest")
+    init = resources.files("fairlane.platforms.lab.virtual").joinpath("guest/init").read_text("utf-8")
     return Recipe(
         compose.SUITE,
         union("packages", compose.BASE_PACKAGES),
         union("programs", compose.BASE_PROGRAMS),
         union("modules", compose.BASE_MODULES),
-        {name: guest.joinpath(name).read_text("utf-8") for name in ("init", "lib.sh")},
+        {"init": init, "lib.sh": library.part("lib.sh")},
     )
 
 

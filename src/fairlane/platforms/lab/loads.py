@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fairlane.errors import FairlaneError
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.study.spec import Study
-from fairlane.study.units import format_size
+from fairlane.units import format_size
 
 _HUGE = 2 * 1024**2
 

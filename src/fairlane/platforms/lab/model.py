@@ -2,7 +2,7 @@
 
 from fairlane.lanes.base import Step
 from fairlane.platforms.lab.spec import Link, Medium
-from fairlane.study.units import format_bitrate, format_duration
+from fairlane.units import format_bitrate, format_duration
 
 MEDIUM = "/dev/nullb"
 """With its number behind it."""

@@ -16,7 +16,7 @@ from typing import Any, Self
 from qemu.qmp import QMPClient, QMPError
 
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.platforms._child import WITH_US, end, uninterrupted
+from fairlane.machines.child import WITH_US, end, uninterrupted
 from fairlane.platforms.lab.compose import QUIT_PORT
 from fairlane.platforms.lab.image import Image
 from fairlane.platforms.lab.scratch import scratch

@@ -1,6 +1,6 @@
 """Scratch folders of running labs, and what is left where one was killed: processes, mounts, loop devices, folders.
 
-Every process of a lab ends with its Fairlane (``platforms/_child``), so that after ``kill -9`` only folders should be
+Every process of a lab ends with its Fairlane (``machines/child``), so that after ``kill -9`` only folders should be
 left. ``fairlane lab clean --leftovers`` removes what it finds; what belongs to a live Fairlane is left alone.
 """
 

@@ -6,10 +6,10 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fairlane import registry
+from fairlane.guard.values import NONE
 from fairlane.study.base import PlatformSpec
 from fairlane.study.strict import Strict
-from fairlane.study.units import Bitrate, Duration, Size, format_duration
-from fairlane.study.values import NONE
+from fairlane.units import Bitrate, Duration, Size, format_duration
 
 _WALL = ("cpus", "fleet", "disks", "paths", "array", "pinning", "accel", "overcommit", "ceph", "capabilities",
          "most_disks")  # fmt: skip

@@ -20,8 +20,8 @@ from fairlane import registry
 from fairlane.cli.main import run
 from fairlane.errors import RunFailed
 from fairlane.lanes.base import Site, Step, Transport
-from fairlane.platforms import _script as script
-from fairlane.platforms._local import LocalGuest
+from fairlane.machines import script
+from fairlane.machines.this_host import LocalGuest
 from fairlane.platforms.lab import scratch
 from fairlane.platforms.lab.spec import Ceph
 from fairlane.platforms.lab.wall import build, ceph

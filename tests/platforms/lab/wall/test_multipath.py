@@ -15,16 +15,15 @@ from lab_hall import SharedLab
 
 from fairlane import registry
 from fairlane.errors import RunFailed
-from fairlane.platforms.base import Guest
+from fairlane.machines.base import Guest
 from fairlane.platforms.lab.wall import hypervisor
-from fairlane.platforms.lab.wall.lab import WallLab
-from fairlane.platforms.lab.wall.stage import LabStage
+from fairlane.platforms.lab.wall.lab import LabStage, WallLab
 from fairlane.platforms.lab.wall.vm import Vm
 from fairlane.probes.paths import PLUGIN as PATHS
 from fairlane.records import Evidence, FaultKind, Figures
+from fairlane.runs.observe import observe
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
-from fairlane.trial.observe import observe
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("hall"), pytest.mark.timeout(3600)]
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from fairlane.errors import Exit, Refused, RunFailed
-from fairlane.platforms._guard import Recorded, guard
-from fairlane.platforms._keys import Keys
+from fairlane.machines.device_guard import Recorded, guard
+from fairlane.machines.keys import Keys
 from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.wall import rootfs
 from fairlane.platforms.lab.wall.machine import Machine

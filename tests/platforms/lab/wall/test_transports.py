@@ -5,8 +5,8 @@ import pytest
 from lab_hall import SharedLab
 
 from fairlane.platforms.lab.wall.lab import WallLab
+from fairlane.runs.observe import observe
 from fairlane.study.schedule import schedule
-from fairlane.trial.observe import observe
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("hall"), pytest.mark.timeout(3600)]
 

@@ -10,12 +10,11 @@ from lab_hall import SharedLab
 from fairlane import registry
 from fairlane.errors import RunFailed
 from fairlane.platforms.base import RawTrial
-from fairlane.platforms.lab.wall.lab import WallLab
-from fairlane.platforms.lab.wall.stage import LabStage
+from fairlane.platforms.lab.wall.lab import LabStage, WallLab
 from fairlane.records import Block, Observation
+from fairlane.runs.observe import observe
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
-from fairlane.trial.observe import observe
 from fairlane.workloads import failover
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("hall"), pytest.mark.timeout(3600)]

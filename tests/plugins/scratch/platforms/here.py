@@ -11,7 +11,7 @@ from fairlane import registry
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
 from fairlane.records import Block
 from fairlane.study.base import PlatformSpec
-from fairlane.study.units import Size
+from fairlane.units import Size
 
 
 class HereSpec(PlatformSpec):

@@ -9,7 +9,7 @@ from pydantic import Field
 from fairlane.errors import Garbage
 from fairlane.records import Cell, Figures
 from fairlane.study.base import WorkloadSpec
-from fairlane.study.units import Size, format_size
+from fairlane.units import Size, format_size
 from fairlane.workloads.base import Invention, Workload
 
 _TOLD = re.compile(r"^(\d+) bytes.* copied, ([0-9.e-]+) s", re.MULTILINE)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from fairlane import registry
 from fairlane.errors import RunFailed, Unfinished
 from fairlane.lanes.base import Place, Step
-from fairlane.platforms._devices import Devices
-from fairlane.platforms._keys import Keys
-from fairlane.platforms._local import LocalGuest
-from fairlane.platforms._watch import Watch
-from fairlane.platforms.base import Guest, Notify
+from fairlane.machines.base import Guest
+from fairlane.machines.devices import Devices
+from fairlane.machines.keys import Keys
+from fairlane.machines.sessions import Watch
+from fairlane.machines.this_host import LocalGuest
+from fairlane.platforms.base import Notify
 from fairlane.platforms.lab import model
 from fairlane.platforms.lab.scratch import scratch
 from fairlane.platforms.lab.spec import LabSpec

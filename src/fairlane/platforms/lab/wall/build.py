@@ -7,8 +7,8 @@ from shlex import quote
 
 from fairlane.errors import RunFailed
 from fairlane.lanes.base import Place, Step
-from fairlane.platforms import _script as script
-from fairlane.platforms.base import Guest
+from fairlane.machines import script
+from fairlane.machines.base import Guest
 from fairlane.platforms.lab.wall import disks
 from fairlane.platforms.lab.wall.layout import Volume
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from importlib import resources
 
 from fairlane.errors import RunFailed
-from fairlane.platforms import _script
-from fairlane.platforms._child import WITH_US
+from fairlane.machines import script
+from fairlane.machines.child import WITH_US
 from fairlane.platforms.lab.qemu import BINARY
 from fairlane.platforms.lab.wall import disks
 from fairlane.platforms.lab.wall.layout import Volume
@@ -45,7 +45,7 @@ async def probe(vm: Vm, volume: Volume, most: int, *, before: str) -> dict[str, 
     is tried how many a machine can have. The first 4 MiB of a volume of ours are overwritten. Raises RunFailed, Refused
     where the guard says no."""
     shell = resources.files(__package__).joinpath("guest/capabilities.sh").read_text("utf-8")
-    device = _script.device(volume.name)
+    device = script.device(volume.name)
     found: dict[str, Answer] = {}
     if volume.transport.stores_files:
         found["naming"] = Answer("a file", "in a share: no block device, so that nothing else is asked")
@@ -103,7 +103,7 @@ async def _forget(vm: Vm, node: str) -> None:
 
 async def _resize(vm: Vm, volume: Volume) -> Answer:
     """One MiB more, seen by the guest, and back."""
-    node, link = disks.node(volume), _script.device(volume.name)
+    node, link = disks.node(volume), script.device(volume.name)
     nodes = await vm.execute("query-named-block-nodes", flat=True)
     size = next(int(one["image"]["virtual-size"]) for one in nodes if one["node-name"] == node)
     try:

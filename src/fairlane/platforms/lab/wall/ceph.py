@@ -26,7 +26,7 @@ from typing import Any, Self
 
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes._ceph import METADATA_COPIES, CephSpec
-from fairlane.platforms._child import WITH_US
+from fairlane.machines.child import WITH_US
 from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.spec import Ceph
 from fairlane.platforms.lab.wall import able, build

@@ -20,9 +20,9 @@ from typing import Any
 
 from fairlane.errors import RunFailed
 from fairlane.lanes._clones import Clone, Cloning
-from fairlane.platforms._child import WITH_US
-from fairlane.platforms._together import together
-from fairlane.platforms.base import Guest
+from fairlane.machines.base import Guest
+from fairlane.machines.child import WITH_US
+from fairlane.machines.concurrency import together
 from fairlane.platforms.lab import image
 from fairlane.platforms.lab.qemu import BINARY
 from fairlane.platforms.lab.wall import build, golden

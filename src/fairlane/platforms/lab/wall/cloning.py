@@ -16,7 +16,7 @@ from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.room import OVERHEAD, Here
 from fairlane.platforms.lab.wall.rootfs import Root
 from fairlane.study.spec import Study
-from fairlane.study.units import format_size
+from fairlane.units import format_size
 
 _KIND = "clone"
 _WRITES = 48 * 2**20

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairlane.guard.values import NONE
 from fairlane.lanes.base import Step
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.study.device import Bus, GuestDevice
-from fairlane.study.values import NONE
 
 Json = Mapping[str, Any]
 

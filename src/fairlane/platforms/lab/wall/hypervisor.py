@@ -11,13 +11,13 @@ from pathlib import Path
 from shlex import quote
 
 from fairlane.errors import RunFailed
-from fairlane.platforms import _script as script
-from fairlane.platforms.base import Guest
+from fairlane.machines import script
+from fairlane.machines.base import Guest
 from fairlane.platforms.lab.spec import Link
 from fairlane.platforms.lab.wall import disks
 from fairlane.platforms.lab.wall.layout import ARRAY_MANAGED, Volume
 from fairlane.platforms.lab.wall.vm import Vm
-from fairlane.study.units import format_bitrate, format_duration
+from fairlane.units import format_bitrate, format_duration
 
 _INTERFACE = "mgmt"
 

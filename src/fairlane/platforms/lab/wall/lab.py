@@ -4,7 +4,8 @@ guest at once, so that lanes can take turns in the same machine."""
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Coroutine, Sequence
+import time
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes.base import Ground
-from fairlane.platforms._together import unless
+from fairlane.machines import script
+from fairlane.machines.concurrency import unless
+from fairlane.machines.stage import Crew, FleetStage
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
-from fairlane.platforms.lab import kvm, loads, qemu
+from fairlane.platforms.lab import loads, qemu
 from fairlane.platforms.lab.cache import cache_dir
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import (
@@ -22,6 +25,8 @@ from fairlane.platforms.lab.wall import (
     ceph,
     cloning,
     external,
+    kvm,
+    layout,
     pinning,
     room,
     rootfs,
@@ -29,8 +34,7 @@ from fairlane.platforms.lab.wall import (
 from fairlane.platforms.lab.wall.assembly import Assembly, Untrustworthy
 from fairlane.platforms.lab.wall.clones import Kind, Storm
 from fairlane.platforms.lab.wall.layout import Volume
-from fairlane.platforms.lab.wall.stage import LabStage
-from fairlane.records import Block
+from fairlane.records import Block, FaultKind
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -239,3 +243,40 @@ class WallLab(Assembly, Platform):
     async def close(self) -> None:
         await self.tear_down()
         self._held.close()
+
+
+class LabStage(FleetStage):
+    """The stage of the lab's wall clock."""
+
+    def __init__(self, lab: WallLab, block: Block, lane: str) -> None:
+        crew = Crew(lab.guests, lab.watch, lab.devices, lab.lanes[lane], lab.spec.settle / 1e9, lab.broken)
+        super().__init__(crew, block, lane, lab.study.workloads[block.cell.workload].trial_seconds(block.cell))
+        self.lab = lab
+        self.fleet, self.paths = lab.spec.fleet, lab.spec.paths  # of clone storms no guest stands
+
+    async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:
+        lab = self.lab
+        if kind == "link":
+            if path >= self.paths or not lab.array_vm:
+                raise RunFailed(f"lane {self.lane}: the lab has no link of path {path}")
+            # a cable has two ends: guests and array both lose the carrier
+            ends = [(vm, layout.interface(path)) for vm in lab.vms]
+            ours = layout.array_nics(lab.spec, lab.scratch)  # QEMU 7.2 dies of a link that is plugged and leads nowhere
+            ends += [(lab.array_vm, nic.name) for nic in ours if layout.on_path(nic, path)]
+            await asyncio.gather(*(vm.link(nic, up=not on) for vm, nic in ends))
+            return time.time()
+        texts = []
+        for volume in lab.lanes[self.lane]:
+            step = volume.transport.fault(kind, path, volume.name, volume.spec, volume.site)
+            if step is None:
+                raise RunFailed(f"lane {self.lane}: {volume.spec.transport} has no fault {kind!r}")
+            texts.append(script.run_step(step.name, step.apply if on else step.remove, "$STEP"))
+        if not lab.array:
+            raise RunFailed(f"lane {self.lane} has no array of the lab's, so that no {kind} of it can fail")
+        await lab.array.ask("".join(texts))
+        return time.time()
+
+    async def clones(self, count: int) -> Sequence[Mapping[str, float]]:
+        times = await self.lab.storm(self.lane).run(count)
+        self.load_seconds = max(vm["answered"] for vm in times)
+        return times

@@ -12,7 +12,7 @@ from fairlane.platforms.lab.spec import LabSpec, Link
 from fairlane.platforms.lab.wall.machine import Nic
 from fairlane.study.base import LaneSpec
 from fairlane.study.spec import Study
-from fairlane.study.units import format_bitrate, format_duration
+from fairlane.units import format_bitrate, format_duration
 
 ARRAY = "array"
 ARRAY_MANAGED = "10.0.2.15"

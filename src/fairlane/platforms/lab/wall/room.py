@@ -11,7 +11,7 @@ from pathlib import Path
 from fairlane.errors import FairlaneError
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall.layout import Volume
-from fairlane.study.units import format_size
+from fairlane.units import format_size
 
 OVERHEAD = 120 * 2**20
 """Bytes that QEMU itself takes for a machine, its disks' caches left out."""

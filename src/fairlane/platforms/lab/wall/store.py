@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from fairlane.errors import FairlaneError, RunFailed
-from fairlane.platforms._child import WITH_US
+from fairlane.machines.child import WITH_US
 
 _XFS_LEAST = 512 * 2**20
 

@@ -16,9 +16,10 @@ from typing import Any
 from qemu.qmp import QMPClient, QMPError
 
 from fairlane.errors import RunFailed
-from fairlane.platforms._child import WITH_US, end, uninterrupted
-from fairlane.platforms._keys import Keys
-from fairlane.platforms._ssh import SshGuest
+from fairlane.machines import library
+from fairlane.machines.child import WITH_US, end, uninterrupted
+from fairlane.machines.keys import Keys
+from fairlane.machines.ssh import SshGuest
 from fairlane.platforms.lab import image
 from fairlane.platforms.lab.wall import machine as machines
 from fairlane.platforms.lab.wall.machine import Machine
@@ -98,12 +99,11 @@ class Vm:
             raise RunFailed(f"{self.name}: QEMU did not start: {self.complaint()}") from error
 
     def _files(self) -> dict[str, str]:
-        here, lab = resources.files(__package__).joinpath("guest"), resources.files("fairlane.platforms.lab") / "guest"
-        parts = (lab / "lib.sh", *(here / name for name in ("wall.sh", "send.sh", "identity.sh", "guard.sh")))
-        library = "".join(part.read_text("utf-8") for part in parts)
+        here = resources.files(__package__).joinpath("guest")
+        parts = ("lib.sh", "wall.sh", "send.sh", "identity.sh", "guard.sh")
         files = {
             "init": here.joinpath("init").read_text("utf-8"),
-            "lib.sh": library,
+            "lib.sh": "".join(library.part(name) for name in parts),
             "programs": "",
             "name": f"{self.name}\n",
             "network": machines.network(self.machine),

@@ -1,0 +1,33 @@
+"""Accepting what does not match: a refusal becomes a caveat, with its reason in print."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fairlane.errors import FairlaneError, nearest
+from fairlane.guard.conditions import conditions
+from fairlane.guard.parameters import PARAMETERS, says_something
+from fairlane.records import Evidence
+
+
+def accepting(evidence: Evidence, reasons: Mapping[str, str]) -> Evidence:
+    """``evidence`` with ``reasons`` (parameter -> why it may differ or be unknown) added to its study's ``accept``.
+
+    A reason given here wins over the study's own. Raises FairlaneError for a name that is neither in the registry nor
+    known of any lane, and for a reason that says nothing.
+    """
+    if not reasons:
+        return evidence
+    known = {*PARAMETERS, *(name for one in conditions(evidence).values() for name in one)}
+    for name, reason in reasons.items():
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean {near}?" if near else f"parameters: {', '.join(PARAMETERS)}"
+            raise FairlaneError(f"cannot accept {name!r}: no such parameter", hint=hint)
+        if not says_something(reason):
+            raise FairlaneError(
+                f"accepting {name} needs a reason", hint=f'reports print it: --accept {name}="why it does not matter"'
+            )
+    design = evidence.study.design
+    accept = {**design.accept, **{name: reason.strip() for name, reason in reasons.items()}}
+    study = evidence.study.model_copy(update={"design": design.model_copy(update={"accept": accept})})
+    return replace(evidence, study=study)

@@ -1,0 +1,236 @@
+"""The one registry of parameters: what describes the conditions of a trial, and whether lanes must agree in it.
+
+* ``identity``: what the lanes are meant to differ in; never required to match.
+* ``controlled``: must match, or the verdict is refused.
+* ``context``: reported, because a reader wants to know it; not required to match.
+
+A study's ``design.vary`` makes a controlled parameter part of the question; ``design.accept`` and ``--accept`` turn a
+refusal into a caveat. A name that a plugin brings and this registry does not know is controlled: the safe side.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, WithJsonSchema
+
+from fairlane import units
+from fairlane.guard import values
+
+NONE = values.NONE
+Scalar = values.Scalar
+
+Role = Literal["identity", "controlled", "context"]
+Group = Literal["path", "machine", "durability", "link", "load", "context"]
+GROUPS: tuple[Group, ...] = ("machine", "durability", "link", "load", "path", "context")
+"""In the order of a table: what must match comes first."""
+
+UNKNOWN = "unknown"
+"""Stands where nothing is known of a parameter."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter. Values are plain JSON scalars in the unit that ``read`` gives: bytes, ns, bit/s."""
+
+    name: str
+    group: Group
+    title: str
+    role: Role
+    meaning: str
+    read: Callable[[Any], Any] = values.text
+    """From what a user writes (``150GiB``) to the value. Raises ValueError."""
+    format: Callable[[Any], str] = str
+    tolerance: float = 0.0
+    """Two numbers match if they differ by no more than this, in the parameter's unit."""
+    absent: bool = False
+    """``none`` on one side follows from the path and is no difference: a local disk has no link."""
+
+    def shown(self, value: Any) -> str:
+        """``value`` for a reader: ``150g``, ``yes``, ``none``, ``unknown`` for None."""
+        if value is None:
+            return UNKNOWN
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, str):
+            return value
+        try:
+            return self.format(value)
+        except (ValueError, TypeError, OverflowError, OSError):  # a value from outside that is none of this parameter
+            return str(value)
+
+    def match(self, a: Any, b: Any) -> bool:
+        """Whether two known values are the same for a comparison. Symmetric. Text regardless of case; true is not 1."""
+        if self.absent and NONE in (a, b):
+            return True
+        if isinstance(a, str) or isinstance(b, str):
+            return isinstance(a, str) and isinstance(b, str) and a.casefold() == b.casefold()
+        if isinstance(a, bool) or isinstance(b, bool):
+            return a is b
+        return bool(a == b or (self.tolerance and abs(a - b) <= self.tolerance))
+
+
+def _percent(value: float) -> str:
+    return f"{value:g} %"
+
+
+_ALL = (
+    Parameter("platform", "path", "platform", "identity", "where the virtual machines come from: lab, kubevirt, ..."),
+    Parameter("transport", "path", "transport", "identity", "how the volume reaches the guest: iscsi, nvme_tcp, ..."),
+    Parameter("initiator", "path", "initiator", "identity", "where the initiator runs: guest, hypervisor"),
+    Parameter("multipath", "path", "multipath", "identity", "policy and number of paths"),
+    Parameter("path_settings", "path", "path's settings", "identity", "sessions, queues and digests of the transport"),
+    Parameter("backend", "path", "backend", "identity", "array, pool or tier"),
+    # --- the virtual machine
+    Parameter("vm_cpus", "machine", "VM's CPUs", "controlled", "virtual CPUs of one machine", values.count),
+    Parameter("vm_memory", "machine", "VM's memory", "controlled", "memory of one machine", values.size,
+              units.format_size),
+    Parameter("cpu_pinning", "machine", "CPU pinning", "controlled", "virtual CPUs are pinned to cores", values.yes_no),
+    Parameter("guest_kernel", "machine", "guest kernel", "controlled", "release of the guest's kernel", values.version),
+    Parameter("preempt", "machine", "kernel preemption", "controlled", "the guest kernel's model: none, voluntary, "
+              "full"),
+    Parameter("fleet", "machine", "fleet size", "controlled", "virtual machines under load together", values.count),
+    Parameter("bus", "machine", "guest bus", "controlled", "virtio-blk, virtio-scsi, nvme, ...; none without a guest "
+              "device"),
+    Parameter("io_threads", "machine", "IO threads", "controlled", "IO threads of the guest device",
+              values.count_or_text),
+    Parameter("queues", "machine", "device queues", "controlled", "queues of the guest device", values.count_or_text),
+    Parameter("cache_mode", "machine", "cache mode", "controlled", "none, writeback, writethrough, ..."),
+    Parameter("aio", "machine", "host AIO", "controlled", "io_uring, native, threads"),
+    Parameter("controllers", "machine", "controllers", "controlled", "disk controllers of one machine",
+              values.count_or_text),
+    Parameter("image_format", "machine", "image format", "controlled", "of the file behind a disk: raw, qcow2"),
+    Parameter("volume_mode", "machine", "volume mode", "controlled", "Block or Filesystem; file or device"),
+    Parameter("provisioning", "machine", "provisioning", "controlled", "of the volume: thin, thick"),
+    Parameter("disk_size", "machine", "disk size", "controlled", "size of the volume", values.size, units.format_size),
+    Parameter("disks", "machine", "disks", "controlled", "volumes under load in one machine", values.count),
+    # --- durability class
+    Parameter("copies", "durability", "copies", "controlled", "copies, or data+parity: 3, 2, 4+2",
+              values.count_or_text),
+    Parameter("write_ack", "durability", "write acknowledged", "controlled", "when: after all copies, one copy, the "
+              "cache"),
+    Parameter("flush", "durability", "flush", "controlled", "what a flush does: honoured, ignored"),
+    # --- the link
+    Parameter("link_speed", "link", "link speed", "controlled", "rate of the link that carries the I/O",
+              values.bitrate, units.format_bitrate, absent=True),
+    Parameter("link_delay", "link", "link delay", "controlled", "one way, where it is set or was measured",
+              values.delay, units.format_duration, absent=True),
+    Parameter("mtu", "link", "MTU", "context", "largest packet, bytes", values.count, absent=True),
+    # --- the load
+    Parameter("tool", "load", "tool", "controlled", "what made the load: fio, vdbench, ..."),
+    Parameter("tool_version", "load", "tool's version", "controlled", "version of the load generator", values.version),
+    Parameter("engine", "load", "I/O engine", "controlled", "io_uring, libaio, psync, ..."),
+    Parameter("direct", "load", "direct I/O", "controlled", "O_DIRECT: the guest's page cache is passed by",
+              values.yes_no),
+    Parameter("rw", "load", "access pattern", "controlled", "randread, write, randrw, ..."),
+    Parameter("rwmixread", "load", "share of reads", "controlled", "percent of reads in a mix", values.percent,
+              _percent),
+    Parameter("bs", "load", "block size", "controlled", "bytes of one I/O", values.size, units.format_size),
+    Parameter("iodepth", "load", "iodepth", "controlled", "I/Os in flight per job", values.count),
+    Parameter("numjobs", "load", "numjobs", "controlled", "jobs, workers or threads in one machine", values.count),
+    Parameter("rate_iops", "load", "rate asked for", "controlled", "IOPS that the load generator is limited to",
+              values.number),
+    Parameter("mem", "load", "I/O buffers", "controlled", "memory of the load generator's buffers"),
+    Parameter("size", "load", "working set", "controlled", "bytes of the volume that are used", values.size_or_text,
+              units.format_size),
+    Parameter("prefill", "load", "prefill", "controlled", "the working set was written before it was read",
+              values.yes_no),
+    Parameter("ramp", "load", "ramp", "controlled", "time under load before the measurement", values.duration,
+              units.format_duration),
+    Parameter("runtime", "load", "runtime", "controlled", "time measured", values.duration, units.format_duration),
+    Parameter("fault", "load", "fault", "controlled", "what fails under the load, which path, and for how long"),
+    Parameter("scale", "load", "scale", "controlled", "warehouses, scale factor, table size of a database load",
+              values.count_or_text),
+    Parameter("metric_definition", "load", "definition of the metric", "controlled", "how the figure was made, where "
+              "it is not made as the metric registry says"),
+    Parameter("date", "load", "date", "controlled", "when measured: within 7 days of each other", values.date,
+              values.date_shown, tolerance=7.0),
+    # --- worth knowing
+    Parameter("host_cpu", "context", "host's CPU", "context", "model of the hypervisor's CPU"),
+    Parameter("hypervisor", "context", "hypervisor", "context", "name and version"),
+    Parameter("location", "context", "location", "context", "site, zone, cluster"),
+    Parameter("notes", "context", "notes", "context", "anything a reader should know"),
+)  # fmt: skip
+
+PARAMETERS: dict[str, Parameter] = {p.name: p for p in _ALL}
+
+
+def parameter(name: str) -> Parameter:
+    """The parameter called ``name``; one that the registry does not know is controlled, with its name as title."""
+    return PARAMETERS.get(name) or Parameter(
+        name, "load", name.replace("_", " "), "controlled", "brought by a plugin or a file", values.plain
+    )
+
+
+def in_order(names: Collection[str]) -> tuple[str, ...]:
+    """``names`` by group, and within it in the registry's order; those that it does not know follow by name."""
+    found = (*(name for name in PARAMETERS if name in names), *sorted(name for name in names if name not in PARAMETERS))
+    return tuple(sorted(found, key=lambda name: GROUPS.index(parameter(name).group)))
+
+
+Load = Literal["block", "database", "fleet"]
+"""What kind of load a cell is: I/O on a device, transactions, virtual machines that are made."""
+
+OF_THE_PATH = ("copies", "write_ack", "flush", "link_speed")
+"""Can differ between lanes even if one run measured them side by side in the same machine, so they are missed there."""
+
+_MACHINE = ("vm_cpus", "vm_memory", "guest_kernel", "fleet", "bus", "io_threads", "queues", "cache_mode", "volume_mode",
+            "disk_size")  # fmt: skip
+_TOOL = ("tool", "tool_version", "numjobs", "ramp", "runtime", "date")
+
+WANTED: Mapping[Load, tuple[str, ...]] = {
+    "block": (*_MACHINE, *OF_THE_PATH, *_TOOL, "engine", "direct", "rw", "bs", "iodepth", "size", "prefill"),
+    "database": (*_MACHINE, *OF_THE_PATH, *_TOOL, "scale"),
+    "fleet": ("vm_cpus", "vm_memory", "fleet", "volume_mode", "disk_size", "provisioning", "copies", "link_speed",
+              "tool", "tool_version", "date"),
+}  # fmt: skip
+"""What is missed if nobody says it of lanes that were measured apart."""
+
+_DATABASE, _FLEET = frozenset({"tps", "tpm", "nopm"}), ("vm_ready", "job_time")
+
+
+def load_of(known: Mapping[str, Any], primary: str) -> Load:
+    """The kind of load of a cell, from what is known of it and, if that does not tell, its primary metric."""
+    if "scale" in known or (primary in _DATABASE and "rw" not in known):
+        return "database"
+    return "fleet" if primary.startswith(_FLEET) and "rw" not in known else "block"
+
+
+def _known(name: str) -> str:
+    if name not in PARAMETERS:
+        raise ValueError(f"{name!r} is not a parameter (parameters: {', '.join(PARAMETERS)})")
+    return name
+
+
+ParameterName = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": list(PARAMETERS)})]
+"""Name in this registry."""
+
+
+def _with_reason(accept: dict[str, str]) -> dict[str, str]:
+    for name, reason in accept.items():
+        if not says_something(reason):
+            raise ValueError(f"{name}: accepting it needs a reason, which reports print")
+    return accept
+
+
+def says_something(reason: str) -> bool:
+    """Whether a reason has any word in it."""
+    return any(letter.isalnum() for letter in reason)
+
+
+Accepted = Annotated[dict[ParameterName, str], AfterValidator(_with_reason)]
+"""Parameters that need not match, each with the reason why not."""
+
+
+def _read_all(found: Mapping[str, Scalar]) -> dict[str, Any]:
+    read = {}
+    for name, value in found.items():
+        try:
+            read[name] = PARAMETERS[name].read(value)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{name}: {error}") from None
+    return read
+
+
+Conditions = Annotated[dict[ParameterName, Scalar], AfterValidator(_read_all)]
+"""Parameters with their values as a user writes them; read, they are in the registry's units."""

@@ -1,0 +1,89 @@
+"""A common instant for machines whose clocks disagree: what they disagree by, and a gate at which their loads wait.
+
+A load tells that it is ready and waits at the gate (``waiting``), as late as it can: fio does so when all is set up and
+only the I/O is left to begin. Once every machine's load is there, each machine is given the instant in its own clock,
+and its shell opens the gate then.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairlane.errors import RunFailed
+from fairlane.machines.session import Session
+
+FOLDER = "/run/fairlane.gate"
+"""In a guest."""
+
+FUNCTIONS = f"""
+exec 6<> <(:) # nobody writes here: to sleep without starting a program
+now() {{ echo $EPOCHREALTIME; }}
+rm -rf {FOLDER}; mkdir {FOLDER}; mkfifo {FOLDER}/ready {FOLDER}/open
+exec 7<> {FOLDER}/ready 8<> {FOLDER}/open
+# Takes out what the load before left.
+gate() {{
+  local n
+  for n in 7 8; do while read -r -t 0 -u $n; do read -r -u $n; done; done
+}}
+# Until as many have told that they are ready as the first of them says; 0: the load has ended, nobody else will come.
+ready() {{
+  local told=0 n some
+  read -r -u 7 n
+  while [ $((told += 1)) -lt "$n" ]; do read -r -u 7 some; [ "$some" = 0 ] && break; done
+  echo "$n"
+}}
+# Opens the gate for $2 at $1 us of this machine's clock, and tells when it did.
+open() {{
+  local left=$(($1 - ${{EPOCHREALTIME/./}} - 3000)) i some
+  printf -v some %d.%06d $((left / 1000000)) $((left % 1000000))
+  [ $left -gt 0 ] && read -r -t $some -u 6 i
+  while [ ${{EPOCHREALTIME/./}} -lt "$1" ]; do :; done
+  echo $EPOCHREALTIME
+  for ((i = 0; i < $2; i++)); do echo; done >&8
+}}
+"""
+"""Of a machine's session (``Session``)."""
+
+GIVE_UP = f"echo 0 > {FOLDER}/ready"
+"""Shell after a load: whoever waits for it need not, should it never have come to the gate."""
+
+_ROUNDS = 5
+_LEAD = 0.02
+"""Seconds beyond three round trips: what a busy machine may take longer to hear the instant."""
+
+
+def waiting(jobs: int = 1) -> str:
+    """One line of shell, free of ``;`` and ``#`` (fio's job files cut lines there), that tells that one of ``jobs`` is
+    ready, and waits for the gate."""
+    return f"echo {jobs} > {FOLDER}/ready && read never <> {FOLDER}/open"
+
+
+@dataclass(frozen=True)
+class Offset:
+    """A machine's clock against the host's, s."""
+
+    ahead: float
+    """Machine minus host."""
+    within: float
+    """How far that may be off."""
+
+
+async def measure(session: Session, rounds: int = _ROUNDS) -> Offset:
+    """Asks for the time; an answer came between question and its arrival here, so each gives an interval, and the
+    narrowest counts (Mills, RFC 5905, section 8). Raises RunFailed."""
+    found = []
+    for _ in range(rounds):
+        asked = time.time()
+        told = await session.ask("now")
+        answered = time.time()
+        try:
+            theirs = float(told)
+        except ValueError:
+            raise RunFailed(f"{session.name} does not tell its time") from None
+        found.append(Offset(theirs - (asked + answered) / 2, (answered - asked) / 2))
+    return min(found, key=lambda offset: offset.within)
+
+
+def lead(offsets: Sequence[Offset]) -> float:
+    """Seconds that it takes to tell every machine the instant."""
+    return _LEAD + 6 * max(offset.within for offset in offsets)

@@ -1,0 +1,224 @@
+"""What is known of every volume's device: its identity, recorded when the lane was built; the guard in front of
+all that writes; the prefill, which must be seen to have happened; rounds until lanes are steady (docs/safety.md)."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from shlex import quote
+from typing import Protocol
+
+from fairlane.errors import RunFailed
+from fairlane.machines import device_guard, script
+from fairlane.machines.base import Guest
+from fairlane.machines.device_guard import Recorded
+from fairlane.records import Cell
+from fairlane.stats.steady import Steadiness, steadiness
+from fairlane.study.base import LaneSpec
+from fairlane.units import format_size
+from fairlane.workloads.base import Workload
+
+_TIMEOUT = 300.0
+_SLOWEST = 2**20
+"""Bytes per second that a prefill is waited for: an emulated machine on a busy host writes ten times as fast."""
+_ALLOCATED = 0.98
+"""Share of a prefilled part that a file must have blocks for: file systems round, nothing more."""
+
+
+class Volume(Protocol):
+    """A volume of a lane on one of its machines, as platforms know it; linked there as ``script.device(name)``."""
+
+    @property
+    def name(self) -> str:
+        """Unique in the run."""
+
+    @property
+    def lane(self) -> str: ...
+
+    @property
+    def guest(self) -> int:
+        """Number of its machine, from 0."""
+
+    @property
+    def spec(self) -> LaneSpec: ...
+
+    @property
+    def ours(self) -> bool:
+        """Made by this run: what is on it is nobody else's, and needs no ``destroy``."""
+
+    def file(self, media: Path) -> Path:
+        """Where its medium is if that is a file of this machine, in ``media``; it need not exist."""
+
+
+@dataclass
+class Devices:
+    """The devices of the lanes on running machines."""
+
+    guests: Sequence[Guest]
+    recorded: dict[str, Recorded] = field(default_factory=dict)
+    """Of volumes that are block devices, by name."""
+    files: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Of volumes that are files in a share: mount point, bytes."""
+    steady: dict[str, dict[str, object]] = field(default_factory=dict)
+    """By lane: how it came to rest before the first trial."""
+    filled: dict[str, int] = field(default_factory=dict)
+    """By volume: bytes that a prefill was seen to write."""
+    allocated: dict[str, int] = field(default_factory=dict)
+    """By volume: bytes allocated after it of the file of this machine that is its medium."""
+
+    async def record(self, volumes: Iterable[Volume]) -> None:
+        """Reads what every linked device is. Raises Refused for one without an identity of its own."""
+        parts: dict[Guest, str] = {}
+        for v in volumes:
+            parts.setdefault(self.guests[v.guest], "DISKS=$(disks)\n")
+            device, name = script.device(v.name), quote(v.name)
+            text = f"""
+if [ -f {device} ]; then
+  f=$(readlink -f {device}); s=$(stat -c %s $f); f=$(command stat -c %m "$f")
+  row file {name}; row folder "$f"; row size "$s"
+else
+  i=$(identity {device}); s=$(size_of {device})
+  row block {name}; row identity "$i"; row size "$s"
+fi
+"""
+            parts[self.guests[v.guest]] += text
+        found = await asyncio.gather(*(g.ask(f"{{ {text}\n}} > rows", _TIMEOUT) for g, text in parts.items()))
+        for out in found:
+            lines = [line.partition("\t")[2] for line in out["rows"].decode(errors="replace").splitlines()]
+            kinds = [line.partition("\t")[0] for line in out["rows"].decode(errors="replace").splitlines()]
+            for kind, name, what, size in zip(kinds[::3], lines[::3], lines[1::3], lines[2::3], strict=True):
+                if kind == "file":
+                    self.files[name] = what, int(size)
+                else:
+                    self.recorded[name] = Recorded(what, size)
+
+    def capacity(self, volume: Volume) -> int:
+        """Bytes of its device or file."""
+        if volume.name in self.files:
+            return self.files[volume.name][1]
+        return int(self.recorded[volume.name].size.partition("/")[0])
+
+    async def handed_out(self, volumes: Iterable[Volume]) -> None:
+        """Raises Refused where a volume that a storage class gave to this run carries somebody's signature."""
+        texts: dict[Guest, str] = {}
+        for v in volumes:
+            if v.name in self.recorded:
+                texts.setdefault(self.guests[v.guest], "")
+                texts[self.guests[v.guest]] += f"handed_out {script.device(v.name)} || exit 77\n"
+        await asyncio.gather(*(g.ask(text, _TIMEOUT) for g, text in texts.items()))
+
+    def guard(self, volume: Volume, *, writes: bool = True) -> str:
+        """Shell to stand before a load on ``volume``; it ends the script where the device must not be used."""
+        device = script.device(volume.name)
+        if volume.name in self.files:
+            folder, size = self.files[volume.name]
+            return f"file_guard {device} {quote(folder)} {size} || exit 77\n"
+        if (recorded := self.recorded.get(volume.name)) is None:
+            return ""  # a lane without a volume that stands
+        if not writes:
+            return device_guard.meant(device, recorded)
+        return device_guard.guard(device, recorded, recorded.identity if volume.ours else volume.spec.destroy)
+
+    def guards(self, volumes: Iterable[Volume], *, writes: bool = True) -> str:
+        """As ``guard``, for several volumes of a machine: its disks, and who has them open, are looked for once."""
+        each = "".join(self.guard(v, writes=writes) for v in volumes)
+        opened = "OPENED=$(opened) || exit 1\n" if writes else ""
+        return f"DISKS=$(disks)\n{opened}{each}unset DISKS OPENED\n"
+
+    def told(self, volumes: Sequence[Volume]) -> dict[str, object]:
+        """Of a lane, for its description."""
+        found: dict[str, object] = {}
+        first = volumes[0]
+        if recorded := self.recorded.get(first.name):
+            found["device.identity"] = recorded.identity
+        if first.name in self.filled:
+            found["prefill.bytes_written"] = min(self.filled.get(v.name, 0) for v in volumes)
+        if first.name in self.allocated:
+            found["medium.allocated_bytes"] = min(self.allocated.get(v.name, 0) for v in volumes)
+        if first.lane in self.steady:
+            found["steady"] = self.steady[first.lane]
+        return found
+
+    async def fill(
+        self, volumes: Iterable[Volume], cells: Sequence[tuple[Workload, Cell]], media: Path | None = None
+    ) -> None:
+        """The prefill of every workload, once for every volume; each must be seen to have happened: in the counters of
+        the block device, in the blocks of a file, and in those of the file on this machine behind it (in ``media``).
+        Raises RunFailed."""
+        todo = [(v, text, least) for v in volumes for text, least in self._prefills(v, cells).items()]
+        texts: dict[Guest, list[str]] = {}
+        total = 0
+        for number, (v, text, least) in enumerate(todo):
+            total += least
+            d = script.device(v.name)
+            counted = f"[ -f {d} ] || read -r _ _ _ _ _ _ w _ < /sys/class/block/$(basename $(readlink -f {d}))/stat"
+            texts.setdefault(self.guests[v.guest], []).append(f"""
+mkdir {number}; cd {number}
+w=0
+{self.guard(v)}{counted}
+before=$w
+( {text.strip()}
+) || {{ s=$?; echo "the prefill of {v.name} failed ($s): $(tail -n 3 *.err)" >&2; exit 1; }}
+{counted}
+[ ! -f {d} ] || w=$(($(stat -c '%b * %B' "$(readlink -f {d})") / 512))
+echo $(((w - before) * 512)) > written
+cd ..
+""")
+        timeout = _TIMEOUT + total / _SLOWEST
+        found = await asyncio.gather(*(g.ask("\n".join(parts), timeout) for g, parts in texts.items()))
+        outputs = {name: data for files in found for name, data in files.items()}
+        for number, (v, _, least) in enumerate(todo):
+            written = int(outputs[f"{number}/written"])
+            _enough(v, written, least, "its device counted" if v.name in self.recorded else "its file has blocks for")
+            self.filled[v.name] = max(written, self.filled.get(v.name, 0))
+            if media and (file := v.file(media)).exists():
+                allocated = file.stat().st_blocks * 512
+                _enough(v, allocated, int(_ALLOCATED * least), "the file behind it has blocks for")
+                self.allocated[v.name] = allocated
+
+    def _prefills(self, volume: Volume, cells: Sequence[tuple[Workload, Cell]]) -> dict[str, int]:
+        """Shell -> bytes that it must write."""
+        if volume.name not in self.recorded and volume.name not in self.files:
+            return {}
+        room, device = self.capacity(volume), script.device(volume.name)
+        found = {w.prepare(cell, device): w.prepares(cell, room) for w, cell in cells}
+        return {text: least for text, least in found.items() if text}
+
+    async def settle(self, lane: str, volumes: Sequence[Volume], cells: Iterable[tuple[Workload, Cell]]) -> None:
+        """Loads the lane in rounds before its first trial until it is steady, where the study asks for it. Not steady
+        within the limit is a result, not an error."""
+        done: list[object] = []
+        for workload, cell in cells:
+            rounds = workload.rounds(cell)
+            if rounds is None or rounds in done:
+                continue
+            done.append(rounds)
+            rates: list[float] = []
+            judged: Steadiness | None = None
+            while len(rates) < rounds.most and not (judged and judged.steady):
+                rates.append(await self._round(volumes, workload, rounds.cell, len(rates)))
+                judged = steadiness(rates)
+            told = asdict(judged) if judged else {}
+            self.steady[lane] = {"rounds": len(rates), "iops": [round(r, 1) for r in rates], "what": rounds.cell.name,
+                                 "seconds": rounds.seconds * len(rates), "reached": bool(judged and judged.steady),
+                                 **told}  # fmt: skip
+
+    async def _round(self, volumes: Sequence[Volume], workload: Workload, cell: Cell, number: int) -> float:
+        """One round on all machines; their IOPS, added."""
+        parts = []
+        for index, guest in enumerate(self.guests):
+            mine = [v for v in volumes if v.guest == index]
+            if mine:
+                names = [script.device(v.name) for v in mine]
+                text = self.guards(mine) + workload.script(cell, names, number)
+                parts.append(guest.ask(text, _TIMEOUT + 3 * cell.params["runtime"] / 1e9))
+        found = await asyncio.gather(*parts)
+        return sum(workload.observe(cell, files).metrics.get("iops", 0.0) for files in found)
+
+
+def _enough(volume: Volume, written: int, least: int, who: str) -> None:
+    if written < least:
+        raise RunFailed(
+            f"the prefill of {volume.name} did not happen: {who} {format_size(written)} of {format_size(least)}",
+            hint="is the volume thin and its pool full? set prefill: false only if something else has written it",
+        )

@@ -1,0 +1,200 @@
+"""One trial of one lane on running machines: the load on all guests at once, probes around it."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairlane import registry
+from fairlane.errors import RunFailed
+from fairlane.machines import clock, script
+from fairlane.machines.base import Guest
+from fairlane.machines.devices import Devices, Volume
+from fairlane.machines.sessions import Place, Watch
+from fairlane.records import Block
+from fairlane.workloads.base import Stage
+
+_PATIENCE = 20.0
+"""Seconds a script may take beyond thrice its load: probes and the generator's start and end on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Crew:
+    """The machines that carry a lane's load, all of them running."""
+
+    guests: Sequence[Guest]
+    watch: Watch
+    """Of the same guests, in the same order."""
+    devices: Devices
+    volumes: Sequence[Volume]
+    """Of the lane."""
+    settle: float
+    """Idle seconds before a load."""
+    broken: Callable[[str], None]
+    """Is told why, where machines must be built anew before the next trial."""
+
+
+class FleetStage(Stage):
+    """The stage of platforms whose machines are reached over SSH. Derived classes add faults and clones."""
+
+    paths = 0
+
+    def __init__(self, crew: Crew, block: Block, lane: str, seconds: float) -> None:
+        self.crew = crew
+        self.block = block
+        self.lane = lane
+        self.seconds = seconds
+        self.fleet = len(crew.guests)
+        self.outputs: dict[str, bytes] = {}
+        self.load_seconds: float | None = None
+        self._began: list[float] = []
+        self._ended: list[float] = []
+        self._running = asyncio.Event()
+        self._gated = False
+
+    def devices(self, guest: int) -> tuple[str, ...]:
+        """The lane's devices in a guest."""
+        return tuple(script.device(v.name) for v in self._volumes(guest))
+
+    def _volumes(self, guest: int) -> list[Volume]:
+        return [v for v in self.crew.volumes if v.guest == guest]
+
+    def keep(self, name: str, data: bytes) -> None:
+        self.outputs[name] = data
+
+    def gate(self, jobs: int = 1) -> str:
+        return clock.waiting(jobs)
+
+    async def load(self, script: Callable[[int], str], seconds: float, *, start: bool = True) -> None:
+        timeout = 3 * seconds + 60 + _PATIENCE
+        self._gated = start
+        texts = [self._text(guest, script(guest), gate=start) for guest in range(self.fleet)]
+        await self._ask_all(["gate"] * self.fleet if start else [])
+        if not start:
+            await self._watch("before", range(self.fleet), ["target", "hypervisor"])
+        runs = [asyncio.ensure_future(self._run(guest, text, timeout)) for guest, text in enumerate(texts)]
+        try:
+            if start:
+                await self._together(runs, timeout)
+            await asyncio.gather(*runs)
+        finally:
+            await _ended(*runs)
+        if self._began and self._ended:
+            self.load_seconds = max(self._ended) - min(self._began)
+
+    async def _together(self, runs: Sequence["asyncio.Future[None]"], timeout: float) -> None:
+        """Lets all loads begin at one instant, once every machine's is ready and the probes have looked."""
+        watch = self.crew.watch
+        array = asyncio.ensure_future(self._watch("before", (), ["target"]))  # while the generators set up
+        ready = asyncio.ensure_future(self._ask_all(["ready"] * self.fleet, timeout))
+        waited: set[asyncio.Future[Any]] = {ready, *runs}
+        try:
+            while not ready.done():  # a load that ends before it was ready says so, too
+                done, waited = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                for run in done - {ready}:
+                    run.result()
+        except BaseException:
+            await _ended(ready, array)
+            raise
+        jobs = await ready
+        idle = self.crew.settle + script.jitter(self.block.seed, self.lane)
+        at = time.time() + idle
+        await asyncio.gather(array, self._watch("before", range(self.fleet), ["hypervisor"]))
+        at = max(at, time.time() + clock.lead(watch.offsets))
+        opened = await self._ask_all(
+            [
+                f"open {round((at + offset.ahead) * 1e6)} {n or 0}"
+                for offset, n in zip(watch.offsets, jobs, strict=True)
+            ],
+            timeout,
+        )
+        self._began += [time.monotonic() - max(0.0, time.time() - at)]
+        self._running.set()
+        for guest, (offset, told) in enumerate(zip(watch.offsets, opened, strict=True)):
+            start = {"planned": at, "opened": float(told), "ahead": offset.ahead, "within": offset.within}
+            self.outputs[f"{self._prefix(guest)}start.json"] = json.dumps(start).encode()
+
+    async def _ask_all(self, commands: Sequence[str], timeout: float = 60) -> list[str]:
+        """One command for each guest, all at once."""
+        pairs = zip(self.crew.watch.guests, commands, strict=False)
+        return [told.strip() for told in await asyncio.gather(*(s.ask(c, timeout) for s, c in pairs))]
+
+    def _prefix(self, guest: int) -> str:
+        """Of a machine's files among the outputs of the trial."""
+        return f"vm{guest}/" if self.fleet > 1 else ""
+
+    def _text(self, guest: int, load: str, *, gate: bool) -> str:
+        """What a guest carries out: as a block of the virtual clock, for one lane."""
+        wait = f"{clock.waiting()}\n" if gate and clock.FOLDER not in load else ""
+        return f"""set -u
+cd $(mktemp -d)
+{self._guards(guest)}mark {script.LOAD_BEGINS}
+{wait}( {load.strip()}
+)
+status=$?
+mark {script.LOAD_ENDS}
+{clock.GIVE_UP if gate else ":"}
+echo $status > status
+d=$PWD
+cd /
+send trial $d
+rm -r $d
+"""
+
+    def _guards(self, guest: int) -> str:
+        writes = registry.load("workloads", self.block.cell.kind).writes(self.block.cell)
+        return self.crew.devices.guards(self._volumes(guest), writes=writes)
+
+    async def _run(self, guest: int, text: str, timeout: float) -> None:
+        found: Mapping[str, bytes] = {}
+        async for name, files in self.crew.guests[guest].run(text, timeout):
+            if name == script.LOAD_BEGINS and not self._gated:
+                self._began.append(time.monotonic())
+                if len(self._began) == self.fleet:
+                    self._running.set()
+            elif name == script.LOAD_ENDS:
+                self._ended.append(time.monotonic())
+                last = len(self._ended) == self.fleet
+                await self._watch("after", [guest], ["target", "hypervisor"] if last else [])
+            elif name == "trial":
+                found = files
+        if not found:
+            raise RunFailed(f"{self.crew.guests[guest].name} sent no result of {self.block.trial_id(self.lane)}")
+        self.outputs |= {self._prefix(guest) + name: data for name, data in found.items()}
+
+    async def _watch(self, when: str, guests: Iterable[int], others: Collection[Place]) -> None:
+        """Snapshots of the probes, of all these machines at once."""
+        names = {guest: [f"{device}.name" for device in self.devices(guest)] for guest in guests}
+        found = await self.crew.watch.around(when, names, others)
+        self.outputs |= found if self.fleet > 1 else {n.removeprefix("vm0/"): data for n, data in found.items()}
+
+    async def begun(self) -> float:
+        await self._running.wait()
+        return time.time()
+
+    async def after(self, script: Callable[[int], str], seconds: float) -> None:
+        guests = self.crew.guests
+        # guarded again: a fault may have changed what is what
+        asked = (g.ask(self._guards(i) + script(i), seconds + _PATIENCE) for i, g in enumerate(guests))
+        found = await asyncio.gather(*asked)
+        for guest, files in enumerate(found):
+            self.outputs |= {self._prefix(guest) + n: data for n, data in files.items()}
+
+    async def offsets(self) -> Sequence[tuple[float, float]]:
+        return [(offset.ahead, offset.within) for offset in await self.crew.watch.synchronise()]
+
+    def lost(self, reason: str) -> None:
+        self.crew.broken(f"{self.block.trial_id(self.lane)}: {reason}")
+        for prefix in map(self._prefix, range(self.fleet)):
+            name = f"{prefix}{self.block.cell.kind}.err"
+            told = self.outputs.get(name, b"")  # blocks that were found wrong are among it
+            self.outputs |= {f"{prefix}status": b"124\n", name: reason.encode() + b"\n" + told}
+
+
+async def _ended(*tasks: "asyncio.Future[Any]") -> None:
+    """Cancels what still goes on and waits until all have ended. What they raise is the first failure's to tell."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

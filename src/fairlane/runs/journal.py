@@ -1,0 +1,131 @@
+"""The journal of a run: append-only JSON lines, one per finished step, each on disk before the next step begins.
+
+A line counts once its newline is written. What follows the last newline is a torn line, left by a crash or a full
+disk: readers pass over it, the next writer cuts it off. Anything else that cannot be read is damage, and is said.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from fairlane.errors import FairlaneError
+from fairlane.runs.files import storing, sync_folder, write_all, write_atomic
+
+NAME = "journal.jsonl"
+
+Event = Mapping[str, Any]
+"""One line: ``type``, ``at`` (UTC), and what belongs to the type."""
+
+
+def now() -> str:
+    """Wall-clock time as it stands in journal and run.json."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def read(folder: Path) -> tuple[Event, ...]:
+    """The events of a run in order; none if it has no journal yet. Raises FairlaneError with file and line."""
+    return _parse(folder / NAME)[0]
+
+
+def write(folder: Path, events: Iterable[Event]) -> None:
+    """Writes the whole journal of a run that is made at once (an import). Raises RunFailed (disk full)."""
+    at = now()
+    lines = (json.dumps({**event, "at": at}, allow_nan=False) + "\n" for event in events)
+    with storing(folder / NAME):
+        write_atomic(folder / NAME, "".join(lines).encode())
+
+
+def _parse(path: Path) -> tuple[tuple[Event, ...], int]:
+    """The events, and the length in bytes of the whole lines."""
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return (), 0
+    whole = data.rfind(b"\n") + 1
+    events = []
+    for number, line in enumerate(data[:whole].split(b"\n")[:-1], start=1):
+        try:
+            event = json.loads(line)
+            if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+                raise ValueError("not an event")
+        except (ValueError, RecursionError) as error:
+            raise FairlaneError(
+                f"the journal is damaged: {error}",
+                where=f"{path}:{number}",
+                hint="restore the file from a copy, or begin a new run; fairlane does not guess what was there",
+            ) from None
+        events.append(event)
+    return tuple(events), whole
+
+
+class Journal:
+    """Writes the journal of one run; as a context it holds the run directory's lock, so that nobody else writes.
+
+    Entering raises FairlaneError if another process is at work on the run or the journal is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / NAME
+        self.events: tuple[Event, ...] = ()
+        """What was there on entering."""
+        self.torn = False
+        """A torn line was cut off on entering."""
+        self._lock = self._file = -1
+
+    def __enter__(self) -> Self:
+        self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FairlaneError(
+                    "another fairlane is at work on this run",
+                    where=str(self.folder),
+                    hint="wait for it, or begin another run with --out",
+                ) from None
+            self.events, whole = _parse(self.path)
+            with storing(self.path):
+                self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self.torn = os.fstat(self._file).st_size > whole
+                self._end = whole
+                self._cut()
+                sync_folder(self.folder)
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release()
+
+    def append(self, kind: str, **fields: Any) -> None:
+        """Adds one event; on return it is on disk. Raises RunFailed (disk full): the journal then ends as before."""
+        line = json.dumps({"type": kind, **fields, "at": now()}, allow_nan=False).encode() + b"\n"
+        with storing(self.path):
+            try:
+                write_all(self._file, line)
+                os.fsync(self._file)
+            except BaseException:
+                self._cut()
+                raise
+        self._end += len(line)
+
+    def _cut(self) -> None:
+        """Back to the last whole line."""
+        os.ftruncate(self._file, self._end)
+        os.lseek(self._file, self._end, os.SEEK_SET)
+        os.fsync(self._file)
+
+    def _release(self) -> None:
+        for descriptor in (self._file, self._lock):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._lock = -1

@@ -1,0 +1,98 @@
+"""Reading the raw files of many trials: by all cores where there are enough to pay for it, with the same result.
+
+A trial's observation is a function of its own raw file, so who reads it leaves no trace.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from fairlane.records import Block, Histogram, Observation
+from fairlane.runs import raw
+from fairlane.runs.observe import observe
+
+ENOUGH = 500
+"""Trials from which on further processes save more than they cost; reading one takes about a millisecond."""
+_MOST = 8
+_CHUNK = 50
+
+_Job = tuple[str, Block, str, str, str]
+"""Trial id, block, lane, name and SHA-256 of the raw file."""
+
+
+def observations(
+    folder: Path, trials: Mapping[str, tuple[Block, str]], files: Mapping[str, tuple[str, str]]
+) -> dict[str, Observation]:
+    """Trial id -> what was observed, in the order of ``trials``; without those whose raw file is missing or damaged."""
+    jobs: list[_Job] = [(trial, block, lane, *files[trial]) for trial, (block, lane) in trials.items()]
+    cores = min(len(os.sched_getaffinity(0)), _MOST)
+    read = partial(_read, folder)
+    # a process that has threads cannot be forked safely: the viewer reads by itself
+    if len(jobs) < ENOUGH or cores < 2 or threading.active_count() > 1 or multiprocessing.parent_process():
+        return _found(map(read, jobs))
+    with ProcessPoolExecutor(cores, multiprocessing.get_context("fork"), initializer=_alone) as pool:
+        parts = pool.map(partial(_part, folder), jobs, chunksize=_CHUNK)
+        whole = (
+            (job[0], seen and _whole(folder, job, seen, names)) for job, (seen, names) in zip(jobs, parts, strict=True)
+        )
+        return _found(whole)
+
+
+def _found(read: Iterable[tuple[str, Observation | None]]) -> dict[str, Observation]:
+    return {trial: seen for trial, seen in read if seen is not None}
+
+
+def _read(folder: Path, job: _Job) -> tuple[str, Observation | None]:
+    trial, block, lane, name, sha256 = job
+    try:
+        return trial, observe(block, lane, raw.fetch(folder, name, sha256))
+    except raw.Damaged:
+        return trial, None
+
+
+def _part(folder: Path, job: _Job) -> tuple[Observation | None, tuple[str, ...]]:
+    """With the histograms of ``lat`` alone, and the names of all: what hardly anybody asks for is not passed on."""
+    _, seen = _read(folder, job)
+    if seen is None:
+        return None, ()
+    names = tuple(seen.histograms)
+    return replace(seen, histograms={name: seen.histograms[name] for name in names if name.endswith(".lat")}), names
+
+
+def _whole(folder: Path, job: _Job, seen: Observation, names: tuple[str, ...]) -> Observation:
+    return replace(seen, histograms=_Histograms(names, seen.histograms, partial(_read, folder, job)))
+
+
+class _Histograms(Mapping[str, Histogram]):
+    """Those at hand, and others that are read from the raw file again when they are asked for. Raises Damaged then, if
+    the file is not what it was."""
+
+    def __init__(
+        self, names: tuple[str, ...], here: Mapping[str, Histogram], again: Callable[[], tuple[str, Observation | None]]
+    ) -> None:
+        self._names, self._here, self._again = names, here, again
+
+    def __getitem__(self, name: str) -> Histogram:
+        if name in self._names and name not in self._here:
+            _, seen = self._again()
+            if seen is None:
+                raise raw.Damaged("the raw file of a trial changed while its run was read")
+            self._here = seen.histograms
+        return self._here[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _alone() -> None:
+    """Ctrl-C goes to all processes of a terminal; the one that was called answers it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

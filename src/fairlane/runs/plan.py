@@ -1,0 +1,225 @@
+"""The fixed part of a run directory: what is asked, written once before anything runs.
+
+``study.yaml`` as the user wrote it, ``run.json`` (format, version, seed, looks in force, hash of the study) and
+``schedule.jsonl`` (every block that may be needed, in order). They never change: a resumed run does the same work.
+"""
+
+import hashlib
+import json
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fairlane import __version__
+from fairlane.errors import FairlaneError
+from fairlane.records import Block
+from fairlane.runs.files import creating, sync_folder, write_atomic
+from fairlane.runs.journal import now
+from fairlane.runs.raw import FOLDER as RAW
+from fairlane.study.load import parse_study
+from fairlane.study.schedule import schedule
+from fairlane.study.spec import Study
+
+FORMAT = 1
+"""Version of the run directory; raised when older readers would misread it."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study as it is carried out. ``study.design`` holds the seed and the looks in force; where it stops on width,
+    every number of blocks at which a cell may end is one."""
+
+    study: Study
+    text: str
+    """The study file, as written."""
+    blocks: tuple[Block, ...]
+    """The whole schedule, up to the last look."""
+    unjudged: bool = False
+    """It was asked for although nothing in it can be compared."""
+
+    @property
+    def quick(self) -> bool:
+        """The study's quick form is carried out."""
+        return bool(self.study.quick)
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        return self.study.design.looks
+
+    @cached_property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def stage(self, number: int, opened: Sequence[frozenset[str]]) -> tuple[Block, ...]:
+        """The blocks that lead to look ``number``. ``opened[k]``: keys of the cells that went on after look k."""
+        first = self.looks[number - 1] if number else 0
+        within = (b for b in self.blocks if first <= b.index < self.looks[number])
+        return tuple(b for b in within if not number or b.cell.key in opened[number - 1])
+
+    def due(self, opened: Sequence[frozenset[str]]) -> tuple[Block, ...]:
+        """All blocks up to the next look, those carried out already included; ``opened``: the looks taken."""
+        stages = range(min(len(opened) + 1, len(self.looks)))
+        return tuple(block for number in stages for block in self.stage(number, opened))
+
+
+def make(
+    study: Study, text: str, *, seed: int | None = None, blocks: int | None = None, unjudged: bool = False
+) -> Plan:
+    """The plan of a new run. ``blocks``: a fixed number per cell in place of the study's looks or its ``stop``."""
+    if blocks is not None and blocks < 2:
+        raise FairlaneError(f"{blocks} blocks give no interval", hint="--blocks takes 2 or more")
+    if blocks is not None and (trials := study.too_many(blocks)):
+        raise FairlaneError(f"--blocks {blocks}: {trials}", hint="take fewer blocks, cells or lanes")
+    study = _in_force(study, study.design.seed if seed is None else seed, (blocks,) if blocks else study.design.looks)
+    return Plan(study, text, schedule(study, study.design.looks[-1]), unjudged)
+
+
+def _in_force(study: Study, seed: int, looks: tuple[int, ...]) -> Study:
+    stop = study.design.stop if looks == study.design.looks else None
+    design = study.design.model_copy(update={"seed": seed, "looks": looks, "stop": stop})
+    return study.model_copy(update={"design": design})
+
+
+_IN_PLACE = "continue that run with --resume, or name another folder with --out"
+
+
+def create(folder: Path, plan: Plan) -> None:
+    """Makes the run directory: after a crash it is there whole, or not at all. Raises FairlaneError."""
+    with beside(folder) as fresh, creating(folder):
+        write(fresh, plan)
+
+
+@contextmanager
+def beside(folder: Path, hint: str = _IN_PLACE) -> Iterator[Path]:
+    """A new folder beside ``folder``, with an empty ``raw``, that takes its place at the end; after an error it is
+    gone. Raises FairlaneError if it cannot be made and, with ``hint``, if something is in its place already."""
+    with creating(folder):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise FairlaneError("already exists", where=str(folder), hint=hint)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".new", dir=folder.parent))
+    try:
+        with creating(folder):
+            fresh.chmod(0o755)
+            (fresh / RAW).mkdir()
+        yield fresh
+        with creating(folder):
+            fresh.rename(folder)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    sync_folder(folder.parent)
+
+
+def write(folder: Path, plan: Plan) -> None:
+    """Writes the fixed files of ``plan`` into ``folder``. Raises OSError."""
+    for name, text in _files(plan).items():
+        write_atomic(folder / name, text.encode())
+
+
+def _files(plan: Plan) -> dict[str, str]:
+    manifest = {
+        "format": FORMAT,
+        "fairlane": __version__,
+        "name": plan.study.name,
+        "seed": plan.study.design.seed,
+        "looks": list(plan.looks),
+        "study_sha256": plan.sha256,
+        **({"quick": True} if plan.quick else {}),
+        **({"unjudged": True} if plan.unjudged else {}),
+        "created": now(),
+        "id": secrets.token_hex(5),
+    }
+    lines = ({"cell": b.cell.key, "block": b.index, "order": list(b.order), "seed": b.seed} for b in plan.blocks)
+    return {
+        "study.yaml": plan.text,
+        "run.json": json.dumps(manifest, indent=2) + "\n",
+        "schedule.jsonl": "".join(json.dumps(line) + "\n" for line in lines),
+    }
+
+
+def is_run(folder: Path) -> bool:
+    """Whether ``folder`` is a run directory."""
+    return (folder / "run.json").is_file()
+
+
+def read(folder: Path) -> Plan:
+    """The plan of an existing run. Raises FairlaneError for a folder that is none, or whose files were changed."""
+    manifest = _manifest(folder)
+    text = _text(folder / "study.yaml")
+    if hashlib.sha256(text.encode()).hexdigest() != manifest.get("study_sha256"):
+        raise FairlaneError(
+            "the study was changed after the run began",
+            where=str(folder / "study.yaml"),
+            hint="put the file back as it was; a changed study is a new run",
+        )
+    study = parse_study(text, str(folder / "study.yaml"), quick=bool(manifest.get("quick")))
+    try:
+        study = _in_force(study, int(manifest["seed"]), tuple(int(n) for n in manifest["looks"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise FairlaneError(f"not readable: {error!r}", where=str(folder / "run.json")) from None
+    if not study.design.looks:
+        raise FairlaneError("no looks", where=str(folder / "run.json"))
+    return Plan(study, text, _schedule(folder / "schedule.jsonl", study), manifest.get("unjudged") is True)
+
+
+def created(folder: Path) -> str:
+    """When the run was begun, as text that sorts by time."""
+    return str(_manifest(folder).get("created", ""))
+
+
+def identity(folder: Path) -> str:
+    """Ten hexadecimal digits that belong to this run alone, and stay with it when it is resumed or moved."""
+    manifest = _manifest(folder)
+    told = manifest.get("id")
+    if isinstance(told, str) and re.fullmatch(r"[0-9a-f]{10}", told):
+        return told
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:10]  # of an earlier version
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / "run.json"
+    if not is_run(folder):
+        raise FairlaneError("not a run directory (it has no run.json)", where=str(folder))
+    try:
+        manifest = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
+        raise FairlaneError(f"not JSON: {error}", where=str(path)) from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise FairlaneError(
+            f"this fairlane ({__version__}) reads run directories of format {FORMAT}",
+            where=str(path),
+            hint="use the version of fairlane that wrote it",
+        )
+    return manifest
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError:
+        raise FairlaneError("not UTF-8 text", where=str(path)) from None
+    except OSError as error:
+        raise FairlaneError(f"cannot be read: {error.strerror}", where=str(path)) from None
+
+
+def _schedule(path: Path, study: Study) -> tuple[Block, ...]:
+    cells = {cell.key: cell for cell in study.cells()}
+    blocks = []
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        try:
+            entry = json.loads(line)
+            order = tuple(str(lane) for lane in entry["order"])
+            if not set(order) <= set(study.lanes):
+                raise ValueError("a lane that the study does not have")
+            blocks.append(Block(cells[entry["cell"]], int(entry["block"]), order, int(entry["seed"])))
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise FairlaneError(f"not a block of this study: {error!r}", where=f"{path}:{number}") from None
+    return tuple(blocks)
