@@ -6,7 +6,7 @@
     uv run python bench/cluster_scale.py --vms 1000 --pairs 1    without PATH: Fairlane alone
 
 Both talk to the same kube-apiserver and etcd (``make cluster-servers``), behind which the played controllers of
-tests/cluster/play do what KubeVirt, CDI and a scheduler would: the same VirtualMachine, the same rate, a process each,
+testkit/play do what KubeVirt, CDI and a scheduler would: the same VirtualMachine, the same rate, a process each,
 pairs of random order. Judged by what neither of them says: the API server's audit log (requests, by user), the
 controllers' own log (when each machine came to each phase), and /proc (memory). PATH is any kube-burner that has
 vmiLatency; the published figures are of 2.7.3.
@@ -34,11 +34,11 @@ from bench.cluster.judge import OURS, THEIRS, Pair, missed, table  # noqa: E402
 from bench.cluster.machine import IMAGE, IMAGES, STORAGE_CLASS, machine  # noqa: E402
 from bench.cluster.outcome import PHASES, Run, Told  # noqa: E402
 from bench.cluster.truth import truth  # noqa: E402
-from tests.cluster.control_plane import ControlPlane  # noqa: E402
-from tests.cluster.play.behaviour import Behaviour, Pace  # noqa: E402
-from tests.cluster.play.controller import Play  # noqa: E402
-from tests.cluster.play.kinds import DATA_VOLUME, POD, PVC, VM, VMI  # noqa: E402
-from tests.cluster.play.site import Class, Site  # noqa: E402
+from testkit.control_plane import ControlPlane  # noqa: E402
+from testkit.play.behaviour import Behaviour, Pace  # noqa: E402
+from testkit.play.controller import Play  # noqa: E402
+from testkit.play.kinds import DATA_VOLUME, POD, PVC, VM, VMI  # noqa: E402
+from testkit.play.site import Class, Site  # noqa: E402
 
 BEHAVIOUR = Behaviour(schedule=0.4, start=2.0, jitter=0.5, pace=Pace(csi_clone=1.0), workers=32)
 """Without times of their own all machines would be ready within the same second. There are no virt-launcher pods:

@@ -18,7 +18,7 @@ from statistics import median
 
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.study.load import preset_text
 
 

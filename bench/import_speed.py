@@ -227,7 +227,7 @@ def profiled(folder: Path, run: Path) -> None:
     """Each step in this process under cProfile, one process only: the 25 functions that cost most."""
     from fairlane.checks.base import run_all  # noqa: PLC0415
     from fairlane.importers._run import import_files  # noqa: PLC0415
-    from fairlane.runs.load import load_run  # noqa: PLC0415
+    from fairlane.runs.read import load_run  # noqa: PLC0415
     from fairlane.stats.judge import judge  # noqa: PLC0415
 
     held: dict[str, Any] = {}

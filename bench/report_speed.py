@@ -133,7 +133,7 @@ def profiled(run: Path) -> None:
     """Each step in this process under cProfile: the 25 functions that cost most."""
     from fairlane.checks.base import run_all  # noqa: PLC0415
     from fairlane.report import html, markdown, model  # noqa: PLC0415
-    from fairlane.runs.load import load_run  # noqa: PLC0415
+    from fairlane.runs.read import load_run  # noqa: PLC0415
     from fairlane.stats.judge import judge  # noqa: PLC0415
 
     held: dict[str, Any] = {}

@@ -92,7 +92,7 @@ if [ -z "${HOME:-}" ]; then
     export HOME
 fi
 CACHE=${FAIRLANE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fairlane}
-SOURCE=$PWD/tests/cluster/servers
+SOURCE=$PWD/testkit/servers
 folder=$CACHE/servers/$(key)
 if [ "${1:-}" = where ] || [ -e "$folder" ]; then
     printf '%s\n' "$folder"

@@ -19,7 +19,7 @@ REAL = (
 TOOLS = ("qemu-system-x86_64", "mmdebstrap", "setpriv", "qemu-img", "ssh", "mke2fs", "python3", "newuidmap")
 CEPH = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "rbd", "ceph-fuse")
 TEST_TOOLS = ("make", "fio", "shellcheck", "openssl", "sysbench", "ip", "chromium", *CEPH)
-SOURCES = "tests/cluster/servers"
+SOURCES = "testkit/servers"
 
 
 class Machine:

@@ -16,12 +16,12 @@ from urllib.parse import unquote, urlsplit
 
 import click
 import pytest
-from tests.report.chromium import chromium
 
 from fairlane import registry
 from fairlane.cli.main import main
 from fairlane.errors import Exit
 from fairlane.metrics import METRICS
+from tests.report.chromium import chromium
 
 pytestmark = pytest.mark.xdist_group("browser")  # the site is built once, and a browser reads it
 

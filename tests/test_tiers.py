@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from scripts import tests as runner
 from tests.conftest import in_part
 

@@ -4,8 +4,9 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from bench.cluster.outcome import PHASES, UNITS, Run
 from scipy.stats import t as student
+
+from bench.cluster.outcome import PHASES, UNITS, Run
 
 OURS, THEIRS = "Fairlane", "kube-burner"
 NO_SLOWER = 1.05

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from bench.cluster.audit import Request
 from bench.cluster.outcome import Latencies, Phase, Told
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.cluster.outcome import Process
-
 from fairlane.machines.child import WITH_US
 
 LOOK = 0.05

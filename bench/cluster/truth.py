@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.cluster.audit import CONTROLLERS, Request
 from bench.cluster.outcome import Latencies, Phase
-from tests.cluster.play.world import Record
+from testkit.play.world import Record
 
 STEPS: dict[tuple[str, str], Phase] = {
     ("VirtualMachineInstance", "Scheduled"): "scheduled",

@@ -19,7 +19,7 @@ from fairlane.errors import FairlaneError
 from fairlane.importers._map import parse_map
 from fairlane.importers._run import import_files
 from fairlane.records import Evidence, Finding, Verdict
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
 
 NOON = 1_795_262_400

@@ -4,8 +4,9 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
-from tests.cluster.clearing import clear
-from tests.cluster.control_plane import ControlPlane, servers
+
+from testkit.clearing import clear
+from testkit.control_plane import ControlPlane, servers
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.crds import RESOURCES, crds
-from tests.cluster.plain_client import RefusedError
+
+from testkit.control_plane import ControlPlane
+from testkit.crds import RESOURCES, crds
+from testkit.plain_client import RefusedError
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.cluster
@@ -342,7 +343,7 @@ def test_nothing_is_left_of_a_cluster_that_was_stopped() -> None:
 
 KILLED = """
 import sys, time
-from tests.cluster.control_plane import ControlPlane
+from testkit.control_plane import ControlPlane
 plane = ControlPlane()
 plane.start()
 print(plane.folder, *(process.pid for process in plane.processes.values()), flush=True)

@@ -3,15 +3,16 @@
 import json
 
 import pytest
-from tests.cluster.crds import OPENAPI, RESOURCES, Schema
-from tests.cluster.reduce_openapi import reduced, written
+
+from testkit.crds import OPENAPI, RESOURCES, Schema
+from testkit.reduce_openapi import reduced, written
 
 
 @pytest.mark.parametrize("file", ["kubevirt", "cdi"])
 def test_the_types_are_as_the_script_writes_them(file: str) -> None:
     text = (OPENAPI / f"{file}.json").read_text()
     roots = {f"{one.version}.{one.kind}" for one in RESOURCES if one.source == file}
-    assert written(reduced(json.loads(text), roots)) == text, "run python -m tests.cluster.reduce_openapi"
+    assert written(reduced(json.loads(text), roots)) == text, "run python -m testkit.reduce_openapi"
     assert len(roots) < text.count("\n  }")
 
 

@@ -12,10 +12,11 @@ from datetime import datetime
 
 import aiohttp
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.play import Behaviour, Class, NoMachines, Pace
-from tests.cluster.play.hands import PATIENCE, Hands, claim, machine, played, volume
-from tests.cluster.play.kinds import (
+
+from testkit.control_plane import ControlPlane
+from testkit.play import Behaviour, Class, NoMachines, Pace
+from testkit.play.hands import PATIENCE, Hands, claim, machine, played, volume
+from testkit.play.kinds import (
     API_SERVICE,
     CONFIG_MAP,
     DATA_SOURCE,
@@ -34,8 +35,8 @@ from tests.cluster.play.kinds import (
     owner,
     phase,
 )
-from tests.cluster.play.launch import SELECTED
-from tests.cluster.play.storage import CLONE_TYPE, POPULATES
+from testkit.play.launch import SELECTED
+from testkit.play.storage import CLONE_TYPE, POPULATES
 
 pytestmark = pytest.mark.cluster
 

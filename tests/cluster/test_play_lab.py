@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.play import Class
-from tests.cluster.play.hands import PATIENCE, Hands, machine, played, volume
-from tests.cluster.play.kinds import SECRET, VM, VMI, Object, phase
-from tests.cluster.play.lab import IOPS, LabMachines
 
 from fairlane.machines.keys import Keys
 from fairlane.platforms.lab.wall import rootfs
+from testkit.control_plane import ControlPlane
+from testkit.play import Class
+from testkit.play.hands import PATIENCE, Hands, machine, played, volume
+from testkit.play.kinds import SECRET, VM, VMI, Object, phase
+from testkit.play.lab import IOPS, LabMachines
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -1,7 +1,8 @@
 """Parts of the played cluster that need none."""
 
 import pytest
-from tests.cluster.play import Behaviour, cloudinit
+
+from testkit.play import Behaviour, cloudinit
 
 
 def test_jitter_repeats_with_the_seed_and_stays_in_its_bounds() -> None:

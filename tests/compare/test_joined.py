@@ -13,7 +13,7 @@ from fairlane.errors import Exit, FairlaneError
 from fairlane.guard.conditions import conditions
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.records import Evidence
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 
 STUDY = """\
 name: small

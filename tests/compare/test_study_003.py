@@ -11,7 +11,7 @@ from fairlane.compare.deltas import percent
 from fairlane.compare.mapping import parse_mapping
 from fairlane.compare.takeaways import takeaways
 from fairlane.errors import Exit
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "study-003"
 

@@ -1,10 +1,10 @@
 """A real run of the fake platform, through the command line."""
 
 import pytest
-from tests.export.known_run import STUDY, known
 
 from fairlane.cli.main import run
 from fairlane.errors import Exit
+from tests.export.known_run import STUDY, known
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from fairlane.checks.base import run_all
 from fairlane.export import _gather
 from fairlane.export.base import Content
 from fairlane.records import Evidence, Finding, Verdict
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
 
 # Labels that a spreadsheet, a page, a terminal or a parser would take for something else; failed trials; a refusal.

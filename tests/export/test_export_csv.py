@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.export.known_run import LABELS
 
 from fairlane.export.base import iso
 from fairlane.export.csv import guard, unguard
+from tests.export.known_run import LABELS
 
 
 def read(data: bytes) -> list[dict[str, str]]:

@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from tests.export.known_run import known
 
 from fairlane import registry
 from fairlane.export import _gather
 from fairlane.platforms.lab.spec import LabSpec
+from tests.export.known_run import known
 
 
 def _csv(files):

@@ -4,10 +4,10 @@ import json
 from datetime import datetime
 
 import pytest
-from tests.export.known_run import known
 
 from fairlane.export._rows import metric_column
 from fairlane.metrics import METRICS
+from tests.export.known_run import known
 
 
 def entries(known):

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from tests.export.known_run import LABELS, known
 
 from fairlane import registry
 from fairlane.export import _gather, _rows
@@ -19,6 +18,7 @@ from fairlane.export.base import COMMON, PROVENANCE, iso
 from fairlane.metrics import METRICS
 from fairlane.records import Verdict
 from fairlane.runs import plan
+from tests.export.known_run import LABELS, known
 
 
 def rows(content, name):

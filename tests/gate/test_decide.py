@@ -12,7 +12,7 @@ from fairlane.errors import Exit, FairlaneError
 from fairlane.gate.decide import Outcome, decide
 from fairlane.gate.grammar import parse
 from fairlane.records import Evidence, Finding
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
 
 STUDY = """\

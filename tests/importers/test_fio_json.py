@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.importers.importer_oracle import fixtures, judged, source
 
 from fairlane.formats.fio_json import figures
 from fairlane.formats.record import Record
 from fairlane.importers.base import HEAD, Unreadable
 from fairlane.importers.fio_json import PLUGIN, FioJson, FioJsonOptions
 from fairlane.stats.histogram import latency, merge, percentile
+from tests.importers.importer_oracle import fixtures, judged, source
 
 CLAT = PLUGIN.configured(FioJsonOptions(percentiles="clat"))
 

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.importers.importer_oracle import fixtures, judged, sources
-from tests.importers.test_hostile_importers import _peak, endless
 
 from fairlane.formats.fio_json import reports
 from fairlane.formats.fio_log import read_log
@@ -18,6 +16,8 @@ from fairlane.importers import fio_hist, fio_log
 from fairlane.importers.base import Unreadable
 from fairlane.importers.fio_log import FioLogOptions
 from fairlane.stats.histogram import BIN_ERROR, Bins, count, latency, merge, percentile
+from tests.importers.importer_oracle import fixtures, judged, sources
+from tests.importers.test_hostile_importers import _peak, endless
 
 LOG, HIST = fio_log.PLUGIN, fio_hist.PLUGIN
 

@@ -8,11 +8,11 @@ import tracemalloc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.importers.importer_oracle import FIXTURES, fixtures, groups, importers, judged, source, sources
 
 from fairlane.importers import _pgbench_log
 from fairlane.importers._reading import LARGEST_TREE
 from fairlane.importers.base import HEAD, Source, Unreadable
+from tests.importers.importer_oracle import FIXTURES, fixtures, groups, importers, judged, source, sources
 
 TOOLS = sorted(importers())
 FED = [tool for tool in TOOLS if (FIXTURES / tool).is_dir()]

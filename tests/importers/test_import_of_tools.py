@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.importers.importer_oracle import FIXTURES, folder
 
 from fairlane.checks.base import run_all
 from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.records import Evidence
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
+from tests.importers.importer_oracle import FIXTURES, folder
 
 
 def imported(tmp_path: Path, *arguments: str) -> Evidence:

@@ -7,10 +7,10 @@ means: awk over the logs, a pencil for the small ones.
 import json
 
 import pytest
-from tests.importers.importer_oracle import FIXTURES, folder, importers, judged, source, sources
 
 from fairlane.formats.record import Record
 from fairlane.importers.base import HEAD, Unreadable
+from tests.importers.importer_oracle import FIXTURES, folder, importers, judged, source, sources
 
 MS = 1_000_000
 

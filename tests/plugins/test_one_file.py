@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from tests.plugins.scratched import SCRATCH, Copy, plugin
 
 from fairlane import registry
 from fairlane.errors import Exit
+from tests.plugins.scratched import SCRATCH, Copy, plugin
 
 STUDY = """\
 name: small

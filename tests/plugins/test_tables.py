@@ -3,9 +3,9 @@
 import shutil
 
 import pytest
-from tests.plugins.scratched import ROOT, Copy, plugin
 
 from fairlane import registry
+from tests.plugins.scratched import ROOT, Copy, plugin
 
 TABLES = "docs/_make/tables.py"
 

@@ -1,9 +1,9 @@
 """A study of the fake platform, whose truth is known, carried out once."""
 
 import pytest
-from tests.replicate.fakes import STUDY, carried_out
 
 from fairlane.replicate.judge import Ran
+from tests.replicate.fakes import STUDY, carried_out
 
 
 @pytest.fixture(scope="session")

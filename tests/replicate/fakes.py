@@ -9,12 +9,12 @@ from fairlane.replicate import claims
 from fairlane.replicate.claims import Catalogue, Claim
 from fairlane.replicate.judge import Ran
 from fairlane.runs import plan as plans
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
 from fairlane.study.load import parse_study
 from fairlane.study.spec import Study
+from fairlane.trial.progress import Watch
 from fairlane.trial.runner import carry_out
-from fairlane.trial.watch import Watch
 
 STUDY = """\
 name: truth

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.replicate.fakes import NOISY, STUDY, catalogue, lab_claim, silent
 
 from fairlane.errors import FairlaneError
 from fairlane.replicate.claims import Catalogue
 from fairlane.replicate.judge import Answer
 from fairlane.replicate.runner import plan, replicate
+from tests.replicate.fakes import NOISY, STUDY, catalogue, lab_claim, silent
 
 CLAIMS = (
     lab_claim("up", "faster", number=1),

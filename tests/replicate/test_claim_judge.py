@@ -4,11 +4,11 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from tests.replicate.fakes import NOISY, STUDY, carried_out, catalogue, claim, lab_claim
 
 from fairlane.records import Finding
 from fairlane.replicate.judge import WORDS, Ran, answer
 from fairlane.report.text import MINUS
+from tests.replicate.fakes import NOISY, STUDY, carried_out, catalogue, claim, lab_claim
 
 ABLE = """\
 name: able

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from tests.replicate.fakes import SOURCES, STUDY, lab_claim
 
 from fairlane.errors import FairlaneError
 from fairlane.replicate.claims import AsksTable, catalogue, read
 from fairlane.replicate.judge import answer, published
 from fairlane.replicate.runner import plan, published_tables
+from tests.replicate.fakes import SOURCES, STUDY, lab_claim
 
 ROOT = Path(__file__).parents[2]
 

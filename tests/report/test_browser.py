@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
+
 from tests.report.chromium import chromium, opened
 
 pytestmark = pytest.mark.browser

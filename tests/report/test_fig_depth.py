@@ -6,11 +6,11 @@ from statistics import geometric_mean
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.report.test_fig_evidence import fake, placed, words
 
 from fairlane.report import curves, depth, plot
 from fairlane.report.phrases import value
 from fairlane.stats.capacity import capacities
+from tests.report.test_fig_evidence import fake, placed, words
 
 LADDER = "rw: [randread], bs: [4k], iodepth: [1, 2, 4, 8, 16, 32]"
 

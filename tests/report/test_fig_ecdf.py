@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from tests.report.test_fig_evidence import NS, drawn, fake, placed, words
 
 from fairlane.report import ecdf
 from fairlane.report.phrases import value
 from fairlane.stats.histogram import latency, merge, percentile
+from tests.report.test_fig_evidence import NS, drawn, fake, placed, words
 
 
 @pytest.fixture(scope="module")

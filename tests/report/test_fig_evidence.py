@@ -15,8 +15,8 @@ from fairlane.report import depth, ecdf, heatmap, pareto, series
 from fairlane.report.lanes import labels
 from fairlane.report.svg import Figure
 from fairlane.report.text import scrub
-from fairlane.runs.load import in_order
 from fairlane.runs.observe import observe
+from fairlane.runs.read import in_order
 from fairlane.stats.efficiency import efficient
 from fairlane.stats.judge import judge
 from fairlane.study.load import parse_study

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.report.test_fig_evidence import NS, drawn, fake, words
 
 from fairlane.report import heatmap, phrases
 from fairlane.report.svg import Figure
+from tests.report.test_fig_evidence import NS, drawn, fake, words
 
 EFFECTS = 'nvme: {speed: 1.2, cells: {"64k randwrite*": 0.7, "4k randwrite*": 1.001}}, local: {speed: 2}'
 

@@ -5,9 +5,9 @@ from statistics import geometric_mean
 from typing import Any
 
 import pytest
-from tests.report.test_fig_evidence import fake, placed, words
 
 from fairlane.report import pareto
+from tests.report.test_fig_evidence import fake, placed, words
 
 COSTS: dict[str, Any] = {"iscsi": "cost: 10", "nvme": "cost: 12", "local": "cost: 15"}
 GRID = "rw: [randread], bs: [4k, 64k], iodepth: [1, 16]"

@@ -4,15 +4,15 @@ from dataclasses import replace
 from statistics import geometric_mean
 
 import pytest
-from tests.report import test_timeline
-from tests.report.test_fig_evidence import NS, Case, drawn, fake, judged, placed, words
 
 from fairlane.records import Evidence
-from fairlane.report import series, within
+from fairlane.report import series, time_series
 from fairlane.report.phrases import value
-from fairlane.runs.load import in_order
+from fairlane.runs.read import in_order
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
+from tests.report import test_timeline
+from tests.report.test_fig_evidence import NS, Case, drawn, fake, judged, placed, words
 
 GRID = "rw: [randread, randwrite], bs: [4k, 64k]"
 
@@ -154,10 +154,10 @@ def test_looks_resumes_and_lost_blocks_are_marked(case):
 
 
 def test_rates_within_trials_are_drawn_where_a_tool_tells_them(case):
-    assert of(case, within.WithinView) == []
+    assert of(case, time_series.WithinView) == []
     ramp = {"load": {"series": {"interval_ms": 500, "iops": [100.0 * n for n in range(1, 11)]}}}
     seen = tuple(replace(o, context={**o.context, **ramp}) for o in case[0].observations)
-    (view,) = of(changed(case, observations=seen), within.WithinView)
+    (view,) = of(changed(case, observations=seen), time_series.WithinView)
     label, _, trials = view.lanes[0]
     assert label == "iSCSI"
     assert trials[0][1][0] == (0.25, 100.0)
@@ -171,12 +171,12 @@ def test_rates_within_trials_are_drawn_where_a_tool_tells_them(case):
 def test_a_series_that_cannot_be_read_is_none(case, told):
     context = {"load": {"series": {"interval_ms": 100, "iops": told}}}
     seen = tuple(replace(o, context=context) for o in case[0].observations)
-    assert of(changed(case, observations=seen), within.WithinView) == []
+    assert of(changed(case, observations=seen), time_series.WithinView) == []
 
 
 def test_long_series_are_thinned_by_means():
     context = {"load": {"series": {"interval_ms": 1000, "iops": [float(n) for n in range(1000)]}}}
-    samples = within._samples(context, "iops")
+    samples = time_series._samples(context, "iops")
     assert len(samples) == 100
     assert samples[0] == (5.0, 4.5)
     assert samples[-1] == (995.0, 994.5)

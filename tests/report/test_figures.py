@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from fairlane.report import model, views
+from fairlane.report import model, sections
 from fairlane.report.bars import bars, stacks
 from fairlane.report.forest import forest
 from fairlane.report.svg import Figure
@@ -28,7 +28,7 @@ def groups(figure: Figure) -> list[ET.Element]:
     return [g for g in drawn(figure) if g.tag == f"{NS}g"]
 
 
-def nvme(report: views.Report) -> views.Comparison:
+def nvme(report: sections.Report) -> sections.Comparison:
     return next(c for c in report.answers if c.lane == "NVMe/TCP")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from fairlane.guard.matched import table_of
 from fairlane.records import Evidence, Observation
-from fairlane.report import below, html, lanes, markdown, model
+from fairlane.report import html, lanes, markdown, model, platform_facts
 from fairlane.report.text import DASH
 from fairlane.study.load import parse_study
 
@@ -77,18 +77,18 @@ def test_lines_of_a_server_that_are_not_path_and_value_stay_as_they_are() -> Non
 
 def test_what_nodes_share_is_said_once_and_what_they_differ_in_by_name() -> None:
     nodes = {f"n{i}": {**NODE, "zone": f"z{i % 2}", **({"kernelVersion": "6.1"} if i == 8 else {})} for i in range(9)}
-    found = dict(below.rows({"kind": "kubevirt", "nodes": nodes}))
+    found = dict(platform_facts.rows({"kind": "kubevirt", "nodes": nodes}))
     assert found["nodes.capacity.cpu"] == "64"
     assert found["nodes.kernelVersion"] == "5.14 (n0, n1, n2, n3, n4, n5 and 2 more); 6.1 (n8)"
     assert found["nodes.zone"] == "z0 (n0, n2, n4, n6, n8); z1 (n1, n3, n5, n7)"
     assert "nodes.name" not in found
     del nodes["n0"]["zone"]
-    assert dict(below.rows({"nodes": nodes}))["nodes.zone"].startswith("not told (n0); ")
+    assert dict(platform_facts.rows({"nodes": nodes}))["nodes.zone"].startswith("not told (n0); ")
 
 
 def test_requests_and_boots_are_summed_up() -> None:
     requests = {f"get k{n}": n for n in range(1, 9)}
-    found = dict(below.rows({
+    found = dict(platform_facts.rows({
         "api": {"requests": requests, "retried": {}, "waited_s": 0.5}, "boot_seconds": {"a-0": 36.56, "b-0": 63.91},
     }))  # fmt: skip
     assert found == {
@@ -100,7 +100,7 @@ def test_requests_and_boots_are_summed_up() -> None:
 
 def test_what_is_not_as_expected_is_told_as_it_is() -> None:
     odd = {"nodes": {"n": "x"}, "boot_seconds": {"a": "soon"}, "api": {"requests": {"get": True}}, "list": [1, 2]}
-    assert dict(below.rows(odd)) == {
+    assert dict(platform_facts.rows(odd)) == {
         "nodes.n": "x", "boot_seconds.a": "soon", "api.requests.get": "yes", "list": "1, 2"
     }  # fmt: skip
 

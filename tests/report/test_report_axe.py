@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
-from tests.report.chromium import Opened, chromium, opened
 
 from fairlane.records import Evidence, Finding, Observation
 from fairlane.stats.histogram import binned
 from fairlane.stats.judge import judge
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
+from tests.report.chromium import Opened, chromium, opened
 
 pytestmark = pytest.mark.browser
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from fairlane.study.forecast import about, plan
 from fairlane.study.load import load_study, parse_study
-from fairlane.study.plan import about, plan
 from fairlane.study.schedule import schedule
 
 

@@ -11,11 +11,11 @@ from fairlane.platforms.base import Platform
 from fairlane.platforms.fake import Fake
 from fairlane.records import Block, Observation
 from fairlane.runs import plan as plans
-from fairlane.runs.load import load_run, write_observations
 from fairlane.runs.plan import Plan
+from fairlane.runs.read import load_run, write_observations
 from fairlane.study.load import parse_study
+from fairlane.trial.progress import Watch
 from fairlane.trial.runner import carry_out
-from fairlane.trial.watch import Watch
 
 STUDY = """\
 name: small

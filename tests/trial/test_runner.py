@@ -13,7 +13,7 @@ from fairlane.platforms.base import Notify, Opened, RawTrial
 from fairlane.platforms.fake import Fake
 from fairlane.records import Block
 from fairlane.runs import journal
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.study.spec import Study
 
 NewRun = Callable[..., Any]

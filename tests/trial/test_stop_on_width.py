@@ -5,7 +5,7 @@ from typing import Any
 
 from fairlane.runs import journal
 from fairlane.runs import plan as plans
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
 from fairlane.study.load import parse_study
 

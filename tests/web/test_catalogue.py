@@ -6,11 +6,11 @@ import shutil
 import tracemalloc
 
 import pytest
-from tests.web.conftest import cut, opened_files
 
 from fairlane.runs.journal import Journal
 from fairlane.web.catalogue import Catalogue
 from fairlane.web.places import runs_below
+from tests.web.conftest import cut, opened_files
 
 
 def only(catalogue):

@@ -6,15 +6,15 @@ import random
 import shutil
 
 import pytest
-from tests.web.conftest import cut
 
 from fairlane.checks.base import run_all
 from fairlane.cli.main import run as fairlane
 from fairlane.errors import FairlaneError
 from fairlane.report.text import DASH
 from fairlane.runs import journal
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.web.follow import Follower, Gone
+from tests.web.conftest import cut
 
 
 def lines(folder):

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-from tests.web.conftest import cut
 
 from fairlane.web.hub import Limits
+from tests.web.conftest import cut
 
 pytestmark = pytest.mark.timeout(900)
 PATIENCE = 240.0

@@ -6,11 +6,11 @@ import re
 import shutil
 
 import pytest
-from tests.web.conftest import cut
 
 from fairlane.cli.main import run
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.web.app import PER_PAGE
+from tests.web.conftest import cut
 
 TOKEN = "correct-horse-battery"  # noqa: S105 - a token of a test
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
+
 from tests.web.conftest import cut
 
 CHROMIUM = shutil.which("chromium")

@@ -62,7 +62,7 @@ class Trial:
     spec: LaneSpec
     """Its lane, as the study has it."""
     known: Known
-    """Parameters (``study.parameters``) of its cell and lane."""
+    """Parameters (``guard.parameters``) of its cell and lane."""
     primary: str
     """The workload's headline metric."""
 

@@ -53,7 +53,7 @@ class Check(ABC):
       came back), ``silence_ms`` (longest time without completion), ``recovered``, ``iops_during``; ``carried``: bytes/s
       of each path's interface ``before`` and ``during`` it.
     * ``data``: ``written``, ``checked`` (I/Os), ``wrong_blocks``, ``wrong_in_run``, ``io_errors``, ``first_error``.
-    * ``conditions``: parameters (``study.parameters``) as the trial itself tells them.
+    * ``conditions``: parameters (``guard.parameters``) as the trial itself tells them.
     * ``started``: of imported trials, Unix time in seconds when the load began.
     """
 

@@ -1,23 +1,20 @@
 """The guard: lanes whose conditions differ, or are not known to be the same, are not compared."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from fairlane.checks.base import Check
+from fairlane.guard.cases import Case, Setting, cases_of
 from fairlane.guard.matched import (
-    Difference,
     Relation,
     Rules,
     Side,
-    differences,
     foreseen,
     interleaved,
-    missed,
     primaries,
     sides,
 )
-from fairlane.guard.parameters import UNKNOWN, in_order, parameter
+from fairlane.guard.parameters import in_order, parameter
 from fairlane.records import Evidence, Finding
 
 _WORDS: Mapping[Relation, str] = {
@@ -29,67 +26,8 @@ _MOST = 12
 """Parameters in one sentence; the evidence has all of them."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """How the sides are told of, and how they were measured."""
-
-    names: Mapping[str, str]
-    """Cell key -> name."""
-    labels: Mapping[str, str]
-    """Side -> how readers know it."""
-    primary: Mapping[str, str]
-    """Cell key -> headline metric: tells what kind of load it is."""
-    interleaved: bool
-    """One run measured all sides; see ``study.matched.interleaved``."""
-
-
-@dataclass(frozen=True)
-class _Case:
-    """One controlled parameter in which a side does not provably agree with the baseline."""
-
-    side: str
-    name: str
-    relation: Relation
-    cells: tuple[str, ...]
-    said: str
-    """``10s on ROKS, unknown on VCF``."""
-    alone: tuple[str, str] = ("", "")
-    """Where one side alone says it in all cells: its label, and what it says."""
-
-    @property
-    def title(self) -> str:
-        return parameter(self.name).title
-
-    def fate(self, rules: Rules) -> Literal["refused", "accepted", "varied", "unknown"]:
-        if self.name in rules.vary and self.relation != "mixed":
-            return "varied"
-        if self.name in rules.accept:
-            return "accepted"
-        return "unknown" if self.relation == "unknown" else "refused"
-
-
-def _cases(side: Side, base: Side, setting: Setting) -> Iterator[_Case]:
-    first, second = (setting.labels.get(s.name, s.name) for s in (side, base))
-    for found in differences(side, base):
-        if parameter(found.name).role == "controlled":
-            said = found.said(first, second, setting.names)
-            alone = _alone(found, first, second)
-            yield _Case(side.name, found.name, found.relation, tuple(found.cells), said, alone)
-    for name, cells in missed(side, base, setting.primary, interleaved=setting.interleaved).items():
-        yield _Case(side.name, name, "unknown", tuple(cells), f"unknown on {first} and {second}")
-
-
-def _alone(found: Difference, first: str, second: str) -> tuple[str, str]:
-    """``("ROKS", "10s")``; empty where both sides say something, or each in other cells."""
-    ours, theirs = (tuple(dict.fromkeys(pair[n] for pair in found.cells.values())) for n in (0, 1))
-    for label, values, others in ((first, ours, theirs), (second, theirs, ours)):
-        if found.relation == "one-sided" and others == (UNKNOWN,):
-            return label, ", ".join(values[:3]) + (", ..." if len(values) > 3 else "")
-    return "", ""
-
-
 class Unmatched(Check):
-    """Each lane against the baseline, per cell. A controlled parameter (``study.parameters``) that differs, is known on
+    """Each lane against the baseline, per cell. A controlled parameter (``guard.parameters``) that differs, is known on
     one side only, or was not the same in all trials of a lane refuses the verdict.
 
     What is known on neither side is a warning: of lanes that one run measured side by side in the same machine only
@@ -120,9 +58,9 @@ class Unmatched(Check):
     def guard(self, base: Side, others: Sequence[Side], rules: Rules, setting: Setting) -> Iterator[Finding]:
         """The findings about ``others`` against ``base``, whatever these are: lanes, or whole runs."""
         others = [side for side in others if side.tried & base.tried]
-        fates: dict[str, list[_Case]] = {"refused": [], "accepted": [], "varied": [], "unknown": []}
+        fates: dict[str, list[Case]] = {"refused": [], "accepted": [], "varied": [], "unknown": []}
         for side in others:
-            for case in _cases(side, base, setting):
+            for case in cases_of(side, base, setting):
                 fates[case.fate(rules)].append(case)
         for same in _by(fates["refused"], lambda c: (c.side, c.cells)):
             yield self._refused(base, same, setting)
@@ -137,7 +75,7 @@ class Unmatched(Check):
             for name in in_order(rules.accept.keys() - {case.name for case in fates["accepted"]}):
                 yield self.finding("info", f"accepting {parameter(name).title} was not needed: it refuses nothing here")
 
-    def _refused(self, base: Side, same: Sequence[_Case], setting: Setting) -> Finding:
+    def _refused(self, base: Side, same: Sequence[Case], setting: Setting) -> Finding:
         ours, theirs = (setting.labels.get(name, name) for name in (same[0].side, base.name))
         told: dict[str, list[str]] = {}
         for case in same[:_MOST]:
@@ -151,14 +89,14 @@ class Unmatched(Check):
         message = f"{ours} and {theirs} are not comparable: {'; '.join(parts)}"
         return self._found("critical", message, base, same, refuses=True)
 
-    def _unknown(self, base: Side, same: Sequence[_Case], setting: Setting) -> Finding:
+    def _unknown(self, base: Side, same: Sequence[Case], setting: Setting) -> Finding:
         lanes = [setting.labels.get(name, name) for name in dict.fromkeys([*(c.side for c in same), base.name])]
         titles = ", ".join(parameter(name).title for name in in_order({case.name for case in same}))
         message = f"nothing is known of {titles}, so {', '.join(lanes[:-1])} and {lanes[-1]} may differ in it"
         return self._found("warning", message, base, same)
 
     def _found(
-        self, severity: Literal["info", "warning", "critical"], message: str, base: Side, cases: Sequence[_Case], *,
+        self, severity: Literal["info", "warning", "critical"], message: str, base: Side, cases: Sequence[Case], *,
         refuses: bool = False,
     ) -> Finding:  # fmt: skip
         """A finding about the cells and sides of ``cases``; in all cells: about no cell in particular."""
@@ -176,19 +114,19 @@ class Unmatched(Check):
         )
 
 
-def _by(cases: Iterable[_Case], key: Callable[[_Case], Hashable]) -> list[list[_Case]]:
+def _by(cases: Iterable[Case], key: Callable[[Case], Hashable]) -> list[list[Case]]:
     """``cases`` in groups of equal ``key``, in the order in which they come."""
-    groups: dict[Hashable, list[_Case]] = {}
+    groups: dict[Hashable, list[Case]] = {}
     for case in cases:
         groups.setdefault(key(case), []).append(case)
     return list(groups.values())
 
 
-def _said(cases: Sequence[_Case]) -> str:
+def _said(cases: Sequence[Case]) -> str:
     return "; ".join(dict.fromkeys(case.said for case in cases))
 
 
-def _listed(cases: Sequence[_Case]) -> str:
+def _listed(cases: Sequence[Case]) -> str:
     return "; ".join(f"{case.title} ({case.said})" for case in cases)
 
 

@@ -12,9 +12,9 @@ from rich.text import Text
 from fairlane.records import Block, Observation
 from fairlane.stats.anytime import FAR, percent
 from fairlane.stats.live import Live, Standing
-from fairlane.study.plan import about
+from fairlane.study.forecast import about
 from fairlane.study.spec import Study
-from fairlane.trial.watch import Estimate, Watch
+from fairlane.trial.progress import Estimate, Watch
 
 _EVERY = 10.0
 """Seconds between two plain lines of progress."""

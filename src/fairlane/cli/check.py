@@ -44,7 +44,7 @@ def command(
     """
     from fairlane.checks.base import run_all
     from fairlane.guard.accept import accepting
-    from fairlane.runs.load import load_run
+    from fairlane.runs.read import load_run
 
     loaded = _named(runs, [load_run(run) for run in runs])
     _all_known(lanes, list(loaded.values()))
@@ -106,7 +106,8 @@ def _between(runs: "dict[str, Evidence]", lanes: Sequence[str]) -> "tuple[Table,
     """Several runs side by side, and what the guard says of each against the first."""
     from dataclasses import replace
 
-    from fairlane.checks.unmatched import PLUGIN, Setting
+    from fairlane.checks.unmatched import PLUGIN
+    from fairlane.guard.cases import Setting
     from fairlane.guard.matched import Rules, comparable, primaries, sides, table, together
 
     columns = []

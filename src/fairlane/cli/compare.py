@@ -69,7 +69,7 @@ def command(
     from fairlane.compare.comparison import compare
     from fairlane.compare.mapping import starter
     from fairlane.compare.scorecard import decided
-    from fairlane.runs.load import load_run
+    from fairlane.runs.read import load_run
 
     places = _places(runs)
     loaded = {alias: load_run(path) for alias, path in places.items()}

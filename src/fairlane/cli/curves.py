@@ -65,7 +65,7 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
     from fairlane.report import curves, lanes
     from fairlane.report.phrases import metric_of
     from fairlane.report.text import markdown, scrub
-    from fairlane.runs.load import load_run
+    from fairlane.runs.read import load_run
 
     evidence = accepting(load_run(run), accepts)
     views = scrub(curves.views(evidence, lanes.labels(evidence.study), run_all(evidence), _asked(slos) or None))

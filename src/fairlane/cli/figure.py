@@ -58,7 +58,7 @@ def command(
     from fairlane.guard.accept import accepting
     from fairlane.report import model, single, whole
     from fairlane.report.pictures import pictures
-    from fairlane.runs.load import load_run
+    from fairlane.runs.read import load_run
     from fairlane.stats.judge import judge
 
     evidence = accepting(load_run(run), accepts)

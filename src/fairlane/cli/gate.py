@@ -45,7 +45,7 @@ def command(
     from fairlane.gate.grammar import FORMS, parse, parse_file
     from fairlane.guard.accept import accepting
     from fairlane.report.text import clean
-    from fairlane.runs.load import load_run
+    from fairlane.runs.read import load_run
     from fairlane.study.load import read_text
 
     rules = [parse(text) for text in texts]

@@ -50,7 +50,7 @@ def command(run: Path, half_width: float | None, jobs: int | None, output: Forma
     between blocks, the blocks after which its interval is within the half width, and, because a short pilot knows its
     spread badly, the blocks at the upper 90 % limit of the spread. The last lines go into the next study's file.
     """
-    from fairlane.runs.load import load_run
+    from fairlane.runs.read import load_run
     from fairlane.stats.pilot import needs
 
     evidence = load_run(run)
@@ -126,7 +126,7 @@ def _most(cells: list[dict[str, Any]], key: str) -> list[int] | None:
 
 
 def _whole(study: Any, looks: list[int] | None, jobs: int) -> float | None:
-    from fairlane.study.plan import plan
+    from fairlane.study.forecast import plan
 
     if looks is None:
         return None
@@ -137,7 +137,7 @@ def _whole(study: Any, looks: list[int] | None, jobs: int) -> float | None:
 def _readable(row: dict[str, Any]) -> dict[str, Any]:
     from fairlane.report.phrases import share
     from fairlane.report.text import DASH, clean
-    from fairlane.study.plan import about
+    from fairlane.study.forecast import about
 
     def number(key: str) -> str:
         return DASH if row[key] is None else f"{row[key]:,}"
@@ -156,7 +156,7 @@ def _readable(row: dict[str, Any]) -> dict[str, Any]:
 
 def _advice(told: dict[str, Any]) -> list[str]:
     from fairlane.report.phrases import coverage
-    from fairlane.study.plan import about
+    from fairlane.study.forecast import about
 
     if told["looks"] is None:
         return [

@@ -49,7 +49,7 @@ def command(
     from fairlane.replicate import render
     from fairlane.replicate.claims import catalogue
     from fairlane.replicate.runner import plan, replicate
-    from fairlane.study.plan import about
+    from fairlane.study.forecast import about
 
     asked = catalogue().of(studies)
     folder = out or (OUT.with_name(f"{OUT.name}-quick") if quick else OUT)

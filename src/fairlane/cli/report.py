@@ -34,7 +34,7 @@ def command(run: Path, out: Path | None, accepts: dict[str, str], output: Format
     from fairlane.cli._output import print_json, print_rows
     from fairlane.guard.accept import accepting
     from fairlane.report.bundle import write_reports
-    from fairlane.runs.load import load_run
+    from fairlane.runs.read import load_run
     from fairlane.stats.judge import judge
 
     evidence = accepting(load_run(run), accepts)

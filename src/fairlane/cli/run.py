@@ -209,7 +209,7 @@ def _conclude(folder: Path, output: Format) -> None:
     from fairlane.report.bundle import write_reports
     from fairlane.report.model import as_json
     from fairlane.runs.files import storing, write_atomic
-    from fairlane.runs.load import load_run, write_observations
+    from fairlane.runs.read import load_run, write_observations
     from fairlane.stats.judge import judge
 
     evidence = load_run(folder)

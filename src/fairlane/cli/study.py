@@ -58,7 +58,7 @@ def check(study: str, jobs: int | None, quick: bool, output: Format) -> None:
 
 def describe(study: "Study", jobs: int) -> dict[str, Any]:
     """The plan as plain data; times in seconds."""
-    from fairlane.study.plan import plan
+    from fairlane.study.forecast import plan
 
     planned = plan(study, jobs)
     return {
@@ -90,7 +90,7 @@ def describe(study: "Study", jobs: int) -> dict[str, Any]:
 
 def _print(report: dict[str, Any], output: Format) -> None:
     from fairlane.report.text import clean, flatten, markdown
-    from fairlane.study.plan import about
+    from fairlane.study.forecast import about
 
     facts = [("study", report["study"]), ("question", report["question"]), ("platform", report["platform"])]
     facts += [("baseline", report["baseline"]), ("seed", report["seed"]), ("jobs", report["jobs"])]

@@ -44,7 +44,7 @@ def command(run: Path, metric: str | None, primary: bool | None, accepts: dict[s
     from fairlane.cli._output import print_rows
     from fairlane.guard.accept import accepting
     from fairlane.report.model import as_json
-    from fairlane.runs.load import load_run
+    from fairlane.runs.read import load_run
     from fairlane.stats.judge import judge
 
     evidence = accepting(load_run(run), accepts)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from fairlane.web.follow import Follower
-    from fairlane.web.live import Contest, State
+    from fairlane.web.updates import Contest, State
 
 _WIDTH = 80
 _EVERY = 10.0

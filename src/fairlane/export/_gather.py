@@ -18,7 +18,7 @@ from fairlane.report import prose
 from fairlane.report.lanes import labels
 from fairlane.report.phrases import count
 from fairlane.runs import journal, plan
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
 
 

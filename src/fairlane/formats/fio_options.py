@@ -1,4 +1,4 @@
-"""fio's job options, as its json tells them, as parameters of the trial (``study.parameters``)."""
+"""fio's job options, as its json tells them, as parameters of the trial (``guard.parameters``)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -100,7 +100,7 @@ def named(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def parameters(options: Mapping[str, str]) -> dict[str, Any]:
-    """The load of one job, by the names and in the units of ``study.parameters``.
+    """The load of one job, by the names and in the units of ``guard.parameters``.
 
     ``options``: all that the job has, the global ones included. What is not among them has fio's default, which is what
     fio ran; what cannot be understood, or is no single value (``bsrange``), is left out. Not ``numjobs`` and

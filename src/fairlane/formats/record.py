@@ -20,7 +20,7 @@ class Record:
     """One trial that another tool measured. What the file does not say is empty, and never guessed."""
 
     params: Mapping[str, Any] = field(default_factory=dict)
-    """The load, by the names of ``study.parameters``: rw, bs (bytes), iodepth, numjobs, runtime (ns), ..."""
+    """The load, by the names of ``guard.parameters``: rw, bs (bytes), iodepth, numjobs, runtime (ns), ..."""
     figures: Figures = field(default_factory=Figures)
     """``context["conditions"]`` holds what the file says of its circumstances, tool and tool_version above all."""
     name: str = ""

@@ -27,7 +27,7 @@ _MANY = 100
 
 _FROM_LANE = {"device.bytes": ("disk_size", lambda told: size(int(told)))}
 _FROM_PLATFORM = {"link.mtu": ("mtu", int)}
-"""What scripts read back (``machines/script.py``, ``platforms/lab/model.py``) -> parameter, and how it is read."""
+"""What scripts read back (``machines/script.py``, ``platforms/lab/modelled.py``) -> parameter, and how it is read."""
 
 _last: list[tuple["weakref.ref[Evidence]", Mapping[Place, Known]]] = []
 

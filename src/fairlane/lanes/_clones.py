@@ -15,7 +15,7 @@ from fairlane.errors import FairlaneError
 from fairlane.guard.values import NONE
 from fairlane.lanes.base import Site, Step, Transport
 from fairlane.study.base import LaneSpec
-from fairlane.study.device import GuestDevice
+from fairlane.study.guest_device import GuestDevice
 
 _LEFT_ALONE = ("bus", "io_threads", "vq_mapping", "queues", "controllers", "format")
 

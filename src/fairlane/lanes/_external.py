@@ -71,7 +71,7 @@ class External(Strict):
     """For authentication: where it is found."""
 
     def known(self) -> dict[str, Any]:
-        """Parameters (see ``study.parameters``): what the platform says of its own array and links is not known of
+        """Parameters (see ``guard.parameters``): what the platform says of its own array and links is not known of
         this one; ``conditions`` may tell."""
         unknown = ("copies", "write_ack", "flush", "link_speed", "link_delay", "mtu", "provisioning", "disk_size")
         return {**dict.fromkeys(unknown), "backend": f"external array {', '.join(self.addresses)}"}

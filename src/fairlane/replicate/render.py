@@ -10,7 +10,7 @@ from fairlane.replicate.judge import WORDS, Answer, published
 from fairlane.replicate.runner import Planned
 from fairlane.report import phrases
 from fairlane.report.text import DASH, clean, markdown, markdown_table, shorten
-from fairlane.study.plan import about
+from fairlane.study.forecast import about
 
 WIDTH = 80
 _TIED = "\N{NO-BREAK SPACE}%"

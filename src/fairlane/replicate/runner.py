@@ -30,12 +30,12 @@ from fairlane.replicate.judge import Answer, Ran, answer
 from fairlane.report.bundle import write_reports
 from fairlane.runs import journal
 from fairlane.runs import plan as plans
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
-from fairlane.study.plan import plan as planned
+from fairlane.study.forecast import plan as planned
 from fairlane.study.spec import Study
+from fairlane.trial.progress import Watch
 from fairlane.trial.runner import carry_out
-from fairlane.trial.watch import Watch
 
 Watching = Callable[[Study], AbstractContextManager[Watch]]
 """Makes what shows the progress of one study."""

@@ -7,8 +7,8 @@ from markupsafe import Markup
 from fairlane.records import Word
 from fairlane.report import svg
 from fairlane.report.phrases import change, share
+from fairlane.report.sections import Comparison, Row
 from fairlane.report.svg import INK, PAPER, WIDTH, Figure, Scale, Table, colour
-from fairlane.report.views import Comparison, Row
 
 _TOP, _ROW, _AXIS, _SIDE = 4, 42, 46, 4
 

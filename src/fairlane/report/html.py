@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from fairlane.report.phrases import SYMBOL, share
 from fairlane.report.pictures import Pictures, pictures
-from fairlane.report.views import Report
+from fairlane.report.sections import Report
 
 
 @cache

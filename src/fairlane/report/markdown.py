@@ -6,11 +6,11 @@ from fairlane.report import bars
 from fairlane.report.parts import markdown as parts_of
 from fairlane.report.phrases import share
 from fairlane.report.pictures import Pictures, pictures
+from fairlane.report.sections import Comparison, Report, Section
 from fairlane.report.svg import Table
 from fairlane.report.text import fence
 from fairlane.report.text import markdown as md
 from fairlane.report.text import markdown_table as table
-from fairlane.report.views import Comparison, Report, Section
 from fairlane.report.winners import WinnersView
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from fairlane.guard.summary import matched
 from fairlane.records import Evidence, Finding, Observation, Verdict
 from fairlane.report import (
-    below,
     capabilities,
     curves,
     depth,
@@ -20,6 +20,7 @@ from fairlane.report import (
     levels,
     pareto,
     phrases,
+    platform_facts,
     prose,
     scorecard,
     series,
@@ -28,11 +29,10 @@ from fairlane.report import (
     timeline,
     winners,
 )
-from fairlane.report.matched import matched
 from fairlane.report.parts import Around
 from fairlane.report.phrases import count, metric_of
+from fairlane.report.sections import Comparison, FindingGroup, FindingView, Report, Row, Section, Trial, TrialRow
 from fairlane.report.text import DASH, flatten, scrub
-from fairlane.report.views import Comparison, FindingGroup, FindingView, Report, Row, Section, Trial, TrialRow
 
 _LONG = 12
 """Entries of a part of the fingerprint from which on it is folded away."""
@@ -72,7 +72,7 @@ def build(
         lanes=lanes.views(evidence),
         lane_table=lanes.side_by_side(evidence),
         able=capabilities.parts(evidence),
-        platform=below.rows(evidence.description.get("platform") or {}),
+        platform=platform_facts.rows(evidence.description.get("platform") or {}),
         method=prose.method(evidence),
         metrics=_metrics(shown),
         words=tuple((word, phrases.SYMBOL[word], phrases.MEANING[word]) for word in phrases.ORDER),

@@ -12,9 +12,9 @@ from fairlane.report.ecdf import EcdfView
 from fairlane.report.forest import forest
 from fairlane.report.levels import Levels
 from fairlane.report.pareto import ParetoView
+from fairlane.report.sections import Comparison, Report, Section
 from fairlane.report.svg import Figure
 from fairlane.report.timeline import FailoverView
-from fairlane.report.views import Comparison, Report, Section
 
 V = TypeVar("V")
 OfWorkload = ParetoView | EcdfView | series.View

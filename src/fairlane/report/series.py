@@ -15,12 +15,12 @@ from markupsafe import Markup
 
 from fairlane.checks._trials import number
 from fairlane.records import Cell, Evidence, Finding, Observation, Verdict
-from fairlane.report import svg, within
+from fairlane.report import svg, time_series
 from fairlane.report.phrases import change, count, metric_of, value
 from fairlane.report.plot import axis, lane_order, level, log_ticks, mark, named, paint, path
 from fairlane.report.svg import INK, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
-from fairlane.report.within import WithinView
+from fairlane.report.time_series import WithinView
 
 MOST = 2
 """Cells of a workload that are drawn by themselves."""
@@ -113,7 +113,7 @@ def views(
     findings: Sequence[Finding],
     label: Mapping[str, str],
 ) -> tuple[View, ...]:
-    """By workload: all cells (where there are several), at most two by themselves, at most one from within."""
+    """By workload: all cells (where there are several), at most two by themselves, at most one from time_series."""
     by_cell: dict[str, list[Observation]] = {}
     for o in evidence.observations:
         by_cell.setdefault(o.cell, []).append(o)
@@ -136,7 +136,9 @@ def views(
                 tuple(i for i in journal.incidents if i.cell in (None, cell.key)),
             )
             found.append(CellView(workload, cell.name, metric, min(MOST, len(told)), len(told), lanes, own))
-        inner = (within.view(c, told[c], lane_order(evidence.study), label) for c in ranked if c.kind != "failover")
+        inner = (
+            time_series.view(c, told[c], lane_order(evidence.study), label) for c in ranked if c.kind != "failover"
+        )
         found += [view for view in inner if view][:1]
     return tuple(found)
 
@@ -233,7 +235,7 @@ def figure(view: View, ident: str) -> Figure:
     """The picture that belongs to the view."""
     if isinstance(view, RunView):
         return _run_figure(view, ident)
-    return _cell_figure(view, ident) if isinstance(view, CellView) else within.figure(view, ident)
+    return _cell_figure(view, ident) if isinstance(view, CellView) else time_series.figure(view, ident)
 
 
 def _cross(told: str, x: float, y: float) -> Markup:

@@ -9,8 +9,8 @@ import resvg_py
 from markupsafe import Markup
 
 from fairlane.report import svg
+from fairlane.report.sections import Report
 from fairlane.report.svg import WIDTH, Figure
-from fairlane.report.views import Report
 
 _EDGE = 16.0
 _TITLE, _SMALL = 22.0, 15.0

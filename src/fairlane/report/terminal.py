@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import model
-from fairlane.report.views import Comparison, Report
+from fairlane.report.sections import Comparison, Report
 
 _COLOUR = {
     "faster": "bold blue",

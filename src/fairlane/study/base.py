@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, mod
 from fairlane.guard.parameters import Accepted, Conditions, ParameterName
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
-from fairlane.study.device import GuestDevice
+from fairlane.study.guest_device import GuestDevice
 from fairlane.study.strict import Strict
 from fairlane.units import Duration, Share
 
@@ -74,7 +74,7 @@ class LaneSpec(Strict):
     """What the lane costs, in any unit that all lanes share (per month, say): gives IOPS per unit of cost."""
 
     def known(self) -> Mapping[str, Any]:
-        """Parameters (see ``study.parameters``) that follow from the lane's own keys; ``conditions`` adds to them.
+        """Parameters (see ``guard.parameters``) that follow from the lane's own keys; ``conditions`` adds to them.
 
         Keys that only this transport has are part of what is compared: ``path_settings`` tells them."""
         told: dict[str, Any] = {"transport": self.transport}
@@ -138,7 +138,7 @@ class WorkloadSpec(Strict):
         return slo
 
     def known(self, cell: Cell) -> Mapping[str, Any]:
-        """Parameters (see ``study.parameters``) of ``cell``: what the lanes must have in common in it."""
+        """Parameters (see ``guard.parameters``) of ``cell``: what the lanes must have in common in it."""
         return cell.params
 
     @abstractmethod
@@ -170,7 +170,7 @@ class PlatformSpec(Strict):
     difference yet."""
 
     def known(self) -> Mapping[str, Any]:
-        """Parameters (see ``study.parameters``) that this platform gives to every lane alike."""
+        """Parameters (see ``guard.parameters``) that this platform gives to every lane alike."""
         return {"platform": self.kind}
 
     def wall_seconds(self, guest_seconds: float) -> float:

@@ -20,11 +20,11 @@ from fairlane.records import Block, Observation
 from fairlane.runs import raw
 from fairlane.runs.files import storing, write_atomic
 from fairlane.runs.journal import Journal
-from fairlane.runs.load import done, in_order, read_json
 from fairlane.runs.observe import observe
 from fairlane.runs.plan import Plan, identity
+from fairlane.runs.read import done, in_order, read_json
 from fairlane.stats.judge import open_cells
-from fairlane.trial.watch import Watch
+from fairlane.trial.progress import Watch
 
 _IN_A_ROW = 3
 """So many blocks failing one after the other: the platform is broken, going on would only waste time."""

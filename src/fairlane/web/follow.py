@@ -13,11 +13,11 @@ from typing import Any
 from fairlane.checks.base import run_all
 from fairlane.errors import FairlaneError
 from fairlane.records import Evidence, Finding, Observation
-from fairlane.runs import journal, load
+from fairlane.runs import journal, read
 from fairlane.runs import plan as plans
 from fairlane.runs.journal import Event
 from fairlane.web import places
-from fairlane.web.live import Phase, State, Tracker, with_findings
+from fairlane.web.updates import Phase, State, Tracker, with_findings
 
 _CHUNK = 4 * 2**20
 """Bytes of the journal read at a time."""
@@ -80,8 +80,8 @@ class Follower:
     def evidence(self) -> Evidence:
         """As ``trial.load.load_run`` gives it for what has been read."""
         seen, damaged = dict(self._seen), tuple(sorted(self._damaged))
-        state = load.Done(seen, {}, damaged, self._tracker.opened, self._tracker.ended)
-        return load.assemble(self.folder, self.plan, state, self._others)
+        state = read.Done(seen, {}, damaged, self._tracker.opened, self._tracker.ended)
+        return read.assemble(self.folder, self.plan, state, self._others)
 
     def _phase(self) -> Phase:
         seen = places.stamp(self.folder / journal.NAME)
@@ -112,11 +112,11 @@ class Follower:
             self._others.append(event)
             self._tracker.add(event)
 
-    def _done(self, new: Sequence[Event]) -> load.Done:
+    def _done(self, new: Sequence[Event]) -> read.Done:
         try:
-            return load.done(self.folder, self.plan, [*self._looks, *new])
+            return read.done(self.folder, self.plan, [*self._looks, *new])
         except FairlaneError:
-            load.done(self.folder, self.plan, journal.read(self.folder))  # says the same with the right line
+            read.done(self.folder, self.plan, journal.read(self.folder))  # says the same with the right line
             raise
 
     def _new(self) -> list[Event]:

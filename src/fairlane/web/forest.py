@@ -9,7 +9,7 @@ from fairlane.report import svg
 from fairlane.report.forest import STYLE
 from fairlane.report.phrases import SYMBOL, change, share
 from fairlane.report.svg import INK, PAPER, WIDTH, Figure, Scale, Table, colour
-from fairlane.web.live import Contest, Now, Row
+from fairlane.web.updates import Contest, Now, Row
 
 _TOP, _ROW, _AXIS, _SIDE = 4, 38, 44, 4
 _LIKE: dict[Now, Word] = {

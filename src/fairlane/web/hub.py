@@ -11,8 +11,8 @@ from typing import Any
 from fairlane.errors import FairlaneError
 from fairlane.web.catalogue import Entry
 from fairlane.web.follow import Follower, Gone
-from fairlane.web.live import State
 from fairlane.web.pages import Busy
+from fairlane.web.updates import State
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from fairlane.records import Observation
 from fairlane.report import html, model
 from fairlane.report.parts import Around
 from fairlane.report.prose import INVENTED
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
 from fairlane.web import places
 from fairlane.web.catalogue import Catalogue, Entry, freshness, sentences

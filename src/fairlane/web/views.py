@@ -13,7 +13,7 @@ from fairlane.errors import FairlaneError
 from fairlane.report.phrases import share
 from fairlane.report.text import clean
 from fairlane.web.forest import SIGN, forest
-from fairlane.web.live import State
+from fairlane.web.updates import State
 
 PARTS = ("progress", "intervals", "failures", "findings")
 """Parts of the live page, replaced one by one as they change."""

@@ -21,7 +21,7 @@ class ImportedCell(Strict):
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9]([A-Za-z0-9 ./%+-]*[A-Za-z0-9%])?$")
     """Readable and unique in its workload: 4k randread qd16."""
     params: dict[str, Scalar] = Field(default_factory=dict)
-    """What is known of the load, by the names of ``study.parameters`` (sizes in bytes, times in ns)."""
+    """What is known of the load, by the names of ``guard.parameters`` (sizes in bytes, times in ns)."""
 
 
 class ImportedSpec(WorkloadSpec):

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from tests.cluster.conftest import control_plane, namespace, plane, pytest_collection_modifyitems
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.faults import FaultProxy
 
 from fairlane.platforms.kubevirt.api import Api
+from testkit.control_plane import ControlPlane
+from testkit.faults import FaultProxy
+from tests.cluster.conftest import control_plane, namespace, plane, pytest_collection_modifyitems
 
 __all__ = ["control_plane", "namespace", "plane", "pytest_collection_modifyitems"]
 

@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from tests.cluster.control_plane import ControlPlane
-
 from fairlane.study.load import parse_study
 from fairlane.study.spec import Study
+from testkit.control_plane import ControlPlane
 
 NODES = ("worker-0", "worker-1")
 IMAGES = "images"

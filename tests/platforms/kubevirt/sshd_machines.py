@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.play import Disk, Machines
-from tests.cluster.play.client import Client
 
 from fairlane.machines import child
 from fairlane.machines.keys import Keys
 from fairlane.platforms.lab import cache
+from testkit.play import Disk, Machines
+from testkit.play.client import Client
 
 _PACKAGES = ("openssh-server", "libwrap0")
 _START = """

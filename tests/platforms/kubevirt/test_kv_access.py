@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.cluster.control_plane import ControlPlane
-from tests.platforms.kubevirt.conftest import Connected
 
 from fairlane.errors import FairlaneError
 from fairlane.platforms.kubevirt import kinds
@@ -21,6 +19,8 @@ from fairlane.platforms.kubevirt.access import Access
 from fairlane.platforms.kubevirt.api import Api, ApiError
 from fairlane.platforms.kubevirt.api_errors import Answer, Asked, plain
 from fairlane.platforms.kubevirt.transport import Transport
+from testkit.control_plane import ControlPlane
+from tests.platforms.kubevirt.conftest import Connected
 
 PLUGIN = """
 import json, pathlib, sys

@@ -6,14 +6,14 @@ import time
 from typing import Any
 
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.faults import FaultProxy
-from tests.platforms.kubevirt.conftest import Connected
 
 from fairlane.platforms.kubevirt import api as api_module
 from fairlane.platforms.kubevirt import kinds
 from fairlane.platforms.kubevirt.api import SENT, Api, ApiError
 from fairlane.platforms.kubevirt.kinds import CONFIG_MAP, Kind
+from testkit.control_plane import ControlPlane
+from testkit.faults import FaultProxy
+from tests.platforms.kubevirt.conftest import Connected
 
 pytestmark = pytest.mark.cluster
 

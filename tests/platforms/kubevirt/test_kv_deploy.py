@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.plain_client import RefusedError
-from tests.platforms.kubevirt import furnished
 
 from fairlane.cli.main import run
 from fairlane.platforms.kubevirt import deployment, permissions
 from fairlane.platforms.kubevirt.deployment import Plan
 from fairlane.platforms.kubevirt.labels import MANAGED_BY
 from fairlane.platforms.kubevirt.permissions import Deployed
+from testkit.control_plane import ControlPlane
+from testkit.plain_client import RefusedError
+from tests.platforms.kubevirt import furnished
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"

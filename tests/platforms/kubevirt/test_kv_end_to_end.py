@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.faults import FaultProxy
-from tests.cluster.play.controller import Play
-from tests.cluster.play.kinds import VM
-from tests.cluster.play.lab import IOPS, LabMachines
-from tests.cluster.play.site import Class, Site
-from tests.cluster.stand import Program, Stand, end
-from tests.platforms.kubevirt.furnished import in_force
 
 from fairlane.platforms.kubevirt import permissions
 from fairlane.platforms.kubevirt.permissions import Deployed
 from fairlane.platforms.lab.wall import rootfs
 from fairlane.study.load import parse_study
+from testkit.control_plane import ControlPlane
+from testkit.faults import FaultProxy
+from testkit.play.controller import Play
+from testkit.play.kinds import VM
+from testkit.play.lab import IOPS, LabMachines
+from testkit.play.site import Class, Site
+from testkit.stand import Program, Stand, end
+from tests.platforms.kubevirt.furnished import in_force
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lab, pytest.mark.timeout(1500)]
 

@@ -13,19 +13,19 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.faults import FaultProxy
-from tests.cluster.plain_client import RefusedError
-from tests.cluster.play import Behaviour, Class, Play, Site
-from tests.cluster.play.kinds import QUOTA, VM, VMI
-from tests.cluster.play.lab import LabMachines
-from tests.cluster.stand import Program, Stand
-from tests.platforms.kubevirt.furnished import NO_CONFIG_MAPS, quota_in_force
-from tests.platforms.kubevirt.test_kv_end_to_end import STUDY, events, left, trials, wait
-from tests.platforms.kubevirt.test_kv_storm import Cluster, observed, once
 
 from fairlane.platforms.kubevirt.storm import Outcome, Storm
 from fairlane.platforms.lab.wall import rootfs
+from testkit.control_plane import ControlPlane
+from testkit.faults import FaultProxy
+from testkit.plain_client import RefusedError
+from testkit.play import Behaviour, Class, Play, Site
+from testkit.play.kinds import QUOTA, VM, VMI
+from testkit.play.lab import LabMachines
+from testkit.stand import Program, Stand
+from tests.platforms.kubevirt.furnished import NO_CONFIG_MAPS, quota_in_force
+from tests.platforms.kubevirt.test_kv_end_to_end import STUDY, events, left, trials, wait
+from tests.platforms.kubevirt.test_kv_storm import Cluster, observed, once
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
 

@@ -1,5 +1,5 @@
 """Probes on nodes, with a real node exporter behind a real API server's pod proxy, under real Pod Security admission,
-quota and RBAC. DaemonSet controller and kubelets are played: ``tests/cluster/node_pods.py``."""
+quota and RBAC. DaemonSet controller and kubelets are played: ``testkit/node_pods.py``."""
 
 import asyncio
 import contextlib
@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.node_pods import PULLED, NodePods, addresses, node_exporter
 
 from fairlane import registry
 from fairlane.platforms.kubevirt import exporter
@@ -24,6 +22,8 @@ from fairlane.platforms.kubevirt.nodes import NodeProbes
 from fairlane.platforms.kubevirt.permissions import PERMISSIONS
 from fairlane.platforms.kubevirt.spec import KubevirtSpec
 from fairlane.records import Figures
+from testkit.control_plane import ControlPlane
+from testkit.node_pods import PULLED, NodePods, addresses, node_exporter
 
 RUN = "00c0ffee42"
 BUSY = ("user", "nice", "system", "irq", "softirq")

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.plain_client import RefusedError
-from tests.platforms.kubevirt import furnished
-from tests.platforms.kubevirt.conftest import Connected
 
 from fairlane.platforms._examined import Line, able
 from fairlane.platforms.kubevirt import cleanup, permissions, preflight
 from fairlane.platforms.kubevirt.labels import labels
 from fairlane.platforms.kubevirt.permissions import PERMISSIONS, Deployed, Permission
 from fairlane.study.spec import Study
+from testkit.control_plane import ControlPlane
+from testkit.plain_client import RefusedError
+from tests.platforms.kubevirt import furnished
+from tests.platforms.kubevirt.conftest import Connected
 
 FORMS = {"own": False, "shared": True}
 STUDIES = {form: furnished.study(storm=True, use_existing=str(shared).lower()) for form, shared in FORMS.items()}

@@ -9,10 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
-from tests.cluster.control_plane import ControlPlane
-from tests.platforms.kubevirt import furnished
-from tests.platforms.kubevirt.conftest import Connected
-from tests.platforms.kubevirt.furnished import GIB, allocatable, changed, node, storage_class
 
 from fairlane.cli.main import run
 from fairlane.platforms._examined import Line, able
@@ -20,6 +16,10 @@ from fairlane.platforms.kubevirt import capacity, preflight
 from fairlane.platforms.kubevirt.manifests import Manifests
 from fairlane.study.load import parse_study
 from fairlane.study.spec import Study
+from testkit.control_plane import ControlPlane
+from tests.platforms.kubevirt import furnished
+from tests.platforms.kubevirt.conftest import Connected
+from tests.platforms.kubevirt.furnished import GIB, allocatable, changed, node, storage_class
 
 Ask = Callable[..., list[Line]]
 

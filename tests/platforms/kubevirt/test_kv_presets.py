@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.plain_client import RefusedError
 
 from fairlane.platforms.kubevirt import kinds
 from fairlane.platforms.kubevirt.changes import changes
 from fairlane.platforms.kubevirt.kinds import Kind
 from fairlane.platforms.kubevirt.manifests import Manifests
 from fairlane.study.load import load_study, parse_study
+from testkit.control_plane import ControlPlane
+from testkit.plain_client import RefusedError
 
 pytestmark = pytest.mark.cluster
 

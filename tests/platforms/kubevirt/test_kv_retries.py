@@ -7,12 +7,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.faults import FaultProxy
-from tests.platforms.kubevirt.conftest import Connected
 
 from fairlane.platforms.kubevirt.api import Api, ApiError
 from fairlane.platforms.kubevirt.kinds import CONFIG_MAP
+from testkit.control_plane import ControlPlane
+from testkit.faults import FaultProxy
+from tests.platforms.kubevirt.conftest import Connected
 
 pytestmark = pytest.mark.cluster
 

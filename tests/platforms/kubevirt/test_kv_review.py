@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.faults import FaultProxy
-from tests.platforms.kubevirt import furnished
-from tests.platforms.kubevirt.conftest import Connected
 
 from fairlane.errors import RunFailed
 from fairlane.machines.keys import Keys
-from fairlane.platforms.kubevirt import Kubevirt, capacity, cleanup, fleet, heartbeat, kinds, placement, trouble
+from fairlane.platforms.kubevirt import Kubevirt, capacity, cleanup, diagnose, fleet, heartbeat, kinds, placement
 from fairlane.platforms.kubevirt.api import Api
 from fairlane.platforms.kubevirt.heartbeat import Heartbeat
 from fairlane.platforms.kubevirt.labels import labels
 from fairlane.platforms.kubevirt.manifests import Manifests
 from fairlane.platforms.kubevirt.watching import Watcher
+from testkit.control_plane import ControlPlane
+from testkit.faults import FaultProxy
+from tests.platforms.kubevirt import furnished
+from tests.platforms.kubevirt.conftest import Connected
 
 RUN = "0123456789"
 cluster = pytest.mark.cluster
@@ -230,7 +230,7 @@ def test_a_machine_that_stands_still_is_no_machine_that_runs() -> None:
 def test_what_stops_no_machine_is_no_reason() -> None:
     moving = {"type": "LiveMigratable", "status": "False", "message": "PVC a is not shared"}
     real = {"type": "Synchronized", "status": "False", "message": "no space left"}
-    assert list(trouble._conditions(vmi(moving, real))) == ["Synchronized: no space left"]
+    assert list(diagnose._conditions(vmi(moving, real))) == ["Synchronized: no space left"]
 
 
 def test_nodes_are_chosen_by_what_the_machines_need_of_them() -> None:

@@ -13,12 +13,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.faults import FaultProxy
-from tests.cluster.play import Behaviour, Class, Pace, Play, Record, Site
-from tests.cluster.play.kinds import QUOTA, VM, VMI
-from tests.platforms.kubevirt.furnished import NO_CONFIG_MAPS, quota_in_force
-from tests.platforms.kubevirt.sshd_machines import SshdMachines
 
 from fairlane.errors import RunFailed
 from fairlane.machines.keys import Keys
@@ -35,6 +29,12 @@ from fairlane.records import Block, Cell
 from fairlane.runs.observe import observe
 from fairlane.study.load import parse_study
 from fairlane.workloads.clone import PLUGIN
+from testkit.control_plane import ControlPlane
+from testkit.faults import FaultProxy
+from testkit.play import Behaviour, Class, Pace, Play, Record, Site
+from testkit.play.kinds import QUOTA, VM, VMI
+from tests.platforms.kubevirt.furnished import NO_CONFIG_MAPS, quota_in_force
+from tests.platforms.kubevirt.sshd_machines import SshdMachines
 
 pytestmark = pytest.mark.cluster
 

@@ -10,16 +10,16 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.play import NoMachines, Play, Site
-from tests.cluster.play.virt_api import VirtApi
-from tests.cluster.stand import Stand
-from tests.platforms.kubevirt.conftest import Connected
 
 from fairlane.platforms.kubevirt import kinds
 from fairlane.platforms.kubevirt.api import Api, ApiError
 from fairlane.platforms.kubevirt.tunnel import Tunnel, banner
 from fairlane.platforms.kubevirt.watching import Watcher
+from testkit.control_plane import ControlPlane
+from testkit.play import NoMachines, Play, Site
+from testkit.play.virt_api import VirtApi
+from testkit.stand import Stand
+from tests.platforms.kubevirt.conftest import Connected
 
 pytestmark = pytest.mark.cluster
 

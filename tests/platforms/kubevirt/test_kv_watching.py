@@ -10,9 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.faults import Cut, FaultProxy
-from tests.platforms.kubevirt.conftest import Connected
 
 from fairlane.errors import RunFailed
 from fairlane.platforms.kubevirt import api as api_module
@@ -20,6 +17,9 @@ from fairlane.platforms.kubevirt import kinds
 from fairlane.platforms.kubevirt.api import Api, ApiError
 from fairlane.platforms.kubevirt.kinds import CONFIG_MAP
 from fairlane.platforms.kubevirt.watching import Seen, Watcher
+from testkit.control_plane import ControlPlane
+from testkit.faults import Cut, FaultProxy
+from tests.platforms.kubevirt.conftest import Connected
 
 pytestmark = pytest.mark.cluster
 

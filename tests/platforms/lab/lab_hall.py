@@ -14,11 +14,11 @@ from fairlane.machines.base import Guest
 from fairlane.machines.keys import Keys
 from fairlane.machines.sessions import Watch
 from fairlane.platforms.base import Opened
-from fairlane.platforms.lab import model
+from fairlane.platforms.lab import modelled
 from fairlane.platforms.lab.wall import build, disks, layout
+from fairlane.platforms.lab.wall.command import Machine, Nic
 from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.platforms.lab.wall.layout import Volume
-from fairlane.platforms.lab.wall.machine import Machine, Nic
 from fairlane.platforms.lab.wall.vm import Vm
 from fairlane.study.load import parse_study
 from fairlane.study.spec import Study
@@ -90,8 +90,8 @@ class Hall(WallLab):
             vm = self._vm(self._guest(number, ()), Keys(self.scratch / "keys"))
             self.vms.append(vm)
             await vm.start()
-            await vm.guest.ask(model.link_step(self.spec.link, layout.interface(0)).apply)
-            await self.array.ask(model.link_step(self.spec.link, _SECOND).apply)
+            await vm.guest.ask(modelled.link_step(self.spec.link, layout.interface(0)).apply)
+            await self.array.ask(modelled.link_step(self.spec.link, _SECOND).apply)
         return self.vms[:count]
 
 
@@ -130,7 +130,7 @@ class Visit(WallLab):
                 await self.where("target" if volume.needs_array else "initiator", volume).ask(medium)
         names = " ".join(f"{v.name} {v.name}.name" for v in self.volumes)
         for guest in self.guests:
-            await guest.ask(f"cd /dev/lane; rm -f {names}\n{model.hugepages_step(0).remove}")
+            await guest.ask(f"cd /dev/lane; rm -f {names}\n{modelled.hugepages_step(0).remove}")
         if self.array and self.spec.fleet > 1:
             await self.array.ask(_ONE_HOST)
         self.vms, self.guests, self.array_vm, self.array = [], [], None, None

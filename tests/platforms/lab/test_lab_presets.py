@@ -8,7 +8,7 @@ import pytest
 import yaml
 from lab_process import carried_out
 
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 from fairlane.study.load import load_study
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("here"), pytest.mark.timeout(1800)]

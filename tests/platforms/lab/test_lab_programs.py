@@ -12,7 +12,7 @@ from lab_process import carried_out, same
 from fairlane.checks.base import run_all
 from fairlane.errors import Exit
 from fairlane.platforms.lab import qemu
-from fairlane.runs.load import load_run
+from fairlane.runs.read import load_run
 
 pytestmark = [
     pytest.mark.lab,

@@ -21,7 +21,7 @@ from fairlane.machines.keys import Keys
 from fairlane.machines.sessions import Watch
 from fairlane.machines.stage import Crew
 from fairlane.platforms.base import Notify
-from fairlane.platforms.kubevirt import cleanup, kinds, trouble
+from fairlane.platforms.kubevirt import cleanup, diagnose, kinds
 from fairlane.platforms.kubevirt.api_errors import ApiError, plain
 from fairlane.platforms.kubevirt.guests import ClusterGuest, Reach, address_of
 from fairlane.platforms.kubevirt.labels import selector
@@ -226,11 +226,11 @@ class Fleet:
             return await self.vmis.until(found, self._timeout, f"machine {name} does not run")
         except RunFailed as error:
             why = await self._why(name)
-            raise RunFailed(f"{error.message}: {why}", hint=error.hint or trouble.advice(why)) from error
+            raise RunFailed(f"{error.message}: {why}", hint=error.hint or diagnose.advice(why)) from error
 
     async def _why(self, name: str) -> str:
         vm, vmi = self.vms.items.get(name), self.vmis.items.get(name)
-        return await trouble.why(self.api, self.manifests.namespace, name, vm, vmi)
+        return await diagnose.why(self.api, self.manifests.namespace, name, vm, vmi)
 
     async def _link(self, lane: Lane) -> None:
         """Finds the disks of a lane in its machines by their serials, opens sessions and probes."""

@@ -12,9 +12,9 @@ from fairlane.errors import FairlaneError
 from fairlane.platforms._examined import Line
 from fairlane.platforms.kubevirt import kinds, permissions, preflight_room, preflight_storage
 from fairlane.platforms.kubevirt.api_errors import ApiError, plain
+from fairlane.platforms.kubevirt.cached_reader import Reading
 from fairlane.platforms.kubevirt.cleanup import namespace_of
 from fairlane.platforms.kubevirt.permissions import Permission
-from fairlane.platforms.kubevirt.reading import Reading
 
 if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api

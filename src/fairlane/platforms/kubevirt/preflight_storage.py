@@ -8,7 +8,7 @@ from fairlane.errors import nearest
 from fairlane.platforms._examined import Line
 from fairlane.platforms.kubevirt import capacity, kinds
 from fairlane.platforms.kubevirt.api_errors import plain
-from fairlane.platforms.kubevirt.reading import Reading
+from fairlane.platforms.kubevirt.cached_reader import Reading
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study

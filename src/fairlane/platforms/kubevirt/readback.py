@@ -1,6 +1,6 @@
 """What the cluster has made of a lane: its storage class, volumes, machines and nodes, as their objects tell. Pure.
 
-Rows are for a run's description: ``part.field`` -> scalar. ``conditions`` are for the guard (``study.parameters``):
+Rows are for a run's description: ``part.field`` -> scalar. ``conditions`` are for the guard (``guard.parameters``):
 only what an object says, never what a name suggests.
 """
 

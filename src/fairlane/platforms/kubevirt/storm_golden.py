@@ -8,7 +8,7 @@ from typing import Any
 from fairlane.errors import RunFailed
 from fairlane.lanes.storage_class import StorageClassSpec
 from fairlane.platforms.base import Notify
-from fairlane.platforms.kubevirt import kinds, storm_guest, trouble
+from fairlane.platforms.kubevirt import diagnose, kinds, storm_guest
 from fairlane.platforms.kubevirt.api_errors import plain
 from fairlane.platforms.kubevirt.guests import address_of
 from fairlane.platforms.kubevirt.kinds import Kind
@@ -116,7 +116,7 @@ class _Making:
             vmi = await instances.until(self._running, self._patience, f"{name} does not run")
         except RunFailed as error:
             vm = await self.way.api.get(kinds.VM, name, self.way.namespace)
-            why = await trouble.why(self.way.api, self.way.namespace, name, vm, instances.items.get(name))
+            why = await diagnose.why(self.way.api, self.way.namespace, name, vm, instances.items.get(name))
             raise RunFailed(f"{error.message}: {why}", hint=error.hint) from error
         address = address_of(vmi)
         try:

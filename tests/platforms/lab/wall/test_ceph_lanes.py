@@ -12,8 +12,8 @@ from fairlane.lanes.cephfs import CephfsSpec
 from fairlane.lanes.rbd import PLUGIN as RBD
 from fairlane.lanes.rbd import RbdSpec
 from fairlane.platforms.lab.spec import Ceph, LabSpec
-from fairlane.platforms.lab.wall import able, ceph, layout, room
-from fairlane.study.device import GuestDevice
+from fairlane.platforms.lab.wall import ceph, layout, qemu_probe, resources
+from fairlane.study.guest_device import GuestDevice
 from fairlane.study.spec import Study
 
 SITE = Site("", "", "", 0, "", size=2**30, cluster="/c")
@@ -109,7 +109,7 @@ def study(**platform: Any) -> tuple[LabSpec, tuple[layout.Volume, ...]]:
 @pytest.fixture
 def complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda program: f"/usr/bin/{program}")
-    monkeypatch.setattr(able, "has_driver", lambda _: True)
+    monkeypatch.setattr(qemu_probe, "has_driver", lambda _: True)
     monkeypatch.setattr("os.geteuid", lambda: 0)
 
 
@@ -131,7 +131,7 @@ def test_a_cluster_that_is_too_small_is_refused_with_its_sums(complete: None) ->
 def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, complete: None) -> None:
     spec, volumes = study(ceph={"osds": 6})
     monkeypatch.setattr("shutil.which", lambda program: None if program.startswith("ceph-") else f"/bin/{program}")
-    monkeypatch.setattr(able, "has_driver", lambda _: False)
+    monkeypatch.setattr(qemu_probe, "has_driver", lambda _: False)
     (error,) = ceph.problems(spec.ceph, volumes)
     assert error.message == (
         "Ceph lanes need packages that are not installed: ceph-fuse, ceph-mds, ceph-mgr, ceph-mon, ceph-osd, "
@@ -160,9 +160,9 @@ def test_configuration_keeps_to_its_folder_and_to_loopback() -> None:
 
 def test_the_cluster_s_memory_and_disk_are_in_the_sums() -> None:
     spec, volumes = study(ceph={"osds": 6})
-    memory, disk = room.problems(spec, volumes, room.Here(2**30, 8, 2**30))
+    memory, disk = resources.problems(spec, volumes, resources.Here(2**30, 8, 2**30))
     assert "a Ceph cluster of 2.0 GiB" in memory.message
     assert disk.message.startswith("2 volumes of 1g take 4.5 GiB with their copies, and 1.0 GiB are free")
     spec, volumes = study(ceph={"osds": 6, "memstore": True})
-    (memory,) = room.problems(spec, volumes, room.Here(2**30, 8, 2**30))
+    (memory,) = resources.problems(spec, volumes, resources.Here(2**30, 8, 2**30))
     assert "a Ceph cluster of 13.6 GiB" in memory.message

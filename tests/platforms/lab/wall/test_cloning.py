@@ -10,7 +10,7 @@ from fairlane.lanes._clones import Cloning
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import cloning, layout, store
 from fairlane.platforms.lab.wall.clones import Kind, command
-from fairlane.platforms.lab.wall.room import Here
+from fairlane.platforms.lab.wall.resources import Here
 from fairlane.platforms.lab.wall.rootfs import Root
 from fairlane.study.load import parse_study
 from fairlane.study.spec import Study

@@ -10,8 +10,9 @@ import pytest
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.platforms.lab import Lab, qemu
 from fairlane.platforms.lab.spec import LabSpec
-from fairlane.platforms.lab.wall import able, disks, hypervisor, layout, machine, pinning
-from fairlane.platforms.lab.wall.machine import Machine
+from fairlane.platforms.lab.wall import command as machine
+from fairlane.platforms.lab.wall import disks, hypervisor, layout, pinning, qemu_probe
+from fairlane.platforms.lab.wall.command import Machine
 from fairlane.platforms.lab.wall.pinning import Thread
 from fairlane.study.load import parse_study
 
@@ -42,7 +43,7 @@ def parts(device: str, count: int = 8, more: str = "") -> disks.Parts:
 
 def refused(device: str, count: int = 8, more: str = "") -> list[str]:
     spec, lanes = volumes(device, count, more)
-    return [f"{p.where}: {p.message}" for p in able.problems(lanes, spec)]
+    return [f"{p.where}: {p.message}" for p in qemu_probe.problems(lanes, spec)]
 
 
 def test_io_threads_are_dealt_out_to_disks() -> None:
@@ -146,8 +147,8 @@ def test_what_would_not_be_what_it_is_called_is_refused(device: str, count: int,
 
 
 def test_what_qemu_lacks_is_said_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(able, "maps_queues", lambda _: False)
-    monkeypatch.setattr(able, "opens", lambda aio, _: f"no {aio}")
+    monkeypatch.setattr(qemu_probe, "maps_queues", lambda _: False)
+    monkeypatch.setattr(qemu_probe, "opens", lambda aio, _: f"no {aio}")
     monkeypatch.setattr(qemu, "version", lambda: "7.2")
     asked = "{io_threads: 2, queues: 2, vq_mapping: true, aio: native}"
     assert refused(asked, 2, ", cpus: 2, medium: {file: true}")[:2] == [
@@ -157,9 +158,9 @@ def test_what_qemu_lacks_is_said_with_its_version(monkeypatch: pytest.MonkeyPatc
 
 
 def test_nvme_tcp_in_the_hypervisor_needs_this_kernels_initiator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(able, "lacks_module", lambda _: True)
+    monkeypatch.setattr(qemu_probe, "lacks_module", lambda _: True)
     spec, lanes = volumes("", 1, "", "{transport: nvme_tcp, initiator: hypervisor}")
-    told = [problem.message for problem in able.problems(lanes, spec)]
+    told = [problem.message for problem in qemu_probe.problems(lanes, spec)]
     assert told == ["QEMU has no initiator for nvme_tcp, and this machine's kernel has no nvme_tcp"]
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from fairlane.platforms.lab.spec import LabSpec
-from fairlane.platforms.lab.wall import layout, room
-from fairlane.platforms.lab.wall.room import Here
+from fairlane.platforms.lab.wall import layout, resources
+from fairlane.platforms.lab.wall.resources import Here
 from fairlane.study.load import parse_study
 
 GIB = 2**30
@@ -28,7 +28,7 @@ workloads: {{main: {{kind: fio}}}}
         "x",
     )
     assert isinstance(study.platform, LabSpec)
-    return room.problems(study.platform, layout.volumes(study, study.platform), machine)
+    return resources.problems(study.platform, layout.volumes(study, study.platform), machine)
 
 
 def test_what_fits_is_no_problem() -> None:
@@ -74,7 +74,7 @@ def test_a_folder_whose_name_is_too_long_for_sockets(monkeypatch: pytest.MonkeyP
 
 
 def test_this_machine_has_something() -> None:
-    seen = room.here()
+    seen = resources.here()
     assert seen.memory > 0
     assert seen.cores >= 1
     assert seen.disk > 0

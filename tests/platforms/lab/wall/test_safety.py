@@ -20,7 +20,7 @@ from fairlane.machines.device_guard import Recorded, guard
 from fairlane.machines.keys import Keys
 from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.wall import rootfs
-from fairlane.platforms.lab.wall.machine import Machine
+from fairlane.platforms.lab.wall.command import Machine
 from fairlane.platforms.lab.wall.vm import Vm
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("safety"), pytest.mark.timeout(3600)]

@@ -12,7 +12,7 @@ from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes.base import Site, Step, Transport
 from fairlane.machines import script
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
-from fairlane.platforms.lab import image, loads, model, qemu
+from fairlane.platforms.lab import image, loads, modelled, qemu
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.virtual import saved
 from fairlane.records import Block
@@ -131,7 +131,7 @@ class VirtualLab(Platform):
         for index, (name, lane) in enumerate(self.study.lanes.items()):
             # The guest talks to nobody: a fixed secret keeps the state's bytes the same wherever it is built.
             secret = hashlib.sha256(f"fairlane lab {name}".encode()).hexdigest()[:16]
-            site = Site(f"{model.MEDIUM}{media[name]}", _ADDRESS, _INTERFACE, index, secret)
+            site = Site(f"{modelled.MEDIUM}{media[name]}", _ADDRESS, _INTERFACE, index, secret)
             transport = registry.load("lanes", lane.transport)
             out[name] = (transport, site, transport.steps(name, lane, site))
         return out
@@ -140,10 +140,10 @@ class VirtualLab(Platform):
         modules = sorted({m for transport, _, _ in self._lanes().values() for m in transport.modules})
         load = Step("load kernel modules", "target", apply=f"modprobe -a {' '.join(modules)}" if modules else ":")
         return (
-            model.hugepages_step(self.spec.hugepages),
+            modelled.hugepages_step(self.spec.hugepages),
             load,
-            *(model.medium_step(self.spec.medium, n) for n in range(max(self._media().values()) + 1)),
-            model.link_step(self.spec.link, _INTERFACE),
+            *(modelled.medium_step(self.spec.medium, n) for n in range(max(self._media().values()) + 1)),
+            modelled.link_step(self.spec.link, _INTERFACE),
         )
 
     def _prepare(self) -> list[str]:

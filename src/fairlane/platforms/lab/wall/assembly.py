@@ -14,7 +14,7 @@ from fairlane.machines.keys import Keys
 from fairlane.machines.sessions import Watch
 from fairlane.machines.this_host import LocalGuest
 from fairlane.platforms.base import Notify
-from fairlane.platforms.lab import model
+from fairlane.platforms.lab import modelled
 from fairlane.platforms.lab.scratch import scratch
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import (
@@ -29,9 +29,9 @@ from fairlane.platforms.lab.wall import (
     rootfs,
 )
 from fairlane.platforms.lab.wall.ceph import Cluster
+from fairlane.platforms.lab.wall.command import Machine
 from fairlane.platforms.lab.wall.golden import Golden
 from fairlane.platforms.lab.wall.layout import Volume
-from fairlane.platforms.lab.wall.machine import Machine
 from fairlane.platforms.lab.wall.vm import Vm, processes
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Assembly:
 
     def _shape(self, nics: tuple[object, ...]) -> str:
         names = [getattr(nic, "name") for nic in nics]  # noqa: B009
-        return "\n".join(f"( set -eu\n{model.link_step(self.spec.link, name).apply}\n)" for name in names)
+        return "\n".join(f"( set -eu\n{modelled.link_step(self.spec.link, name).apply}\n)" for name in names)
 
     def _media(self, where: str) -> str:
         """null_blk devices of the volumes whose medium is on the array, or in a guest (lanes without a transport)."""
@@ -225,7 +225,7 @@ class Assembly:
 
     def _medium(self, volume: Volume) -> Step:
         medium = self.spec.medium.model_copy(update={"size": volume.medium_size})
-        return model.medium_step(medium, volume.site.index)
+        return modelled.medium_step(medium, volume.site.index)
 
     def _ready(self, guest: int) -> str:
         """Modules, links, huge pages and local media of a guest."""
@@ -234,7 +234,7 @@ class Assembly:
         modules += sorted({m for v in self._of(guest) if v.emulated for m in disks.MODULES[disks.device(v).bus]})
         load = "".join(f"modprobe {m} 2> /dev/null || :\n" for m in modules)
         local = [v for v in own if v.ours and not v.transport.target and not v.transport.cluster]
-        steps = [model.hugepages_step(self.spec.hugepages)]
+        steps = [modelled.hugepages_step(self.spec.hugepages)]
         steps += [self._medium(v) for v in local]
         nics = layout.guest_nics(self.spec, guest, self.scratch) if self.array_vm else ()
         return load + build.shell(steps) + self._shape(nics) + external.routes(own, self.spec)

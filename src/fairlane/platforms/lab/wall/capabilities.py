@@ -22,7 +22,7 @@ from fairlane.platforms.lab.qemu import BINARY
 from fairlane.platforms.lab.wall import disks
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.vm import Vm
-from fairlane.study.device import Bus
+from fairlane.study.guest_device import Bus
 
 _TIMEOUT = 120.0
 _SEEN = 20.0

@@ -29,7 +29,7 @@ from fairlane.lanes._ceph import METADATA_COPIES, CephSpec
 from fairlane.machines.child import WITH_US
 from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.spec import Ceph
-from fairlane.platforms.lab.wall import able, build
+from fairlane.platforms.lab.wall import build, qemu_probe
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.study.base import LaneSpec
 
@@ -324,7 +324,7 @@ def problems(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
     wanted = {**PROGRAMS, **(FILESYSTEM if filesystem else {})}
     missing = {package for program, package in wanted.items() if not shutil.which(program)}
     drivers = [v.transport.driver for v in mine if v.transport.driver]
-    if drivers and shutil.which(qemu.BINARY) and not all(map(able.has_driver, drivers)):
+    if drivers and shutil.which(qemu.BINARY) and not all(map(qemu_probe.has_driver, drivers)):
         missing.add("qemu-block-extra")
     found = []
     if missing:

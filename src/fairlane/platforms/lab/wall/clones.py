@@ -26,11 +26,11 @@ from fairlane.machines.concurrency import together
 from fairlane.platforms.lab import image
 from fairlane.platforms.lab.qemu import BINARY
 from fairlane.platforms.lab.wall import build, golden
+from fairlane.platforms.lab.wall.command import cpus
 from fairlane.platforms.lab.wall.golden import Golden
 from fairlane.platforms.lab.wall.layout import Volume
-from fairlane.platforms.lab.wall.machine import cpus
 from fairlane.platforms.lab.wall.rootfs import Root
-from fairlane.study.device import GuestDevice
+from fairlane.study.guest_device import GuestDevice
 
 _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr preempt=none cryptomgr.notests"
 _SERIAL = "fairlane-root"

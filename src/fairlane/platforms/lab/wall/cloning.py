@@ -13,7 +13,7 @@ from fairlane.platforms.lab.wall import golden, store
 from fairlane.platforms.lab.wall.disks import Parts
 from fairlane.platforms.lab.wall.golden import Golden
 from fairlane.platforms.lab.wall.layout import Volume
-from fairlane.platforms.lab.wall.room import OVERHEAD, Here
+from fairlane.platforms.lab.wall.resources import OVERHEAD, Here
 from fairlane.platforms.lab.wall.rootfs import Root
 from fairlane.study.spec import Study
 from fairlane.units import format_size

@@ -11,7 +11,7 @@ from typing import Any
 from fairlane.guard.values import NONE
 from fairlane.lanes.base import Step
 from fairlane.platforms.lab.wall.layout import Volume
-from fairlane.study.device import Bus, GuestDevice
+from fairlane.study.guest_device import Bus, GuestDevice
 
 Json = Mapping[str, Any]
 
@@ -228,7 +228,7 @@ class Told:
 
     rows: Mapping[str, str]
     conditions: Mapping[str, Any]
-    """Parameters (``study.parameters``) as they really are."""
+    """Parameters (``guard.parameters``) as they really are."""
     wrong: tuple[str, ...]
 
 

@@ -21,15 +21,17 @@ from fairlane.platforms.lab import loads, qemu
 from fairlane.platforms.lab.cache import cache_dir
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import (
-    able,
     ceph,
     cloning,
     external,
     kvm,
     layout,
     pinning,
-    room,
+    qemu_probe,
     rootfs,
+)
+from fairlane.platforms.lab.wall import (
+    resources as host,
 )
 from fairlane.platforms.lab.wall.assembly import Assembly, Untrustworthy
 from fairlane.platforms.lab.wall.clones import Kind, Storm
@@ -71,13 +73,13 @@ class WallLab(Assembly, Platform):
             found.append(
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
-        here = room.here()
+        here = host.here()
         found += ceph.problems(self.spec.ceph, self.wanted)
-        fits = room.problems(self.spec, self.wanted, here)
+        fits = host.problems(self.spec, self.wanted, here)
         fits += cloning.problems(self.study, self.spec, self.wanted, here)
         fits += pinning.problems(self.spec, self.lanes, len(os.sched_getaffinity(0)))
         fits += external.problems(self.lanes, self.spec)
-        return found + fits + self.unfit() + able.problems(self.lanes, self.spec)
+        return found + fits + self.unfit() + qemu_probe.problems(self.lanes, self.spec)
 
     def unfit(self) -> list[FairlaneError]:
         spec = self.spec

@@ -9,7 +9,7 @@ from typing import Any
 from fairlane import registry
 from fairlane.lanes.base import Site, Step, Transport
 from fairlane.platforms.lab.spec import LabSpec, Link
-from fairlane.platforms.lab.wall.machine import Nic
+from fairlane.platforms.lab.wall.command import Nic
 from fairlane.study.base import LaneSpec
 from fairlane.study.spec import Study
 from fairlane.units import format_bitrate, format_duration

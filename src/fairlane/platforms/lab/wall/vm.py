@@ -21,8 +21,8 @@ from fairlane.machines.child import WITH_US, end, uninterrupted
 from fairlane.machines.keys import Keys
 from fairlane.machines.ssh import SshGuest
 from fairlane.platforms.lab import image
-from fairlane.platforms.lab.wall import machine as machines
-from fairlane.platforms.lab.wall.machine import Machine
+from fairlane.platforms.lab.wall import command as machines
+from fairlane.platforms.lab.wall.command import Machine
 from fairlane.platforms.lab.wall.rootfs import Root
 
 BOOT_TIMEOUT = 300.0

@@ -1,0 +1,181 @@
+"""What the QEMU and the kernel of this machine can do for guest devices: asked, not guessed from versions."""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fairlane.errors import FairlaneError
+from fairlane.platforms.lab import qemu
+from fairlane.platforms.lab.spec import LabSpec
+from fairlane.platforms.lab.wall import command, disks
+from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.study.guest_device import GuestDevice
+
+_PATIENCE = 60
+_DEVICES = {"virtio-blk": "virtio-blk-pci", "virtio-scsi": "virtio-scsi-pci"}
+_PROBED = 1 << 20
+
+
+@cache
+def asked(questions: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
+    """QEMU's answers to QMP commands (JSON), of a QEMU without a machine, in a folder where the file ``probe`` lies.
+
+    Raises FairlaneError if it does not run."""
+    command = [qemu.BINARY, "-M", "none", "-accel", "tcg", "-nodefaults", "-no-user-config", "-display", "none",
+               "-qmp", "stdio"]  # fmt: skip
+    words = ['{"execute": "qmp_capabilities"}', *questions, '{"execute": "quit"}']
+    with tempfile.TemporaryDirectory(prefix="fairlane-") as folder:
+        (Path(folder) / "probe").write_bytes(bytes(_PROBED))
+        try:
+            done = subprocess.run(
+                command,
+                input="\n".join(words),
+                capture_output=True,
+                text=True,
+                timeout=_PATIENCE,
+                cwd=folder,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise FairlaneError(f"{qemu.BINARY} does not answer: {error}") from error
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    answers = tuple(line for line in told if "return" in line or "error" in line)
+    if len(answers) < len(questions) + 1:
+        raise FairlaneError(f"{qemu.BINARY} does not answer: {done.stderr.strip()[-300:] or 'no message'}")
+    return answers[1 : len(questions) + 1]
+
+
+def _ask(command: str, **arguments: Any) -> Mapping[str, Any]:
+    return asked((json.dumps({"execute": command, "arguments": arguments}),))[0]
+
+
+def opens(aio: str, cache_mode: str) -> str:
+    """Why QEMU cannot open a file in the scratch folder so (it opens one); empty: it can."""
+    node = {"driver": "file", "filename": "probe", "node-name": "probe", "aio": aio}
+    answer = _ask("blockdev-add", **node, cache={"direct": cache_mode == "none"})
+    return str(answer["error"]["desc"]) if "error" in answer else ""
+
+
+def maps_queues(bus: str) -> bool:
+    """The device of ``bus`` has iothread-vq-mapping."""
+    properties = _ask("device-list-properties", typename=_DEVICES[bus]).get("return", [])
+    return any(one["name"] == "iothread-vq-mapping" for one in properties)
+
+
+def has_driver(node: Mapping[str, str]) -> bool:
+    """QEMU has the block driver of ``node`` (``Transport.driver``), which may be a module of its own (Debian:
+    qemu-block-extra): tried with all that the driver needs, and nothing that works."""
+    answer = _ask("blockdev-add", **node, **{"node-name": "probe"})
+    return "nknown driver" not in str(answer.get("error", {}).get("desc", ""))
+
+
+def lacks_module(name: str) -> bool:
+    """The kernel of this machine neither has the module nor could load it."""
+    if Path("/sys/module", name).exists():
+        return False
+    try:
+        done = subprocess.run(["modprobe", "-n", "-q", name], capture_output=True, check=False, timeout=_PATIENCE)
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return done.returncode != 0
+
+
+def problems(lanes: Mapping[str, Sequence[Volume]], spec: LabSpec) -> list[FairlaneError]:
+    """What cannot be built of the guest devices of ``lanes``, before anything is created."""
+    found: list[FairlaneError] = []
+    guests: dict[int, list[Volume]] = {}
+    for lane, volumes in lanes.items():
+        if not volumes[0].emulated:
+            continue
+        device = disks.device(volumes[0])
+        wrong = [*_shape(device, spec), *_possible(device, spec, volumes[0])]
+        found += [FairlaneError(text, where=f"lanes.{lane}.{key}", hint=hint) for key, text, hint in wrong]
+        for volume in volumes:
+            guests.setdefault(volume.guest, []).append(volume)
+    wanted = max((disks.functions(volumes) for volumes in guests.values()), default=0)
+    room = command.FUNCTIONS - spec.paths
+    if wanted > room:
+        found.append(
+            FairlaneError(
+                f"a guest would need {wanted} PCI functions for its disks, and has {room}",
+                where="platform.disks",
+                hint="use fewer disks or lanes; virtio-scsi takes one function per controller, not per disk",
+            )
+        )
+    return found
+
+
+_Wrong = tuple[str, str, str]
+"""Key of the lane, problem, hint."""
+
+
+def _shape(device: GuestDevice, spec: LabSpec) -> Iterable[_Wrong]:
+    """Threads, queues and controllers that would do nothing: lanes are what they are called."""
+    if device.queues > spec.cpus:
+        yield (
+            "device.queues",
+            f"{device.queues} queues, but the guest has {spec.cpus} CPU{'s' * (spec.cpus > 1)}, "
+            "and its kernel makes at most one queue per CPU",
+            f"set platform.cpus: {device.queues}, or fewer queues",
+        )
+    dealt, what = spec.disks, "disk"
+    if device.bus == "virtio-scsi":
+        dealt, what = device.controllers, "controller"
+        if device.controllers > spec.disks:
+            yield (
+                "device.controllers",
+                f"{device.controllers} controllers, but disks: {spec.disks}; the others would be empty",
+                f"set platform.disks: {device.controllers}, or fewer controllers",
+            )
+        if device.io_threads == "per-disk" and device.controllers != spec.disks:
+            yield (
+                "device.io_threads",
+                f"virtio-scsi has IO threads per controller: {device.controllers} of them, but disks: {spec.disks}",
+                f"set device.controllers: {spec.disks}",
+            )
+    if not device.vq_mapping and isinstance(device.io_threads, int) and device.io_threads > dealt:
+        yield (
+            "device.io_threads",
+            f"{device.io_threads} IO threads for {dealt} {what}{'s' * (dealt > 1)}: the others would idle",
+            "set device.controllers to as many, or fewer IO threads"
+            if device.bus == "virtio-scsi"
+            else f"set platform.disks: {device.io_threads}, or fewer IO threads",
+        )
+
+
+def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_Wrong]:
+    """What this machine's QEMU cannot do."""
+    if device.vq_mapping and not maps_queues(device.bus):
+        yield (
+            "device.vq_mapping",
+            f"QEMU {qemu.version()} has no iothread-vq-mapping for {device.bus}",
+            "virtio-blk has it from QEMU 9.0, virtio-scsi from 10.0; leave vq_mapping away",
+        )
+    own = not volume.transport.target and not volume.transport.cluster
+    if device.format != "raw" and not (own and spec.medium.file):
+        yield (
+            "device.format",
+            f"{device.format} is made in a file of this machine, and this lane has none",
+            "set platform.medium.file: true with transport: local, or format: raw",
+        )
+    if lacking := [module for module in volume.transport.hosted(volume.spec) if lacks_module(module)]:
+        yield (
+            "initiator",
+            f"QEMU has no initiator for {volume.spec.transport}, and this machine's kernel has no {lacking[0]}",
+            "set initiator: guest, or run on a kernel with that module",
+        )
+    needed = {} if volume.transport.cluster else volume.transport.driver  # of a cluster ceph.problems tells
+    if needed and not has_driver(needed):
+        other = ", or set initiator: guest" if "guest" in type(volume.spec).initiators else ""
+        yield (
+            "initiator",
+            f"this QEMU has no driver {needed['driver']}, which {volume.spec.transport} needs",
+            f"install qemu-block-extra{other}",
+        )
+    if own and spec.medium.file and (why := opens(device.aio, device.cache)):
+        yield ("device.aio", f"QEMU cannot open files here with aio {device.aio}, cache {device.cache}: {why}",
+               "set TMPDIR to a folder on another file system, or take another aio or cache")  # fmt: skip

@@ -1,0 +1,193 @@
+"""What a report says, as data: made by ``model.build``, laid out as HTML, Markdown and text. Strings are harmless."""
+
+from dataclasses import dataclass
+
+from fairlane.guard.summary import Matched
+from fairlane.records import Word
+from fairlane.report import series
+from fairlane.report.curves import LadderView
+from fairlane.report.depth import DepthView
+from fairlane.report.ecdf import EcdfView
+from fairlane.report.heatmap import HeatView
+from fairlane.report.lanes import Lane, LaneTable
+from fairlane.report.levels import Levels, Stacks
+from fairlane.report.pareto import ParetoView
+from fairlane.report.parts import Part
+from fairlane.report.prose import Banner
+from fairlane.report.scorecard import ScoreView
+from fairlane.report.storms import StormView
+from fairlane.report.timeline import FailoverView
+from fairlane.report.winners import WinnersView
+
+
+@dataclass(frozen=True)
+class Row:
+    """One verdict, ready to print; the three numbers are kept for figures."""
+
+    cell: str
+    word: Word
+    symbol: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    change: str
+    interval: str
+    sized: str
+    """``at least 11.7 %`` or empty."""
+    tie_low: float | None
+    tie_high: float | None
+    tie: str
+    """The tie test's narrower interval, where it decided: ``tie test: +0.2 % to +0.8 %``."""
+    lane_value: str
+    baseline_value: str
+    coverage: str
+    """Coverage of this one interval: ``99.4 %``."""
+    blocks: int
+    voided: int
+    counted: str
+    """``6 blocks``, or ``5 of 6 blocks`` where some are void."""
+    withheld: bool
+    """Decided, but a critical finding took it out of the headline."""
+    sentence: str
+    notes: tuple[str, ...]
+    reason: str
+    """Why there is no interval, where there is none."""
+    trials: str
+    """Anchor of this cell's trials."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A lane against the baseline in one workload and metric."""
+
+    lane: str
+    """Label."""
+    baseline: str
+    metric: str
+    """Title: ``p99 latency``."""
+    better: int
+    margin: float
+    primary: bool
+    summary: str
+    words: tuple[tuple[Word, int], ...]
+    """How many cells have which verdict; ``withheld`` ones are counted apart."""
+    withheld: int
+    blocks: int | None
+    """Blocks behind every row; None where rows differ or blocks are void."""
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One workload."""
+
+    name: str
+    kind: str
+    primary: tuple[Comparison, ...]
+    exploratory: tuple[Comparison, ...]
+    levels: tuple[Levels, ...]
+    cpu: Stacks | None
+    storms: StormView | None
+    """Of clone storms of several sizes."""
+
+
+@dataclass(frozen=True)
+class FindingView:
+    """A finding with the names a reader knows."""
+
+    message: str
+    where: str
+    """Cells and lanes, unless the message names them."""
+    evidence: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class FindingGroup:
+    """What one check found at one severity."""
+
+    severity: str
+    check: str
+    items: tuple[FindingView, ...]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial's link: block number, path of its raw outputs relative to the run directory, why it failed."""
+
+    block: int
+    href: str
+    failed: str
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """The trials of one lane in one cell."""
+
+    anchor: str
+    """Set on the first lane of a cell."""
+    cell: str
+    lane: str
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All a report says, in the order in which it says it."""
+
+    title: str
+    parts: tuple[Part, ...]
+    """What a command puts first."""
+    question: str
+    banners: tuple[Banner, ...]
+    sections: tuple[Section, ...]
+    winners: tuple[WinnersView, ...]
+    """Which lanes may be the best, where there are three or more."""
+    sureness: tuple[str, ...]
+    scores: tuple[ScoreView, ...]
+    """Who is shown to be better, by metric: where several metrics or lanes are compared."""
+    costs: tuple[ParetoView, ...]
+    """Cost against performance, where lanes declare what they cost."""
+    heats: tuple[HeatView, ...]
+    """Block size against pattern, where a workload has several of both."""
+    curves: tuple[LadderView, ...]
+    """Throughput against latency, where cells form ladders."""
+    depths: tuple[DepthView, ...]
+    """Throughput and latency against load, of the same ladders."""
+    ecdfs: tuple[EcdfView, ...]
+    """Latency of all I/Os, where there are histograms."""
+    times: tuple[series.View, ...]
+    """The run in time."""
+    failovers: tuple[FailoverView, ...]
+    """IOPS around faults, where paths failed under load."""
+    findings: tuple[FindingGroup, ...]
+    """The gravest first."""
+    matched: Matched
+    lanes: tuple[Lane, ...]
+    lane_table: LaneTable
+    able: tuple[Part, ...]
+    """What lanes can do, and how they came to rest before they were measured."""
+    platform: tuple[tuple[str, str], ...]
+    method: tuple[str, ...]
+    metrics: tuple[tuple[str, str], ...]
+    """Definition of each metric shown."""
+    words: tuple[tuple[Word, str, str], ...]
+    """Verdict word, its symbol, its meaning."""
+    repeat: str
+    """What the commands need: a sentence that ends with a colon."""
+    commands: tuple[str, ...]
+    study_text: str
+    provenance: tuple[tuple[str, str], ...]
+    inventories: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    """Long lists of the fingerprint, by name: the packages of an image."""
+    trials: tuple[TrialRow, ...]
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """Every number of cells that the scorecards tell: as wide are their bars."""
+        scores = [s for view in self.scores for row in view.rows for s in row.scores]
+        return tuple(sorted({n for s in scores for n in (s.rest, *(count for _, _, count in s.counts))}))
+
+    @property
+    def answers(self) -> tuple[Comparison, ...]:
+        """The primary comparisons of all workloads."""
+        return tuple(c for s in self.sections for c in s.primary)

@@ -1,0 +1,348 @@
+"""What is known of a study that is still running: a pure function of its plan, its journal and what the trials showed.
+
+The viewer's live page and ``fairlane watch`` show this and nothing else.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fairlane.metrics import METRICS
+from fairlane.records import Cell, Finding, Observation
+from fairlane.report.lanes import labels
+from fairlane.report.phrases import count, interval, share
+from fairlane.report.text import clean, scrub
+from fairlane.runs.journal import Event
+from fairlane.runs.plan import Plan
+from fairlane.stats.anytime import FAR
+from fairlane.stats.contests import concerns, stains
+from fairlane.stats.live import Live, Standing
+from fairlane.study.forecast import about
+from fairlane.trial.progress import Estimate
+
+Phase = Literal["running", "interrupted", "complete"]
+Now = Literal["better", "worse", "small", "open", "early", "refused"]
+"""What an anytime-valid interval says of a lane: beyond no difference, within the margin, neither, or not there yet.
+``refused``: a finding says that the lanes cannot be compared."""
+
+SAYS: Mapping[Now, str] = {
+    "better": "better",
+    "worse": "worse",
+    "small": "within margin",
+    "open": "open",
+    "early": "too early to say",
+    "refused": "refused",
+}
+DECIDED: frozenset[Now] = frozenset({"better", "worse", "small"})
+_SHOWN = 5
+"""Failures that are told; the others are counted."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A lane against the baseline in one cell, in the primary metric of its workload."""
+
+    key: str
+    """``Cell.key``."""
+    cell: str
+    """``Cell.name``."""
+    low: float | None
+    """Ends of the interval as ratios lane / baseline; None: there is none yet."""
+    high: float | None
+    blocks: int
+    now: Now
+    ended: bool
+    """A look has ended the cell."""
+    withheld: bool = False
+    """A critical finding is about it."""
+
+    @property
+    def settled(self) -> bool:
+        """No further block is needed."""
+        return self.ended or self.now in DECIDED
+
+    @property
+    def interval(self) -> str:
+        """``+11.2 % to +18.9 %``."""
+        return interval(self.low, self.high)
+
+    @property
+    def says(self) -> str:
+        """In words: ``decided: better``, ``open``; of a cell that a look has ended: ``better, ended``, ``ended``."""
+        held = " (withheld)" if self.withheld and self.now in DECIDED else ""
+        if self.ended and self.now != "refused":
+            return f"{SAYS[self.now]}, ended{held}" if self.now in DECIDED else "ended"
+        return f"decided: {SAYS[self.now]}{held}" if self.now in DECIDED else SAYS[self.now]
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A lane against the baseline in one workload."""
+
+    workload: str
+    """Empty if the study has but one."""
+    lane: str
+    """Label."""
+    baseline: str
+    names: tuple[str, str]
+    """Of lane and baseline in the study."""
+    metric: str
+    """Title."""
+    better: int
+    margin: float
+    rows: tuple[Row, ...]
+
+    @property
+    def title(self) -> str:
+        """``IOPS: NVMe/TCP against iSCSI``."""
+        where = f", workload {self.workload}" if self.workload else ""
+        return f"{self.metric}: {self.lane} against {self.baseline}{where}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finding, with the names that a reader knows."""
+
+    severity: str
+    check: str
+    message: str
+    where: str
+
+
+@dataclass(frozen=True)
+class State:
+    """All that is told of a run at one moment. Every string in it is clean."""
+
+    phase: Phase
+    study: str
+    question: str
+    done: int
+    """Trials that are in, of ``due``, those up to the next look."""
+    due: int
+    failed: int
+    look: str
+    """``look 1 of 4``; ``block 12`` where every block is one; empty: there is but one look."""
+    seconds: float
+    """Expected until that look, while it is running."""
+    paired: bool
+    """False: trials apart have no blocks, and so no interval before the end."""
+    coverage: float
+    """Chance that all intervals hold at every moment: 0.95."""
+    contests: tuple[Contest, ...]
+    failures: tuple[str, ...]
+    """The last ones, newest first."""
+    more_failures: int
+    last: str
+    """When the newest step was done: UTC, to the second."""
+    findings: tuple[Found, ...] = ()
+    checked: bool = False
+    """The checks have been run; ``findings`` may be some trials old."""
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """Cells in which every lane that is compared is decided so far, or that a look has ended; and all cells."""
+        settled: dict[str, bool] = {}
+        for row in (row for contest in self.contests for row in contest.rows if row.now != "refused"):
+            settled[row.key] = settled.get(row.key, True) and row.settled
+        return sum(settled.values()), len({row.key for contest in self.contests for row in contest.rows})
+
+    @property
+    def status(self) -> str:
+        """``45 of 144 trials, about 1 min to look 1 of 4, 2 failed, 3 of 8 cells decided so far``."""
+        said = [f"{self.done:,} of {count(self.due, 'trial')}"]
+        if self.phase == "running" and self.done < self.due:
+            said.append(f"about {about(self.seconds)}{' to ' * bool(self.look)}{self.look}")
+        if self.failed:
+            said.append(f"{self.failed:,} failed")
+        decided, cells = self.cells
+        if decided:
+            said.append(f"{decided} of {count(cells, 'cell')} decided" + " so far" * (self.phase != "complete"))
+        return ", ".join(said)
+
+    @property
+    def rule(self) -> str:
+        """How the intervals are to be read."""
+        if not self.paired:
+            return "The lanes of this study ran at different times: its intervals are drawn once, when all is there."
+        ended = any(row.ended for contest in self.contests for row in contest.rows)
+        looks = " What a look has ended is decided by it." if ended else ""
+        return (
+            "These intervals hold at any moment: the chance that any of them ever misses is at most "
+            f"{share(1 - self.coverage)}. The verdicts, drawn at the planned looks, are sharper.{looks}"
+        )
+
+
+class Tracker:
+    """Is told of a run, event by event in the order of its journal, and says how it stands."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._live = Live(plan.study)
+        self._estimate = Estimate(plan.study)
+        self._label = labels(plan.study)
+        self._opened: list[frozenset[str]] = []
+        self._due = self._trials()
+        self._seen: dict[str, str] = {}
+        """Trial id -> why it failed, or nothing."""
+        self._standings: dict[tuple[str, str], Standing] = {}
+        self._failures: list[str] = []
+        self._workers = 1
+        self._last = ""
+        self.ended = False
+        self._begin()
+
+    @property
+    def opened(self) -> tuple[frozenset[str], ...]:
+        """For each look taken, the cells that went on."""
+        return tuple(self._opened)
+
+    def add(self, event: Event, trial: str = "", seen: Observation | None = None) -> None:
+        """One more event. Of a trial: its id, and what it showed; None where its raw file is damaged."""
+        self._last = str(event.get("at", ""))
+        match event["type"]:
+            case "trial":
+                self._trial(event, trial, seen)
+            case "start" | "resume":
+                self._workers = event["workers"] if isinstance(event.get("workers"), int) else 1
+                self._begin()
+            case "look":
+                self._opened.append(frozenset(event["open"]))
+                self._due = self._trials()
+                self._begin()
+            case "block-failed":
+                self._failures.append(
+                    f"block {event.get('cell')}.b{event.get('block')} failed: {event.get('reason', '')}"
+                )
+            case "end":
+                self.ended = True
+
+    @property
+    def complete(self) -> bool:
+        """The end is journaled, and every trial that led there is in."""
+        return self.ended and self._due <= self._seen.keys()
+
+    def state(self, phase: Phase) -> State:
+        """How it stands; ``phase``: what the run's lock tells."""
+        study = self.plan.study
+        failed = sum(bool(reason) for trial, reason in self._seen.items() if trial in self._due)
+        state = State(
+            phase="complete" if self.complete else phase,
+            study=study.name,
+            question=study.question,
+            done=len(self._due & self._seen.keys()),
+            due=len(self._due),
+            failed=failed,
+            look=self._look(),
+            seconds=self._estimate.seconds,
+            paired=study.design.paired,
+            coverage=1 - study.design.alpha,
+            contests=tuple(self._contests()),
+            failures=tuple(clean(text, 300) for text in self._failures[: -_SHOWN - 1 : -1]),
+            more_failures=max(0, len(self._failures) - _SHOWN),
+            last=self._last[:19].replace("T", " "),
+        )
+        return scrub(state)
+
+    def _trial(self, event: Event, trial: str, seen: Observation | None) -> None:
+        if seen is None:
+            self._seen.pop(trial, None)
+            self._failures.append(f"{trial}: its raw file is damaged; the trial counts as not done")
+            return
+        seconds = event.get("seconds")
+        self._estimate.trial(trial, float(seconds) if isinstance(seconds, int | float) else 0.0)
+        self._seen[trial] = seen.failed
+        if seen.failed:
+            self._failures.append(f"{trial} failed: {seen.failed}")
+        for standing in self._live.add(seen):
+            self._standings[seen.cell, standing.lane] = standing
+
+    def _trials(self) -> frozenset[str]:
+        return frozenset(b.trial_id(lane) for b in self.plan.due(self._opened) for lane in b.order)
+
+    def _begin(self) -> None:
+        self._estimate.due(self.plan.due(self._opened), frozenset(self._seen), self._workers)
+
+    def _look(self) -> str:
+        looks, taken = self.plan.looks, len(self._opened)
+        if self.plan.study.design.stop:
+            return f"block {looks[min(taken, len(looks) - 1)]}"
+        return f"look {min(taken + 1, len(looks))} of {len(looks)}" if len(looks) > 1 else ""
+
+    def _contests(self) -> Iterable[Contest]:
+        study = self.plan.study
+        if not study.design.paired:
+            return
+        for name, workload in study.workloads.items():
+            metric = METRICS[workload.primary]
+            margin = study.design.margins.get(metric.name, metric.margin)
+            for lane in study.rivals:
+                rows = tuple(
+                    _row(cell, self._standings.get((cell.key, lane)), margin, metric.better,
+                         any(cell.key not in opened for opened in self._opened))
+                    for cell in workload.cells(name)
+                )  # fmt: skip
+                yield Contest(
+                    workload=name if len(study.workloads) > 1 else "",
+                    lane=self._label[lane],
+                    baseline=self._label[study.baseline],
+                    names=(lane, study.baseline),
+                    metric=metric.title,
+                    better=metric.better,
+                    margin=margin,
+                    rows=rows,
+                )
+
+
+def _row(cell: Cell, standing: Standing | None, margin: float, better: int, ended: bool) -> Row:
+    if standing is None or max(abs(standing.low), abs(standing.high)) >= FAR:
+        return Row(cell.key, cell.name, None, None, standing.blocks if standing else 0, "early", ended)
+    now = _now(standing, margin, better)
+    return Row(cell.key, cell.name, math.exp(standing.low), math.exp(standing.high), standing.blocks, now, ended)
+
+
+def _now(at: Standing, margin: float, better: int) -> Now:
+    if not at.decided:
+        return "open"
+    edge = math.log1p(margin)
+    if at.low <= 0 <= at.high or (-edge < at.low and at.high < edge):
+        return "small"
+    return "better" if (at.low > 0) == (better > 0) else "worse"
+
+
+def with_findings(state: State, findings: Sequence[Finding], plan: Plan) -> State:
+    """``state`` with what the checks say, but for that the run is not finished, which is seen; and without intervals
+    of what they refuse, as in a verdict."""
+    label = labels(plan.study)
+    names = {cell.key: cell.name for cell in plan.study.cells()}
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for f in findings:
+        if f.check != "unfinished_run":
+            told.setdefault((f.severity, f.check, f.message), []).append(_where(f, names, label))
+    found = tuple(Found(*key, "; ".join(dict.fromkeys(filter(None, places)))) for key, places in told.items())
+    cells = {cell.key: cell for cell in plan.study.cells()}
+    contests = tuple(_checked(contest, cells, findings) for contest in state.contests)
+    return replace(state, contests=contests, findings=scrub(found), checked=True)
+
+
+def _checked(contest: Contest, cells: Mapping[str, Cell], findings: Sequence[Finding]) -> Contest:
+    rows = []
+    for row in contest.rows:
+        cell = cells[row.key]
+        if any(f.refuses and concerns(f, cell, *contest.names) for f in findings):
+            rows.append(replace(row, low=None, high=None, now="refused"))
+        else:
+            rows.append(replace(row, withheld=any(stains(f, cell, *contest.names) for f in findings)))
+    return replace(contest, rows=tuple(rows))
+
+
+def _where(finding: Finding, names: Mapping[str, str], label: Mapping[str, str]) -> str:
+    """``iSCSI: 4k randread qd1, 4k randread qd16 and 3 more cells``: what the message does not name itself."""
+    listed = [names.get(key, key) for key in finding.cells]
+    parts = []
+    if unnamed := [name for name in listed if name not in finding.message]:
+        first, more = unnamed[:3], len(unnamed) - 3
+        parts.append(", ".join(first) + (f" and {count(more, 'more cell')}" if more > 0 else ""))
+    lanes = [label.get(n, n) for n in finding.lanes]
+    lanes = [name for name in lanes if name not in finding.message]
+    return ": ".join(x for x in (", ".join(lanes), *parts) if x)

@@ -1,0 +1,61 @@
+"""Takes everything out of a cluster that tests have put in: so one API server serves files that see all of it."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from testkit.control_plane import ControlPlane
+from testkit.plain_client import RefusedError
+
+_KEPT = {"customresourcedefinitions", "apiservices", "flowschemas", "prioritylevelconfigurations", "componentstatuses"}
+"""What is the API server's own, and our definitions."""
+_BOOTSTRAPPED = "kubernetes.io/bootstrapping"
+_OWN = ("kube-", "system-", "system:")
+"""How names and namespaces of what the API server makes by itself begin."""
+
+
+def clear(plane: ControlPlane) -> None:
+    """Removes all objects that the API server has not made itself, whatever wants to be asked before."""
+    for collection, namespaced in _collections(plane):
+        for item in _items(plane, collection):
+            if not _own(collection, item["metadata"]):
+                _remove(plane, collection, namespaced, item["metadata"])
+
+
+def _collections(plane: ControlPlane) -> Iterator[tuple[str, bool]]:
+    """Paths of all objects of one kind, namespaces last, and whether the kind has namespaces."""
+    groups = plane.call("GET", "/apis")["groups"]
+    for api in (*(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups), "/api/v1"):
+        with contextlib.suppress(RefusedError):  # an extension server that is away
+            found = plane.call("GET", api)["resources"]
+            for one in sorted(found, key=lambda one: bool(one["name"] == "namespaces")):
+                if "/" not in one["name"] and {"list", "delete"} <= set(one["verbs"]) and one["name"] not in _KEPT:
+                    yield f"{api}/{one['name']}", one["namespaced"]
+
+
+def _items(plane: ControlPlane, collection: str) -> list[dict[str, Any]]:
+    """All objects of a kind, once the server knows them: 429 while a definition that was changed is read again."""
+    plane.wait(lambda: plane.answers(f"{collection}?limit=1"), f"{collection} to be served")
+    found: list[dict[str, Any]] = plane.call("GET", collection)["items"]
+    return found
+
+
+def _own(collection: str, meta: Mapping[str, Any]) -> bool:
+    if _BOOTSTRAPPED in (meta.get("labels") or {}) or f"{meta.get('namespace', '')}{meta['name']}".startswith(_OWN):
+        return True
+    if collection == "/api/v1/namespaces":
+        return bool(meta["name"] == "default")
+    return meta.get("namespace") == "default" and meta["name"] == "kubernetes"
+
+
+def _remove(plane: ControlPlane, collection: str, namespaced: bool, meta: Mapping[str, Any]) -> None:
+    api, _, plural = collection.rpartition("/")
+    path = f"{api}/namespaces/{meta['namespace']}/{plural}" if namespaced else collection
+    path += f"/{meta['name']}"
+    with contextlib.suppress(RefusedError):  # gone with another
+        if meta.get("finalizers"):
+            free = {"metadata": {"finalizers": None}}
+            plane.call("PATCH", path, free, kind="application/merge-patch+json")
+        plane.call("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+        if plural == "namespaces":
+            plane.call("PUT", f"{path}/finalize", {**plane.call("GET", path), "spec": {"finalizers": []}})

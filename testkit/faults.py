@@ -1,0 +1,334 @@
+"""A man in the middle between a client and the real API server, who makes the network and the server bad.
+
+Everything that is not one of its faults is the real server's own answer. ``with FaultProxy(plane.url,
+plane.authority.certificate) as proxy``, and give the client ``proxy.kubeconfig(plane.kubeconfig())``. It runs in a
+thread of its own, so that tests with and without a loop can use it; each knob may be turned at any time.
+"""
+
+import asyncio
+import contextlib
+import json
+import re
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+from weakref import WeakSet
+
+import aiohttp
+import yaml
+from aiohttp import web
+from yarl import URL
+
+from testkit.control_plane import free_ports
+
+T = TypeVar("T")
+Cut = Literal["end", "reset", "gone", "error", "garbage", "mute"]
+
+_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "host", "content-length"}
+_REASONS = {401: "Unauthorized", 409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError"}
+
+
+@dataclass
+class _Fault:
+    """What happens to the next ``times`` requests whose "METHOD path?query" is matched by ``pattern``."""
+
+    pattern: re.Pattern[str]
+    times: float
+    carried_out: bool
+    """The real server gets the request, and its answer is lost."""
+    status: int = 0
+    """Answered in its place; 0: the connection is reset; -1: nobody answers."""
+    headers: dict[str, str] | None = None
+    message: str = "injected by a test"
+    every: int = 1
+    """Only each ``every``-th of those requests."""
+    seen: int = 0
+
+    def strikes(self, line: str) -> bool:
+        if self.times <= 0 or not self.pattern.search(line):
+            return False
+        self.seen += 1
+        if self.seen % self.every:
+            return False
+        self.times -= 1
+        return True
+
+
+class FaultProxy:
+    """``url`` is where it listens, by plain HTTP."""
+
+    def __init__(self, url: str, certificate: Path) -> None:
+        """``url``, ``certificate``: the real server, and the CA that signed it."""
+        self.url = ""
+        self.seen: list[tuple[str, str, int]] = []
+        """Requests as the client sent them, in order: method, path with query, status (0: reset or unanswered)."""
+        self.watches = 0
+        """Watches that are open now."""
+        self._server = url
+        self._tls = ssl.create_default_context(cafile=str(certificate))
+        self._faults: list[_Fault] = []
+        self._cuts: dict[web.StreamResponse, asyncio.Future[Cut]] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
+        self._runner: web.AppRunner
+        self._client: aiohttp.ClientSession
+        self._site: web.TCPSite | None = None
+        self._port = 0
+        self._muted = False
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        """Of all connections to the real server that were ever made."""
+
+    def __enter__(self) -> "FaultProxy":
+        self._thread.start()
+        self._run(self._start())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def kubeconfig(self, original: Path) -> Path:
+        """A copy of a kubeconfig (with a token: certificates end here) that leads through the proxy."""
+        config = yaml.safe_load(original.read_text())
+        for cluster in config["clusters"]:
+            cluster["cluster"] = {"server": self.url}
+        copy = original.with_name(f"{original.name}.{self._port}")
+        copy.write_text(yaml.safe_dump(config))
+        return copy
+
+    # Faults
+
+    def answer(
+        self, pattern: str, status: int, *, times: float = 1, after: str = "", carried_out: bool = False,
+        message: str = "injected by a test", every: int = 1,
+    ) -> None:  # fmt: skip
+        """The next ``times`` requests like ``pattern`` (a regular expression for "METHOD path?query") get this status.
+        ``after``: the Retry-After header; ``every``: only each so-many-th of them."""
+        headers = {"Retry-After": after} if after else {}
+        self._faults.append(_Fault(re.compile(pattern), times, carried_out, status, headers, message, every))
+
+    def reset(self, pattern: str, *, times: float = 1, carried_out: bool = False) -> None:
+        """Their connection is reset: before the server sees the request, or after it has ``carried`` it ``out``."""
+        self._faults.append(_Fault(re.compile(pattern), times, carried_out))
+
+    def ignore(self, pattern: str, *, times: float = 1, carried_out: bool = False) -> None:
+        """Nobody answers them."""
+        self._faults.append(_Fault(re.compile(pattern), times, carried_out, -1))
+
+    def calm(self) -> None:
+        """No more faults; watches that are opened from now on speak."""
+        self._faults.clear()
+        self._muted = False
+
+    def mute(self) -> None:
+        """Nothing comes any more through the open watches, nor through those that are opened until it is ``calm``."""
+        self._muted = True
+        self.cut("mute")
+
+    def cut(self, how: Cut) -> int:
+        """Ends all open watches: in order (``end``), by a reset, with an ERROR event that says 410 (``gone``) or 500
+        (``error``), or in the middle of a line that is no JSON (``garbage``); or nothing comes through them any more
+        (``mute``, see there). Returns how many there were."""
+
+        async def cut() -> int:
+            cuts = [future for future in self._cuts.values() if not future.done()]
+            for future in cuts:
+                future.set_result(how)
+            return len(cuts)
+
+        return self._run(cut())
+
+    def down(self) -> None:
+        """As a server that is not there: connections are refused, those that stand are reset."""
+        self._run(self._close())
+
+    def up(self) -> None:
+        """It is there again, at the same address."""
+        self._run(self._listen())
+
+    # How it is done
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    async def _start(self) -> None:
+        self._client = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._tls, limit=0, socket_factory=self._socket),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        app = web.Application(client_max_size=1 << 26)
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
+        await self._runner.setup()
+        while not self._site:
+            # Not one of those that the kernel gives to others while this one is down.
+            (self._port,) = free_ports(1)
+            with contextlib.suppress(OSError):  # somebody was quicker
+                await self._listen()
+
+    async def _listen(self) -> None:
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
+        await site.start()
+        self._site = site
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    async def _close(self) -> None:
+        if self._site:
+            await self._site.stop()
+            self._site = None
+        assert self._runner.server
+        for connection in list(self._runner.server.connections):
+            if connection.transport:
+                connection.transport.abort()
+
+    async def _stop(self) -> None:
+        await self._close()
+        await self._runner.cleanup()
+        await self._client.close()
+        # The library forgets what it closes in good order, and a server may be slow to answer that.
+        for one in list(self._sockets):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for _ in range(1000):
+            if all(one.fileno() < 0 for one in self._sockets):
+                break
+            await asyncio.sleep(0.01)
+
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        line = f"{request.method} {request.path_qs}"
+        entry = len(self.seen)
+        self.seen.append((request.method, request.path_qs, 0))
+
+        def note(status: int) -> None:
+            self.seen[entry] = (request.method, request.path_qs, status)
+
+        fault = next((f for f in self._faults if f.strikes(line)), None)
+        if not fault:
+            return await self._forward(request, note)
+        if fault.carried_out:
+            async with self._ask(request, await request.read()) as answer:
+                await answer.read()
+        if fault.status == -1:
+            await asyncio.Event().wait()
+        if fault.status == 0:
+            return await _reset(request)
+        note(fault.status)
+        return web.json_response(_status(fault.status, fault.message), status=fault.status, headers=fault.headers)
+
+    def _ask(self, request: web.Request, body: bytes) -> Any:
+        headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP]
+        url = self._server + request.raw_path
+        return self._client.request(
+            request.method, URL(url, encoded=True), headers=headers, data=body or None,
+            allow_redirects=False,
+        )  # fmt: skip
+
+    async def _forward(self, request: web.Request, note: Callable[[int], None]) -> web.StreamResponse:
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            return await self._websocket(request, note)
+        async with self._ask(request, await request.read()) as answer:
+            note(answer.status)
+            headers = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP]
+            if answer.status >= 400 or request.query.get("watch") not in {"1", "true"}:
+                whole = web.Response(status=answer.status, body=await answer.read())
+                whole.headers.update(headers)
+                return whole
+            return await self._watch(request, answer, headers)
+
+    async def _watch(
+        self, request: web.Request, answer: aiohttp.ClientResponse, headers: list[tuple[str, str]]
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(status=answer.status)
+        response.headers.update(headers)
+        await response.prepare(request)
+        cut = self._cuts[response] = self._loop.create_future()
+        if self._muted:
+            cut.set_result("mute")
+        self.watches += 1
+        flow = asyncio.create_task(_pump(answer, response.write))
+        try:
+            if not cut.done():
+                await asyncio.wait({cut, flow}, return_when=asyncio.FIRST_COMPLETED)
+            if cut.done():
+                flow.cancel()  # not a byte of it after this
+                return await self._end(request, response, cut.result())
+            if flow.exception():
+                return await _reset(request)
+        finally:
+            flow.cancel()
+            await asyncio.wait({flow})
+            self.watches -= 1
+            del self._cuts[response]
+        return response
+
+    async def _end(self, request: web.Request, response: web.StreamResponse, how: Cut) -> web.StreamResponse:
+        if how == "reset":
+            return await _reset(request)
+        if how == "mute":
+            await asyncio.Event().wait()
+        if how in {"gone", "error"}:
+            said = _status(410 if how == "gone" else 500, "too old resource version" if how == "gone" else "injected")
+            await response.write(json.dumps({"type": "ERROR", "object": said}).encode() + b"\n")
+        if how == "garbage":
+            await response.write(b'{"type": "MODIFIED", "object": {"meta\n')
+        return response
+
+    async def _websocket(self, request: web.Request, note: Callable[[int], None]) -> web.StreamResponse:
+        wanted = request.headers.get("Sec-WebSocket-Protocol", "")
+        headers = {"Authorization": request.headers.get("Authorization", "")}
+        try:
+            there = await self._client.ws_connect(
+                self._server + request.raw_path, protocols=wanted.split(","), headers=headers, max_msg_size=0
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            note(error.status)
+            return web.json_response(_status(error.status, "the server's words are lost"), status=error.status)
+        here = web.WebSocketResponse(protocols=wanted.split(","), max_msg_size=0)
+        await here.prepare(request)
+        note(101)
+        both = (asyncio.create_task(_copy(here, there)), asyncio.create_task(_copy(there, here)))
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in both:
+                task.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+            await there.close()
+            await here.close()
+        return here
+
+
+async def _reset(request: web.Request) -> web.StreamResponse:
+    if request.transport:
+        request.transport.abort()
+    return web.Response(status=500)
+
+
+async def _pump(answer: aiohttp.ClientResponse, write: Callable[[bytes], Awaitable[None]]) -> None:
+    async for chunk in answer.content.iter_any():
+        await write(chunk)
+
+
+async def _copy(source: Any, target: Any) -> None:
+    async for message in source:
+        await target.send_bytes(message.data)
+
+
+def _status(code: int, message: str) -> dict[str, Any]:
+    return {
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message, "metadata": {},
+        "reason": _REASONS.get(code, "ServiceUnavailable"),
+    }  # fmt: skip
