@@ -17,9 +17,13 @@ from fairlane.errors import Refused
 from fairlane.machines.device_guard import Recorded, guard
 from fairlane.machines.this_host import LocalGuest
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/dev/loop-control").exists(), reason="loop devices need root and /dev/loop-control"
-)
+pytestmark = [
+    pytest.mark.xdist_group("loop"),  # two losetups at once can open the same free device
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
+        reason="loop devices need root and /dev/loop-control",
+    ),
+]
 
 MIB = 2**20
 SIZE = 16 * MIB

@@ -33,6 +33,7 @@ def test_a_loaded_machine_gives_the_same_bytes(undisturbed: Path) -> None:
     same(Path("out"), undisturbed)
 
 
+@pytest.mark.slow
 def test_another_seed_gives_other_figures(undisturbed: Path) -> None:
     carried_out("run", "study.yaml", "--out", "out", "--seed", "2")
     assert trials(Path("out")).keys() == trials(undisturbed).keys()

@@ -96,6 +96,7 @@ def test_transports_run_alone_and_beside_each_other(counts: list[int], pair: tup
     assert counts[-1] % 2**32 < HALF
 
 
+@pytest.mark.slow
 def test_a_set_up_that_ends_in_the_upper_half(counts: list[int]) -> None:
     """Of two set-ups half of 2^32 apart one does; the first, with the packages of today."""
     for padding in (EIGHTH, EIGHTH + HALF):

@@ -134,6 +134,7 @@ def test_the_same_pid_later_is_another_process(temporary: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.xdist_group("loop")  # two losetups at once can open the same free device
 @pytest.mark.skipif(os.getuid() != 0 or not Path("/dev/loop-control").exists(), reason="needs root and loop devices")
 def test_mounts_and_loop_devices_go_too(temporary: Path) -> None:
     folder = temporary / "fairlane-old"
