@@ -10,6 +10,7 @@ SLOW ?= none
 OUT ?=
 BIN := .venv/bin
 SCRIPTS := scripts/*.sh .ci/run
+STRAY = $(filter-out $(foreach kind,added changed fixed removed,changes/+%.$(kind).md),$(wildcard changes/*))
 
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 # Without bytecode each of the hundreds of commands that tests start compiles all it imports.
@@ -52,6 +53,8 @@ check:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/_make/tables.py --check
+	$(if $(STRAY),$(error $(STRAY): name it changes/+NAME.KIND.md; a KIND is added, changed, fixed or removed))
+	@draft=$$($(BIN)/towncrier build --draft --version 0.0 2>&1) || { echo "$$draft"; exit 1; }
 	shellcheck $(SCRIPTS)
 	shellcheck -s sh -e SC1091 src/fairlane/platforms/lab/virtual/guest/*
 	shellcheck -s sh -S warning -e SC1091,SC2034 src/fairlane/machines/guest/*.sh $(addprefix src/fairlane/platforms/lab/wall/guest/,*init *.sh)

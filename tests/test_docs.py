@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
     (ROOT / "docs").rglob("*.md")
 )
+FRAGMENTS = sorted((ROOT / "changes").glob("*.md"))
 EXECUTED = "<!-- executed by tests/test_docs.py -->"
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -58,7 +59,7 @@ def words(line: str) -> list[str]:
 def commands(*, inline: bool) -> list[tuple[Path, str]]:
     """Every command line of ours: in console and sh blocks, or in the running text."""
     out = []
-    for page in PAGES:
+    for page in PAGES + FRAGMENTS:
         blocks = [body for kind, body in _FENCE.findall(text(page)) if kind in ("console", "sh")]
         blocks = [re.sub(r"\\\n\s*", " ", body) for body in blocks]
         lines = [line.removeprefix("$ ").strip() for body in blocks for line in body.splitlines()]

@@ -397,7 +397,7 @@ def built(go: Machine) -> Machine:
     for name in ("make", "awk", "bash", "find", "mktemp"):
         (machine.bin / name).unlink(missing_ok=True)
         (machine.bin / name).symlink_to(shutil.which(name) or f"/usr/bin/{name}")
-    for name in ("ruff", "mypy", "lint-imports", "fairlane"):
+    for name in ("ruff", "mypy", "lint-imports", "towncrier", "fairlane"):
         machine.program(f".venv/bin/{name}")
     machine.program(".venv/bin/pytest", REPORT)
     (machine.checkout / ".venv/bin/python").symlink_to(sys.executable)
@@ -477,6 +477,18 @@ def test_ci_fails_when_a_linter_or_a_test_does_or_what_tests_need_cannot_be_buil
     assert (built.calls("pytest") == []) == (broken == "fairlane")
     assert ("lint fails: " in done.stderr) == (broken == "mypy")
     assert ("it complains" in done.stdout) == (broken != "fairlane")
+
+
+@pytest.mark.parametrize(
+    ("name", "valid"),
+    [("+one-more.added.md", True), ("one-more.added.md", False), ("+one-more.md", False), ("+one-more.fixed", False)],
+)
+def test_fragments_of_the_changelog_have_valid_names(built: Machine, name: str, valid: bool) -> None:
+    (built.checkout / "changes").mkdir()
+    (built.checkout / "changes" / name).touch()
+    done = built.run("make", "--no-print-directory", "-C", str(built.checkout), "check")
+    assert (done.returncode == 0) == valid
+    assert (f"changes/{name}: name it changes/+NAME.KIND.md" in done.stderr) != valid
 
 
 def test_the_cluster_tests_get_their_servers_and_their_image(built: Machine) -> None:
