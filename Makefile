@@ -1,7 +1,7 @@
 # Everything here works on a machine that has nothing but make, git and a package manager: see scripts/setup.sh.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-count search lint check docs clean setup cluster-servers cluster-test
+.PHONY: help demo test test-all test-count search lint check shell docs clean setup cluster-servers cluster-test
 
 # ARGS goes to the program: make demo ARGS="--jobs 1", make test ARGS="-k schedule". OUT is where a demo's run goes.
 # SLOW is what make test runs of the slow tests: none, all, or the second of four parts: 2/4.
@@ -47,7 +47,7 @@ lint: ## install what is missing, then the linters alone
 	@sh scripts/setup.sh test
 	@$(MAKE) --no-print-directory check
 
-check:
+check: shell
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -55,6 +55,9 @@ check:
 	$(BIN)/python docs/_make/tables.py --check
 	$(if $(STRAY),$(error $(STRAY): name it changes/+NAME.KIND.md; a KIND is added, changed, fixed or removed))
 	@draft=$$($(BIN)/towncrier build --draft --version 0.0 2>&1) || { echo "$$draft"; exit 1; }
+	$(BIN)/codespell
+
+shell:
 	shellcheck $(SCRIPTS)
 	shellcheck -s sh -e SC1091 src/fairlane/platforms/lab/virtual/guest/*
 	shellcheck -s sh -S warning -e SC1091,SC2034 src/fairlane/machines/guest/*.sh $(addprefix src/fairlane/platforms/lab/wall/guest/,*init *.sh)

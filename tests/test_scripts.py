@@ -397,7 +397,7 @@ def built(go: Machine) -> Machine:
     for name in ("make", "awk", "bash", "find", "mktemp"):
         (machine.bin / name).unlink(missing_ok=True)
         (machine.bin / name).symlink_to(shutil.which(name) or f"/usr/bin/{name}")
-    for name in ("ruff", "mypy", "lint-imports", "towncrier", "fairlane"):
+    for name in ("ruff", "mypy", "lint-imports", "towncrier", "codespell", "fairlane"):
         machine.program(f".venv/bin/{name}")
     machine.program(".venv/bin/pytest", REPORT)
     (machine.checkout / ".venv/bin/python").symlink_to(sys.executable)
