@@ -1,16 +1,13 @@
 """Draws the pictures of ``docs/statistics-in-pictures.md`` from simulated trials and Fairlane's own statistics.
 
-    python docs/_make/pictures.py                 writes docs/pictures/*.svg
-    python docs/_make/pictures.py --out DIR       elsewhere: a test holds them against what is committed
+``tables.py`` writes them into ``docs/pictures``, and checks that they are those that the code draws.
 
 Every interval, word and percentile is computed by ``fairlane.stats``; the trials are invented, with fixed seeds, so
 that the same bytes come out. The pictures have their own paper and follow the reader's light or dark scheme.
 """
 
-import argparse
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 from markupsafe import Markup
@@ -291,16 +288,3 @@ def pictures() -> Iterator[tuple[str, str]]:
     """File name -> SVG."""
     for draw in (drift, looks, words, percentiles, unit):
         yield f"{draw.__name__}.svg", draw()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "pictures")
-    out: Path = parser.parse_args().out
-    out.mkdir(parents=True, exist_ok=True)
-    for name, svg in pictures():
-        (out / name).write_text(svg, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,8 @@
-"""The tables of plugins in the documentation, and the study file's reference: made by the code, kept in the pages.
+"""What the code writes into the repository: tables of plugins in the documentation, the study file's reference, the
+pictures of ``docs/statistics-in-pictures.md``, the manifests in ``deploy``.
 
     .venv/bin/python docs/_make/tables.py           writes them
-    .venv/bin/python docs/_make/tables.py --check   says which pages lag behind; exit code 1 if any does
+    .venv/bin/python docs/_make/tables.py --check   says which files lag behind; exit code 1 if any does
 
 A table stands in a page between ``<!-- plugins: PACKAGE -->`` and ``<!-- end -->``; ``kinds`` is the table of the kinds
 of plugin. A page with other rows gets this version's, so that a new plugin needs no edit by hand.
@@ -15,11 +16,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pictures  # beside this file
+from click.testing import CliRunner
+
 from fairlane import registry
+from fairlane.cli.main import main as fairlane
 from fairlane.study import reference
 
 ROOT = Path(__file__).parents[2]
 _TABLE = re.compile(r"(<!-- plugins: (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+_PRINTED = {
+    "rbac.yaml": ("rbac",),
+    "rbac-existing.yaml": ("rbac", "--use-existing"),
+    "job.yaml": (
+        *("manifests", f"{ROOT}/deploy/study.yaml"),
+        *("--image", "registry.example.com/fairlane:0.1.0", "--without-rbac"),
+    ),
+}
+"""File in ``deploy`` -> the words after ``fairlane cluster`` that print it."""
 
 Row = Sequence[str]
 
@@ -90,24 +105,36 @@ def table(package: str) -> str:
     return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in (head, ["---"] * len(head), *rows))
 
 
-def pages() -> Iterator[tuple[Path, str]]:
-    """Every page that has something made here, and what it has to be. KeyError for a table that there is none of."""
+def files() -> Iterator[tuple[Path, str]]:
+    """Every file that has something made here, and what it has to be. KeyError for a table that there is none of."""
     yield ROOT / "docs/study-file.md", reference.markdown()
     for page in (ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = page.read_text(encoding="utf-8")
         if _TABLE.search(text):
             yield page, _TABLE.sub(lambda found: found[1] + table(found[2]), text)
+    for name, svg in pictures.pictures():
+        yield ROOT / "docs/pictures" / name, svg
+    for name, words in _PRINTED.items():
+        yield ROOT / "deploy" / name, _stdout("cluster", *words)
 
 
 def main(arguments: Sequence[str]) -> int:
-    late = [(page, text) for page, text in pages() if page.read_text(encoding="utf-8") != text]
-    for page, text in late:
+    late = [(file, text) for file, text in files() if not file.exists() or file.read_text(encoding="utf-8") != text]
+    for file, text in late:
         if "--check" in arguments:
-            print(f"{page.relative_to(ROOT)} lags behind the code: run .venv/bin/python docs/_make/tables.py")
+            print(f"{file.relative_to(ROOT)} lags behind the code: run .venv/bin/python docs/_make/tables.py")
         else:
-            page.write_text(text, encoding="utf-8")
-            print(f"wrote {page.relative_to(ROOT)}")
+            file.write_text(text, encoding="utf-8")
+            print(f"wrote {file.relative_to(ROOT)}")
     return int("--check" in arguments and bool(late))
+
+
+def _stdout(*words: str) -> str:
+    """What a command of ours prints. SystemExit if it fails."""
+    done = CliRunner().invoke(fairlane, words, catch_exceptions=False)
+    if done.exit_code:
+        sys.exit(f"fairlane {' '.join(words)}: {done.output}")
+    return done.stdout
 
 
 def _a(noun: str) -> str:

@@ -33,23 +33,7 @@ FULL = Plan(
 )  # fmt: skip
 
 
-# --- the printed files
-
-
-@pytest.mark.parametrize(
-    ("file", "line"),
-    [
-        ("rbac.yaml", ["cluster", "rbac"]),
-        ("rbac-existing.yaml", ["cluster", "rbac", "--use-existing"]),
-        ("job.yaml", ["cluster", "manifests", "deploy/study.yaml", "--image", IMAGE, "--without-rbac"]),
-    ],
-)
-def test_a_file_is_what_the_program_prints(
-    file: str, line: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    assert run(line) == 0
-    assert capsys.readouterr().out == (DEPLOY / file).read_text(), f"print it anew: fairlane {' '.join(line)}"
+# --- the printed objects
 
 
 def test_each_rule_has_its_reason() -> None:
