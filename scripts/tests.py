@@ -5,6 +5,8 @@
     scripts/tests.py --slow all     all tests
     scripts/tests.py --count        say how many tests each tier has, and run none
 
+Before all tests the wheel runs once, with what [project.dependencies] names and nothing else.
+
 A green tier has run: a tier without a passed test fails. As root on Debian 12 setup.sh installs all that tests need; a
 test that is skipped there fails its tier, unless the reason is KVM, which no installation brings.
 """
@@ -12,6 +14,7 @@ test that is skipped there fails its tier, unless the reason is KVM, which no in
 import argparse
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +31,15 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv/bin"
 PREPARE = (("sh", "scripts/cluster-servers.sh"), (f"{BIN}/fairlane", "lab", "build", "--wall"))
 """What tests need and setup.sh does not install: built once, into the cache."""
+CACHE = Path(
+    os.environ.get("FAIRLANE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlane"
+)
+SMOKE = (
+    *("run", "--project", str(ROOT), "--quiet", "--frozen", "--isolated", "--no-default-groups"),
+    *("--no-editable", "--reinstall-package", "fairlane"),  # the wheel, and not one that was built before
+    *("--python", sys.executable, "sh", "-ec", "fairlane --version; fairlane run fake --blocks 2 --out run"),
+)
+"""uv's arguments: the smallest study from its file to its report, in an environment that is thrown away."""
 OS_RELEASE = Path(os.environ.get("OS_RELEASE", "/etc/os-release"))
 
 
@@ -166,8 +178,25 @@ def summary(results: Sequence[Result]) -> Iterator[str]:
     yield f"{passed} passed, {failed} failed, {skipped} skipped"
 
 
+def smoke() -> bool:
+    """Whether the wheel runs without the developers' packages; prints its output if it does not."""
+    uv = shutil.which("uv") or CACHE / "uv/bin/uv"  # where setup.sh puts one
+    with tempfile.TemporaryDirectory(prefix="fairlane-wheel-") as folder:
+        done = subprocess.run(
+            [uv, *SMOKE], cwd=folder, env={**os.environ, "UV_PYTHON_DOWNLOADS": "manual"}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+        )  # fmt: skip
+    if done.returncode:
+        print(done.stdout, file=sys.stderr)
+        print("The wheel does not run alone. A module that is missing above belongs into [project.dependencies] of "
+              "pyproject.toml, then run: uv lock", file=sys.stderr)  # fmt: skip
+    return not done.returncode
+
+
 def run(slow: str) -> int:
     """All tiers; the exit code."""
+    if not smoke():
+        return 1
     for command in PREPARE:
         if code := subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL).returncode:
             return code

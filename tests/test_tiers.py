@@ -92,6 +92,12 @@ SLOW = "import pytest\n@pytest.mark.slow\n@pytest.mark.parametrize('n', range(12
 MARKED = "import pytest\npytestmark = pytest.mark.{}\ndef test_it(): {}\n"
 
 
+def program(scratch: Path, name: str, line: str) -> None:
+    path = scratch / ".venv/bin" / name
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+
+
 @pytest.fixture
 def scratch(tmp_path: Path) -> Path:
     """A checkout with the runner, the marks and a test for each tier; all but the tests themselves is real."""
@@ -102,9 +108,8 @@ def scratch(tmp_path: Path) -> Path:
     (tmp_path / "scripts/cluster-servers.sh").write_text("")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  lab\n  cluster\n  browser\n")
     (tmp_path / ".venv/bin").mkdir(parents=True)
-    for name, line in (("pytest", f'exec "{sys.executable}" -m pytest "$@"'), ("fairlane", "")):
-        (tmp_path / ".venv/bin" / name).write_text(f"#!/bin/sh\n{line}\n")
-        (tmp_path / ".venv/bin" / name).chmod(0o755)
+    for name, line in (("pytest", f'exec "{sys.executable}" -m pytest "$@"'), ("fairlane", ""), ("uv", "")):
+        program(tmp_path, name, line)
     (tmp_path / "tests/test_plain.py").write_text("def test_it(): pass\n" + SLOW)
     for tier in runner.CLUSTER, runner.LAB:
         for folder in tier.folders:
@@ -115,6 +120,7 @@ def scratch(tmp_path: Path) -> Path:
 
 def go(scratch: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "MAKE", "MFLAGS"))}
+    clean["PATH"] = f"{scratch / '.venv/bin'}:{clean['PATH']}"
     return subprocess.run(
         [sys.executable, "scripts/tests.py", *arguments],
         cwd=scratch, env=clean, capture_output=True, text=True, check=False,
@@ -156,6 +162,17 @@ def test_a_tier_in_which_everything_skips_fails(scratch: Path) -> None:
     assert "cluster fails: no test ran: all 1 were skipped" in done.stdout
     assert "lab fails: no test ran: pytest found none" in done.stdout
     assert done.stdout.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
+
+
+def test_a_wheel_that_lacks_a_dependency_ends_it_before_any_test(scratch: Path) -> None:
+    program(scratch, "uv", 'echo "$@"; echo "ModuleNotFoundError: No module named \'rich\'"; exit 1')
+    done = go(scratch)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    arguments, missing, _, message = done.stderr.splitlines()
+    assert {"run", "--isolated", "--no-default-groups", "--no-editable"} <= set(arguments.split())
+    assert missing == "ModuleNotFoundError: No module named 'rich'"
+    assert "[project.dependencies]" in message
 
 
 @pytest.mark.parametrize("slow", ["some", "3/2"])
