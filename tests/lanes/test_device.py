@@ -21,14 +21,13 @@ def spec(identity: str, **keys: object) -> DeviceSpec:
     ],
 )  # fmt: skip
 def test_what_stays_with_a_volume_names_it(identity: str) -> None:
-    one = spec(identity)
-    site = Site("/dev/nullb0", "10.0.0.1", "path0", 0, "")
-    assert PLUGIN.steps("lane", one, site) == ()
-    assert PLUGIN.path("lane", one, site) == ("fio", identity)
+    transport = PLUGIN("lane", spec(identity), Site("/dev/nullb0", "10.0.0.1", "path0", 0, ""))
+    assert transport.steps() == ()
+    assert transport.path() == ("fio", identity)
 
 
 def test_an_identity_is_never_run() -> None:
-    assert PLUGIN.find("lane", spec("it's;$(reboot)"), Site("", "", "", 0, "")) == "named 'it'\"'\"'s;$(reboot)'"
+    assert PLUGIN("lane", spec("it's;$(reboot)"), Site("", "", "", 0, "")).find() == "named 'it'\"'\"'s;$(reboot)'"
 
 
 @pytest.mark.parametrize(

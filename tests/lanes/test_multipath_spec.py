@@ -9,12 +9,13 @@ import pytest
 from fairlane.errors import FairlaneError
 from fairlane.guard.conditions import declared
 from fairlane.lanes.base import Ground, Site, Transport
-from fairlane.lanes.iscsi import PLUGIN as ISCSI
-from fairlane.lanes.nvme_tcp import PLUGIN as NVME
+from fairlane.lanes.iscsi import Iscsi
+from fairlane.lanes.nvme_tcp import NvmeTcp
 from fairlane.platforms.base import Platform
 from fairlane.platforms.lab import Lab
 from fairlane.platforms.lab.wall import external
 from fairlane.platforms.lab.wall.lab import WallLab
+from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
 from fairlane.study.load import parse_study
 
@@ -22,7 +23,7 @@ TWO = Site(
     "/dev/nullb3", "10.77.0.1", "path0", 3, "s3cret", addresses=("10.77.0.1", "10.77.1.1"),
     interfaces=("path0", "path1"),
 )  # fmt: skip
-PLUGINS: dict[str, Transport[Any]] = {"nvme_tcp": NVME, "iscsi": ISCSI}
+PLUGINS: dict[str, type[Transport[Any]]] = {"nvme_tcp": NvmeTcp, "iscsi": Iscsi}
 NAMES = {"nvme_tcp": "nqn: nqn.x", "iscsi": "iqn: iqn.x"}
 
 
@@ -45,10 +46,14 @@ def spec(lane: str) -> LaneSpec:
     return found
 
 
+def bound(lane: str, site: Site = TWO) -> Transport[Any]:
+    found = spec(lane)
+    return PLUGINS[found.transport]("new", found, site)
+
+
 def steps(lane: str, site: Site = TWO) -> str:
     """All that the lane's steps do and describe."""
-    lane_spec = spec(lane)
-    found = PLUGINS[lane_spec.transport].steps("new", lane_spec, site)
+    found = bound(lane, site).steps()
     return "\n".join(f"{s.apply}\n{s.describe}\n{s.remove}\n{dict(s.expect)}" for s in found)
 
 
@@ -123,19 +128,20 @@ def test_every_guest_has_a_name_of_its_own(transport: str) -> None:
 
 @pytest.mark.parametrize("transport", PLUGINS)
 def test_faults_are_undone_where_they_were_made(transport: str) -> None:
-    plugin, lane = PLUGINS[transport], spec(f"transport: {transport}, multipath: {{}}")
-    for kind in ("port", "state"):
-        first, second = (plugin.fault(kind, path, "new", lane, TWO) for path in (0, 1))
+    lane = bound(f"transport: {transport}, multipath: {{}}")
+    kinds: tuple[FaultKind, ...] = ("port", "state")
+    for kind in kinds:
+        first, second = lane.fault(kind, 0), lane.fault(kind, 1)
         assert first
         assert second
         assert first.place == "target"
         assert first.apply != second.apply
         assert first.remove
-    assert plugin.fault("link", 0, "new", lane, TWO) is None
+    assert lane.fault("link", 0) is None
     with pytest.raises(FairlaneError, match="none is number 2"):
-        plugin.fault("port", 2, "new", lane, TWO)
-    outside = spec(f"transport: {transport}, external: {{addresses: [192.0.2.1], {NAMES[transport]}}}")
-    assert plugin.fault("port", 0, "new", outside, TWO) is None
+        lane.fault("port", 2)
+    outside = bound(f"transport: {transport}, external: {{addresses: [192.0.2.1], {NAMES[transport]}}}")
+    assert outside.fault("port", 0) is None
 
 
 @pytest.mark.parametrize("transport", PLUGINS)
@@ -153,7 +159,7 @@ def test_more_queues_than_cpus_are_refused() -> None:
     assert [p.where for p in platform(lane).problems() if "queue" in p.message] == ["lanes.new.queues"]
     assert not [p for p in platform(lane, "clock: wall, cpus: 2").problems() if "queue" in p.message]
     ground = Ground(keeps=True, fleet=1, mtu=9000)
-    assert PLUGINS["nvme_tcp"].problems("new", spec(lane), ground) == []  # CPUs are not known
+    assert list(bound(lane).problems(ground)) == []  # CPUs are not known
 
 
 # --- external arrays
@@ -167,8 +173,7 @@ def test_nothing_is_set_up_on_an_external_array(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("A_SECRET", "it's hidden")
     for lane in (OUTSIDE.replace("SECRET", "{env: A_SECRET}"),
                  "transport: nvme_tcp, external: {addresses: [192.0.2.9], nqn: nqn.x}"):  # fmt: skip
-        lane_spec = spec(lane)
-        made = PLUGINS[lane_spec.transport].steps("new", lane_spec, TWO)
+        made = bound(lane).steps()
         assert {step.place for step in made} == {"initiator"}
         assert not any("/sys/kernel/config" in step.apply + step.remove for step in made)
         assert made[-1].remove
@@ -182,7 +187,7 @@ def test_a_secret_is_found_and_never_told(tmp_path: Path, monkeypatch: pytest.Mo
     for place in ("{env: A_SECRET}", f"{{file: {file}}}"):
         lab = platform(OUTSIDE.replace("SECRET", place))
         lane = lab.study.lanes["new"]
-        made = PLUGINS["iscsi"].steps("new", lane, TWO)
+        made = PLUGINS["iscsi"]("new", lane, TWO).steps()
         applied = "".join(step.apply for step in made)
         # as a here-document, which is no argument of a process
         assert re.findall(".*hidden.*", applied) == ["node.session.auth.password = it's hidden"]
@@ -191,7 +196,7 @@ def test_a_secret_is_found_and_never_told(tmp_path: Path, monkeypatch: pytest.Mo
             str(lane),
             lane.model_dump_json(),
             str(declared(lab.study, "new")),
-            str(PLUGINS["iscsi"].path("new", lane, TWO)),
+            str(PLUGINS["iscsi"]("new", lane, TWO).path()),
         ]
         told += [f"{step.name}{step.describe}{step.remove}{dict(step.expect)}" for step in made]
         assert not any("hidden" in text for text in told)

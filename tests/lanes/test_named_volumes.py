@@ -10,7 +10,7 @@ from fairlane.errors import FairlaneError
 from fairlane.guard.parameters import parameter
 from fairlane.lanes.base import Site
 from fairlane.lanes.datastore import DatastoreSpec
-from fairlane.lanes.storage_class import StorageClassSpec
+from fairlane.lanes.storage_class import StorageClass, StorageClassSpec
 
 SITE = Site("medium", "target", "link", 0, "")
 
@@ -106,22 +106,22 @@ def test_every_value_is_one_that_the_registry_reads(spec: StorageClassSpec | Dat
 
 @pytest.mark.parametrize("spec", [claim(protocol="nvme_tcp"), disk()])
 def test_no_shell_builds_such_a_lane_but_it_can_be_drawn(spec: StorageClassSpec | DatastoreSpec) -> None:
-    transport = registry.load("lanes", spec.transport)
-    for step in (transport.steps, transport.find):
+    transport = registry.load("lanes", spec.transport)("x", spec, SITE)
+    for shell in (transport.steps, transport.find):
         with pytest.raises(FairlaneError, match="lane x: the platform"):
-            step("x", spec, SITE)
-    path = transport.path("x", spec, SITE)
+            shell()
+    path = transport.path()
     assert path[0] == "fio"
     assert any(hop == spec.protocol or "NVMe/TCP, says the study" in hop for hop in path)
 
 
 def test_a_path_tells_threads_queues_and_who_says_what_the_link_is() -> None:
     spec = claim(protocol="iscsi", block_multi_queue=True, io_threads_policy="supplementalPool", io_threads=4)
-    assert registry.load("lanes", "storage_class").path("x", spec, SITE) == (
+    assert StorageClass("x", spec, SITE).path() == (
         "fio", "virtio-blk disk, a queue per CPU", "QEMU, IO threads: pool of 4", "block device of the node",
         "TCP: iSCSI, says the study", "storage class gold",
     )  # fmt: skip
-    storm = registry.load("lanes", "storage_class").path("x", claim(clone="copy", volume_mode="Filesystem"), SITE)
+    storm = StorageClass("x", claim(clone="copy", volume_mode="Filesystem"), SITE).path()
     assert storm == (
         "clone", "virtio-blk disk", "QEMU", "disk.img in a file system of the node", "storage class gold"
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """Transports that keep data below their volume (nfs, lvm), and those that need a link of a kind (fcoe, nvme_rdma):
 what they say of themselves, what they refuse, and how large a medium they need."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,18 +27,20 @@ def lane(text: str) -> LaneSpec:
     return study.lanes["a"]
 
 
-def of(spec: LaneSpec) -> Transport[Any]:
-    found: Transport[Any] = registry.load("lanes", spec.transport)
+SITE = Site("/dev/nullb3", "10.77.0.1", "path0", 3, "", size=64 * MIB, hardware=MACS)
+
+
+def of(spec: LaneSpec, name: str = "a", site: Site = SITE) -> Transport[Any]:
+    found: Transport[Any] = registry.load("lanes", spec.transport)(name, spec, site)
     return found
 
 
-def site(index: int = 3) -> Site:
-    return Site(f"/dev/nullb{index}", "10.77.0.1", "path0", index, "", size=64 * MIB, hardware=MACS)
+def problems(transport: Transport[Any], ground: Ground = GROUND) -> list[FairlaneError]:
+    return list(transport.problems(ground))
 
 
 def steps(text: str) -> tuple[Step, ...]:
-    spec = lane(text)
-    return of(spec).steps("a", spec, site())
+    return of(lane(text)).steps()
 
 
 LANES = {
@@ -59,16 +62,16 @@ def test_every_change_can_be_undone_and_is_read_back(text: str) -> None:
     assert any(step.expect for step in built if step.place == "target") or "lvm" in text
     assert any(step.expect for step in built if step.place == "initiator")
     spec = lane(text)
-    assert of(spec).path("a", spec, site())[0] == "fio"
-    assert of(spec).path("a", spec, site())[-1].startswith("/dev/")
+    assert of(spec).path()[0] == "fio"
+    assert of(spec).path()[-1].startswith("/dev/")
     assert spec.known()["path_settings"]
 
 
 @pytest.mark.parametrize("text", [LANES["nfs"], LANES["lvm"]])
 def test_a_medium_that_keeps_nothing_is_no_ground(text: str) -> None:
-    spec = lane(text)
-    assert of(spec).problems("a", spec, GROUND) == []
-    [problem] = of(spec).problems("a", spec, Ground(keeps=False, fleet=1, mtu=9000))
+    transport = of(lane(text))
+    assert problems(transport) == []
+    [problem] = problems(transport, Ground(keeps=False, fleet=1, mtu=9000))
     assert "keeps nothing" in problem.message
     assert problem.where == "lanes.a.transport"
     assert "memory_backed: true" in str(problem.hint)
@@ -84,8 +87,7 @@ def test_a_medium_that_keeps_nothing_is_no_ground(text: str) -> None:
     ],
 )
 def test_links_that_cannot_carry_it_are_refused(text: str, ground: Ground, told: str) -> None:
-    spec = lane(text)
-    [problem] = of(spec).problems("a", spec, ground)
+    [problem] = problems(of(lane(text)), ground)
     assert told in problem.message
     assert problem.hint
 
@@ -94,10 +96,10 @@ def test_lanes_of_one_version_of_nfs_share_connections_and_must_agree() -> None:
     one, two, old = (lane(f"{{transport: nfs, version: '{v}', nconnect: {n}}}") for v, n in
                      (("4.2", 1), ("4.2", 4), ("4.1", 2)))  # fmt: skip
     ground = Ground(keeps=True, fleet=1, mtu=9000, lanes={"one": one, "two": two, "old": old})
-    [problem] = of(one).problems("one", one, ground)
+    [problem] = problems(of(one, "one"), ground)
     assert "shares its connections with lane two" in problem.message
-    assert of(two).problems("two", two, ground) == []
-    assert of(old).problems("old", old, ground) == []
+    assert problems(of(two, "two"), ground) == []
+    assert problems(of(old, "old"), ground) == []
 
 
 def test_a_file_below_a_share_says_so() -> None:
@@ -114,7 +116,7 @@ def test_a_file_below_a_share_says_so() -> None:
 def test_a_medium_has_room_for_more_than_the_volume_where_something_lies_between(text: str) -> None:
     spec = lane(text)
     for size in (64 * MIB, 1000 * MIB, 16 * 1024 * MIB):
-        needed = of(spec).medium_size(spec, size)
+        needed = of(spec, site=replace(SITE, size=size)).medium_size()
         assert needed >= size + 8 * MIB if spec.transport in ("nfs", "lvm") else needed == size
 
 
@@ -128,9 +130,10 @@ def test_soft_roce_is_named_and_is_a_stand_in() -> None:
 def test_fcoe_names_ports_after_their_interfaces_and_has_no_faults() -> None:
     assert wwpn("52:54:00:A0:00:01") == "20:00:52:54:00:a0:00:01"
     spec = lane(LANES["fcoe"])
-    assert all(of(spec).fault(kind, 0, "a", spec, site()) is None for kind in ("port", "state"))
+    assert of(spec).fault("port", 0) is None
+    assert of(spec).fault("state", 0) is None
     with pytest.raises(FairlaneError, match="MAC addresses of both ends"):
-        of(spec).steps("a", spec, Site("/dev/nullb0", "10.77.0.1", "path0", 0, ""))
+        of(spec, site=replace(SITE, hardware=())).steps()
 
 
 def test_lvm_is_written_on_devices_of_the_inner_transport_after_the_guard_alone() -> None:

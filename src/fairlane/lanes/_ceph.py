@@ -7,12 +7,12 @@ that they are made of, so that lanes which ask for the same pool share it, as st
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from fairlane.guard.values import NONE
-from fairlane.lanes.base import Site, Transport
+from fairlane.lanes.base import Step, Transport
 from fairlane.study.base import LaneSpec
 
 METADATA_COPIES = 3
@@ -120,53 +120,67 @@ SpecT = TypeVar("SpecT", bound=CephSpec)
 class CephTransport(Transport[SpecT]):
     """What transports on Ceph have in common: the target is a cluster, and the guest sees the hypervisor's device."""
 
-    target = False
+    backing = "ceph"
+    kind: ClassVar[str]
+    """What its pools are for: names them."""
 
-    def find(self, name: str, spec: SpecT, site: Site) -> str:  # noqa: ARG002
+    @property
+    def pool(self) -> str:
+        """Name of the pool that holds the lane's data."""
+        return self.spec.pool(self.kind)
+
+    def find(self) -> str:
         """Nothing: the guest has no initiator, and its device is found by the serial that the hypervisor gave it."""
         return ":"
 
-    def medium_size(self, spec: SpecT, size: int) -> int:
+    def medium_size(self) -> int:
         """With all copies or chunks."""
-        return math.ceil(size * spec.overhead)
+        return math.ceil(self.site.size * self.spec.overhead)
 
+    def _step(
+        self, name: str, apply: str, describe: str = "", remove: str = "", expect: Mapping[str, str] = {}
+    ) -> Step:
+        """A step in whose shell ``ceph``, ``rados`` and ``rbd`` speak to the cluster, and to none of the user's."""
+        use = f"unset CEPH_ARGS CEPH_KEYRING; export CEPH_CONF={self.site.cluster}/ceph.conf\n"
+        apply, describe, remove = (use + text if text else "" for text in (apply, describe, remove))
+        return Step(name, "hypervisor", apply, describe, remove, expect)
 
-def use(site: Site) -> str:
-    """Shell after which ``ceph``, ``rados`` and ``rbd`` speak to the cluster, and to none of the user's."""
-    return f"unset CEPH_ARGS CEPH_KEYRING; export CEPH_CONF={site.cluster}/ceph.conf\n"
-
-
-def make_pool(spec: CephSpec, name: str, application: str) -> str:
-    """Shell that makes the pool ``name`` unless it is there. The failure domain is the OSD."""
-    if spec.chunks:
-        data, coding = spec.chunks
-        profile = f"fairlane-{data}-{coding}"
-        text = f"""
+    def _make_pool(self, application: str, more: str = "") -> Step:
+        """Makes the pool unless it is there; ``more``: shell that follows. The failure domain is the OSD."""
+        spec, pool = self.spec, self.pool
+        if spec.chunks:
+            data, coding = spec.chunks
+            profile = f"fairlane-{data}-{coding}"
+            text = f"""
   ceph osd erasure-code-profile set {profile} k={data} m={coding} crush-failure-domain=osd
-  ceph osd pool create {name} {spec.pgs} {spec.pgs} erasure {profile}
-  ceph osd pool set {name} allow_ec_overwrites true"""
-    else:
-        text = f"""
-  ceph osd pool create {name} {spec.pgs} {spec.pgs} replicated --size {spec.width}"""
-    if spec.min_size is not None:
-        text += f"\n  ceph osd pool set {name} min_size {spec.min_size}"
-    return f"""if ! rados lspools | grep -qxF {name}; then{text}
+  ceph osd pool create {pool} {spec.pgs} {spec.pgs} erasure {profile}
+  ceph osd pool set {pool} allow_ec_overwrites true"""
+        else:
+            text = f"""
+  ceph osd pool create {pool} {spec.pgs} {spec.pgs} replicated --size {spec.width}"""
+        if spec.min_size is not None:
+            text += f"\n  ceph osd pool set {pool} min_size {spec.min_size}"
+        return self._step(
+            f"make the pool of {self.name}",
+            f"""if ! rados lspools | grep -qxF {pool}; then{text}
   {application}
 fi > /dev/null 2> pool.err || {{ cat pool.err >&2; exit 1; }}
-"""
+{more}""",
+            self._describe_pool(),
+            expect=self._expected_pool(),
+        )
 
-
-def describe_pool(spec: CephSpec, name: str) -> str:
-    """Shell that tells what the pool is; waits up to 60 s until all its placement groups have every copy."""
-    coding = """
+    def _describe_pool(self) -> str:
+        """Shell that tells what the pool is; waits up to 60 s until all its placement groups have every copy."""
+        coding = """
 row pool.erasure_code "$(ceph osd erasure-code-profile get "$(told erasure_code_profile)" |
   grep -E '^(k|m|plugin|technique|crush-failure-domain)=' | tr '\\n' ' ')"
 row pool.ec_overwrites "$(told allow_ec_overwrites)"
 """
-    return f"""
+        return f"""
 told() {{ printf '%s\\n' "$pool" | sed -n "s/^$1: //p"; }}
-pool=$(ceph osd pool get {name} all)
-row pool.name {name}
+pool=$(ceph osd pool get {self.pool} all)
+row pool.name {self.pool}
 row pool.size "$(told size)"
 row pool.min_size "$(told min_size)"
 row pool.crush_rule "$(told crush_rule)"
@@ -175,23 +189,22 @@ i=0; states=
 until [ "$states" = "active+clean " ] || [ $i -ge 30 ]; do
   [ $i -eq 0 ] || sleep 2
   i=$((i + 1))
-  states=$(ceph pg ls-by-pool {name} | grep -oE '(active|peer|creating|unknown|stale|down|incomplete)[a-z+_]*' |
+  states=$(ceph pg ls-by-pool {self.pool} | grep -oE '(active|peer|creating|unknown|stale|down|incomplete)[a-z+_]*' |
     sort -u | tr '\\n' ' ')
 done
 row pool.pg_states "${{states% }}"
-{coding if spec.chunks else ""}"""
+{coding if self.spec.chunks else ""}"""
 
-
-def expected_pool(spec: CephSpec) -> dict[str, str]:
-    """What ``describe_pool`` must tell."""
-    found = {
-        "pool.size": str(spec.width),
-        "pool.min_size": str(spec.wanted_min_size),
-        "pool.pg_num": str(spec.pgs),
-        "pool.pg_states": "active+clean",
-    }
-    if spec.chunks:
-        data, coding = spec.chunks
-        code = f"crush-failure-domain=osd k={data} m={coding} plugin=jerasure technique=reed_sol_van "
-        found |= {"pool.erasure_code": code, "pool.ec_overwrites": "true"}
-    return found
+    def _expected_pool(self) -> dict[str, str]:
+        spec = self.spec
+        found = {
+            "pool.size": str(spec.width),
+            "pool.min_size": str(spec.wanted_min_size),
+            "pool.pg_num": str(spec.pgs),
+            "pool.pg_states": "active+clean",
+        }
+        if spec.chunks:
+            data, coding = spec.chunks
+            code = f"crush-failure-domain=osd k={data} m={coding} plugin=jerasure technique=reed_sol_van "
+            found |= {"pool.erasure_code": code, "pool.ec_overwrites": "true"}
+        return found

@@ -13,7 +13,7 @@ from pydantic import model_validator
 
 from fairlane.errors import FairlaneError
 from fairlane.guard.values import NONE
-from fairlane.lanes.base import Site, Step, Transport
+from fairlane.lanes.base import Step, Transport
 from fairlane.study.base import LaneSpec
 from fairlane.study.guest_device import GuestDevice
 
@@ -52,23 +52,23 @@ class Clone:
 
 
 class Cloning(Transport[SpecT]):
-    """A transport that makes clones. Its ``steps`` put the golden image in place once, from ``Site.golden``."""
+    """A transport that makes machines' disks of a golden image while it is measured (workload ``clone``). Its ``steps``
+    put the golden image in place once, from ``Site.golden``."""
 
-    clones = True
     reflinks: ClassVar[bool] = False
     """Needs files of the hypervisor that can share blocks (XFS, btrfs)."""
 
     @abstractmethod
-    def clone(self, name: str, spec: SpecT, site: Site, number: int) -> Clone:
-        """Clone ``number`` (from 0) of lane ``name``."""
+    def clone(self, number: int) -> Clone:
+        """Clone ``number`` (from 0) of the lane."""
 
     @abstractmethod
-    def read_golden(self, name: str, spec: SpecT, site: Site) -> Step:
+    def read_golden(self) -> Step:
         """Reads the whole golden image where it lies (``apply``): every storm begins with caches in the same state."""
 
-    def find(self, name: str, spec: SpecT, site: Site) -> str:  # noqa: ARG002
+    def find(self) -> str:
         raise FairlaneError(
-            f"lane {name} makes clones and has no disk in a standing guest",
+            f"lane {self.name} makes clones and has no disk in a standing guest",
             hint="its workload is clone; fio needs another transport",
         )
 
@@ -76,12 +76,25 @@ class Cloning(Transport[SpecT]):
 class CloningFiles(Cloning[SpecT]):
     """Clones that are files of this machine."""
 
-    target = False
+    backing = "machine"
 
-    def read_golden(self, name: str, spec: SpecT, site: Site) -> Step:  # noqa: ARG002
-        return Step("read the golden image", "hypervisor", f"cat {site.golden} > /dev/null")
+    @abstractmethod
+    def copy(self, file: str) -> str:
+        """Shell that makes ``file`` of the golden image."""
 
-    def path(self, name: str, spec: SpecT, site: Site) -> tuple[str, ...]:  # noqa: ARG002
+    def node(self, file: str) -> Mapping[str, Any]:
+        """QEMU's block node for a clone in ``file``."""
+        return {"driver": "file", "filename": file}
+
+    def clone(self, number: int) -> Clone:
+        file = f"{self.site.medium}/{self.name}-{number}"
+        step = Step(f"make clone {number} of {self.name}", "hypervisor", self.copy(file), remove=f"rm -f {file}")
+        return Clone(step, self.node(file))
+
+    def read_golden(self) -> Step:
+        return Step("read the golden image", "hypervisor", f"cat {self.site.golden} > /dev/null")
+
+    def path(self) -> tuple[str, ...]:
         return ("clone", "virtio-blk", "file of this machine")
 
 

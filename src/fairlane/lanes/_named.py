@@ -5,12 +5,12 @@ is known of it, and the platform reads back what it can. Not a transport.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import model_validator
 
 from fairlane.errors import FairlaneError
-from fairlane.lanes.base import Site, Step, Transport
+from fairlane.lanes.base import Step, Transport
 from fairlane.study.base import LaneSpec
 
 Protocol = Literal[
@@ -43,10 +43,10 @@ SpecT = TypeVar("SpecT", bound=NamedVolume)
 class Named(Transport[SpecT]):
     """The platform makes the volume and finds it; there is nothing to do in shell."""
 
-    target: ClassVar[bool] = False
+    backing = "external"
 
-    def steps(self, name: str, spec: SpecT, site: Site) -> tuple[Step, ...]:  # noqa: ARG002
-        raise FairlaneError(f"lane {name}: the platform makes volumes of {spec.transport}")
+    def steps(self) -> tuple[Step, ...]:
+        raise FairlaneError(f"lane {self.name}: the platform makes volumes of {self.spec.transport}")
 
-    def find(self, name: str, spec: SpecT, site: Site) -> str:  # noqa: ARG002
-        raise FairlaneError(f"lane {name}: the platform finds volumes of {spec.transport}")
+    def find(self) -> str:
+        raise FairlaneError(f"lane {self.name}: the platform finds volumes of {self.spec.transport}")

@@ -19,7 +19,7 @@ run as root in POSIX shell with ``set -eu``, in the lab busybox's; variables and
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -29,6 +29,11 @@ from fairlane.study.base import LaneSpec
 
 Place = Literal["target", "initiator", "hypervisor"]
 """Where a step runs: on the array, in the virtual machine, on the machine that runs the hypervisor."""
+
+Backing = Literal["array", "machine", "ceph", "cephfs", "external"]
+"""What a volume lies on. array: a medium of the lab's array, which exports it. machine: a medium of the machine that
+uses it. ceph: a pool of a Ceph cluster; cephfs: a file system of one, mounted where the hypervisor is. external: what
+others set up; nothing on it is ours, or a platform makes it by a name."""
 
 SpecT = TypeVar("SpecT", bound=LaneSpec)
 
@@ -69,10 +74,8 @@ class Site:
     """Addresses of the target, one per path (A/B); empty: ``address`` alone."""
     interfaces: tuple[str, ...] = ()
     """The initiator's interfaces, one per path; empty: ``interface`` alone."""
-    ports: int = 0
-    """Added to the transport's own port number, where several targets share an address (port forwarding)."""
     size: int = 0
-    """Bytes of the volume; 0: not known. The medium has ``Transport.medium_size`` of it."""
+    """Bytes of the volume; 0: not known. The medium has ``Transport.medium_size``."""
     host: int = 0
     """Number of the virtual machine that the volume is for, from 0: keeps hostnqn, initiator name and ACLs apart."""
     latency: int = 0
@@ -91,6 +94,11 @@ class Site:
     def portals(self) -> tuple[str, ...]:
         """Addresses of the target, one per path."""
         return self.addresses or (self.address,)
+
+    @property
+    def links(self) -> str:
+        """The initiator's interfaces, one per path, for readers."""
+        return " + ".join(self.interfaces or (self.interface,))
 
 
 @dataclass(frozen=True)
@@ -116,75 +124,94 @@ def digests(spec: Any) -> list[str]:
     return [f"{part} digest" for part in ("header", "data") if getattr(spec, f"{part}_digest")]
 
 
+@dataclass(frozen=True)
 class Transport(ABC, Generic[SpecT]):
-    """Steps in shell (apply, describe, remove), and how to find the device they bring.
+    """A class that builds one lane by steps in shell (apply, describe, remove), and finds the device they bring.
 
-    ``PLUGIN`` of each file in this package is one instance."""
+    ``PLUGIN`` of each file in this package is such a class; ``PLUGIN(name, spec, site)`` is a lane's transport. A child
+    needs ``Spec`` and ``find``; of the rest it states what differs from here, or from the transport it derives from."""
+
+    name: str
+    """Of the lane; of the volume, where the lane has several: unique in the run."""
+    spec: SpecT
+    """The lane's keys in the study."""
+    site: Site
 
     Spec: ClassVar[type[LaneSpec]]
+
     packages: ClassVar[tuple[str, ...]] = ()
     """Debian packages that the programs come from."""
     programs: ClassVar[tuple[str, ...]] = ()
     """Programs that the steps call."""
     modules: ClassVar[tuple[str, ...]] = ()
     """Kernel modules of target and initiator, loaded before the steps."""
+
     virtual: ClassVar[bool] = False
-    """Can be built inside one VM under the virtual clock; its packages, programs and modules are in that image."""
+    """Can be built inside one VM under the virtual clock; packages, programs and modules are in that image."""
+    backing: ClassVar[Backing] = "array"
+    """What the volume lies on."""
     exclusive: ClassVar[bool] = False
     """The target takes its medium for itself: no second lane of this transport can end at the same one."""
+    stores_files: ClassVar[bool] = False
+    """``find`` gives a file in a mounted share, not a block device."""
+    first_port: ClassVar[int] = 0
+    """TCP port of the target of volume 0; those of further volumes follow. 0: it listens on none."""
     driver: ClassVar[Mapping[str, str]] = {}
     """QEMU's own initiator, where ``backend`` uses one that not every QEMU has: ``driver``, and arguments with which it
     opens nothing, so that it can be tried. Empty: none is needed."""
-    target: ClassVar[bool] = True
-    """Needs the array's machine."""
-    cluster: ClassVar[str] = ""
-    """Needs a cluster of this kind: ``ceph``; ``cephfs``: one with a file system, mounted where the hypervisor is."""
-    clones: ClassVar[bool] = False
-    """Makes machines' disks of a golden image while it is measured (workload ``clone``, see ``_clones``)."""
-    existing: ClassVar[bool] = False
-    """The volume was there before Fairlane came: nothing on it is ours."""
-    stores_files: ClassVar[bool] = False
-    """``find`` gives a file in a mounted share, not a block device."""
+    host_modules: ClassVar[tuple[str, ...]] = ()
+    """Kernel modules of this machine, where ``initiator: hypervisor`` means the initiator of its own kernel: the
+    initiator's steps run here then, and QEMU gets the block device. Empty: QEMU connects itself (``backend``)."""
+
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that build the lane, in order; they are undone in reverse."""
+        return ()
 
     @abstractmethod
-    def steps(self, name: str, spec: SpecT, site: Site) -> tuple[Step, ...]:
-        """The steps that build lane ``name``, in order; they are undone in reverse."""
-
-    @abstractmethod
-    def find(self, name: str, spec: SpecT, site: Site) -> str:
+    def find(self) -> str:
         """Shell that prints the initiator's block device, found by a stable identity (serial, NQN), never by order."""
 
-    def problems(self, name: str, spec: SpecT, ground: Ground) -> list[FairlaneError]:  # noqa: ARG002
-        """Why lane ``name`` cannot be built on ``ground``, with place and way out; empty: it can."""
-        return []
+    def path(self) -> tuple[str, ...]:
+        """The hops from the workload to the medium, for the path diagram."""
+        return ("fio", self.site.medium)
 
-    def medium_size(self, spec: SpecT, size: int) -> int:  # noqa: ARG002
-        """Bytes of medium that a volume of ``size`` bytes takes: more where a file system or a volume manager lies
+    def problems(self, ground: Ground) -> Iterable[FairlaneError]:  # noqa: ARG002
+        """Why the lane cannot be built on ``ground`` (see ``problem``); empty: it can."""
+        return ()
+
+    def medium_size(self) -> int:
+        """Bytes of medium that the volume takes: more than ``site.size`` where a file system or a volume manager lies
         between them."""
-        return size
+        return self.site.size
 
-    def backend(self, name: str, spec: SpecT, site: Site) -> Mapping[str, Any]:  # noqa: ARG002
+    def backend(self) -> Mapping[str, Any]:
         """QEMU's protocol node for the volume (``-blockdev`` without ``node-name``; ``cache`` and ``aio`` are added by
         the platform), where ``initiator: hypervisor``. Raises FairlaneError where QEMU has no driver for it."""
         raise FairlaneError(
-            f"lane {name}: QEMU has no initiator for {spec.transport}",
-            hint=f"initiator: {' or '.join(type(spec).initiators)}",
+            f"lane {self.name}: QEMU has no initiator for {self.spec.transport}",
+            hint=f"initiator: {' or '.join(type(self.spec).initiators)}",
         )
 
-    def hosted(self, spec: SpecT) -> tuple[str, ...]:  # noqa: ARG002
-        """Kernel modules of this machine, where ``initiator: hypervisor`` means the initiator of its own kernel: the
-        initiator's steps run here then, and QEMU gets the block device. Empty: QEMU connects itself (``backend``)."""
-        return ()
-
-    def port(self, spec: SpecT, site: Site) -> int:  # noqa: ARG002
-        """TCP port on which the target listens, for forwarding; 0: none."""
-        return 0
-
-    def fault(self, kind: FaultKind, path: int, name: str, spec: SpecT, site: Site) -> Step | None:  # noqa: ARG002
+    def fault(self, kind: FaultKind, path: int) -> Step | None:  # noqa: ARG002
         """A step on the target whose ``apply`` takes ``path`` (from 0) away and whose ``remove`` brings it back; None:
         this transport has no such fault. ``link`` is the platform's own and never asked for."""
         return None
 
-    def path(self, name: str, spec: SpecT, site: Site) -> tuple[str, ...]:  # noqa: ARG002
-        """The hops from the workload to the medium, for the path diagram."""
-        return ("fio", site.medium)
+    @property
+    def port(self) -> int:
+        """TCP port on which the target listens; 0: none."""
+        return self.first_port + self.site.index if self.first_port else 0
+
+    def portal(self, path: int) -> str:
+        """Address of the target on ``path``. Raises FairlaneError if the lane has no such path."""
+        if path >= len(self.site.portals):
+            raise FairlaneError(f"lane {self.name} has {len(self.site.portals)} path(s), so that none is number {path}")
+        return self.site.portals[path]
+
+    def problem(self, message: str, hint: str, key: str = "transport") -> FairlaneError:
+        """One of ``problems``: what is wrong, and the way out; ``key``: of the lane in the study."""
+        return FairlaneError(message, where=f"lanes.{self.name}.{key}", hint=hint)
+
+
+NO_MEDIUM_KEPT = "set platform.medium.memory_backed: true with a size that fits, or platform.medium.file: true"
+"""Hint of ``problem`` where ``Ground.keeps`` is needed."""

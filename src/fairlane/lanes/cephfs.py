@@ -7,9 +7,8 @@ platform keeps the mount at ``fs`` in ``Site.cluster``.
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from fairlane.lanes import _ceph as ceph
 from fairlane.lanes._ceph import CephSpec, CephTransport
-from fairlane.lanes.base import Site, Step
+from fairlane.lanes.base import Step
 
 _OBJECT = 4 * 2**20
 """CephFS cuts files into objects of 4 MiB unless their layout says otherwise."""
@@ -32,60 +31,50 @@ class CephfsSpec(CephSpec):
 
 class Cephfs(CephTransport[CephfsSpec]):
     Spec = CephfsSpec
-    cluster = "cephfs"
+    backing = "cephfs"
+    kind = "cephfs"
 
-    def steps(self, name: str, spec: CephfsSpec, site: Site) -> tuple[Step, ...]:
-        data = spec.pool("cephfs")
-        pool = Step(
-            name=f"make the data pool of {name}",
-            place="hypervisor",
-            apply=ceph.use(site) + ceph.make_pool(spec, data, f"ceph fs add_data_pool cephfs {data}"),
-            describe=ceph.use(site) + ceph.describe_pool(spec, data),
-            expect=ceph.expected_pool(spec),
-        )
-        return (pool, self._file(name, spec, site))
+    def steps(self) -> tuple[Step, ...]:
+        return (self._make_pool(f"ceph fs add_data_pool cephfs {self.pool}"), self._file())
 
-    def _file(self, name: str, spec: CephfsSpec, site: Site) -> Step:
-        data, file = spec.pool("cephfs"), _file(name, site)
-        return Step(
-            name=f"make the file of {name}",
-            place="hypervisor",
-            apply=ceph.use(site)
-            + f"""
-ceph fs subvolume create cephfs {name} --size {site.size} --pool_layout {data}
+    @property
+    def _link(self) -> str:
+        """Link to the volume's file, whose own path has a name of Ceph's choice in it."""
+        return f"{self.site.cluster}/{self.name}.disk"
+
+    def _file(self) -> Step:
+        name, site, link = self.name, self.site, self._link
+        return self._step(
+            f"make the file of {name}",
+            f"""
+ceph fs subvolume create cephfs {name} --size {site.size} --pool_layout {self.pool}
 where={site.cluster}/fs$(ceph fs subvolume getpath cephfs {name})
 truncate -s {site.size} "$where/disk"
-ln -s "$where/disk" {file}
+ln -s "$where/disk" {link}
 """,
-            describe=ceph.use(site)
-            + f"""
-attribute() {{ python3 -c 'import os, sys; print(os.getxattr(*sys.argv[1:]).decode())' {file} "$1"; }}
-row mount.kind "$(findmnt -n -o FSTYPE -T "$(readlink -f {file})")"
-row file.bytes "$(stat -L -c %s {file})"
+            f"""
+attribute() {{ python3 -c 'import os, sys; print(os.getxattr(*sys.argv[1:]).decode())' {link} "$1"; }}
+row mount.kind "$(findmnt -n -o FSTYPE -T "$(readlink -f {link})")"
+row file.bytes "$(stat -L -c %s {link})"
 row file.pool "$(attribute ceph.file.layout.pool)"
 row file.object_size "$(attribute ceph.file.layout.object_size)"
-objects=$(rados -p {data} ls | grep -c "^$(printf %x "$(stat -L -c %i {file})")\\." || :)
+objects=$(rados -p {self.pool} ls | grep -c "^$(printf %x "$(stat -L -c %i {link})")\\." || :)
 row medium.allocated_bytes $((objects * {_OBJECT}))
 """,
-            remove=ceph.use(site) + f"rm {file}\nceph fs subvolume rm cephfs {name}\n",
+            f"rm {link}\nceph fs subvolume rm cephfs {name}\n",
             expect={
                 "mount.kind": "fuse.ceph-fuse",
                 "file.bytes": str(site.size),
-                "file.pool": data,
+                "file.pool": self.pool,
                 "file.object_size": str(_OBJECT),
             },
         )
 
-    def backend(self, name: str, spec: CephfsSpec, site: Site) -> Mapping[str, Any]:  # noqa: ARG002
-        return {"driver": "file", "filename": _file(name, site)}
+    def backend(self) -> Mapping[str, Any]:
+        return {"driver": "file", "filename": self._link}
 
-    def path(self, name: str, spec: CephfsSpec, site: Site) -> tuple[str, ...]:  # noqa: ARG002
-        return ("fio", "QEMU", "file", "FUSE", "ceph-fuse", "TCP lo", "OSD", f"{spec.told} on OSDs")
-
-
-def _file(name: str, site: Site) -> str:
-    """Link to the volume's file, whose own path has a name of Ceph's choice in it."""
-    return f"{site.cluster}/{name}.disk"
+    def path(self) -> tuple[str, ...]:
+        return ("fio", "QEMU", "file", "FUSE", "ceph-fuse", "TCP lo", "OSD", f"{self.spec.told} on OSDs")
 
 
-PLUGIN = Cephfs()
+PLUGIN = Cephfs

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from fairlane.lanes._clones import OF_FILES, Clone, CloneLane, CloningFiles
-from fairlane.lanes.base import Site, Step
+from fairlane.lanes._clones import OF_FILES, CloneLane, CloningFiles
 
 
 class CloneCopySpec(CloneLane):
@@ -24,19 +23,9 @@ class CloneCopySpec(CloneLane):
 class CloneCopy(CloningFiles[CloneCopySpec]):
     Spec = CloneCopySpec
 
-    def steps(self, name: str, spec: CloneCopySpec, site: Site) -> tuple[Step, ...]:  # noqa: ARG002
-        return ()
-
-    def clone(self, name: str, spec: CloneCopySpec, site: Site, number: int) -> Clone:  # noqa: ARG002
-        file = f"{site.medium}/{name}-{number}"
-        step = Step(
-            name=f"copy the golden image for clone {number} of {name}",
-            place="hypervisor",
-            # never shared, also where the file system could: that is another lane
-            apply=f"cp --reflink=never --sparse=auto {site.golden} {file}",
-            remove=f"rm -f {file}",
-        )
-        return Clone(step, {"driver": "file", "filename": file})
+    def copy(self, file: str) -> str:
+        # never shared, also where the file system could: that is another lane
+        return f"cp --reflink=never --sparse=auto {self.site.golden} {file}"
 
 
-PLUGIN = CloneCopy()
+PLUGIN = CloneCopy

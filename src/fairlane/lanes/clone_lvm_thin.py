@@ -1,17 +1,14 @@
 """Clones that are thin snapshots on the array (dm-thin: the kernel's Documentation/admin-guide/device-mapper/
 thin-provisioning.rst), each a LUN of one iSCSI target (LIO) that QEMU's own initiator opens."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 from fairlane.errors import FairlaneError
 from fairlane.guard.values import NONE
 from fairlane.lanes._clones import Clone, CloneLane, Cloning
-from fairlane.lanes.base import Ground, Site, Step
-from fairlane.lanes.iscsi import QEMU_ISCSI
-
-_PORT = 3260
-_TARGET = "/sys/kernel/config/target"
+from fairlane.lanes._lio import CONFIG, ISCSI_PORT, QEMU_ISCSI, any_initiator, iqn, qemu_iscsi
+from fairlane.lanes.base import Ground, Step
 
 
 class CloneLvmThinSpec(CloneLane):
@@ -30,28 +27,32 @@ class CloneLvmThinSpec(CloneLane):
         }
 
 
-def _group(site: Site) -> str:
-    return f"fairlane{site.index}"
-
-
-def _portals(name: str) -> str:
-    return f"{_TARGET}/iscsi/{_iqn(name)}/tpgt_1"
-
-
-def _iqn(name: str) -> str:
-    return f"iqn.2026-01.dev.fairlane:{name}"
-
-
 class CloneLvmThin(Cloning[CloneLvmThinSpec]):
     Spec = CloneLvmThinSpec
-    driver: ClassVar[Mapping[str, str]] = QEMU_ISCSI
+    driver = QEMU_ISCSI
+    first_port = ISCSI_PORT
     packages = ("lvm2", "thin-provisioning-tools")
-    modules: ClassVar[tuple[str, ...]] = ("dm_thin_pool", "target_core_mod", "target_core_iblock", "iscsi_target_mod")
+    modules = ("dm_thin_pool", "target_core_mod", "target_core_iblock", "iscsi_target_mod")
 
-    def steps(self, name: str, spec: CloneLvmThinSpec, site: Site) -> tuple[Step, ...]:
-        group, portals = _group(site), _portals(name)
+    @property
+    def _group(self) -> str:
+        """The volume group."""
+        return f"fairlane{self.site.index}"
+
+    @property
+    def _store(self) -> str:
+        """Folder of the clones' backstores."""
+        return f"{CONFIG}/core/iblock_{self.site.index}"
+
+    @property
+    def _portals(self) -> str:
+        """Folder of the one target portal group."""
+        return f"{CONFIG}/iscsi/{iqn(self.name)}/tpgt_1"
+
+    def steps(self) -> tuple[Step, ...]:
+        site, group, portals, store = self.site, self._group, self._portals, self._store
         golden = Step(
-            name=f"the golden image of {name} in a thin pool",
+            name=f"the golden image of {self.name} in a thin pool",
             place="target",
             apply=f"""
 guard_own {site.medium}
@@ -69,55 +70,49 @@ row golden.allocated_percent "$(lvs --noheadings -o data_percent {group}/golden 
             remove=f"vgremove -q -f -y {group} > /dev/null\npvremove -q -y {site.medium} > /dev/null",
         )
         export = Step(
-            name=f"a target for the clones of {name}",
+            name=f"a target for the clones of {self.name}",
             place="target",
             apply=f"""
-mkdir -p /etc/target {_TARGET}/core/iblock_{site.index} {portals}/np/{site.address}:{self.port(spec, site)}
+mkdir -p /etc/target {store} {portals}/np/{site.address}:{self.port}
 cd {portals}
-echo 1 > attrib/generate_node_acls
-echo 0 > attrib/demo_mode_write_protect
-echo 0 > attrib/authentication
-echo 1 > enable
+{any_initiator()}echo 1 > enable
 """,
             describe=f"""
-row target.kind "LIO $(cat {_TARGET}/version)"
+row target.kind "LIO $(cat {CONFIG}/version)"
 row target.portal "$(ls {portals}/np)"
 row target.enabled "$(cat {portals}/enable)"
 """,
             remove=f"""
 echo 0 > {portals}/enable
-rmdir {portals}/np/* {portals} {_TARGET}/iscsi/{_iqn(name)} {_TARGET}/core/iblock_{site.index}
+rmdir {portals}/np/* {portals} {CONFIG}/iscsi/{iqn(self.name)} {store}
 """,
             expect={"target.enabled": "1"},
         )
         return golden, export
 
-    def problems(self, name: str, spec: CloneLvmThinSpec, ground: Ground) -> list[FairlaneError]:  # noqa: ARG002
-        if ground.keeps:
-            return []
-        return [
-            FairlaneError(
+    def problems(self, ground: Ground) -> Iterable[FairlaneError]:
+        if not ground.keeps:
+            yield FairlaneError(
                 "a thin pool needs a medium that keeps what is written",
-                where=f"lanes.{name}",
+                where=f"lanes.{self.name}",
                 hint="platform: {medium: {file: true}}",
             )
-        ]
 
-    def medium_size(self, spec: CloneLvmThinSpec, size: int) -> int:  # noqa: ARG002
-        return size + size // 4
+    def medium_size(self) -> int:
+        return self.site.size + self.site.size // 4
 
-    def clone(self, name: str, spec: CloneLvmThinSpec, site: Site, number: int) -> Clone:  # noqa: ARG002
-        group, volume = _group(site), f"clone{number}"
-        store, lun = f"{_TARGET}/core/iblock_{site.index}/{name}-{number}", f"{_portals(name)}/lun/lun_{number}"
+    def clone(self, number: int) -> Clone:
+        group, volume, own = self._group, f"clone{number}", f"{self.name}-{number}"
+        store, lun = f"{self._store}/{own}", f"{self._portals}/lun/lun_{number}"
         step = Step(
-            name=f"snapshot and export clone {number} of {name}",
+            name=f"snapshot and export clone {number} of {self.name}",
             place="target",
             # -kn -ay: thin snapshots are made inactive otherwise
             apply=f"""
 lvcreate -q -y -s -kn -ay -n {volume} {group}/golden > /dev/null
 mkdir {store}
 echo udev_path=/dev/{group}/{volume} > {store}/control
-echo {name}-{number} > {store}/wwn/vpd_unit_serial
+echo {own} > {store}/wwn/vpd_unit_serial
 echo 1 > {store}/enable
 mkdir {lun}
 ln -s {store} {lun}/medium
@@ -129,26 +124,15 @@ ln -s {store} {lun}/medium
 if lvs {group}/{volume} > /dev/null 2>&1; then lvremove -q -f -y {group}/{volume} > /dev/null; fi
 """,
         )
-        backend = {
-            "driver": "iscsi",
-            "transport": "tcp",
-            "portal": site.reach,
-            "target": _iqn(name),
-            "lun": number,
-            "initiator-name": f"iqn.2026-01.dev.fairlane:{name}-{number}",
-        }
-        return Clone(step, backend)
+        return Clone(step, qemu_iscsi(self.site.reach, self.name, number, own))
 
-    def read_golden(self, name: str, spec: CloneLvmThinSpec, site: Site) -> Step:  # noqa: ARG002
-        return Step(
-            "read the golden image", "target", f"dd if=/dev/{_group(site)}/golden of=/dev/null bs=1M 2> /dev/null"
-        )
+    def read_golden(self) -> Step:
+        reading = f"dd if=/dev/{self._group}/golden of=/dev/null bs=1M 2> /dev/null"
+        return Step("read the golden image", "target", reading)
 
-    def port(self, spec: CloneLvmThinSpec, site: Site) -> int:  # noqa: ARG002
-        return _PORT + site.index
-
-    def path(self, name: str, spec: CloneLvmThinSpec, site: Site) -> tuple[str, ...]:  # noqa: ARG002
-        return ("clone", "virtio-blk", "QEMU's iscsi", f"TCP {site.reach} (forwarded)", "LIO", "dm-thin", site.medium)
+    def path(self) -> tuple[str, ...]:
+        link = f"TCP {self.site.reach} (forwarded)"
+        return ("clone", "virtio-blk", "QEMU's iscsi", link, "LIO", "dm-thin", self.site.medium)
 
 
-PLUGIN = CloneLvmThin()
+PLUGIN = CloneLvmThin

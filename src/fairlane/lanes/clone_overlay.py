@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from fairlane.lanes._clones import OF_FILES, Clone, CloneLane, CloningFiles
-from fairlane.lanes.base import Site, Step
+from fairlane.lanes._clones import OF_FILES, CloneLane, CloningFiles
 
 
 class CloneOverlaySpec(CloneLane):
@@ -25,19 +24,12 @@ class CloneOverlaySpec(CloneLane):
 class CloneOverlay(CloningFiles[CloneOverlaySpec]):
     Spec = CloneOverlaySpec
 
-    def steps(self, name: str, spec: CloneOverlaySpec, site: Site) -> tuple[Step, ...]:  # noqa: ARG002
-        return ()
+    def copy(self, file: str) -> str:
+        return f"qemu-img create -q -f qcow2 -F raw -b {self.site.golden} {file}"
 
-    def clone(self, name: str, spec: CloneOverlaySpec, site: Site, number: int) -> Clone:  # noqa: ARG002
-        file = f"{site.medium}/{name}-{number}"
-        step = Step(
-            name=f"make the overlay of clone {number} of {name}",
-            place="hypervisor",
-            apply=f"qemu-img create -q -f qcow2 -F raw -b {site.golden} {file}",
-            remove=f"rm -f {file}",
-        )
-        backing = {"driver": "raw", "file": {"driver": "file", "filename": site.golden}, "read-only": True}
-        return Clone(step, {"driver": "qcow2", "file": {"driver": "file", "filename": file}, "backing": backing})
+    def node(self, file: str) -> Mapping[str, Any]:
+        golden = {"driver": "raw", "file": {"driver": "file", "filename": self.site.golden}, "read-only": True}
+        return {"driver": "qcow2", "file": super().node(file), "backing": golden}
 
 
-PLUGIN = CloneOverlay()
+PLUGIN = CloneOverlay

@@ -1,13 +1,12 @@
 """Clones of an RBD snapshot: copied on write by Ceph (rbd(8), "layering"), opened by QEMU's rbd driver."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
-from fairlane.lanes import _ceph as ceph
 from fairlane.lanes._clones import Clone, CloneLane, Cloning
-from fairlane.lanes.base import Site, Step
-from fairlane.lanes.rbd import PLUGIN as RBD
-from fairlane.lanes.rbd import RbdSpec
+from fairlane.lanes.base import Step
+from fairlane.lanes.rbd import Rbd, RbdSpec
 
 
 class CloneRbdSpec(CloneLane, RbdSpec):
@@ -20,63 +19,49 @@ class CloneRbdSpec(CloneLane, RbdSpec):
         return {**super().known(), "provisioning": "clone of a snapshot, copied on write by Ceph"}
 
 
-class CloneRbd(Cloning[CloneRbdSpec]):
+class CloneRbd(Cloning[CloneRbdSpec], Rbd):
     Spec = CloneRbdSpec
-    target = False
-    cluster = RBD.cluster
-    driver = RBD.driver
+    spec: CloneRbdSpec
 
-    def steps(self, name: str, spec: CloneRbdSpec, site: Site) -> tuple[Step, ...]:
-        golden = _image(name, spec, site)
-        fill = Step(
-            name=f"the golden image of {name} in its pool",
-            place="hypervisor",
-            apply=f"""{ceph.use(site)}
-qemu-img convert -n -f raw -O raw {site.golden} rbd:{golden}:id=admin:conf={site.cluster}/ceph.conf
+    def steps(self) -> tuple[Step, ...]:
+        golden, conf = self.image, f"{self.site.cluster}/ceph.conf"
+        fill = self._step(
+            f"the golden image of {self.name} in its pool",
+            f"""
+qemu-img convert -n -f raw -O raw {self.site.golden} rbd:{golden}:id=admin:conf={conf}
 rbd snap create --no-progress {golden}@golden
 rbd snap protect {golden}@golden
 """,
-            describe=f"""{ceph.use(site)}
+            f"""
 row golden.protected "$(rbd info {golden}@golden | sed -n 's/^[[:space:]]*protected: //p')"
 """,
-            remove=f"{ceph.use(site)}rbd snap unprotect {golden}@golden\nrbd snap rm --no-progress {golden}@golden",
+            f"rbd snap unprotect {golden}@golden\nrbd snap rm --no-progress {golden}@golden",
             expect={"golden.protected": "True"},
         )
-        return (*RBD.steps(name, spec, site), fill)
+        return (*super().steps(), fill)
 
-    def clone(self, name: str, spec: CloneRbdSpec, site: Site, number: int) -> Clone:
-        golden, image = _image(name, spec, site), _image(f"{name}-{number}", spec, site)
-        separate = f" --data-pool {spec.pool('rbd')}" if spec.chunks else ""
-        step = Step(
-            name=f"clone {number} of {name}",
-            place="hypervisor",
-            apply=f"{ceph.use(site)}rbd clone{separate} {golden}@golden {image}",
+    def clone(self, number: int) -> Clone:
+        own = replace(self, name=f"{self.name}-{number}")
+        step = self._step(
+            f"clone {number} of {self.name}",
+            f"rbd clone{self.separate} {self.image}@golden {own.image}",
             # a machine that was killed is a watcher of its image for another 30 s
-            remove=f"""{ceph.use(site)}
+            remove=f"""
 i=0
-while rbd info {image} > /dev/null 2>&1 && ! rbd rm --no-progress {image} 2> rm.err; do
+while rbd info {own.image} > /dev/null 2>&1 && ! rbd rm --no-progress {own.image} 2> rm.err; do
   i=$((i + 1))
   [ $i -lt 60 ] || {{ cat rm.err >&2; exit 1; }}
   sleep 1
 done
 """,
         )
-        return Clone(step, RBD.backend(f"{name}-{number}", spec, site))
+        return Clone(step, own.backend())
 
-    def read_golden(self, name: str, spec: CloneRbdSpec, site: Site) -> Step:
-        reading = f"{ceph.use(site)}rbd export --no-progress {_image(name, spec, site)}@golden - > /dev/null"
-        return Step("read the golden image", "hypervisor", reading)
+    def read_golden(self) -> Step:
+        return self._step("read the golden image", f"rbd export --no-progress {self.image}@golden - > /dev/null")
 
-    def medium_size(self, spec: CloneRbdSpec, size: int) -> int:
-        return RBD.medium_size(spec, size)
-
-    def path(self, name: str, spec: CloneRbdSpec, site: Site) -> tuple[str, ...]:
-        return ("clone", "virtio-blk", *RBD.path(name, spec, site)[1:])
+    def path(self) -> tuple[str, ...]:
+        return ("clone", "virtio-blk", *super().path()[1:])
 
 
-def _image(image: str, spec: CloneRbdSpec, site: Site) -> str:
-    """``pool/image``."""
-    return f"{RBD.backend(image, spec, site)['pool']}/{image}"
-
-
-PLUGIN = CloneRbd()
+PLUGIN = CloneRbd

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from fairlane.lanes._clones import OF_FILES, Clone, CloneLane, CloningFiles
-from fairlane.lanes.base import Site, Step
+from fairlane.lanes._clones import OF_FILES, CloneLane, CloningFiles
 
 
 class CloneReflinkSpec(CloneLane):
@@ -26,18 +25,8 @@ class CloneReflink(CloningFiles[CloneReflinkSpec]):
     Spec = CloneReflinkSpec
     reflinks = True
 
-    def steps(self, name: str, spec: CloneReflinkSpec, site: Site) -> tuple[Step, ...]:  # noqa: ARG002
-        return ()
-
-    def clone(self, name: str, spec: CloneReflinkSpec, site: Site, number: int) -> Clone:  # noqa: ARG002
-        file = f"{site.medium}/{name}-{number}"
-        step = Step(
-            name=f"reflink the golden image for clone {number} of {name}",
-            place="hypervisor",
-            apply=f"cp --reflink=always {site.golden} {file}",
-            remove=f"rm -f {file}",
-        )
-        return Clone(step, {"driver": "file", "filename": file})
+    def copy(self, file: str) -> str:
+        return f"cp --reflink=always {self.site.golden} {file}"
 
 
-PLUGIN = CloneReflink()
+PLUGIN = CloneReflink

@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 from fairlane.guard.values import NONE
 from fairlane.lanes._ceph import Redundancy
 from fairlane.lanes._named import Named, NamedVolume, Protocol
-from fairlane.lanes.base import Site
 
 _SCSI = 4
 """Controllers of one kind that a virtual machine can have."""
@@ -88,8 +87,9 @@ class DatastoreSpec(NamedVolume):
 class Datastore(Named[DatastoreSpec]):
     Spec = DatastoreSpec
 
-    def path(self, name: str, spec: DatastoreSpec, site: Site) -> tuple[str, ...]:  # noqa: ARG002
+    def path(self) -> tuple[str, ...]:
+        spec = self.spec
         return ("fio", f"{spec.controller} disk", "ESXi", spec.protocol, *spec.datastores)
 
 
-PLUGIN = Datastore()
+PLUGIN = Datastore

@@ -6,11 +6,11 @@ Nothing is set up or taken down, and nothing is written unless ``destroy`` names
 import re
 from collections.abc import Mapping
 from shlex import quote
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import field_validator
 
-from fairlane.lanes.base import Site, Step, Transport
+from fairlane.lanes.base import Transport
 from fairlane.study.base import LaneSpec
 
 _LINK = "/dev/disk/by-id/"
@@ -44,17 +44,13 @@ class DeviceSpec(LaneSpec):
 
 class Device(Transport[DeviceSpec]):
     Spec = DeviceSpec
-    target = False
-    existing: ClassVar[bool] = True
+    backing = "external"
 
-    def steps(self, name: str, spec: DeviceSpec, site: Site) -> tuple[Step, ...]:  # noqa: ARG002
-        return ()
+    def find(self) -> str:
+        return f"named {quote(self.spec.identity)}"
 
-    def find(self, name: str, spec: DeviceSpec, site: Site) -> str:  # noqa: ARG002
-        return f"named {quote(spec.identity)}"
-
-    def path(self, name: str, spec: DeviceSpec, site: Site) -> tuple[str, ...]:  # noqa: ARG002
-        return ("fio", spec.identity)
+    def path(self) -> tuple[str, ...]:
+        return ("fio", self.spec.identity)
 
 
-PLUGIN = Device()
+PLUGIN = Device

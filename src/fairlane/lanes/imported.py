@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from fairlane.errors import FairlaneError
-from fairlane.lanes.base import Site, Step, Transport
+from fairlane.lanes.base import Step, Transport
 from fairlane.study.base import LaneSpec
 
 
@@ -22,12 +22,13 @@ class ImportedLane(LaneSpec):
 
 class Imported(Transport[ImportedLane]):
     Spec = ImportedLane
+    backing = "external"
 
-    def steps(self, name: str, spec: ImportedLane, site: Site) -> tuple[Step, ...]:  # noqa: ARG002
-        raise FairlaneError(f"lane {name} is imported and cannot be built")
+    def steps(self) -> tuple[Step, ...]:
+        raise FairlaneError(f"lane {self.name} is imported and cannot be built")
 
-    def find(self, name: str, spec: ImportedLane, site: Site) -> str:  # noqa: ARG002
-        raise FairlaneError(f"lane {name} is imported and has no device")
+    def find(self) -> str:
+        raise FairlaneError(f"lane {self.name} is imported and has no device")
 
 
-PLUGIN = Imported()
+PLUGIN = Imported

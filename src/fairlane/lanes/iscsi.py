@@ -7,26 +7,18 @@ I/O per path in turn; several portals by multipathd, which watches them (``multi
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fairlane.errors import FairlaneError
 from fairlane.guard.values import NONE
 from fairlane.lanes import _multipath as paths
 from fairlane.lanes._external import External, Name, one_address, without_argv
-from fairlane.lanes.base import Site, Step, Transport, digests
+from fairlane.lanes._lio import CONFIG, DISK_ROWS, ISCSI_PORT, QEMU_ISCSI, Lio, any_initiator, iqn, qemu_iscsi
+from fairlane.lanes.base import Step, digests
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
 
-_PORT = 3260
-QEMU_ISCSI = {
-    "driver": "iscsi",
-    "transport": "tcp",
-    "portal": "127.0.0.1:1",
-    "target": "iqn.2026-01.dev.fairlane:probe",
-}
-"""QEMU's own iSCSI initiator (``Transport.driver``), where nothing listens."""
 _ALUA_TYPE = 1
 """Implicit only: the target alone changes states. Were explicit ones allowed (2), Linux would ask for an optimized path
 as soon as it chose a group of paths anew, and a ``state`` fault would be over before anybody saw it."""
@@ -37,7 +29,7 @@ _OPTIMIZED, _UNAVAILABLE = 0, 3
 class IscsiExternal(External):
     """A LUN of an iSCSI array that is not the lab's: only connected, described, disconnected."""
 
-    port: int = Field(default=_PORT, ge=1, le=65535)
+    port: int = Field(default=ISCSI_PORT, ge=1, le=65535)
     """TCP port of its portals."""
     iqn: Name
     """IQN of the target."""
@@ -100,14 +92,6 @@ class IscsiSpec(LaneSpec):
         return {**super().known(), **outside, "multipath": joined, "path_settings": ", ".join(settings)}
 
 
-def _iqn(name: str) -> str:
-    return f"iqn.2026-01.dev.fairlane:{name}"
-
-
-def _serial(name: str, site: Site) -> str:
-    return f"fairlane-{site.index:02d}-{name}"
-
-
 @dataclass(frozen=True)
 class _Target:
     """What the initiator logs in to, as whom."""
@@ -120,98 +104,116 @@ class _Target:
     """Name for this target alone; empty: the machine's."""
 
 
-def _target(name: str, spec: IscsiSpec, site: Site) -> _Target:
-    outside = spec.external
-    if not outside:
-        chap = ("fairlane", site.secret) if spec.chap else ("", "")
-        return _Target(_iqn(name), tuple(f"{address}:{_PORT + site.index}" for address in site.portals), *chap)
-    secret = outside.secret.read(name) if outside.secret else ""
-    portals = tuple(f"{address}:{outside.port}" for address in outside.addresses)
-    return _Target(outside.iqn, portals, outside.user or "", secret, outside.host or "")
-
-
-class Iscsi(Transport[IscsiSpec]):
+class Iscsi(Lio[IscsiSpec]):
     Spec = IscsiSpec
     virtual = True
-    exclusive = True
-    driver: ClassVar[Mapping[str, str]] = QEMU_ISCSI
+    first_port = ISCSI_PORT
+    driver = QEMU_ISCSI
     packages = ("open-iscsi", "dmsetup")
     programs = ("iscsid", "iscsiadm", "dmsetup")
-    modules: ClassVar[tuple[str, ...]] = (
+    modules = (
         "target_core_mod", "target_core_iblock", "iscsi_target_mod", "sd_mod", "iscsi_tcp", "crc32c_intel",
         "dm_multipath", "dm_round_robin",
     )  # fmt: skip
 
-    def steps(self, name: str, spec: IscsiSpec, site: Site) -> tuple[Step, ...]:
-        daemons = (_daemon(site), *([paths.multipathd()] if spec.multipath else []))
-        connect = (*daemons, self._connect(name, spec, site))
-        return connect if spec.external else (self._export(name, spec, site), *connect)
+    def steps(self) -> tuple[Step, ...]:
+        daemons = (self._daemon(), *([paths.multipathd()] if self.spec.multipath else []))
+        connect = (*daemons, self._connect())
+        return connect if self.spec.external else (self._export(), *connect)
 
-    def _export(self, name: str, spec: IscsiSpec, site: Site) -> Step:
+    def _export(self) -> Step:
         """One target portal group per path, each with an ALUA group of its own where there is multipath."""
-        iqn = _iqn(name)
-        groups = range(1, len(site.portals) + 1)
-        alua = [group for group in groups if spec.multipath]
-        made = "".join(_portal_group(group, name, spec, site) for group in groups)
-        off = "".join(f"cd $T/iscsi/{iqn}/tpgt_{g}\necho 0 > enable\nrm lun/lun_0/medium\ncd /\n" for g in groups)
-        tpgs = [f"$T/iscsi/{iqn}/tpgt_{g}" for g in groups]
+        target = f"iscsi/{iqn(self.name)}"
+        groups = range(1, len(self.site.portals) + 1)
+        made = "".join(self._portal_group(group) for group in groups)
+        off = "".join(f"cd $T/{target}/tpgt_{g}\necho 0 > enable\nrm lun/lun_0/medium\ncd /\n" for g in groups)
+        tpgs = [f"$T/{target}/tpgt_{g}" for g in groups]
         gone = " ".join(f"{tpg}/np/* {tpg}/lun/lun_0 {tpg}" for tpg in tpgs)
-        ungrouped = "".join(f"rmdir $T/core/iblock_{site.index}/{name}/alua/path{g}\n" for g in alua)
+        ungrouped = "".join(f"rmdir $T/{self.store}/alua/path{g}\n" for g in groups if self.spec.multipath)
         return Step(
-            name=f"export {name} through LIO",
+            name=f"export {self.name} through LIO",
             place="target",
-            apply=f"""
-mkdir -p /etc/target
-T=/sys/kernel/config/target
-mkdir -p $T/core/iblock_{site.index}/{name} && cd $T/core/iblock_{site.index}/{name}
-echo udev_path={site.medium} > control
-echo {_serial(name, site)} > wwn/vpd_unit_serial
-echo 1 > enable
-{made}""",
+            apply=f"{self._make_store()}{made}",
             describe=f"""
-cd /sys/kernel/config/target/iscsi/{iqn}/tpgt_1
-row target.kind "LIO $(cat /sys/kernel/config/target/version)"
-row target.iqn {iqn}
+cd {CONFIG}/{target}/tpgt_1
+row target.kind "LIO $(cat {CONFIG}/version)"
+row target.iqn {iqn(self.name)}
 row target.portal "$(ls np)"
 row target.authentication "$(cat attrib/authentication)"
 row target.default_cmdsn_depth "$(cat attrib/default_cmdsn_depth)"
-row target.write_cache "$(cat lun/lun_0/medium/attrib/emulate_write_cache)"
-row target.queue_depth "$(cat lun/lun_0/medium/attrib/queue_depth)"
-""",
+{self._store_rows("lun_0")}""",
             remove=f"""
-T=/sys/kernel/config/target
-{off}rmdir {gone} $T/iscsi/{iqn}
-{ungrouped}rmdir $T/core/iblock_{site.index}/{name} $T/core/iblock_{site.index}
-""",
-            expect={"target.authentication": str(int(spec.chap))},
+T={CONFIG}
+{off}rmdir {gone} $T/{target}
+{ungrouped}{self._remove_store()}""",
+            expect={"target.authentication": str(int(self.spec.chap))},
         )
 
-    def fault(self, kind: FaultKind, path: int, name: str, spec: IscsiSpec, site: Site) -> Step | None:
-        if spec.external or (kind == "state" and not spec.multipath):
+    def _portal_group(self, group: int) -> str:
+        """Shell that makes the target portal group of one path; they count from 1."""
+        tpg = f"$T/iscsi/{iqn(self.name)}/tpgt_{group}"
+        password = without_argv(self.site.secret, "tr -d '\\n' > auth/password")
+        auth = f"printf %s fairlane > auth/userid\n{password}" if self.spec.chap else ":"
+        alua = f"""\
+A=$T/{self.store}/alua/path{group}
+mkdir $A
+echo {group} > $A/tg_pt_gp_id
+echo {_ALUA_TYPE} > $A/alua_access_type
+echo path{group} > lun/lun_0/alua_tg_pt_gp
+""" if self.spec.multipath else ""  # fmt: skip
+        return f"""\
+mkdir -p {tpg}/lun/lun_0 {tpg}/np/{self.portal(group - 1)}:{self.port} && cd {tpg}
+ln -s $T/{self.store} lun/lun_0/medium
+{alua}{any_initiator(chap=self.spec.chap)}{auth}
+echo 1 > enable
+"""
+
+    def fault(self, kind: FaultKind, path: int) -> Step | None:
+        if self.spec.external or (kind == "state" and not self.spec.multipath):
             return None
-        if path >= len(site.portals):
-            raise FairlaneError(f"lane {name} has {len(site.portals)} path(s), so that none is number {path}")
-        group = f"/sys/kernel/config/target/iscsi/{_iqn(name)}/tpgt_{path + 1}"
+        portal = f"np/{self.portal(path)}:{self.port}"
         if kind == "port":
-            portal = f"np/{site.portals[path]}:{_PORT + site.index}"
+            group = f"{CONFIG}/iscsi/{iqn(self.name)}/tpgt_{path + 1}"
             return Step(
-                f"take away portal {path} of {name}",
+                f"take away portal {path} of {self.name}",
                 "target",
                 apply=f"cd {group}\nrmdir {portal}\necho 0 > enable",
                 remove=f"cd {group}\nmkdir {portal}\necho 1 > enable",
             )
         if kind == "state":
-            state = f"/sys/kernel/config/target/core/iblock_{site.index}/{name}/alua/path{path + 1}/alua_access_state"
+            state = f"{CONFIG}/{self.store}/alua/path{path + 1}/alua_access_state"
             return Step(
-                f"ALUA of path {path} of {name}",
+                f"ALUA of path {path} of {self.name}",
                 "target",
                 apply=f"echo {_UNAVAILABLE} > {state}",
                 remove=f"echo {_OPTIMIZED} > {state}",
             )
         return None
 
-    def _connect(self, name: str, spec: IscsiSpec, site: Site) -> Step:
-        to, multipath = _target(name, spec, site), spec.multipath
+    def _daemon(self) -> Step:
+        """iscsid once per machine; later lanes find it running."""
+        return Step(
+            name="start iscsid",
+            place="initiator",
+            apply=f"""
+mkdir -p /etc/iscsi /run/lock/iscsi
+echo InitiatorName={iqn("host")}{self.site.host or ""} > /etc/iscsi/initiatorname.iscsi
+[ -s /etc/iscsi/iscsid.conf ] || echo 'node.startup = manual' > /etc/iscsi/iscsid.conf
+[ -e /run/iscsid.pid ] || iscsid
+""",
+        )
+
+    def _target(self) -> _Target:
+        outside = self.spec.external
+        if not outside:
+            chap = ("fairlane", self.site.secret) if self.spec.chap else ("", "")
+            return _Target(iqn(self.name), tuple(f"{address}:{self.port}" for address in self.site.portals), *chap)
+        secret = outside.secret.read(self.name) if outside.secret else ""
+        portals = tuple(f"{address}:{outside.port}" for address in outside.addresses)
+        return _Target(outside.iqn, portals, outside.user or "", secret, outside.host or "")
+
+    def _connect(self) -> Step:
+        name, spec, multipath, to = self.name, self.spec, self.spec.multipath, self._target()
         digest = {False: "None", True: "CRC32C"}
         settings = {
             "node.session.nr_sessions": str(spec.sessions),
@@ -238,14 +240,14 @@ T=/sys/kernel/config/target
             f"{node} --logout > /dev/null{tolerant}\n{node} -o delete > /dev/null{tolerant}\n" for node in nodes
         )
         sessions = spec.sessions * len(nodes)
-        scan = _scan(name, spec, site)
-        join = _join(name, spec, site) if spec.sessions > 1 else ""
+        scan = self._scan()
+        join = self._join() if spec.sessions > 1 else ""
         part = f"[ -e /dev/mapper/fairlane-{name} ] && dmsetup remove --noudevsync fairlane-{name}"
         if multipath:
             join, part = paths.dm_join(name, multipath, scan, sessions), paths.dm_part(name).strip()
         # Of several lanes the last session need not be this one's. Under the virtual clock the text stays as it is: any
         # word of it moves figures.
-        again = "s=${c%:0} s=/sys/class/iscsi_session/session${s##*connection}\n" if site.addresses else ""
+        again = "s=${c%:0} s=/sys/class/iscsi_session/session${s##*connection}\n" if self.site.addresses else ""
         rows = _external_rows(to) if spec.external else ""
         rows += paths.dm_rows(name, to.iqn) if multipath else ""
         return Step(
@@ -272,12 +274,7 @@ for k in max_recv_dlength max_xmit_dlength tcp_window_size; do
 done
 for k in first_burst_len max_burst_len immediate_data initial_r2t max_outstanding_r2t; do row $k "$(cat $s/$k)"; done
 d=$({{ {scan}; }} | head -n 1)
-row scsi.queue_depth "$(cat /sys/block/${{d#/dev/}}/device/queue_depth)"
-row block.nr_hw_queues "$(ls /sys/block/${{d#/dev/}}/mq | wc -l)"
-row block.nr_requests "$(cat /sys/block/${{d#/dev/}}/queue/nr_requests)"
-row block.scheduler "$(cat /sys/block/${{d#/dev/}}/queue/scheduler)"
-row block.max_sectors_kb "$(cat /sys/block/${{d#/dev/}}/queue/max_sectors_kb)"
-{rows}""",
+{DISK_ROWS}{rows}""",
             remove=f"""
 {part}
 {logouts}""",
@@ -291,32 +288,48 @@ row block.max_sectors_kb "$(cat /sys/block/${{d#/dev/}}/queue/max_sectors_kb)"
             },
         )
 
-    def find(self, name: str, spec: IscsiSpec, site: Site) -> str:
-        if spec.sessions > 1 or spec.multipath:
+    def _scan(self) -> str:
+        """Shell that prints every path's device: found by the LUN's unit serial, of an external array by the session
+        and the LUN's number."""
+        outside = self.spec.external
+        if not outside:
+            return super().find()
+        lun = "*" if outside.lun is None else outside.lun
+        return (
+            "for s in /sys/class/iscsi_session/session*; do [ -e $s/targetname ] || continue; "
+            f'[ "$(cat $s/targetname)" = {outside.iqn} ] || continue; '
+            f"for b in $s/device/target*/*:{lun}/block/sd*; do [ -e $b ] && echo /dev/${{b##*/}}; done; done; true"
+        )
+
+    def _join(self) -> str:
+        """dm-multipath over all sessions: one priority group, round robin, one I/O per path (kernel: dm-mpath)."""
+        return f"""
+paths=$({self._scan()})
+size=$(cat /sys/block/$(basename $(echo "$paths" | head -n 1))/size)
+table="0 $size multipath 0 0 1 1 round-robin 0 {self.spec.sessions} 1"
+for p in $paths; do table="$table $p 1"; done
+dmsetup create --noudevsync fairlane-{self.name} --table "$table"
+"""
+
+    def find(self) -> str:
+        if self.spec.sessions > 1 or self.spec.multipath:
             return (
                 "for d in /sys/block/dm-*; do "
-                f'[ "$(cat $d/dm/name)" = fairlane-{name} ] && echo /dev/${{d##*/}}; done; true'
+                f'[ "$(cat $d/dm/name)" = fairlane-{self.name} ] && echo /dev/${{d##*/}}; done; true'
             )
-        return _scan(name, spec, site)
+        return self._scan()
 
-    def port(self, spec: IscsiSpec, site: Site) -> int:  # noqa: ARG002
-        return _PORT + site.index
-
-    def backend(self, name: str, spec: IscsiSpec, site: Site) -> Mapping[str, Any]:
-        """QEMU's iscsi driver (libiscsi). The secret is a QEMU object that the platform makes of ``Site.secret``."""
-        chap = {"user": "fairlane", "password-secret": f"secret{site.index}"} if spec.chap else {}
+    def backend(self) -> Mapping[str, Any]:
+        """The secret is a QEMU object that the platform makes of ``Site.secret``."""
+        index = self.site.index
         return {
-            "driver": "iscsi",
-            "transport": "tcp",
-            "portal": site.reach,
-            "target": _iqn(name),
-            "lun": 0,
-            "initiator-name": f"iqn.2026-01.dev.fairlane:hypervisor-{site.index}",
-            "header-digest": "crc32c" if spec.header_digest else "none",
-            **chap,
+            **qemu_iscsi(self.site.reach, self.name, 0, f"hypervisor-{index}"),
+            "header-digest": "crc32c" if self.spec.header_digest else "none",
+            **({"user": "fairlane", "password-secret": f"secret{index}"} if self.spec.chap else {}),
         }
 
-    def path(self, name: str, spec: IscsiSpec, site: Site) -> tuple[str, ...]:  # noqa: ARG002
+    def path(self) -> tuple[str, ...]:
+        spec, site = self.spec, self.site
         if spec.initiator == "hypervisor":
             return ("fio", "QEMU's iscsi", f"TCP {site.reach} (forwarded)", "LIO", "iblock", site.medium)
         joined = ("dm-multipath",) if spec.sessions > 1 else ()
@@ -324,31 +337,7 @@ row block.max_sectors_kb "$(cat /sys/block/${{d#/dev/}}/queue/max_sectors_kb)"
         if spec.external:
             where = " + ".join(spec.external.addresses)
             return ("fio", *joined, "sd", "open-iscsi", f"TCP {where}", f"external {spec.external.iqn}")
-        link = " + ".join(site.interfaces or (site.interface,))
-        return ("fio", *joined, "sd", "open-iscsi", f"TCP {link}", "LIO", "iblock", site.medium)
-
-
-def _portal_group(group: int, name: str, spec: IscsiSpec, site: Site) -> str:
-    """Shell that makes the target portal group of one path; they count from 1."""
-    tpg, portal = f"$T/iscsi/{_iqn(name)}/tpgt_{group}", f"{site.portals[group - 1]}:{_PORT + site.index}"
-    password = without_argv(site.secret, "tr -d '\\n' > auth/password")
-    auth = f"printf %s fairlane > auth/userid\n{password}" if spec.chap else ":"
-    alua = f"""\
-A=$T/core/iblock_{site.index}/{name}/alua/path{group}
-mkdir $A
-echo {group} > $A/tg_pt_gp_id
-echo {_ALUA_TYPE} > $A/alua_access_type
-echo path{group} > lun/lun_0/alua_tg_pt_gp
-""" if spec.multipath else ""  # fmt: skip
-    return f"""\
-mkdir -p {tpg}/lun/lun_0 {tpg}/np/{portal} && cd {tpg}
-ln -s $T/core/iblock_{site.index}/{name} lun/lun_0/medium
-{alua}echo 1 > attrib/generate_node_acls
-echo 0 > attrib/demo_mode_write_protect
-echo {int(spec.chap)} > attrib/authentication
-{auth}
-echo 1 > enable
-"""
+        return ("fio", *joined, "sd", "open-iscsi", f"TCP {site.links}", "LIO", "iblock", site.medium)
 
 
 def _password(to: _Target) -> str:
@@ -382,36 +371,6 @@ def _quoted(value: str) -> str:
     return "'" + value.replace("'", "'\\''") + "'"
 
 
-def _daemon(site: Site) -> Step:
-    """iscsid once per machine; later lanes find it running."""
-    return Step(
-        name="start iscsid",
-        place="initiator",
-        apply=f"""
-mkdir -p /etc/iscsi /run/lock/iscsi
-echo InitiatorName=iqn.2026-01.dev.fairlane:host{site.host or ""} > /etc/iscsi/initiatorname.iscsi
-[ -s /etc/iscsi/iscsid.conf ] || echo 'node.startup = manual' > /etc/iscsi/iscsid.conf
-[ -e /run/iscsid.pid ] || iscsid
-""",
-    )
-
-
-def _scan(name: str, spec: IscsiSpec, site: Site) -> str:
-    """Shell that prints every path's device: found by the LUN's unit serial (VPD page 0x80), of an external array by
-    the session and the LUN's number."""
-    if spec.external:
-        lun = "*" if spec.external.lun is None else spec.external.lun
-        return (
-            "for s in /sys/class/iscsi_session/session*; do [ -e $s/targetname ] || continue; "
-            f'[ "$(cat $s/targetname)" = {spec.external.iqn} ] || continue; '
-            f"for b in $s/device/target*/*:{lun}/block/sd*; do [ -e $b ] && echo /dev/${{b##*/}}; done; done; true"
-        )
-    return (
-        "for v in /sys/block/sd*/device/vpd_pg80; do [ -e $v ] || continue; "
-        f'tr -d "\\0" < $v | grep -q {_serial(name, site)} && v=${{v#/sys/block/}} && echo /dev/${{v%%/*}}; done; true'
-    )
-
-
 def _external_rows(to: _Target) -> str:
     """Shell that tells which volume was found: the identity for ``destroy`` and for the reader."""
     return f"""\
@@ -424,15 +383,4 @@ row volume.model "$(echo $(cat $v/vendor $v/model))"
 """
 
 
-def _join(name: str, spec: IscsiSpec, site: Site) -> str:
-    """dm-multipath over all sessions: one priority group, round robin, one I/O per path (kernel: dm-mpath)."""
-    return f"""
-paths=$({_scan(name, spec, site)})
-size=$(cat /sys/block/$(basename $(echo "$paths" | head -n 1))/size)
-table="0 $size multipath 0 0 1 1 round-robin 0 {spec.sessions} 1"
-for p in $paths; do table="$table $p 1"; done
-dmsetup create --noudevsync fairlane-{name} --table "$table"
-"""
-
-
-PLUGIN = Iscsi()
+PLUGIN = Iscsi

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from fairlane.guard.values import NONE
-from fairlane.lanes.base import Site, Step, Transport
+from fairlane.lanes.base import Transport
 from fairlane.study.base import LaneSpec
 
 
@@ -23,23 +23,21 @@ class LocalSpec(LaneSpec):
 class Local(Transport[LocalSpec]):
     Spec = LocalSpec
     virtual = True
-    target = False
+    backing = "machine"
 
-    def steps(self, name: str, spec: LocalSpec, site: Site) -> tuple[Step, ...]:  # noqa: ARG002
-        return ()
+    def find(self) -> str:
+        return f"echo {self.site.medium}"
 
-    def find(self, name: str, spec: LocalSpec, site: Site) -> str:  # noqa: ARG002
-        return f"echo {site.medium}"
+    def backend(self) -> Mapping[str, Any]:
+        if self.site.medium:
+            return {"driver": "file", "filename": self.site.medium}
+        return {"driver": "null-co", "size": self.site.size, "latency-ns": self.site.latency, "read-zeroes": True}
 
-    def backend(self, name: str, spec: LocalSpec, site: Site) -> Mapping[str, Any]:  # noqa: ARG002
-        if site.medium:
-            return {"driver": "file", "filename": site.medium}
-        return {"driver": "null-co", "size": site.size, "latency-ns": site.latency, "read-zeroes": True}
-
-    def path(self, name: str, spec: LocalSpec, site: Site) -> tuple[str, ...]:
-        if spec.initiator == "guest":
-            return super().path(name, spec, site)
-        return ("fio", "QEMU", "a file of this machine" if site.medium else "null-co")  # no path of a file in a run
+    def path(self) -> tuple[str, ...]:
+        if self.spec.initiator == "guest":
+            return super().path()
+        # no path of a file in a run
+        return ("fio", "QEMU", "a file of this machine" if self.site.medium else "null-co")
 
 
-PLUGIN = Local()
+PLUGIN = Local

@@ -5,24 +5,22 @@ right before it is written. More than one stripe needs as many physical volumes:
 target (device-mapper, linear) and exported in equal parts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from fairlane.errors import FairlaneError
-from fairlane.lanes.base import Ground, Site, Step, Transport
-from fairlane.lanes.iscsi import PLUGIN as ISCSI
-from fairlane.lanes.iscsi import IscsiSpec
-from fairlane.lanes.nvme_tcp import PLUGIN as NVME_TCP
-from fairlane.lanes.nvme_tcp import NvmeTcpSpec
+from fairlane.lanes.base import NO_MEDIUM_KEPT, Ground, Step, Transport
+from fairlane.lanes.iscsi import Iscsi, IscsiSpec
+from fairlane.lanes.nvme_tcp import NvmeTcp, NvmeTcpSpec
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
 from fairlane.units import Size, format_size
 
 _MIB = 2**20
-_INNER: Mapping[str, Transport[Any]] = {"iscsi": ISCSI, "nvme_tcp": NVME_TCP}
+_INNER: Mapping[str, type[Transport[Any]]] = {"iscsi": Iscsi, "nvme_tcp": NvmeTcp}
 _POOL = 16
 """MiB of a thin pool's metadata; LVM keeps as much in reserve."""
 _EXTENT = 1
@@ -77,49 +75,49 @@ class LvmSpec(LaneSpec):
 
 class Lvm(Transport[LvmSpec]):
     Spec = LvmSpec
-    packages = ("lvm2", "thin-provisioning-tools", *ISCSI.packages, *NVME_TCP.packages)
-    programs = ("pvcreate", "vgcreate", "lvcreate", *ISCSI.programs, *NVME_TCP.programs)
-    modules = ("dm_mod", "dm_thin_pool", *ISCSI.modules, *NVME_TCP.modules)
+    packages = ("lvm2", "thin-provisioning-tools", *Iscsi.packages, *NvmeTcp.packages)
+    programs = ("pvcreate", "vgcreate", "lvcreate", *Iscsi.programs, *NvmeTcp.programs)
+    modules = ("dm_mod", "dm_thin_pool", *Iscsi.modules, *NvmeTcp.modules)
 
-    def problems(self, name: str, spec: LvmSpec, ground: Ground) -> list[FairlaneError]:
-        found = list(_INNER[spec.over.transport].problems(name, spec.over, ground))
+    def problems(self, ground: Ground) -> Iterable[FairlaneError]:
+        yield from self._inner().problems(ground)
         if not ground.keeps:
-            found.append(
-                FairlaneError(
-                    "LVM keeps its tables on the volume, and the modelled medium keeps nothing",
-                    where=f"lanes.{name}.transport",
-                    hint="set platform.medium.memory_backed: true with a size that fits, or platform.medium.file: true",
-                )
+            yield self.problem(
+                "LVM keeps its tables on the volume, and the modelled medium keeps nothing", hint=NO_MEDIUM_KEPT
             )
-        return found
 
-    def medium_size(self, spec: LvmSpec, size: int) -> int:
+    def medium_size(self) -> int:
         """Room for LVM's tables (1 MiB of each physical volume), whole extents, and a thin pool's metadata twice."""
-        each = -(-size // spec.stripes // _MIB // _EXTENT) * _EXTENT + 8 * _EXTENT
-        pool = 2 * _POOL + 2 * _EXTENT if spec.thin else 0
-        return spec.stripes * (each + pool) * _MIB
+        each = -(-self.site.size // self.spec.stripes // _MIB // _EXTENT) * _EXTENT + 8 * _EXTENT
+        pool = 2 * _POOL + 2 * _EXTENT if self.spec.thin else 0
+        return self.spec.stripes * (each + pool) * _MIB
 
-    def steps(self, name: str, spec: LvmSpec, site: Site) -> tuple[Step, ...]:
-        parts = self._parts(name, spec, site)
-        inner = [_INNER[spec.over.transport].steps(part, spec.over, at) for part, at in parts.items()]
-        # what is on one machine goes together: a step of each part in turn
+    def steps(self) -> tuple[Step, ...]:
+        inner = [volume.steps() for volume in self._physical()]
+        # what is on one machine goes together: a step of each volume in turn
         woven = [step for same in zip(*inner, strict=True) for step in same]
-        divided = (self._divide(name, spec, site),) if spec.stripes > 1 else ()
-        return (*divided, *woven, self._group(name, spec, site), self._volume(name, spec, site))
+        divided = (self._divide(),) if self.spec.stripes > 1 else ()
+        return (*divided, *woven, self._group(), self._volume())
 
-    def _parts(self, name: str, spec: LvmSpec, site: Site) -> dict[str, Site]:
-        """Name and place of each physical volume."""
-        if spec.stripes == 1:
-            return {name: site}
-        return {
-            f"{name}-pv{n}": replace(site, index=site.index + n * _FAR, medium=f"/dev/mapper/fairlane-{name}-pv{n}")
-            for n in range(spec.stripes)
-        }
+    def _inner(self) -> Transport[Any]:
+        """The inner transport, as if its volume were the lane's."""
+        return _INNER[self.spec.over.transport](self.name, self.spec.over, self.site)
 
-    def _divide(self, name: str, spec: LvmSpec, site: Site) -> Step:
-        sectors = self.medium_size(spec, site.size) // spec.stripes // 512
-        parts = range(spec.stripes)
-        medium = site.medium
+    def _physical(self) -> tuple[Transport[Any], ...]:
+        """The inner transport of each physical volume."""
+        if self.spec.stripes == 1:
+            return (self._inner(),)
+        return tuple(self._part(number) for number in range(self.spec.stripes))
+
+    def _part(self, number: int) -> Transport[Any]:
+        part = f"{self.name}-pv{number}"
+        site = replace(self.site, index=self.site.index + number * _FAR, medium=f"/dev/mapper/fairlane-{part}")
+        return replace(self._inner(), name=part, site=site)
+
+    def _divide(self) -> Step:
+        sectors = self.medium_size() // self.spec.stripes // 512
+        parts = range(self.spec.stripes)
+        name, medium = self.name, self.site.medium
         make = "\n".join(
             f"dmsetup create --noudevsync fairlane-{name}-pv{n} "
             f'--table "0 {sectors} linear $(readlink -f {medium}) {n * sectors}"\ndmsetup mknodes fairlane-{name}-pv{n}'
@@ -131,47 +129,51 @@ class Lvm(Transport[LvmSpec]):
             apply=f"modprobe dm_mod\nguard_own {medium}\n{make}",
             describe=f'row target.parts "$(ls -d /dev/mapper/fairlane-{name}-pv* | wc -l)"',
             remove="\n".join(f"dmsetup remove --noudevsync fairlane-{name}-pv{n}" for n in reversed(parts)),
-            expect={"target.parts": str(spec.stripes)},
+            expect={"target.parts": str(self.spec.stripes)},
         )
 
-    def _devices(self, name: str, spec: LvmSpec, site: Site) -> str:
+    def _devices(self) -> str:
         """Shell that sets ``$pvs`` to the inner devices, each found by its identity."""
-        inner = _INNER[spec.over.transport]
         finds = "\n".join(
-            f'one=$({inner.find(part, spec.over, at)})\n[ "$(echo "$one" | wc -w)" -eq 1 ] || '
-            f'{{ echo "expected one device of {part}, found: $one" >&2; exit 1; }}\npvs="$pvs $one"'
-            for part, at in self._parts(name, spec, site).items()
+            f'one=$({volume.find()})\n[ "$(echo "$one" | wc -w)" -eq 1 ] || '
+            f'{{ echo "expected one device of {volume.name}, found: $one" >&2; exit 1; }}\npvs="$pvs $one"'
+            for volume in self._physical()
         )
         return f'pvs=\n{finds}\nonly= # LVM looks at no other device\nfor d in $pvs; do only="$only --devices $d"; done'
 
-    def _group(self, name: str, spec: LvmSpec, site: Site) -> Step:
-        group = _vg(name)
+    @property
+    def _group_name(self) -> str:
+        """Of the volume group: the device is /dev/fairlane-NAME/lv."""
+        return f"fairlane-{self.name}"
+
+    def _group(self) -> Step:
+        group = self._group_name
         return Step(
-            name=f"volume group of {name}",
+            name=f"volume group of {self.name}",
             place="initiator",
             apply=f"""
-{self._devices(name, spec, site)}
+{self._devices()}
 for d in $pvs; do guard_own "$d"; done
 vgcreate -q $only -s {_EXTENT}m {group} $pvs
 """,
             describe=f"""
-{self._devices(name, spec, site)}
+{self._devices()}
 found=$(pvs $only --noheadings -o pv_name -S vg_name={group} | xargs -n 1 readlink -f | sort)
 row lvm.physical_volumes "$(echo $found)"
 row lvm.on_inner "$([ "$found" = "$(echo $pvs | xargs -n 1 readlink -f | sort)" ] && echo 1 || echo 0)"
 """,
             remove=f"""
-{self._devices(name, spec, site)}
+{self._devices()}
 vgremove -q $only -f {group}
 pvremove -q $only $pvs
 """,
             expect={"lvm.on_inner": "1"},
         )
 
-    def _volume(self, name: str, spec: LvmSpec, site: Site) -> Step:
-        group = _vg(name)
+    def _volume(self) -> Step:
+        spec, group = self.spec, self._group_name
         striped = f"-i {spec.stripes} -I {spec.stripe_size // 1024}k" if spec.stripes > 1 else ""
-        size = -(-site.size // _MIB // spec.stripes) * spec.stripes
+        size = -(-self.site.size // _MIB // spec.stripes) * spec.stripes
         if spec.thin:
             make = f"""
 lvcreate -q -y $only --monitor n --type thin-pool -L {size}m {striped} --poolmetadatasize {_POOL}m -n pool {group}
@@ -182,16 +184,16 @@ lvcreate -q -y $only --monitor n --type thin -V {size}m --thinpool pool -n lv {g
         segment = "thin" if spec.thin else "striped" if spec.stripes > 1 else "linear"
         data = "pool_tdata" if spec.thin else "lv"
         return Step(
-            name=f"logical volume of {name}",
+            name=f"logical volume of {self.name}",
             place="initiator",
             apply=f"""
-{self._devices(name, spec, site)}
+{self._devices()}
 {make}
 [ -b /dev/{group}/lv ] || vgmknodes $only {group}
-await 1 '{{ {self.find(name, spec, site)}; }} | wc -l'
+await 1 '{{ {self.find()}; }} | wc -l'
 """,
             describe=f"""
-{self._devices(name, spec, site)}
+{self._devices()}
 lvs $only -a --noheadings --nosuffix --units b --separator ' ' -S vg_name={group} \\
   -o lv_name,segtype,stripes,stripesize,lv_size,chunksize | tr -d '[]' > lvs
 while read -r lv segment stripes stripe_size bytes chunk; do
@@ -202,14 +204,14 @@ while read -r lv segment stripes stripe_size bytes chunk; do
   [ $lv != pool ] || row lvm.chunk $chunk
 done < lvs
 rm lvs
-d=$({self.find(name, spec, site)})
+d=$({self.find()})
 d=$(basename "$(readlink -f "$d")")
 row lvm.uuid "$(cat /sys/block/$d/dm/uuid)"
 row block.scheduler "$(cat /sys/block/$d/queue/scheduler)"
 row block.max_sectors_kb "$(cat /sys/block/$d/queue/max_sectors_kb)"
 """,
             remove=f"""
-{self._devices(name, spec, site)}
+{self._devices()}
 lvremove -q $only -f {group}/lv
 """,
             expect={
@@ -220,19 +222,17 @@ lvremove -q $only -f {group}/lv
             },
         )
 
-    def find(self, name: str, spec: LvmSpec, site: Site) -> str:  # noqa: ARG002
+    def find(self) -> str:
         """The logical volume by its name in device-mapper, where names are unique, if LVM made it."""
-        mapped = f"{_vg(name).replace('-', '--')}-lv"
+        device, mapped = f"/dev/{self._group_name}/lv", f"{self._group_name.replace('-', '--')}-lv"
         return (
             f'for d in /sys/block/dm-*; do [ -e $d/dm/name ] && [ "$(cat $d/dm/name)" = {mapped} ] || continue; '
-            f"case $(cat $d/dm/uuid) in LVM-*) [ -b /dev/{_vg(name)}/lv ] && echo /dev/{_vg(name)}/lv ;; esac; "
-            "done; true"
+            f"case $(cat $d/dm/uuid) in LVM-*) [ -b {device} ] && echo {device} ;; esac; done; true"
         )
 
-    def fault(self, kind: FaultKind, path: int, name: str, spec: LvmSpec, site: Site) -> Step | None:
+    def fault(self, kind: FaultKind, path: int) -> Step | None:
         """The inner transport's, of all physical volumes at once."""
-        inner = _INNER[spec.over.transport]
-        steps = [inner.fault(kind, path, part, spec.over, at) for part, at in self._parts(name, spec, site).items()]
+        steps = [volume.fault(kind, path) for volume in self._physical()]
         found = [step for step in steps if step]
         if not found or len(found) < len(steps):
             return None
@@ -242,14 +242,8 @@ lvremove -q $only -f {group}/lv
             remove="\n".join(f"( set -eu\n{s.remove}\n)" for s in found),
         )
 
-    def path(self, name: str, spec: LvmSpec, site: Site) -> tuple[str, ...]:
-        inner = _INNER[spec.over.transport].path(name, spec.over, site)
-        return ("fio", f"LVM ({spec.layout})", *inner[1:])
+    def path(self) -> tuple[str, ...]:
+        return ("fio", f"LVM ({self.spec.layout})", *self._inner().path()[1:])
 
 
-def _vg(name: str) -> str:
-    """Name of the volume group: the device is /dev/fairlane-NAME/lv."""
-    return f"fairlane-{name}"
-
-
-PLUGIN = Lvm()
+PLUGIN = Lvm

@@ -6,20 +6,21 @@ are answered when they are on the medium, unless ``sync`` is off (exports(5)). E
 shares its TCP connections (nfs(5), nconnect), so lanes of one version must agree in their number.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from fairlane.errors import FairlaneError
 from fairlane.guard.values import NONE
-from fairlane.lanes.base import Ground, Site, Step, Transport
+from fairlane.lanes.base import NO_MEDIUM_KEPT, Ground, Step, Transport
 from fairlane.study.base import LaneSpec
 from fairlane.units import Size, format_size
 
 _MIB = 2**20
 _LARGEST = _MIB
 """The largest rsize and wsize of Linux' server and client."""
+_MKFS = {"ext4": "mkfs.ext4 -q -F -m 0 -E nodiscard,lazy_itable_init=0", "xfs": "mkfs.xfs -q -f -K"}
 
 
 class NfsSpec(LaneSpec):
@@ -70,15 +71,6 @@ class NfsSpec(LaneSpec):
         }
 
 
-def _share(name: str) -> str:
-    """Where the medium's file system is mounted on the server, and what is exported."""
-    return f"/srv/fairlane/{name}"
-
-
-def _mount(name: str) -> str:
-    return f"/run/fairlane/nfs/{name}"
-
-
 class Nfs(Transport[NfsSpec]):
     Spec = NfsSpec
     packages = ("nfs-kernel-server", "nfs-common", "e2fsprogs", "xfsprogs")
@@ -86,157 +78,106 @@ class Nfs(Transport[NfsSpec]):
     modules = ("nfsd", "nfs", "nfsv4", "nfsv3", "ext4", "xfs")
     stores_files = True
 
-    def problems(self, name: str, spec: NfsSpec, ground: Ground) -> list[FairlaneError]:
-        found = []
+    def problems(self, ground: Ground) -> Iterable[FairlaneError]:
+        version, nconnect = self.spec.version, self.spec.nconnect
         if not ground.keeps:
-            found.append(
-                FairlaneError(
-                    "NFS keeps its volume in a file system, and the modelled medium keeps nothing",
-                    where=f"lanes.{name}.transport",
-                    hint="set platform.medium.memory_backed: true with a size that fits, or platform.medium.file: true",
-                )
+            yield self.problem(
+                "NFS keeps its volume in a file system, and the modelled medium keeps nothing", hint=NO_MEDIUM_KEPT
             )
         for other, lane in ground.lanes.items():
-            if isinstance(lane, NfsSpec) and lane.version == spec.version and lane.nconnect > spec.nconnect:
-                found.append(
-                    FairlaneError(
-                        f"NFSv{spec.version} shares its connections with lane {other}, which has nconnect: "
-                        f"{lane.nconnect}",
-                        where=f"lanes.{name}.nconnect",
-                        hint="give both lanes the same nconnect, or another version",
-                    )
+            if isinstance(lane, NfsSpec) and lane.version == version and lane.nconnect > nconnect:
+                yield self.problem(
+                    f"NFSv{version} shares its connections with lane {other}, which has nconnect: {lane.nconnect}",
+                    hint="give both lanes the same nconnect, or another version",
+                    key="nconnect",
                 )
-        return found
 
-    def medium_size(self, spec: NfsSpec, size: int) -> int:
+    def medium_size(self) -> int:
         """Room for the file system's journal and tables; mkfs.xfs makes none below 300 MiB (xfsprogs 5.19 and on)."""
-        needed = size + size // 16 + 64 * _MIB
-        return max(needed, 320 * _MIB) if spec.filesystem == "xfs" else needed
+        needed = self.site.size + self.site.size // 16 + 64 * _MIB
+        return max(needed, 320 * _MIB) if self.spec.filesystem == "xfs" else needed
 
-    def steps(self, name: str, spec: NfsSpec, site: Site) -> tuple[Step, ...]:
-        return (_file(name, spec, site), _server(spec), _export(name, spec, site), self._connect(name, spec, site))
+    @property
+    def _share(self) -> str:
+        """Where the medium's file system is mounted on the server, and what is exported."""
+        return f"/srv/fairlane/{self.name}"
 
-    def _connect(self, name: str, spec: NfsSpec, site: Site) -> Step:
-        options = (
-            f"vers={spec.version},proto=tcp,hard,noatime,nconnect={spec.nconnect},rsize={spec.rsize},wsize={spec.wsize}"
-        )
-        if spec.version == "3":
-            options += ",nolock"  # one client per file: no lock manager to run
-        device = f"{site.address}:{_share(name)}"
-        file = f"{_mount(name)}/{name}.img"
+    @property
+    def _mount(self) -> str:
+        """Where the share is mounted in the guest."""
+        return f"/run/fairlane/nfs/{self.name}"
+
+    @property
+    def _device(self) -> str:
+        """The share, as the guest mounts it."""
+        return f"{self.site.address}:{self._share}"
+
+    def steps(self) -> tuple[Step, ...]:
+        return (self._file(), self._server(), self._export(), self._connect())
+
+    def _file(self) -> Step:
+        """The file system on the medium, and the volume's file in it."""
+        spec, share, medium, size = self.spec, self._share, self.site.medium, self.site.size
+        make = _MKFS[spec.filesystem]
+        file = f"{share}/{self.name}.img"
+        allocate = f"truncate -s {size} {file}" if spec.sparse else f"fallocate -l {size} {file}"
         return Step(
-            name=f"mount {name} over NFSv{spec.version}",
-            place="initiator",
+            name=f"a file for {self.name} in {spec.filesystem} on the medium",
+            place="target",
             apply=f"""
-mkdir -p {_mount(name)}
-mount -t nfs -o {options} {device} {_mount(name)}
-""",
-            describe=f"""
-row initiator.kind "nfs $(uname -r)"
-options=$(grep " {_mount(name)} nfs" /proc/mounts | cut -d' ' -f4 | tr , '\\n')
-row nfs.mounted "$(grep " {_mount(name)} nfs" /proc/mounts | cut -d' ' -f1)"
-for k in vers proto rsize wsize timeo retrans sec; do
-  row nfs.$k "$(echo "$options" | grep "^$k=" | cut -d= -f2)"
-done
-row nfs.hard "$(echo "$options" | grep -c '^hard$')"
-inside=0 connections=0
-while read -r word rest; do
-  case $word in
-    device) inside=0; case $rest in *" mounted on {_mount(name)} "*) inside=1 ;; esac ;;
-    xprt:) connections=$((connections + inside)) ;;
-  esac
-done < /proc/self/mountstats
-row nfs.connections $connections
-row file.bytes "$(stat -c %s {file})"
-row file.allocated "$(($(stat -c %b {file}) * 512))"
-""",
-            remove=f"""
-umount {_mount(name)}
-rmdir {_mount(name)}
-""",
-            expect={
-                "nfs.mounted": device,
-                "nfs.vers": spec.version,
-                "nfs.proto": "tcp",
-                "nfs.rsize": str(spec.rsize),
-                "nfs.wsize": str(spec.wsize),
-                "nfs.hard": "1",
-                "nfs.connections": str(spec.nconnect),
-                "file.bytes": str(site.size),
-            },
-        )
-
-    def find(self, name: str, spec: NfsSpec, site: Site) -> str:  # noqa: ARG002
-        """The file, if the share it lies in is the one that was exported for it."""
-        device, file = f"{site.address}:{_share(name)}", f"{_mount(name)}/{name}.img"
-        return f'grep -q "^{device} {_mount(name)} nfs" /proc/mounts && [ -f {file} ] && echo {file}; true'
-
-    def path(self, name: str, spec: NfsSpec, site: Site) -> tuple[str, ...]:  # noqa: ARG002
-        return ("fio", f"NFSv{spec.version}", f"TCP {site.interface}", "knfsd", f"{spec.filesystem} file", site.medium)
-
-
-def _file(name: str, spec: NfsSpec, site: Site) -> Step:
-    """The file system on the medium, and the volume's file in it."""
-    make = {"ext4": "mkfs.ext4 -q -F -m 0 -E nodiscard,lazy_itable_init=0", "xfs": "mkfs.xfs -q -f -K"}[spec.filesystem]
-    share, file = _share(name), f"{_share(name)}/{name}.img"
-    allocate = f"truncate -s {site.size} {file}" if spec.sparse else f"fallocate -l {site.size} {file}"
-    return Step(
-        name=f"a file for {name} in {spec.filesystem} on the medium",
-        place="target",
-        apply=f"""
-guard_own {site.medium}
-{make} {site.medium}
+guard_own {medium}
+{make} {medium}
 mkdir -p {share}
-mount -t {spec.filesystem} -o noatime {site.medium} {share}
+mount -t {spec.filesystem} -o noatime {medium} {share}
 {allocate}
 sync -f {share}
 """,
-        describe=f"""
+            describe=f"""
 row target.filesystem "$(grep " {share} " /proc/mounts | cut -d' ' -f3)"
 row target.filesystem_options "$(grep " {share} " /proc/mounts | cut -d' ' -f4)"
 row target.file_bytes "$(stat -c %s {file})"
-row target.file_full "$([ "$(($(stat -c %b {file}) * 512))" -ge {site.size} ] && echo 1 || echo 0)"
+row target.file_full "$([ "$(($(stat -c %b {file}) * 512))" -ge {size} ] && echo 1 || echo 0)"
 """,
-        remove=f"""
+            remove=f"""
 umount {share}
 rmdir {share}
-wipefs -q -a {site.medium}
+wipefs -q -a {medium}
 """,
-        expect={
-            "target.filesystem": spec.filesystem,
-            "target.file_bytes": str(site.size),
-        },
-    )
+            expect={
+                "target.filesystem": spec.filesystem,
+                "target.file_bytes": str(size),
+            },
+        )
 
+    def _server(self) -> Step:
+        """knfsd and its helpers, once per machine, with the most threads that a lane asks for; gone with the last
+        export.
 
-def _server(spec: NfsSpec) -> Step:
-    """knfsd and its helpers, once per machine, with the most threads that a lane asks for; gone with the last export.
-
-    Its largest I/O follows from the machine's memory unless it is set, and only while no thread runs (kernel:
-    fs/nfsd/nfsctl.c). No client has a state to reclaim yet, so its grace period is ended at once: without that, clients
-    would wait for it."""
-    return Step(
-        name="start knfsd",
-        place="target",
-        apply=f"""
+        Its largest I/O follows from the machine's memory unless it is set, and only while no thread runs (kernel:
+        fs/nfsd/nfsctl.c). No client has a state to reclaim yet, so its grace period is ended at once: without that,
+        clients would wait for it."""
+        return Step(
+            name="start knfsd",
+            place="target",
+            apply=f"""
 mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
 pidof rpcbind > /dev/null || rpcbind -w
 threads=$(cat /proc/fs/nfsd/threads)
 if [ "$threads" -eq 0 ]; then
   echo {_LARGEST} > /proc/fs/nfsd/max_block_size
-  rpc.nfsd --grace-time 10 --lease-time 10 {spec.threads}
+  rpc.nfsd --grace-time 10 --lease-time 10 {self.spec.threads}
   echo Y > /proc/fs/nfsd/v4_end_grace
-elif [ "$threads" -lt {spec.threads} ]; then
-  echo {spec.threads} > /proc/fs/nfsd/threads
+elif [ "$threads" -lt {self.spec.threads} ]; then
+  echo {self.spec.threads} > /proc/fs/nfsd/threads
 fi
 pidof rpc.mountd > /dev/null || rpc.mountd
 """,
-        describe="""
+            describe="""
 row target.kind "knfsd $(uname -r)"
 row target.threads "$(cat /proc/fs/nfsd/threads)"
 row target.max_block_size "$(cat /proc/fs/nfsd/max_block_size)"
 """,
-        remove="""
+            remove="""
 [ -z "$(exportfs)" ] || exit 0 # another lane's
 rpc.nfsd 0
 for p in rpc.mountd rpcbind; do
@@ -249,25 +190,83 @@ until umount /proc/fs/nfsd 2> /dev/null; do
   sleep 0.1
 done
 """,
-    )
+        )
 
-
-def _export(name: str, spec: NfsSpec, site: Site) -> Step:
-    """One client's network may mount it, as root: guests of the lab are root."""
-    network = f"{site.address.rsplit('.', 1)[0]}.0/24"
-    options = f"rw,{'sync' if spec.sync else 'async'},no_subtree_check,no_root_squash,insecure,fsid={site.index + 1}"
-    listed = f"exportfs -v | tr '\\n' ' ' | grep -o '{_share(name)}[[:space:]]*{network}([^)]*)'"
-    return Step(
-        name=f"export {name} through knfsd",
-        place="target",
-        apply=f"exportfs -o {options} {network}:{_share(name)}",
-        describe=f"""
+    def _export(self) -> Step:
+        """One client's network may mount it, as root: guests of the lab are root."""
+        share, sync = self._share, "sync" if self.spec.sync else "async"
+        network = f"{self.site.address.rsplit('.', 1)[0]}.0/24"
+        options = f"rw,{sync},no_subtree_check,no_root_squash,insecure,fsid={self.site.index + 1}"
+        listed = f"exportfs -v | tr '\\n' ' ' | grep -o '{share}[[:space:]]*{network}([^)]*)'"
+        return Step(
+            name=f"export {self.name} through knfsd",
+            place="target",
+            apply=f"exportfs -o {options} {network}:{share}",
+            describe=f"""
 row target.export "$({listed} | tr -s ' \\t' ' ')"
 row target.sync "$({listed} | grep -c '[(,]sync[,)]')"
 """,
-        remove=f"exportfs -u {network}:{_share(name)}",
-        expect={"target.sync": str(int(spec.sync))},
-    )
+            remove=f"exportfs -u {network}:{share}",
+            expect={"target.sync": str(int(self.spec.sync))},
+        )
+
+    def _connect(self) -> Step:
+        spec, mount, file = self.spec, self._mount, f"{self._mount}/{self.name}.img"
+        options = (
+            f"vers={spec.version},proto=tcp,hard,noatime,nconnect={spec.nconnect},rsize={spec.rsize},wsize={spec.wsize}"
+        )
+        if spec.version == "3":
+            options += ",nolock"  # one client per file: no lock manager to run
+        return Step(
+            name=f"mount {self.name} over NFSv{spec.version}",
+            place="initiator",
+            apply=f"""
+mkdir -p {mount}
+mount -t nfs -o {options} {self._device} {mount}
+""",
+            describe=f"""
+row initiator.kind "nfs $(uname -r)"
+options=$(grep " {mount} nfs" /proc/mounts | cut -d' ' -f4 | tr , '\\n')
+row nfs.mounted "$(grep " {mount} nfs" /proc/mounts | cut -d' ' -f1)"
+for k in vers proto rsize wsize timeo retrans sec; do
+  row nfs.$k "$(echo "$options" | grep "^$k=" | cut -d= -f2)"
+done
+row nfs.hard "$(echo "$options" | grep -c '^hard$')"
+inside=0 connections=0
+while read -r word rest; do
+  case $word in
+    device) inside=0; case $rest in *" mounted on {mount} "*) inside=1 ;; esac ;;
+    xprt:) connections=$((connections + inside)) ;;
+  esac
+done < /proc/self/mountstats
+row nfs.connections $connections
+row file.bytes "$(stat -c %s {file})"
+row file.allocated "$(($(stat -c %b {file}) * 512))"
+""",
+            remove=f"""
+umount {mount}
+rmdir {mount}
+""",
+            expect={
+                "nfs.mounted": self._device,
+                "nfs.vers": spec.version,
+                "nfs.proto": "tcp",
+                "nfs.rsize": str(spec.rsize),
+                "nfs.wsize": str(spec.wsize),
+                "nfs.hard": "1",
+                "nfs.connections": str(spec.nconnect),
+                "file.bytes": str(self.site.size),
+            },
+        )
+
+    def find(self) -> str:
+        """The file, if the share it lies in is the one that was exported for it."""
+        file = f"{self._mount}/{self.name}.img"
+        return f'grep -q "^{self._device} {self._mount} nfs" /proc/mounts && [ -f {file} ] && echo {file}; true'
+
+    def path(self) -> tuple[str, ...]:
+        link, file = f"TCP {self.site.interface}", f"{self.spec.filesystem} file"
+        return ("fio", f"NFSv{self.spec.version}", link, "knfsd", file, self.site.medium)
 
 
-PLUGIN = Nfs()
+PLUGIN = Nfs

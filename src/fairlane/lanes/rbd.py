@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fairlane.lanes import _ceph as ceph
-from fairlane.lanes._ceph import CephSpec, CephTransport
-from fairlane.lanes.base import Site, Step
+from fairlane.lanes._ceph import METADATA_COPIES, CephSpec, CephTransport
+from fairlane.lanes.base import Step
 from fairlane.units import Size, format_size
 
 Feature = Literal["layering", "exclusive-lock", "object-map", "fast-diff", "deep-flatten", "journaling"]
@@ -57,75 +56,72 @@ class RbdSpec(CephSpec):
 
 class Rbd(CephTransport[RbdSpec]):
     Spec = RbdSpec
-    cluster = "ceph"
+    kind = "rbd"
     driver: ClassVar[Mapping[str, str]] = {"driver": "rbd", "pool": "no", "image": "no", "conf": "missing"}
 
-    def steps(self, name: str, spec: RbdSpec, site: Site) -> tuple[Step, ...]:
-        data, images = spec.pool("rbd"), _images(spec)
-        make = ceph.make_pool(spec, data, f"ceph osd pool application enable {data} rbd")
-        if spec.chunks:  # an image's header is key-value data, which no erasure-coded pool holds
-            make += f"""if ! rados lspools | grep -qxF {images}; then
-  ceph osd pool create {images} 16 16 replicated --size {ceph.METADATA_COPIES}
-  ceph osd pool application enable {images} rbd
+    @property
+    def images(self) -> str:
+        """The pool in which the image is looked up."""
+        return "rbd.headers" if self.spec.chunks else self.pool
+
+    @property
+    def image(self) -> str:
+        """``pool/image``."""
+        return f"{self.images}/{self.name}"
+
+    @property
+    def separate(self) -> str:
+        """Option for the pool of an image's data, where that cannot hold the image's header."""
+        return f" --data-pool {self.pool}" if self.spec.chunks else ""
+
+    def steps(self) -> tuple[Step, ...]:
+        headers = ""
+        if self.spec.chunks:  # an image's header is key-value data, which no erasure-coded pool holds
+            headers = f"""if ! rados lspools | grep -qxF {self.images}; then
+  ceph osd pool create {self.images} 16 16 replicated --size {METADATA_COPIES}
+  ceph osd pool application enable {self.images} rbd
 fi > /dev/null 2>&1
 """
-        separate = f" --data-pool {data}" if spec.chunks else ""
-        pool = Step(
-            name=f"make the pool of {name}",
-            place="hypervisor",
-            apply=ceph.use(site) + make,
-            describe=ceph.use(site) + ceph.describe_pool(spec, data),
-            expect=ceph.expected_pool(spec),
-        )
-        return (pool, self._image(name, spec, site, separate))
+        return (self._make_pool(f"ceph osd pool application enable {self.pool} rbd", headers), self._make_image())
 
-    def _image(self, name: str, spec: RbdSpec, site: Site, separate: str) -> Step:
-        image = f"{_images(spec)}/{name}"
+    def _make_image(self) -> Step:
+        spec, size = self.spec, self.site.size
         features = ",".join(spec.features) or "layering"
-        expect = {
-            "image.bytes": str(site.size),
-            "image.object_size": str(spec.object_size),
-            "image.features": ", ".join(spec.in_order),
-            "image.data_pool": spec.pool("rbd"),
-        }
-        return Step(
-            name=f"make the image of {name}",
-            place="hypervisor",
-            apply=ceph.use(site)
-            + f"rbd create {image} --size {site.size}B --object-size {spec.object_size}B "
-            + f"--image-feature {features}{separate}\n",
-            describe=ceph.use(site)
-            + f"""
-info=$(rbd info {image})
-du=$(rbd du {image} --format json 2> /dev/null)
+        return self._step(
+            f"make the image of {self.name}",
+            f"rbd create {self.image} --size {size}B --object-size {spec.object_size}B "
+            f"--image-feature {features}{self.separate}\n",
+            f"""
+info=$(rbd info {self.image})
+du=$(rbd du {self.image} --format json 2> /dev/null)
 about() {{ printf '%s\\n' "$info" | sed -n "s/^[[:space:]]*$1:* //p"; }}
 number() {{ printf '%s' "$du" | sed -n "s/.*\\"$1\\":\\([0-9]*\\).*/\\1/p"; }}
 order=$(about order)
-row image.name {image}
+row image.name {self.image}
 row image.bytes "$(number provisioned_size)"
 row image.object_size $((1 << ${{order%% *}}))
 row image.features "$(about features)"
 pool=$(about data_pool)
-row image.data_pool "${{pool:-{_images(spec)}}}"
+row image.data_pool "${{pool:-{self.images}}}"
 row medium.allocated_bytes "$(number used_size)"
 """,
-            remove=ceph.use(site) + f"rbd rm --no-progress {image}\n",
-            expect=expect,
+            f"rbd rm --no-progress {self.image}\n",
+            expect={
+                "image.bytes": str(size),
+                "image.object_size": str(spec.object_size),
+                "image.features": ", ".join(spec.in_order),
+                "image.data_pool": self.pool,
+            },
         )
 
-    def backend(self, name: str, spec: RbdSpec, site: Site) -> Mapping[str, Any]:
+    def backend(self) -> Mapping[str, Any]:
         """QEMU's rbd driver. It gives librbd no cache where the device has ``cache: none``, and librbd's own where it
         has ``writeback`` (block/rbd.c: ``rbd_cache``)."""
-        return {"driver": "rbd", "pool": _images(spec), "image": name, "conf": f"{site.cluster}/ceph.conf",
+        return {"driver": "rbd", "pool": self.images, "image": self.name, "conf": f"{self.site.cluster}/ceph.conf",
                 "user": "admin"}  # fmt: skip
 
-    def path(self, name: str, spec: RbdSpec, site: Site) -> tuple[str, ...]:  # noqa: ARG002
-        return ("fio", "QEMU", "librbd", "TCP lo", "OSD", f"{spec.told} on OSDs")
+    def path(self) -> tuple[str, ...]:
+        return ("fio", "QEMU", "librbd", "TCP lo", "OSD", f"{self.spec.told} on OSDs")
 
 
-def _images(spec: RbdSpec) -> str:
-    """The pool in which the image is looked up."""
-    return "rbd.headers" if spec.chunks else spec.pool("rbd")
-
-
-PLUGIN = Rbd()
+PLUGIN = Rbd

@@ -7,7 +7,6 @@ from pydantic import Field, model_validator
 
 from fairlane.guard.values import NONE
 from fairlane.lanes._named import Named, NamedVolume
-from fairlane.lanes.base import Site
 
 _BUS = {"virtio": "virtio-blk", "scsi": "virtio-scsi", "sata": "sata"}
 _LINK = {
@@ -117,7 +116,8 @@ class StorageClassSpec(NamedVolume):
 class StorageClass(Named[StorageClassSpec]):
     Spec = StorageClassSpec
 
-    def path(self, name: str, spec: StorageClassSpec, site: Site) -> tuple[str, ...]:  # noqa: ARG002
+    def path(self) -> tuple[str, ...]:
+        spec = self.spec
         mode = "block device of the node" if spec.volume_mode == "Block" else "disk.img in a file system of the node"
         disk = f"{_BUS[spec.bus]} disk{', a queue per CPU' if spec.block_multi_queue else ''}"
         emulator = f"QEMU, IO threads: {spec.threads}" if spec.threads else "QEMU"
@@ -126,4 +126,4 @@ class StorageClass(Named[StorageClassSpec]):
         return (load, disk, emulator, mode, *via, f"storage class {spec.storage_class}")
 
 
-PLUGIN = StorageClass()
+PLUGIN = StorageClass

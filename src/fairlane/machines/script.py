@@ -10,9 +10,8 @@ from shlex import quote
 from typing import Any
 
 from fairlane import registry
-from fairlane.lanes.base import Site, Step, Transport
+from fairlane.lanes.base import Step, Transport
 from fairlane.records import Block
-from fairlane.study.spec import Study
 
 LOAD_BEGINS, LOAD_ENDS = "load-begins", "load-ends"
 """Marks that a block's script sends around each load."""
@@ -62,35 +61,33 @@ fi
 """Shell that prints what a linked device is, of machines that run meanwhile."""
 
 
-def setup_script(platform: Iterable[Step], lanes: Mapping[str, tuple[Transport[Any], Site, tuple[Step, ...]]],
-                 study: Study, prepare: Iterable[str]) -> str:  # fmt: skip
+def setup_script(platform: Iterable[Step], lanes: Iterable[Transport[Any]], prepare: Iterable[str]) -> str:
     """Shell that builds everything, makes the media ready, and describes what was built.
 
     It leaves ``platform.tsv`` and one ``NAME.tsv`` per lane in the current folder."""
     parts = [_HEAD, "mkdir -p /dev/lane\n"]
-    steps = list(platform)
+    steps, lanes = list(platform), list(lanes)
     parts += [run_step(step.name, step.apply) for step in steps]
-    for name, (transport, site, own) in lanes.items():
-        parts += [run_step(step.name, step.apply) for step in own]
-        find = transport.find(name, study.lanes[name], site)
-        parts.append(run_step(f"find the device of {name}", f"""
-found=$({find})
+    for lane in lanes:
+        parts += [run_step(step.name, step.apply) for step in lane.steps()]
+        parts.append(run_step(f"find the device of {lane.name}", f"""
+found=$({lane.find()})
 [ "$(echo "$found" | wc -w)" -eq 1 ] || {{ echo "expected one device, found: $found" >&2; exit 1; }}
-ln -sf "$found" {device(name)}
-basename "$found" > {device(name)}.name
+ln -sf "$found" {device(lane.name)}
+basename "$found" > {device(lane.name)}.name
 """))  # fmt: skip
     parts += [run_step("prepare the medium", text) for text in prepare]
     parts.append(_describe("platform", steps))
-    for name, (_, _, own) in lanes.items():
+    for lane in lanes:
         identity = f"""
-d=$(basename "$(readlink -f {device(name)})")
+d=$(basename "$(readlink -f {device(lane.name)})")
 row device "/dev/$d"
 row device.bytes $(($(cat /sys/class/block/$d/size) * 512))
 row device.logical_block_size "$(cat /sys/class/block/$d/queue/logical_block_size)"
 row device.write_cache "$(cat /sys/class/block/$d/queue/write_cache)"
 row device.fua "$(cat /sys/class/block/$d/queue/fua)"
 """
-        parts.append(_describe(name, own, identity))
+        parts.append(_describe(lane.name, lane.steps(), identity))
     return "".join(parts)
 
 

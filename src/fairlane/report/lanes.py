@@ -108,7 +108,7 @@ def _path(evidence: Evidence, index: int, name: str) -> tuple[str, ...]:
         return (path,)
     lane = evidence.study.lanes[name]
     site = Site(medium="medium", address="target", interface="link", index=index, secret="")
-    hops: tuple[str, ...] = registry.load("lanes", lane.transport).path(name, lane, site)
+    hops: tuple[str, ...] = registry.load("lanes", lane.transport)(name, lane, site).path()
     return hops
 
 

@@ -125,7 +125,7 @@ class Visit(WallLab):
         for volume in reversed(self.volumes) if self.guests else ():
             for place, steps in reversed(build.rounds(volume.steps())):
                 await self.where(place, volume).ask(build.shell(steps, undo=True), build.TIMEOUT)
-            if volume.needs_array or not volume.transport.target:
+            if volume.needs_array or volume.transport.backing == "machine":
                 medium = build.shell([self._medium(volume)], undo=True)
                 await self.where("target" if volume.needs_array else "initiator", volume).ask(medium)
         names = " ".join(f"{v.name} {v.name}.name" for v in self.volumes)

@@ -101,7 +101,7 @@ def test_lanes_are_built_as_asked_measured_and_removed_without_a_trace(variant: 
 
     assert min(asyncio.run(measure()).values()) > 1000
 
-    lanes = {name: steps for name, (_, _, steps) in lab._lanes().items()}
+    lanes = {name: transport.steps() for name, transport in lab._lanes().items()}
     removal = _script.remove_script(lab._platform_steps(), lanes)
     left = r"""
 find /sys/kernel/config/target/core /sys/kernel/config/target/iscsi /sys/kernel/config/nvmet/ports \
@@ -139,7 +139,7 @@ def test_two_lanes_of_a_target_that_takes_its_medium_have_one_each() -> None:
 def test_the_secret_is_in_no_description() -> None:
     lab = Lab(study_of(small_study(iscsi=", chap: true")))
     opened_as = build(lab)
-    secret = lab._lanes()["iscsi"][1].secret
+    secret = lab._lanes()["iscsi"].site.secret
     assert secret in lab.setup_script()
     assert secret not in str(opened_as)
 

@@ -105,9 +105,9 @@ async def _lane(api: "Api", fleet: Fleet, lane: Lane, nodes: Sequence[Object], c
         raise RunFailed(wrong)
     profile = await _may(api, kinds.STORAGE_PROFILE, spec.storage_class)
     driver = await _may(api, kinds.CSI_DRIVER, str(storage_class.get("provisioner") or ""))
-    transport = registry.load("lanes", spec.transport)
+    transport = registry.load("lanes", spec.transport)(lane.name, spec, _SITE)
     told: dict[str, Any] = {
-        "path": list(transport.path(lane.name, spec, _SITE)),
+        "path": list(transport.path()),
         **readback.storage(storage_class, profile, driver),
     }
     claim: Object | None = None

@@ -63,14 +63,13 @@ class Lab:
     runner: asyncio.Runner
     cluster: ceph.Cluster
     here: LocalGuest
-    lanes: dict[str, tuple[Transport[Any], Any, Site]] = field(default_factory=dict)
+    lanes: dict[str, Transport[Any]] = field(default_factory=dict)
 
     def shell(self, text: str) -> dict[str, bytes]:
         return self.runner.run(self.here.ask(text, 300))
 
     def steps(self, name: str) -> tuple[Step, ...]:
-        transport, spec, site = self.lanes[name]
-        return transport.steps(name, spec, site)
+        return self.lanes[name].steps()
 
     def described(self, name: str) -> dict[str, str]:
         text = "\n".join(f"( {step.describe}\n)" for step in self.steps(name))
@@ -79,8 +78,7 @@ class Lab:
     def qemu_io(self, name: str, *commands: str) -> bool:
         """Whether qemu-io, which opens the volume as the guest's QEMU would, could do ``commands`` and read what it
         was told to expect."""
-        transport, spec, site = self.lanes[name]
-        node = {**transport.backend(name, spec, site), "cache": {"direct": True}, "discard": "unmap"}
+        node = {**self.lanes[name].backend(), "cache": {"direct": True}, "discard": "unmap"}
         words = [w for command in commands for w in ("-c", command)]
         done = subprocess.run(
             ["qemu-io", *words, f"json:{json.dumps(node)}"], capture_output=True, text=True, check=False
@@ -102,7 +100,7 @@ def lab() -> Iterator[Lab]:
             for index, (name, keys) in enumerate(LANES.items()):
                 transport = registry.load("lanes", keys["transport"])
                 site = Site("", "", "", index, "", size=32 * _MIB, cluster=str(cluster.folder))
-                lab.lanes[name] = (transport, transport.Spec(**keys), site)
+                lab.lanes[name] = transport(name, transport.Spec(**keys), site)
                 lab.shell(build.shell(lab.steps(name)))
             yield lab
         finally:

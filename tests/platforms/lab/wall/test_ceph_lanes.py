@@ -7,10 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from fairlane.lanes.base import Site
-from fairlane.lanes.cephfs import PLUGIN as CEPHFS
-from fairlane.lanes.cephfs import CephfsSpec
-from fairlane.lanes.rbd import PLUGIN as RBD
-from fairlane.lanes.rbd import RbdSpec
+from fairlane.lanes.cephfs import Cephfs, CephfsSpec
+from fairlane.lanes.rbd import Rbd, RbdSpec
 from fairlane.platforms.lab.spec import Ceph, LabSpec
 from fairlane.platforms.lab.wall import ceph, layout, qemu_probe, resources
 from fairlane.study.guest_device import GuestDevice
@@ -80,13 +78,13 @@ def test_parameters_tell_what_lanes_are_compared_in() -> None:
 def test_the_guest_s_cache_decides_librbd_s() -> None:
     """QEMU sets librbd's ``rbd_cache`` from its own cache.direct, so that nothing of it is in the node."""
     spec = rbd(device=GuestDevice(cache="writeback"))
-    node = RBD.backend("one", spec, SITE)
+    node = Rbd("one", spec, SITE).backend()
     assert node == {"driver": "rbd", "pool": spec.pool("rbd"), "image": "one", "conf": "/c/ceph.conf", "user": "admin"}
-    assert CEPHFS.backend("two", cephfs(), SITE) == {"driver": "file", "filename": "/c/two.disk"}
+    assert Cephfs("two", cephfs(), SITE).backend() == {"driver": "file", "filename": "/c/two.disk"}
 
 
 def test_every_step_is_of_the_hypervisor_and_carries_no_secret() -> None:
-    for steps in (RBD.steps("a", rbd(redundancy="2+1"), SITE), CEPHFS.steps("b", cephfs(), SITE)):
+    for steps in (Rbd("a", rbd(redundancy="2+1"), SITE).steps(), Cephfs("b", cephfs(), SITE).steps()):
         assert {step.place for step in steps} == {"hypervisor"}
         assert not any("key" in step.describe for step in steps)
 

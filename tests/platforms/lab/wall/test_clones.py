@@ -4,6 +4,7 @@ is not so is found out, and nothing is left of a storm that fails or is stopped.
 import asyncio
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 
 from fairlane.errors import RunFailed
 from fairlane.lanes._clones import Clone
-from fairlane.lanes.base import Site, Step
-from fairlane.lanes.clone_copy import CloneCopy, CloneCopySpec
+from fairlane.lanes.base import Step
+from fairlane.lanes.clone_copy import CloneCopy
 from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.wall import store
 from fairlane.platforms.lab.wall.lab import WallLab
@@ -123,7 +124,7 @@ async def _stopped(lab: WallLab) -> None:
 async def _machine_lost(lab: WallLab) -> None:
     """A storm of which one machine's QEMU cannot start says why, and takes the others with it."""
     volume = lab.lanes["overlay"][0]
-    lab.lanes["overlay"] = (replaced(volume, _Broken()),)
+    lab.lanes["overlay"] = (replaced(volume, _Broken),)
     with pytest.raises(RunFailed, match=r"clone1 ended before it told booted: .*no-such-folder"):
         await lab.storm("overlay").run(2)
     assert left(lab) == []
@@ -131,26 +132,26 @@ async def _machine_lost(lab: WallLab) -> None:
 
 async def _shared(lab: WallLab) -> None:
     """Two machines on one file: the storm's own check finds it. The last: the golden image is lost."""
-    lab.lanes["copy"] = (replaced(lab.lanes["copy"][0], _Shared()),)
+    lab.lanes["copy"] = (replaced(lab.lanes["copy"][0], _Shared),)
     with pytest.raises(RunFailed, match=r"not private|no clone of it"):
         await lab.storm("copy").run(2)
     assert left(lab) == []
 
 
-def replaced(volume: Any, transport: CloneCopy) -> Any:
-    return type(volume)(**{**vars(volume), "transport": transport})
+def replaced(volume: Any, transport: type[CloneCopy]) -> Any:
+    return replace(volume, transport=transport(volume.name, volume.spec, volume.site))
 
 
 class _Broken(CloneCopy):
-    def clone(self, name: str, spec: CloneCopySpec, site: Site, number: int) -> Clone:
-        good = super().clone(name, spec, site, number)
+    def clone(self, number: int) -> Clone:
+        good = super().clone(number)
         return Clone(good.step, {"driver": "file", "filename": "/no-such-folder/disk"}) if number == 1 else good
 
 
 class _Shared(CloneCopy):
-    def clone(self, name: str, spec: CloneCopySpec, site: Site, number: int) -> Clone:
+    def clone(self, number: int) -> Clone:
         step = Step(name=f"nothing for clone {number}", place="hypervisor", apply=":", remove=":")
-        return Clone(step, {"driver": "file", "filename": site.golden, "locking": "off"})
+        return Clone(step, {"driver": "file", "filename": self.site.golden, "locking": "off"})
 
 
 @pytest.mark.slow

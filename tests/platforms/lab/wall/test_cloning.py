@@ -91,7 +91,7 @@ def test_cache_and_aio_of_the_lane_reach_every_file_below_the_disk(tmp_path: Pat
     assert isinstance(study.platform, LabSpec)
     volume = layout.volumes(study, study.platform)[1].at(golden="/s/golden", medium="/s")
     assert isinstance(volume.transport, Cloning)
-    clone = volume.transport.clone(volume.name, volume.spec, volume.site, 3)
+    clone = volume.transport.clone(3)
     assert volume.spec.device
     kind = Kind(Root(tmp_path), "", 1, 256 * 2**20, "tcg")
     line = command(kind, tmp_path / "initrd", clone, volume.spec.device, 7)

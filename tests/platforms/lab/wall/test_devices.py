@@ -4,6 +4,7 @@ own initiator."""
 import asyncio
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ async def _not_as_asked(lab: WallLab) -> None:
     with pytest.raises(
         RunFailed, match=r"(?s)format is raw.*cache is writeback.*io_thread is io\.scsi\.0, expected none"
     ):
-        await hypervisor.told(lab.vms[0], Volume(**{**vars(volume), "spec": other}))
+        await hypervisor.told(lab.vms[0], replace(volume, transport=replace(volume.transport, spec=other)))
 
 
 def test_the_hypervisors_initiator_reads_what_the_guests_writes(hall: SharedLab) -> None:

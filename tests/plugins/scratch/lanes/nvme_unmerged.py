@@ -2,9 +2,8 @@
 
 from typing import Literal
 
-from fairlane.lanes.base import Site, Step, Transport
-from fairlane.lanes.nvme_tcp import PLUGIN as NVME_TCP
-from fairlane.lanes.nvme_tcp import NvmeTcpSpec
+from fairlane.lanes.base import Step
+from fairlane.lanes.nvme_tcp import NvmeTcp, NvmeTcpSpec
 
 
 class NvmeUnmergedSpec(NvmeTcpSpec):
@@ -16,30 +15,21 @@ class NvmeUnmergedSpec(NvmeTcpSpec):
     """1: no merging but with the request before; 2: none at all."""
 
 
-class NvmeUnmerged(Transport[NvmeUnmergedSpec]):
+class NvmeUnmerged(NvmeTcp):
     Spec = NvmeUnmergedSpec
-    virtual = NVME_TCP.virtual
-    packages = NVME_TCP.packages
-    programs = NVME_TCP.programs
-    modules = NVME_TCP.modules
+    spec: NvmeUnmergedSpec
 
-    def steps(self, name: str, spec: NvmeUnmergedSpec, site: Site) -> tuple[Step, ...]:
-        device = f"d=$({self.find(name, spec, site)})\nq=/sys/block/${{d#/dev/}}/queue/nomerges\n"
+    def steps(self) -> tuple[Step, ...]:
+        device = f"d=$({self.find()})\nq=/sys/block/${{d#/dev/}}/queue/nomerges\n"
         unmerged = Step(
-            name=f"switch merging off for {name}",
+            name=f"switch merging off for {self.name}",
             place="initiator",
-            apply=f"{device}echo {spec.nomerges} > $q",
+            apply=f"{device}echo {self.spec.nomerges} > $q",
             describe=f'{device}row nomerges "$(cat $q)"',
             remove=f"{device}echo 0 > $q",
-            expect={"nomerges": str(spec.nomerges)},
+            expect={"nomerges": str(self.spec.nomerges)},
         )
-        return (*NVME_TCP.steps(name, spec, site), unmerged)
-
-    def find(self, name: str, spec: NvmeUnmergedSpec, site: Site) -> str:
-        return NVME_TCP.find(name, spec, site)
-
-    def path(self, name: str, spec: NvmeUnmergedSpec, site: Site) -> tuple[str, ...]:
-        return NVME_TCP.path(name, spec, site)
+        return (*super().steps(), unmerged)
 
 
-PLUGIN = NvmeUnmerged()
+PLUGIN = NvmeUnmerged

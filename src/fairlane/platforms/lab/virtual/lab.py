@@ -124,20 +124,18 @@ class VirtualLab(Platform):
             taken += alone
         return numbers
 
-    def _lanes(self) -> dict[str, tuple[Transport[Any], Site, tuple[Step, ...]]]:
-        """Per lane its transport, where it is built, and its steps."""
+    def _lanes(self) -> dict[str, Transport[Any]]:
         out = {}
         media = self._media()
         for index, (name, lane) in enumerate(self.study.lanes.items()):
             # The guest talks to nobody: a fixed secret keeps the state's bytes the same wherever it is built.
             secret = hashlib.sha256(f"fairlane lab {name}".encode()).hexdigest()[:16]
             site = Site(f"{modelled.MEDIUM}{media[name]}", _ADDRESS, _INTERFACE, index, secret)
-            transport = registry.load("lanes", lane.transport)
-            out[name] = (transport, site, transport.steps(name, lane, site))
+            out[name] = registry.load("lanes", lane.transport)(name, lane, site)
         return out
 
     def _platform_steps(self) -> tuple[Step, ...]:
-        modules = sorted({m for transport, _, _ in self._lanes().values() for m in transport.modules})
+        modules = sorted({m for transport in self._lanes().values() for m in transport.modules})
         load = Step("load kernel modules", "target", apply=f"modprobe -a {' '.join(modules)}" if modules else ":")
         return (
             modelled.hugepages_step(self.spec.hugepages),
@@ -158,17 +156,14 @@ class VirtualLab(Platform):
 
     def setup_script(self) -> str:
         """The whole set-up as the guest runs it."""
-        return script.setup_script(self._platform_steps(), self._lanes(), self.study, self._prepare())
+        return script.setup_script(self._platform_steps(), self._lanes().values(), self._prepare())
 
     async def open(self, notify: Notify) -> Opened:
         built = await image.build(notify, self._held)
         self.saved = await saved.state(built, self.spec, self.setup_script(), notify, self._held)
         described = {name.removesuffix(".tsv"): script.rows(text) for name, text in self.saved.described().items()}
         self._check(described)
-        lanes = {
-            name: {"path": list(transport.path(name, self.study.lanes[name], site)), **described[name]}
-            for name, (transport, site, _) in self._lanes().items()
-        }
+        lanes = {name: {"path": list(transport.path()), **described[name]} for name, transport in self._lanes().items()}
         manifest = built.manifest
         return Opened(
             description={"lanes": lanes, "platform": {"clock": "virtual", **described["platform"]}},
@@ -191,8 +186,8 @@ class VirtualLab(Platform):
     def _check(self, described: Mapping[str, Mapping[str, str]]) -> None:
         """What was read back must be what the study asked for."""
         wrong = script.differences(self._platform_steps(), described["platform"])
-        for name, (_, _, steps) in self._lanes().items():
-            wrong += [f"lane {name}: {text}" for text in script.differences(steps, described[name])]
+        for name, transport in self._lanes().items():
+            wrong += [f"lane {name}: {text}" for text in script.differences(transport.steps(), described[name])]
         if wrong:
             raise RunFailed("the lanes are not what the study asks for:\n" + "\n".join(wrong))
 

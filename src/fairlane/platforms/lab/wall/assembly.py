@@ -148,7 +148,7 @@ class Assembly:
         for name, found in self.lanes.items():
             told = await build.describe(found, self.where)
             described[name] = {"path": list(self._path(found[0])), **told[0], **self.devices.told(found)}
-            if not self.spec.medium.file and found[0].ours and not found[0].transport.cluster:
+            if not self.spec.medium.file and found[0].ours and not found[0].needs_ceph:
                 described[name].setdefault("medium.kind", "null_blk")  # or QEMU's null-co, which is the same
             if name in self.capable:
                 described[name]["capabilities"] = self.capable[name]
@@ -185,7 +185,7 @@ class Assembly:
 
     async def _start_cluster(self) -> None:
         """Starts the Ceph cluster if a lane needs one."""
-        kinds = {v.transport.cluster for v in self.volumes} - {""}
+        kinds = {v.transport.backing for v in self.volumes if v.needs_ceph}
         if not kinds:
             return
         self.notify("starting a Ceph cluster")
@@ -233,7 +233,7 @@ class Assembly:
         modules = sorted({m for v in own for m in v.transport.modules})
         modules += sorted({m for v in self._of(guest) if v.emulated for m in disks.MODULES[disks.device(v).bus]})
         load = "".join(f"modprobe {m} 2> /dev/null || :\n" for m in modules)
-        local = [v for v in own if v.ours and not v.transport.target and not v.transport.cluster]
+        local = [v for v in own if v.transport.backing == "machine"]
         steps = [modelled.hugepages_step(self.spec.hugepages)]
         steps += [self._medium(v) for v in local]
         nics = layout.guest_nics(self.spec, guest, self.scratch) if self.array_vm else ()
@@ -278,7 +278,7 @@ class Assembly:
             return _not_probed(error.message)
 
     def _path(self, volume: Volume) -> tuple[str, ...]:
-        hops = volume.transport.path(volume.name, volume.spec, volume.site)
+        hops = volume.transport.path()
         medium = "file" if self.spec.medium.file else "null_blk"  # each lane has one of its own, and all are alike
         hops = tuple(medium if hop == volume.site.medium else hop for hop in hops)
         told = [f"{hop}: {layout.told(self.spec.link)}" if layout.interface(0) in hop else hop for hop in hops]

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from shlex import quote
 
 from fairlane.errors import RunFailed
+from fairlane.lanes._clones import Cloning
 from fairlane.lanes.base import Place, Step
 from fairlane.machines import script
 from fairlane.machines.base import Guest
@@ -66,7 +67,7 @@ def link(volumes: Iterable[Volume]) -> str:
     """Shell for a guest that finds the device of each of its ``volumes`` by identity, and links it."""
     parts = []
     for volume in volumes:
-        find = disks.find(volume) if volume.emulated else volume.transport.find(volume.name, volume.spec, volume.site)
+        find = disks.find(volume) if volume.emulated else volume.transport.find()
         parts.append(script.link_step(volume.name, find, "$STEP"))
     parts.append("udevadm settle --timeout=120 || :\n")  # what still looks at new disks would be load beside trials
     return "".join(parts)
@@ -80,7 +81,7 @@ async def describe(volumes: Sequence[Volume], where: Where) -> list[dict[str, st
     texts: dict[Guest, str] = {}
     for number, volume in enumerate(volumes):
         own: dict[Guest, str] = {}
-        if not volume.transport.clones:  # nothing of them is in a guest yet
+        if not isinstance(volume.transport, Cloning):  # nothing of them is in a guest yet
             own[where("initiator", volume)] = script.IDENTITY.format(device=script.device(volume.name))
         for step in steps[number]:
             if step.describe:
@@ -100,6 +101,6 @@ async def describe(volumes: Sequence[Volume], where: Where) -> list[dict[str, st
 
 def _described(volume: Volume) -> tuple[Step, ...]:
     steps = volume.steps()
-    if volume.transport.clones or not volume.emulated:
+    if isinstance(volume.transport, Cloning) or not volume.emulated:
         return steps
     return (*steps, disks.read_back(volume, script.device(volume.name)))

@@ -317,10 +317,10 @@ admin socket = {folder}/$name.asok
 
 def problems(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
     """What is missing for the cluster that ``volumes`` need: programs, OSDs, room."""
-    mine = [v for v in volumes if v.transport.cluster]
+    mine = [v for v in volumes if v.needs_ceph]
     if not mine:
         return []
-    filesystem = any(v.transport.cluster == "cephfs" for v in mine)
+    filesystem = any(v.transport.backing == "cephfs" for v in mine)
     wanted = {**PROGRAMS, **(FILESYSTEM if filesystem else {})}
     missing = {package for program, package in wanted.items() if not shutil.which(program)}
     drivers = [v.transport.driver for v in mine if v.transport.driver]

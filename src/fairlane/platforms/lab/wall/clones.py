@@ -158,10 +158,9 @@ class Storm:
 
     async def run(self, count: int) -> list[Times]:
         """Times of every machine. Raises RunFailed; whatever happens, machines and volumes are gone afterwards."""
-        own = (self.volume.name, self.volume.spec, self.volume.site)
-        reading = self.transport.read_golden(*own)
+        reading = self.transport.read_golden()
         await self._at(reading.place).ask(build.shell([reading]), build.TIMEOUT)
-        clones = [self.transport.clone(*own, number) for number in range(count)]
+        clones = [self.transport.clone(number) for number in range(count)]
         # every clone finds a shell that waits for it: to start one is no part of a clone
         await asyncio.gather(*(self._at(clone.step.place).ask(":") for clone in clones))
         async with self._machines(clones) as vms:

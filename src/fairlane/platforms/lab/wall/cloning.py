@@ -57,14 +57,14 @@ def unfit(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> list[Fairla
 def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[FairlaneError]:
     storms = asked(study)
     for volume in volumes:
-        if volume.transport.clones and any(cell.kind != _KIND for cell in study.cells()):
+        if isinstance(volume.transport, Cloning) and any(cell.kind != _KIND for cell in study.cells()):
             yield FairlaneError(
                 f"{volume.spec.transport} makes clones while it is measured: no volume stands that other workloads "
                 "could load",
                 where=f"lanes.{volume.lane}.transport",
                 hint="workload kind: clone, or another transport",
             )
-        if storms and not volume.transport.clones:
+        if storms and not isinstance(volume.transport, Cloning):
             yield FairlaneError(
                 f"{volume.spec.transport} makes no clones, and a workload is a clone storm",
                 where=f"lanes.{volume.lane}.transport",

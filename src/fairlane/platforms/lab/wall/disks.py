@@ -82,7 +82,7 @@ def _nodes(volume: Volume, spec: GuestDevice) -> list[Json]:
     if volume.hosted:
         backend: dict[str, Any] = {"driver": "host_device", "filename": volume.host_device}
     else:
-        backend = dict(volume.transport.backend(volume.name, volume.spec, volume.site))
+        backend = dict(volume.transport.backend())
     common = {"cache": {"direct": spec.cache == "none"}, "discard": "unmap"}
     if backend["driver"] in _ON_HOST:
         backend["aio"] = spec.aio

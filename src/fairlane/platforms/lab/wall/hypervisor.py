@@ -49,7 +49,7 @@ async def forward(array: Vm, volumes: Iterable[Volume]) -> dict[str, str]:
     volume -> ``host:port``. Raises RunFailed."""
     ports: dict[str, int] = {}
     for volume in volumes:
-        if volume.emulated and volume.needs_array and (port := volume.transport.port(volume.spec, volume.site)):
+        if volume.emulated and volume.needs_array and (port := volume.transport.port):
             ports[volume.name] = port
             rule = f"hostfwd_add {_INTERFACE} tcp:127.0.0.1:0-{ARRAY_MANAGED}:{port}"
             said = await array.execute("human-monitor-command", **{"command-line": rule})
@@ -75,7 +75,7 @@ async def host_devices(here: Guest, volumes: Iterable[Volume]) -> dict[str, Volu
     would find it. Raises RunFailed."""
     found = {}
     for volume in volumes:
-        find = volume.transport.find(volume.name, volume.spec, volume.site)
+        find = volume.transport.find()
         told = (await here.ask(f"{find} > device"))["device"].decode().split()
         if len(told) != 1:
             raise RunFailed(f"{volume.name}: expected one device on this machine, found: {' '.join(told) or 'none'}")

@@ -7,11 +7,13 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from fairlane import __version__, registry
 from fairlane.errors import FairlaneError, RunFailed
+from fairlane.lanes._clones import Cloning
 from fairlane.lanes.base import Ground
 from fairlane.machines import script
 from fairlane.machines.concurrency import unless
@@ -95,10 +97,10 @@ class WallLab(Assembly, Platform):
                 hint="for a volume of an array use iscsi or nvme_tcp with external:",
             )
             for v in lanes
-            if v.transport.existing
+            if v.transport.backing == "external"
         ]
-        found += [error for v in lanes for error in v.transport.problems(v.lane, v.spec, ground)]
-        found += loads.unfit(self.study, spec, own=any(v.ours and not v.transport.clones for v in lanes))
+        found += [error for v in lanes for error in replace(v.transport, name=v.lane).problems(ground)]
+        found += loads.unfit(self.study, spec, own=any(v.ours and not isinstance(v.transport, Cloning) for v in lanes))
         return found + self._unfit_for_faults(tuple(lanes)) + cloning.unfit(self.study, self.spec, self.wanted)
 
     def _unfit_for_faults(self, lanes: Sequence[Volume]) -> list[FairlaneError]:
@@ -115,7 +117,7 @@ class WallLab(Assembly, Platform):
                 found.append(FairlaneError(told, where="workloads", hint="lower path, or raise platform.paths"))
             for v in lanes if kind != "link" else ():
                 try:
-                    step = v.transport.fault(kind, path, v.name, v.spec, v.site)
+                    step = v.transport.fault(kind, path)
                 except FairlaneError as error:
                     found.append(error)
                     continue
@@ -269,7 +271,7 @@ class LabStage(FleetStage):
             return time.time()
         texts = []
         for volume in lab.lanes[self.lane]:
-            step = volume.transport.fault(kind, path, volume.name, volume.spec, volume.site)
+            step = volume.transport.fault(kind, path)
             if step is None:
                 raise RunFailed(f"lane {self.lane}: {volume.spec.transport} has no fault {kind!r}")
             texts.append(script.run_step(step.name, step.apply if on else step.remove, "$STEP"))

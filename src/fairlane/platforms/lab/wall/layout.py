@@ -23,16 +23,28 @@ ARRAY_MANAGED = "10.0.2.15"
 class Volume:
     """One volume: of a lane, in a guest, one of its disks."""
 
-    name: str
-    """Unique in the run: the lane's name, with guest and disk where there are several."""
     lane: str
-    spec: LaneSpec
-    transport: Transport[Any]
     guest: int
     disk: int
-    site: Site
+    transport: Transport[Any]
+    """Bound to the volume's name, the lane's keys and the volume's site."""
     host_device: str = ""
     """Block device of this machine, where its own kernel is the initiator (``hosted``); empty until it is found."""
+
+    @property
+    def name(self) -> str:
+        """Unique in the run: the lane's name, with guest and disk where there are several."""
+        return self.transport.name
+
+    @property
+    def spec(self) -> LaneSpec:
+        """The lane's keys in the study."""
+        spec: LaneSpec = self.transport.spec
+        return spec
+
+    @property
+    def site(self) -> Site:
+        return self.transport.site
 
     @property
     def serial(self) -> str:
@@ -52,17 +64,22 @@ class Volume:
     @property
     def needs_array(self) -> bool:
         """Its target is the lab's array."""
-        return self.transport.target and not getattr(self.spec, "external", None)
+        return self.transport.backing == "array" and not getattr(self.spec, "external", None)
+
+    @property
+    def needs_ceph(self) -> bool:
+        """It lies on the lab's Ceph cluster."""
+        return self.transport.backing in ("ceph", "cephfs")
 
     @property
     def ours(self) -> bool:
         """The lab makes the volume, and nobody else has anything on it."""
-        return not self.transport.existing and not getattr(self.spec, "external", None)
+        return self.transport.backing != "external" and not getattr(self.spec, "external", None)
 
     @property
     def medium_size(self) -> int:
         """Bytes of its medium, in whole MiB."""
-        return -(-self.transport.medium_size(self.spec, self.site.size) // 2**20) * 2**20
+        return -(-self.transport.medium_size() // 2**20) * 2**20
 
     def file(self, media: Path) -> Path:
         """Where its medium is if that is a file of this machine, in the folder ``media``; it need not exist."""
@@ -71,19 +88,19 @@ class Volume:
     @property
     def hosted(self) -> bool:
         """The initiator is that of this machine's kernel."""
-        return self.emulated and bool(self.transport.hosted(self.spec))
+        return self.emulated and bool(self.transport.host_modules)
 
     def steps(self) -> tuple[Step, ...]:
         """The transport's, without those of an initiator in the guest where the hypervisor's is used; with this
         machine's kernel as initiator they run here."""
-        every = self.transport.steps(self.name, self.spec, self.site)
+        every = self.transport.steps()
         if self.hosted:
             return tuple(replace(s, place="hypervisor") if s.place == "initiator" else s for s in every)
         return tuple(s for s in every if not (self.emulated and s.place == "initiator"))
 
     def at(self, **changes: Any) -> "Volume":
         """The volume with ``changes`` to its site."""
-        return replace(self, site=replace(self.site, **changes))
+        return replace(self, transport=replace(self.transport, site=replace(self.site, **changes)))
 
 
 def volumes(study: Study, spec: LabSpec) -> tuple[Volume, ...]:
@@ -91,12 +108,12 @@ def volumes(study: Study, spec: LabSpec) -> tuple[Volume, ...]:
     found: list[Volume] = []
     single = spec.fleet == 1 and spec.disks == 1
     for lane, lane_spec in study.lanes.items():
-        transport = registry.load("lanes", lane_spec.transport)
+        bind = registry.load("lanes", lane_spec.transport)
         for guest in range(spec.fleet):
             for disk in range(spec.disks):
                 name = lane if single else f"{lane}-{guest}-{disk}"
                 site = _site(spec, len(found), guest, lane_spec)
-                volume = Volume(name, lane, lane_spec, transport, guest, disk, site)
+                volume = Volume(lane, guest, disk, bind(name, lane_spec, site))
                 if volume.emulated and volume.needs_array:
                     volume = volume.at(address=ARRAY_MANAGED, addresses=(ARRAY_MANAGED,), interface="mgmt",
                                        interfaces=("mgmt",))  # fmt: skip
@@ -126,10 +143,10 @@ def placed(found: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volum
     makes in ``scratch``. Raises OSError."""
     out = []
     for volume in found:
-        if volume.transport.cluster:
+        if volume.needs_ceph:
             out.append(volume.at(medium="", cluster=str(cluster(scratch))))
             continue
-        own = volume.emulated and not volume.transport.target and not volume.transport.cluster
+        own = volume.emulated and volume.transport.backing == "machine"
         if spec.medium.file and (own or volume.needs_array):
             file = volume.file(scratch)
             with file.open("wb") as handle:

@@ -155,20 +155,20 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
             f"QEMU {qemu.version()} has no iothread-vq-mapping for {device.bus}",
             "virtio-blk has it from QEMU 9.0, virtio-scsi from 10.0; leave vq_mapping away",
         )
-    own = not volume.transport.target and not volume.transport.cluster
+    own = volume.transport.backing == "machine"
     if device.format != "raw" and not (own and spec.medium.file):
         yield (
             "device.format",
             f"{device.format} is made in a file of this machine, and this lane has none",
             "set platform.medium.file: true with transport: local, or format: raw",
         )
-    if lacking := [module for module in volume.transport.hosted(volume.spec) if lacks_module(module)]:
+    if lacking := [module for module in volume.transport.host_modules if lacks_module(module)]:
         yield (
             "initiator",
             f"QEMU has no initiator for {volume.spec.transport}, and this machine's kernel has no {lacking[0]}",
             "set initiator: guest, or run on a kernel with that module",
         )
-    needed = {} if volume.transport.cluster else volume.transport.driver  # of a cluster ceph.problems tells
+    needed = {} if volume.needs_ceph else volume.transport.driver  # of a cluster ceph.problems tells
     if needed and not has_driver(needed):
         other = ", or set initiator: guest" if "guest" in type(volume.spec).initiators else ""
         yield (

@@ -50,7 +50,7 @@ def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[Fa
     array = any(v.needs_array for v in volumes)
     guests = f"{spec.fleet} guest{'s' * (spec.fleet > 1)}"
     found = []
-    ceph = any(v.transport.cluster for v in volumes) * spec.ceph.memory
+    ceph = any(v.needs_ceph for v in volumes) * spec.ceph.memory
     needed = spec.fleet * (spec.memory + OVERHEAD) + array * (spec.array.memory + OVERHEAD) + ceph
     if needed > machine.memory:
         with_array = f" + an array of {format_size(spec.array.memory)}" if array else ""
@@ -91,7 +91,7 @@ def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[Fair
     if spec.medium.memory_backed:
         held = {"array": [v.medium_size for v in volumes if v.needs_array]}
         for volume in volumes:
-            if not (volume.emulated or volume.transport.target or volume.transport.cluster):
+            if volume.transport.backing == "machine" and not volume.emulated:
                 held.setdefault(f"guest {volume.guest}", []).append(volume.medium_size)
         for where, sizes in held.items():
             key = "array.memory" if where == "array" else "memory"
@@ -105,10 +105,10 @@ def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[Fair
                         hint=f"lower platform.medium.size, or raise platform.{key}",
                     )
                 )
-    kept = [v for v in volumes if (not spec.ceph.memstore if v.transport.cluster else spec.medium.file)]
+    kept = [v for v in volumes if (not spec.ceph.memstore if v.needs_ceph else spec.medium.file)]
     needed = sum(v.medium_size for v in kept)
     if needed > machine.disk:
-        copies = " with their copies" if any(v.transport.cluster for v in kept) else ""
+        copies = " with their copies" if any(v.needs_ceph for v in kept) else ""
         found.append(
             FairlaneError(
                 f"{len(kept)} volumes of {format_size(spec.medium.size)} take {_size(needed)}{copies}, and "
