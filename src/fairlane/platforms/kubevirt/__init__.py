@@ -110,7 +110,7 @@ class Kubevirt(Platform):
 
     async def open(self, notify: Notify) -> Opened:
         from fairlane.machines.keys import Keys  # noqa: PLC0415
-        from fairlane.platforms.kubevirt import capacity, cleanup, kinds, placement  # noqa: PLC0415
+        from fairlane.platforms.kubevirt import cleanup, kinds, placement  # noqa: PLC0415
         from fairlane.platforms.kubevirt.api import Api  # noqa: PLC0415
         from fairlane.platforms.kubevirt.description import Description  # noqa: PLC0415
         from fairlane.platforms.kubevirt.fleet import Fleet  # noqa: PLC0415
@@ -130,12 +130,10 @@ class Kubevirt(Platform):
         folder = self._held.enter_context(scratch())
         (folder / "keys").mkdir()
         keys = Keys.make(folder / "keys")
-        usable = capacity.usable(await api.list(kinds.NODE), capacity.labels_of(self.study))[: spec.nodes]
-        names = [str(node["metadata"]["name"]) for node in usable]
-        manifests = Manifests(self.study, self.run_id, namespace, placement.hosts(usable))
-        if len(names) < spec.nodes:
-            raise RunFailed(f"{len(names)} of {spec.nodes} nodes can take machines", hint="fairlane doctor tells why")
-        room = await self._room(usable) if spec.spread == "packed" else None
+        nodes = placement.chosen(await api.list(kinds.NODE), self.study)
+        names = [str(node["metadata"]["name"]) for node in nodes]
+        manifests = Manifests(self.study, self.run_id, namespace, placement.hosts(nodes))
+        room = await self._room(nodes) if spec.spread == "packed" else None
         places = placement.dealt(manifests.fleet, names, room)
         self.fleet = Fleet(api, self.study, manifests, places=places, keys=keys, scratch=folder, notify=notify)
         programs = [program for workload, _ in self.fleet.cells for program in workload.programs]
@@ -152,7 +150,7 @@ class Kubevirt(Platform):
         if places:  # storms are watched by their machines' own times
             self.nodes = await NodeProbes.open(api, namespace, self.run_id, used, spec, notify=notify)
         cloned = [traits for storm in self.storms.values() for traits in storm.traits]
-        described = await Description.read(api, self.fleet, usable, cloned)
+        described = await Description.read(api, self.fleet, nodes, cloned)
         self.emulated = described.emulated
         return Opened(
             description={
@@ -188,9 +186,9 @@ class Kubevirt(Platform):
             ) from error
 
     async def _room(self, nodes: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-        """So many machines of every lane each node has room for, beside what runs there; where that may not be read,
-        beside nothing."""
-        from fairlane.platforms.kubevirt import capacity, kinds, placement  # noqa: PLC0415
+        """How many machines of every lane each node has room for beside its pods; where pods may not be read, beside
+        none."""
+        from fairlane.platforms.kubevirt import kinds, placement  # noqa: PLC0415
         from fairlane.platforms.kubevirt.api_errors import ApiError  # noqa: PLC0415
 
         assert self.api  # noqa: S101 - connected
@@ -200,8 +198,7 @@ class Kubevirt(Platform):
             if error.status != 403:
                 raise
             pods = []
-        row = [one for one in capacity.demand(self.study).machines if one.number == 0]
-        return {str(n["metadata"]["name"]): placement.fits(capacity.room(n, pods), row) for n in nodes}
+        return {str(node["metadata"]["name"]): placement.fits(self.study, node, pods) for node in nodes}
 
     async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
         from fairlane.platforms.kubevirt.stage import ClusterStage  # noqa: PLC0415

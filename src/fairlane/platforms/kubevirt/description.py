@@ -12,7 +12,6 @@ from fairlane.lanes.base import Site
 from fairlane.machines import script
 from fairlane.platforms.kubevirt import kinds, readback
 from fairlane.platforms.kubevirt.api import SENT
-from fairlane.platforms.kubevirt.changes import changes
 from fairlane.platforms.kubevirt.fleet import Fleet, Lane
 from fairlane.platforms.kubevirt.guests import TRAITS, traits
 from fairlane.platforms.kubevirt.kinds import Kind
@@ -134,9 +133,9 @@ async def _lane(api: "Api", fleet: Fleet, lane: Lane, nodes: Sequence[Object], c
 def _as_asked(lane: str, sent: Object, stored: Object, vmi: Object) -> dict[str, list[str]]:
     """What the server put in place of what was sent of a machine, and beside it. Raises RunFailed where it is not the
     machine that the lane asks for."""
-    found = [c for c in changes(sent, stored) if not c.path.endswith(SENT)]
+    found = [c for c in readback.changes(sent, stored) if not c.path.endswith(SENT)]
     template = sent["spec"]["template"]["spec"]["domain"]
-    found += changes({"instance.domain": template}, {"instance.domain": vmi.get("spec", {}).get("domain", {})})
+    found += readback.changes({"instance.domain": template}, {"instance.domain": vmi.get("spec", {}).get("domain", {})})
     changed = [str(change) for change in found if not change.added]
     if changed:
         raise RunFailed(

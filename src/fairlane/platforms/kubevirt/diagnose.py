@@ -42,8 +42,7 @@ def advice(told: str) -> str:
 
 _ADVICE = (
     ("exceeded quota", "raise the quota, or take fewer or smaller machines and volumes"),
-    ("is ErrorUnschedulable",
-     "make room on the nodes, or take fewer or smaller machines; fairlane doctor STUDY counts both"),
+    ("is ErrorUnschedulable", "make room on the nodes, or take fewer or smaller machines"),
     ("ImagePull", "the nodes must be able to pull platform.image: is its name right, does its registry want a login?"),
     ("is CrashLoopBackOff", "boot one machine of platform.image by hand: the log of its virt-launcher pod tells more"),
     ("is Pending", "try it without Fairlane: a claim of that storage class made by hand must be bound; where its "

@@ -1,23 +1,34 @@
-"""What the cluster has made of a lane: its storage class, volumes, machines and nodes, as their objects tell. Pure.
+"""What the cluster made of a lane, read from its objects: storage class, volumes, machines, nodes. Pure.
 
 Rows are for a run's description: ``part.field`` -> scalar. ``conditions`` are for the guard (``guard.parameters``):
-only what an object says, never what a name suggests.
+only what an object states, never what a name suggests. ``changes`` compares an object as it was sent with the one that
+the server stored: a value that was sent and is another one makes another lane; a value that was not sent is a default,
+and goes into the description.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fairlane.guard.values import NONE
 from fairlane.lanes.storage_class import StorageClassSpec
-from fairlane.platforms.kubevirt.capacity import quantity
-from fairlane.platforms.kubevirt.changes import shown
 
 Object = Mapping[str, Any]
 Rows = dict[str, str | int | float | bool]
 
 _WITHHELD = re.compile(r"(?i)(passw|token|credential|secret|api-?key|access-?key|user-?key|private-?key)")
 _REFERENCE = re.compile(r"(?i)(name|namespace|ref)$")
+
+
+def quantity(text: object) -> float:
+    """A Kubernetes quantity (``500m``, ``8Gi``, ``1e3``) as a number; NaN for anything else."""
+    from kubernetes.utils import parse_quantity  # noqa: PLC0415 - 1 s, as all of the client
+
+    try:
+        return float(parse_quantity(text))  # type: ignore[no-untyped-call]
+    except ValueError:
+        return float("nan")
 
 
 # --- rows of the description
@@ -246,3 +257,84 @@ def _put(rows: Rows, key: str, value: Any) -> None:
     if value is None or value == "":
         return
     rows[key] = value if isinstance(value, bool | int | float) else shown(value)
+
+
+# --- sent and stored
+
+_OURS = ("name", "namespace", "labels", "annotations")
+"""Of an object's metadata: the rest is the server's bookkeeping."""
+_SHARED = ("labels", "annotations")
+"""Others put theirs beside ours."""
+_AMOUNT = re.compile(r"(^|\.)(storage|memory|guest)$")
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class Change:
+    """One value that is not as it was sent. ``sent`` None: the server's own default; ``stored`` None: it is gone."""
+
+    path: str
+    sent: Any
+    stored: Any
+
+    @property
+    def added(self) -> bool:
+        """Nothing was asked, so nothing was refused."""
+        return self.sent is None
+
+    def __str__(self) -> str:
+        if self.added:
+            return f"{self.path}: {shown(self.stored)} (default)"
+        return f"{self.path}: {shown(self.stored)} in place of {shown(self.sent)}"
+
+
+def changes(sent: Object, stored: Object) -> tuple[Change, ...]:
+    """Where ``stored`` differs from ``sent``, by path. Bookkeeping and ``status`` are left out, and of labels and
+    annotations those that others put beside ours. Lists of named things are compared by name; amounts as amounts."""
+    return tuple(sorted(_differences("", sent, stored), key=lambda change: change.path))
+
+
+def _differences(path: str, sent: Any, stored: Any) -> Iterator[Change]:
+    if isinstance(sent, Mapping) and isinstance(stored, Mapping):
+        for key in sorted({*sent, *stored}):
+            here = f"{path}.{key}" if path else key
+            if not _bookkeeping(path, key, sent):
+                yield from _differences(here, sent.get(key), stored.get(key))
+    elif isinstance(sent, list) and isinstance(stored, list):
+        yield from _differences(path, _keyed(sent), _keyed(stored))
+    elif sent is None and isinstance(stored, Mapping | list):
+        for key, value in (stored if isinstance(stored, Mapping) else _keyed(stored)).items():
+            yield from _differences(f"{path}.{key}" if path else key, None, value)
+    elif not _same(path, sent, stored):
+        yield Change(path, sent, stored)
+
+
+def _bookkeeping(path: str, key: str, sent: Object) -> bool:
+    if not path:
+        return key == "status"
+    above, _, last = path.rpartition(".")
+    if last == "metadata":
+        return key not in _OURS or (key in _SHARED and key not in sent)
+    return last in _SHARED and above.endswith("metadata") and key not in sent
+
+
+def _keyed(items: Sequence[Any]) -> Object:
+    """A list as a mapping: by name where all have one of their own, else by position."""
+    names = [_name_of(item) for item in items]
+    own = all(names) and len(set(names)) == len(names)
+    return dict(zip(names if own else map(str, range(len(items))), items, strict=True))
+
+
+def _name_of(item: Any) -> str:
+    named = item.get("metadata", item) if isinstance(item, Mapping) else {}
+    return str(named.get("name") or "") if isinstance(named, Mapping) else ""
+
+
+def _same(path: str, sent: Any, stored: Any) -> bool:
+    return bool(sent == stored or (_AMOUNT.search(path) and quantity(sent) == quantity(stored)))
+
+
+def shown(value: Any) -> str:
+    """Text of a value from outside, at most so long."""
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
