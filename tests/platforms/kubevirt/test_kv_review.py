@@ -14,11 +14,12 @@ import pytest
 
 from fairlane.errors import RunFailed
 from fairlane.machines.keys import Keys
-from fairlane.platforms.kubevirt import Kubevirt, cleanup, diagnose, fleet, heartbeat, kinds, placement
+from fairlane.platforms.kubevirt import Kubevirt, cleanup, diagnose, heartbeat, kinds, placement, virtual_machines
 from fairlane.platforms.kubevirt.api import Api
 from fairlane.platforms.kubevirt.heartbeat import Heartbeat
 from fairlane.platforms.kubevirt.labels import labels
 from fairlane.platforms.kubevirt.manifests import Manifests
+from fairlane.platforms.kubevirt.virtual_machines import _wrong
 from fairlane.platforms.kubevirt.watching import Watcher
 from testkit.control_plane import ControlPlane
 from testkit.faults import FaultProxy
@@ -198,7 +199,7 @@ def test_watches_that_ended_for_good_are_opened_anew_and_do_not_keep_the_end_fro
     async def work(api: Api) -> None:
         platform = Kubevirt(furnished.study())
         platform.run_id = RUN
-        made = fleet.Fleet(
+        made = virtual_machines.Fleet(
             api, platform.study, Manifests(platform.study, RUN, namespace), places=["a", "b"],
             keys=Keys(tmp_path), scratch=tmp_path, notify=lambda _: None,
         )  # fmt: skip
@@ -231,10 +232,10 @@ def vmi(*conditions: dict[str, str], phase: str = "Running") -> dict[str, Any]:
 
 def test_a_machine_that_stands_still_is_no_machine_that_runs() -> None:
     stopped = {"type": "Paused", "status": "True", "message": "VMI was paused, low-level IO error \x1b[31mdetected"}
-    assert "low-level IO error [31mdetected" in fleet._wrong(vmi(stopped), "1")
-    assert fleet._wrong(vmi({**stopped, "status": "False"}), "1") == ""
-    assert fleet._wrong(vmi(), "1") == ""
-    assert fleet._wrong(vmi(), "2") == fleet._wrong(vmi(phase="Failed"), "1") == fleet._wrong(None, "1") == "was lost"
+    assert "low-level IO error [31mdetected" in _wrong(vmi(stopped), "1")
+    assert _wrong(vmi({**stopped, "status": "False"}), "1") == ""
+    assert _wrong(vmi(), "1") == ""
+    assert _wrong(vmi(), "2") == _wrong(vmi(phase="Failed"), "1") == _wrong(None, "1") == "was lost"
 
 
 def test_what_stops_no_machine_is_no_reason() -> None:

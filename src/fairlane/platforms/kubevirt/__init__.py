@@ -21,10 +21,10 @@ from fairlane.workloads._described import Described
 if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api
     from fairlane.platforms.kubevirt.cleanup import Left
-    from fairlane.platforms.kubevirt.fleet import Fleet
     from fairlane.platforms.kubevirt.heartbeat import Heartbeat
-    from fairlane.platforms.kubevirt.nodes import NodeProbes
+    from fairlane.platforms.kubevirt.node_probes import NodeProbes
     from fairlane.platforms.kubevirt.storm import Storm
+    from fairlane.platforms.kubevirt.virtual_machines import Fleet
     from fairlane.study.spec import Study
 
 
@@ -113,12 +113,12 @@ class Kubevirt(Platform):
         from fairlane.platforms.kubevirt import cleanup, kinds, placement  # noqa: PLC0415
         from fairlane.platforms.kubevirt.api import Api  # noqa: PLC0415
         from fairlane.platforms.kubevirt.description import Description  # noqa: PLC0415
-        from fairlane.platforms.kubevirt.fleet import Fleet  # noqa: PLC0415
         from fairlane.platforms.kubevirt.guests import allow_files  # noqa: PLC0415
         from fairlane.platforms.kubevirt.manifests import Manifests  # noqa: PLC0415
-        from fairlane.platforms.kubevirt.nodes import NodeProbes  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.node_probes import NodeProbes  # noqa: PLC0415
         from fairlane.platforms.kubevirt.storm import Storm  # noqa: PLC0415
-        from fairlane.platforms.kubevirt.storm_guest import Way  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.storm_golden import GuestAccess  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.virtual_machines import Fleet  # noqa: PLC0415
         from fairlane.platforms.lab.scratch import scratch  # noqa: PLC0415
 
         self.notify, spec = notify, self.spec
@@ -140,9 +140,9 @@ class Kubevirt(Platform):
         await api.create(kinds.SECRET, manifests.secret(keys.files(), programs), namespace)
         await self.fleet.build()
         if any(cell.kind == "clone" for cell in self.study.cells()):
-            way = Way(api, namespace, self.fleet.way, keys, folder)
+            access = GuestAccess(api, namespace, self.fleet.way, keys, folder)
             self.storms = {
-                lane: Storm(way, manifests, lane, names, notify=notify, fits=room) for lane in self.study.lanes
+                lane: Storm(access, manifests, lane, names, notify=notify, fits=room) for lane in self.study.lanes
             }
         for storm in self.storms.values():
             await storm.prepare()
@@ -201,10 +201,11 @@ class Kubevirt(Platform):
         return {str(node["metadata"]["name"]): placement.fits(self.study, node, pods) for node in nodes}
 
     async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
-        from fairlane.platforms.kubevirt.stage import ClusterStage  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.virtual_machines import ClusterStage  # noqa: PLC0415
 
         assert self.fleet  # noqa: S101 - opened
         workload = registry.load("workloads", block.cell.kind)
+        seconds = self.study.workloads[block.cell.workload].trial_seconds(block.cell)
         for number, lane in enumerate(block.order):
             try:
                 if self._broken:
@@ -212,7 +213,7 @@ class Kubevirt(Platform):
                 crew = self.fleet.crew(lane, self.spec.settle / 1e9, partial(self._break, lane))
                 if number == 0:
                     await self.fleet.synchronise(block.order)
-                stage = ClusterStage(self, crew, block, lane)
+                stage = ClusterStage(crew, block, lane, seconds, nodes=self.nodes, storm=self.storms.get(lane))
                 await self._attended(lane, workload.drive(block.cell, stage.devices, block.seed, stage))
             except RunFailed as error:
                 self._break(lane, error.message)

@@ -12,9 +12,9 @@ from fairlane.lanes.base import Site
 from fairlane.machines import script
 from fairlane.platforms.kubevirt import kinds, readback
 from fairlane.platforms.kubevirt.api import SENT
-from fairlane.platforms.kubevirt.fleet import Fleet, Lane
 from fairlane.platforms.kubevirt.guests import TRAITS, traits
 from fairlane.platforms.kubevirt.kinds import Kind
+from fairlane.platforms.kubevirt.virtual_machines import Fleet, Lane
 
 if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api

@@ -27,7 +27,7 @@ _STEADY_SECONDS = 5.0
 _LONGEST_LINE = 32 << 20
 
 
-class Seen(NamedTuple):
+class WatchEvent(NamedTuple):
     """One change of an object, with our own clocks: the API's stamps have whole seconds."""
 
     type: Change
@@ -98,7 +98,7 @@ class Watcher:
         self._late = 0
         self._silent_since = 0.0
         """The watch was opened again because nothing came since; 0: it was not."""
-        self._listeners: list[Callable[[Seen], None]] = []
+        self._listeners: list[Callable[[WatchEvent], None]] = []
         self._waiting: list[_Waiting[Any]] = []
         self._task: asyncio.Task[None] | None = None
         self._broken: BaseException | None = None
@@ -115,12 +115,12 @@ class Watcher:
         """The objects by name; where all namespaces are watched, by NAMESPACE/NAME. To be read only."""
         return self._shown
 
-    def listen(self, callback: Callable[[Seen], None]) -> None:
+    def listen(self, callback: Callable[[WatchEvent], None]) -> None:
         """Every change goes to ``callback``, the objects that are there already first (ADDED, ``listed``)."""
         self._listeners.append(callback)
         now, clock = time.time(), time.monotonic()
         for found in self._items.values():
-            callback(Seen("ADDED", found, now, clock, listed=True))
+            callback(WatchEvent("ADDED", found, now, clock, listed=True))
 
     async def until(self, found: Callable[[Mapping[str, Object]], T | None], timeout: float, what: str) -> T:
         """The first answer of ``found(items)`` that is not None. It is asked now and after each single change, so that
@@ -195,11 +195,11 @@ class Watcher:
         now, clock = self._now()
         fresh = {self._key(item): item for item in found}
         for key in [key for key, item in self._items.items() if _uid(fresh.get(key)) != _uid(item)]:
-            self._tell(Seen("DELETED", self._items[key], now, clock, listed=True))
+            self._tell(WatchEvent("DELETED", self._items[key], now, clock, listed=True))
         for key, item in fresh.items():
             known = self._items.get(key)
             if known is None or _version(known) != _version(item):
-                self._tell(Seen("MODIFIED" if known else "ADDED", item, now, clock, listed=True))
+                self._tell(WatchEvent("MODIFIED" if known else "ADDED", item, now, clock, listed=True))
 
     async def _watch(self) -> None:
         """One watch, until it ends as it was asked to; else _Cut, or the ApiError of one that cannot be opened."""
@@ -251,7 +251,7 @@ class Watcher:
                 if late and self._silent_since:
                     self.gaps.append(Gap(self._silent_since, "the connection was dead"))
                 self._silent_since = 0.0
-                self._tell(Seen(cast(Change, change), found, now, clock, listed=late))
+                self._tell(WatchEvent(cast(Change, change), found, now, clock, listed=late))
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise _Cut("the server sent what is not an event") from error
         self._version = version
@@ -261,7 +261,7 @@ class Watcher:
         version = await self._api.version(self._kind, self._namespace)
         return int(version) if version.isdigit() else 0
 
-    def _tell(self, seen: Seen) -> None:
+    def _tell(self, seen: WatchEvent) -> None:
         """Everybody learns of it, in order."""
         seen.object["metadata"].pop("managedFields", None)
         if seen.type == "DELETED":

@@ -1,12 +1,12 @@
-"""The machines of all lanes while they stand: made, waited for, reached, mended.
+"""The virtual machines of all lanes, which run during the whole run: made, reached, loaded in a trial, restarted.
 
 Each lane has machines of its own, because what lanes differ in (bus, IO threads, queues) belongs to a machine; machine
-n of every lane runs on the same node. All stand for the whole run, so that lanes can take turns.
+n of every lane runs on the same node. Lanes take turns.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +18,8 @@ from fairlane.machines import script
 from fairlane.machines.concurrency import together, unless
 from fairlane.machines.devices import Devices
 from fairlane.machines.keys import Keys
-from fairlane.machines.sessions import Watch
-from fairlane.machines.stage import Crew
+from fairlane.machines.sessions import Place, Watch
+from fairlane.machines.stage import Crew, FleetStage
 from fairlane.platforms.base import Notify
 from fairlane.platforms.kubevirt import cleanup, diagnose, kinds
 from fairlane.platforms.kubevirt.api_errors import ApiError, plain
@@ -27,13 +27,15 @@ from fairlane.platforms.kubevirt.guests import ClusterGuest, Reach, address_of
 from fairlane.platforms.kubevirt.labels import selector
 from fairlane.platforms.kubevirt.manifests import Machine, Manifests
 from fairlane.platforms.kubevirt.watching import Watcher
-from fairlane.records import Cell
+from fairlane.records import Block, Cell, FaultKind
 from fairlane.study.base import LaneSpec
 from fairlane.workloads.base import Workload
 
 if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api
+    from fairlane.platforms.kubevirt.node_probes import NodeProbes
     from fairlane.platforms.kubevirt.spec import KubevirtSpec
+    from fairlane.platforms.kubevirt.storm import Storm
     from fairlane.study.spec import Study
 
 _AT_ONCE = 16
@@ -351,3 +353,29 @@ def _wrong(vmi: Mapping[str, Any] | None, uid: str) -> str:
         if condition.get("type") == "Paused" and condition.get("status") == "True":
             return f"is paused ({plain(str(condition.get('message') or condition.get('reason')), 200)})"
     return ""
+
+
+class ClusterStage(FleetStage):
+    """One trial of one lane: a load, or a clone storm. The cluster owns the paths, so none can be made to fail here."""
+
+    def __init__(
+        self, crew: Crew, block: Block, lane: str, seconds: float, *, nodes: "NodeProbes | None", storm: "Storm | None"
+    ) -> None:
+        """``nodes``: read before the first guest and after the last; ``storm``: of the lane, if the study has any."""
+        super().__init__(crew, block, lane, seconds)
+        self._nodes, self._storm = nodes, storm
+
+    async def _watch(self, when: str, guests: Iterable[int], others: Collection[Place]) -> None:
+        await super()._watch(when, guests, others)
+        if "hypervisor" in others and self._nodes:
+            self.outputs |= await self._nodes.around(when)
+
+    async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:  # noqa: ARG002
+        raise RunFailed(f"lane {self.lane}: platform kubevirt cannot fail the {kind} of a path")
+
+    async def clones(self, count: int) -> Sequence[Mapping[str, float]]:
+        assert self._storm  # noqa: S101 - the study has clone storms
+        outcome = await self._storm.run(count)
+        self.keep("storm.json", outcome.record())
+        self.load_seconds = outcome.seconds
+        return outcome.vms
