@@ -156,7 +156,8 @@ class Transport:
         while True:
             await self.bucket.take()
             seen, streams = self.access.generation, self.access.streams
-            session = streams.pool_manager = streams.pool_manager or streams._create_pool_manager()
+            session = streams.pool_manager
+            assert session  # noqa: S101 - Access made it
             self.counts["connect", "websocket"] += 1
             opening = session.ws_connect(
                 self.access.url(path),  # https, not wss: for wss the library would take another proxy
