@@ -3,7 +3,7 @@
     python bench/cluster/client.py ORDER.json TOLD.json
 
 ORDER.json: namespace, label (KEY=VALUE), machines (the objects), qps and burst (null: Fairlane's own). The cluster is
-that of $KUBECONFIG. It is what a clone storm does (platforms/kubevirt/storm_run.py) without the guests: the same four
+that of $KUBECONFIG. It is what a clone storm does (platforms/kubevirt/storm.py) without the guests: the same four
 watches, as many creations under way at once, and all machines removed with one request: so does kube-burner.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 
 from fairlane.platforms.kubevirt.api import Api
 from fairlane.platforms.kubevirt.kinds import DATA_VOLUME, PVC, VM, VMI
-from fairlane.platforms.kubevirt.storm_run import AT_ONCE
-from fairlane.platforms.kubevirt.watching import Seen, Watcher
+from fairlane.platforms.kubevirt.storm import AT_ONCE
+from fairlane.platforms.kubevirt.watching import Watcher, WatchEvent
 
 PATIENCE = 900
 """s that a step may take."""
@@ -35,14 +35,14 @@ class Story:
         """The server has answered that it has it."""
         self.at.setdefault(name, {}).setdefault("made", time.time())
 
-    def machine(self, seen: Seen) -> None:
+    def machine(self, seen: WatchEvent) -> None:
         at = self.at.setdefault(seen.object["metadata"]["name"], {})
         at.setdefault("made", seen.time)
         if "ready" not in at and _ready(seen.object):
             at["ready"] = seen.time
             self.ready += 1
 
-    def instance(self, seen: Seen) -> None:
+    def instance(self, seen: WatchEvent) -> None:
         at = self.at.setdefault(seen.object["metadata"]["name"], {})
         phase = seen.object.get("status", {}).get("phase", "")
         if phase in ("Scheduled", "Running") and phase.lower() not in at:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fairlane.platforms.kubevirt import kinds
-from fairlane.platforms.kubevirt.changes import changes
 from fairlane.platforms.kubevirt.kinds import Kind
 from fairlane.platforms.kubevirt.manifests import Manifests
+from fairlane.platforms.kubevirt.readback import changes
 from fairlane.study.load import load_study, parse_study
 from testkit.control_plane import ControlPlane
 from testkit.plain_client import RefusedError

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from fairlane.guard.parameters import parameter
 from fairlane.lanes.storage_class import StorageClassSpec
 from fairlane.platforms.kubevirt import readback
-from fairlane.platforms.kubevirt.changes import changes
 from fairlane.platforms.kubevirt.manifests import Manifests
+from fairlane.platforms.kubevirt.readback import changes, quantity
 from fairlane.study.load import load_study
 
 JSON = st.recursive(
@@ -102,6 +102,23 @@ def test_amounts_are_compared_as_amounts(a: str, b: str | int | None, same: bool
     for where in ("storage", "guest", "memory"):
         assert (changes({"x": {where: a}}, {"x": {where: b}}) == ()) is same
     assert changes({"name": "50Gi"}, {"name": "53687091200"}), "a name is no amount"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("500m", 0.5), ("8Gi", 8 * 2**30), ("1e3", 1000.0), ("12", 12.0), ("1k", 1000.0), (5, 5.0)],
+)
+def test_quantities_are_numbers(text: object, number: float) -> None:
+    assert quantity(text) == number
+
+
+@given(JSON)
+@example("")
+@example("Gi")
+@example(None)
+def test_what_is_no_quantity_is_no_number(thing: Any) -> None:
+    assert isinstance(quantity(thing), float)
+    assert quantity("x") != quantity("x")
 
 
 # --- rows
@@ -310,7 +327,7 @@ def test_the_guard_gets_what_runs_and_not_what_was_asked() -> None:
     }  # fmt: skip
     for name, value in told.items():
         assert parameter(name).read(value) == value
-    said = readback.conditions(lane(), {}, nodes=[node], kubevirt=kubevirt, said=["host_cpu", "hypervisor"])
+    said = readback.conditions(lane(), {}, nodes=[node], kubevirt=kubevirt, stated=["host_cpu", "hypervisor"])
     assert said == {}, "what a user says of the host is better than a name of libvirt's"
 
 

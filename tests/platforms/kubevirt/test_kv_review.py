@@ -14,11 +14,12 @@ import pytest
 
 from fairlane.errors import RunFailed
 from fairlane.machines.keys import Keys
-from fairlane.platforms.kubevirt import Kubevirt, capacity, cleanup, diagnose, fleet, heartbeat, kinds, placement
+from fairlane.platforms.kubevirt import Kubevirt, cleanup, diagnose, heartbeat, kinds, placement, virtual_machines
 from fairlane.platforms.kubevirt.api import Api
 from fairlane.platforms.kubevirt.heartbeat import Heartbeat
 from fairlane.platforms.kubevirt.labels import labels
 from fairlane.platforms.kubevirt.manifests import Manifests
+from fairlane.platforms.kubevirt.virtual_machines import _wrong
 from fairlane.platforms.kubevirt.watching import Watcher
 from testkit.control_plane import ControlPlane
 from testkit.faults import FaultProxy
@@ -149,6 +150,16 @@ def test_of_two_processes_that_begin_a_run_at_once_the_second_leaves_the_first_a
 
 
 @cluster
+def test_a_namespace_that_is_to_be_there_and_is_not_is_named(control_plane: ControlPlane, connected: Connected) -> None:
+    async def work(api: Api) -> None:
+        with pytest.raises(RunFailed, match="there is no namespace nowhere") as error:
+            await cleanup.make_way(api, "nowhere", RUN, own=False, notify=lambda _: None)
+        assert "make it" in error.value.hint
+
+    connected(control_plane.kubeconfig(), work)
+
+
+@cluster
 def test_a_sign_of_life_outlives_whatever_a_renewal_ends_with(
     control_plane: ControlPlane, namespace: str, connected: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,7 +199,7 @@ def test_watches_that_ended_for_good_are_opened_anew_and_do_not_keep_the_end_fro
     async def work(api: Api) -> None:
         platform = Kubevirt(furnished.study())
         platform.run_id = RUN
-        made = fleet.Fleet(
+        made = virtual_machines.Fleet(
             api, platform.study, Manifests(platform.study, RUN, namespace), places=["a", "b"],
             keys=Keys(tmp_path), scratch=tmp_path, notify=lambda _: None,
         )  # fmt: skip
@@ -221,10 +232,10 @@ def vmi(*conditions: dict[str, str], phase: str = "Running") -> dict[str, Any]:
 
 def test_a_machine_that_stands_still_is_no_machine_that_runs() -> None:
     stopped = {"type": "Paused", "status": "True", "message": "VMI was paused, low-level IO error \x1b[31mdetected"}
-    assert "low-level IO error [31mdetected" in fleet._wrong(vmi(stopped), "1")
-    assert fleet._wrong(vmi({**stopped, "status": "False"}), "1") == ""
-    assert fleet._wrong(vmi(), "1") == ""
-    assert fleet._wrong(vmi(), "2") == fleet._wrong(vmi(phase="Failed"), "1") == fleet._wrong(None, "1") == "was lost"
+    assert "low-level IO error [31mdetected" in _wrong(vmi(stopped), "1")
+    assert _wrong(vmi({**stopped, "status": "False"}), "1") == ""
+    assert _wrong(vmi(), "1") == ""
+    assert _wrong(vmi(), "2") == _wrong(vmi(phase="Failed"), "1") == _wrong(None, "1") == "was lost"
 
 
 def test_what_stops_no_machine_is_no_reason() -> None:
@@ -234,9 +245,12 @@ def test_what_stops_no_machine_is_no_reason() -> None:
 
 
 def test_nodes_are_chosen_by_what_the_machines_need_of_them() -> None:
-    assert capacity.labels_of(furnished.study()) == {}
-    pinned = furnished.study("storage_class: fast, -> storage_class: fast, dedicated_cpus: true,")
-    assert capacity.labels_of(pinned) == {"cpumanager": "true"}
+    nodes = [furnished.node(name, status=furnished.allocatable()) for name in ("c", "b", "a")]
+    del nodes[2]["metadata"]["labels"]["cpumanager"]
+    study = furnished.study("nodes: 2 -> nodes: 1")
+    assert [node["metadata"]["name"] for node in placement.chosen(nodes, study)] == ["a"]
+    pinned = furnished.study("nodes: 2 -> nodes: 1\nstorage_class: fast, -> storage_class: fast, dedicated_cpus: true,")
+    assert [node["metadata"]["name"] for node in placement.chosen(nodes, pinned)] == ["b"]
     named = {"metadata": {"name": "a.example.com", "labels": {"kubernetes.io/hostname": "a"}}}
     assert placement.hosts([named, {"metadata": {"name": "b"}}]) == {"a.example.com": "a", "b": "b"}
 

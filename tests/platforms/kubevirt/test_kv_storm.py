@@ -20,10 +20,9 @@ from fairlane.machines.session import Session
 from fairlane.platforms.kubevirt import kinds
 from fairlane.platforms.kubevirt.api import Api
 from fairlane.platforms.kubevirt.manifests import Manifests
-from fairlane.platforms.kubevirt.storm import Outcome, Storm
-from fairlane.platforms.kubevirt.storm_guest import Way
-from fairlane.platforms.kubevirt.storm_run import WATCHED, Clone
-from fairlane.platforms.kubevirt.storm_times import PHASES
+from fairlane.platforms.kubevirt.storm import WATCHED, Clone, Outcome, Storm
+from fairlane.platforms.kubevirt.storm_golden import GuestAccess
+from fairlane.platforms.kubevirt.storm_phases import PHASES
 from fairlane.platforms.lab.scratch import scratch
 from fairlane.records import Block, Cell
 from fairlane.runs.observe import observe
@@ -112,7 +111,7 @@ class Cluster:
                 async with await Api.connect(qps=400, burst=400) as api:
                     await api.create(kinds.NAMESPACE, manifests.namespace_object())
                     await api.create(kinds.SECRET, manifests.secret(keys.files()), self.namespace)
-                    way = Way(api, self.namespace, "portforward", keys, scratch)
+                    way = GuestAccess(api, self.namespace, "portforward", keys, scratch)
                     nodes = ("worker-0", "worker-1")
                     storm = Followed(way, manifests, name, nodes, notify=lambda _: None, still=still, gone=200)
                     await storm.prepare()
@@ -142,7 +141,7 @@ def cluster(control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.Mon
 
 async def once(storm: Storm, cluster: Cluster) -> Outcome:
     found = await storm.run(COUNT)
-    assert await cluster.left(storm.way.api) == []
+    assert await cluster.left(storm.access.api) == []
     assert [vm.get("failed", "") for vm in found.vms] == [""] * COUNT, found
     return found
 
@@ -241,7 +240,7 @@ def failing(outcome: Outcome) -> str:
 
 async def go(storm: Storm, cluster: Cluster) -> Outcome:
     found = await storm.run(COUNT)
-    assert await cluster.left(storm.way.api) == []
+    assert await cluster.left(storm.access.api) == []
     return found
 
 
@@ -305,10 +304,10 @@ def test_what_others_do_to_a_machine_is_seen(cluster: Cluster) -> None:
 
 
 @dataclass(frozen=True)
-class Apart(Way):
+class Apart(GuestAccess):
     """The API by one way, SSH by another: the proxy that cuts watches carries no websockets."""
 
-    tunnels: Way | None = None
+    tunnels: GuestAccess | None = None
 
     async def banner(self, name: str, address: str, timeout: float) -> bool:
         assert self.tunnels
@@ -326,10 +325,10 @@ def test_a_storm_outlives_an_absent_api_server_and_knows_what_it_did_not_see(
     cluster: Cluster, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work(storm: Storm, cluster: Cluster) -> Outcome:
-        plain = storm.way
+        plain = storm.access
         monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(cluster.plane.kubeconfig())))
         async with await Api.connect(qps=400, burst=400) as api:
-            storm.way = Apart(api, plain.namespace, plain.way, plain.keys, plain.scratch, plain)
+            storm.access = Apart(api, plain.namespace, plain.reach, plain.keys, plain.scratch, plain)
             assert cluster.play
             away = asyncio.Event()
             cluster.play.world.holds["start"] = lambda _: away.is_set()
@@ -379,7 +378,7 @@ def test_a_quota_that_is_full_fails_the_machines_that_it_stops(cluster: Cluster)
             "metadata": {"name": "few"},
             "spec": {"hard": {"count/virtualmachines.kubevirt.io": "2", **NO_CONFIG_MAPS}},
         }
-        await storm.way.api.create(
+        await storm.access.api.create(
             kinds.QUOTA, {"apiVersion": "v1", "kind": "ResourceQuota", **quota}, cluster.namespace
         )
         assert cluster.play

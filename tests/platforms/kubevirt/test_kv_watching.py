@@ -16,7 +16,7 @@ from fairlane.platforms.kubevirt import api as api_module
 from fairlane.platforms.kubevirt import kinds
 from fairlane.platforms.kubevirt.api import Api, ApiError
 from fairlane.platforms.kubevirt.kinds import CONFIG_MAP
-from fairlane.platforms.kubevirt.watching import Seen, Watcher
+from fairlane.platforms.kubevirt.watching import Watcher, WatchEvent
 from testkit.control_plane import ControlPlane
 from testkit.faults import Cut, FaultProxy
 from tests.platforms.kubevirt.conftest import Connected
@@ -44,7 +44,7 @@ def has(name: str, value: str | None = None) -> Any:
     return found
 
 
-def story(seen: list[Seen]) -> list[tuple[str, str, bool]]:
+def story(seen: list[WatchEvent]) -> list[tuple[str, str, bool]]:
     return [(s.type, s.object["metadata"]["name"], s.listed) for s in seen]
 
 
@@ -56,8 +56,8 @@ def test_what_is_there_and_what_happens(control_plane: ControlPlane, namespace: 
     async def work(api: Api) -> None:
         for name, run in (("a", "x"), ("b", "y"), ("c", "x")):
             await api.create(CONFIG_MAP, config_map(name, run=run), namespace)
-        seen: list[Seen] = []
-        late: list[Seen] = []
+        seen: list[WatchEvent] = []
+        late: list[WatchEvent] = []
         watcher = Watcher(api, CONFIG_MAP, namespace, "run=x")
         watcher.listen(seen.append)
         async with watcher:
@@ -134,7 +134,7 @@ def test_a_long_list_comes_whole(
 
     async def work(api: Api) -> None:
         await asyncio.gather(*(api.create(CONFIG_MAP, config_map(f"n{i}"), namespace) for i in range(10)))
-        seen: list[Seen] = []
+        seen: list[WatchEvent] = []
         watcher = Watcher(api, CONFIG_MAP, namespace)
         watcher.listen(seen.append)
         async with watcher:
@@ -164,7 +164,7 @@ def test_what_happens_while_the_watch_is_cut_is_learnt_and_marked_as_late(
     async def work(api: Api) -> None:
         for name in ("a", "b", "c"):
             await api.create(CONFIG_MAP, config_map(name, "0"), namespace)
-        seen: list[Seen] = []
+        seen: list[WatchEvent] = []
         watcher = Watcher(api, CONFIG_MAP, namespace)
         watcher.listen(seen.append)
         async with watcher:
@@ -226,7 +226,7 @@ def test_a_watch_that_ends_when_it_should_goes_on_from_there(
         return [int(re.findall("resourceVersion=([0-9]+)", path)[0]) for path in paths]
 
     async def work(api: Api) -> None:
-        seen: list[Seen] = []
+        seen: list[WatchEvent] = []
         watcher = Watcher(api, CONFIG_MAP, namespace)
         watcher.listen(seen.append)
         async with watcher:
@@ -253,7 +253,7 @@ def test_a_quiet_server_is_told_from_a_dead_connection(
     monkeypatch.setattr("fairlane.platforms.kubevirt.transport._SILENCE_SECONDS", 1)
 
     async def work(api: Api) -> None:
-        seen: list[Seen] = []
+        seen: list[WatchEvent] = []
         watcher = Watcher(api, CONFIG_MAP, namespace)
         watcher.listen(seen.append)
         async with watcher:
@@ -302,7 +302,7 @@ def test_versions_that_the_server_has_forgotten(
     async def work(api: Api) -> None:
         for name in ("a", "b"):
             await api.create(CONFIG_MAP, config_map(name, "0"), namespace)
-        seen: list[Seen] = []
+        seen: list[WatchEvent] = []
         watcher = Watcher(api, CONFIG_MAP, namespace)
         watcher.listen(seen.append)
         async with watcher:
@@ -334,10 +334,10 @@ def test_chaos_loses_nothing(
     """Objects come, change and go while the watch is cut twenty times in all manners. Each ends as it is, and each
     story is in order."""
     dice = random.Random(6)  # noqa: S311
-    known: dict[str, Seen] = {}
+    known: dict[str, WatchEvent] = {}
     told: list[str] = []
 
-    def listener(seen: Seen) -> None:
+    def listener(seen: WatchEvent) -> None:
         name, version = seen.object["metadata"]["name"], int(seen.object["metadata"]["resourceVersion"])
         before = known.get(name)
         if before and (version <= int(before.object["metadata"]["resourceVersion"]) and seen.type != "DELETED"):
@@ -386,7 +386,7 @@ def test_chaos_loses_nothing(
 
 
 def test_a_listener_that_fails_is_heard(control_plane: ControlPlane, namespace: str, connected: Connected) -> None:
-    def fails(seen: Seen) -> None:
+    def fails(seen: WatchEvent) -> None:
         if seen.object["metadata"]["name"] == "bad":
             raise ZeroDivisionError
 

@@ -1,7 +1,7 @@
 """KubeVirt: virtual machines of a Kubernetes cluster (OpenShift Virtualization), their volumes by storage class.
 
-The cluster makes everything; what is asked of it, what it made of that and when is read back from its API. The client
-library is an extra, so that what needs it is imported where a cluster is really talked to.
+The cluster makes everything; what it made, and when, is read back from its API. The client library is an extra, so
+modules that need it are imported where a cluster is used.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from fairlane.workloads._described import Described
 if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api
     from fairlane.platforms.kubevirt.cleanup import Left
-    from fairlane.platforms.kubevirt.fleet import Fleet
     from fairlane.platforms.kubevirt.heartbeat import Heartbeat
-    from fairlane.platforms.kubevirt.nodes import NodeProbes
+    from fairlane.platforms.kubevirt.node_probes import NodeProbes
     from fairlane.platforms.kubevirt.storm import Storm
+    from fairlane.platforms.kubevirt.virtual_machines import Fleet
     from fairlane.study.spec import Study
 
 
@@ -44,7 +44,7 @@ class Kubevirt(Platform):
         self.notify: Notify = lambda _: None
         self._heartbeat: Heartbeat | None = None
         self._left: Left | None = None
-        """What there is of this run in the cluster."""
+        """The run's objects in the cluster."""
         self._broken: set[str] = set()
         """Lanes whose machines must be started anew."""
         self._held = ExitStack()
@@ -66,21 +66,22 @@ class Kubevirt(Platform):
         return preflight.problems(asyncio.run(preflight.look(self.study)))
 
     def unfit(self) -> list[FairlaneError]:
-        from fairlane.platforms.kubevirt.manifests import unsaid_clones  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.manifests import unspecified_clones  # noqa: PLC0415
 
-        found = list(unsaid_clones(self.study))
+        problems = list(unspecified_clones(self.study))
         for name, lane in self.study.lanes.items():
             if lane.transport != "storage_class":
-                told = f"transport {lane.transport!r} is not carried out by platform kubevirt"
-                found.append(FairlaneError(told, where=f"lanes.{name}", hint="transport: storage_class"))
+                text = f"transport {lane.transport!r} is not carried out by platform kubevirt"
+                problems.append(FairlaneError(text, where=f"lanes.{name}", hint="transport: storage_class"))
         for name, workload in self.study.workloads.items():
             if workload.kind == "failover":
-                told = "the cluster owns the paths to its storage: none can be made to fail from here"
-                found.append(FairlaneError(told, where=f"workloads.{name}", hint="platform: {kind: lab, clock: wall}"))
-        return found
+                text = "the cluster owns the paths to its storage: none can be made to fail from here"
+                hint = "platform: {kind: lab, clock: wall}"
+                problems.append(FairlaneError(text, where=f"workloads.{name}", hint=hint))
+        return problems
 
     def _described(self) -> list[FairlaneError]:
-        """Workloads that are checked and planned, and not carried out yet."""
+        """Workloads that can be planned here, and not run yet."""
         return [
             FairlaneError(
                 f"workload {workload.kind!r} is described, not carried out yet",
@@ -110,15 +111,15 @@ class Kubevirt(Platform):
 
     async def open(self, notify: Notify) -> Opened:
         from fairlane.machines.keys import Keys  # noqa: PLC0415
-        from fairlane.platforms.kubevirt import capacity, cleanup, kinds, placement  # noqa: PLC0415
+        from fairlane.platforms.kubevirt import cleanup, kinds, placement  # noqa: PLC0415
         from fairlane.platforms.kubevirt.api import Api  # noqa: PLC0415
         from fairlane.platforms.kubevirt.description import Description  # noqa: PLC0415
-        from fairlane.platforms.kubevirt.fleet import Fleet  # noqa: PLC0415
         from fairlane.platforms.kubevirt.guests import allow_files  # noqa: PLC0415
         from fairlane.platforms.kubevirt.manifests import Manifests  # noqa: PLC0415
-        from fairlane.platforms.kubevirt.nodes import NodeProbes  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.node_probes import NodeProbes  # noqa: PLC0415
         from fairlane.platforms.kubevirt.storm import Storm  # noqa: PLC0415
-        from fairlane.platforms.kubevirt.storm_guest import Way  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.storm_golden import GuestAccess  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.virtual_machines import Fleet  # noqa: PLC0415
         from fairlane.platforms.lab.scratch import scratch  # noqa: PLC0415
 
         self.notify, spec = notify, self.spec
@@ -130,21 +131,19 @@ class Kubevirt(Platform):
         folder = self._held.enter_context(scratch())
         (folder / "keys").mkdir()
         keys = Keys.make(folder / "keys")
-        usable = capacity.usable(await api.list(kinds.NODE), capacity.labels_of(self.study))[: spec.nodes]
-        names = [str(node["metadata"]["name"]) for node in usable]
-        manifests = Manifests(self.study, self.run_id, namespace, placement.hosts(usable))
-        if len(names) < spec.nodes:
-            raise RunFailed(f"{len(names)} of {spec.nodes} nodes can take machines", hint="fairlane doctor tells why")
-        room = await self._room(usable) if spec.spread == "packed" else None
+        nodes = placement.chosen(await api.list(kinds.NODE), self.study)
+        names = [str(node["metadata"]["name"]) for node in nodes]
+        manifests = Manifests(self.study, self.run_id, namespace, placement.hosts(nodes))
+        room = await self._room(nodes) if spec.spread == "packed" else None
         places = placement.dealt(manifests.fleet, names, room)
         self.fleet = Fleet(api, self.study, manifests, places=places, keys=keys, scratch=folder, notify=notify)
         programs = [program for workload, _ in self.fleet.cells for program in workload.programs]
         await api.create(kinds.SECRET, manifests.secret(keys.files(), programs), namespace)
         await self.fleet.build()
         if any(cell.kind == "clone" for cell in self.study.cells()):
-            way = Way(api, namespace, self.fleet.way, keys, folder)
+            access = GuestAccess(api, namespace, self.fleet.way, keys, folder)
             self.storms = {
-                lane: Storm(way, manifests, lane, names, notify=notify, fits=room) for lane in self.study.lanes
+                lane: Storm(access, manifests, lane, names, notify=notify, fits=room) for lane in self.study.lanes
             }
         for storm in self.storms.values():
             await storm.prepare()
@@ -152,7 +151,7 @@ class Kubevirt(Platform):
         if places:  # storms are watched by their machines' own times
             self.nodes = await NodeProbes.open(api, namespace, self.run_id, used, spec, notify=notify)
         cloned = [traits for storm in self.storms.values() for traits in storm.traits]
-        described = await Description.read(api, self.fleet, usable, cloned)
+        described = await Description.read(api, self.fleet, nodes, cloned)
         self.emulated = described.emulated
         return Opened(
             description={
@@ -166,7 +165,7 @@ class Kubevirt(Platform):
         )
 
     async def _begin(self, api: "Api", namespace: str) -> None:
-        """Makes the namespace, where the run is to have its own, and the run's sign of life. Raises RunFailed."""
+        """Makes the run's own namespace, unless it uses an existing one, and its Lease. Raises RunFailed."""
         from fairlane.platforms.kubevirt import cleanup, kinds  # noqa: PLC0415
         from fairlane.platforms.kubevirt.api_errors import ApiError  # noqa: PLC0415
         from fairlane.platforms.kubevirt.heartbeat import Heartbeat  # noqa: PLC0415
@@ -182,15 +181,15 @@ class Kubevirt(Platform):
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-            self._left = None  # another process was quicker: what there is belongs to it
+            self._left = None  # another process was quicker: the objects are its own
             raise RunFailed(
                 f"run {self.run_id} was begun by another process at the same moment", hint="wait for it, or end it"
             ) from error
 
     async def _room(self, nodes: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-        """So many machines of every lane each node has room for, beside what runs there; where that may not be read,
-        beside nothing."""
-        from fairlane.platforms.kubevirt import capacity, kinds, placement  # noqa: PLC0415
+        """How many machines of every lane each node has room for beside its pods; where pods may not be read, beside
+        none."""
+        from fairlane.platforms.kubevirt import kinds, placement  # noqa: PLC0415
         from fairlane.platforms.kubevirt.api_errors import ApiError  # noqa: PLC0415
 
         assert self.api  # noqa: S101 - connected
@@ -200,14 +199,14 @@ class Kubevirt(Platform):
             if error.status != 403:
                 raise
             pods = []
-        row = [one for one in capacity.demand(self.study).machines if one.number == 0]
-        return {str(n["metadata"]["name"]): placement.fits(capacity.room(n, pods), row) for n in nodes}
+        return {str(node["metadata"]["name"]): placement.fits(self.study, node, pods) for node in nodes}
 
     async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
-        from fairlane.platforms.kubevirt.stage import ClusterStage  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.virtual_machines import ClusterStage  # noqa: PLC0415
 
         assert self.fleet  # noqa: S101 - opened
         workload = registry.load("workloads", block.cell.kind)
+        seconds = self.study.workloads[block.cell.workload].trial_seconds(block.cell)
         for number, lane in enumerate(block.order):
             try:
                 if self._broken:
@@ -215,7 +214,7 @@ class Kubevirt(Platform):
                 crew = self.fleet.crew(lane, self.spec.settle / 1e9, partial(self._break, lane))
                 if number == 0:
                     await self.fleet.synchronise(block.order)
-                stage = ClusterStage(self, crew, block, lane)
+                stage = ClusterStage(crew, block, lane, seconds, nodes=self.nodes, storm=self.storms.get(lane))
                 await self._attended(lane, workload.drive(block.cell, stage.devices, block.seed, stage))
             except RunFailed as error:
                 self._break(lane, error.message)
@@ -239,7 +238,7 @@ class Kubevirt(Platform):
         self._broken.clear()
 
     async def _attended(self, lane: str, work: Coroutine[Any, Any, None]) -> None:
-        """Awaits ``work``, but no longer than all machines of the lane run: I/O of one that is gone never ends."""
+        """Awaits ``work``, and raises RunFailed when a machine of the lane is lost: its I/O would never end."""
         from fairlane.machines.concurrency import unless  # noqa: PLC0415
 
         assert self.fleet  # noqa: S101 - opened
@@ -260,7 +259,7 @@ class Kubevirt(Platform):
                     await cleanup.remove(self.api, self._left, self.notify)
                 except FairlaneError as error:
                     self.notify(f"{cleanup.stays(self._left)}: {error}")
-            with suppress(Exception):  # nothing is asked of it any more
+            with suppress(Exception):  # no request follows
                 await self.api.close()
         self._held.close()
 

@@ -1,11 +1,10 @@
-"""Who one is to a cluster: kubeconfig with its plugins and token files, or the service account of a pod.
+"""Credentials and connections to a cluster: kubeconfig with its plugins and token files, or a pod's service account.
 
-The official client reads both. What it does not do is done here: credentials are read again when the server refuses
-them, a plugin that fails says why, and the proxy of the environment is looked up once and not for every request.
+The official client reads both. Done here: credentials are read again when the server refuses them, the error of a
+failed plugin is reported, and the proxy of the environment is looked up once and not for every request.
 """
 
 import asyncio
-import copy
 import logging
 import os
 import socket
@@ -30,14 +29,14 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PLUGIN_SECONDS = 60
 _IMPERSONATE = {"as": "Impersonate-User", "as-uid": "Impersonate-Uid"}
 _READ_BUFFER = 1 << 21
-_LOOKS, _LOOK = 25, 0.01
+_CHECKS, _PAUSE = 25, 0.01
 CONNECTIONS = 128
-"""For requests; one that finds none free waits."""
+"""For requests; further ones wait."""
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What was read once, and the sessions made from it: TLS, proxy and client certificate as the kubeconfig says."""
+class _Loaded:
+    """Credentials read at one time, and clients with their TLS, proxy and client certificate."""
 
     configuration: "Configuration"
     headers: tuple[tuple[str, str], ...]
@@ -54,9 +53,9 @@ class Access:
     """Paths as in $KUBECONFIG; empty: in a pod of the cluster."""
     service_account: Path
     generation: int = 0
-    _current: _Found | None = None
-    _retired: list[_Found] = field(default_factory=list)
-    """Earlier sessions, in which watches and tunnels may still go on."""
+    _current: _Loaded | None = None
+    _retired: list[_Loaded] = field(default_factory=list)
+    """Earlier credentials; watches and tunnels may still use their clients."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _sockets: WeakSet[socket.socket] = field(default_factory=WeakSet)
     """Of all connections that were ever made."""
@@ -85,53 +84,53 @@ class Access:
     @property
     def server(self) -> str:
         """Address of the API server, without credentials."""
-        parts = urlsplit(self._found.configuration.host)
+        parts = urlsplit(self._loaded.configuration.host)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
     @property
     def requests(self) -> "RESTClientObject":
-        """The client's session for requests: a bounded number of connections."""
-        return self._found.requests
+        """The client for requests: a bounded number of connections."""
+        return self._loaded.requests
 
     @property
     def streams(self) -> "RESTClientObject":
-        """The client's session for watches and websockets: each has its own connection."""
-        return self._found.streams
+        """The client for watches and websockets: each has its own connection."""
+        return self._loaded.streams
 
     @property
-    def _found(self) -> _Found:
+    def _loaded(self) -> _Loaded:
         assert self._current  # noqa: S101 - find() reads it before anybody sees the object
         return self._current
 
     def url(self, path: str) -> str:
         """The whole address of a ``path``."""
-        return str(self._found.configuration.host) + path
+        return str(self._loaded.configuration.host) + path
 
     async def headers(self) -> list[tuple[str, str]]:
-        """What goes with each request. Never to be shown: it has the token."""
-        token = await self._found.configuration.get_api_key_with_prefix("BearerToken")
+        """Headers of each request. Secret: they hold the token."""
+        token = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")
         # A token file ends with a newline as often as not, and the client leaves it there.
-        return [*self._found.headers, *([("Authorization", token.strip())] if token else [])]
+        return [*self._loaded.headers, *([("Authorization", token.strip())] if token else [])]
 
-    async def renew(self, seen: int) -> None:
-        """The credentials of generation ``seen`` were refused: read them again, once for all who ask. Raises
-        RunFailed."""
+    async def renew(self, generation: int) -> None:
+        """Reads the credentials again, because those of ``generation`` were refused; once for all waiting requests.
+        Raises RunFailed."""
         async with self._lock:
-            if self.generation != seen:
+            if self.generation != generation:
                 return
             try:
-                found = await self._read(os.environ)
+                loaded = await self._read(os.environ)
             except FairlaneError as error:
                 raise RunFailed(error.message, hint=error.hint, where=error.where) from error
-            self._retired.append(self._found)
-            self._current = found
+            self._retired.append(self._loaded)
+            self._current = loaded
             self.generation += 1
 
     async def close(self) -> None:
         """Ends all connections, watches and tunnels included."""
-        for found in (*self._retired, self._found):
-            await found.requests.close()
-            await found.streams.close()
+        for loaded in (*self._retired, self._loaded):
+            await loaded.requests.close()
+            await loaded.streams.close()
         # The library forgets connections of websockets and of cancelled requests, over which TLS takes its leave. A
         # server that is slow to answer that is not waited for.
         if not await self._ended():
@@ -141,23 +140,24 @@ class Access:
             await self._ended()
 
     async def _ended(self) -> bool:
-        """Whether all connections end in a moment: one of looks, for a clock goes on while a busy machine stands."""
-        for _ in range(_LOOKS):
+        """Whether all connections end soon: checked a number of times, because on a busy machine a clock would expire
+        without one check."""
+        for _ in range(_CHECKS):
             if all(one.fileno() < 0 for one in self._sockets):
                 return True
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_PAUSE)
         return False
 
     def _socket(self, address: tuple[Any, ...]) -> socket.socket:
-        """For a connection to an address as getaddrinfo() tells it."""
+        """A socket for an address as getaddrinfo() returns it."""
         made = socket.socket(*address[:3])
         self._sockets.add(made)
         return made
 
-    async def _read(self, environ: Mapping[str, str]) -> _Found:
+    async def _read(self, environ: Mapping[str, str]) -> _Loaded:
         return await self._from_kubeconfig(environ) if self.kubeconfig else self._from_pod(environ)
 
-    def _from_pod(self, environ: Mapping[str, str]) -> _Found:
+    def _from_pod(self, environ: Mapping[str, str]) -> _Loaded:
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - 1 s, as all of the client
         from kubernetes.aio.config import ConfigException, incluster_config  # noqa: PLC0415
 
@@ -168,14 +168,14 @@ class Access:
         )
         try:
             loader.load_and_set(configuration)
-            return _sessions(configuration, (), environ, self._socket)
+            return _clients(configuration, (), environ, self._socket)
         except (ConfigException, OSError) as error:
             raise FairlaneError(
                 f"the pod's service account cannot be used: {plain(str(error))}", where=str(self.service_account),
                 hint="automountServiceAccountToken must not be false",
             ) from error  # fmt: skip
 
-    async def _from_kubeconfig(self, environ: Mapping[str, str]) -> _Found:
+    async def _from_kubeconfig(self, environ: Mapping[str, str]) -> _Loaded:
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - as above
         from kubernetes.aio.config import ConfigException, kube_config  # noqa: PLC0415
         from yaml import YAMLError  # noqa: PLC0415
@@ -183,20 +183,23 @@ class Access:
         library: Any = kube_config  # without types
         configuration = Configuration()
 
-        async def load() -> _Found:
+        async def load() -> _Loaded:
             await loader.load_and_set(configuration)
             try:
-                return _sessions(configuration, _impersonation(user), environ, self._socket)
+                if "exec" in user and not configuration.api_key and not configuration.cert_file:
+                    raise self._no_credentials(user["exec"], log.text)
+                return _clients(configuration, _impersonation(user), environ, self._socket)
             finally:
-                library._cleanup_temp_files()  # a private key must not lie about until we end
+                # Keys of the kubeconfig must not stay in /tmp until we end. The library remembers its files by content
+                # for as long as it is loaded, so a folder of our own (temp_file_path) could not be removed either.
+                library._cleanup_temp_files()
 
         try:
             merged = library.KubeConfigMerger(self.kubeconfig).config
-            self._known_context(merged.value)
+            user = self._user(merged.value)
             loader = library.KubeConfigLoader(merged, active_context=self.context or None, config_base_path=None)
-            user = loader._user.value if loader._user else {}
-            with _Overheard() as heard:
-                found = await asyncio.wait_for(load(), _PLUGIN_SECONDS)
+            with _LibraryLog() as log:
+                return await asyncio.wait_for(load(), _PLUGIN_SECONDS)
         except TimeoutError:
             raise FairlaneError(
                 f"the credential plugin of the kubeconfig did not answer within {_PLUGIN_SECONDS} s",
@@ -206,38 +209,42 @@ class Access:
             # The last four are what the client raises for a file that is something else.
             reason = plain(str(error)) if isinstance(error, (ConfigException, OSError)) else "it is not one"
             raise FairlaneError(f"the kubeconfig cannot be used: {reason}", where=self.kubeconfig) from error
-        if "exec" in user and not configuration.api_key and not configuration.cert_file:
-            command = plain(str(user["exec"].get("command")))
-            raise FairlaneError(
-                f"the credential plugin {command} gave no credentials: {plain(heard.text) or 'it says nothing'}",
-                where=self.kubeconfig, hint="sign in first: `kubectl version` must show the server's version",
-            )  # fmt: skip
-        return found
 
-    def _known_context(self, config: Mapping[str, Any]) -> None:
-        names = [str(c.value["name"]) for c in config.get("contexts") or []]
+    def _no_credentials(self, plugin: Mapping[str, Any], log: str) -> FairlaneError:
+        return FairlaneError(
+            f"the credential plugin {plain(str(plugin.get('command')))} gave no credentials: "
+            f"{plain(log) or 'it says nothing'}",
+            where=self.kubeconfig, hint="sign in first: `kubectl version` must show the server's version",
+        )  # fmt: skip
+
+    def _user(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The context's user in a merged kubeconfig; empty: it names none. Raises FairlaneError if there is no such
+        context."""
+        contexts = {str(c.value["name"]): c.value for c in config.get("contexts") or []}
         wanted = self.context or str(config.get("current-context") or "")
-        if wanted in names:
-            return
-        known = plain(", ".join(names[:20])) or "none"
+        if wanted in contexts:
+            name = (contexts[wanted].get("context") or {}).get("user")
+            users = (u.value for u in config.get("users") or [])
+            return next((user.get("user") or {} for user in users if user.get("name") == name), {})
+        known = plain(", ".join(list(contexts)[:20])) or "none"
         if not wanted:
             message = "no context of the kubeconfig is current"
         else:
             message = f"the kubeconfig has no context {plain(wanted)!r}"
-        near = nearest(wanted, names)
+        near = nearest(wanted, list(contexts))
         raise FairlaneError(
             message, where=self.kubeconfig, hint=f"did you mean {plain(near)!r}?" if near else f"it has: {known}"
         )
 
 
-def _sessions(
+def _clients(
     configuration: "Configuration",
     headers: tuple[tuple[str, str], ...],
     environ: Mapping[str, str],
     new_socket: Callable[[tuple[Any, ...]], socket.socket],
-) -> _Found:
-    """Both sessions, which read certificates and keys from their files here and now."""
-    from aiohttp import TCPConnector  # noqa: PLC0415 - as above
+) -> _Loaded:
+    """Both clients, which read certificates and keys from their files here and now."""
+    from aiohttp import ClientSession, TCPConnector  # noqa: PLC0415 - as above
     from kubernetes.aio.client.rest import RESTClientObject  # noqa: PLC0415 - as above
 
     # Go's TLS, which clusters are tested with, does not ask for all that RFC 5280 wants in a CA; Python 3.13 does.
@@ -250,24 +257,20 @@ def _sessions(
             hint="proxy-url of the kubeconfig, or HTTPS_PROXY",
         )
 
-    class Session(RESTClientObject):
-        def _create_connector(self) -> TCPConnector:
-            return TCPConnector(limit=self.maxsize, ssl=self.ssl_context, socket_factory=new_socket)
+    def client(limit: int) -> RESTClientObject:
+        made = RESTClientObject(configuration)
+        # aiohttp's trust_env, which the client's own session has, would ask ~/.netrc and the environment in a thread
+        # before every single request, and would refuse a token beside an entry of ~/.netrc.
+        made.pool_manager = ClientSession(
+            connector=TCPConnector(limit=limit, ssl=made.ssl_context, socket_factory=new_socket),
+            trust_env=False,
+            read_bufsize=_READ_BUFFER,
+            headers={"User-Agent": f"fairlane/{__version__}"},
+            middlewares=(candid,),
+        )
+        return made
 
-    def session(limit: int) -> RESTClientObject:
-        # aiohttp's trust_env would ask ~/.netrc and the environment in a thread before every single request, and would
-        # refuse a token beside an entry of ~/.netrc.
-        its = copy.copy(configuration)
-        its.connection_pool_maxsize = limit
-        its.client_session_kwargs = {
-            "trust_env": False,
-            "read_bufsize": _READ_BUFFER,
-            "headers": {"User-Agent": f"fairlane/{__version__}"},
-            "middlewares": (candid,),
-        }
-        return Session(its)
-
-    return _Found(configuration, headers, session(CONNECTIONS), session(0))
+    return _Loaded(configuration, headers, client(CONNECTIONS), client(0))
 
 
 def _impersonation(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -290,8 +293,8 @@ def _proxy(host: str, environ: Mapping[str, str]) -> str | None:
     return proxy if proxy and not bypassed else None
 
 
-class _Overheard(logging.Handler):
-    """The client reports a plugin that failed to its log, and nowhere else."""
+class _LibraryLog(logging.Handler):
+    """The client reports a failed plugin in its log, and nowhere else."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -301,7 +304,7 @@ class _Overheard(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.text = record.getMessage()
 
-    def __enter__(self) -> "_Overheard":
+    def __enter__(self) -> "_LibraryLog":
         self._log.addHandler(self)
         return self
 

@@ -2,17 +2,24 @@
 asks the cluster for each of them, and the tests compare it with the requests that a run really makes.
 """
 
+import asyncio
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from fairlane.platforms._examined import Line
+from fairlane.platforms.kubevirt import kinds
+from fairlane.platforms.kubevirt.cleanup import namespace_of
+
 if TYPE_CHECKING:
+    from fairlane.platforms.kubevirt.api import Api
     from fairlane.study.spec import Study
 
 Scope = Literal["run", "cluster", "source"]
 """run: in the namespace that the machines live in. source: in that of the DataSource that the image is. cluster:
 objects that are in no namespace."""
-Need = Literal["always", "own", "shared", "storms", "snapshots", "source", "typed", "nodes"]
+Need = Literal["always", "own", "shared", "storms", "snapshots", "source", "nodes"]
 
 NEEDS: Mapping[Need, str] = {
     "always": "every run",
@@ -21,7 +28,6 @@ NEEDS: Mapping[Need, str] = {
     "storms": "clone storms",
     "snapshots": "clone storms from snapshots (clone: snapshot)",
     "source": "image: datasource:NAMESPACE/NAME",
-    "typed": "instance_type: NAME",
     "nodes": "probes on the nodes",
 }
 """Who needs a permission, in words."""
@@ -38,7 +44,7 @@ class Permission:
     why: str
     needed: Need = "always"
     optional: bool = False
-    """Without it the run goes on, and says what it lacks."""
+    """Without it the run goes on, and reports what it lacks."""
 
     @property
     def name(self) -> str:
@@ -47,7 +53,7 @@ class Permission:
         return ".".join(filter(None, (resource, self.group))) + (f"/{sub}" if sub else "")
 
 
-_VM, _CDI, _TYPE = "kubevirt.io", "cdi.kubevirt.io", "instancetype.kubevirt.io"
+_VM, _CDI = "kubevirt.io", "cdi.kubevirt.io"
 _SNAPSHOT, _STORAGE, _LEASE = "snapshot.storage.k8s.io", "storage.k8s.io", "coordination.k8s.io"
 _SEE = ("list", "watch")
 _CLEAN = ("list", "watch", "deletecollection")
@@ -69,10 +75,8 @@ PERMISSIONS: tuple[Permission, ...] = (
     # what it reads there
     Permission("subresources.kubevirt.io", "virtualmachineinstances/portforward", ("get",), "run", "SSH to machines"),
     Permission("", "persistentvolumeclaims", ("get", *_SEE), "run", "when volumes were bound, and to what"),
-    Permission("", "pods", ("list",), "run", "room beside what runs already; where the probes are"),
+    Permission("", "pods", ("list",), "run", "spread: packed, the room beside what runs; where the probes are"),
     Permission("", "events", _SEE, "run", "what the cluster says of a machine that does not start"),
-    Permission("", "resourcequotas", ("list",), "run", "whether the machines fit, before any is made"),
-    Permission("", "limitranges", ("list",), "run", "whether a machine may be so large, before any is made"),
     Permission("", "pods/proxy", ("get",), "run", "fetch what the probes on the nodes saw", "nodes", optional=True),
     # its end
     Permission("", "namespaces", ("create", "delete", "watch"), "cluster", "a namespace per run, gone after it", "own"),
@@ -89,46 +93,39 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(_CDI, "datavolumes/source", ("create",), "source", "clone the image from another namespace", "source"),
     # facts about the cluster
     Permission("", "namespaces", ("get", "list"), "cluster", "which cluster it is; find what killed runs left"),
-    Permission("", "nodes", ("list",), "cluster", "place machines; kernel, CPU and room of the nodes"),
+    Permission("", "nodes", ("list",), "cluster", "place machines; kernel and CPU of the nodes"),
     Permission("", "persistentvolumes", ("get",), "cluster", "read back what the driver made of a claim"),
     Permission("", "persistentvolumes", _SEE, "cluster", "see the volumes of a storm go", "storms", optional=True),
     Permission(_STORAGE, "storageclasses", ("get", "list"), "cluster", "parameters of the lanes' storage"),
     Permission(_STORAGE, "csidrivers", ("get", "list"), "cluster", "who provisions the volumes"),
     Permission(_CDI, "storageprofiles", ("get", "list"), "cluster", "access modes, clone strategy of a class"),
     Permission(_SNAPSHOT, "volumesnapshotclasses", ("list",), "cluster", "whether the driver takes snapshots"),
-    Permission(_STORAGE, "csistoragecapacities", ("list",), "cluster", "room that drivers tell of", optional=True),
+    Permission(_STORAGE, "csistoragecapacities", ("list",), "cluster", "room that drivers report", optional=True),
     Permission(_VM, "kubevirts", ("list",), "cluster", "KubeVirt's version, settings and feature gates"),
     Permission(_CDI, "cdis", ("list",), "cluster", "CDI's version"),
     Permission("config.openshift.io", "clusterversions", ("get",), "cluster", "OpenShift's version", optional=True),
-    Permission(
-        _TYPE, "virtualmachineclusterinstancetypes", ("get",), "cluster", "size of machines", "typed", optional=True
-    ),
 )
-"""Everything. Leave to ask for one's own permissions, and who one is, is not here: everybody has it (ClusterRole
+"""All of them, except to ask for one's own permissions and identity, which everybody may (ClusterRole
 system:basic-user)."""
 
 
 def needs(study: "Study | None", *, use_existing: bool = False) -> frozenset[Need]:
-    """What a run of ``study`` needs; of no study: whatever any run may need, but for an image in another namespace.
-
-    ``use_existing`` counts where there is no study; a study says it itself.
-    """
+    """What a run of ``study`` needs; without a study: what any run may need, except for an image in another namespace.
+    ``use_existing`` counts only without a study, which has its own."""
     if study is not None:
         use_existing = bool(getattr(study.platform, "use_existing", False))
-    found: set[Need] = {"always", "shared" if use_existing else "own"}
+    needed: set[Need] = {"always", "shared" if use_existing else "own"}
     if study is None:
-        return frozenset(found | {"storms", "snapshots", "typed", "nodes"})
+        return frozenset(needed | {"storms", "snapshots", "nodes"})
     if getattr(study.platform, "node_probes", "off") != "off":
-        found.add("nodes")
+        needed.add("nodes")
     if any(workload.kind == "clone" for workload in study.workloads.values()):
-        found.add("storms")
+        needed.add("storms")
         if any(getattr(lane, "clone", None) == "snapshot" for lane in study.lanes.values()):
-            found.add("snapshots")
-    if getattr(study.platform, "instance_type", ""):
-        found.add("typed")
+            needed.add("snapshots")
     if source(study):
-        found.add("source")
-    return frozenset(found)
+        needed.add("source")
+    return frozenset(needed)
 
 
 def source(study: "Study | None") -> str:
@@ -140,19 +137,19 @@ def source(study: "Study | None") -> str:
 def wanted(need: Iterable[Need]) -> tuple[Permission, ...]:
     """The permissions of ``need``, each resource once per scope: verbs and reasons are put together."""
     need = frozenset(need)
-    found: dict[tuple[str, str, str], Permission] = {}
-    for one in PERMISSIONS:
-        if one.needed not in need:
+    merged: dict[tuple[str, str, str], Permission] = {}
+    for permission in PERMISSIONS:
+        if permission.needed not in need:
             continue
-        key = (one.group, one.resource, one.scope)
-        old = found.get(key)
+        key = (permission.group, permission.resource, permission.scope)
+        old = merged.get(key)
         if old is None:
-            found[key] = one
+            merged[key] = permission
         else:
-            verbs = tuple(dict.fromkeys(old.verbs + one.verbs))
-            why = old.why if one.why == _SWEEP else "; ".join(dict.fromkeys((old.why, one.why)))
-            found[key] = replace(old, verbs=verbs, why=why, optional=old.optional and one.optional)
-    return tuple(found.values())
+            verbs = tuple(dict.fromkeys(old.verbs + permission.verbs))
+            why = old.why if permission.why == _SWEEP else "; ".join(dict.fromkeys((old.why, permission.why)))
+            merged[key] = replace(old, verbs=verbs, why=why, optional=old.optional and permission.optional)
+    return tuple(merged.values())
 
 
 # --- RBAC
@@ -181,8 +178,8 @@ class Deployed:
 
     @property
     def cloners(self) -> list[dict[str, str]]:
-        """Whose leave CDI asks for before it clones an image: of who makes the volume, and, where a machine brings its
-        volumes, of the service account ``default`` beside it (KubeVirt's webhook: "User system:serviceaccount:
+        """Whose permission CDI checks before it clones an image: of who makes the volume, and, where a machine brings
+        its volumes, of the service account ``default`` beside it (KubeVirt's webhook: "User system:serviceaccount:
         NAMESPACE:default has insufficient permissions in clone source namespace")."""
         if self.use_existing:
             return [self.subject, {"kind": "ServiceAccount", "name": "default", "namespace": self.namespace}]
@@ -229,3 +226,73 @@ def _granted(
 def rule(permission: Permission) -> dict[str, list[str]]:
     """The rule that grants one permission."""
     return {"apiGroups": [permission.group], "resources": [permission.resource], "verbs": list(permission.verbs)}
+
+
+# --- review
+
+_NO_RUN = "0" * 10
+"""Id of no run: permissions are asked for in its namespace, which does not exist."""
+_AT_ONCE = 16
+
+Verb = tuple[str, str, str, str]
+"""(group, resource, scope, verb)"""
+
+
+async def examine(api: "Api", study: "Study | None", namespace: str, user: str) -> list[Line]:
+    """A line for each permission that is missing, or one line if none is. Without a study: of the form of RBAC
+    (namespaces of the runs' own, or one that exists) that lacks less. ``namespace`` takes the place of the study's;
+    ``user``: who one is to the cluster, for the fix."""
+    if study is not None:
+        spec: Any = study.platform
+        forms = [bool(getattr(spec, "use_existing", False))]
+        base = namespace or spec.namespace
+    else:
+        base = namespace or NAME
+        forms = [False, True] if namespace else [False]
+    results = []
+    for use_existing in forms:
+        need = needs(study, use_existing=use_existing)
+        if study is None:  # images and storms are not known
+            need &= {"always", "own", "shared"}
+        required = tuple(p for p in PERMISSIONS if p.needed in need)
+        inside = namespace_of(base, _NO_RUN, use_existing=use_existing)
+        allowed = await _reviewed(api, required, inside, source(study))
+        results.append(_lines(required, allowed, base, use_existing=use_existing, user=user))
+    return min(results, key=len)
+
+
+async def _reviewed(api: "Api", required: Sequence[Permission], namespace: str, image: str) -> dict[Verb, bool]:
+    """Whether each verb is allowed, by one SelfSubjectAccessReview each. ``image``: namespace of the DataSource."""
+    slots = asyncio.Semaphore(_AT_ONCE)
+    verbs = list(dict.fromkeys((p.group, p.resource, p.scope, verb) for p in required for verb in p.verbs))
+
+    async def may(group: str, resource: str, scope: str, verb: str) -> bool:
+        plural, _, sub = resource.partition("/")
+        where = {"run": namespace, "source": image, "cluster": ""}[scope]
+        attributes = {"group": group, "resource": plural, "subresource": sub, "verb": verb, "namespace": where}
+        async with slots:
+            answer = await api.create(kinds.ACCESS_REVIEW, {"spec": {"resourceAttributes": attributes}})
+        return bool(answer.get("status", {}).get("allowed"))
+
+    return dict(zip(verbs, await asyncio.gather(*(may(*verb) for verb in verbs)), strict=True))
+
+
+def _lines(
+    required: Sequence[Permission], allowed: Mapping[Verb, bool], namespace: str, *, use_existing: bool, user: str
+) -> list[Line]:
+    option = f" --namespace {namespace}" + (" --use-existing" if use_existing else "")
+    option += f" --user {shlex.quote(user)}" if user and not user.startswith("system:serviceaccount:") else ""
+    fix = f"have it granted: fairlane cluster rbac{option} | kubectl apply -f -  (docs/cluster.md)"
+    lines: list[Line] = []
+    listed: set[Verb] = set()
+    for permission in required:
+        keys = {verb: (permission.group, permission.resource, permission.scope, verb) for verb in permission.verbs}
+        missing = [verb for verb, key in keys.items() if not allowed[key] and key not in listed]
+        listed |= set(keys.values())
+        if not missing:
+            continue
+        where = {"run": f" in namespace {namespace}" if use_existing else "", "source": " of the image"}
+        text = f"may not {', '.join(missing)} {permission.name}{where.get(permission.scope, '')}: {permission.why}"
+        lines.append(Line("permission", "warn" if permission.optional else "missing", text, fix))
+    form = f"in namespace {namespace}" if use_existing else "for namespaces of the runs' own"
+    return lines or [Line("permissions", "ok", f"all {len(allowed)} that are needed {form}")]

@@ -1,12 +1,82 @@
-"""Which node each machine goes to. Machine n of every lane goes to the same one, so that lanes take turns on the same
-hardware. Pure: the choice is ours and not the scheduler's, which would make it anew in every run."""
+"""Which node each machine runs on. Machine n of every lane runs on the same node, so that lanes take turns on the same
+hardware. Fairlane chooses, because the scheduler would choose anew in every run. Pure."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairlane.errors import RunFailed
-from fairlane.platforms.kubevirt.capacity import Footprint, Room
-from fairlane.platforms.kubevirt.manifests import HOSTNAME
+from fairlane.lanes.storage_class import StorageClassSpec
+from fairlane.platforms.kubevirt.manifests import HOSTNAME, Manifests
+from fairlane.platforms.kubevirt.readback import quantity
+
+if TYPE_CHECKING:
+    from fairlane.platforms.kubevirt.spec import KubevirtSpec
+    from fairlane.study.spec import Study
+
+Object = Mapping[str, Any]
+
+_PINNING = "cpumanager"
+"""KubeVirt's label of nodes whose kubelet has a static CPU manager, which ``dedicated_cpus`` needs."""
+_STATIC = "kubelet: cpuManagerPolicy: static; KubeVirt: feature gate CPUManager, which labels such nodes"
+_NAMED = 5
+"""Nodes that an error names."""
+_PROCESSES = 25 + 100 + 25 + 40 + 30 + 8 + 32
+"""MiB for virt-launcher and its monitor, virtlogd, virtqemud, QEMU, IO threads and the graphics card
+(``GetMemoryOverhead`` of kubevirt/kubevirt at 142934c)."""
+_VCPUS_PER_CORE = 10
+"""KubeVirt's default ``cpuAllocationRatio``: a virtual CPU requests a tenth of a core."""
+
+
+def chosen(nodes: Sequence[Object], study: "Study") -> list[Object]:
+    """The nodes for the machines of ``study``: the first ``platform.nodes`` usable ones by name. Raises RunFailed with
+    the reason of each node that cannot be used."""
+    spec: Any = study.platform
+    labels = _labels(study)
+    reasons = {str(node["metadata"]["name"]): _why_not(node, labels) for node in nodes}
+    usable = [node for node in nodes if not reasons[node["metadata"]["name"]]]
+    if len(usable) < spec.nodes:
+        named = "; ".join([f"{name} {reason}" for name, reason in sorted(reasons.items()) if reason][:_NAMED])
+        raise RunFailed(
+            f"{spec.nodes} are asked for, {len(usable)} of {len(nodes)} can be used{f': {named}' if named else ''}",
+            hint=_STATIC if _PINNING in named else "fewer nodes, another node_selector, or mend them",
+        )
+    return sorted(usable, key=lambda node: str(node["metadata"]["name"]))[: spec.nodes]
+
+
+def _labels(study: "Study") -> dict[str, str]:
+    """Labels that nodes must have: those of ``node_selector``, and KubeVirt's for pinned processors where a lane has
+    them."""
+    spec: Any = study.platform
+    pinned = any(lane.dedicated_cpus for lane in _lanes(study))
+    return {**spec.node_selector, **({_PINNING: "true"} if pinned else {})}
+
+
+def _lanes(study: "Study") -> list[StorageClassSpec]:
+    return [lane for lane in study.lanes.values() if isinstance(lane, StorageClassSpec)]
+
+
+def _why_not(node: Object, required: Mapping[str, str]) -> str:
+    """Why ``node`` cannot run machines; empty: it can."""
+    labels = node["metadata"].get("labels") or {}
+    spec = node.get("spec") or {}
+    conditions = (node.get("status") or {}).get("conditions") or []
+    if missing := [key for key, value in required.items() if labels.get(key) != value]:
+        return f"has not the label {missing[0]}={required[missing[0]]}"
+    if not any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
+        return "is not ready"
+    if spec.get("unschedulable"):
+        return "is cordoned"
+    if taints := [t for t in spec.get("taints") or [] if t.get("effect") in ("NoSchedule", "NoExecute")]:
+        return f"has the taint {taints[0].get('key')}"
+    if labels.get("kubevirt.io/schedulable") != "true":
+        return "has no KubeVirt agent (label kubevirt.io/schedulable=true)"
+    return ""
+
+
+def hosts(nodes: Sequence[Object]) -> dict[str, str]:
+    """Name of each node -> its hostname as a nodeSelector has it."""
+    names = ((str(node["metadata"]["name"]), node["metadata"].get("labels") or {}) for node in nodes)
+    return {name: str(labels.get(HOSTNAME, name)) for name, labels in names}
 
 
 def dealt(count: int, nodes: Sequence[str], fits: Mapping[str, int] | None = None) -> tuple[str, ...]:
@@ -23,17 +93,47 @@ def dealt(count: int, nodes: Sequence[str], fits: Mapping[str, int] | None = Non
     return tuple(placed[:count])
 
 
-def hosts(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Name of each node -> its hostname as a nodeSelector has it."""
-    names = ((str(node["metadata"]["name"]), node["metadata"].get("labels") or {}) for node in nodes)
-    return {name: str(labels.get(HOSTNAME, name)) for name, labels in names}
+# --- spread: packed
 
 
-def fits(room: Room, row: Sequence[Footprint]) -> int:
-    """So many times ``row`` fits into what a node has left: one machine of each lane that stands at the same time."""
-    needs = (
-        (sum(one.cpu_request for one in row), room.cpu),
-        (sum(one.memory for one in row), room.memory),
-        (len(row), room.pods),
-    )
-    return max(0, min((int(left // need) for need, left in needs if need), default=0))
+def fits(study: "Study", node: Object, pods: Sequence[Object]) -> int:
+    """How many machines of every lane ``node`` has room for beside ``pods`` (of any node). An estimate: the scheduler
+    decides, and a machine that it does not place stays Pending."""
+    manifests = Manifests(study, "", "")
+    each = [_requests(manifests.spec, lane) for lane in _lanes(study)]
+    storm = any(cell.kind == "clone" for cell in study.cells())  # one lane at a time
+    machines = [*(each if manifests.fleet else []), *([max(each)] if storm else [])]
+    running = [
+        pod
+        for pod in pods
+        if (pod.get("spec") or {}).get("nodeName") == node["metadata"]["name"]
+        and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+    ]
+    total = (node.get("status") or {}).get("allocatable") or {}
+    free = {
+        name: quantity(total.get(name, 0)) - sum(_requested(p, name) for p in running) for name in ("memory", "cpu")
+    }
+    counts = [
+        int(free["memory"] // sum(memory for memory, _ in machines)),
+        int(free["cpu"] // sum(c for _, c in machines)),
+    ]
+    return max(0, min(*counts, int((quantity(total.get("pods", 0)) - len(running)) // len(machines))))
+
+
+def _requests(spec: "KubevirtSpec", lane: StorageClassSpec) -> tuple[float, float]:
+    """Bytes and cores that the pod of one machine requests."""
+    cores = spec.cpus if lane.dedicated_cpus else spec.cpus / _VCPUS_PER_CORE
+    overhead = spec.memory // 512 + (_PROCESSES + 8 * spec.cpus + 100 * lane.dedicated_cpus) * 2**20
+    return spec.memory + overhead, cores + (lane.io_threads or 0) + lane.isolate_emulator_thread
+
+
+def _requested(pod: Object, resource: str) -> float:
+    """What ``pod`` requests, as the scheduler counts it, without sidecars that are init containers."""
+
+    def of(container: Object) -> float:
+        return quantity(((container.get("resources") or {}).get("requests") or {}).get(resource, 0))
+
+    spec = pod.get("spec") or {}
+    begin = max((of(c) for c in spec.get("initContainers") or []), default=0.0)
+    overhead = quantity((spec.get("overhead") or {}).get(resource, 0))
+    return max(begin, sum(of(c) for c in spec.get("containers") or [])) + overhead

@@ -1,34 +1,84 @@
-"""What a study needs of a cluster, looked at before anything is created: only read, but for the questions that a
-cluster answers about oneself (SelfSubjectAccessReview). Each line has its fix.
+"""What a study needs of a cluster, checked before anything is created: objects are read, and the cluster is asked for
+one's permissions. Each line has its fix. What the cluster refuses with a reason (a quota, a limit, a node that is too
+small) is not predicted: the run ends with that reason.
 """
 
-import asyncio
-import shlex
 import time
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fairlane.errors import FairlaneError
+from fairlane.errors import FairlaneError, RunFailed, nearest
+from fairlane.lanes.storage_class import StorageClassSpec
 from fairlane.platforms._examined import Line
-from fairlane.platforms.kubevirt import kinds, permissions, preflight_room, preflight_storage
+from fairlane.platforms.kubevirt import kinds, permissions, placement
 from fairlane.platforms.kubevirt.api_errors import ApiError, plain
-from fairlane.platforms.kubevirt.cached_reader import Reading
-from fairlane.platforms.kubevirt.cleanup import namespace_of
-from fairlane.platforms.kubevirt.permissions import Permission
+from fairlane.platforms.kubevirt.kinds import Kind
+from fairlane.platforms.kubevirt.manifests import Manifests
+from fairlane.platforms.kubevirt.readback import quantity
 
 if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api
     from fairlane.study.spec import Study
 
-EXTRA = "pip install 'fairlane[kubevirt]'; in a checkout: uv sync --extra kubevirt"
-NAMESPACE = "fairlane"
-"""Where nothing else is said, as in a study."""
-_NOBODY = "0" * 10
-"""A run that is none: its namespace is asked about, and is not there."""
-_AT_ONCE = 16
+Object = Mapping[str, Any]
+
+_EXTRA = "pip install 'fairlane[kubevirt]'; in a checkout: uv sync --extra kubevirt"
 _PATIENCE = 10.0
 _TRY = "`kubectl version` must show the server's version"
 _POOL = b'"supplementalPoolThreadCount"'
+_BY_HAND = "kubernetes.io/no-provisioner"
+_LATE = "WaitForFirstConsumer"
+_NOT_FOR_US = (403, 404, 405)
+
+
+class Reader:
+    """Reads objects that may not exist, or not be readable for us, which is no error; each list is read once."""
+
+    def __init__(self, api: "Api") -> None:
+        self._api = api
+        self._lists: dict[tuple[Kind, str], list[dict[str, Any]] | None] = {}
+        self._refused: set[tuple[Kind, str]] = set()
+        self._groups: dict[str, frozenset[str] | None] = {}
+
+    async def served(self, kind: Kind) -> bool:
+        """Whether the cluster has this kind at all, which everybody may read."""
+        group = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+        if group not in self._groups:
+            try:
+                resources = (await self._api.call("GET", group)).get("resources") or []
+                self._groups[group] = frozenset(resource["name"] for resource in resources)
+            except ApiError as error:
+                if error.status not in _NOT_FOR_US:
+                    raise
+                self._groups[group] = None
+        return kind.plural in (self._groups[group] or ())
+
+    async def list(self, kind: Kind, namespace: str = "") -> list[dict[str, Any]] | None:
+        """All objects of a kind; None: they may not be read, or the cluster does not have the kind."""
+        key = (kind, namespace)
+        if key not in self._lists:
+            try:
+                self._lists[key] = await self._api.list(kind, namespace)
+            except ApiError as error:
+                if error.status not in _NOT_FOR_US:
+                    raise
+                self._lists[key] = None
+        return self._lists[key]
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> dict[str, Any] | None:
+        """One object; None: there is none, or it may not be read (then it is ``refused``)."""
+        try:
+            return await self._api.get(kind, name, namespace)
+        except ApiError as error:
+            if error.status not in _NOT_FOR_US:
+                raise
+            self._refused.add((kind, namespace))
+            return None
+
+    def refused(self, kind: Kind, namespace: str = "") -> bool:
+        """Whether a ``get`` was refused, rather than answered with nothing."""
+        return (kind, namespace) in self._refused
 
 
 async def look(study: "Study | None", *, context: str = "", namespace: str = "") -> list[Line]:
@@ -37,7 +87,7 @@ async def look(study: "Study | None", *, context: str = "", namespace: str = "")
     try:
         import kubernetes.aio  # noqa: F401, PLC0415 - the optional extra
     except ImportError:
-        return [Line("client", "missing", "the Python package kubernetes is not installed", EXTRA)]
+        return [Line("client", "missing", "the Python package kubernetes is not installed", _EXTRA)]
     from fairlane.platforms.kubevirt.api import Api  # noqa: PLC0415 - needs the extra
 
     context = context or str(getattr(study.platform, "context", "")) if study else context
@@ -56,26 +106,23 @@ def problems(lines: Sequence[Line]) -> list[FairlaneError]:
 async def examine(api: "Api", study: "Study | None", *, namespace: str = "") -> list[Line]:
     """What ``study`` needs of the cluster behind ``api``; without one, what any needs. ``namespace`` takes the place of
     the study's. Raises ApiError if the cluster stops answering; what may not be read is a line."""
-    see = Reading(api)
+    reader = Reader(api)
     user = await _user(api)
-    lines = [await _server(api, user), *await _allowed(api, study, namespace, user)]
-    kubevirt, configuration = await _kubevirt(see)
-    lines += [*kubevirt, *await _cdi(see)]
+    lines = [await _server(api, user), *await permissions.examine(api, study, namespace, user)]
+    kubevirt = await _kubevirt(reader)
+    lines += [*kubevirt, *await _cdi(reader)]
     if kubevirt[0].state == "missing":
         return lines
-    lines += await preflight_storage.examine(see, study)
-    if study is None:
-        return lines
-    lines += await _lanes(api, study)
-    lines += await preflight_room.examine(see, study, configuration, namespace)
-    lines.append(await _image(see, study))
+    lines += await _storage(reader, study)
+    if study is not None:
+        lines += [*await _lanes(api, study), await _nodes(reader, study), await _image(reader, study)]
     return lines
 
 
 async def _user(api: "Api") -> str:
     """Who one is to the cluster; empty: before Kubernetes 1.28 nobody could ask."""
     try:
-        answer = await api.create(kinds.WHO_AM_I, _question(kinds.WHO_AM_I, None))
+        answer = await api.create(kinds.WHO_AM_I, {})
     except ApiError as error:
         if error.status not in (403, 404):
             raise
@@ -92,136 +139,57 @@ async def _server(api: "Api", user: str) -> Line:
     return Line("API server", "ok", plain(f"Kubernetes {version}, {where}{who}; answers in {took:.0f} ms"))
 
 
-def _question(kind: kinds.Kind, spec: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {"apiVersion": kind.api_version, "kind": kind.kind, **({"spec": spec} if spec else {})}
-
-
-# --- permissions
-
-
-async def _allowed(api: "Api", study: "Study | None", namespace: str, user: str) -> list[Line]:
-    """A line for each permission that is missing, or one that none is. Without a study: of the two forms of RBAC the
-    one of which less is missing."""
-    if study is not None:
-        spec: Any = study.platform
-        forms = [bool(getattr(spec, "use_existing", False))]
-        base = namespace or spec.namespace
-    else:
-        base = namespace or NAMESPACE
-        forms = [False, True] if namespace else [False]
-    best: list[Line] | None = None
-    for use_existing in forms:
-        need = permissions.needs(study, use_existing=use_existing)
-        if study is None:  # nothing is known of images and storms: not asked
-            need &= {"always", "own", "shared"}
-        inside = namespace_of(base, _NOBODY, use_existing=use_existing)
-        asked = tuple(p for p in permissions.PERMISSIONS if p.needed in need)
-        allowed = await _reviewed(api, asked, inside, permissions.source(study))
-        lines = _told(asked, allowed, base, use_existing=use_existing, user=user)
-        if best is None or len(lines) < len(best):
-            best = lines
-    return best or []
-
-
-async def _reviewed(
-    api: "Api", asked: Sequence[Permission], namespace: str, source: str
-) -> dict[tuple[str, str, str, str], bool]:
-    """(group, resource, scope, verb) -> whether it is allowed, by one SelfSubjectAccessReview each."""
-    slots = asyncio.Semaphore(_AT_ONCE)
-    questions = list(dict.fromkeys((p.group, p.resource, p.scope, verb) for p in asked for verb in p.verbs))
-
-    async def may(group: str, resource: str, scope: str, verb: str) -> bool:
-        plural, _, sub = resource.partition("/")
-        where = {"run": namespace, "source": source, "cluster": ""}[scope]
-        attributes = {"group": group, "resource": plural, "subresource": sub, "verb": verb, "namespace": where}
-        async with slots:
-            answer = await api.create(
-                kinds.ACCESS_REVIEW, _question(kinds.ACCESS_REVIEW, {"resourceAttributes": attributes})
-            )
-        return bool(answer.get("status", {}).get("allowed"))
-
-    return dict(zip(questions, await asyncio.gather(*(may(*q) for q in questions)), strict=True))
-
-
-def _told(
-    asked: Sequence[Permission],
-    allowed: Mapping[tuple[str, str, str, str], bool],
-    namespace: str,
-    *,
-    use_existing: bool,
-    user: str,
-) -> list[Line]:
-    option = f" --namespace {namespace}" + (" --use-existing" if use_existing else "")
-    option += f" --user {shlex.quote(user)}" if user and not user.startswith("system:serviceaccount:") else ""
-    fix = f"have it granted: fairlane cluster rbac{option} | kubectl apply -f -  (docs/cluster.md)"
-    lines: list[Line] = []
-    told: set[tuple[str, str, str, str]] = set()
-    for one in asked:
-        keys = {verb: (one.group, one.resource, one.scope, verb) for verb in one.verbs}
-        lacking = [verb for verb, key in keys.items() if not allowed[key] and key not in told]
-        told |= set(keys.values())
-        if not lacking:
-            continue
-        where = {"run": f" in namespace {namespace}" if use_existing else "", "source": " of the image"}
-        found = f"may not {', '.join(lacking)} {one.name}{where.get(one.scope, '')}: {one.why}"
-        lines.append(Line("permission", "warn" if one.optional else "missing", found, fix))
-    form = f"in namespace {namespace}" if use_existing else "for namespaces of the runs' own"
-    return lines or [Line("permissions", "ok", f"all {len(allowed)} that are needed {form}")]
-
-
 # --- KubeVirt, CDI
 
 
-async def _kubevirt(see: Reading) -> tuple[list[Line], Mapping[str, Any]]:
-    """Its line, and its configuration (``spec.configuration`` of the KubeVirt object)."""
-    if not await see.served(kinds.VM):
-        return [Line("KubeVirt", "missing", "this cluster has no kubevirt.io/v1", _INSTALL)], {}
-    found = await see.list(kinds.KUBEVIRT)
-    if not found:
-        told = "is there; its version cannot be read" if found is None else "its API is there, no KubeVirt object is"
-        return [Line("KubeVirt", "warn", told, "" if found is None else _INSTALL)], {}
-    status, spec = found[0].get("status") or {}, found[0].get("spec") or {}
-    configuration = spec.get("configuration") or {}
+async def _kubevirt(reader: Reader) -> list[Line]:
+    if not await reader.served(kinds.VM):
+        return [Line("KubeVirt", "missing", "this cluster has no kubevirt.io/v1", _INSTALL)]
+    objects = await reader.list(kinds.KUBEVIRT)
+    if not objects:
+        text = "is there; its version cannot be read" if objects is None else "its API is there, no KubeVirt object is"
+        return [Line("KubeVirt", "warn", text, "" if objects is None else _INSTALL)]
+    status, spec = objects[0].get("status") or {}, objects[0].get("spec") or {}
     version, phase = plain(str(status.get("observedKubeVirtVersion", "?"))), plain(str(status.get("phase", "?")))
     lines = [
         Line("KubeVirt", "ok", version)
         if phase == "Deployed"
         else Line("KubeVirt", "warn", f"{version}, in phase {phase}", "wait for phase Deployed, or see virt-operator")
     ]
-    if (configuration.get("developerConfiguration") or {}).get("useEmulation"):
-        told = "KubeVirt emulates where a node has no KVM: such figures are the emulator's"
-        lines.append(Line("emulation", "warn", told, "useEmulation: false, in the KubeVirt object"))
-    openshift = await see.get(_CLUSTER_VERSION, "version")
+    if ((spec.get("configuration") or {}).get("developerConfiguration") or {}).get("useEmulation"):
+        text = "KubeVirt emulates where a node has no KVM: such figures are the emulator's"
+        lines.append(Line("emulation", "warn", text, "useEmulation: false, in the KubeVirt object"))
+    openshift = await reader.get(_CLUSTER_VERSION, "version")
     if openshift:
-        wanted = (openshift.get("status") or {}).get("desired") or {}
-        lines.append(Line("OpenShift", "ok", plain(str(wanted.get("version", "?")))))
-    return lines, configuration
+        desired = (openshift.get("status") or {}).get("desired") or {}
+        lines.append(Line("OpenShift", "ok", plain(str(desired.get("version", "?")))))
+    return lines
 
 
 _INSTALL = "install KubeVirt, or the operator OpenShift Virtualization, and wait until it is deployed"
-_CLUSTER_VERSION = kinds.Kind("config.openshift.io", "v1", "clusterversions", "ClusterVersion", namespaced=False)
+_CLUSTER_VERSION = Kind("config.openshift.io", "v1", "clusterversions", "ClusterVersion", namespaced=False)
 
 
-async def _cdi(see: Reading) -> list[Line]:
-    if not await see.served(kinds.DATA_VOLUME):
+async def _cdi(reader: Reader) -> list[Line]:
+    if not await reader.served(kinds.DATA_VOLUME):
         fix = "install the Containerized Data Importer; OpenShift Virtualization brings it"
         return [Line("CDI", "missing", "this cluster has no cdi.kubevirt.io/v1beta1", fix)]
-    found = await see.list(kinds.CDI)
-    if not found:
-        told = "is there; its version cannot be read" if found is None else "its API is there, no CDI object is"
-        return [Line("CDI", "warn", told)]
-    status = found[0].get("status") or {}
+    objects = await reader.list(kinds.CDI)
+    if not objects:
+        text = "is there; its version cannot be read" if objects is None else "its API is there, no CDI object is"
+        return [Line("CDI", "warn", text)]
+    status = objects[0].get("status") or {}
     version, phase = plain(str(status.get("observedVersion", "?"))), plain(str(status.get("phase", "?")))
     if phase == "Deployed":
         return [Line("CDI", "ok", version)]
     return [Line("CDI", "warn", f"{version}, in phase {phase}", "wait for phase Deployed, or see cdi-operator")]
 
 
-# --- what lanes ask of KubeVirt
+# --- lanes
 
 
 async def _lanes(api: "Api", study: "Study") -> list[Line]:
-    """Lanes that are not of this platform, and IO threads that KubeVirt would not give as the study means them."""
+    """Lanes of other platforms, and IO threads that this KubeVirt would not give as the study means them."""
     lanes = {name: lane for name, lane in study.lanes.items() if lane.transport == "storage_class"}
     lines = [
         Line(
@@ -239,8 +207,8 @@ async def _lanes(api: "Api", study: "Study") -> list[Line]:
         lines.append(Line("IO threads", "missing", f"this KubeVirt knows no supplementalPool{_of(pools)}", fix))
     narrow = [name for name in pools if not getattr(lanes[name], "block_multi_queue", False)]
     if narrow:
-        told = f"a supplementalPool serves the queues of a disk, and there is one only{_of(narrow)}"
-        lines.append(Line("IO threads", "warn", told, "block_multi_queue: true"))
+        text = f"a supplementalPool serves the queues of a disk, and there is one only{_of(narrow)}"
+        lines.append(Line("IO threads", "warn", text, "block_multi_queue: true"))
     return lines
 
 
@@ -259,44 +227,221 @@ async def _unknown(api: "Api", word: bytes) -> bool:
     return word not in json.dumps(published).encode()
 
 
-# --- image
+# --- storage classes
 
 
-async def _image(see: Reading, study: "Study") -> Line:
-    """The image of root volumes: a DataSource is looked at; whether an image can be pulled, only pulling tells."""
+async def _storage(reader: Reader, study: "Study | None") -> list[Line]:
+    """A line for each class that ``study`` uses; without one, all classes in one line."""
+    objects = await reader.list(kinds.STORAGE_CLASS)
+    if objects is None:
+        return [Line("storage classes", "warn", "may not be read")]
+    classes = {str(item["metadata"]["name"]): item for item in objects}
+    if study is None:
+        listed = ", ".join(f"{name} ({item.get('provisioner', '?')})" for name, item in classes.items())
+        if not listed:
+            fix = "install a CSI driver and make a storage class"
+            return [Line("storage classes", "missing", "there is none", fix)]
+        return [Line("storage classes", "ok", plain(listed))]
+    needed = volumes(study)
+    used = {name: classes[name] for name in needed if name in classes}
+    lines = [_class(name, classes, sizes) for name, sizes in needed.items()]
+    lines += await _profiles(reader, study, used)
+    lines += await _drivers(reader, used)
+    lines += await _free(reader, needed)
+    if any(workload.kind == "clone" for workload in study.workloads.values()):
+        lines += await _clones(reader, study, used)
+    return lines
+
+
+def volumes(study: "Study") -> dict[str, list[int]]:
+    """Storage class -> bytes of each of its claims, when there are most: the fleets and golden volumes of all lanes
+    exist during the whole run, the clones of a storm those of one lane at a time."""
+    manifests = Manifests(study, "", "")
+    spec = manifests.spec
+    disks, root = [manifests.disk_size] * spec.disks, int(spec.root_size)
+    storm = max((int(cell.params["count"]) for cell in study.cells() if cell.kind == "clone"), default=0)
+    sizes: defaultdict[str, list[int]] = defaultdict(list)
+    for name, lane in study.lanes.items():
+        if isinstance(lane, StorageClassSpec):
+            sizes[lane.storage_class] += disks * manifests.fleet
+            if not spec.container_disk:
+                sizes[spec.root_class or lane.storage_class] += [root] * manifests.fleet
+            if storm:
+                sizes[lane.storage_class] += [root] * len(manifests.goldens(name, spec.nodes))
+    if storm:
+        for storage_class in {
+            lane.storage_class for lane in study.lanes.values() if isinstance(lane, StorageClassSpec)
+        }:
+            sizes[storage_class] += [root, *disks] * storm
+    return sizes
+
+
+def _amount(size: float) -> str:
+    """Bytes, for people: ``35 GiB``, ``32 MiB``."""
+    return f"{size / 2**30:.4g} GiB" if size >= 2**30 else f"{size / 2**20:.4g} MiB"
+
+
+def _class(name: str, classes: Mapping[str, Object], sizes: Sequence[int]) -> Line:
+    title, item = f"storage class {name}", classes.get(name)
+    if item is None:
+        near = nearest(name, classes)
+        listed = plain(", ".join(sorted(classes)) or "none")
+        fix = f"did you mean {plain(near)}?" if near else f"the cluster has: {listed}"
+        return Line(title, "missing", "there is none of this name", fix)
+    binding = str(item.get("volumeBindingMode") or "Immediate")
+    need = f"{len(sizes)} claim{'s' * (len(sizes) > 1)}, {_amount(sum(sizes))}"
+    text = plain(f"{item.get('provisioner', '?')}, {binding}; for {need}")
+    if item.get("provisioner") == _BY_HAND:
+        fix = "have that many volumes ready, or take a class whose driver provisions"
+        return Line(title, "warn", f"{text}: nothing is provisioned, volumes have to be there", fix)
+    return Line(title, "ok", text)
+
+
+async def _profiles(reader: Reader, study: "Study", used: Mapping[str, Object]) -> list[Line]:
+    """What CDI knows of the classes. Lanes name access and volume mode themselves, so a profile only advises."""
+    objects = await reader.list(kinds.STORAGE_PROFILE)
+    if objects is None:
+        return []
+    profiles = {str(item["metadata"]["name"]): item for item in objects}
+    lines = []
+    for lane_name, lane in study.lanes.items():
+        name = getattr(lane, "storage_class", "")
+        if name not in used:
+            continue
+        title, profile = f"storage profile {name}", profiles.get(name)
+        sets = ((profile or {}).get("status") or {}).get("claimPropertySets") or []
+        mode, access = getattr(lane, "volume_mode", ""), getattr(lane, "access_mode", "")
+        offers = [(item.get("volumeMode", "Filesystem"), item.get("accessModes", ())) for item in sets]
+        if not sets:
+            text = "CDI does not know what this class can do" if profile else "CDI has none for this class"
+            fix = f"kubectl edit storageprofile {name}: claimPropertySets, as the driver's manual says"
+            lines.append(Line(title, "warn", text, fix))
+        elif not any(mode == offered and access in modes for offered, modes in offers):
+            listed = "; ".join(f"{offered} {'/'.join(modes)}" for offered, modes in offers)
+            text = f"lane {lane_name} wants {mode} {access}; the profile has {listed}"
+            lines.append(Line(title, "warn", plain(text), "volume_mode or access_mode of the lane, or the profile"))
+    return list(dict.fromkeys(lines))
+
+
+async def _drivers(reader: Reader, used: Mapping[str, Object]) -> list[Line]:
+    objects = await reader.list(kinds.CSI_DRIVER)
+    if objects is None:
+        return []
+    registered = {str(item["metadata"]["name"]) for item in objects}
+    drivers = {str(item.get("provisioner")): name for name, item in used.items() if item.get("provisioner") != _BY_HAND}
+    return [
+        Line(f"storage class {name}", "warn", f"no CSI driver {plain(driver)} is registered", "is it running?")
+        for driver, name in drivers.items()
+        if driver not in registered and not driver.startswith("kubernetes.io/")
+    ]
+
+
+async def _free(reader: Reader, needed: Mapping[str, Sequence[int]]) -> list[Line]:
+    """Classes whose driver reports less free space (CSIStorageCapacity) than the run could write. No error ever says
+    so beforehand: a thin pool takes every claim, and when a prefill has filled it, all volumes in it stop."""
+    free: Counter[str] = Counter()
+    for item in await reader.list(kinds.CSI_CAPACITY) or ():
+        if item.get("capacity"):
+            free[str(item.get("storageClassName"))] += int(quantity(item["capacity"]))
+    return [
+        Line(
+            f"storage class {name}",
+            "warn",
+            f"the driver tells of {_amount(free[name])} free, {_amount(sum(sizes))} are needed",
+            "thin volumes may still fit; else fewer machines or smaller disks",
+        )
+        for name, sizes in needed.items()
+        if name in free and free[name] < sum(sizes)
+    ]
+
+
+async def _clones(reader: Reader, study: "Study", used: Mapping[str, Object]) -> list[Line]:
+    """How each lane's volumes would be cloned: as the study says, or as CDI would choose."""
+    snapshots = await reader.list(kinds.SNAPSHOT_CLASS)
+    profiles = {str(item["metadata"]["name"]): item for item in await reader.list(kinds.STORAGE_PROFILE) or ()}
+    ways: dict[str, str] = {}
+    lines = []
+    for lane_name, lane in study.lanes.items():
+        name = getattr(lane, "storage_class", "")
+        if name not in used:
+            continue
+        driver = used[name].get("provisioner")
+        by_profile = ((profiles.get(name) or {}).get("status") or {}).get("cloneStrategy")
+        ways[lane_name] = str(getattr(lane, "clone", None) or by_profile or "not said")
+        takes = snapshots is None or any(item.get("driver") == driver for item in snapshots)
+        if ways[lane_name] == "snapshot" and not takes:
+            text = plain(f"lane {lane_name} clones from snapshots, and no VolumeSnapshotClass is of {driver}")
+            lines.append(Line("snapshots", "missing", text, "make a VolumeSnapshotClass of it, or clone: copy"))
+    listed = plain(", ".join(f"{lane}: {way}" for lane, way in ways.items()))
+    mixed = len(set(ways.values())) > 1
+    if mixed and "provisioning" in study.design.vary:
+        lines.append(Line("clones", "ok", f"lanes clone in different ways, which is the question: {listed}"))
+    elif mixed:
+        fix = "clone: in every lane, the same; or, if that is the question, design: { vary: [provisioning] }"
+        lines.append(Line("clones", "warn", f"lanes clone in different ways: {listed}", fix))
+    elif any(getattr(study.lanes[lane], "clone", None) is None for lane in ways):
+        fix = "clone: csi-clone, snapshot or copy, in each lane"
+        lines.append(Line("clones", "warn", f"left to CDI: {listed}", fix))
+    elif ways:
+        lines.append(Line("clones", "ok", listed))
+    modes = {name: str(item.get("volumeBindingMode") or "Immediate") for name, item in used.items()}
+    if len(set(modes.values())) > 1:
+        text = plain(f"classes bind at different moments: {', '.join(f'{n}: {mode}' for n, mode in modes.items())}")
+        lines.append(Line("binding", "warn", text, "one volumeBindingMode for all lanes of a storm"))
+    elif _LATE in modes.values():
+        lines.append(Line("binding", "ok", f"{_LATE}: a volume is made once its machine is scheduled"))
+    return lines
+
+
+# --- nodes, image
+
+
+async def _nodes(reader: Reader, study: "Study") -> Line:
+    """The nodes that the study's machines run on."""
+    nodes = await reader.list(kinds.NODE)
+    if nodes is None:
+        return Line("nodes", "warn", "may not be read")
+    try:
+        chosen = placement.chosen(nodes, study)
+    except RunFailed as error:
+        return Line("nodes", "missing", plain(error.message), error.hint)
+    names = ", ".join(str(node["metadata"]["name"]) for node in chosen)
+    return Line("nodes", "ok", plain(f"machines go to {names}"))
+
+
+async def _image(reader: Reader, study: "Study") -> Line:
+    """The image of root volumes. A DataSource is looked at; whether an image can be pulled shows when it is pulled."""
     spec: Any = study.platform
     scheme, _, place = spec.image.partition(":")
     if scheme == "datasource":
-        return await _data_source(see, place)
+        return await _data_source(reader, place)
     name = place.removeprefix("//")
-    nodes = await see.list(kinds.NODE) or []
-    holding = [node for node in nodes if name in _images(node)]
-    if scheme == "docker" and nodes and len(holding) == len(nodes):
+    nodes = await reader.list(kinds.NODE) or []
+    if scheme == "docker" and nodes and all(name in _images(node) for node in nodes):
         return Line("image", "ok", f"{name}: every node has it already")
     if scheme == "docker" and "@sha256:" not in name and ":" not in name.rpartition("/")[2]:
         return Line("image", "warn", f"{name}: no tag, so that two runs may get two images", "name a tag or a digest")
-    told = f"{name}: nobody tried to pull it; the cluster does when the run begins"
+    text = f"{name}: nobody tried to pull it; the cluster does when the run begins"
     fix = "kubectl run pull --image NAME tells sooner; or take a DataSource, which the cluster has already"
-    return Line("image", "warn", told, fix)
+    return Line("image", "warn", text, fix)
 
 
-def _images(node: Mapping[str, Any]) -> set[str]:
-    """Names of images that the kubelet says it has (it tells of the 50 largest)."""
+def _images(node: Object) -> set[str]:
+    """Names of images that the kubelet lists (the 50 largest)."""
     return {str(name) for image in (node.get("status") or {}).get("images") or [] for name in image.get("names") or []}
 
 
-async def _data_source(see: Reading, place: str) -> Line:
+async def _data_source(reader: Reader, place: str) -> Line:
     namespace, _, name = place.partition("/")
-    found = await see.get(kinds.DATA_SOURCE, name, namespace)
-    if found is None:
-        if see.refused(kinds.DATA_SOURCE, namespace):
+    source = await reader.get(kinds.DATA_SOURCE, name, namespace)
+    if source is None:
+        if reader.refused(kinds.DATA_SOURCE, namespace):
             return Line("image", "warn", f"DataSource {place} may not be read")
         return Line("image", "missing", f"no DataSource {place}", f"kubectl get datasources --namespace {namespace}")
-    conditions = (found.get("status") or {}).get("conditions") or []
-    ready: Mapping[str, Any] = next((c for c in conditions if c.get("type") == "Ready"), {})
+    conditions = (source.get("status") or {}).get("conditions") or []
+    ready: Object = next((c for c in conditions if c.get("type") == "Ready"), {})
     if ready.get("status") == "False":
         why = plain(str(ready.get("message") or ready.get("reason") or "it does not say why"), 200)
-        return Line(
-            "image", "missing", f"DataSource {place} is not ready: {why}", "wait for its import, or take another"
-        )
+        text = f"DataSource {place} is not ready: {why}"
+        return Line("image", "missing", text, "wait for its import, or take another")
     return Line("image", "ok", f"DataSource {place}")

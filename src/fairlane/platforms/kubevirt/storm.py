@@ -1,38 +1,330 @@
 """Clone storms: machines made at once of one golden volume, timed by watches up to their first I/O, and removed.
 
-Red Hat's virt-clone of kube-burner, with three things added: the way of cloning is asked for and read back, instants
-are those of watch events on this machine's clock, and a machine counts as there when its volume has answered.
+As kube-burner's virt-clone, with three differences: the way of cloning is asked for and read back, instants are those
+of watch events on this machine's clock, and a machine counts as there when its volume has answered.
 """
 
+import asyncio
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 from typing import Any
 
-from fairlane.errors import RunFailed
+from fairlane.errors import FairlaneError, RunFailed
 from fairlane.platforms.base import Notify
-from fairlane.platforms.kubevirt import storm_golden
+from fairlane.platforms.kubevirt import kinds, storm_golden
+from fairlane.platforms.kubevirt.api_errors import ApiError
+from fairlane.platforms.kubevirt.guests import address_of
+from fairlane.platforms.kubevirt.kinds import Kind
 from fairlane.platforms.kubevirt.labels import RUN, STORM
 from fairlane.platforms.kubevirt.manifests import Manifests
 from fairlane.platforms.kubevirt.placement import dealt
-from fairlane.platforms.kubevirt.storm_golden import Filled, of_lane
-from fairlane.platforms.kubevirt.storm_guest import Way
-from fairlane.platforms.kubevirt.storm_run import WATCHED, Clone, Course
-from fairlane.platforms.kubevirt.storm_times import Track, misled
-from fairlane.platforms.kubevirt.watching import Watcher
+from fairlane.platforms.kubevirt.storm_golden import Filled, GuestAccess, of_lane
+from fairlane.platforms.kubevirt.storm_phases import Track, warnings, wrong_way
+from fairlane.platforms.kubevirt.watching import Watcher, WatchEvent
 
+Object = Mapping[str, Any]
+
+WATCHED = (kinds.VM, kinds.VMI, kinds.DATA_VOLUME, kinds.PVC)
+"""In the order in which they go: machines, instances, their volumes."""
+AT_ONCE = 100
+"""Creations under way; the rate limit of ``Api`` holds beside it. At 100 a second a busy API server that takes a second
+for each has so many: with fewer, ours would be the limit."""
+_SESSIONS = 64
+"""SSH sessions at once: each is two processes here. How long a machine waited for one is recorded."""
+_PAUSE = 0.2
+"""Seconds between two attempts to hear a guest's sshd, at least."""
+_SHARE = 0.5
+"""Of the rate limit that such attempts may take."""
+_ATTEMPT = 5.0
+"""Seconds that one attempt may take."""
+_FOR_EVER = 1e9
+"""Seconds."""
 _GONE = 900.0
 """Seconds for everything of a storm to be gone."""
 
 
+@dataclass
+class Clone:
+    """One machine of a storm."""
+
+    track: Track
+    body: Object
+    """Its VirtualMachine."""
+    stamp: str
+    """SHA-256 of the golden volume's data."""
+    task: "asyncio.Task[None] | None" = None
+    running: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def fail(self, reason: str) -> None:
+        """It will not come through. What follows it is ended."""
+        self.track.failed = self.track.failed or reason
+        if self.task:
+            self.task.cancel()
+
+
+class Course:
+    """One storm while it goes on: its machines are made, followed one by one, and removed."""
+
+    def __init__(self, access: GuestAccess, clones: Sequence[Clone], labels: str, *, qps: float, still: float) -> None:
+        """``labels``: selector of these clones and of nothing else. ``qps``: the rate limit; ``still``: seconds without
+        any progress after which the rest has failed."""
+        self.clones = clones
+        self._labels = labels
+        self._access, self._qps, self._still = access, qps, still
+        self._owner: dict[tuple[Kind, str], Clone] = {}
+        for clone in clones:
+            own = clone.track
+            self._owner |= {(kind, own.name): clone for kind in (kinds.VM, kinds.VMI)}
+            self._owner |= {(kind, name): clone for kind in (kinds.DATA_VOLUME, kinds.PVC) for name in own.volumes}
+        self._watchers: dict[Kind, Watcher] = {}
+        self._last_event: dict[Kind, float] = {}
+        self._progress = time.monotonic()
+        self._began = 0.0
+        self._ahead: list[float] = []
+        self._events: dict[str, list[str]] = {}
+        self._removing = False
+        self._at_once = asyncio.Semaphore(AT_ONCE)
+        self._sessions = asyncio.Semaphore(_SESSIONS)
+        self._before = self._spent()
+
+    # --- watches
+
+    def watch(self, kind: Kind, watcher: Watcher) -> None:
+        """Listens to ``watcher``, which is open."""
+        self._watchers[kind] = watcher
+        self._last_event[kind] = time.monotonic()
+        watcher.listen(partial(self._handle, kind))
+
+    def _handle(self, kind: Kind, event: WatchEvent) -> None:
+        since = self._last_event[kind]
+        if not event.listed:
+            self._last_event[kind] = event.monotonic  # late events all happened since the last one that was not late
+        name = str(event.object["metadata"]["name"])
+        clone = self._owner.get((kind, name))
+        if not clone or self._removing:
+            return
+        if event.type == "DELETED" or event.object["metadata"].get("deletionTimestamp"):
+            clone.fail(f"its {kind.kind} {name} was deleted, and not by us")
+            return
+        if clone.track.update(kind, event, since):
+            self._progress = event.monotonic
+        if kind == kinds.VM and event.type == "ADDED" and not event.listed:
+            self._compare_clocks(event)
+        if "running" in clone.track.at:
+            clone.running.set()
+        if clone.track.failed:
+            clone.fail(clone.track.failed)
+
+    def _compare_clocks(self, event: WatchEvent) -> None:
+        """How far this machine's clock is ahead of the API server's stamp, which is cut to whole seconds."""
+        with suppress(KeyError, ValueError):
+            stamp = datetime.fromisoformat(str(event.object["metadata"]["creationTimestamp"]))
+            self._ahead.append(event.time - stamp.timestamp())
+
+    # --- the storm
+
+    async def make(self) -> None:
+        """Makes the machines and follows each up to its first I/O; then checks that their volumes are private."""
+        await self._access.api.rested()
+        began = self._progress = time.monotonic()
+        self._began = time.time()
+        for clone in self.clones:
+            clone.track.began = began
+        await self._each(self._follow)
+        self._progress = time.monotonic()
+        await self._each(self._check)
+        with suppress(ApiError):  # without permission to read events there are no warnings
+            every = await self._access.api.list(kinds.EVENT, self._access.namespace)
+            self._events = warnings(every, [clone.track for clone in self.clones])
+
+    async def _each(self, work: Callable[[Clone], Coroutine[Any, Any, None]]) -> None:
+        """Runs ``work`` for every machine that has not failed. When no machine makes progress any more, those that are
+        not done have failed."""
+        tasks: dict[asyncio.Task[None], Clone] = {}
+        for clone in self.clones:
+            if not clone.track.failed:
+                clone.task = asyncio.create_task(self._guarded(clone, work(clone)))
+                tasks[clone.task] = clone
+        ends: list[asyncio.Task[Any]] = [
+            asyncio.create_task(watcher.until(_never, _FOR_EVER, "")) for watcher in self._watchers.values()
+        ]
+        left = set(tasks)
+        try:
+            while left:
+                patience = self._progress + self._still - time.monotonic()
+                if patience <= 0:
+                    for clone in (tasks[task] for task in left):
+                        clone.fail(f"it did not get beyond {clone.track.last!r}: nothing moved for {self._still:g} s")
+                    patience = self._still
+                done, _ = await asyncio.wait({*left, *ends}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    if not task.cancelled():
+                        task.result()  # a watch that ended for good says why
+                left -= done
+        finally:
+            for task in (*tasks, *ends):
+                task.cancel()
+            await asyncio.gather(*tasks, *ends, return_exceptions=True)
+
+    async def _guarded(self, clone: Clone, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except FairlaneError as error:
+            clone.track.failed = clone.track.failed or str(error)
+            self._progress = time.monotonic()
+
+    async def _follow(self, clone: Clone) -> None:
+        async with self._at_once:
+            await self._access.api.create(kinds.VM, clone.body, self._access.namespace)
+        self._reached(clone, "requested")
+        await clone.running.wait()
+        await self._answers(clone)
+        await self._first_io(clone)
+
+    def _reached(self, clone: Clone, phase: str, within: float = 0.0) -> None:
+        self._progress = time.monotonic()
+        clone.track.mark(phase, self._progress - clone.track.began, within)
+
+    def _address(self, clone: Clone) -> str:
+        return address_of(clone.track.objects.get((kinds.VMI.kind, clone.track.name), {}))
+
+    async def _answers(self, clone: Clone) -> None:
+        """Tries the guest's sshd until its banner comes. It began to listen after the last attempt in vain had begun:
+        that is how exactly the instant is known."""
+        last = clone.track.began + clone.track.at["running"]
+        while True:
+            began = time.monotonic()
+            if await self._access.banner(clone.track.name, self._address(clone), _ATTEMPT):
+                self._reached(clone, "answers", time.monotonic() - last)
+                return
+            last = began
+            await asyncio.sleep(self._pause())
+
+    def _pause(self) -> float:
+        """Seconds: so that the attempts for all machines that are awaited keep to their share of the rate limit."""
+        waiting = sum(c.running.is_set() and "answers" not in c.track.at and not c.track.failed for c in self.clones)
+        return max(_PAUSE, waiting / (_SHARE * self._qps))
+
+    async def _first_io(self, clone: Clone) -> None:
+        queued_at = time.monotonic()
+        async with self._sessions:
+            queued = time.monotonic() - queued_at
+            async with self._access.session(clone.track.name, self._address(clone)) as session:
+                word = await storm_golden.first(session, clone.track.name)
+                self._reached(clone, "first_io", clone.track.within.get("answers", 0.0) + queued)
+        if word != storm_golden.GOLDEN:
+            raise RunFailed(
+                f"it found {word[:40]!r} where the golden volume has {storm_golden.GOLDEN!r}: "
+                "it is no clone of it, or a clone before wrote into it"
+            )
+
+    async def _check(self, clone: Clone) -> None:
+        """After every clone has written: its own data is there, and the golden volume's."""
+        async with self._sessions, self._access.session(clone.track.name, self._address(clone)) as session:
+            word, stamp = await storm_golden.check(session)
+        self._progress = time.monotonic()
+        if (word, stamp) != (clone.track.name, clone.stamp):
+            raise RunFailed(
+                f"it wrote {clone.track.name} into its own block and reads {f'{word} {stamp}'[:100]!r}; expected "
+                f"{clone.track.name} {clone.stamp} (block, hash of the golden volume's data): clones are not private"
+            )
+
+    # --- its end
+
+    async def remove(self, timeout: float) -> dict[str, float | None]:
+        """Deletes the machines, which takes their volumes with them, and waits until everything is gone. Returns the
+        seconds until the objects were, and until the driver had deleted the volumes (None: not allowed to see them).
+        Raises RunFailed."""
+        self._removing = True
+        space, began = self._access.namespace, time.monotonic()
+        claims = {name for clone in self.clones for name in clone.track.volumes}
+        async with AsyncExitStack() as held:
+            volumes = await self._volumes(held)
+            await self._access.api.delete_all(kinds.VM, space, self._labels)
+            for kind, watcher in self._watchers.items():
+                names = {name for of, name in self._owner if of == kind}
+                await watcher.until(partial(_none_of, names), timeout, f"{kind.plural} of the storm are still there")
+            seconds: dict[str, float | None] = {"objects": round(time.monotonic() - began, 3), "volumes": None}
+            if volumes:
+                problem = "volumes of the storm have not been deleted by their driver"
+                await volumes.until(partial(_none_held, space, claims), timeout, problem)
+                seconds["volumes"] = round(time.monotonic() - began, 3)
+        return seconds
+
+    async def _volumes(self, held: AsyncExitStack) -> Watcher | None:
+        """A watch on the cluster's volumes; None: not allowed."""
+        try:
+            return await held.enter_async_context(Watcher(self._access.api, kinds.PV))
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            return None
+
+    # --- description
+
+    def _spent(self) -> tuple[Counter[tuple[str, str]], Counter[str], float]:
+        api = self._access.api
+        return api.counts.copy(), api.retried.copy(), api.waited
+
+    def rates(self) -> dict[str, Any]:
+        """Requests since this storm's begin, by verb and kind; seconds that they waited for the rate limit; requests
+        sent again, by reason."""
+        (counts, retried, waited), now = self._before, self._spent()
+        return {
+            "requests": {" ".join(key): n for key, n in sorted((now[0] - counts).items())},
+            "waited": round(now[2] - waited, 3),
+            "retried": dict(now[1] - retried),
+            "at_once": AT_ONCE,
+            "sessions": _SESSIONS,
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """What else the record of a storm holds."""
+        tracks = [clone.track for clone in self.clones]
+        return {
+            "began": round(self._began, 6),
+            "used": sorted({track.used() for track in tracks if "bound" in track.at}),
+            "warnings": self._events,
+            "gaps": [[kind.plural, gap.time, gap.reason] for kind, w in self._watchers.items() for gap in w.gaps],
+            "ahead_of_api": [round(min(self._ahead), 3), round(max(self._ahead), 3)] if self._ahead else None,
+        }
+
+
+def _never(_: Mapping[str, Object]) -> None:
+    """Waits for ever."""
+
+
+def _none_of(names: set[str], items: Mapping[str, Object]) -> bool | None:
+    return None if names & items.keys() else True
+
+
+def _none_held(namespace: str, claims: set[str], items: Mapping[str, Object]) -> bool | None:
+    """No volume belongs to one of ``claims`` any more, but what its class keeps (Retain)."""
+    for volume in items.values():
+        spec: Object = volume.get("spec") or {}
+        claim: Object = spec.get("claimRef") or {}
+        kept = spec.get("persistentVolumeReclaimPolicy") == "Retain"
+        if not kept and claim.get("namespace") == namespace and claim.get("name") in claims:
+            return None
+    return True
+
+
+# --- all storms of a lane
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """What a storm was like."""
+    """The result of a storm."""
 
     vms: list[dict[str, Any]]
-    """Of each machine what ``storm_times.Track.told`` says."""
+    """Of each machine its ``storm_phases.Track.record``."""
     storm: dict[str, Any]
     """How it was made: strategy, rates, gaps of the watches, removal."""
 
@@ -51,7 +343,7 @@ class Storm:
 
     def __init__(
         self,
-        way: Way,
+        access: GuestAccess,
         manifests: Manifests,
         lane: str,
         nodes: Sequence[str],
@@ -64,7 +356,7 @@ class Storm:
         """``nodes``: names. ``fits``: machines that each has room for, where they are packed; else they go to the
         nodes in turn. ``still``: seconds in which no machine of a storm gets any further, after which it is given up
         (platform.boot_timeout); ``gone``: for its removal."""
-        self.way, self.manifests, self.lane, self.nodes = way, manifests, lane, tuple(nodes)
+        self.access, self.manifests, self.lane, self.nodes = access, manifests, lane, tuple(nodes)
         self._notify, self._fits = notify, fits
         self._still = manifests.spec.boot_timeout / 1e9 if still is None else still
         self._gone = gone
@@ -73,59 +365,59 @@ class Storm:
     @property
     def strategy(self) -> str | None:
         """How clones are to be made: csi-clone, snapshot, copy; None: as the storage profile prefers."""
-        found: str | None = getattr(self.manifests.study.lanes[self.lane], "clone", None)
-        return found
+        strategy: str | None = getattr(self.manifests.study.lanes[self.lane], "clone", None)
+        return strategy
 
     @property
     def traits(self) -> list[Mapping[str, str]]:
-        """What the guests of the golden volumes said of themselves."""
+        """Traits of the golden volumes' guests."""
         return [filled.traits for filled in self._filled]
 
     async def prepare(self) -> None:
         """Makes the golden volume. Raises RunFailed."""
         size = max(cell.params["data"] for cell in self.manifests.study.cells() if cell.kind == "clone")
         self._filled = await storm_golden.prepare(
-            self.way, self.manifests, self.lane, self.nodes, size=size, notify=self._notify
+            self.access, self.manifests, self.lane, self.nodes, size=size, notify=self._notify
         )
 
     async def run(self, count: int) -> Outcome:
-        """A storm of ``count`` machines. Those that did not come through say so in the outcome. Afterwards all of it
-        is gone, its volumes at the driver included. Raises RunFailed if it is not, or if the clones were not made as
-        they were to be."""
+        """A storm of ``count`` machines; the outcome says which of them failed. Afterwards all its objects are gone,
+        volumes at the driver included. Raises RunFailed if they are not, or if clones were made in another way than
+        asked for."""
         storm = secrets.token_hex(3)
         own = f"{RUN}={self.manifests.run_id},{STORM}={storm}"
-        one = Course(self.way, self._clones(storm, count), own, qps=self.manifests.spec.qps, still=self._still)
+        course = Course(self.access, self._clones(storm, count), own, qps=self.manifests.spec.qps, still=self._still)
         labels = of_lane(self.manifests, self.lane)
         async with AsyncExitStack() as held:
             for kind in WATCHED:
-                watcher = Watcher(self.way.api, kind, self.way.namespace, labels)
-                one.watch(kind, await held.enter_async_context(watcher))
+                watcher = Watcher(self.access.api, kind, self.access.namespace, labels)
+                course.watch(kind, await held.enter_async_context(watcher))
             try:
-                await one.make()
+                await course.make()
             except RunFailed:
-                with suppress(RunFailed):  # the first failure is the one to tell
-                    await one.remove(self._gone)
+                with suppress(RunFailed):  # the first failure is the one to report
+                    await course.remove(self._gone)
                 raise
-            removal = await one.remove(self._gone)
-        if wrong := misled([clone.track for clone in one.clones], self.strategy):
+            removal = await course.remove(self._gone)
+        if wrong := wrong_way([clone.track for clone in course.clones], self.strategy):
             raise RunFailed(
                 f"lane {self.lane}: {wrong}",
                 hint="the storage profile of its class tells what the driver can: fairlane doctor --platform kubevirt",
             )
-        rates = {"qps": self.manifests.spec.qps, "burst": self.manifests.spec.burst, **one.rates()}
-        record = {"strategy": self.strategy, **one.described(), "rates": rates, "removal": removal}
-        return Outcome([clone.track.told() for clone in one.clones], record)
+        rates = {"qps": self.manifests.spec.qps, "burst": self.manifests.spec.burst, **course.rates()}
+        record = {"strategy": self.strategy, **course.describe(), "rates": rates, "removal": removal}
+        return Outcome([clone.track.record() for clone in course.clones], record)
 
     def _clones(self, storm: str, count: int) -> list[Clone]:
-        """The machines of a storm, in its order: to the nodes in turn."""
+        """The machines of a storm in order, on the nodes in turn."""
         if not self._filled:
             raise RunFailed(f"lane {self.lane} has no golden volume yet")
-        found = []
+        clones = []
         own = {filled.node: filled for filled in self._filled}
         for number, node in enumerate(dealt(count, self.nodes, self._fits)):
             filled = own.get(node, self._filled[0])  # one for each node, or one for all
             machine = self.manifests.clone(self.lane, storm, number)
             volumes = (machine.root, *(disk.name for disk in machine.disks))
             body = self.manifests.clone_vm(machine, node, filled.golden)
-            found.append(Clone(Track(machine.name, node, volumes), body, filled.stamp))
-        return found
+            clones.append(Clone(Track(machine.name, node, volumes), body, filled.stamp))
+        return clones

@@ -1,28 +1,164 @@
-"""What a lane's clones are made of: the image imported once, booted once, given its data, stopped, perhaps snapshot."""
+"""What a lane's clones are made of, and what they must still hold: the image imported once, booted, given data that is
+known, stopped, perhaps made a snapshot; then the first I/O of each clone, and the check of its data.
+
+Guests are asked in a plain session of bash that has all functions in it: nothing is copied to a clone before its first
+I/O.
+"""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from fairlane.errors import RunFailed
 from fairlane.lanes.storage_class import StorageClassSpec
+from fairlane.machines.keys import Keys
+from fairlane.machines.session import Session
+from fairlane.machines.ssh import SshGuest
 from fairlane.platforms.base import Notify
-from fairlane.platforms.kubevirt import diagnose, kinds, storm_guest
+from fairlane.platforms.kubevirt import diagnose, guests, kinds, tunnel
 from fairlane.platforms.kubevirt.api_errors import plain
-from fairlane.platforms.kubevirt.guests import address_of
+from fairlane.platforms.kubevirt.guests import Reach, address_of
 from fairlane.platforms.kubevirt.kinds import Kind
 from fairlane.platforms.kubevirt.labels import LANE, RUN
 from fairlane.platforms.kubevirt.manifests import Golden, Manifests
-from fairlane.platforms.kubevirt.storm_guest import Way
+from fairlane.platforms.kubevirt.tunnel import Tunnel
 from fairlane.platforms.kubevirt.watching import Watcher
+
+if TYPE_CHECKING:
+    from fairlane.platforms.kubevirt.api import Api
+
+Object = Mapping[str, Any]
 
 _DEFAULT_CLASS = "snapshot.storage.kubernetes.io/is-default-class"
 _PAUSE = 1.0
 """Seconds between two attempts to hear the sshd of a golden machine."""
 _ATTEMPT = 5.0
+GOLDEN = "golden"
+"""First word of the block that every clone overwrites, in the golden volume."""
+_SSHD = 22
+_REACHED = 120.0
+"""Seconds for a guest whose sshd has answered to let us in."""
+_ANSWERED = 120.0
+_FILLED = 3600.0
 
-Object = Mapping[str, Any]
+_FUNCTIONS = """
+d=/var/lib/fairlane
+# One block that begins with $1. The rest is random, so that no file system can keep it compressed beside its inode.
+block() { { printf '%s ' "$1"; head -c 4096 /dev/urandom; } | head -c 4096; }
+word() { dd if=$d/own bs=4k count=1 iflag=direct | { read -r -d ' ' w; echo "${w//[^a-zA-Z0-9.-]/}"; }; }
+stamp() { dd if=$d/stamp bs=64k count=1 iflag=direct | sha256sum | cut -d ' ' -f 1; }
+fill() {
+  mkdir -p $d && block golden > $d/own && head -c 65536 /dev/urandom > $d/stamp &&
+    head -c "$1" /dev/urandom > $d/data && sync && stamp
+}
+first() {
+  local found
+  block "$1" > /run/fairlane.own && found=$(word) &&
+    dd if=/run/fairlane.own of=$d/own bs=4k count=1 oflag=direct conv=notrunc,fsync && echo "done $found"
+}
+check() { echo "$(word) $(stamp)"; }
+@TRAITS@
+""".replace("@TRAITS@", f"traits() {{ {guests.TRAITS}}}")
+"""O_DIRECT, so that it is the volume that answers and not the guest's memory."""
+
+
+# --- guests
+
+
+@dataclass(frozen=True)
+class GuestAccess:
+    """How guests are reached."""
+
+    api: "Api"
+    namespace: str
+    reach: Reach
+    keys: Keys
+    scratch: Path
+    """A short path, for the sockets of SSH."""
+
+    async def banner(self, name: str, address: str, timeout: float) -> bool:
+        """Whether the sshd of machine ``name`` sends its banner, in one attempt."""
+        if self.reach == "portforward":
+            line = await tunnel.banner(self.api, self.namespace, name, timeout)
+        else:
+            line = await _direct(address, timeout)
+        return bool(line and line.startswith(b"SSH-"))
+
+    @asynccontextmanager
+    async def session(self, name: str, address: str, timeout: float = _REACHED) -> AsyncIterator[Session]:
+        """A shell on machine ``name`` that knows ``fill``, ``first`` and ``check``. Raises RunFailed."""
+        hole = await Tunnel.open(self.api, self.namespace, name, _SSHD) if self.reach == "portforward" else None
+        try:
+            login = self.keys.login(hole.port) if hole else self.keys.login(_SSHD, address)
+            guest = SshGuest(_short(name), login, self.scratch)
+            try:
+                await guest.open(timeout)
+                session = await Session.open(guest, _FUNCTIONS)
+                try:
+                    yield session
+                finally:
+                    await session.close()
+            finally:
+                await guest.close()
+        finally:
+            if hole:
+                await hole.close()
+
+
+async def fill(session: Session, size: int) -> str:
+    """Writes ``size`` bytes of random data into the golden volume, and a stamp that every clone must have. Returns the
+    stamp's SHA-256. Raises RunFailed."""
+    stamp = (await session.ask(f"fill {size:d}", _FILLED)).strip()
+    if len(stamp) != hashlib.sha256().digest_size * 2:
+        raise RunFailed(
+            f"{session.name} could not write {size} bytes of data into the golden volume",
+            hint="platform.root_size must have room for the image and the workload's data",
+        )
+    return stamp
+
+
+async def traits(session: Session) -> dict[str, str]:
+    """The guest's kernel and system. Raises RunFailed."""
+    return guests.traits(await session.ask("traits", _ANSWERED))
+
+
+async def first(session: Session, name: str) -> str:
+    """The first I/O of clone ``name``: reads the block that the golden volume has there and overwrites it with the
+    clone's name, flushed. Returns the word that was there. Raises RunFailed."""
+    words = (await session.ask(f"first {name}", _ANSWERED)).split()
+    if words[:1] != ["done"]:
+        raise RunFailed(f"{name}: its volume could not be read and written (O_DIRECT, 4 KiB)")
+    return " ".join(words[1:])
+
+
+async def check(session: Session) -> tuple[str, str]:
+    """The word in the clone's own block, and the SHA-256 of its stamp. Raises RunFailed."""
+    word, _, stamp = (await session.ask("check", _ANSWERED)).strip().partition(" ")
+    return word, stamp
+
+
+def _short(name: str) -> str:
+    """For the name of a control socket, which has 100 bytes with its folder: long names would share their begin."""
+    return hashlib.sha256(name.encode()).hexdigest()[:12]
+
+
+async def _direct(host: str, timeout: float) -> bytes | None:
+    try:
+        async with asyncio.timeout(timeout):
+            reader, writer = await asyncio.open_connection(host, _SSHD)
+            try:
+                return await reader.readline()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError, ValueError):
+        return None
+
+
+# --- golden volumes
 
 
 @dataclass(frozen=True)
@@ -35,11 +171,11 @@ class Filled:
     stamp: str
     """SHA-256 of the data in it that every clone must have."""
     traits: Mapping[str, str]
-    """What its guest says of itself: kernel, system, and emulated where it is."""
+    """Of its guest: kernel, system, and emulated where it is."""
 
 
 async def prepare(
-    way: Way, manifests: Manifests, lane: str, nodes: Sequence[str], *, size: int, notify: Notify
+    access: GuestAccess, manifests: Manifests, lane: str, nodes: Sequence[str], *, size: int, notify: Notify
 ) -> list[Filled]:
     """The golden volumes of ``lane`` (one, or one for each node), each with ``size`` bytes of random data beside the
     image. Raises RunFailed."""
@@ -48,30 +184,30 @@ async def prepare(
     snapshot_class = ""
     spec = manifests.study.lanes[lane]
     if isinstance(spec, StorageClassSpec) and spec.clone == "snapshot":
-        snapshot_class = await _snapshot_class(way, spec.storage_class)
-    made = (_Making(way, manifests, golden, nodes[golden.number]) for golden in goldens)
-    return list(await asyncio.gather(*(one.make(size, snapshot_class) for one in made)))
+        snapshot_class = await _snapshot_class(access, spec.storage_class)
+    made = (_Making(access, manifests, golden, nodes[golden.number]) for golden in goldens)
+    return list(await asyncio.gather(*(making.make(size, snapshot_class) for making in made)))
 
 
 def of_lane(manifests: Manifests, lane: str) -> str:
-    """Label selector of what the run has of ``lane``. By our own labels alone: CDI puts its name over ours in
+    """Label selector of the run's objects of ``lane``, by our own labels alone: CDI overwrites
     app.kubernetes.io/managed-by of claims."""
     return f"{RUN}={manifests.run_id},{LANE}={manifests.slugs[lane]}"
 
 
-async def _snapshot_class(way: Way, storage_class: str) -> str:
+async def _snapshot_class(access: GuestAccess, storage_class: str) -> str:
     """The snapshot class of the driver behind ``storage_class``: the default one if there are several."""
-    found = await way.api.get(kinds.STORAGE_CLASS, storage_class)
-    driver = str((found or {}).get("provisioner", ""))
-    fitting = [one for one in await way.api.list(kinds.SNAPSHOT_CLASS) if one.get("driver") == driver]
+    driver = str((await access.api.get(kinds.STORAGE_CLASS, storage_class) or {}).get("provisioner", ""))
+    fitting = [item for item in await access.api.list(kinds.SNAPSHOT_CLASS) if item.get("driver") == driver]
     if not fitting:
         raise RunFailed(
             f"no VolumeSnapshotClass is of {plain(driver) or 'the driver'}, as storage class {plain(storage_class)} is",
             hint="clone: csi-clone or copy; or have one made",
         )
 
-    def rank(one: Object) -> tuple[bool, str]:
-        return (one["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) != "true", str(one["metadata"]["name"])
+    def rank(item: Object) -> tuple[bool, str]:
+        meta = item["metadata"]
+        return (meta.get("annotations") or {}).get(_DEFAULT_CLASS) != "true", str(meta["name"])
 
     return str(min(fitting, key=rank)["metadata"]["name"])
 
@@ -80,7 +216,7 @@ async def _snapshot_class(way: Way, storage_class: str) -> str:
 class _Making:
     """One golden volume while it is made."""
 
-    way: Way
+    access: GuestAccess
     manifests: Manifests
     golden: Golden
     node: str
@@ -89,10 +225,10 @@ class _Making:
         self._patience = self.manifests.spec.boot_timeout / 1e9
 
     async def make(self, size: int, snapshot_class: str) -> Filled:
-        api, space, name = self.way.api, self.way.namespace, self.golden.name
+        api, space, name = self.access.api, self.access.namespace, self.golden.name
         await api.create(kinds.DATA_VOLUME, self.manifests.golden_volume(self.golden), space)
         await api.create(kinds.VM, self.manifests.base_vm(self.golden, self.node), space)
-        async with self._one(kinds.VMI) as instances:
+        async with self._watcher(kinds.VMI) as instances:
             stamp, traits = await self._fill(instances, size)
             await api.patch(kinds.VM, name, {"spec": {"runStrategy": "Halted"}}, space)
             await instances.until(
@@ -100,41 +236,41 @@ class _Making:
             )
         if snapshot_class:
             await api.create(kinds.SNAPSHOT, self.manifests.snapshot(self.golden, snapshot_class), space)
-            async with self._one(kinds.SNAPSHOT) as snapshots:
+            async with self._watcher(kinds.SNAPSHOT) as snapshots:
                 await snapshots.until(self._ready, self._patience, f"snapshot {name} is not ready")
         await api.create(kinds.DATA_SOURCE, self.manifests.data_source(self.golden), space)
-        async with self._one(kinds.DATA_SOURCE) as sources:
+        async with self._watcher(kinds.DATA_SOURCE) as sources:
             await sources.until(self._usable, self._patience, f"DataSource {name} is not ready")
         return Filled(self.golden, self.node, stamp, traits)
 
-    def _one(self, kind: Kind) -> Watcher:
-        return Watcher(self.way.api, kind, self.way.namespace, of_lane(self.manifests, self.golden.lane))
+    def _watcher(self, kind: Kind) -> Watcher:
+        return Watcher(self.access.api, kind, self.access.namespace, of_lane(self.manifests, self.golden.lane))
 
     async def _fill(self, instances: Watcher, size: int) -> tuple[str, Mapping[str, str]]:
         name = self.golden.name
         try:
             vmi = await instances.until(self._running, self._patience, f"{name} does not run")
         except RunFailed as error:
-            vm = await self.way.api.get(kinds.VM, name, self.way.namespace)
-            why = await diagnose.why(self.way.api, self.way.namespace, name, vm, instances.items.get(name))
+            vm = await self.access.api.get(kinds.VM, name, self.access.namespace)
+            why = await diagnose.why(self.access.api, self.access.namespace, name, vm, instances.items.get(name))
             raise RunFailed(f"{error.message}: {why}", hint=error.hint) from error
         address = address_of(vmi)
         try:
             async with asyncio.timeout(self._patience):
-                while not await self.way.banner(name, address, _ATTEMPT):
+                while not await self.access.banner(name, address, _ATTEMPT):
                     await asyncio.sleep(_PAUSE)
         except TimeoutError:
             raise RunFailed(
                 f"{name} runs, and its sshd did not answer within {self._patience:.0f} s",
                 hint="the image needs cloud-init and sshd; platform.boot_timeout says how long that may take",
             ) from None
-        async with self.way.session(name, address) as session:
-            return await storm_guest.fill(session, size), await storm_guest.traits(session)
+        async with self.access.session(name, address) as session:
+            return await fill(session, size), await traits(session)
 
     def _running(self, items: Mapping[str, Object]) -> Object | None:
         vmi = items.get(self.golden.name) or {}
         there = (vmi.get("status") or {}).get("phase") == "Running"
-        return vmi if there and (self.way.way == "portforward" or address_of(vmi)) else None
+        return vmi if there and (self.access.reach == "portforward" or address_of(vmi)) else None
 
     def _ready(self, items: Mapping[str, Object]) -> bool | None:
         status = (items.get(self.golden.name) or {}).get("status") or {}
@@ -143,6 +279,6 @@ class _Making:
         return True if status.get("readyToUse") else None
 
     def _usable(self, items: Mapping[str, Object]) -> bool | None:
-        """CDI says of each DataSource whether what it stands for is there."""
+        """CDI sets the condition Ready of a DataSource once its volume or snapshot is there."""
         conditions = ((items.get(self.golden.name) or {}).get("status") or {}).get("conditions") or []
         return True if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions) else None

@@ -7,8 +7,8 @@ import pytest
 
 from fairlane.platforms.kubevirt import kinds
 from fairlane.platforms.kubevirt.kinds import Kind
-from fairlane.platforms.kubevirt.storm_times import FALLBACK, Track, misled, warnings
-from fairlane.platforms.kubevirt.watching import Seen
+from fairlane.platforms.kubevirt.storm_phases import FALLBACK, Track, warnings, wrong_way
+from fairlane.platforms.kubevirt.watching import WatchEvent
 
 BEGAN = 100.0
 
@@ -21,7 +21,7 @@ def see(
     one: Track, kind: Kind, name: str, at: float, *, listed: bool = False, since: float = BEGAN, **parts: Any
 ) -> bool:
     body = {"metadata": {"name": name, **parts.pop("metadata", {})}, **parts}
-    return one.see(kind, Seen("MODIFIED", body, 1e9 + at, BEGAN + at, listed), since)
+    return one.update(kind, WatchEvent("MODIFIED", body, 1e9 + at, BEGAN + at, listed), since)
 
 
 def bound(one: Track, at: float, root: Mapping[str, Any] | None = None) -> None:
@@ -45,18 +45,18 @@ def test_a_volume_that_is_copied_into_is_there_when_its_data_are() -> None:
     for at, phase in ((2.0, "CloneInProgress"), (9.0, "Succeeded")):
         assert see(one, kinds.DATA_VOLUME, "a--x-0-root", at, status={"phase": phase})
     one.at |= {"answers": 20.0, "first_io": 21.0}
-    assert (one.told()["created"], one.told()["booted"], one.told()["answered"]) == (9.0, 20.0, 21.0)
+    assert (one.record()["created"], one.record()["booted"], one.record()["answered"]) == (9.0, 20.0, 21.0)
     assert one.used() == "copy"
 
 
 def test_a_volume_whose_watch_was_late_was_there_before_the_machine_ran() -> None:
     one = track()
     one.at |= {"requested": 0.1, "scheduled": 2.0, "running": 3.0, "answers": 5.0, "first_io": 6.0}
-    assert (one.told()["created"], one.told()["booted"]) == (3.0, 5.0)
+    assert (one.record()["created"], one.record()["booted"]) == (3.0, 5.0)
     one.at["bound"] = 1.0
-    assert one.told()["created"] == 1.0
+    assert one.record()["created"] == 1.0
     one.at["cloned"] = 8.0
-    assert one.told()["created"] == 3.0
+    assert one.record()["created"] == 3.0
 
 
 def test_progress_counts_as_getting_on_and_a_phase_that_comes_again_does_not() -> None:
@@ -90,7 +90,7 @@ def test_a_phase_that_was_passed_over_lies_between_its_neighbours() -> None:
 def test_an_instance_that_ends_is_a_failure(phase: str) -> None:
     one = track()
     see(one, kinds.VMI, one.name, 1.0, status={"phase": phase})
-    told = one.told()
+    told = one.record()
     assert one.failed == told["failed"] == f"its instance {'failed' if phase == 'Failed' else 'ended'}"
     assert "answered" not in told
     assert told["last"] == "not requested"
@@ -126,13 +126,13 @@ def made(name: str, used: str, reason: str = "") -> Track:
 
 def test_clones_that_were_not_made_as_asked_are_an_error_with_the_reason_that_cdi_gives() -> None:
     both = [made("a", "csi-clone"), made("b", "copy", "The volume modes are\u202e incompatible\x1b[2J")]
-    assert not misled(both[:1], "csi-clone")
-    assert misled(both, "csi-clone") == (
+    assert not wrong_way(both[:1], "csi-clone")
+    assert wrong_way(both, "csi-clone") == (
         "clones were to be made by csi-clone, and CDI made 1 of 2 by copy: The volume modes are incompatible [2J"
     )
-    assert "CDI made 1 of 2 by copy" in misled(both, None)  # as the profile prefers, but all in one way
-    assert not misled([made("a", "copy"), track("never")], None)
-    assert "by a way that it does not tell" in misled([made("a", "")], "snapshot")
+    assert "CDI made 1 of 2 by copy" in wrong_way(both, None)  # as the profile prefers, but all in one way
+    assert not wrong_way([made("a", "copy"), track("never")], None)
+    assert "by a way that it does not tell" in wrong_way([made("a", "")], "snapshot")
 
 
 def test_warnings_go_to_the_machine_whose_pod_or_volume_they_are_about() -> None:
@@ -159,4 +159,4 @@ def test_the_apis_stamps_are_kept_and_complaints_are_plain_text() -> None:
     see(one, kinds.VM, one.name, 1.0, status={"printableStatus": "ErrorUnschedulable"})
     assert one.stamps() == {"vmi": "2026-11-22T15:00:01Z", "phases": {"Running": "2026-11-22T15:00:07Z"}}
     one.failed = "x"
-    assert one.told()["complaints"] == ["VirtualMachineInstance Ready: no [31mguest", "ErrorUnschedulable"]
+    assert one.record()["complaints"] == ["VirtualMachineInstance Ready: no [31mguest", "ErrorUnschedulable"]

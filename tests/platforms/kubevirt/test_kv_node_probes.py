@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fairlane import registry
 from fairlane.platforms.kubevirt import exporter
 from fairlane.platforms.kubevirt.api import Api
-from fairlane.platforms.kubevirt.nodes import NodeProbes
+from fairlane.platforms.kubevirt.node_probes import NodeProbes
 from fairlane.platforms.kubevirt.permissions import PERMISSIONS
 from fairlane.platforms.kubevirt.spec import KubevirtSpec
 from fairlane.records import Figures

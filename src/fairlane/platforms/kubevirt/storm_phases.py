@@ -1,4 +1,4 @@
-"""When each machine of a storm reached each phase, as the watches told it, and how its volume came to be. Pure.
+"""When each machine of a storm reached each phase, by the events of watches, and how its volume was made. Pure.
 
 Instants are those of this machine's monotonic clock at which news arrived: an API server stamps whole seconds only, and
 with a clock of its own. Its stamps are kept beside.
@@ -13,7 +13,7 @@ from fairlane.platforms.kubevirt.api_errors import plain
 from fairlane.platforms.kubevirt.kinds import Kind
 
 if TYPE_CHECKING:
-    from fairlane.platforms.kubevirt.watching import Seen
+    from fairlane.platforms.kubevirt.watching import WatchEvent
 
 PHASES = ("requested", "bound", "cloned", "scheduled", "running", "answers", "first_io")
 """In order. requested: the API server has stored the machine. bound: all its claims are. cloned: the clone has its data
@@ -58,17 +58,17 @@ class Track:
     """Phases of the clone's DataVolume, each with the seconds since the storm began."""
     failed: str = ""
     objects: dict[tuple[str, str], Object] = field(default_factory=dict)
-    """Kind and name -> as last seen."""
+    """Kind and name -> its last state."""
     _progress: str = ""
 
-    def see(self, kind: Kind, seen: "Seen", since: float) -> bool:
-        """News of an object of this machine; ``since``: instant of the news before on the same watch, after which a
-        change must have happened that only a list told of. Returns whether the machine got any further."""
-        one, name = seen.object, str(seen.object["metadata"]["name"])
-        self.objects[kind.kind, name] = one
-        when = seen.monotonic - self.began
-        within = max(0.0, min(when, seen.monotonic - since)) if seen.listed else 0.0
-        status = one.get("status") or {}
+    def update(self, kind: Kind, event: "WatchEvent", since: float) -> bool:
+        """Takes an event of one of this machine's objects; ``since``: instant of the event before on the same watch,
+        after which a change that came with a list must have happened. Returns whether the machine made progress."""
+        name = str(event.object["metadata"]["name"])
+        self.objects[kind.kind, name] = event.object
+        when = event.monotonic - self.began
+        within = max(0.0, min(when, event.monotonic - since)) if event.listed else 0.0
+        status = event.object.get("status") or {}
         if kind == kinds.PVC:
             return self._bound() and self.mark("bound", when, within)
         if kind == kinds.DATA_VOLUME:
@@ -93,7 +93,7 @@ class Track:
     def _volume(self, status: Object, when: float, within: float) -> bool:
         phase, progress = plain(str(status.get("phase") or ""), 40), str(status.get("progress") or "")
         moved, self._progress = progress != self._progress, progress
-        if phase and phase not in {told for told, _ in self.volume}:
+        if phase and phase not in {known for known, _ in self.volume}:
             self.volume.append((phase, when))
             moved = True
         if phase == "Succeeded":
@@ -104,13 +104,13 @@ class Track:
         phase = status.get("phase")
         if phase in _ENDED and not self.failed:
             self.failed = f"its instance {'failed' if phase == 'Failed' else 'ended'}"
-        told = False
+        moved = False
         if phase in _SCHEDULED:
-            # One that was not seen was reached between the news before and this one.
-            told = self.mark("scheduled", when, within or (self._since_last(when) if phase == "Running" else 0.0))
+            # A phase without an event of its own was reached between the event before and this one.
+            moved = self.mark("scheduled", when, within or (self._since_last(when) if phase == "Running" else 0.0))
         if phase == "Running":
-            told = self.mark("running", when, within) or told
-        return told
+            moved = self.mark("running", when, within) or moved
+        return moved
 
     def _since_last(self, when: float) -> float:
         return when - max((t for t in self.at.values() if t <= when), default=0.0)
@@ -122,8 +122,8 @@ class Track:
         return reached[-1] if reached else "not requested"
 
     def used(self) -> str:
-        """How the clone was made: by the phases that its volume went through, else by what its claim says; empty: the
-        cluster does not tell. A claim whose source is another claim was the driver's work, without CDI."""
+        """How the clone was made: by the phases of its volume, else by its claim; empty: the cluster does not tell. A
+        claim whose source is another claim was made by the driver, without CDI."""
         signs = {_SIGNS[phase] for phase, _ in self.volume if phase in _SIGNS}
         if signs:
             return "copy" if "copy" in signs else signs.pop()
@@ -134,63 +134,63 @@ class Track:
     def annotation(self, key: str) -> str:
         """Of the clone's claim, else of its DataVolume; empty: it has none."""
         for kind in (kinds.PVC, kinds.DATA_VOLUME):
-            one = self.objects.get((kind.kind, self.volumes[0])) or {}
-            if told := ((one.get("metadata") or {}).get("annotations") or {}).get(key):
-                return plain(str(told), 300)
+            item = self.objects.get((kind.kind, self.volumes[0])) or {}
+            if text := ((item.get("metadata") or {}).get("annotations") or {}).get(key):
+                return plain(str(text), 300)
         return ""
 
     def complaints(self) -> list[str]:
         """Conditions of machine, instance and volumes that are not as they should be."""
-        found = []
-        for (kind, _), one in self.objects.items():
-            status = one.get("status") or {}
+        texts = []
+        for (kind, _), item in self.objects.items():
+            status = item.get("status") or {}
             if kind == kinds.VM.kind and (printed := str(status.get("printableStatus", ""))).startswith(
                 ("Err", "Data")
             ):
-                found.append(printed)
+                texts.append(printed)
             for condition in status.get("conditions") or []:
                 if condition.get("status") == "False" and condition.get("message"):
-                    found.append(f"{kind} {condition.get('type')}: {condition['message']}")
-        return [plain(text, 300) for text in dict.fromkeys(found)][:_CONDITIONS]
+                    texts.append(f"{kind} {condition.get('type')}: {condition['message']}")
+        return [plain(text, 300) for text in dict.fromkeys(texts)][:_CONDITIONS]
 
     def stamps(self) -> dict[str, Any]:
         """The API's own times, RFC 3339, whole seconds: when each object was created, and the phases of the instance
         (``phaseTransitionTimestamps``)."""
-        found: dict[str, Any] = {}
+        stamps: dict[str, Any] = {}
         for key, kind, name in (
             ("vm", kinds.VM, self.name), ("vmi", kinds.VMI, self.name), ("volume", kinds.DATA_VOLUME, self.volumes[0]),
         ):  # fmt: skip
             meta = (self.objects.get((kind.kind, name)) or {}).get("metadata") or {}
             if stamp := meta.get("creationTimestamp"):
-                found[key] = plain(str(stamp), 40)
+                stamps[key] = plain(str(stamp), 40)
         status = (self.objects.get((kinds.VMI.kind, self.name)) or {}).get("status") or {}
         phases = status.get("phaseTransitionTimestamps") or []
-        found["phases"] = {
+        stamps["phases"] = {
             plain(str(p.get("phase")), 40): plain(str(p.get("phaseTransitionTimestamp")), 40) for p in phases
         }
-        return found
+        return stamps
 
     def _there(self) -> float:
-        """When its volumes were there with their data, of a machine that came through. Their watches may have been cut
-        and bring it late or not at all: it was before the machine ran."""
+        """When the volumes of a machine that came through were there with their data. An event of a watch that was cut
+        is late or missing: it was before the machine ran."""
         ran = self.at.get("running", self.at["answers"])
         return min(ran, max(self.at.get("bound", ran), self.at.get("cloned", 0.0)))
 
-    def told(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """For the raw output of a trial; of a machine that came through also ``created``, ``booted``, ``answered``."""
-        one: dict[str, Any] = {"name": self.name, "node": self.node}
+        record: dict[str, Any] = {"name": self.name, "node": self.node}
         if not self.failed:
             at = {**self.at, "bound": self._there()}
-            one |= {key: round(at[phase], 6) for key, phase in _AS_IN_THE_LAB.items()}
-        one["phases"] = {phase: round(self.at[phase], 6) for phase in PHASES if phase in self.at}
-        one["within"] = {phase: round(within, 6) for phase, within in self.within.items()}
-        one["volume"] = [[phase, round(when, 6)] for phase, when in self.volume]
-        one["api"] = self.stamps()
+            record |= {key: round(at[phase], 6) for key, phase in _AS_IN_THE_LAB.items()}
+        record["phases"] = {phase: round(self.at[phase], 6) for phase in PHASES if phase in self.at}
+        record["within"] = {phase: round(within, 6) for phase, within in self.within.items()}
+        record["volume"] = [[phase, round(when, 6)] for phase, when in self.volume]
+        record["api"] = self.stamps()
         if self.failed:
-            one |= {"failed": plain(self.failed, 600), "last": self.last}
+            record |= {"failed": plain(self.failed, 600), "last": self.last}
         if complaints := self.complaints():
-            one["complaints"] = complaints
-        return one
+            record["complaints"] = complaints
+        return record
 
 
 _AS_IN_THE_LAB = {"created": "bound", "booted": "answers", "answered": "first_io"}
@@ -199,25 +199,25 @@ _AS_IN_THE_LAB = {"created": "bound", "booted": "answers", "answered": "first_io
 def warnings(events: Iterable[Object], tracks: Sequence[Track], most: int = 5) -> dict[str, list[str]]:
     """Machine -> the first warnings of its objects among ``events``, its launcher pod's included."""
     owner = {name: track.name for track in tracks for name in (track.name, *track.volumes)}
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for event in sorted(events, key=lambda e: str(e.get("firstTimestamp") or e.get("eventTime") or "")):
         name = str((event.get("involvedObject") or {}).get("name", ""))
         machine = owner.get(name) or owner.get(name.removeprefix("virt-launcher-").rpartition("-")[0])
         if event.get("type") == "Warning" and machine:
             text = plain(f"{event.get('reason')}: {event.get('message')}", 300)
-            if text not in found.setdefault(machine, []) and len(found[machine]) < most:
-                found[machine].append(text)
-    return found
+            if text not in texts.setdefault(machine, []) and len(texts[machine]) < most:
+                texts[machine].append(text)
+    return texts
 
 
-def misled(tracks: Sequence[Track], asked: str | None) -> str:
-    """Why the clones were not all made as ``asked`` (None: all in one way, whichever); empty: they were."""
+def wrong_way(tracks: Sequence[Track], strategy: str | None) -> str:
+    """Why the clones were not all made by ``strategy`` (None: all in one way, whichever); empty: they were."""
     used = {track.name: track.used() for track in tracks if "bound" in track.at}
-    wanted = asked or next(iter(used.values()), "")
+    wanted = strategy or next(iter(used.values()), "")
     others = [name for name, how in used.items() if how != wanted]
     if not others:
         return ""
-    one = next(track for track in tracks if track.name == others[0])
-    reason = one.annotation(FALLBACK)
-    how = f"CDI made {len(others)} of {len(used)} by {used[one.name] or 'a way that it does not tell'}"
+    first = next(track for track in tracks if track.name == others[0])
+    reason = first.annotation(FALLBACK)
+    how = f"CDI made {len(others)} of {len(used)} by {used[first.name] or 'a way that it does not tell'}"
     return f"clones were to be made by {wanted or 'one way'}, and {how}" + (f": {reason}" if reason else "")
