@@ -13,6 +13,7 @@ from fairlane.report.phrases import count, share
 from fairlane.report.text import MINUS
 from fairlane.study.base import Design
 from fairlane.study.load import parse_study
+from fairlane.verdicts.scorecard import withheld
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
             f"{len(open_)} of {count(len(primary), 'primary comparison')} {'is' if len(open_) == 1 else 'are'} "
             f"inconclusive.{advice}"
         )
-    if held := [v for v in verdicts if phrases.withheld(v)]:
+    if held := [v for v in verdicts if withheld(v)]:
         said.append(f"{count(len(held), 'decided verdict')} withheld from the headline because of critical findings.")
     sums = [(s, sum(f.severity == s for f in findings)) for s in ("critical", "warning", "info")]
     told = ", ".join(count(n, s) if s == "warning" else f"{n} {s}" for s, n in sums if n)
