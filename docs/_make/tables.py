@@ -15,8 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import study_file  # beside this file
+
 from fairlane import registry
-from fairlane.study import reference
 
 ROOT = Path(__file__).parents[2]
 _TABLE = re.compile(r"(<!-- plugins: (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -92,7 +93,7 @@ def table(package: str) -> str:
 
 def pages() -> Iterator[tuple[Path, str]]:
     """Every page that has something made here, and what it has to be. KeyError for a table that there is none of."""
-    yield ROOT / "docs/study-file.md", reference.markdown()
+    yield ROOT / "docs/study-file.md", study_file.markdown()
     for page in (ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = page.read_text(encoding="utf-8")
         if _TABLE.search(text):
