@@ -46,13 +46,22 @@ def test_the_program_says_its_version(installed: Path, tmp_path: Path) -> None:
     assert run([installed / "python", "-m", "fairlane", "--version"], tmp_path).strip() == f"fairlane {__version__}"
 
 
-def test_every_file_of_the_package_is_in_the_wheel(installed: Path) -> None:
-    (package,) = installed.parent.glob("lib/python*/site-packages/fairlane")
+@pytest.mark.parametrize("place", ["src/fairlane", "replication/fairlane_replication"])
+def test_every_file_of_a_package_is_in_the_wheel(installed: Path, place: str) -> None:
+    (package,) = installed.parent.glob(f"lib/python*/site-packages/{Path(place).name}")
 
     def files(folder: Path) -> set[Path]:
         return {f.relative_to(folder) for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts}
 
-    assert files(package) == files(ROOT / "src/fairlane")
+    assert files(package) == files(ROOT / place)
+
+
+def test_published_claims_are_asked_without_a_checkout(installed: Path, tmp_path: Path) -> None:
+    """Those of study 003 are asked of its own tables, and need no machine."""
+    asked = ["replicate", "--quick", "--study", "003", "--format", "json"]
+    told = json.loads(run([installed / "fairlane", *asked], tmp_path))
+    assert {claim["study"] for claim in told["claims"]} == {"003"}
+    assert told["summary"]["disagree"] == 2
 
 
 def test_the_schema_and_every_command_come_up_without_the_developers_tools(installed: Path, tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pictures  # beside this file
+import study_file
 from click.testing import CliRunner
 
 from fairlane import registry
 from fairlane.cli.main import main as fairlane
-from fairlane.study import reference
 
 ROOT = Path(__file__).parents[2]
 _TABLE = re.compile(r"(<!-- plugins: (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -107,7 +107,7 @@ def table(package: str) -> str:
 
 def files() -> Iterator[tuple[Path, str]]:
     """Every file that has something made here, and what it has to be. KeyError for a table that there is none of."""
-    yield ROOT / "docs/study-file.md", reference.markdown()
+    yield ROOT / "docs/study-file.md", study_file.markdown()
     for page in (ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = page.read_text(encoding="utf-8")
         if _TABLE.search(text):

@@ -13,10 +13,10 @@ from fairlane.checks._outlook import outlook
 from fairlane.cli.main import run
 from fairlane.errors import Exit, FairlaneError
 from fairlane.records import Evidence, Observation
-from fairlane.replicate.claims import catalogue
-from fairlane.replicate.runner import _refuse
 from fairlane.study.load import load_study, parse_study, presets
 from fairlane.study.spec import Study
+from fairlane_replication.claims import catalogue
+from fairlane_replication.runner import _refuse
 
 STUDY = """
 name: pools

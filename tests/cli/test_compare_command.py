@@ -69,10 +69,10 @@ def test_what_has_changed_since_is_found(before: str, after: str, capsys: pytest
         if delta["verdict"] == "slower" and delta["primary"]:
             assert delta["low"] < 1.17 / 1.3 < delta["high"]
     assert {(s["outcome"], s["winner"]) for s in found["scorecard"] if s["primary"]} == {
-        ("tie", ""),
-        ("winner", "before"),
+        ("even", ""),
+        ("worse", "before"),
     }
-    assert "2 proven worse, 2 ties" in found["takeaways"][0]
+    assert "2 proven worse, 2 even" in found["takeaways"][0]
     assert any("not interleaved" in f["message"] for f in found["findings"])
     assert any("invented" in f["message"] for f in found["findings"])
 
@@ -89,7 +89,7 @@ def test_turned_round_it_says_the_opposite(before: str, after: str, capsys: pyte
 def test_a_run_against_itself_ties(before: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = data(capsys, f"a={before}", f"b={before}")
     assert {d["ratio"] for d in found["deltas"]} == {1.0}
-    assert {s["outcome"] for s in found["scorecard"]} == {"tie"}
+    assert {s["outcome"] for s in found["scorecard"]} == {"even"}
 
 
 def test_what_has_no_partner_is_listed(

@@ -36,7 +36,7 @@ def complete(*words: str) -> set[str]:
 def test_commands_and_options() -> None:
     assert complete("s") >= {"schema", "study"}
     assert complete("study", "") == {"check"}
-    assert "--docs" in complete("schema", "--")
+    assert "--strict" in complete("compare", "--")
     assert complete("completion", "z") == {"zsh"}
 
 

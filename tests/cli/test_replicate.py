@@ -8,9 +8,9 @@ import pytest
 
 from fairlane.cli.main import run
 from fairlane.errors import Exit
-from fairlane.replicate import render
-from fairlane.replicate.claims import catalogue
-from fairlane.replicate.judge import WORDS, Answer
+from fairlane_replication import render
+from fairlane_replication.claims import catalogue
+from fairlane_replication.judge import WORDS, Answer
 
 TABLES = ["replicate", "--quick", "--study", "003"]
 

@@ -7,7 +7,6 @@ import pytest
 
 from fairlane.cli.main import run
 from fairlane.errors import Exit
-from fairlane.study.reference import markdown
 
 
 def test_schema(capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,8 +14,3 @@ def test_schema(capsys: pytest.CaptureFixture[str]) -> None:
     schema = json.loads(capsys.readouterr().out)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert "lanes" in schema["properties"]
-
-
-def test_docs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["schema", "--docs"]) == Exit.OK
-    assert capsys.readouterr().out == markdown()

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from fairlane.records import Finding
-from fairlane.report import html, markdown, model, spread, terminal
+from fairlane.report import html, markdown, model, terminal
 from fairlane.report.winners import views
 from fairlane.stats.judge import judge
 from fairlane.study.load import parse_study
@@ -77,29 +77,33 @@ def paired(case, shared, own, provision=None, only=0.0):
     return replace(evidence, observations=tuple(seen))
 
 
+def pairing(evidence):
+    """The sentences on the spread, which come last."""
+    said = model.build(evidence, (), ()).sureness
+    first = next(n for n, text in enumerate(said) if text.startswith("Pairing"))
+    return said[first:]
+
+
 def test_the_sentence_on_pairing(case):
-    (said,) = spread.sentences(paired(case, 0.2, 0.1))
-    share = int(said.partition(" %")[0])
+    (said,) = pairing(paired(case, 0.2, 0.1))
+    share = int(said.partition("intra-block correlation ")[2].partition(" %")[0])
     assert share == pytest.approx(80, abs=8)
-    assert "of the spread of IOPS is shared by the lanes of a block" in said
-    factor = float(said.partition("intervals are ")[2].partition(" times")[0])
+    factor = float(said.partition("intervals ")[2].partition(" times narrower for IOPS")[0])
     assert factor == pytest.approx(1 / math.sqrt(1 - share / 100), abs=0.1)
-    assert said in model.build(paired(case, 0.2, 0.1), (), ()).sureness
 
 
 def test_what_pairing_cannot_cancel_is_said(case):
-    pairing, provisioning = spread.sentences(paired(case, 0.2, 0.05, provision=True, only=0.3))
-    assert "shared by the lanes of a block" in pairing
+    gained, provisioning = pairing(paired(case, 0.2, 0.05, provision=True, only=0.3))
+    assert "times narrower for IOPS" in gained
     assert "a lane's own in each provisioning" in provisioning
-    _, harmless = spread.sentences(paired(case, 0.2, 0.1, provision=True))
-    assert "Nothing shows" in harmless
+    assert len(pairing(paired(case, 0.2, 0.1, provision=True))) == 1
 
 
 def test_nothing_shared_is_said_plainly(case):
     evidence = paired(case, 0.0, 0.1)
     alternating = [replace(o, metrics={"iops": 5000 * (1.1 if o.position % 2 else 0.9)}) for o in evidence.observations]
-    (said,) = spread.sentences(replace(evidence, observations=tuple(alternating)))
-    assert "makes no interval narrower" in said
+    (said,) = pairing(replace(evidence, observations=tuple(alternating)))
+    assert said.startswith("Pairing gained no precision in IOPS (intra-block correlation 0 %, 95 % interval 0 % to ")
 
 
 def test_two_lanes_have_no_set_of_winners(make_case):

@@ -139,7 +139,7 @@ def test_no_spread_or_nothing_to_compare(logs):
 
 def test_blocks_that_shift_all_lanes_alike_are_all_shared():
     found = parts(Table(np.log(np.array([[1.0, 2, 4, 3], [2, 4, 8, 6]]))))
-    assert found.shared == pytest.approx(1)
+    assert found.correlation == pytest.approx(1)
 
 
 def test_of_a_run_failed_trials_take_their_block(run):

@@ -50,7 +50,7 @@ def test_intervals_and_words(root):
     state = Follower(root / "done").poll()
     (contest,) = state.contests
     assert contest.title == r"IOPS: The <script>alert(1)</script> lane \u202eevil against slow"
-    assert [(row.cell, row.now, row.blocks) for row in contest.rows] == [
+    assert [(row.cell, row.outcome, row.blocks) for row in contest.rows] == [
         ("4k randread qd1", "better", 6),
         ("4k randread qd16", "better", 6),
     ]
@@ -66,7 +66,7 @@ def test_half_way_cells_are_open_and_nothing_claims_more(root):
     cut(run, 1 + 8, torn=b'{"type": "tri')
     state = Follower(run).poll()
     assert (state.phase, state.done, state.due) == ("interrupted", 8, 24)
-    assert {row.now for row in state.contests[0].rows} <= {"open", "early"}
+    assert {row.outcome for row in state.contests[0].rows} == {"open"}
     assert state.cells == (0, 2)
     assert "unfinished_run" not in {f.check for f in state.findings}
 
@@ -90,7 +90,7 @@ def test_a_look_that_ends_a_cell_ends_its_row(root):
         file.write(json.dumps({"type": "look", "look": 0, "blocks": 6, "open": [key], "at": "x"}) + "\n")
     rows = Follower(run).poll().contests[0].rows
     assert {row.key: row.ended for row in rows} == {row.key: row.key != key for row in rows}
-    assert {row.says for row in rows if row.ended} == {"better, ended"}
+    assert {row.text for row in rows if row.ended} == {"better, ended"}
 
 
 def test_a_failed_trial_and_a_failed_block_are_told(studies, tmp_path):
@@ -110,7 +110,7 @@ def test_what_a_finding_refuses_has_no_interval(studies, tmp_path):
     path.write_text(path.read_text().replace("transport: nvme_tcp", "transport: nfs"))
     assert fairlane(["run", str(path), "--unjudged", "--out", str(tmp_path / "r")]) == 0
     state = Follower(tmp_path / "r").poll()
-    assert [(row.now, row.low, row.interval) for row in state.contests[0].rows] == [("refused", None, DASH)] * 2
+    assert [(row.outcome, row.low, row.interval) for row in state.contests[0].rows] == [("refused", None, DASH)] * 2
     assert state.cells == (0, 2)
     assert [f.severity for f in state.findings if "not comparable" in f.message] == ["critical"]
 

@@ -64,7 +64,7 @@ def command(
     A lane of one run is held against a lane of another: lanes of the same name, or those that --map pairs. Cells match
     by their load (bs, rw, iodepth, numjobs, mix) or by name. Runs made at different times are independent samples; the
     guard refuses what does not match, and a single result gets no-spread. Exit code 0, whatever the answer is; with
-    --strict 4 if a primary comparison is refused, inconclusive, withheld or without spread.
+    --strict 4 if a primary comparison is open, withheld or refused.
     """
     from fairlane.compare.comparison import compare
     from fairlane.compare.mapping import starter

@@ -56,8 +56,9 @@ def command(
     from fairlane.checks.base import run_all
     from fairlane.cli._output import print_json, print_rows
     from fairlane.guard.accept import accepting
-    from fairlane.report import model, single, whole
+    from fairlane.report import model, single
     from fairlane.report.pictures import pictures
+    from fairlane.runs.files import write_atomic
     from fairlane.runs.read import load_run
     from fairlane.stats.judge import judge
 
@@ -87,7 +88,8 @@ def command(
         alone = single.alone(figure, report, dark=dark)
         content = single.bitmap(alone, scale) if kind == "png" else str(alone).encode()
         path = out if out and ending else folder / f"{figure.id}.{kind}"
-        whole.write(path, content)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, content)
         written.append({"name": figure.id, "path": str(path)})
     if output == "table":
         click.echo("\n".join(entry["path"] for entry in written))

@@ -56,7 +56,7 @@ def command(
     evidence = accepting(load_run(run), accepts)
     outcomes = decide(rules, evidence, run_all)
     if junit is not None:
-        from fairlane.gate.junit import junit as document
+        from fairlane.gate.junit import document
 
         junit.write_text(document(outcomes, evidence.study.name, evidence.name), encoding="utf-8")
     rows = [

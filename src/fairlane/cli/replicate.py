@@ -46,10 +46,10 @@ def command(
     study is a run of its own with a report. Exit code 0, whatever the answers are.
     """
     from fairlane.cli._progress import watching
-    from fairlane.replicate import render
-    from fairlane.replicate.claims import catalogue
-    from fairlane.replicate.runner import plan, replicate
     from fairlane.study.forecast import about
+    from fairlane_replication import render
+    from fairlane_replication.claims import catalogue
+    from fairlane_replication.runner import plan, replicate
 
     asked = catalogue().of(studies)
     folder = out or (OUT.with_name(f"{OUT.name}-quick") if quick else OUT)

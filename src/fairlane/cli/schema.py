@@ -1,4 +1,4 @@
-"""``fairlane schema``: the study file's form, for editors and for readers."""
+"""``fairlane schema``: the study file's form, for editors."""
 
 import click
 
@@ -10,20 +10,15 @@ from fairlane.cli._click import Command
     examples="""
         fairlane schema > study.schema.json        then, as the first line of a study:
                                                    # yaml-language-server: $schema=study.schema.json
-        fairlane schema --docs > study-file.md     the same for reading
     """,
 )
-@click.option("--docs", is_flag=True, help="Print the reference (Markdown) instead.")
-def command(docs: bool) -> None:
+def command() -> None:
     """Print the JSON Schema of a study file.
 
     Draft 2020-12, with every transport, workload and platform of this installation. An editor with YAML support
     completes and checks a study with it as you type.
     """
     from fairlane.cli._output import print_json
-    from fairlane.study import reference, schema
+    from fairlane.study.schema import json_schema
 
-    if docs:
-        click.echo(reference.markdown(), nl=False)
-    else:
-        print_json(schema.json_schema())
+    print_json(json_schema())

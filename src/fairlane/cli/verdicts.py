@@ -75,6 +75,7 @@ def _readable(v: "Verdict") -> dict[str, Any]:
     """A row for table and md: a metric's own units, changes in percent."""
     from fairlane.report import phrases
     from fairlane.report.text import DASH, clean
+    from fairlane.verdicts.scorecard import withheld
 
     return {
         "workload": clean(v.workload),
@@ -87,6 +88,6 @@ def _readable(v: "Verdict") -> dict[str, Any]:
         "interval": f"{phrases.interval(v.tie_low, v.tie_high)} (tie test)"
         if v.verdict == "tie"
         else phrases.interval(v.low, v.high),
-        "verdict": v.verdict + (" (withheld)" if phrases.withheld(v) else ""),
+        "verdict": v.verdict + (" (withheld)" if withheld(v) else ""),
         "blocks": v.blocks,
     }

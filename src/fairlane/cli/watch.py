@@ -27,9 +27,8 @@ _NICE = 10
 _COLOUR = {
     "better": "bold blue",
     "worse": "bold dark_orange3",
-    "small": "cyan",
+    "even": "cyan",
     "open": "dim",
-    "early": "dim",
     "refused": "dim",
 }
 _GRAVE = {"critical": "bold red", "warning": "yellow", "info": "dim"}
@@ -164,7 +163,7 @@ def _table(contest: "Contest", room: int) -> "RenderableType":
     from rich.table import Table
     from rich.text import Text
 
-    from fairlane.web.forest import SIGN
+    from fairlane.report.phrases import SYMBOL
 
     table = Table(
         title=Text(contest.title), title_justify="left", title_style="bold",
@@ -176,10 +175,10 @@ def _table(contest: "Contest", room: int) -> "RenderableType":
     table.add_column("now", overflow="fold", max_width=34)
     rows = contest.rows
     if len(rows) > room:
-        rows = tuple(sorted(rows, key=lambda row: row.settled or row.now == "refused"))[: max(1, room - 1)]
+        rows = tuple(sorted(rows, key=lambda row: row.settled or row.word == "refused"))[: max(1, room - 1)]
         table.caption = Text(f"and {len(contest.rows) - len(rows)} more cells: --once prints all", style="dim")
         table.caption_justify = "left"
     for row in rows:
-        word = Text(f"{SIGN[row.now]} {row.says}", style=_COLOUR[row.now])
+        word = Text(f"{SYMBOL[row.word]} {row.text}", style=_COLOUR[row.outcome])
         table.add_row(Text(row.cell), row.interval, str(row.blocks), word)
     return table

@@ -6,14 +6,10 @@ that is what others publish as the winner; it is never called one.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from fairlane.compare.deltas import Delta, Row, Table
 from fairlane.metrics import Metric
-from fairlane.records import Verdict
-
-Outcome = Literal["winner", "tie", "withheld", "inconclusive", "no-spread", "refused"]
-ORDER: tuple[Outcome, ...] = ("winner", "tie", "withheld", "inconclusive", "no-spread", "refused")
+from fairlane.verdicts.scorecard import SETTLED, Outcome, outcome
 
 
 @dataclass(frozen=True)
@@ -31,11 +27,12 @@ class Score:
     alias: str
     baseline: str
     outcome: Outcome
+    """Of ``alias``."""
     winner: str
-    """Alias of the run that is proven better; empty unless ``outcome`` is winner."""
+    """Alias of the run that is proven better; empty unless ``outcome`` is better or worse."""
     leans: str
-    """Of no-spread and refused: whose bare figure is better by more than the margin; ``neither``; empty if there is no
-    figure."""
+    """Of single results and of refused ones: whose bare figure is better by more than the margin; ``neither``; empty if
+    there is no figure."""
 
 
 def scorecard(tables: Sequence[Table]) -> tuple[Score, ...]:
@@ -45,8 +42,7 @@ def scorecard(tables: Sequence[Table]) -> tuple[Score, ...]:
 
 def _score(metric: Metric, row: Row, delta: Delta) -> Score:
     v = delta.verdict
-    outcome = outcome_of(v)
-    better = v.lane if (v.verdict == "faster") else v.baseline
+    word = outcome(v)
     return Score(
         row.category,
         row.cell,
@@ -55,26 +51,15 @@ def _score(metric: Metric, row: Row, delta: Delta) -> Score:
         v.primary,
         v.lane,
         v.baseline,
-        outcome,
-        better if outcome == "winner" else "",
+        word,
+        {"better": v.lane, "worse": v.baseline}.get(word, ""),
         leaning(metric, delta) if delta.raw else "",
     )
 
 
 def decided(score: Score) -> bool:
     """Who is better is proven, or that it does not matter."""
-    return score.outcome in ("winner", "tie")
-
-
-def outcome_of(v: Verdict) -> Outcome:
-    """``different-but-small`` is a tie here: the difference is proven to be smaller than what matters."""
-    match v.verdict:
-        case "faster" | "slower":
-            return "withheld" if v.primary and not v.headline else "winner"
-        case "tie" | "different-but-small":
-            return "withheld" if v.primary and not v.headline else "tie"
-        case "inconclusive" | "no-spread" | "refused":
-            return v.verdict
+    return score.outcome in SETTLED
 
 
 def leaning(metric: Metric, delta: Delta) -> str:

@@ -5,12 +5,13 @@ what would decide it. Bare figures are called arithmetic.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import get_args
 
 from fairlane.compare.comparison import Comparison
 from fairlane.compare.deltas import Delta, Row, Table
-from fairlane.compare.scorecard import outcome_of
 from fairlane.records import Finding
 from fairlane.report.phrases import at_least, count, further, nearest, share
+from fairlane.verdicts.scorecard import Outcome, outcome, tally
 
 _MANY = 8
 """Groups of one metric and cell that get a sentence each; if there are more, a metric is one group."""
@@ -38,37 +39,38 @@ def takeaways(comparison: Comparison) -> tuple[str, ...]:
 
 
 def _of_run(alias: str, baseline: str, places: Sequence[Place], single: Sequence[Place]) -> Iterator[str]:
-    by = {word: [p for p in places if outcome_of(p[2].verdict) == word] for word in
-          ("winner", "tie", "withheld", "inconclusive", "no-spread", "refused")}  # fmt: skip
-    yield _count(alias, baseline, places, {word: len(found) for word, found in by.items()})
+    by: dict[Outcome, list[Place]] = {
+        word: [p for p in places if outcome(p[2].verdict) == word] for word in get_args(Outcome)
+    }
+    yield _count(alias, baseline, places)
     yield from _differences(alias, baseline, places)
-    if by["tie"]:
-        margins = sorted({p[2].verdict.margin for p in by["tie"]})
+    if by["even"]:
+        margins = sorted({p[2].verdict.margin for p in by["even"]})
         most = " or ".join(share(m) for m in margins)
-        yield f"{_where(by['tie'], places)}: any difference is proven to be smaller than {most}, the margin."
+        yield f"{_where(by['even'], places)}: any difference is proven to be smaller than {most}, the margin."
     if by["withheld"]:
         yield (
             f"{_where(by['withheld'], places)}: decided by its interval, but a critical finding stands against the "
             "figures, so nothing is concluded."
         )
-    if by["inconclusive"]:
-        more = [p[2].verdict.more_blocks for p in by["inconclusive"]]
+    if inconclusive := [p for p in by["open"] if p[2].verdict.verdict == "inconclusive"]:
+        more = [p[2].verdict.more_blocks for p in inconclusive]
         known = [m for m in more if m]
         advice = f" {_trials(known)} may decide it, at the spread seen." if known else ""
-        yield f"{_where(by['inconclusive'], places)}: neither a difference nor a tie is proven.{advice}"
+        yield f"{_where(inconclusive, places)}: neither a difference nor a tie is proven.{advice}"
     if single:
         yield (
             f"{_where(single, places)}: single results. Nothing is known of how far such a result lies from the next "
             "one, so no difference is claimed. It takes two trials of each side to claim any, and six or more to know "
             "much of their spread."
         )
-    if by["winner"] or by["tie"]:
+    if by["better"] or by["worse"] or by["even"]:
         yield (
             "The runs were not interleaved: their intervals hold what varied between trials within each run, and not "
             "what else changed from one run to the other. Lanes in one run, block by block, would tell the two apart."
         )
     yield from _refused(by["refused"], places)
-    if by["no-spread"] or by["refused"]:
+    if any(p[2].raw for p in places):
         yield "A delta without a verdict beside it is arithmetic on bare figures, and proves nothing."
 
 
@@ -82,23 +84,13 @@ def _refused(found: Sequence[Place], places: Sequence[Place]) -> Iterator[str]:
         yield f"{_where(taken, places)}: refused, because {reason.rstrip('.')}."
 
 
-def _count(alias: str, baseline: str, places: Sequence[Place], words: dict[str, int]) -> str:
-    ours = sum(outcome_of(d.verdict) == "winner" and d.verdict.verdict == "faster" for _, _, d in places)
-    theirs = words["winner"] - ours
-    told = [
-        (ours, f"{ours} proven better"),
-        (theirs, f"{theirs} proven worse"),
-        (words["tie"], count(words["tie"], "tie")),
-        (words["withheld"], f"{words['withheld']} withheld"),
-        (words["inconclusive"], f"{words['inconclusive']} inconclusive"),
-        (words["no-spread"], f"{words['no-spread']} without spread"),
-        (words["refused"], f"{words['refused']} refused"),
-    ]
-    parts = ", ".join(text for n, text in told if n)
-    head = f"{alias} against {baseline} in {count(len(places), 'primary comparison')}: {parts}."
-    if ours and theirs:
+def _count(alias: str, baseline: str, places: Sequence[Place]) -> str:
+    counts = tally(outcome(delta.verdict) for _, _, delta in places)
+    listed = ", ".join(f"{n} {'proven ' if word in ('better', 'worse') else ''}{word}" for word, n in counts.items())
+    head = f"{alias} against {baseline} in {count(len(places), 'primary comparison')}: {listed}."
+    if "better" in counts and "worse" in counts:
         return f"{head} Neither is better throughout."
-    return head if ours or theirs else f"{head} No winner can be named."
+    return head if "better" in counts or "worse" in counts else f"{head} No winner can be named."
 
 
 def _differences(alias: str, baseline: str, places: Sequence[Place]) -> Iterator[str]:
@@ -109,7 +101,7 @@ def _differences(alias: str, baseline: str, places: Sequence[Place]) -> Iterator
         groups.setdefault((place[0].metric.name, place[1].cell if split else ""), []).append(place)
     for (_, cell), group in groups.items():
         metric = group[0][0].metric
-        won = [p for p in group if outcome_of(p[2].verdict) == "winner"]
+        won = [p for p in group if outcome(p[2].verdict) in ("better", "worse")]
         higher = [p for p in won if (p[2].ratio or 1) > 1]
         lower = [p for p in won if (p[2].ratio or 1) < 1]
         at = f"{metric.title} at {cell}" if cell else metric.title

@@ -1,11 +1,12 @@
 """A comparison for readers: parts of a report, and the same as plain data. Pure."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from fairlane.compare.comparison import Comparison
 from fairlane.compare.deltas import Delta, Row, Table, percent
-from fairlane.compare.scorecard import ORDER, Score
+from fairlane.compare.scorecard import Score
 from fairlane.compare.takeaways import takeaways
 from fairlane.guard.matched import table_of
 from fairlane.guard.values import NONE
@@ -14,6 +15,7 @@ from fairlane.records import Cell
 from fairlane.report.parts import Part, part
 from fairlane.report.phrases import SYMBOL
 from fairlane.report.text import DASH, scrub
+from fairlane.verdicts.scorecard import SIGN
 
 _COLUMNS = 5
 """Cells of the scorecard that get a column each; if there are more, a metric is one column."""
@@ -134,13 +136,11 @@ def _card(c: Comparison, alias: str, scores: Sequence[Score]) -> Part:
 
 
 def _tally(scores: Sequence[Score]) -> str:
-    """``roks``; ``refused (vcf)``; of several cells: ``roks 3, tie 1, refused 12``."""
+    """``roks``; ``refused (vcf)``; of several cells: ``roks 3, even 1, refused 12``."""
     if len(scores) == 1:
         (s,) = scores
         return s.winner or s.outcome + (f" ({s.leans})" if s.leans else "")
-    counts: dict[str, int] = {}
-    for s in sorted(scores, key=lambda s: ORDER.index(s.outcome)):
-        counts[s.winner or s.outcome] = counts.get(s.winner or s.outcome, 0) + 1
+    counts = Counter(s.winner or s.outcome for s in sorted(scores, key=lambda s: list(SIGN).index(s.outcome)))
     return ", ".join(f"{word} {n}" for word, n in counts.items()) or DASH
 
 

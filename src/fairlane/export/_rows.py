@@ -19,6 +19,7 @@ from fairlane.report.text import flatten
 from fairlane.runs.raw import FOLDER
 from fairlane.stats.histogram import Bins, merge, percentile, reportable
 from fairlane.stats.histogram import mean as mean_of
+from fairlane.verdicts.scorecard import withheld
 
 Label = Mapping[str, str]
 """Lane -> how readers call it."""
@@ -71,7 +72,7 @@ def _verdict(v: Verdict, label: Label) -> dict[str, Any]:
         "baseline_label": baseline,
         "unit": metric.unit,
         "better": metric.better,
-        "withheld": phrases.withheld(v),
+        "withheld": withheld(v),
         "sentence": phrases.sentence(v, lane, baseline),
         "reason": phrases.reason(v) or None,
     }

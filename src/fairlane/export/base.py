@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from fairlane.report import whole
+from fairlane.runs.files import write_atomic
 from fairlane.stats.histogram import Bins
 
 VERSION = 1
@@ -124,8 +124,9 @@ class Format(ABC):
 
 def write(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
     """Write ``files`` into ``folder``, made if missing, each whole or not at all; returns their paths. OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        whole.write(folder / name, content)
+        write_atomic(folder / name, content)
     return tuple(folder / name for name in files)
 
 

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairlane.records import Evidence, Finding, Verdict
-from fairlane.report import html, markdown, model, whole
+from fairlane.report import html, markdown, model
 from fairlane.report.parts import Around
 from fairlane.report.pictures import pictures
+from fairlane.runs.files import write_atomic
 
 
 def write_reports(
@@ -23,6 +24,7 @@ def write_reports(
         (folder / "report.html", html.render(report, drawn)),
         (folder / "report.md", markdown.render(report, drawn)),
     )
+    folder.mkdir(parents=True, exist_ok=True)
     for path, content in pages:
-        whole.write(path, content.encode())
+        write_atomic(path, content.encode())
     return pages[0][0], pages[1][0]

@@ -1,13 +1,18 @@
-"""Forest plot: the effect of a lane against the baseline in every cell, with interval, margin and verdict word."""
+"""Forest plot: the effect of a lane against the baseline in every cell, with interval, margin and verdict word. Pure.
+
+The report draws its verdicts, the live page the intervals so far.
+"""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from fairlane.records import Word
 from fairlane.report import svg
-from fairlane.report.phrases import change, share
-from fairlane.report.sections import Comparison, Row
+from fairlane.report.phrases import SYMBOL, change, share
+from fairlane.report.sections import Comparison
 from fairlane.report.svg import INK, PAPER, WIDTH, Figure, Scale, Table, colour
 
 _TOP, _ROW, _AXIS, _SIDE = 4, 42, 46, 4
@@ -24,16 +29,44 @@ STYLE: dict[Word, tuple[str, str, bool]] = {
 """Verdict word -> colour, shape, filled. The shape points to the better side as the word says, whatever the axis."""
 
 
+@dataclass(frozen=True)
+class Mark:
+    """One row: a cell."""
+
+    cell: str
+    word: Word
+    text: str
+    """At the right end: ``faster, at least 11.7 %``."""
+    hover: str
+    ratio: float | None
+    """The estimate, and the ends of its interval; None: there is none."""
+    low: float | None
+    high: float | None
+    tie_low: float | None = None
+    """The tie test's narrower interval."""
+    tie_high: float | None = None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What all rows have in common."""
+
+    lane: str
+    """Label."""
+    better: int
+    margin: float
+
+
 def forest(comparison: Comparison, ident: str) -> Figure:
     """One row per cell: name and verdict in words above, interval on a logarithmic ratio axis below."""
-    rows = comparison.rows
-    scale = _scale(comparison)
-    bottom = _TOP + _ROW * len(rows)
+    marks = []
+    for r in comparison.rows:
+        text = ", ".join(x for x in (r.word, r.sized, "withheld" if r.withheld else "") if x)
+        seen = f", {r.change} ({r.interval})" if r.low is not None else f": {r.reason}" if r.reason else ""
+        hover = f"{r.cell}: {r.word}{seen}"
+        marks.append(Mark(r.cell, r.word, text, hover, r.ratio, r.low, r.high, r.tie_low, r.tie_high))
     title = f"{comparison.metric}: {comparison.lane} against {comparison.baseline}"
-    parts = [*_frame(scale, comparison, bottom)]
-    for i, row in enumerate(rows):
-        parts.append(_line(row, scale, _TOP + _ROW * i, comparison))
-    described = "; ".join(f"{r.cell}: {r.word} {r.interval}" for r in rows[:40])
+    described = "; ".join(f"{r.cell}: {r.word} {r.interval}" for r in comparison.rows[:40])
     caption = (
         f"Change of {comparison.metric} with {comparison.lane} instead of {comparison.baseline}. Mark: estimate; "
         "thin: interval; thick: the tie test's interval; shaded: differences below the margin of "
@@ -41,16 +74,25 @@ def forest(comparison: Comparison, ident: str) -> Figure:
     )
     table = Table(
         ("cell", "change", "interval", "coverage", "blocks", "verdict"),
-        tuple((r.cell, r.change, r.interval, r.coverage, str(r.blocks), r.word) for r in rows),
+        tuple((r.cell, r.change, r.interval, r.coverage, str(r.blocks), r.word) for r in comparison.rows),
     )
-    return Figure(ident, title, caption, svg.picture(ident, bottom + _AXIS, title, described, *parts), table)
+    axis = Axis(comparison.lane, comparison.better, comparison.margin)
+    return Figure(ident, title, caption, draw(ident, title, described, axis, marks), table)
 
 
-def _scale(comparison: Comparison) -> Scale:
-    margin = 1 + comparison.margin
-    seen = [x for r in comparison.rows for x in (r.ratio, r.low, r.high) if x is not None and 0 < x < math.inf]
+def draw(ident: str, title: str, described: str, axis: Axis, marks: Sequence[Mark]) -> Markup:
+    """The picture alone."""
+    scale = _scale(axis, marks)
+    bottom = _TOP + _ROW * len(marks)
+    rows = (_row(mark, scale, _TOP + _ROW * n, axis) for n, mark in enumerate(marks))
+    return svg.picture(ident, bottom + _AXIS, title, described, *_frame(scale, axis, bottom), *rows)
+
+
+def _scale(axis: Axis, marks: Sequence[Mark]) -> Scale:
+    margin = 1 + axis.margin
+    seen = [x for m in marks for x in (m.ratio, m.low, m.high) if x is not None and 0 < x < math.inf]
     # An interval of two wild blocks can span decades: the axis stays readable, what leaves it gets an arrow.
-    points = [r.ratio for r in comparison.rows if r.ratio is not None and 0 < r.ratio < math.inf]
+    points = [m.ratio for m in marks if m.ratio is not None and 0 < m.ratio < math.inf]
     reach = 3.0
     low = max(min([1 / margin, *seen]), min([1 / margin, *points]) / reach)
     high = min(max([margin, *seen]), max([margin, *points]) * reach)
@@ -58,7 +100,7 @@ def _scale(comparison: Comparison) -> Scale:
     return Scale(low / pad, high * pad, _SIDE, WIDTH - _SIDE, log=True)
 
 
-def _frame(scale: Scale, comparison: Comparison, bottom: float) -> list[Markup]:
+def _frame(scale: Scale, axis: Axis, bottom: float) -> list[Markup]:
     parts = [
         svg.line(scale.start, bottom, scale.end, bottom, stroke=colour("muted"), stroke_width=1),
     ]
@@ -72,8 +114,8 @@ def _frame(scale: Scale, comparison: Comparison, bottom: float) -> list[Markup]:
         if at - half >= last:
             parts.append(svg.text(at, bottom + 18, label, text_anchor="middle", font_size=12))
             last = at + half
-    up, down = ("better", "worse") if comparison.better > 0 else ("worse", "better")
-    lane = svg.fit(comparison.lane, 170, 12)
+    up, down = ("better", "worse") if axis.better > 0 else ("worse", "better")
+    lane = svg.fit(axis.lane, 170, 12)
     parts += [
         svg.text(scale.start, bottom + 38, f"← {lane} {down}", font_size=12, fill=colour("muted")),
         svg.text(scale.end, bottom + 38, f"{lane} {up} →", font_size=12, fill=colour("muted"), text_anchor="end"),
@@ -85,36 +127,35 @@ def _tick(ratio: float) -> str:
     return "0 %" if abs(ratio - 1) < 1e-9 else change(ratio, 0)
 
 
-def _line(row: Row, scale: Scale, top: float, comparison: Comparison) -> Markup:
-    name, shape, filled = STYLE[row.word]
+def _row(mark: Mark, scale: Scale, top: float, axis: Axis) -> Markup:
+    name, shape, filled = STYLE[mark.word]
     paint = colour(name)
-    word = f"{row.symbol} " + ", ".join(x for x in (row.word, row.sized, "withheld" if row.withheld else "") if x)
+    words = f"{SYMBOL[mark.word]} {mark.text}"
     y = top + 26
-    left, right = scale(1 / (1 + comparison.margin)), scale(1 + comparison.margin)
+    left, right = scale(1 / (1 + axis.margin)), scale(1 + axis.margin)
     room = scale.end - scale.start
-    seen = f", {row.change} ({row.interval})" if row.low is not None else f": {row.reason}" if row.reason else ""
     parts = [
-        svg.tag("title", f"{row.cell}: {row.word}{seen}"),
-        svg.text(scale.start, top + 12, svg.fit(row.cell, room - 8.2 * len(word) - 10), font_weight=600),
-        svg.text(scale.end, top + 12, word, text_anchor="end", fill=paint),
+        svg.tag("title", mark.hover),
+        svg.text(scale.start, top + 12, svg.fit(mark.cell, room - 8.2 * len(words) - 10), font_weight=600),
+        svg.text(scale.end, top + 12, words, text_anchor="end", fill=paint),
         svg.tag("rect", x=left, y=y - 8, width=right - left, height=16, fill=colour("band")),
         svg.line(scale.start, y, scale.end, y, stroke=colour("grid"), stroke_width=1),
         svg.line(scale(1), y - 8, scale(1), y + 8, stroke=INK, stroke_width=1),
     ]
-    if row.low is not None and row.high is not None:
-        dashed = None if filled or row.word == "tie" else "5 3"
-        x1, x2 = scale(row.low), scale(row.high)
+    if mark.low is not None and mark.high is not None:
+        dashed = None if filled or mark.word == "tie" else "5 3"
+        x1, x2 = scale(mark.low), scale(mark.high)
         parts.append(svg.line(x1, y, x2, y, stroke=paint, stroke_width=2, stroke_dasharray=dashed))
-        ends = _end(x1, y, row.low < scale.low, -1) + _end(x2, y, row.high > scale.high, +1)
+        ends = _end(x1, y, mark.low < scale.low, -1) + _end(x2, y, mark.high > scale.high, +1)
         parts.append(svg.tag("path", d=ends, fill="none", stroke=paint, stroke_width=2))
-    if row.tie_low is not None and row.tie_high is not None:
-        x1, x2 = scale(row.tie_low), scale(row.tie_high)
+    if mark.tie_low is not None and mark.tie_high is not None:
+        x1, x2 = scale(mark.tie_low), scale(mark.tie_high)
         parts.append(svg.line(x1, y, x2, y, stroke=paint, stroke_width=4.5))
-    if row.ratio is not None:
+    if mark.ratio is not None:
         # The triangle of "faster" points to the side where the lane is better.
-        turned = {"right": "left", "left": "right"}.get(shape, shape) if comparison.better < 0 else shape
+        turned = {"right": "left", "left": "right"}.get(shape, shape) if axis.better < 0 else shape
         fill = paint if filled else PAPER
-        parts.append(svg.marker(turned, scale(row.ratio), y, 4.5, fill=fill, stroke=paint, stroke_width=1.5))
+        parts.append(svg.marker(turned, scale(mark.ratio), y, 4.5, fill=fill, stroke=paint, stroke_width=1.5))
     return svg.tag("g", *parts)
 
 

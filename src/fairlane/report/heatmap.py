@@ -13,10 +13,11 @@ from markupsafe import Markup
 
 from fairlane.records import Cell, Evidence, Finding, Verdict, Word
 from fairlane.report import svg
-from fairlane.report.phrases import SYMBOL, change, interval, metric_of, reason, share, withheld
+from fairlane.report.phrases import SYMBOL, change, interval, metric_of, reason, share
 from fairlane.report.svg import INK, WIDTH, Figure, Table, colour
 from fairlane.report.text import DASH
 from fairlane.units import format_size
+from fairlane.verdicts.scorecard import SETTLED, SIGN, outcome_of, withheld
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ class Tile:
     @property
     def sure(self) -> bool:
         """What it shows may be claimed; others are hatched."""
-        return self.word in ("faster", "slower", "different-but-small", "tie") and not self.withheld
+        return outcome_of(self.word) in SETTLED and not self.withheld
 
     @property
     def sign(self) -> str:
-        return "!" if self.withheld else SYMBOL[self.word]
+        return SIGN["withheld"] if self.withheld else SYMBOL[self.word]
 
 
 @dataclass(frozen=True)

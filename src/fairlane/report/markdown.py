@@ -79,7 +79,7 @@ def _scores(report: Report) -> list[str]:
     parts = ["## Scorecard"] if report.scores else []
     for view in report.scores:
         parts.append(f"Workload {md(view.workload)}, against {md(view.baseline)}: in how many of {view.cells} cells")
-        rows = ((f"{r.metric}{' (primary)' if r.primary else ''}", *(s.says for s in r.scores)) for r in view.rows)
+        rows = ((f"{r.metric}{' (primary)' if r.primary else ''}", *(s.text for s in r.scores)) for r in view.rows)
         parts.append(table(("Metric", *view.lanes), rows))
     return parts
 

@@ -24,7 +24,6 @@ from fairlane.report import (
     prose,
     scorecard,
     series,
-    spread,
     storms,
     timeline,
     winners,
@@ -33,6 +32,7 @@ from fairlane.report.parts import Around
 from fairlane.report.phrases import count, metric_of
 from fairlane.report.sections import Comparison, FindingGroup, FindingView, Report, Row, Section, Trial, TrialRow
 from fairlane.report.text import DASH, flatten, scrub
+from fairlane.verdicts.scorecard import withheld
 
 _LONG = 12
 """Entries of a part of the fingerprint from which on it is folded away."""
@@ -58,7 +58,7 @@ def build(
         banners=(*prose.banners(evidence), *around.banners),
         sections=sections,
         winners=winners.views(evidence, findings, label),
-        sureness=prose.sureness(evidence, shown, findings) + spread.sentences(evidence),
+        sureness=prose.sureness(evidence, shown, findings),
         scores=scorecard.views(evidence, shown, label),
         costs=pareto.views(evidence, shown, findings, label),
         heats=heatmap.views(evidence, shown, findings, label),
@@ -124,7 +124,7 @@ def _comparison(evidence: Evidence, group: Sequence[Verdict], label: Mapping[str
     lane, baseline = label.get(first.lane, first.lane), label.get(first.baseline, first.baseline)
     metric = metric_of(first.metric)
     anchors = _anchors(evidence)
-    words = {word: sum(v.verdict == word and not phrases.withheld(v) for v in group) for word in phrases.ORDER}
+    words = {word: sum(v.verdict == word and not withheld(v) for v in group) for word in phrases.ORDER}
     plain = not any(v.voided for v in group) and len({v.blocks for v in group}) == 1
     return Comparison(
         lane=lane,
@@ -135,7 +135,7 @@ def _comparison(evidence: Evidence, group: Sequence[Verdict], label: Mapping[str
         primary=first.primary,
         summary=phrases.summary(group, lane, baseline),
         words=tuple((w, n) for w, n in words.items() if n),
-        withheld=sum(map(phrases.withheld, group)),
+        withheld=sum(map(withheld, group)),
         blocks=first.blocks if plain else None,
         rows=tuple(_row(v, lane, baseline, anchors.get(v.key, "trials")) for v in group),
     )
@@ -161,7 +161,7 @@ def _row(v: Verdict, lane: str, baseline: str, anchor: str) -> Row:
         blocks=v.blocks,
         voided=v.voided,
         counted=f"{v.blocks} of {count(v.blocks + v.voided, 'block')}" if v.voided else count(v.blocks, "block"),
-        withheld=phrases.withheld(v),
+        withheld=withheld(v),
         sentence=phrases.sentence(v, lane, baseline),
         notes=v.notes,
         reason=phrases.reason(v),

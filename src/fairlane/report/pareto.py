@@ -15,10 +15,11 @@ from markupsafe import Markup
 from fairlane.metrics import rounded
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import svg
-from fairlane.report.phrases import change, count, interval, metric_of, withheld
+from fairlane.report.phrases import change, count, interval, metric_of
 from fairlane.report.plot import apart, axis, lane_order, level, mark, paint
 from fairlane.report.svg import INK, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
+from fairlane.verdicts.scorecard import withheld
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fairlane.metrics import METRICS, Metric
 from fairlane.records import Verdict, Word
 from fairlane.report.text import DASH, MINUS
+from fairlane.verdicts.scorecard import withheld
 
 SYMBOL: dict[Word, str] = {
     "faster": "▲",
@@ -178,11 +179,6 @@ def reason(verdict: Verdict) -> str:
     if verdict.low is not None or not verdict.notes:
         return ""
     return verdict.notes[0 if verdict.verdict == "refused" else -1]
-
-
-def withheld(verdict: Verdict) -> bool:
-    """A decided primary verdict that a critical finding took out of the headline."""
-    return verdict.primary and not verdict.headline and verdict.verdict not in {"inconclusive", "no-spread", "refused"}
 
 
 def _where(verdicts: Sequence[Verdict]) -> str:

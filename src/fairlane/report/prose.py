@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -11,8 +11,10 @@ from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import fleet, phrases
 from fairlane.report.phrases import count, share
 from fairlane.report.text import MINUS
+from fairlane.stats.variance import splits
 from fairlane.study.base import Design
 from fairlane.study.load import parse_study
+from fairlane.verdicts.scorecard import withheld
 
 
 @dataclass(frozen=True)
@@ -122,12 +124,33 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
             f"{len(open_)} of {count(len(primary), 'primary comparison')} {'is' if len(open_) == 1 else 'are'} "
             f"inconclusive.{advice}"
         )
-    if held := [v for v in verdicts if phrases.withheld(v)]:
+    if held := [v for v in verdicts if withheld(v)]:
         said.append(f"{count(len(held), 'decided verdict')} withheld from the headline because of critical findings.")
     sums = [(s, sum(f.severity == s for f in findings)) for s in ("critical", "warning", "info")]
     told = ", ".join(count(n, s) if s == "warning" else f"{n} {s}" for s, n in sums if n)
     said.append(f"Checks of comparability and plausibility found: {told}." if told else "No check has found anything.")
-    return tuple(said)
+    return (*said, *_pairing(evidence))
+
+
+def _pairing(evidence: Evidence) -> Iterator[str]:
+    """What comparing within blocks has gained, by workload; and what no number of blocks averages out."""
+    for name, parts in splits(evidence).items():
+        metric = phrases.metric_of(evidence.study.workloads[name].primary).title
+        what = f"{metric} of {name}" if len(evidence.study.workloads) > 1 else metric
+        times = f"{parts.narrower:.1f}" if parts.narrower < _MANY_TIMES else f"more than {_MANY_TIMES}"
+        gain = "gained no precision in" if times == "1.0" else f"made intervals {times} times narrower for"
+        correlation, low, high = (f"{100 * x:.0f} %" for x in (parts.correlation, *parts.share))
+        yield f"Pairing {gain} {what} (intra-block correlation {correlation}, 95 % interval {low} to {high})."
+        if parts.lane_provision and (parts.lane_provision_p or 0.0) <= 0.05:
+            yield (
+                f"{100 * parts.lane_provision / parts.total:.0f} % of the variance of {what} is a lane's own in each "
+                "provisioning: more blocks do not average it out, only more provisionings do, and no interval here "
+                "contains it."
+            )
+
+
+_MANY_TIMES = 99
+"""A larger factor says no more."""
 
 
 def _no_claims(verdicts: Sequence[Verdict]) -> list[str]:

@@ -7,13 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairlane.records import Evidence, Verdict
-from fairlane.report import phrases
 from fairlane.report.phrases import metric_of
 from fairlane.report.text import DASH
-
-GROUPS = (("better", "▲"), ("worse", "▼"), ("even", "="), ("open", "?"), ("refused", "✕"))
-"""Outcome and its symbol: better and worse are of the lane against the baseline; even: a tie, or a difference proven to
-be smaller than what matters; open: inconclusive, a single result, or withheld; refused: not comparable."""
+from fairlane.verdicts.scorecard import SIGN, outcome, tally
 
 
 @dataclass(frozen=True)
@@ -21,10 +17,10 @@ class Score:
     """One lane in one metric: how many cells have which outcome."""
 
     counts: tuple[tuple[str, str, int], ...]
-    """(outcome, symbol, cells), those that occur."""
+    """(outcome, sign, cells), those that occur."""
     rest: int
     """Cells without a verdict in this metric."""
-    says: str
+    text: str
     """``better in 5, even in 1``; a dash where the metric was not compared."""
 
 
@@ -81,18 +77,6 @@ def _view(evidence: Evidence, name: str, mine: Sequence[Verdict], label: Mapping
 
 
 def _score(group: Sequence[Verdict], cells: int) -> Score:
-    outcomes = [_outcome(v) for v in group]
-    counts = tuple((name, symbol, n) for name, symbol in GROUPS if (n := outcomes.count(name)))
-    return Score(counts, cells - len(group), ", ".join(f"{name} in {n}" for name, _, n in counts) or DASH)
-
-
-def _outcome(v: Verdict) -> str:
-    if phrases.withheld(v):
-        return "open"
-    return {
-        "faster": "better",
-        "slower": "worse",
-        "tie": "even",
-        "different-but-small": "even",
-        "refused": "refused",
-    }.get(v.verdict, "open")
+    counts = tally(outcome(v) for v in group)
+    text = ", ".join(f"{name} in {n}" for name, n in counts.items())
+    return Score(tuple((name, SIGN[name], n) for name, n in counts.items()), cells - len(group), text or DASH)

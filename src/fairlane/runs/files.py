@@ -3,7 +3,7 @@
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairlane.errors import FairlaneError, RunFailed, unwritable
@@ -52,8 +52,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Writes a file that is, after a crash, either the old one or the new one, whole. Raises OSError."""
-    temporary = path.with_name(f".{path.name}.new")
+    """Writes a file that a reader sees whole, the old one or the new one; after a crash, too. Raises OSError.
+
+    Several processes may write the same file at once (a report): the last one wins.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
@@ -62,7 +65,10 @@ def write_atomic(path: Path, data: bytes) -> None:
         finally:
             os.close(descriptor)
         temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # the name that the reader knows
         raise
+    finally:
+        with suppress(OSError):  # it has its name, or was never made
+            temporary.unlink()
     sync_folder(path.parent)

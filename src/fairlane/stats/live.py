@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairlane.metrics import METRICS
-from fairlane.records import Observation
+from fairlane.records import Observation, Word
 from fairlane.stats import anytime
-from fairlane.stats.judge import word
+from fairlane.stats.judge import DECIDED, word
 from fairlane.stats.pairs import Reading, pair, shelve
 
 if TYPE_CHECKING:
@@ -24,8 +24,12 @@ class Standing:
     low: float
     """Ends of the anytime-valid interval as log-ratios; infinite while there is none."""
     high: float
-    decided: bool
-    """The interval excludes no difference, or lies within the margin."""
+    word: Word
+    """``inconclusive`` unless the interval excludes no difference, or that of the tie test lies within the margin."""
+
+    @property
+    def decided(self) -> bool:
+        return self.word in DECIDED
 
 
 class Live:
@@ -79,6 +83,6 @@ class Live:
         outer = anytime.interval(seen.effect, self._alpha, self._g)
         tie = anytime.interval(seen.effect, 2 * self._study.design.alpha, self._g)
         found = word(seen.effect.mean, outer, tie, margin, metric.better)
-        standing = Standing(self._cells[key].name, lane, len(seen.rows), *outer, found != "inconclusive")
+        standing = Standing(self._cells[key].name, lane, len(seen.rows), *outer, found)
         self._standings[key, lane] = standing
         return standing

@@ -60,7 +60,7 @@ class Split:
     lane_provision_p: float | None
     """p-value of there being none of it, by the F test of its mean square; None: there is only one."""
     share: tuple[float, float]
-    """95 % interval of block / (block + trial), from the F distribution of the ratio of the mean squares."""
+    """95 % interval of ``correlation``, from the F distribution of the ratio of the mean squares."""
     blocks: int
     """Blocks of all cells that count."""
 
@@ -69,14 +69,14 @@ class Split:
         return self.block + self.trial + (self.provision or 0.0) + (self.lane_provision or 0.0)
 
     @property
-    def shared(self) -> float:
-        """Share of the variance that comparing within blocks cancels, 0..1."""
-        return (self.block + (self.provision or 0.0)) / self.total
+    def correlation(self) -> float:
+        """Of the lanes within a block, 0..1: the share of the variance that comparing within blocks cancels."""
+        return self.block / (self.block + self.trial)
 
     @property
     def narrower(self) -> float:
-        """How many times narrower paired intervals are than those of as many independent trials; inf: all is shared."""
-        return math.sqrt(1 / (1 - self.shared)) if self.shared < 1 else math.inf
+        """How many times narrower paired intervals are than those of as many independent trials; inf: none is left."""
+        return math.sqrt(1 / (1 - self.correlation)) if self.correlation < 1 else math.inf
 
 
 def split(tables: Sequence[Table]) -> Split | None:

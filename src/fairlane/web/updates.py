@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fairlane.metrics import METRICS
-from fairlane.records import Cell, Finding, Observation
+from fairlane.records import Cell, Finding, Observation, Word
 from fairlane.report.lanes import labels
 from fairlane.report.phrases import count, interval, share
 from fairlane.report.text import clean, scrub
@@ -20,21 +20,9 @@ from fairlane.stats.contests import concerns, stains
 from fairlane.stats.live import Live, Standing
 from fairlane.study.forecast import about
 from fairlane.trial.progress import Estimate
+from fairlane.verdicts.scorecard import SETTLED, Outcome, outcome_of
 
 Phase = Literal["running", "interrupted", "complete"]
-Now = Literal["better", "worse", "small", "open", "early", "refused"]
-"""What an anytime-valid interval says of a lane: beyond no difference, within the margin, neither, or not there yet.
-``refused``: a finding says that the lanes cannot be compared."""
-
-SAYS: Mapping[Now, str] = {
-    "better": "better",
-    "worse": "worse",
-    "small": "within margin",
-    "open": "open",
-    "early": "too early to say",
-    "refused": "refused",
-}
-DECIDED: frozenset[Now] = frozenset({"better", "worse", "small"})
 _SHOWN = 5
 """Failures that are told; the others are counted."""
 
@@ -51,16 +39,31 @@ class Row:
     """Ends of the interval as ratios lane / baseline; None: there is none yet."""
     high: float | None
     blocks: int
-    now: Now
+    word: Word
+    """The verdict so far, by the interval that holds at any moment; ``no-spread``: there is none yet."""
     ended: bool
     """A look has ended the cell."""
     withheld: bool = False
     """A critical finding is about it."""
 
     @property
+    def outcome(self) -> Outcome:
+        """As ``word`` says it, whether it is ``withheld`` or not."""
+        return outcome_of(self.word)
+
+    @property
+    def decided(self) -> bool:
+        return self.outcome in SETTLED
+
+    @property
     def settled(self) -> bool:
         """No further block is needed."""
-        return self.ended or self.now in DECIDED
+        return self.ended or self.decided
+
+    @property
+    def middle(self) -> float | None:
+        """Of the interval, as a ratio."""
+        return None if self.low is None or self.high is None else math.sqrt(self.low * self.high)
 
     @property
     def interval(self) -> str:
@@ -68,12 +71,14 @@ class Row:
         return interval(self.low, self.high)
 
     @property
-    def says(self) -> str:
+    def text(self) -> str:
         """In words: ``decided: better``, ``open``; of a cell that a look has ended: ``better, ended``, ``ended``."""
-        held = " (withheld)" if self.withheld and self.now in DECIDED else ""
-        if self.ended and self.now != "refused":
-            return f"{SAYS[self.now]}, ended{held}" if self.now in DECIDED else "ended"
-        return f"decided: {SAYS[self.now]}{held}" if self.now in DECIDED else SAYS[self.now]
+        held = " (withheld)" if self.withheld and self.decided else ""
+        if self.ended and self.word != "refused":
+            return f"{self.outcome}, ended{held}" if self.decided else "ended"
+        if self.word == "no-spread":
+            return "too early to say"
+        return f"decided: {self.outcome}{held}" if self.decided else self.outcome
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,7 @@ class State:
     def cells(self) -> tuple[int, int]:
         """Cells in which every lane that is compared is decided so far, or that a look has ended; and all cells."""
         settled: dict[str, bool] = {}
-        for row in (row for contest in self.contests for row in contest.rows if row.now != "refused"):
+        for row in (row for contest in self.contests for row in contest.rows if row.word != "refused"):
             settled[row.key] = settled.get(row.key, True) and row.settled
         return sum(settled.values()), len({row.key for contest in self.contests for row in contest.rows})
 
@@ -278,10 +283,13 @@ class Tracker:
             margin = study.design.margins.get(metric.name, metric.margin)
             for lane in study.rivals:
                 rows = tuple(
-                    _row(cell, self._standings.get((cell.key, lane)), margin, metric.better,
-                         any(cell.key not in opened for opened in self._opened))
+                    _row(
+                        cell,
+                        self._standings.get((cell.key, lane)),
+                        any(cell.key not in opened for opened in self._opened),
+                    )
                     for cell in workload.cells(name)
-                )  # fmt: skip
+                )
                 yield Contest(
                     workload=name if len(study.workloads) > 1 else "",
                     lane=self._label[lane],
@@ -294,20 +302,11 @@ class Tracker:
                 )
 
 
-def _row(cell: Cell, standing: Standing | None, margin: float, better: int, ended: bool) -> Row:
+def _row(cell: Cell, standing: Standing | None, ended: bool) -> Row:
     if standing is None or max(abs(standing.low), abs(standing.high)) >= FAR:
-        return Row(cell.key, cell.name, None, None, standing.blocks if standing else 0, "early", ended)
-    now = _now(standing, margin, better)
-    return Row(cell.key, cell.name, math.exp(standing.low), math.exp(standing.high), standing.blocks, now, ended)
-
-
-def _now(at: Standing, margin: float, better: int) -> Now:
-    if not at.decided:
-        return "open"
-    edge = math.log1p(margin)
-    if at.low <= 0 <= at.high or (-edge < at.low and at.high < edge):
-        return "small"
-    return "better" if (at.low > 0) == (better > 0) else "worse"
+        return Row(cell.key, cell.name, None, None, standing.blocks if standing else 0, "no-spread", ended)
+    low, high = math.exp(standing.low), math.exp(standing.high)
+    return Row(cell.key, cell.name, low, high, standing.blocks, standing.word, ended)
 
 
 def with_findings(state: State, findings: Sequence[Finding], plan: Plan) -> State:
@@ -330,7 +329,7 @@ def _checked(contest: Contest, cells: Mapping[str, Cell], findings: Sequence[Fin
     for row in contest.rows:
         cell = cells[row.key]
         if any(f.refuses and concerns(f, cell, *contest.names) for f in findings):
-            rows.append(replace(row, low=None, high=None, now="refused"))
+            rows.append(replace(row, low=None, high=None, word="refused"))
         else:
             rows.append(replace(row, withheld=any(stains(f, cell, *contest.names) for f in findings)))
     return replace(contest, rows=tuple(rows))

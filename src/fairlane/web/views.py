@@ -10,10 +10,11 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fairlane.errors import FairlaneError
-from fairlane.report.phrases import share
+from fairlane.report.forest import Axis, Mark, draw
+from fairlane.report.phrases import SYMBOL, share
+from fairlane.report.svg import Figure, Table
 from fairlane.report.text import clean
-from fairlane.web.forest import SIGN, forest
-from fairlane.web.updates import State
+from fairlane.web.updates import Contest, State
 
 PARTS = ("progress", "intervals", "failures", "findings")
 """Parts of the live page, replaced one by one as they change."""
@@ -44,11 +45,27 @@ def parts(state: State | None, error: FairlaneError | None) -> Mapping[str, str]
         template = environment().get_template("lost.html.j2")
         lost = template.render(message=clean(str(error or "")), hint=clean(error.hint if error else ""))
         return {"progress": lost, "phase": "damaged", "title": "damaged"}
-    figures = [forest(contest, f"live-{n}") for n, contest in enumerate(state.contests, start=1)]
+    figures = [_forest(contest, f"live-{n}") for n, contest in enumerate(state.contests, start=1)]
     module: Any = environment().get_template("live.html.j2").make_module()
-    shown = {name: str(getattr(module, name)(state, figures, SIGN)).strip() for name in PARTS}
+    shown = {name: str(getattr(module, name)(state, figures, SYMBOL)).strip() for name in PARTS}
     done = 100 * state.done // max(1, state.due)
     return {**shown, "phase": state.phase, "title": state.phase if state.phase != "running" else f"{done} %"}
+
+
+def _forest(contest: Contest, ident: str) -> Figure:
+    """The report's forest plot, of the intervals so far; the mark is the middle of each."""
+    marks = [
+        Mark(row.cell, row.word, row.text, f"{row.cell}: {row.interval}, {row.text}", row.middle, row.low, row.high)
+        for row in contest.rows
+    ]
+    described = "; ".join(mark.hover for mark in marks[:40])
+    caption = (
+        f"Interval of the change of {contest.metric} with {contest.lane} instead of {contest.baseline}, as of now. "
+        f"Shaded: differences below the margin of {share(contest.margin)}, which do not matter."
+    )
+    axis = Axis(contest.lane, contest.better, contest.margin)
+    picture = draw(ident, contest.title, described, axis, marks)
+    return Figure(ident, contest.title, caption, picture, Table(("cell", "interval so far", "blocks", "now"), ()))
 
 
 def address(**query: Any) -> str:

@@ -1,4 +1,4 @@
-"""The study file's reference as Markdown, from the model alone: ``docs/study-file.md`` is its output."""
+"""The study file's reference as Markdown, from the model alone: ``tables.py`` writes it to ``docs/study-file.md``."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from fairlane.metrics import METRICS
 from fairlane.study.schema import json_schema, resolve
 
 _HEAD = """\
-<!-- Made by docs/_make/tables.py (`fairlane schema --docs`), and `make lint` keeps it current. Do not edit. -->
+<!-- Made by docs/_make/tables.py, and `make lint` keeps it current. Do not edit. -->
 # The study file
 
 A study is one YAML file: which storage paths (lanes) are compared, on which platform, under which workloads, with

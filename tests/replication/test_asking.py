@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from fairlane.errors import FairlaneError
-from fairlane.replicate.claims import Catalogue
-from fairlane.replicate.judge import Answer
-from fairlane.replicate.runner import plan, replicate
-from tests.replicate.fakes import NOISY, STUDY, catalogue, lab_claim, silent
+from fairlane_replication.claims import Catalogue
+from fairlane_replication.judge import Answer
+from fairlane_replication.runner import plan, replicate
+from tests.replication.fakes import NOISY, STUDY, catalogue, lab_claim, silent
 
 CLAIMS = (
     lab_claim("up", "faster", number=1),
@@ -75,7 +75,7 @@ KILLED = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from tests.replicate.test_asking import ask, two, SLOW
+from tests.replication.test_asking import ask, two, SLOW
 ask(two(SLOW), Path({out!r}))
 """
 SLOW = NOISY.replace("noise: { sd: 30% }", "noise: { sd: 30% }, pace: 1500ms")

@@ -223,7 +223,7 @@ FORM = Form(_File.model_json_schema, {"claims": 3})
 @cache
 def catalogue() -> Catalogue:
     """The claims that come with Fairlane."""
-    folder = resources.files("fairlane.replicate")
+    folder = resources.files("fairlane_replication")
     texts = {
         f.name.removesuffix(".yaml"): f.read_text("utf-8")
         for f in sorted((folder / "studies").iterdir(), key=lambda f: f.name)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairlane.replicate.judge import Ran
-from tests.replicate.fakes import STUDY, carried_out
+from fairlane_replication.judge import Ran
+from tests.replication.fakes import STUDY, carried_out
 
 
 @pytest.fixture(scope="session")

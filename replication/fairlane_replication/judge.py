@@ -19,7 +19,11 @@ from typing import Any, Literal
 
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Verdict
-from fairlane.replicate.claims import (
+from fairlane.report import phrases
+from fairlane.report.capabilities import TITLES
+from fairlane.stats.contests import stains
+from fairlane.stats.judge import DECIDED
+from fairlane_replication.claims import (
     AsksAbility,
     AsksComparable,
     AsksFinding,
@@ -31,10 +35,6 @@ from fairlane.replicate.claims import (
     Share,
     Size,
 )
-from fairlane.report import phrases
-from fairlane.report.capabilities import TITLES
-from fairlane.stats.contests import stains
-from fairlane.stats.judge import DECIDED
 
 Word = Literal["agree", "disagree", "cannot tell here"]
 WORDS: tuple[Word, ...] = ("agree", "disagree", "cannot tell here")

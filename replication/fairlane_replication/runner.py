@@ -15,7 +15,16 @@ from fairlane.compare.mapping import parse_mapping
 from fairlane.errors import Exit, FairlaneError
 from fairlane.importers._map import load_map
 from fairlane.importers._run import import_files
-from fairlane.replicate.claims import (
+from fairlane.report.bundle import write_reports
+from fairlane.runs import journal
+from fairlane.runs import plan as plans
+from fairlane.runs.read import load_run
+from fairlane.stats.judge import judge
+from fairlane.study.forecast import plan as planned
+from fairlane.study.spec import Study
+from fairlane.trial.progress import Watch
+from fairlane.trial.runner import carry_out
+from fairlane_replication.claims import (
     AsksAbility,
     AsksComparable,
     AsksFinding,
@@ -26,16 +35,7 @@ from fairlane.replicate.claims import (
     Claim,
     Lab,
 )
-from fairlane.replicate.judge import Answer, Ran, answer
-from fairlane.report.bundle import write_reports
-from fairlane.runs import journal
-from fairlane.runs import plan as plans
-from fairlane.runs.read import load_run
-from fairlane.stats.judge import judge
-from fairlane.study.forecast import plan as planned
-from fairlane.study.spec import Study
-from fairlane.trial.progress import Watch
-from fairlane.trial.runner import carry_out
+from fairlane_replication.judge import Answer, Ran, answer
 
 Watching = Callable[[Study], AbstractContextManager[Watch]]
 """Makes what shows the progress of one study."""
@@ -183,7 +183,7 @@ def _refuse(study: Study) -> None:
 
 def published_tables() -> Ran:
     """Study 003's own tables, held against each other as its page does: ``fairlane compare`` on examples/study-003."""
-    folder = resources.files("fairlane.replicate") / "tables"
+    folder = resources.files("fairlane_replication") / "tables"
     with resources.as_file(folder) as tables, tempfile.TemporaryDirectory(prefix="fairlane-") as scratch:
         runs = {}
         for side in ("vcf", "roks"):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fairlane.records import Finding
-from fairlane.replicate.judge import WORDS, Ran, answer
 from fairlane.report.text import MINUS
-from tests.replicate.fakes import NOISY, STUDY, carried_out, catalogue, claim, lab_claim
+from fairlane_replication.judge import WORDS, Ran, answer
+from tests.replication.fakes import NOISY, STUDY, carried_out, catalogue, claim, lab_claim
 
 ABLE = """\
 name: able

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fairlane.replicate.claims import Catalogue
-from fairlane.replicate.judge import WORDS, Answer, published
-from fairlane.replicate.runner import Planned
 from fairlane.report import phrases
 from fairlane.report.text import DASH, clean, markdown, markdown_table, shorten
 from fairlane.study.forecast import about
+from fairlane_replication.claims import Catalogue
+from fairlane_replication.judge import WORDS, Answer, published
+from fairlane_replication.runner import Planned
 
 WIDTH = 80
 _TIED = "\N{NO-BREAK SPACE}%"

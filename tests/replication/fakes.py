@@ -5,9 +5,6 @@ from pathlib import Path
 
 from fairlane import registry
 from fairlane.checks.base import run_all
-from fairlane.replicate import claims
-from fairlane.replicate.claims import Catalogue, Claim
-from fairlane.replicate.judge import Ran
 from fairlane.runs import plan as plans
 from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
@@ -15,6 +12,9 @@ from fairlane.study.load import parse_study
 from fairlane.study.spec import Study
 from fairlane.trial.progress import Watch
 from fairlane.trial.runner import carry_out
+from fairlane_replication import claims
+from fairlane_replication.claims import Catalogue, Claim
+from fairlane_replication.judge import Ran
 
 STUDY = """\
 name: truth

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from fairlane.errors import FairlaneError
-from fairlane.replicate.claims import AsksTable, catalogue, read
-from fairlane.replicate.judge import answer, published
-from fairlane.replicate.runner import plan, published_tables
-from tests.replicate.fakes import SOURCES, STUDY, lab_claim
+from fairlane_replication.claims import AsksTable, catalogue, read
+from fairlane_replication.judge import answer, published
+from fairlane_replication.runner import plan, published_tables
+from tests.replication.fakes import SOURCES, STUDY, lab_claim
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +42,7 @@ def test_a_part_of_the_claims_asks_a_part_of_the_lab() -> None:
 
 def test_the_published_tables_are_those_of_the_example() -> None:
     for file in sorted((ROOT / "examples/study-003").iterdir()):
-        packaged = ROOT / "src/fairlane/replicate/tables" / file.name
+        packaged = ROOT / "replication/fairlane_replication/tables" / file.name
         assert packaged.read_bytes() == file.read_bytes()
 
 

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from fairlane.replicate.claims import catalogue
-from fairlane.replicate.judge import UNKNOWN, WORDS
+from fairlane_replication.claims import catalogue
+from fairlane_replication.judge import UNKNOWN, WORDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replication.md").read_text("utf-8")
 BEGIN, END = "<!-- answers: begin -->", "<!-- answers: end -->"

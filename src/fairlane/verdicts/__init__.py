@@ -1,0 +1,1 @@
+"""Verdicts in fewer words: what scorecards count. Pure."""
