@@ -41,7 +41,7 @@ LANES: dict[str, dict[str, Any]] = {
     "rep3": {"transport": "rbd"},
     "rep2": {"transport": "rbd", "redundancy": 2, "object_size": "1m", "features": ["layering"]},
     "ec": {"transport": "rbd", "redundancy": "2+1"},
-    "fs": {"transport": "cephfs", "redundancy": 2, "min_size": 2},
+    "fs": {"transport": "cephfs", "redundancy": 2},
     "fs-ec": {"transport": "cephfs", "redundancy": "2+1"},
 }
 
@@ -49,8 +49,8 @@ WANTED: dict[str, dict[str, str]] = {
     "rep3": {"pool.size": "3", "pool.min_size": "2", "image.object_size": str(4 * _MIB)},
     "rep2": {"pool.size": "2", "pool.min_size": "1", "image.object_size": str(_MIB), "image.features": "layering"},
     "ec": {"pool.size": "3", "pool.min_size": "2", "image.name": "rbd.headers/ec",
-           "image.data_pool": "rbd.2+1.min2.pg32"},
-    "fs": {"pool.size": "2", "pool.min_size": "2", "mount.kind": "fuse.ceph-fuse"},
+           "image.data_pool": "rbd.2+1.pg32"},
+    "fs": {"pool.size": "2", "pool.min_size": "1", "mount.kind": "fuse.ceph-fuse"},
     "fs-ec": {"pool.size": "3", "pool.erasure_code": "crush-failure-domain=osd k=2 m=1 plugin=jerasure "
               "technique=reed_sol_van "},
 }  # fmt: skip
