@@ -106,10 +106,15 @@ def lab() -> Iterator[Lab]:
                 lab.shell(build.shell(lab.steps(name)))
             yield lab
         finally:
-            pids = cluster.pids
+            left = pids(cluster).values()
             runner.run(cluster.stop())
-            gone(pids.values(), cluster.folder)
+            gone(left, cluster.folder)
             shutil.rmtree(folder)
+
+
+def pids(cluster: ceph.Cluster) -> dict[str, int]:
+    """Processes of the cluster, the mount's among them: name -> pid."""
+    return {name: process.pid for name, process in cluster._daemons.items()}
 
 
 def gone(pids: Any, folder: Path) -> None:
@@ -127,9 +132,9 @@ def test_the_cluster_tells_what_it_is(lab: Lab) -> None:
     told = lab.runner.run(lab.cluster.describe())
     assert told["ceph.osds"] == "3 up, 3 in, on one machine"
     assert told["ceph.health"] == "HEALTH_OK"
-    assert set(lab.cluster.pids) == {"mon.a", "mgr.a", "osd.0", "osd.1", "osd.2", "mds.a", "ceph-fuse"}
+    assert set(pids(lab.cluster)) == {"mon.a", "mgr.a", "osd.0", "osd.1", "osd.2", "mds.a", "ceph-fuse"}
     listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
-    mine = [line for line in listening.splitlines() if any(f"pid={p}," in line for p in lab.cluster.pids.values())]
+    mine = [line for line in listening.splitlines() if any(f"pid={p}," in line for p in pids(lab.cluster).values())]
     assert mine
     assert all(line.split()[3].startswith("127.0.0.1:") for line in mine)
     assert (lab.cluster.folder / "keyring").stat().st_mode & 0o077 == 0
@@ -180,7 +185,7 @@ from fairlane.platforms.lab.wall.ceph import Cluster
 async def main():
     with scratch() as folder:
         async with Cluster(folder / "ceph", Ceph(osds=1, memstore=True), filesystem=True) as cluster:
-            print(folder, *cluster.pids.values(), flush=True)
+            print(folder, *(daemon.pid for daemon in cluster._daemons.values()), flush=True)
             await asyncio.sleep(3600)
 
 asyncio.run(main())
@@ -213,7 +218,7 @@ def test_a_daemon_that_dies_is_named(tmp_path_factory: pytest.TempPathFactory) -
 
     async def lose() -> None:
         async with ceph.Cluster(folder / "ceph", Ceph(osds=1, memstore=True)) as cluster:
-            os.kill(cluster.pids["mon.a"], signal.SIGKILL)
+            os.kill(pids(cluster)["mon.a"], signal.SIGKILL)
             with pytest.raises(RunFailed, match=r"mon\.a has ended"):
                 await cluster.ask("osd", "pool", "ls")
 
