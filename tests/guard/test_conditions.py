@@ -17,10 +17,10 @@ STUDY = """\
 name: known
 platform: {kind: PLATFORM}
 baseline: a
-conditions: {location: here, host_cpu: any}
+conditions: {notes: here, host_cpu: any}
 lanes:
   a: {transport: iscsi, sessions: 2}
-  b: {transport: nvme_tcp, conditions: {location: there, disk_size: 8g}}
+  b: {transport: nvme_tcp, conditions: {notes: there, disk_size: 8g}}
 workloads: {main: {kind: fio, rw: [randread, randrw], runtime: 1s}}
 """
 READ, MIX = "main.4k-randread-qd1", "main.4k-randrw-70-30-qd1"
@@ -39,7 +39,7 @@ def known(*contexts, lane="b", cell=READ, **fields):
 def test_platform_study_workload_and_lane_add_up_and_the_nearer_one_wins():
     found = conditions(evidence())
     a, b = found["a", READ], found["b", READ]
-    assert (a["location"], b["location"], b["host_cpu"]) == ("here", "there", "any")
+    assert (a["notes"], b["notes"], b["host_cpu"]) == ("here", "there", "any")
     assert (a["transport"], b["transport"], a["platform"]) == ("iscsi", "nvme_tcp", "lab")
     assert (a["disk_size"], b["disk_size"]) == (16 * 2**30, 8 * 2**30)
     assert (a["tool"], a["direct"], a["bs"], a["runtime"], a["size"]) == ("fio", True, 4096, 10**9, "whole disk")

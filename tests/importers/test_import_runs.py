@@ -273,7 +273,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(tmp_path):
 def test_text_that_looks_like_numbers_survives_the_study(tmp_path):
     table(tmp_path / "in" / "a" / "1.csv", "1,,4k,1,60,10")
     extra = """question: '1e3'
-conditions: {backend: '010', location: 'no', notes: "a: b # c\\n\\u0007d", tool_version: '3.10'}
+conditions: {backend: '010', host_cpu: 'no', notes: "a: b # c\\n\\u0007d", tool_version: '3.10'}
 """
     done(tmp_path, tmp_path / "in", mapped(extra))
     study = load_run(tmp_path / "out").study

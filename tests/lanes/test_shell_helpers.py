@@ -9,7 +9,7 @@ import pytest
 
 from fairlane.lanes import base
 
-LIBRARY = resources.files("fairlane.platforms.lab").joinpath("guest/lib.sh").read_text("utf-8")
+LIBRARY = resources.files("fairlane.machines").joinpath("guest/lib.sh").read_text("utf-8")
 
 
 def shell(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:

@@ -154,10 +154,10 @@ def test_watchers_share_a_reader_and_who_leaves_is_forgotten(root, inside):
     with events(f"{url}runs/done/events") as first, events(f"{url}runs/done/events") as second:
         told = [next(event for event in each if event) for each in (first, second)]
         assert told[0] == told[1]
-        assert (viewer.hub.watchers, viewer.hub.readers_at_work) == (2, 1)
+        assert (viewer.hub.watchers, len(viewer.hub._feeds)) == (2, 1)
         assert next(first) is None  # a heartbeat
     until(lambda: viewer.hub.watchers == 0)
-    until(lambda: viewer.hub.readers_at_work == 0)
+    until(lambda: not viewer.hub._feeds)
 
 
 def test_there_is_a_bound_to_watchers_and_to_runs(root, inside, finished):

@@ -2,7 +2,7 @@
 
 A spreadsheet runs a cell that begins with ``= + - @`` (OWASP, "CSV Injection"; CWE-1236). Where such a character begins
 a text, after blanks, quotes and apostrophes or none, an apostrophe is put before it all; so too within a text after a
-semicolon or a line feed, where a spreadsheet that splits at semicolons would begin a cell. ``unguard`` takes exactly
+semicolon or a line feed, where a spreadsheet that splits at semicolons would begin a cell. A reader can take exactly
 these apostrophes away again. Numbers are no text, and a text that is nothing but a number is left as it is.
 """
 
@@ -18,18 +18,12 @@ from fairlane.export.base import Content, Format, plain
 _FORMULA = r"[\s'\"]*[=+\-@\uff1d\uff0b\uff0d\uff20]"
 """The wide forms too, which spreadsheets in East Asian locales read as the narrow ones."""
 _HARMFUL = re.compile(rf"(?:\A|[;\n])(?={_FORMULA})")
-_GUARDED = re.compile(rf"(\A|[;\n])'(?={_FORMULA})")
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 def guard(text: str) -> str:
     """``text`` as no spreadsheet runs it."""
     return text if _NUMBER.fullmatch(text) else _HARMFUL.sub(r"\g<0>'", text)
-
-
-def unguard(text: str) -> str:
-    """The text that ``guard`` was given."""
-    return _GUARDED.sub(r"\1", text)
 
 
 class Csv(Format):

@@ -148,7 +148,6 @@ _ALL = (
     # --- worth knowing
     Parameter("host_cpu", "context", "host's CPU", "context", "model of the hypervisor's CPU"),
     Parameter("hypervisor", "context", "hypervisor", "context", "name and version"),
-    Parameter("location", "context", "location", "context", "site, zone, cluster"),
     Parameter("notes", "context", "notes", "context", "anything a reader should know"),
 )  # fmt: skip
 

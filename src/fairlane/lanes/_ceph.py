@@ -41,8 +41,6 @@ class CephSpec(LaneSpec):
 
     redundancy: Redundancy = 3
     """Copies of a replicated pool: 2, 3; or data+coding chunks of an erasure-coded one: '2+1'."""
-    min_size: int | None = Field(default=None, ge=1, le=13)
-    """Copies or chunks that must be there for I/O to go on; not given: Ceph's own choice (2 of 3, 1 of 2, 2 of 2+1)."""
     pgs: int = Field(default=32, ge=1, le=1024)
     """Placement groups of the pool."""
     initiators = ("hypervisor",)
@@ -51,8 +49,6 @@ class CephSpec(LaneSpec):
     def _sizes(self) -> "CephSpec":
         if self.pgs & (self.pgs - 1):
             raise ValueError("pgs: expected a power of two, such as 32")
-        if self.min_size is not None and not self.least <= self.min_size <= self.width:
-            raise ValueError(f"min_size: expected {self.least} to {self.width} with redundancy {self.redundancy}")
         return self
 
     @property
@@ -69,24 +65,9 @@ class CephSpec(LaneSpec):
         return self.redundancy if isinstance(self.redundancy, int) else sum(self.chunks or ())
 
     @property
-    def least(self) -> int:
-        """The smallest ``min_size`` that Ceph allows."""
-        return self.chunks[0] if self.chunks else 1
-
-    @property
     def overhead(self) -> float:
         """Bytes stored for each byte written."""
         return self.width / self.chunks[0] if self.chunks else float(self.width)
-
-    @property
-    def wanted_min_size(self) -> int:
-        """``min_size``, or what Ceph 16 chooses: size - size/2 of copies; of chunks k + min(1, m - 1)
-        (OSDMonitor::prepare_pool_size)."""
-        if self.min_size is not None:
-            return self.min_size
-        if self.chunks:
-            return self.chunks[0] + min(1, self.chunks[1] - 1)
-        return self.width - self.width // 2
 
     @property
     def told(self) -> str:
@@ -95,7 +76,7 @@ class CephSpec(LaneSpec):
 
     def pool(self, kind: str) -> str:
         """Name of the lane's pool; ``kind``: what it is for."""
-        return f"{kind}.{self.redundancy}.min{self.wanted_min_size}.pg{self.pgs}"
+        return f"{kind}.{self.redundancy}.pg{self.pgs}"
 
     def known(self) -> Mapping[str, Any]:
         missing = ("multipath", "link_speed", "link_delay", "mtu")
@@ -111,7 +92,7 @@ class CephSpec(LaneSpec):
     @property
     def settings(self) -> tuple[str, ...]:
         """For ``path_settings``: what can be chosen of the pool beside the redundancy."""
-        return (f"min_size {self.wanted_min_size}", f"{self.pgs} PGs")
+        return (f"{self.pgs} PGs",)
 
 
 SpecT = TypeVar("SpecT", bound=CephSpec)
@@ -158,8 +139,6 @@ class CephTransport(Transport[SpecT]):
         else:
             text = f"""
   ceph osd pool create {pool} {spec.pgs} {spec.pgs} replicated --size {spec.width}"""
-        if spec.min_size is not None:
-            text += f"\n  ceph osd pool set {pool} min_size {spec.min_size}"
         return self._step(
             f"make the pool of {self.name}",
             f"""if ! rados lspools | grep -qxF {pool}; then{text}
@@ -199,7 +178,6 @@ row pool.pg_states "${{states% }}"
         spec = self.spec
         found = {
             "pool.size": str(spec.width),
-            "pool.min_size": str(spec.wanted_min_size),
             "pool.pg_num": str(spec.pgs),
             "pool.pg_states": "active+clean",
         }

@@ -68,11 +68,11 @@ class Offset:
     """How far that may be off."""
 
 
-async def measure(session: Session, rounds: int = _ROUNDS) -> Offset:
+async def measure(session: Session) -> Offset:
     """Asks for the time; an answer came between question and its arrival here, so each gives an interval, and the
     narrowest counts (Mills, RFC 5905, section 8). Raises RunFailed."""
     found = []
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         asked = time.time()
         told = await session.ask("now")
         answered = time.time()

@@ -96,12 +96,6 @@ def _describe(name: str, steps: Iterable[Step], more: str = "") -> str:
     return run_step(f"describe {name}", f"{{\n{text}\n{more}}} > {name}.tsv")
 
 
-def remove_script(platform: Iterable[Step], lanes: Mapping[str, tuple[Step, ...]]) -> str:
-    """Shell that undoes every step in reverse order."""
-    steps = [*platform, *(step for own in lanes.values() for step in own)]
-    return _HEAD + "".join(run_step(f"undo: {step.name}", step.remove) for step in reversed(steps) if step.remove)
-
-
 def jitter(seed: int, lane: str) -> float:
     """Seconds in [0, JITTER), for one trial of a block."""
     digest = hashlib.sha256(f"start {seed} {lane}".encode()).digest()

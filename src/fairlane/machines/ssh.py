@@ -44,7 +44,7 @@ STEP=$d/step
 
 @dataclass(frozen=True)
 class Login:
-    """How a guest is reached. ``options``: further ``-o`` options (ProxyCommand, ...)."""
+    """How a guest is reached."""
 
     host: str
     port: int
@@ -53,7 +53,6 @@ class Login:
     known_hosts: Path
     alias: str
     """Name under which the host key is pinned in ``known_hosts``."""
-    options: tuple[str, ...] = ()
 
 
 class SshGuest(Guest):
@@ -78,7 +77,6 @@ class SshGuest(Guest):
             f"ConnectTimeout={connect}",
             "ServerAliveInterval=5", "ServerAliveCountMax=6", f"IdentityFile={login.key}",
             f"HostKeyAlias={login.alias}", f"UserKnownHostsFile={login.known_hosts}", f"ControlPath={self._socket}",
-            *login.options,
         )  # fmt: skip
         return [
             "ssh", "-F", "none", "-p", str(login.port), *(w for o in options for w in ("-o", o)), *words,

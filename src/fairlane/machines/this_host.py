@@ -19,10 +19,10 @@ _TAIL = 600
 class LocalGuest(Guest):
     """Runs scripts as the user who runs Fairlane. ``folder``: an existing one, for the functions and for notes."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.name = "this machine"
         self._folder = folder
-        self._environment = {**os.environ, "LC_ALL": "C", **(environment or {})}
+        self._environment = {**os.environ, "LC_ALL": "C"}
         programs = folder / "programs"
         programs.write_text("")
         self._library = folder / "lib.sh"

@@ -53,13 +53,13 @@ def apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[
     return [found[i] for i in range(len(wanted))]
 
 
-def log_ticks(low: float, high: float, most: int = 7) -> list[float]:
+def log_ticks(low: float, high: float) -> list[float]:
     """1, 2 and 5 of each decade, powers of ten where those would crowd, evenly spaced round numbers on a short axis."""
     decades = [10.0**k for k in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
     fine = [m * d for d in decades for m in (1, 2, 5) if low <= m * d <= high]
     if len(fine) < 3:
         return [t for t in svg.ticks(low, high, 4) if t > 0]
-    return fine if len(fine) <= most else [d for d in decades if low <= d <= high]
+    return fine if len(fine) <= 7 else [d for d in decades if low <= d <= high]
 
 
 def level(x: float, end: float, y: float, shown: str) -> Markup:

@@ -236,8 +236,3 @@ def binned(ns: Ints) -> Bins:
     """Latencies in ns, none below 0, counted in fio's bins."""
     counts = np.bincount(indices(ns), minlength=_LAST + 1)
     return Bins(midpoints(), counts)
-
-
-def bin_of(ns: int) -> int:
-    """Midpoint of the bin in which fio counts a latency of ``ns`` >= 0."""
-    return int(midpoints()[indices(np.array([min(ns, 2**62)]))[0]])

@@ -29,12 +29,11 @@ def power(df: float, level: float, delta: float) -> float:
 def detectable(df: float, level: float, chance: float) -> float:
     """The difference in standard errors that the two-sided test at ``level`` finds with ``chance`` (level .. 1)."""
     critical = -float(stdtrit(df, level / 2))
-    u = _spread(df)
     # at delta = c U_max + z all but nothing is found
-    top = critical * float(u[-1]) + float(ndtri(chance)) + 1
+    top = critical * float(_spread(df)[-1]) + float(ndtri(chance)) + 1
     from scipy.optimize import brentq  # noqa: PLC0415 - a fifth of a second, for one figure
 
-    return float(brentq(lambda delta: float(_WEIGHTS @ ndtr(delta - critical * u)) - chance, 0, top, xtol=1e-9))
+    return float(brentq(lambda delta: power(df, level, delta) - chance, 0, top, xtol=1e-9))
 
 
 @lru_cache(maxsize=256)

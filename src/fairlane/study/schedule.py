@@ -23,18 +23,18 @@ if TYPE_CHECKING:  # the model joins all plugins; a schedule needs none of them
 T = TypeVar("T")
 
 
-def schedule(study: "Study", blocks: int, start: int = 0, seed: int | None = None) -> tuple[Block, ...]:
-    """The rounds ``start`` to ``blocks`` - 1; every round holds one block of every cell, in random order.
+def schedule(study: "Study", blocks: int, seed: int | None = None) -> tuple[Block, ...]:
+    """The rounds 0 to ``blocks`` - 1; every round holds one block of every cell, in random order.
 
     A longer schedule has the shorter one as its prefix. ``seed`` (default: the study's) decides everything; the order
-    of lanes and cells in the study file does not matter. No rounds left: empty.
+    of lanes and cells in the study file does not matter.
     """
     seed = study.design.seed if seed is None else seed
     cells = sorted(study.cells(), key=lambda cell: cell.key)
     lanes = tuple(sorted(study.lanes))
     return tuple(
         Block(cell, index, lane_order(lanes, seed, cell.key, index), lba_seed(seed, cell, index))
-        for index in range(start, blocks)
+        for index in range(blocks)
         for cell in Stream(seed, "round", index).shuffled(cells)
     )
 

@@ -126,10 +126,6 @@ class Hub:
     def watchers(self) -> int:
         return sum(feed.watchers for feed in self._feeds.values())
 
-    @property
-    def readers_at_work(self) -> int:
-        return len(self._feeds)
-
     async def now(self, entry: Entry) -> Shown:
         """How the run stands; ``NOTHING`` if that is not known soon. Raises Busy."""
         feed = self._feed(entry)

@@ -21,6 +21,8 @@ DERIVED = ("observations.jsonl", "verdicts.json", "report.md")
 """Files that are made of a run."""
 LARGEST = 4 * 2**20
 """Bytes of the largest small file that the list of runs reads."""
+_DEEPEST = 3
+"""Folders below the root in which runs are looked for."""
 
 
 def held() -> frozenset[tuple[int, int, int]] | None:
@@ -59,7 +61,7 @@ def at_work(folder: Path, locks: frozenset[tuple[int, int, int]] | None, age: fl
     return any(i == seen.st_ino and (not place[0] or place == (a, b)) for a, b, i in locks)
 
 
-def runs_below(root: Path, deepest: int = 3) -> Iterator[tuple[str, Path]]:
+def runs_below(root: Path) -> Iterator[tuple[str, Path]]:
     """Name below ``root`` and folder of every run, in no order; hidden folders, links and runs are not entered."""
     waiting = [("", root, 0)]
     while waiting:
@@ -71,7 +73,7 @@ def runs_below(root: Path, deepest: int = 3) -> Iterator[tuple[str, Path]]:
                 name, path = f"{above}{entry.name}", Path(entry.path)
                 if stamp(path / "run.json"):
                     yield name, path
-                elif depth + 1 < deepest:
+                elif depth + 1 < _DEEPEST:
                     waiting.append((f"{name}/", path, depth + 1))
 
 

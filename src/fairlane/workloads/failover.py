@@ -29,6 +29,8 @@ INTERVAL_MS = 100
 """Resolution of the series."""
 _HEADER = 4096
 """Bytes from one header to the next (``verify_interval``): the same in every cell, so that all check the region."""
+_BACKLOG = 32
+"""Writes after which as many blocks are read back and verified (``verify_backlog``)."""
 _CHECK = 65536
 """Bytes of one I/O of the last check."""
 _PATIENCE = 60.0
@@ -70,8 +72,6 @@ class FailoverSpec(WorkloadSpec):
     """Idle time after the trial, in which the path comes back into use."""
     size: Size = 64 * 1024**2
     """Part of the volume that is used, from its start."""
-    verify_backlog: int = Field(default=32, ge=1, le=4096)
-    """Writes after which as many blocks are read back and verified."""
     recovered: Share = 0.5
     """IOPS count as recovered once they are back to this share of those before the fault."""
 
@@ -91,8 +91,7 @@ class FailoverSpec(WorkloadSpec):
         return self
 
     def cells(self, name: str) -> tuple[Cell, ...]:
-        names = ("path", "rwmixread", "rate_iops", "before", "outage", "after", "settle", "size", "verify_backlog",
-                 "recovered")  # fmt: skip
+        names = ("path", "rwmixread", "rate_iops", "before", "outage", "after", "settle", "size", "recovered")
         common = {name: getattr(self, name) for name in names}
         points = [
             {"fault": fault, "rw": rw, "bs": bs, "iodepth": depth}
@@ -174,7 +173,7 @@ class Failover(Workload):
             "randrepeat": 0,
             "randseed": 1 + seed % (2**32 - 1),
             "refill_buffers": 1,
-            "verify_backlog": p["verify_backlog"],
+            "verify_backlog": _BACKLOG,
             "continue_on_error": "all",  # errors are counted, not fatal
             "lat_percentiles": 1,
             "log_avg_msec": INTERVAL_MS,

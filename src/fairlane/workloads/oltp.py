@@ -1,4 +1,4 @@
-"""OLTP: HammerDB's TPROC-C, which is like TPC-C, on a database in each machine. Described, not carried out yet."""
+"""OLTP: HammerDB's TPROC-C, which is like TPC-C, on a database in each machine. Planned, and not run yet."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -15,30 +15,23 @@ _NAMES = {"mariadb": "MariaDB", "postgresql": "PostgreSQL"}
 
 
 class OltpSpec(WorkloadSpec):
-    """HammerDB's TPROC-C: every combination of the lists is one cell. Each machine has a database of its own on its
-    volume, built once, put back before every trial, and a HammerDB of its own; all start together. Described; not
-    carried out yet."""
+    """HammerDB's TPROC-C: every combination of the lists is one cell. Each machine has a database and a HammerDB of its
+    own; all start together. Studies are planned; they cannot be run yet."""
 
     kind: Literal["oltp"]
     """HammerDB, TPROC-C."""
     database: Literal["mariadb", "postgresql"]
     """The database server."""
     warehouses: int = Field(default=500, ge=1, le=100_000)
-    """Warehouses of each database: the size of the data (count_ware)."""
+    """Warehouses of each database: the size of the data."""
     users: tuple[int, ...] = Field((1, 2, 4, 8, 16, 32, 64), min_length=1)
     """Virtual users of each database, without keying and thinking time. Three and more make a ladder."""
     vms: tuple[int, ...] = Field((1,), min_length=1)
     """Machines, each with a database, in place of the platform's fleet."""
     ramp: Duration = 2 * _MINUTE
-    """Time under load before the measurement, whole minutes (rampup)."""
+    """Time under load before the measurement, whole minutes."""
     runtime: Duration = 5 * _MINUTE
-    """Time measured, whole minutes (duration)."""
-    all_warehouses: bool = False
-    """Every transaction takes another warehouse (allwarehouse). Otherwise a user stays in its own, and of many
-    warehouses most are never touched: they need no I/O."""
-    buffer: Size | None = None
-    """The database's cache: innodb_buffer_pool_size, shared_buffers. It decides how much of the load reaches the
-    storage; not given: the server's default."""
+    """Time measured, whole minutes."""
     disk_size: Size | None = None
     """Size of the volume, in place of the platform's."""
     primary: MetricName = "nopm"
@@ -58,15 +51,9 @@ class OltpSpec(WorkloadSpec):
         return self
 
     def cells(self, name: str) -> tuple[Cell, ...]:
-        common = {
-            "database": self.database,
-            "warehouses": self.warehouses,
-            "ramp": self.ramp,
-            "runtime": self.runtime,
-            "all_warehouses": self.all_warehouses,
-            "buffer": self.buffer,
-            "disk_size": self.disk_size,
-        }
+        common = {"scale": self.warehouses, "ramp": self.ramp, "runtime": self.runtime}
+        if self.disk_size is not None:
+            common["disk_size"] = self.disk_size
         points = dict.fromkeys((vms, users) for vms in self.vms for users in self.users)
         return tuple(
             Cell(
@@ -79,16 +66,7 @@ class OltpSpec(WorkloadSpec):
         )
 
     def known(self, cell: Cell) -> Mapping[str, Any]:
-        params = cell.params
-        told = {"disk_size": params["disk_size"], "database_buffer": params["buffer"]}
-        return {
-            "tool": "HammerDB",
-            "database": _NAMES[self.database],
-            "scale": params["warehouses"],
-            "all_warehouses": params["all_warehouses"],
-            **{key: params[key] for key in ("fleet", "numjobs", "ramp", "runtime")},
-            **{key: value for key, value in told.items() if value is not None},
-        }
+        return {"tool": "HammerDB", "database": _NAMES[self.database], **cell.params}
 
     def trial_seconds(self, cell: Cell) -> float:
         return (int(cell.params["ramp"]) + int(cell.params["runtime"])) / 1e9

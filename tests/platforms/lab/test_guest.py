@@ -101,8 +101,10 @@ def test_lanes_are_built_as_asked_measured_and_removed_without_a_trace(variant: 
 
     assert min(asyncio.run(measure()).values()) > 1000
 
-    lanes = {name: transport.steps() for name, transport in lab._lanes().items()}
-    removal = _script.remove_script(lab._platform_steps(), lanes)
+    steps = [*lab._platform_steps(), *(step for own in lab._lanes().values() for step in own.steps())]
+    removal = _script._HEAD + "".join(
+        _script.run_step(f"undo: {step.name}", step.remove) for step in reversed(steps) if step.remove
+    )
     left = r"""
 find /sys/kernel/config/target/core /sys/kernel/config/target/iscsi /sys/kernel/config/nvmet/ports \
   /sys/kernel/config/nvmet/subsystems /sys/kernel/config/nullb -mindepth 1 -maxdepth 1 -type d |

@@ -11,8 +11,7 @@ from fairlane.study.base import PlatformSpec
 from fairlane.study.strict import Strict
 from fairlane.units import Bitrate, Duration, Size, format_duration
 
-_WALL = ("cpus", "fleet", "disks", "paths", "array", "pinning", "accel", "overcommit", "ceph", "capabilities",
-         "most_disks")  # fmt: skip
+_WALL = ("cpus", "fleet", "disks", "paths", "array", "pinning", "accel", "overcommit", "ceph", "capabilities")
 """Keys that the wall clock alone has."""
 
 
@@ -117,8 +116,6 @@ class LabSpec(PlatformSpec):
     capabilities: bool = True
     """Try what a volume of every lane can do (discard, reservations, resizing, ...) before anything is measured; some
     seconds per lane. Wall clock only."""
-    most_disks: int = Field(default=64, ge=1, le=1024)
-    """Disks up to which it is tried how many a guest can have. Wall clock only."""
 
     @model_validator(mode="after")
     def _of_the_clock(self) -> Self:

@@ -41,7 +41,7 @@ LANES: dict[str, dict[str, Any]] = {
     "rep3": {"transport": "rbd"},
     "rep2": {"transport": "rbd", "redundancy": 2, "object_size": "1m", "features": ["layering"]},
     "ec": {"transport": "rbd", "redundancy": "2+1"},
-    "fs": {"transport": "cephfs", "redundancy": 2, "min_size": 2},
+    "fs": {"transport": "cephfs", "redundancy": 2},
     "fs-ec": {"transport": "cephfs", "redundancy": "2+1"},
 }
 
@@ -49,8 +49,8 @@ WANTED: dict[str, dict[str, str]] = {
     "rep3": {"pool.size": "3", "pool.min_size": "2", "image.object_size": str(4 * _MIB)},
     "rep2": {"pool.size": "2", "pool.min_size": "1", "image.object_size": str(_MIB), "image.features": "layering"},
     "ec": {"pool.size": "3", "pool.min_size": "2", "image.name": "rbd.headers/ec",
-           "image.data_pool": "rbd.2+1.min2.pg32"},
-    "fs": {"pool.size": "2", "pool.min_size": "2", "mount.kind": "fuse.ceph-fuse"},
+           "image.data_pool": "rbd.2+1.pg32"},
+    "fs": {"pool.size": "2", "pool.min_size": "1", "mount.kind": "fuse.ceph-fuse"},
     "fs-ec": {"pool.size": "3", "pool.erasure_code": "crush-failure-domain=osd k=2 m=1 plugin=jerasure "
               "technique=reed_sol_van "},
 }  # fmt: skip
@@ -104,10 +104,15 @@ def lab() -> Iterator[Lab]:
                 lab.shell(build.shell(lab.steps(name)))
             yield lab
         finally:
-            pids = cluster.pids
+            left = pids(cluster).values()
             runner.run(cluster.stop())
-            gone(pids.values(), cluster.folder)
+            gone(left, cluster.folder)
             shutil.rmtree(folder)
+
+
+def pids(cluster: ceph.Cluster) -> dict[str, int]:
+    """Processes of the cluster, the mount's among them: name -> pid."""
+    return {name: process.pid for name, process in cluster._daemons.items()}
 
 
 def gone(pids: Any, folder: Path) -> None:
@@ -125,9 +130,9 @@ def test_the_cluster_tells_what_it_is(lab: Lab) -> None:
     told = lab.runner.run(lab.cluster.describe())
     assert told["ceph.osds"] == "3 up, 3 in, on one machine"
     assert told["ceph.health"] == "HEALTH_OK"
-    assert set(lab.cluster.pids) == {"mon.a", "mgr.a", "osd.0", "osd.1", "osd.2", "mds.a", "ceph-fuse"}
+    assert set(pids(lab.cluster)) == {"mon.a", "mgr.a", "osd.0", "osd.1", "osd.2", "mds.a", "ceph-fuse"}
     listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
-    mine = [line for line in listening.splitlines() if any(f"pid={p}," in line for p in lab.cluster.pids.values())]
+    mine = [line for line in listening.splitlines() if any(f"pid={p}," in line for p in pids(lab.cluster).values())]
     assert mine
     assert all(line.split()[3].startswith("127.0.0.1:") for line in mine)
     assert (lab.cluster.folder / "keyring").stat().st_mode & 0o077 == 0
@@ -178,7 +183,7 @@ from fairlane.platforms.lab.wall.ceph import Cluster
 async def main():
     with scratch() as folder:
         async with Cluster(folder / "ceph", Ceph(osds=1, memstore=True), filesystem=True) as cluster:
-            print(folder, *cluster.pids.values(), flush=True)
+            print(folder, *(daemon.pid for daemon in cluster._daemons.values()), flush=True)
             await asyncio.sleep(3600)
 
 asyncio.run(main())
@@ -211,7 +216,7 @@ def test_a_daemon_that_dies_is_named(tmp_path_factory: pytest.TempPathFactory) -
 
     async def lose() -> None:
         async with ceph.Cluster(folder / "ceph", Ceph(osds=1, memstore=True)) as cluster:
-            os.kill(cluster.pids["mon.a"], signal.SIGKILL)
+            os.kill(pids(cluster)["mon.a"], signal.SIGKILL)
             with pytest.raises(RunFailed, match=r"mon\.a has ended"):
                 await cluster.ask("osd", "pool", "ls")
 

@@ -26,12 +26,12 @@ def cephfs(**keys: Any) -> CephfsSpec:
 
 
 @pytest.mark.parametrize(
-    ("asked", "width", "overhead", "min_size"),
-    [(2, 2, 2.0, 1), (3, 3, 3.0, 2), ("3", 3, 3.0, 2), ("2+1", 3, 1.5, 2), ("4+2", 6, 1.5, 5), ("3+2", 5, 5 / 3, 4)],
+    ("asked", "width", "overhead"),
+    [(2, 2, 2.0), (3, 3, 3.0), ("3", 3, 3.0), ("2+1", 3, 1.5), ("4+2", 6, 1.5), ("3+2", 5, 5 / 3)],
 )
-def test_redundancy(asked: int | str, width: int, overhead: float, min_size: int) -> None:
+def test_redundancy(asked: int | str, width: int, overhead: float) -> None:
     spec = rbd(redundancy=asked)
-    assert (spec.width, spec.overhead, spec.wanted_min_size) == (width, overhead, min_size)
+    assert (spec.width, spec.overhead) == (width, overhead)
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,6 @@ def test_redundancy(asked: int | str, width: int, overhead: float, min_size: int
         ({"redundancy": "two"}, "expected the number of copies"),
         ({"redundancy": True}, "expected the number of copies"),
         ({"redundancy": "2+1; rm"}, "expected the number of copies"),
-        ({"redundancy": 2, "min_size": 3}, "expected 1 to 2"),
-        ({"redundancy": "2+1", "min_size": 1}, "expected 2 to 3"),
         ({"pgs": 12}, "power of two"),
         ({"object_size": "3m"}, "power of two"),
         ({"features": ["fast-diff", "exclusive-lock"]}, "fast-diff needs object-map"),
@@ -58,9 +56,9 @@ def test_what_cannot_be_is_refused(keys: dict[str, Any], said: str) -> None:
 
 
 def test_lanes_that_ask_for_the_same_share_a_pool_and_others_do_not() -> None:
-    assert rbd(redundancy=3).pool("rbd") == rbd(redundancy="3", min_size=2).pool("rbd")
-    pools = {rbd(**k).pool("rbd") for k in ({}, {"redundancy": 2}, {"min_size": 1}, {"pgs": 64}, {"redundancy": "2+1"})}
-    assert len(pools) == 5
+    assert rbd(redundancy=3).pool("rbd") == rbd(redundancy="3").pool("rbd")
+    pools = {rbd(**k).pool("rbd") for k in ({}, {"redundancy": 2}, {"pgs": 64}, {"redundancy": "2+1"})}
+    assert len(pools) == 4
 
 
 def test_parameters_tell_what_lanes_are_compared_in() -> None:
@@ -72,7 +70,7 @@ def test_parameters_tell_what_lanes_are_compared_in() -> None:
     assert image["initiator"] == "hypervisor"
     assert image["bus"] == "virtio-blk"
     assert image["backend"] == "Ceph RBD, erasure-coded 2+1"
-    assert image["path_settings"] == "objects of 4m, min_size 2, 32 PGs, layering, data-pool"
+    assert image["path_settings"] == "objects of 4m, 32 PGs, layering, data-pool"
 
 
 def test_the_guest_s_cache_decides_librbd_s() -> None:

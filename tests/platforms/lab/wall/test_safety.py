@@ -4,28 +4,21 @@ it runs, and then somebody wants to write. Nothing may be written, and there is 
 import asyncio
 import hashlib
 import re
-import shutil
 import struct
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lab_bench import MIB, OneMachine, one_machine
 
 from fairlane.errors import Exit, Refused, RunFailed
 from fairlane.machines.device_guard import Recorded, guard
-from fairlane.machines.keys import Keys
-from fairlane.platforms.lab import qemu
-from fairlane.platforms.lab.wall import rootfs
-from fairlane.platforms.lab.wall.command import Machine
-from fairlane.platforms.lab.wall.vm import Vm
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("safety"), pytest.mark.timeout(3600)]
 
-MIB = 2**20
 SIZE = 16 * MIB
 LANE = "/dev/lane/victim"
 
@@ -42,17 +35,12 @@ class Claim:
 class Lab:
     """The machine, up for all tests of this file."""
 
-    def __init__(self, vm: Vm, runner: asyncio.Runner, folder: Path) -> None:
-        self.vm, self.runner, self.folder = vm, runner, folder
+    def __init__(self, machine: OneMachine) -> None:
+        self.vm, self.runner, self.folder, self.sh = machine.vm, machine.runner, machine.folder, machine.sh
         self.made = 0
 
     def qmp(self, command: str, **arguments: Any) -> Any:
         return self.runner.run(self.vm.execute(command, **arguments))
-
-    def sh(self, script: str) -> str:
-        """What ``script`` prints. Raises as a run would."""
-        out = self.runner.run(self.vm.guest.ask(f"{{ set -eu\n{script}\n}} > out", 300))
-        return out["out"].decode().strip()
 
 
 @dataclass
@@ -157,23 +145,9 @@ mkdir -p /dev/lane; ln -sfn /dev/${{1##*/}} {LANE}; echo /dev/${{1##*/}}""")
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    if not shutil.which(qemu.BINARY):
-        pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
-    with ExitStack() as held, asyncio.Runner() as runner:
-        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="fairlane-safety-")))
-        (folder / "keys").mkdir()
-        root = runner.run(rootfs.build(print, held))
-        machine = Machine("safety", 1, 640 * MIB, "tcg", devices=({"driver": "virtio-scsi-pci", "id": "scsi"},))
-        vm = Vm(machine, root, Keys.make(folder / "keys"), folder)
-        try:
-            runner.run(vm.start())
-            found = Lab(vm, runner, folder)
-            # udev's rules would assemble the arrays that tests take apart
-            found.sh("modprobe -a virtio_scsi sd_mod loop dm_mod nvmet; mkdir -p /etc/mdadm\n"
-                     "echo 'AUTO -all' > /etc/mdadm/mdadm.conf")  # fmt: skip
-            yield found
-        finally:
-            runner.run(vm.stop())
+    modules = "virtio_scsi sd_mod loop dm_mod nvmet"
+    with one_machine("safety", modules, {"driver": "virtio-scsi-pci", "id": "scsi"}) as machine:
+        yield Lab(machine)
 
 
 @pytest.fixture

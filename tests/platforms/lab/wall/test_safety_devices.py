@@ -1,54 +1,27 @@
 """Device safety where device-mapper and RAID are: in a machine, on loop devices over files in its memory. Each
 situation is shell alone, and needs of the machine no more than ``sh``."""
 
-import asyncio
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
+from lab_bench import one_machine
 
 from fairlane.errors import Refused
 from fairlane.machines.device_guard import Recorded, guard
-from fairlane.machines.keys import Keys
-from fairlane.platforms.lab import qemu
-from fairlane.platforms.lab.wall import rootfs
-from fairlane.platforms.lab.wall.command import Machine
-from fairlane.platforms.lab.wall.vm import Vm
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(1800)]
 
-MIB = 2**20
 Shell = Callable[[str], str]
 """Runs a script on the machine as root, with the functions of a guest; returns what it prints, and raises as a run."""
 
 
 @pytest.fixture(scope="module")
 def sh() -> Iterator[Shell]:
-    if not shutil.which(qemu.BINARY):
-        pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
-    with ExitStack() as held, asyncio.Runner() as runner:
-        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="fairlane-devices-")))
-        (folder / "keys").mkdir()
-        root = runner.run(rootfs.build(print, held))
-        vm = Vm(Machine("devices", 1, 640 * MIB, "tcg"), root, Keys.make(folder / "keys"), folder)
-
-        def run(script: str) -> str:
-            out = runner.run(vm.guest.ask(f"{{ set -eu\n{script}\n}} > out", 300))
-            return out["out"].decode().strip()
-
-        try:
-            runner.run(vm.start())
-            # udev's rules would assemble the arrays that tests take apart
-            run("modprobe -a loop dm_mod dm_multipath dm_round_robin raid1; mkdir -p /run/m /etc/mdadm\n"
-                "echo 'AUTO -all' > /etc/mdadm/mdadm.conf")  # fmt: skip
-            yield run
-        finally:
-            runner.run(vm.stop())
+    with one_machine("devices", "loop dm_mod dm_multipath dm_round_robin raid1") as machine:
+        machine.sh("mkdir -p /run/m")
+        yield machine.sh
 
 
 A, B = "/dev/loop10", "/dev/loop11"

@@ -270,7 +270,7 @@ class Assembly:
         """The capabilities of a lane by its first volume. Raises Refused, Untrustworthy."""
         guard = self.devices.guard(volume, writes=volume.ours)
         try:
-            return await capabilities.probe(self.vms[volume.guest], volume, self.spec.most_disks, before=guard)
+            return await capabilities.probe(self.vms[volume.guest], volume, before=guard)
         except Unfinished as error:
             raise Untrustworthy(f"{volume.lane}: not all was tried, and what was may go on: {error}") from error
         except RunFailed as error:  # a lane that cannot be asked can be measured all the same

@@ -28,6 +28,8 @@ _TIMEOUT = 120.0
 _SEEN = 20.0
 """Seconds within which a guest must have seen a change of its disks."""
 _MIB = 2**20
+_MOST_DISKS = 64
+"""Disks up to which it is tried how many a machine can have."""
 NOT_PROBED = "not probed"
 _IN_GUEST = "the initiator is in the guest: its disks are connected, not plugged; the transport has no step for it"
 
@@ -40,10 +42,9 @@ class Answer:
     evidence: str
 
 
-async def probe(vm: Vm, volume: Volume, most: int, *, before: str) -> dict[str, dict[str, str]]:
-    """The capabilities of ``volume`` in ``vm``, by key. ``before``: the guard, as shell; ``most``: disks up to which it
-    is tried how many a machine can have. The first 4 MiB of a volume of ours are overwritten. Raises RunFailed, Refused
-    where the guard says no."""
+async def probe(vm: Vm, volume: Volume, *, before: str) -> dict[str, dict[str, str]]:
+    """The capabilities of ``volume`` in ``vm``, by key. ``before``: the guard, as shell. The first 4 MiB of a volume of
+    ours are overwritten. Raises RunFailed, Refused where the guard says no."""
     shell = resources.files(__package__).joinpath("guest/capabilities.sh").read_text("utf-8")
     device = script.device(volume.name)
     found: dict[str, Answer] = {}
@@ -54,7 +55,7 @@ async def probe(vm: Vm, volume: Volume, most: int, *, before: str) -> dict[str, 
         told = await vm.guest.ask(text, _TIMEOUT)
         found |= read(told["rows"].decode(errors="replace"))
     if volume.emulated:
-        found["disks"] = await attachable(disks.device(volume).bus, most)
+        found["disks"] = await attachable(disks.device(volume).bus)
         found["hot_plug"] = await _hot_plug(vm, volume)
         found["resize"] = await _resize(vm, volume)
     else:
@@ -137,22 +138,22 @@ def _said(error: RunFailed) -> str:
     return error.message.partition(" failed: ")[2].partition(";")[0] or error.message
 
 
-_attachable: dict[tuple[Bus, int], Answer] = {}
+_attachable: dict[Bus, Answer] = {}
 """Of this process: QEMU does not change meanwhile."""
 
 
-async def attachable(bus: Bus, most: int) -> Answer:
-    """How many disks of ``bus`` QEMU gives to a machine like the lab's, tried up to ``most`` by starting it with so
-    many disks of null-co and no guest running: halving what is left, some seven starts."""
-    if (bus, most) not in _attachable:
-        _attachable[bus, most] = await _searched(bus, most)
-    return _attachable[bus, most]
+async def attachable(bus: Bus) -> Answer:
+    """How many disks of ``bus`` QEMU gives to a machine like the lab's, tried up to 64 by starting it with so many
+    disks of null-co and no guest running: halving what is left, some seven starts."""
+    if bus not in _attachable:
+        _attachable[bus] = await _searched(bus)
+    return _attachable[bus]
 
 
-async def _searched(bus: Bus, most: int) -> Answer:
+async def _searched(bus: Bus) -> Answer:
     begun = time.monotonic()
-    good, bad, why = 0, most + 1, ""
-    number = most
+    good, bad, why = 0, _MOST_DISKS + 1, ""
+    number = _MOST_DISKS
     while bad - good > 1:
         if said := await _refuses(bus, number):
             bad, why = number, said
@@ -160,8 +161,8 @@ async def _searched(bus: Bus, most: int) -> Answer:
             good = number
         number = (good + bad) // 2
     took = f"{time.monotonic() - begun:.1f} s"
-    if good == most:
-        return Answer(f"at least {most}", f"QEMU starts with {most} of them on q35, no guest booted ({took})")
+    if good == _MOST_DISKS:
+        return Answer(f"at least {good}", f"QEMU starts with {good} of them on q35, no guest booted ({took})")
     return Answer(
         str(good), f"QEMU starts with {good} of them on q35 beside system disk, NIC and RNG; with {bad}: {why}"
     )

@@ -80,11 +80,6 @@ class Cluster:
         """Where CephFS is mounted."""
         return self.folder / "fs"
 
-    @property
-    def pids(self) -> dict[str, int]:
-        """Processes of the cluster, the mount's among them: name -> pid."""
-        return {name: process.pid for name, process in self._daemons.items()}
-
     async def start(self) -> None:
         """Makes the cluster and waits until it is healthy. Raises RunFailed with what the daemon at fault said."""
         began = time.monotonic()
