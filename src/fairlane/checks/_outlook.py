@@ -44,8 +44,8 @@ class Outlook:
     @property
     def names(self) -> tuple[str, ...]:
         """Parameters that refuse, as ``vary`` and ``accept`` take them."""
-        found = {name for f in self.refusals if f.check == "unmatched" for name in f.evidence}
-        return in_order(found & PARAMETERS.keys())
+        refusing = {name for f in self.refusals if f.check == "unmatched" for name in f.evidence}
+        return in_order(refusing & PARAMETERS.keys())
 
     def warnings(self) -> Iterator[str]:
         """One line for each refusal of a study that has comparisons left, and one with what would allow them."""
@@ -62,9 +62,9 @@ class Outlook:
         if not self.hopeless:
             return None
         count = len(self.comparisons)
-        told = [f"nothing is left to compare: {'the only comparison' if count == 1 else f'all {count} comparisons'} "
+        lines = [f"nothing is left to compare: {'the only comparison' if count == 1 else f'all {count} comparisons'} "
                 "will be refused", *(f"  {finding.message}" for finding in self.refusals)]  # fmt: skip
-        return FairlaneError("\n".join(told), where=where, hint=self._hint(), code=Exit.NOT_DECIDED)
+        return FairlaneError("\n".join(lines), where=where, hint=self._hint(), code=Exit.NOT_DECIDED)
 
     def _hint(self) -> str:
         if not self.names:
@@ -85,5 +85,5 @@ class Outlook:
 
 def outlook(study: Any) -> Outlook:
     """What every check foresees of ``study``."""
-    found = (finding for _, check in registry.every("checks") for finding in check.foresee(study))
-    return Outlook(study, tuple(f for f in found if not f.lanes or set(f.lanes) & set(study.rivals)))
+    findings = (finding for _, check in registry.every("checks") for finding in check.foresee(study))
+    return Outlook(study, tuple(f for f in findings if not f.lanes or set(f.lanes) & set(study.rivals)))

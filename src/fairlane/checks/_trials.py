@@ -58,7 +58,7 @@ class Trial:
     """One trial that has figures, with all that is known of its circumstances."""
 
     cell: Cell
-    seen: Observation
+    observation: Observation
     spec: LaneSpec
     """Its lane, as the study has it."""
     known: Known
@@ -67,14 +67,14 @@ class Trial:
     """The workload's headline metric."""
 
     def metric(self, name: str) -> float | None:
-        return number(self.seen.metrics, name)
+        return number(self.observation.metrics, name)
 
     def step(self, *metrics: str) -> float:
         """How far the metrics together may be off because the tool counts in steps; relative."""
-        return sum(number(self.seen.steps, name) or 0.0 for name in metrics)
+        return sum(number(self.observation.steps, name) or 0.0 for name in metrics)
 
     def context(self, *path: str) -> float | None:
-        return number(self.seen.context, *path)
+        return number(self.observation.context, *path)
 
     def parameter(self, name: str) -> float | None:
         """A parameter that is a number; None if it is not known, or was not the same in all trials."""
@@ -93,15 +93,15 @@ class Trial:
         """Time measured, without the ramp: as the tool counted it, or else as it was asked for."""
         if ran := self.context("load", "runtime_ms"):
             return ran / 1e3
-        asked = self.parameter("runtime")
-        return asked / 1e9 if asked else None
+        requested = self.parameter("runtime")
+        return requested / 1e9 if requested else None
 
     @property
     def fleet(self) -> tuple[float, bool]:
         """Machines under load together, and whether that is known: as many as the trial tells of, or as the study says.
         One, where nothing is known."""
-        if told := len(mappings(self.seen.context, "vms")):
-            return float(told), True
+        if count := len(mappings(self.observation.context, "vms")):
+            return float(count), True
         known = self.parameter("fleet")
         return (known, True) if known else (1.0, False)
 
@@ -145,10 +145,12 @@ def trials(evidence: Evidence) -> tuple[Trial, ...]:
 def _trials(evidence: Evidence) -> Iterator[Trial]:
     study, known = evidence.study, conditions(evidence)
     cells = {cell.key: cell for cell in evidence.cells()}
-    for seen in evidence.observations:
-        cell, lane = cells.get(seen.cell), study.lanes.get(seen.lane)
-        if cell and lane and not seen.failed:
-            yield Trial(cell, seen, lane, known[seen.lane, cell.key], study.workloads[cell.workload].primary)
+    for observation in evidence.observations:
+        cell, lane = cells.get(observation.cell), study.lanes.get(observation.lane)
+        if cell and lane and not observation.failed:
+            yield Trial(
+                cell, observation, lane, known[observation.lane, cell.key], study.workloads[cell.workload].primary
+            )
 
 
 class TrialCheck(Check):
@@ -164,15 +166,15 @@ class TrialCheck(Check):
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         tried: Counter[tuple[str, str]] = Counter()
-        found: dict[tuple[str, str, Severity], dict[str, list[Oddity]]] = {}
+        by_kind: dict[tuple[str, str, Severity], dict[str, list[Oddity]]] = {}
         for trial in trials(evidence):
-            lane, cell = trial.seen.lane, trial.cell.key
+            lane, cell = trial.observation.lane, trial.cell.key
             tried[lane, cell] += 1
             for oddity in self.odd(trial, evidence):
-                found.setdefault((lane, oddity.kind, oddity.severity), {}).setdefault(cell, []).append(oddity)
+                by_kind.setdefault((lane, oddity.kind, oddity.severity), {}).setdefault(cell, []).append(oddity)
         names = {cell.key: cell.name for cell in evidence.cells()}
         order = list(evidence.study.lanes)
-        for (lane, _, severity), cells in sorted(found.items(), key=lambda item: order.index(item[0][0])):
+        for (lane, _, severity), cells in sorted(by_kind.items(), key=lambda item: order.index(item[0][0])):
             worst = {
                 key: max(oddities, key=lambda o: o.size)
                 for key in names
@@ -181,8 +183,8 @@ class TrialCheck(Check):
             if not worst:
                 continue
             key = max(worst, key=lambda k: worst[k].size)
-            count, of = len(cells[key]), tried[lane, key]
-            some = f" in {count} of {of} trials" if count < of else ""
+            count, total = len(cells[key]), tried[lane, key]
+            some = f" in {count} of {total} trials" if count < total else ""
             yield self.finding(
                 severity,
                 f"{worst[key].message} at {names[key]}{some}: {worst[key].why}",

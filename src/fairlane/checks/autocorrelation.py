@@ -26,8 +26,8 @@ class Autocorrelation(Check):
         if not beyond:
             return
         chance = float(bdtrc(len(beyond) - 1, len(tested), _CHANCE))  # so many or more
-        furthest = sorted(beyond, key=lambda found: -abs(found[1]))[:_NAMED]
-        told = ", ".join(f"{p.cell.name} {p.lane} {r:+.2f}" for p, r in furthest) + ", ..." * (len(beyond) > _NAMED)
+        furthest = sorted(beyond, key=lambda item: -abs(item[1]))[:_NAMED]
+        examples = ", ".join(f"{p.cell.name} {p.lane} {r:+.2f}" for p, r in furthest) + ", ..." * (len(beyond) > _NAMED)
         verdict = (
             "more than chance explains: intervals there may be too narrow"
             if chance < 0.01
@@ -35,7 +35,7 @@ class Autocorrelation(Check):
         )
         yield self.finding(
             "warning" if chance < 0.01 else "info",
-            f"neighbouring blocks are correlated in {len(beyond)} of {len(tested)} comparisons ({told}), {verdict}",
+            f"neighbouring blocks are correlated in {len(beyond)} of {len(tested)} comparisons ({examples}), {verdict}",
             cells=list(dict.fromkeys(p.cell.key for p, _ in beyond)),
             lanes=list(dict.fromkeys(p.lane for p, _ in beyond)),
             evidence={

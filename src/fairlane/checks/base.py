@@ -92,5 +92,5 @@ class Check(ABC):
 def run_all(evidence: Evidence, *, between: bool | None = None) -> tuple[Finding, ...]:
     """The findings of every check, the most severe first, then by check. ``between``: only of checks that are so."""
     checks = [check for _, check in registry.every("checks") if between in (None, check.between)]
-    found = [finding for check in checks for finding in check.check(evidence)]
-    return tuple(sorted(found, key=lambda f: (_FIRST.index(f.severity), f.check)))
+    findings = [finding for check in checks for finding in check.check(evidence)]
+    return tuple(sorted(findings, key=lambda f: (_FIRST.index(f.severity), f.check)))

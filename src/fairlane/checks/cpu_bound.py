@@ -21,14 +21,14 @@ class CpuBound(TrialCheck):
         if evidence.modelled:
             return
         yield from _odd(trial, ("machine",), "the machine", "")
-        nodes = at(trial.seen.context, "nodes")
-        found = [
+        nodes = at(trial.observation.context, "nodes")
+        oddities = [
             oddity
             for name in (nodes if isinstance(nodes, Mapping) else ())
             for oddity in _odd(trial, ("nodes", name), f"node {name}", "node ")
         ]
-        for kind in dict.fromkeys(oddity.kind for oddity in found):
-            yield max((oddity for oddity in found if oddity.kind == kind), key=lambda oddity: oddity.size)
+        for kind in dict.fromkeys(oddity.kind for oddity in oddities):
+            yield max((oddity for oddity in oddities if oddity.kind == kind), key=lambda oddity: oddity.size)
 
 
 def _odd(trial: Trial, path: Sequence[str], who: str, kind: str) -> Iterator[Oddity]:

@@ -41,17 +41,17 @@ class Drift(Check):
             value = trial.metric(trial.primary)
             metrics[trial.cell.key] = trial.primary
             if value:
-                values.setdefault((trial.seen.lane, trial.cell.key), {})[trial.seen.block] = value
-        tested = {place: found for place, by_block in values.items() if (found := trend(by_block))}
+                values.setdefault((trial.observation.lane, trial.cell.key), {})[trial.observation.block] = value
+        tested = {place: fit for place, by_block in values.items() if (fit := trend(by_block))}
         design = evidence.study.design
         names = {cell.key: cell.name for cell in evidence.cells()}
         for lane in evidence.study.lanes:
             drifting = {
-                cell: found
-                for (name, cell), found in tested.items()
+                cell: fit
+                for (name, cell), fit in tested.items()
                 if name == lane
-                and found.p * len(tested) < _LEVEL
-                and abs(found.change) > design.margins.get(metrics[cell], METRICS[metrics[cell]].margin)
+                and fit.p * len(tested) < _LEVEL
+                and abs(fit.change) > design.margins.get(metrics[cell], METRICS[metrics[cell]].margin)
             }
             if not drifting:
                 continue

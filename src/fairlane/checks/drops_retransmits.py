@@ -19,19 +19,19 @@ class DropsRetransmits(Check):
     time, as one does in any trial below 20 s; else a warning."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        seen: dict[tuple[str, Severity], dict[str, dict[str, int]]] = {}
+        losses: dict[tuple[str, Severity], dict[str, dict[str, int]]] = {}
         for trial in trials(evidence):
-            if at(trial.seen.context, "fault") is not None:
+            if at(trial.observation.context, "fault") is not None:
                 continue  # a path was taken away: that packets were lost is what was wanted
-            counts = {name: int(number(trial.seen.context, "net", name) or 0) for name in _COUNTERS}
+            counts = {name: int(number(trial.observation.context, "net", name) or 0) for name in _COUNTERS}
             if any(counts.values()):
-                cells = seen.setdefault((trial.seen.lane, _severity(trial, max(counts.values()))), {})
+                cells = losses.setdefault((trial.observation.lane, _severity(trial, max(counts.values()))), {})
                 total = cells.setdefault(trial.cell.key, dict.fromkeys((*_COUNTERS, "trials"), 0))
                 for name, count in {**counts, "trials": 1}.items():
                     total[name] += count
-        for (lane, severity), cells in seen.items():
+        for (lane, severity), cells in losses.items():
             sums = {name: sum(total[name] for total in cells.values()) for name in (*_COUNTERS, "trials")}
-            told = ", ".join(f"{sums[n]} {n[:-1] if sums[n] == 1 else n}" for n in _COUNTERS if sums[n])
+            details = ", ".join(f"{sums[n]} {n[:-1] if sums[n] == 1 else n}" for n in _COUNTERS if sums[n])
             of = "trial" if sums["trials"] == 1 else "trials"
             means = (
                 "these are figures of a network in trouble"
@@ -40,7 +40,7 @@ class DropsRetransmits(Check):
             )
             yield self.finding(
                 severity,
-                f"packets were lost ({told} in {sums['trials']} {of}): {means}",
+                f"packets were lost ({details} in {sums['trials']} {of}): {means}",
                 cells=list(cells),
                 lanes=[lane],
                 evidence=cells,

@@ -32,18 +32,18 @@ class LinkBound(TrialCheck):
             return
         share = wire * 8 / speed
         proof = {"wire_bits_per_s": wire * 8, "link_speed": speed, "share": share}
-        told = f"{wire * 8 / 1e9:,.3g} of the link's {speed / 1e9:,.3g} Gbit/s were in use"
+        message = f"{wire * 8 / 1e9:,.3g} of the link's {speed / 1e9:,.3g} Gbit/s were in use"
         if payload * 8 > _BEYOND * speed:
             yield Oddity(
                 "beyond",
                 "warning",
                 share,
-                told,
+                message,
                 "more than it carries, so a cache answered, more links were in use, or the speed is not that",
                 proof,
             )
         elif share >= _FULL:
-            yield Oddity("full", "warning", share, told, "you measured the wire, not what is behind it", proof)
+            yield Oddity("full", "warning", share, message, "you measured the wire, not what is behind it", proof)
 
 
 def _payload(trial: Trial) -> float:
@@ -63,7 +63,7 @@ def _counted(trial: Trial) -> float:
 
 
 def _of_nodes(trial: Trial) -> Iterator[Oddity]:
-    nodes = at(trial.seen.context, "nodes")
+    nodes = at(trial.observation.context, "nodes")
     for node in nodes if isinstance(nodes, Mapping) else ():
         nics = at(nodes, node, "nics")
         for nic in nics if isinstance(nics, Mapping) else ():
@@ -71,10 +71,10 @@ def _of_nodes(trial: Trial) -> Iterator[Oddity]:
             moved = max(trial.context("nodes", node, "nics", nic, f"{way}_bytes") or 0.0 for way in ("rx", "tx"))
             bits = 8 * moved * _per_second(trial)
             if speed and bits >= _FULL * speed:
-                told = f"{nic} of node {node} carried {bits / 1e9:,.3g} of its {speed / 1e9:,.3g} Gbit/s"
+                message = f"{nic} of node {node} carried {bits / 1e9:,.3g} of its {speed / 1e9:,.3g} Gbit/s"
                 proof = {"node": node, "nic": nic, "wire_bits_per_s": bits, "speed": speed, "share": bits / speed}
                 yield Oddity(
-                    "node", "warning", bits / speed, told, "you measured the wire, not what is behind it", proof
+                    "node", "warning", bits / speed, message, "you measured the wire, not what is behind it", proof
                 )
 
 

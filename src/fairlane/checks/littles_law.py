@@ -32,13 +32,13 @@ class LittlesLaw(TrialCheck):
         allowed = _OFF + trial.step("iops", "lat_mean") + (depth / (iops * seconds) if seconds else 0.0)
         flying = iops * mean / 1e9
         proof = {"in_flight": flying, "asked": depth, "iops": iops, "lat_mean_ns": mean, "allowed": allowed}
-        told = f"IOPS x mean latency is {rounded(flying)} I/Os in flight where {depth:,.0f}"
+        message = f"IOPS x mean latency is {rounded(flying)} I/Os in flight where {depth:,.0f}"
         if flying < depth * (1 - allowed):
             yield Oddity(
                 "below",
                 "info" if evidence.modelled else "warning",
                 depth / flying,
-                f"{told} {'was' if depth == 1 else 'were'} asked for",
+                f"{message} {'was' if depth == 1 else 'were'} asked for",
                 "the load generator did not keep the depth, so its own time is in the figures (or its latency leaves "
                 "the submission out): lanes differ by more than they show",
                 proof,
@@ -49,7 +49,7 @@ class LittlesLaw(TrialCheck):
                 "above",
                 "critical" if certain else "warning",
                 flying / depth,
-                f"{told} can have been",
+                f"{message} can have been",
                 "rate and latency are not of the same I/Os"
                 if certain
                 else "rate and latency are not of the same I/Os, or of more machines than one",
@@ -59,7 +59,7 @@ class LittlesLaw(TrialCheck):
 
 def _longest(trial: Trial) -> float:
     """The longest latency, as a share of the time measured; 0 where there is no histogram, or no time."""
-    bins = latency(trial.seen.histograms)
+    bins = latency(trial.observation.histograms)
     return max(bins) / 1e9 / trial.seconds if len(bins) and trial.seconds else 0.0
 
 

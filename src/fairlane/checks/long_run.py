@@ -14,16 +14,16 @@ class LongRun(Check):
     more than one time."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        seen = days(evidence) if evidence.study.platform.measured_here else []
+        dates = days(evidence) if evidence.study.platform.measured_here else []
         date = PARAMETERS["date"]
-        if not seen or max(seen) - min(seen) <= date.tolerance:
+        if not dates or max(dates) - min(dates) <= date.tolerance:
             return
-        first, last = date.shown(min(seen)), date.shown(max(seen))
+        first, last = date.shown(min(dates)), date.shown(max(dates))
         yield self.finding(
             "warning",
             f"the run was carried out between {first} and {last}. Lanes were compared within each block, close in "
             "time, but a block tells of its day: array, network and neighbours may have changed in between",
-            evidence={"first": first, "last": last, "days": round(max(seen) - min(seen), 1)},
+            evidence={"first": first, "last": last, "days": round(max(dates) - min(dates), 1)},
         )
 
 

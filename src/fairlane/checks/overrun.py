@@ -20,17 +20,17 @@ class Overrun(TrialCheck):
         if not rate or iops is None:
             return
         per_job = trial.cell.kind == "fio" or text(trial.known, "tool") == "fio"
-        asked = rate * (trial.parameter("numjobs") or 1.0) * trial.fleet[0] if per_job else rate
-        if iops >= asked * (_REACHED - trial.step("iops")):
+        requested = rate * (trial.parameter("numjobs") or 1.0) * trial.fleet[0] if per_job else rate
+        if iops >= requested * (_REACHED - trial.step("iops")):
             return
         yield Oddity(
             "overrun",
             "critical" if METRICS[trial.primary].name.startswith("lat_") else "warning",
-            asked / iops if iops else asked,
-            f"overrun: {iops:,.0f} of the {asked:,.0f} IOPS asked for were reached",
+            requested / iops if iops else requested,
+            f"overrun: {iops:,.0f} of the {requested:,.0f} IOPS asked for were reached",
             "I/Os that waited to be sent are in no latency, so latencies here must not be compared with those of a "
             "lane that kept up",
-            {"iops": iops, "asked": asked, "share": iops / asked},
+            {"iops": iops, "asked": requested, "share": iops / requested},
         )
 
 

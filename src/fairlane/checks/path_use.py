@@ -15,7 +15,7 @@ _UNEVEN = 0.5
 """Round robin gives every path the same; a path with less than this part of its share was not taken in turn."""
 _IN_TURN = frozenset({"round-robin"})
 _BY_LOAD = frozenset({"queue-depth", "queue-length", "service-time"})
-_ONE = frozenset({"numa"})
+_SINGLE = frozenset({"numa"})
 
 
 class PathUse(TrialCheck):
@@ -28,12 +28,12 @@ class PathUse(TrialCheck):
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
         policy = _policy(trial)
-        told = [(text(p, "name"), number(p, "ios")) for p in mappings(trial.seen.context, "paths")]
-        ios = {name: count for name, count in told if name and count is not None}
+        paths = [(text(p, "name"), number(p, "ios")) for p in mappings(trial.observation.context, "paths")]
+        ios = {name: count for name, count in paths if name and count is not None}
         total = sum(ios.values())
-        if not policy or not ios or trial.seen.context.get("fault") or trial.cell.kind == "failover":
+        if not policy or not ios or trial.observation.context.get("fault") or trial.cell.kind == "failover":
             return
-        expected = _paths(evidence, trial.seen.lane)
+        expected = _paths(evidence, trial.observation.lane)
         proof: dict[str, Any] = {"policy": policy, "ios": ios}
         if len(ios) < expected:
             yield Oddity(
@@ -50,7 +50,7 @@ class PathUse(TrialCheck):
         share, fair = ios[least] / total, 1 / len(ios)
         deep = (trial.in_flight or 1.0) > 1
         shown = f"{policy} over {len(ios)} paths, but {most} carried {ios[most] / total:.0%} of the I/Os"
-        if policy in _ONE and ios[most] / total < 1 - _IDLE:
+        if policy in _SINGLE and ios[most] / total < 1 - _IDLE:
             yield Oddity(
                 "spread",
                 "critical",
@@ -91,9 +91,9 @@ def _policy(trial: Trial) -> str:
 def _paths(evidence: Evidence, lane: str) -> int:
     """Paths that the lane had when it was built; 0: nothing says so."""
     lanes = evidence.description.get("lanes")
-    told = lanes.get(lane) if isinstance(lanes, dict) else None
-    found = str(told.get("multipath.paths", "")) if isinstance(told, dict) else ""
-    return int(found) if found.isascii() and found.isdigit() and len(found) < 4 else 0
+    description = lanes.get(lane) if isinstance(lanes, dict) else None
+    count = str(description.get("multipath.paths", "")) if isinstance(description, dict) else ""
+    return int(count) if count.isascii() and count.isdigit() and len(count) < 4 else 0
 
 
 PLUGIN = PathUse()

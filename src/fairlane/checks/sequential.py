@@ -22,9 +22,9 @@ class Sequential(Check):
         if event is None or len(evidence.study.lanes) < 2 or event.get("interleaved") is True:
             return
         spans = _spans(event.get("spans"))
-        told = "; ".join(f"{lane} {_shown(first, last)}" for lane, (first, last) in spans.items())
+        times = "; ".join(f"{lane} {_shown(first, last)}" for lane, (first, last) in spans.items())
         if event.get("interleaved") is False and spans:
-            what = f"the lanes were not interleaved, block by block ({told})"
+            what = f"the lanes were not interleaved, block by block ({times})"
         else:
             what = "nothing shows that the lanes were interleaved: the files do not tell when each trial began"
         claimed = bool(event.get("told") and event.get("paired"))

@@ -22,14 +22,14 @@ class StandIn(Check):
         for name, lane in study.lanes.items():
             if name == study.baseline or lane.transport == base.transport:
                 continue
-            for one in (lane, base):
-                if one.stand_in:
-                    told = lane.label or name, base.label or study.baseline
+            for spec in (lane, base):
+                if spec.stand_in:
+                    labels = lane.label or name, base.label or study.baseline
                     yield self.finding(
                         "warning",
-                        f"{told[0]} is not ranked against {told[1]}: {one.stand_in}",
+                        f"{labels[0]} is not ranked against {labels[1]}: {spec.stand_in}",
                         lanes=[name],
-                        evidence={"transport": one.transport, "stand_in": one.stand_in},
+                        evidence={"transport": spec.transport, "stand_in": spec.stand_in},
                         refuses=True,
                     )
 

@@ -20,8 +20,8 @@ class UnequalTrials(Check):
         if not any(event.get("type") == "files" for event in evidence.events):
             return
         counts: dict[tuple[str, str], int] = {}
-        for seen in evidence.observations:
-            counts[seen.lane, seen.cell] = counts.get((seen.lane, seen.cell), 0) + 1
+        for observation in evidence.observations:
+            counts[observation.lane, observation.cell] = counts.get((observation.lane, observation.cell), 0) + 1
         for lane in study.rivals:
             uneven = {}
             for cell in evidence.cells():

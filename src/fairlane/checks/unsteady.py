@@ -28,10 +28,10 @@ class Unsteady(TrialCheck):
     quorum = 0.5
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
-        if at(trial.seen.context, "fault") is not None:
+        if at(trial.observation.context, "fault") is not None:
             return  # a path was taken away in the midst: it is not meant to be steady
         for key, unit in _RATES.items():
-            values = _values(at(trial.seen.context, "load", "series", key))
+            values = _values(at(trial.observation.context, "load", "series", key))
             if len(values) >= _SAMPLES:
                 yield from _rounds(values, unit)
                 return

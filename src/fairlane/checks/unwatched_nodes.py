@@ -25,10 +25,10 @@ class UnwatchedNodes(Check):
             yield self.finding("info", f"probes on the nodes were {reason.rstrip('.')}; {_MEANS}")
         missed: dict[tuple[str, str], dict[str, list[str]]] = {}
         for trial in trials(evidence):
-            nodes = at(trial.seen.context, "nodes")
+            nodes = at(trial.observation.context, "nodes")
             for name, node in nodes.items() if isinstance(nodes, Mapping) else ():
                 if why := text(node, "failed"):
-                    cells = missed.setdefault((trial.seen.lane, str(name)), {})
+                    cells = missed.setdefault((trial.observation.lane, str(name)), {})
                     cells.setdefault(trial.cell.key, []).append(why)
         for (lane, name), cells in missed.items():
             count, first = sum(map(len, cells.values())), next(iter(cells.values()))[0]

@@ -64,9 +64,9 @@ class UnwrittenSpace(TrialCheck):
 
 
 def _alike(trial: Trial, evidence: Evidence) -> bool:
-    if text(trial.seen.context, "medium", "unwritten_reads") == "same":
+    if text(trial.observation.context, "medium", "unwritten_reads") == "same":
         return True
-    lane = at(evidence.description, "lanes", trial.seen.lane)
+    lane = at(evidence.description, "lanes", trial.observation.lane)
     return "null_blk" in (text(lane, "medium.kind"), text(evidence.description, "platform", "medium.kind"))
 
 
@@ -79,9 +79,9 @@ def _working_set(trial: Trial, evidence: Evidence) -> float | None:
 
 def _bytes(trial: Trial, evidence: Evidence, key: str) -> float | None:
     """What the description of the trial's lane says under ``key``: a number, or a number as text."""
-    lane = at(evidence.description, "lanes", trial.seen.lane)
-    told = text(lane, key)
-    return float(told) if told.isascii() and told.isdigit() and len(told) < 20 else number(lane, key)
+    lane = at(evidence.description, "lanes", trial.observation.lane)
+    value = text(lane, key)
+    return float(value) if value.isascii() and value.isdigit() and len(value) < 20 else number(lane, key)
 
 
 def _size(size: float) -> str:

@@ -17,10 +17,10 @@ class WriteCache(Check):
     """
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        told = {name: _told(lane) for name, lane in (evidence.description.get("lanes") or {}).items()}
+        modes = {name: _cache_mode(lane) for name, lane in (evidence.description.get("lanes") or {}).items()}
         baseline = evidence.study.baseline
-        ours = told.get(baseline)
-        others = {name: cache for name, cache in told.items() if cache and ours and cache[0] != ours[0]}
+        ours = modes.get(baseline)
+        others = {name: cache for name, cache in modes.items() if cache and ours and cache[0] != ours[0]}
         writing = [cell.key for cell in evidence.cells() if cell.params.get("rw") not in ("read", "randread")]
         if not others or not ours or not writing:
             return
@@ -32,11 +32,11 @@ class WriteCache(Check):
             "figures leave that cost, and that promise, out",
             cells=writing,
             lanes=[baseline, *others],
-            evidence={name: " with ".join(cache) for name, cache in told.items() if cache},
+            evidence={name: " with ".join(cache) for name, cache in modes.items() if cache},
         )
 
 
-def _told(lane: Any) -> tuple[str, ...]:
+def _cache_mode(lane: Any) -> tuple[str, ...]:
     """``("write back", "FUA")``; empty if it was not read back."""
     cache, fua = (lane.get(key) for key in _KEYS) if isinstance(lane, Mapping) else (None, None)
     if not isinstance(cache, str) or not cache.strip():
