@@ -82,5 +82,5 @@ def unwritable(error: OSError) -> tuple[str, str]:
 def nearest(word: str, known: Iterable[str]) -> str:
     """The entry of ``known`` that was probably meant by ``word``; empty if none is near. For hints."""
     by_lower = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.55)
-    return by_lower[found[0]] if found else ""
+    matches = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.55)
+    return by_lower[matches[0]] if matches else ""

@@ -79,5 +79,5 @@ def summary(package: str, name: str) -> str:
     spec = find_spec(f"fairlane.{package}.{name}")
     loader = spec.loader if spec else None
     source = loader.get_source(f"fairlane.{package}.{name}") if isinstance(loader, SourceFileLoader) else None
-    told = ast.get_docstring(ast.parse(source or "")) or ""
-    return " ".join(told.partition("\n\n")[0].split()).replace("``", "`")
+    docstring = ast.get_docstring(ast.parse(source or "")) or ""
+    return " ".join(docstring.partition("\n\n")[0].split()).replace("``", "`")

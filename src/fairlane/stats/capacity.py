@@ -146,28 +146,28 @@ def objectives(study: "Study", workload: str) -> tuple[Objective, ...]:
 
 
 def capacities(
-    study: "Study", observations: Sequence[Observation], asked: Sequence[Objective] | None = None
+    study: "Study", observations: Sequence[Observation], goals: Sequence[Objective] | None = None
 ) -> tuple[Capacity, ...]:
     """Throughput at every objective (``asked``; default: the study's), on every ladder and lane.
 
     The error rate is shared among all of them (Bonferroni), at the last look that every rung of a ladder reached.
     """
-    seen = _Climbs(study, shelve(observations))
+    climbed = _Climbs(study, shelve(observations))
     jobs = [
         (Question(ladder, "throughput", goal.metric, goal.limit), lane)
         for ladder in ladders(study)
-        for goal in (objectives(study, ladder.workload) if asked is None else asked)
+        for goal in (objectives(study, ladder.workload) if goals is None else goals)
         for lane in study.rivals
     ]
-    return tuple(_compare(seen, question, lane, study.design.alpha / len(jobs)) for question, lane in jobs)
+    return tuple(_compare(climbed, question, lane, study.design.alpha / len(jobs)) for question, lane in jobs)
 
 
-def guarded(found: Iterable[Capacity], findings: Sequence[Finding]) -> tuple[Capacity, ...]:
+def guarded(results: Iterable[Capacity], findings: Sequence[Finding]) -> tuple[Capacity, ...]:
     """``found``, as far as ``findings`` let it stand: what is read off a curve is no better than its worst rung.
 
     One that refuses any rung refuses the comparison, with its message as the reason; a critical one withholds it.
     """
-    return tuple(_guarded(capacity, findings) for capacity in found)
+    return tuple(_guarded(capacity, findings) for capacity in results)
 
 
 def _guarded(c: Capacity, findings: Sequence[Finding]) -> Capacity:
@@ -188,17 +188,17 @@ def at_equal_terms(
     Exploratory: intervals at the study's error rate, each by itself. This is what to compare, not each lane's own
     peak, where one of them may take twice the latency of the other.
     """
-    seen = _Climbs(study, shelve(observations))
+    climbed = _Climbs(study, shelve(observations))
     kinds: tuple[Kind, ...] = ("throughput", "latency")
-    found = []
+    results = []
     for ladder in ladders(study):
-        base = list(seen(ladder, study.baseline, latency).values())
+        base = list(climbed(ladder, study.baseline, latency).values())
         for i in range(len(ladder.cells) if base else 0):
             for kind in kinds:
                 here = [p[i].latency if kind == "throughput" else p[i].throughput for p in base]
                 question = Question(ladder, kind, latency, geometric_mean(here))
-                found += [_compare(seen, question, lane, study.design.alpha) for lane in study.rivals]
-    return tuple(found)
+                results += [_compare(climbed, question, lane, study.design.alpha) for lane in study.rivals]
+    return tuple(results)
 
 
 def rounds(study: "Study", shelves: Shelves, ladder: Ladder) -> tuple[range, int]:
@@ -217,8 +217,8 @@ def rounds(study: "Study", shelves: Shelves, ladder: Ladder) -> tuple[range, int
 
 def climbs(study: "Study", shelves: Shelves, ladder: Ladder, lane: str, latency: str) -> dict[int, tuple[Point, ...]]:
     """What ``lane`` did in each round that counts and in which it has every rung: round -> its points."""
-    found = {b: climb(ladder, shelves, lane, b, latency) for b in rounds(study, shelves, ladder)[0]}
-    return {b: points for b, points in found.items() if points}
+    by_round = {b: climb(ladder, shelves, lane, b, latency) for b in rounds(study, shelves, ladder)[0]}
+    return {b: points for b, points in by_round.items() if points}
 
 
 class _Climbs:
@@ -250,7 +250,7 @@ def _compare(climbed: _Climbs, question: Question, lane: str, rate: float) -> Ca
     margin = design.margins.get(measured.name, measured.margin)
     # a latency from a histogram is known to half a bin, and so is what is read off at it
     step = 2 * BIN_ERROR if METRICS[question.metric].percentile is not None else 0.0
-    seen = _Seen("no-spread" if blocks else "inconclusive")
+    judged = _Outcome("no-spread" if blocks else "inconclusive")
     notes = []
     if blocks < 2:
         notes.append("fewer than 2 rounds have every rung: no interval")
@@ -262,14 +262,14 @@ def _compare(climbed: _Climbs, question: Question, lane: str, rate: float) -> Ca
         most = _estimate([b.high for b in mine], [b.low for b in other], step, paired=design.paired)
         exact = all(b.exact for b in (*mine, *other))
         better = 1 if question.kind == "throughput" else -1
-        seen = _judge(least, most, levels, exact=exact, margin=margin, better=better)
+        judged = _judge(least, most, levels, exact=exact, margin=margin, better=better)
     values = [_mean(list(part.values())) if part else Bounds(0.0, INF) for part in (ours, theirs)]
     for name, value in zip((lane, study.baseline), values, strict=True):
         if blocks and not value.exact:
             notes.append(_censored(name, question.kind, value))
     return Capacity(
-        question, lane, study.baseline, values[0], values[1], seen.verdict, seen.ratio, seen.low, seen.high, margin,
-        rate, blocks, tuple(notes),
+        question, lane, study.baseline, values[0], values[1], judged.verdict, judged.ratio, judged.low, judged.high,
+        margin, rate, blocks, tuple(notes),
     )  # fmt: skip
 
 
@@ -284,7 +284,7 @@ def _estimate(ours: Sequence[float], theirs: Sequence[float], step: float, *, pa
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Outcome:
     verdict: Word
     ratio: float | None = None
     low: float | None = None
@@ -299,7 +299,7 @@ def _judge(
     exact: bool,
     margin: float,
     better: int,
-) -> _Seen:
+) -> _Outcome:
     """``least`` and ``most``: of the ends that every log-ratio lies within; the same where all are ``exact``.
 
     ``levels``: of the interval, and of the tie test's. Claimed is only what holds for every value within the bounds.
@@ -308,7 +308,7 @@ def _judge(
         (least.interval(rate)[0] if least else -INF, most.interval(rate)[1] if most else INF) for rate in levels
     )
     centre = least.mean if least and exact else 1.0 if outer[0] > 0 else -1.0
-    return _Seen(
+    return _Outcome(
         word(centre, outer, inner, margin, better),
         math.exp(least.mean) if least and exact else None,
         math.exp(outer[0]) if least else None,

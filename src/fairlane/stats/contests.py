@@ -22,7 +22,7 @@ from fairlane.records import Cell, Finding, Observation
 from fairlane.stats.effects import Estimate
 from fairlane.stats.holm import benjamini_hochberg, holm
 from fairlane.stats.looks import CALM, level
-from fairlane.stats.pairs import Pair, Reading, Seen, Shelf, apart, pair, shelve, too_few_beyond, upto
+from fairlane.stats.pairs import LaneData, Pair, Reading, Shelf, apart, pair, shelve, too_few_beyond, upto
 
 if TYPE_CHECKING:
     from fairlane.study.base import Design
@@ -63,7 +63,7 @@ class Contest:
     """Looks; empty where the lanes ran at different times."""
     reached: int
     """Number of looks reached; of lanes that ran at different times: 1 when all trials are there."""
-    seen: Seen
+    data: LaneData
     """The blocks below the last look reached; if none is reached, all there are."""
     spends: bool = True
     """Every look costs a part of the error rate."""
@@ -83,7 +83,7 @@ class Contest:
 
     @cached_property
     def _usable(self) -> tuple[int, ...]:
-        rows = self.seen.rows if isinstance(self.seen, Pair) else ()
+        rows = self.data.rows if isinstance(self.data, Pair) else ()
         return tuple(sum(row.block < n for row in rows) for n in self.plan[: self.reached])
 
     def stage(self, look: int) -> Stage | None:
@@ -94,16 +94,16 @@ class Contest:
         looks = min(look + 1, self.reached)
         if self.refused or not looks:
             return None
-        if not isinstance(self.seen, Pair):
-            return _once(self.seen)
+        if not isinstance(self.data, Pair):
+            return _once(self.data)
         if not self.spends:
-            return _once(self.seen.below(self.plan[looks - 1]), CALM)
+            return _once(self.data.below(self.plan[looks - 1]), CALM)
         while looks > 1 and self._usable[looks - 1] == self._usable[looks - 2]:
             looks -= 1
         if self._usable[looks - 1] < 2:
             return None
         usable = self._usable[:looks]
-        return Stage(self.seen.below(self.plan[looks - 1]).effect, self.plan, usable)
+        return Stage(self.data.below(self.plan[looks - 1]).effect, self.plan, usable)
 
     @cached_property
     def final(self) -> Stage | None:
@@ -111,9 +111,9 @@ class Contest:
         return self.stage(max(1, self.reached) - 1)
 
 
-def _once(seen: Seen, share: float = 1.0) -> Stage | None:
+def _once(data: LaneData, share: float = 1.0) -> Stage | None:
     """As after a fixed number of blocks: the only look."""
-    return Stage(seen.effect, (seen.n,), (seen.n,), share) if seen.n >= 2 else None
+    return Stage(data.effect, (data.n,), (data.n,), share) if data.n >= 2 else None
 
 
 def contest(
@@ -136,33 +136,33 @@ class _Meeting:
         self.waiting = len({b for s in ours.values() for b in s}) - len({b for s in self.shelf.values() for b in s})
 
     def contest(self, metric: str) -> Contest:
-        seen = (pair if self.paired else apart)(self.shelf, *self.lanes, metric)
+        data = (pair if self.paired else apart)(self.shelf, *self.lanes, metric)
         return Contest(
             self.cell,
             *self.lanes,
             metric,
             self.plan,
             self.reached,
-            seen,
+            data,
             self.spends,
             self.waiting,
-            refusal=_refusal(self.shelf, seen, self.lanes, metric),
+            refusal=_refusal(self.shelf, data, self.lanes, metric),
         )
 
 
 def _looks_reached(shelf: Shelf, plan: tuple[int, ...], *, complete: bool) -> int:
     """How many looks a lane and the other have behind them; the module's docstring has the rule."""
-    attempted = 1 + max((b for seen in shelf.values() for b in seen), default=-1)
+    attempted = 1 + max((b for readings in shelf.values() for b in readings), default=-1)
     if complete:
         return sum(before < attempted for before in (0, *plan[:-1]))
-    both = set.intersection(*(set(seen) for seen in shelf.values()))
+    both = set.intersection(*(set(readings) for readings in shelf.values()))
     there = next(n for n in range(len(both) + 1) if n not in both)
     return sum(n <= there for n in plan)
 
 
-def _refusal(shelf: Shelf, seen: Seen, lanes: tuple[str, str], metric: str) -> str:
+def _refusal(shelf: Shelf, data: LaneData, lanes: tuple[str, str], metric: str) -> str:
     title = METRICS[metric].title
-    if not seen.n and not seen.voided:
+    if not data.n and not data.voided:
         return "no trial yet"
     good = {lane: sum(not r.failed for r in shelf[lane].values()) for lane in lanes}
     for lane in lanes:
@@ -170,7 +170,7 @@ def _refusal(shelf: Shelf, seen: Seen, lanes: tuple[str, str], metric: str) -> s
             return f"every trial of {lane} failed" if shelf[lane] else f"there is no trial of {lane}"
         if not any(metric in r.figures for r in shelf[lane].values()):
             return f"no trial of {lane} has the metric {title}"
-    if not seen.n:
+    if not data.n:
         return "in no block did both trials succeed"
     short = too_few_beyond(shelf, lanes, metric)
     return "" if short is None else f"fewer than 10 I/Os lie beyond {title} in block {short}"

@@ -19,20 +19,20 @@ _GBIT = 1e9
 
 def efficient(study: "Study", observations: Iterable[Observation]) -> tuple[Observation, ...]:
     """The observations, with ``iops_per_gbit`` and ``iops_per_cost`` where link and cost are known. Idempotent."""
-    seen = tuple(observations)
+    trials = tuple(observations)
     links = {name: declared(study, name).get("link_speed") for name in study.lanes}
-    speeds = {link for o in seen if (link := _link(o, links))}
+    speeds = {link for o in trials if (link := _link(o, links))}
     several = len(speeds) > 1
     costs = {name: lane.cost for name, lane in study.lanes.items() if lane.cost}
     if not several and not costs:
-        return seen
-    return tuple(_with(o, _link(o, links) if several else None, costs.get(o.lane)) for o in seen)
+        return trials
+    return tuple(_with(o, _link(o, links) if several else None, costs.get(o.lane)) for o in trials)
 
 
 def _link(o: Observation, links: Mapping[str, Any]) -> float | None:
     """Link speed in bit/s, as the trial tells it or else the study; None: not known."""
-    told = o.context.get("conditions")
-    value = told.get("link_speed") if isinstance(told, Mapping) else None
+    conditions = o.context.get("conditions")
+    value = conditions.get("link_speed") if isinstance(conditions, Mapping) else None
     value = links.get(o.lane) if value is None else value
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

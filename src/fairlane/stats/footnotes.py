@@ -31,9 +31,11 @@ def robustness(effect: Estimate, level: float) -> Iterator[str]:
         return
     test = effect.permutation()
     if test is not None:
-        asked = max(level, test.least)  # what the test cannot reach is asked of neither
-        if (test.p <= asked) != (effect.p <= asked):
-            yield (f"the {test.name} disagrees at the {asked:.2g} level: p = {test.p:.2g}, against {effect.p:.2g} by t")
+        threshold = max(level, test.least)  # what the test cannot reach is asked of neither
+        if (test.p <= threshold) != (effect.p <= threshold):
+            yield (
+                f"the {test.name} disagrees at the {threshold:.2g} level: p = {test.p:.2g}, against {effect.p:.2g} by t"
+            )
     if abs(effect.centre - effect.mean) > PULLED * effect.sd / math.sqrt(effect.n):
         yield (
             f"a few {'blocks' if isinstance(effect, Effect) else 'trials'} pull the mean: the Hodges-Lehmann estimate "
@@ -59,5 +61,5 @@ def dependence(effect: Effect, lane: str, baseline: str, lane_first: Sequence[bo
 
 def carried_over(logs: Sequence[float], lane_first: Sequence[bool], among: int) -> PositionEffect | None:
     """The position effect in one of ``among`` primaries, if it is large and certain enough to be told."""
-    found = position_effect(logs, lane_first)
-    return found if found and found.p <= CARRY_OVER_P / among and abs(found.shift) >= CARRY_OVER_SHIFT else None
+    effect = position_effect(logs, lane_first)
+    return effect if effect and effect.p <= CARRY_OVER_P / among and abs(effect.shift) >= CARRY_OVER_SHIFT else None

@@ -55,7 +55,7 @@ class Point:
 
 def ladders(study: "Study") -> tuple[Ladder, ...]:
     """All ladders of at least three rungs, in the order of the study."""
-    found = []
+    result = []
     for workload in study.workloads:
         cells = [cell for cell in study.cells() if cell.workload == workload]
         for climb in CLIMBS:
@@ -69,8 +69,8 @@ def ladders(study: "Study") -> tuple[Ladder, ...]:
                 rungs = [steps[step] for step in sorted(steps)]
                 if len(group) == len(rungs) >= FEWEST:
                     loads = tuple(_load(cell.params, climb) for cell in rungs)
-                    found.append(Ladder(workload, _name(rungs, climb), climb, tuple(rungs), loads))
-    return tuple(found)
+                    result.append(Ladder(workload, _name(rungs, climb), climb, tuple(rungs), loads))
+    return tuple(result)
 
 
 def _number(value: Any) -> bool:
@@ -111,8 +111,8 @@ def climb(
         if reading is None:
             return ()
         rate = reading.figures.get("iops") or reading.figures.get("tps")
-        seen = reading.figures.get(latency)
-        if rate is None or seen is None:
+        waited = reading.figures.get(latency)
+        if rate is None or waited is None:
             return ()
-        points.append(Point(load, rate.value, seen.value))
+        points.append(Point(load, rate.value, waited.value))
     return tuple(points)

@@ -65,18 +65,18 @@ def needs(evidence: Evidence, half_width: float | None = None) -> tuple[Need, ..
         raise ValueError(f"a half width is above 0, not {half_width}")
     study = evidence.study
     shelves = shelve(evidence.observations, {workload.primary for workload in study.workloads.values()})
-    found = []
+    result = []
     for cell in evidence.cells():
         metric = METRICS[study.workloads[cell.workload].primary]
         wanted = half_width or study.design.margins.get(metric.name, metric.margin)
         for lane in study.rivals:
-            seen = pair(shelves.get(cell.key, {}), lane, study.baseline, metric.name)
-            effect = seen.effect if len(seen.rows) >= 2 else None
+            lane_pair = pair(shelves.get(cell.key, {}), lane, study.baseline, metric.name)
+            effect = lane_pair.effect if len(lane_pair.rows) >= 2 else None
             sd = effect.sd if effect else None
             upper = upper_limit(effect.sd, effect.n) if effect else None
             at, at_upper = (_blocks(effect, s, wanted, level(study)) for s in (sd, upper))
-            found.append(Need(cell, lane, metric.name, len(seen.rows), sd, upper, wanted, at, at_upper))
-    return tuple(found)
+            result.append(Need(cell, lane, metric.name, len(lane_pair.rows), sd, upper, wanted, at, at_upper))
+    return tuple(result)
 
 
 def _blocks(effect: Effect | None, sd: float | None, wanted: float, rate: float) -> int | None:

@@ -40,5 +40,5 @@ def detectable(df: float, level: float, chance: float) -> float:
 @lru_cache(maxsize=256)
 def _spread(df: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Quantiles of U at the quadrature's shares, rising."""
-    found: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = np.sqrt(gammaincinv(df / 2, _SHARES) * 2 / df)
-    return found
+    quantiles: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = np.sqrt(gammaincinv(df / 2, _SHARES) * 2 / df)
+    return quantiles

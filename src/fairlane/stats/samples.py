@@ -125,9 +125,9 @@ def permutation_p(lane: Sequence[float], baseline: Sequence[float]) -> float | N
         return None
     logs = np.asarray([*lane, *baseline], dtype=float)
     logs -= logs.mean()
-    seen = _statistics(np.arange(total)[None] < n, logs, n)
+    observed = _statistics(np.arange(total)[None] < n, logs, n)
     others = _statistics(_splits(n, total), logs, n)
-    as_large = int((others >= seen * (1 - 1e-9)).sum())  # equal sums, added in another order, are equal
+    as_large = int((others >= observed * (1 - 1e-9)).sum())  # equal sums, added in another order, are equal
     exact = math.comb(total, n) <= _WAYS
     return as_large / len(others) if exact else (1 + as_large) / (1 + len(others))
 
@@ -142,10 +142,10 @@ def _statistics(splits: NDArray[Any], logs: NDArray[np.float64], n: int) -> NDAr
     within += np.maximum(rest_squares - rest**2 / m, 0) / (m - 1) / m
     scale = 1e-15 * float((logs**2).sum())  # rounding of the differences above
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: NDArray[np.float64] = np.where(
+        squared: NDArray[np.float64] = np.where(
             difference > scale, difference / np.where(within > scale, within, 0.0), 0.0
         )
-    return found
+    return squared
 
 
 @lru_cache(maxsize=16)
