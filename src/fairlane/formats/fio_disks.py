@@ -53,7 +53,7 @@ def _end(disks: Sequence[Mapping[str, Any]], i: int, ends: Sequence[int]) -> int
     while k < len(disks):
         added = [so_far + _count(disks[k], key) for so_far, key in zip(added, _COUNTERS.values(), strict=True)]
         parts, k = parts + 1, ends[k]
-        if [one // parts for one in added] == want:
+        if [total // parts for total in added] == want:
             return k
     raise ValueError("the parts of a device do not make up its average")
 

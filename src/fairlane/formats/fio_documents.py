@@ -29,7 +29,7 @@ class Document:
     """One report of fio."""
 
     tree: Mapping[str, Any]
-    said: str
+    warnings: str
     """What fio printed around it: warnings."""
 
 
@@ -41,19 +41,19 @@ def documents(data: bytes, name: str) -> list[Document]:
     text = _text(data, name)
     try:
         try:
-            found = _split(text)
+            reports = _split(text)
         except json.JSONDecodeError:
             mended = _NO_NUMBER.sub(lambda match: match[1] + "NaN".rjust(len(match[0]) - len(match[1])), text)
-            found = _split(mended)
+            reports = _split(mended)
     except json.JSONDecodeError as error:
         raise Garbage(_where(text, error, name)) from None
     except RecursionError:
         raise Garbage(f"{name} is nested too deeply") from None
     except ValueError as error:  # an integer of thousands of digits
         raise Garbage(f"{name} is cut off or no JSON: {str(error)[:100]}") from None
-    if not found:
+    if not reports:
         raise Garbage(_none(text, name))
-    return found
+    return reports
 
 
 def _split(text: str) -> list[Document]:
@@ -64,15 +64,15 @@ def _split(text: str) -> list[Document]:
         with suppress(orjson.JSONDecodeError):
             return [Document(orjson.loads(text), "")]
     decoder = json.JSONDecoder(strict=False)  # a job's description may hold a tab
-    found: list[Document] = []
+    reports: list[Document] = []
     position = 0
-    while start := _START.search(text, position) or (None if found else _ANY.search(text)):
-        said = text[position : start.start()].strip()[:_KEPT]
+    while start := _START.search(text, position) or (None if reports else _ANY.search(text)):
+        warnings = text[position : start.start()].strip()[:_KEPT]
         tree, position = decoder.raw_decode(text, start.start())
-        found.append(Document(tree, said))
-    if found and (rest := text[position:].strip()):
-        found[-1] = Document(found[-1].tree, f"{found[-1].said}\n{rest}".strip()[:_KEPT])
-    return found
+        reports.append(Document(tree, warnings))
+    if reports and (rest := text[position:].strip()):
+        reports[-1] = Document(reports[-1].tree, f"{reports[-1].warnings}\n{rest}".strip()[:_KEPT])
+    return reports
 
 
 def report_in(head: bytes) -> bool:

@@ -209,12 +209,12 @@ class _Reader:
         if set(map(type, counts)) != {int}:  # bool is an int to numpy
             counts = [self.count(bins, key, 0) for key in bins]
         try:
-            found = Bins(at * unit, np.fromiter(counts, np.int64, len(bins)))
+            histogram = Bins(at * unit, np.fromiter(counts, np.int64, len(bins)))
         except (ValueError, OverflowError):
             raise Garbage(f"{self.file}: a latency bin holds {_worst(bins)}") from None
-        if found.total >= _MOST:
-            raise Garbage(f"{self.file}: latency bins hold {found.total} I/Os, more than there can be")
-        return found
+        if histogram.total >= _MOST:
+            raise Garbage(f"{self.file}: latency bins hold {histogram.total} I/Os, more than there can be")
+        return histogram
 
     def midpoint(self, key: str) -> int:
         if not (key.isascii() and key.isdigit() and len(key) < 16):

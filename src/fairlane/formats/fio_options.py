@@ -107,22 +107,22 @@ def parameters(options: Mapping[str, str]) -> dict[str, Any]:
     ``runtime``, which need a look at what was measured.
     """
     given = named(options)
-    found: dict[str, Any] = {}
+    params: dict[str, Any] = {}
     try:
         base = integer(given.get("kb_base", "1024"))
     except ValueError:
-        return found
+        return params
 
     def read(name: str, how: Callable[[str], Any], default: str | None = None, option: str = "") -> None:
         value = given.get(option or name, default)
         if value is not None:
             try:
-                found[name] = how(value)
+                params[name] = how(value)
             except (ValueError, ZeroDivisionError):
                 return
 
     read("rw", _pattern, "read")
-    ways = PATTERNS.get(found.get("rw", ""), ())
+    ways = PATTERNS.get(params.get("rw", ""), ())
     if "bsrange" not in given and "bssplit" not in given:
         read("bs", lambda text: _of_all(text, ways, base), "4096")
     read("iodepth", integer, "1")
@@ -132,25 +132,25 @@ def parameters(options: Mapping[str, str]) -> dict[str, Any]:
         read("direct", lambda text: not flag(text), option="buffered")
     read("mem", str.strip, "malloc")
     read("ramp", duration, "0", "ramp_time")
-    if found.get("rw") in MIXES:
+    if params.get("rw") in MIXES:
         read("rwmixread", integer, "50")
         if "rwmixread" not in given and "rwmixwrite" in given:
             read("rwmixread", lambda text: 100 - integer(text), option="rwmixwrite")
     read("rate_iops", lambda text: _sum(text, ways))
     if "offset_increment" not in given:  # jobs with parts of their own: size is not the working set
         read("size", lambda text: integer(text, base))
-    return found | _others(given)
+    return params | _others(given)
 
 
 def _others(given: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    params: dict[str, str] = {}
     for option in sorted(given):
         name, value = option.replace("-", "_"), given[option].strip() or "1"
         if option in _READ | _SAYS_NOTHING or name in PARAMETERS or option.startswith("log_"):
             continue  # a name of the registry would be a claim that no option of fio's can make
-        if _NAME.fullmatch(name) and _DEFAULTS.get(name) != value and len(found) < _MANY:
-            found[name] = value
-    return found
+        if _NAME.fullmatch(name) and _DEFAULTS.get(name) != value and len(params) < _MANY:
+            params[name] = value
+    return params
 
 
 def devices(options: Mapping[str, str]) -> tuple[str, ...]:
@@ -178,10 +178,10 @@ def _values(text: str) -> dict[str, str]:
 def _of_all(text: str, ways: tuple[str, ...], base: int) -> int:
     """The one value for all directions. ValueError: they differ."""
     values = _values(text)
-    found = {integer(values[way], base) for way in (ways or tuple(values))}
-    if len(found) != 1:
+    numbers = {integer(values[way], base) for way in (ways or tuple(values))}
+    if len(numbers) != 1:
         raise ValueError("differs between directions")
-    return found.pop()
+    return numbers.pop()
 
 
 def _sum(text: str, ways: tuple[str, ...]) -> int:

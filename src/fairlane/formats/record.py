@@ -98,24 +98,24 @@ class _Histograms(Mapping[str, Histogram]):
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        self._found: dict[str, str | Bins] = {
+        self._by_name: dict[str, str | Bins] = {
             name: _read(text) if name.rpartition(".")[2] == "lat" else _text(text) for name, text in texts.items()
         }
 
     def __getitem__(self, name: str) -> Histogram:
-        found = self._found[name]
-        if isinstance(found, str):
+        histogram = self._by_name[name]
+        if isinstance(histogram, str):
             try:
-                found = self._found[name] = _read(found)
+                histogram = self._by_name[name] = _read(histogram)
             except ValueError as error:
                 raise FairlaneError(f"the histogram {name!r} of an imported trial is damaged: {error}") from None
-        return found
+        return histogram
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        return iter(self._by_name)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._by_name)
 
 
 def _text(value: object) -> str:

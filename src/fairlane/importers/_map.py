@@ -93,8 +93,8 @@ class ImportMap(Strict):
 
     def options(self, tool: str) -> BaseModel | None:
         """What the map says under the importer's name; None: nothing."""
-        found: BaseModel | None = getattr(self, tool, None) if tool in _with_options() else None
-        return found
+        section: BaseModel | None = getattr(self, tool, None) if tool in _with_options() else None
+        return section
 
 
 @cache

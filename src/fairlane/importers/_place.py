@@ -69,7 +69,7 @@ def lay_out(trials: Sequence[Trial], chosen: ImportMap) -> Layout:
     groups: dict[tuple[str, str], list[Trial]] = defaultdict(list)
     for trial, lane, cell in zip(trials, lanes, cells, strict=True):
         groups[cell, lane].append(trial)
-    numbers = _told_blocks(groups)
+    numbers = _numbered_blocks(groups)
     placed = [
         Placed(trial, lane, cell, block if cell not in numbers else numbers[cell][_block(trial)])
         for (cell, lane), group in groups.items()
@@ -98,9 +98,9 @@ def _lanes(trials: Sequence[Trial], chosen: ImportMap) -> tuple[dict[str, str], 
     lanes = [name or names[title] for title, name in zip(own, mapped, strict=True)]
     empty = [name for name in chosen.lanes if name not in set(lanes)]
     if empty:
-        seen = sorted({f"{trial.folder}/" for trial in trials} | {t for t in own if t})[:8]
+        titled = sorted({f"{trial.folder}/" for trial in trials} | {t for t in own if t})[:8]
         raise FairlaneError(
-            f"no trial belongs to lane {empty[0]!r}", hint=f"folders and lanes found: {', '.join(map(_shown, seen))}"
+            f"no trial belongs to lane {empty[0]!r}", hint=f"folders and lanes found: {', '.join(map(_shown, titled))}"
         )
     return titles, lanes
 
@@ -178,10 +178,10 @@ def _cells(trials: Sequence[Trial], lanes: Sequence[str], chosen: ImportMap) -> 
         raise FairlaneError(f"the map speaks of a cell {name!r}, which is not there", hint=hint)
     points = []
     for whole, trial in first.items():
-        told = chosen.cells.get(names[whole])
+        mapped = chosen.cells.get(names[whole])
         params = {n: v for n, v in trial.record.params.items() if n in POINT or n in dict(whole[1])}
-        primary = (told and told.primary) or _primary(metrics[whole], chosen.primary)
-        points.append(Point(names[whole], params | dict(told.conditions if told else {}), primary))
+        primary = (mapped and mapped.primary) or _primary(metrics[whole], chosen.primary)
+        points.append(Point(names[whole], params | dict(mapped.conditions if mapped else {}), primary))
     return tuple(points), [names[whole] for whole in keys]
 
 
@@ -204,7 +204,7 @@ def _names(cells: Mapping[_Key, tuple[Trial, dict[str, Any]]]) -> dict[_Key, str
     plain: dict[_Key, str] = {}
     for key, (trial, varied) in cells.items():
         params = trial.record.params
-        extra = [_told(name, value) for name, value in varied.items() if value is not None and name not in POINT]
+        extra = [_in_name(name, value) for name, value in varied.items() if value is not None and name not in POINT]
         tool = () if "rw" in params or "bs" in params else (trial.tool.replace("_", "-"),)
         plain[key] = " ".join([_clean(trial.record.name) or " ".join([*tool, *_load(params)]), *extra])
     shared: dict[str, list[_Key]] = defaultdict(list)
@@ -216,7 +216,7 @@ def _names(cells: Mapping[_Key, tuple[Trial, dict[str, Any]]]) -> dict[_Key, str
             differing = [n for n in POINT if len({load.get(n) for load in loads}) > 1]
             for key, own in zip(group, loads, strict=True):
                 plain[key] = " ".join(
-                    [plain[key], *(_told(n, own[n]) or f"{n} {own[n]}" for n in differing if n in own)]
+                    [plain[key], *(_in_name(n, own[n]) or f"{n} {own[n]}" for n in differing if n in own)]
                 )
     names: dict[_Key, str] = {}
     taken: set[str] = set()
@@ -243,11 +243,11 @@ def _load(params: Mapping[str, Any]) -> list[str]:
     words = []
     if isinstance(params.get("bs"), int):
         words.append(format_size(params["bs"]))
-    words += [_told(name, params[name]) for name in POINT if name != "bs" and name in params]
+    words += [_in_name(name, params[name]) for name in POINT if name != "bs" and name in params]
     return [word for word in words if word]
 
 
-def _told(name: str, value: Any) -> str:
+def _in_name(name: str, value: Any) -> str:
     """One parameter in a cell's name."""
     short: dict[str, Callable[[Any], str]] = {
         "rw": str,
@@ -268,7 +268,7 @@ def _block(trial: Trial) -> str:
     return trial.record.labels.get("block", "")
 
 
-def _told_blocks(groups: Mapping[tuple[str, str], Sequence[Trial]]) -> dict[str, dict[str, int]]:
+def _numbered_blocks(groups: Mapping[tuple[str, str], Sequence[Trial]]) -> dict[str, dict[str, int]]:
     """Cell -> label ``block`` -> number, of cells whose trials all have that label. Raises FairlaneError if one comes
     twice in a lane."""
     cells: dict[str, set[str]] = defaultdict(set)
@@ -283,8 +283,8 @@ def _told_blocks(groups: Mapping[tuple[str, str], Sequence[Trial]]) -> dict[str,
                 where=_shown(group[names.index(twice)].files[0]),
                 hint="is a column missing in params or lane that tells these trials apart?",
             )
-    told = {cell: sorted(names, key=natural) for cell, names in cells.items() if cell not in without}
-    return {cell: {name: number for number, name in enumerate(names)} for cell, names in told.items()}
+    labels = {cell: sorted(names, key=natural) for cell, names in cells.items() if cell not in without}
+    return {cell: {name: number for number, name in enumerate(names)} for cell, names in labels.items()}
 
 
 def _by_time(trials: Sequence[Trial]) -> list[Trial]:

@@ -23,7 +23,7 @@ from fairlane import registry
 from fairlane.errors import FairlaneError
 from fairlane.formats import record
 from fairlane.formats.record import Record
-from fairlane.importers._walk import Found
+from fairlane.importers._walk import InputFile
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.runs import raw
 from fairlane.runs.files import storing
@@ -94,7 +94,7 @@ class Group:
     """Files that one importer reads together; without a tool: to be recognised."""
 
     number: int
-    files: tuple[Found, ...]
+    files: tuple[InputFile, ...]
     tool: str = ""
     kept: tuple[str, ...] = ()
     """Where each file is kept, relative to the run directory."""
@@ -113,7 +113,7 @@ class Outcome:
 
 
 def read_all(
-    files: Sequence[Found], job: Job, kept: Mapping[str, str], processes: int, progress: Callable[[int], None]
+    files: Sequence[InputFile], job: Job, kept: Mapping[str, str], processes: int, progress: Callable[[int], None]
 ) -> Iterator[Outcome]:
     """What became of each group of files, in no particular order. ``kept``: name of a file -> where its original goes.
 
@@ -202,10 +202,10 @@ def _work(groups: Sequence[Group]) -> list[Outcome]:
 
 def _batch(groups: Sequence[Group], job: Job) -> list[Outcome]:
     known: dict[tuple[str, str], str] = {}
-    return [_one(group, job, known) for group in groups]
+    return [_outcome(group, job, known) for group in groups]
 
 
-def _one(group: Group, job: Job, known: dict[tuple[str, str], str]) -> Outcome:
+def _outcome(group: Group, job: Job, known: dict[tuple[str, str], str]) -> Outcome:
     """Recognises and reads one group. Raises RunFailed (disk full)."""
     names = tuple(file.name for file in group.files)
     try:

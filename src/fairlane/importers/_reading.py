@@ -94,8 +94,8 @@ def figure(parent: Mapping[str, Any], key: str, where: str) -> float | None:
         return None
     if isinstance(value, str):
         return number(value, where, f"a number as {key}")
-    told = isinstance(value, int | float) and not isinstance(value, bool)
-    if not told or (value and not SMALLEST_FIGURE <= value <= LARGEST_FIGURE):
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    if not numeric or (value and not SMALLEST_FIGURE <= value <= LARGEST_FIGURE):
         raise Unreadable(f"{key}: expected a number, not negative, found {shown(value, 40)!r}", where=where)
     return float(value)
 
@@ -103,8 +103,8 @@ def figure(parent: Mapping[str, Any], key: str, where: str) -> float | None:
 def percentiles(histograms: Mapping[str, Histogram]) -> dict[str, float]:
     """The registry's percentiles of the merged ``lat`` bins, where ten operations lie beyond them."""
     bins = latency(histograms)
-    asked = ((name, metric.percentile) for name, metric in METRICS.items() if metric.percentile is not None)
-    return {name: float(percentile(bins, q)) for name, q in asked if bins and reportable(bins, q)}
+    quantiles = ((name, metric.percentile) for name, metric in METRICS.items() if metric.percentile is not None)
+    return {name: float(percentile(bins, q)) for name, q in quantiles if bins and reportable(bins, q)}
 
 
 def percentile_name(percent: float) -> str:
@@ -154,10 +154,10 @@ def day(text: str) -> dict[str, float]:
     """``{"date": days since 1970}`` of a date without a zone, such as 2025-04-14 or 05/22/2018; empty for any other."""
     for form in ("%Y-%m-%d", "%m/%d/%Y"):
         try:
-            found: date = datetime.strptime(text.strip()[:10], form).replace(tzinfo=UTC).date()
+            when: date = datetime.strptime(text.strip()[:10], form).replace(tzinfo=UTC).date()
         except ValueError:
             continue
-        return {"date": float(found.toordinal() - date(1970, 1, 1).toordinal())}
+        return {"date": float(when.toordinal() - date(1970, 1, 1).toordinal())}
     return {}
 
 

@@ -187,8 +187,8 @@ def _csv(source: Source, text: str, delimiter: str, header: int, needed: Sequenc
 def _delimiter(text: str, header: int, needed: Sequence[str]) -> str:
     """The one with which the header has most of the needed columns."""
     line = (text.splitlines()[header - 1 : header] or [""])[0]
-    found = {d: [cell.strip().strip('"') for cell in line.split(d)] for d in ",;\t|"}
-    return max(found, key=lambda d: (sum(name in found[d] for name in needed), len(found[d])))
+    split = {d: [cell.strip().strip('"') for cell in line.split(d)] for d in ",;\t|"}
+    return max(split, key=lambda d: (sum(name in split[d] for name in needed), len(split[d])))
 
 
 def _json_or_lines(text: str, path: str) -> str:

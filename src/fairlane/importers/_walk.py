@@ -23,7 +23,7 @@ UNPACKED = 4 * 2**30
 
 
 @dataclass(frozen=True)
-class Found:
+class InputFile:
     """One file, as it is seen by importers and kept in the run."""
 
     name: str
@@ -51,13 +51,13 @@ class Found:
         return Source(self.name, partial(io.BytesIO, data)) if len(data) <= SMALL else self.source
 
 
-def walk(paths: Sequence[Path]) -> tuple[tuple[Found, ...], tuple[tuple[str, str], ...]]:
+def walk(paths: Sequence[Path]) -> tuple[tuple[InputFile, ...], tuple[tuple[str, str], ...]]:
     """The files in and below ``paths`` in the order of their names (``run-2`` before ``run-10``), and what was passed
     over as (name, reason): symbolic links that lead out of their path, and what is neither file nor folder.
 
     Hidden files and folders are not looked at. Raises FairlaneError for a path that is not there or not readable.
     """
-    found: dict[Path, Found] = {}
+    by_path: dict[Path, InputFile] = {}
     passed: list[tuple[str, str]] = []
     taken: set[str] = set()
     heads = _heads(paths)
@@ -73,15 +73,15 @@ def walk(paths: Sequence[Path]) -> tuple[tuple[Found, ...], tuple[tuple[str, str
                 passed.append((name, reason))
                 continue
             real = file.resolve()
-            if real in found:
+            if real in by_path:
                 continue  # named twice
             plain = name.removesuffix(".gz")
             if plain in taken:
                 plain = name  # both x and x.gz are there
             taken.add(plain)
             first, slash, _ = plain.partition("/")
-            found[real] = Found(plain, real, first if slash else (_text(top.name) if below else _stem(plain)))
-    return tuple(sorted(found.values(), key=lambda f: natural(f.name))), tuple(sorted(passed))
+            by_path[real] = InputFile(plain, real, first if slash else (_text(top.name) if below else _stem(plain)))
+    return tuple(sorted(by_path.values(), key=lambda f: natural(f.name))), tuple(sorted(passed))
 
 
 def natural(name: str) -> tuple[tuple[int, int | str], ...]:
@@ -158,10 +158,10 @@ def _open(path: Path, name: str) -> BinaryIO:
     except OSError as error:
         raise Unreadable(f"cannot be read: {error.strerror}", where=name) from None
     plain: BinaryIO = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
-    return io.BufferedReader(_Told(plain, file, name, UNPACKED if packed else None), 2**18)
+    return io.BufferedReader(_Reader(plain, file, name, UNPACKED if packed else None), 2**18)
 
 
-class _Told(io.RawIOBase):
+class _Reader(io.RawIOBase):
     """Reads ``plain``; whatever goes wrong is Unreadable. Closing it closes ``file`` below."""
 
     def __init__(self, plain: BinaryIO, file: BinaryIO, name: str, most: int | None) -> None:
@@ -175,8 +175,8 @@ class _Told(io.RawIOBase):
             data = self._plain.read(len(buffer))
         except (OSError, EOFError, zlib.error) as error:
             reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-            told = "cut off" if isinstance(error, EOFError) else f"damaged: {reason}"
-            raise Unreadable(f"the file is {told}", where=self._name) from None
+            state = "cut off" if isinstance(error, EOFError) else f"damaged: {reason}"
+            raise Unreadable(f"the file is {state}", where=self._name) from None
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0:

@@ -93,15 +93,15 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _lane(name: str, layout: Layout, chosen: ImportMap) -> dict[str, Any]:
-    told = chosen.lanes.get(name)
+    mapped = chosen.lanes.get(name)
     lane: dict[str, Any] = {"transport": "imported"}
     if layout.lanes[name] not in ("", name):
         lane["label"] = layout.lanes[name]
-    lane["source"] = (told and told.source) or _source([place for place in layout.placed if place.lane == name])
-    if told:
-        if told.conditions:
-            lane["conditions"] = _conditions(told.conditions)
-        caps = {"cap_iops": told.cap_iops, "cap_mibs": told.cap_mibs, "cost": told.cost}
+    lane["source"] = (mapped and mapped.source) or _source([place for place in layout.placed if place.lane == name])
+    if mapped:
+        if mapped.conditions:
+            lane["conditions"] = _conditions(mapped.conditions)
+        caps = {"cap_iops": mapped.cap_iops, "cap_mibs": mapped.cap_mibs, "cost": mapped.cost}
         lane |= {key: value for key, value in caps.items() if value is not None}
     return lane
 

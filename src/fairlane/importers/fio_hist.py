@@ -171,8 +171,8 @@ def _course(logs: Mapping[str, _Log]) -> dict[str, Any]:
     """IOPS of each interval, where all logs have the same ones, give or take some milliseconds."""
     lengths = {len(log.times) for log in logs.values()}
     length = min(lengths)
-    one = next(iter(logs.values()))
-    interval = (one.times[-1] - one.times[0]) / (length - 1) if length > 1 else 0
+    first = next(iter(logs.values()))
+    interval = (first.times[-1] - first.times[0]) / (length - 1) if length > 1 else 0
     if len(lengths) > 1 or interval <= 0:
         return {}
     return series(interval, [sum(log.ios[i] for log in logs.values()) * 1000 / interval for i in range(length)])

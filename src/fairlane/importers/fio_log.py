@@ -152,15 +152,15 @@ class FioLog(Importer):
         """Metrics, histograms, conditions, notes."""
         if any(logs.averaged(kind) for kind in _LATENCIES):
             return {}, {}, {}, [_AVERAGED]
-        singles = {kind: found for kind in _LATENCIES if (found := logs.single(kind))}
+        singles = {kind: by_job for kind in _LATENCIES if (by_job := logs.single(kind))}
         unit = self.options.unit or _unit(singles)
         if unit is None:
             return {}, {}, {}, [_UNIT] if singles else []
         histograms = {
             f"{way}.{kind}": bins
-            for kind, found in singles.items()
+            for kind, by_job in singles.items()
             for way in WAYS
-            if (bins := merge(log.bins(way, unit) for log in found.values() if way in log.ways))
+            if (bins := merge(log.bins(way, unit) for log in by_job.values() if way in log.ways))
         }
         kind = self.options.percentiles
         definition = {} if kind == "lat" else {"metric_definition": "latency is clat: completion alone"}
@@ -190,13 +190,13 @@ def _loads(logs: _Logs) -> Iterator[_Logs]:
 
 def _rates(logs: _Logs) -> dict[str, Log]:
     """The logs in which the I/Os are counted; empty if there are averages alone."""
-    return next((found for kind in (*_LATENCIES[:2], "iops", "bw", "slat") if (found := logs.single(kind))), {})
+    return next((by_job for kind in (*_LATENCIES[:2], "iops", "bw", "slat") if (by_job := logs.single(kind))), {})
 
 
 def _unit(singles: Mapping[str, Mapping[str, Log]]) -> Unit | None:
     """Of all logs together: submission alone may take less than a microsecond."""
-    told = {log.unit for kind in ("lat", "clat") for log in singles.get(kind, {}).values()} - {None}
-    return told.pop() if len(told) == 1 else None
+    units = {log.unit for kind in ("lat", "clat") for log in singles.get(kind, {}).values()} - {None}
+    return units.pop() if len(units) == 1 else None
 
 
 def _course(rates: Mapping[str, Log], start: int) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def _sums(logs: Mapping[str, Log]) -> tuple[float | None, list[float]]:
     for values in courses:
         for slot, value in {round(time / interval): value for time, value in values.items()}.items():
             slots.setdefault(slot, []).append(value)
-    return interval, [sum(found) for _, found in sorted(slots.items()) if len(found) == len(courses)]
+    return interval, [sum(rates) for _, rates in sorted(slots.items()) if len(rates) == len(courses)]
 
 
 PLUGIN = FioLog(FioLogOptions())

@@ -115,8 +115,8 @@ def _line(run: _Run, line: str, where: str) -> None:
         run.fatal = run.fatal or reading.shown(line, 300)
     elif point := _SERIES.match(line):
         if len(run.rates) <= reading.POINTS:
-            told = [reading.number(text, where, "a rate") for text in point.groups() if text]
-            run.rates.append(sum(told))
+            rates = [reading.number(text, where, "a rate") for text in point.groups() if text]
+            run.rates.append(sum(rates))
     elif bin_ := _BIN.match(line):
         ns = round(reading.number(bin_[1], where, "a latency") * MS)
         run.bins[ns] = run.bins.get(ns, 0) + reading.whole(bin_[2], where, "a count")
@@ -126,16 +126,16 @@ def _line(run: _Run, line: str, where: str) -> None:
                 _keep(run, name, match.groups(), where)
 
 
-def _keep(run: _Run, name: str, found: tuple[str, ...], where: str) -> None:
+def _keep(run: _Run, name: str, groups: tuple[str, ...], where: str) -> None:
     if not _is_result(name):
-        run.options.setdefault(name, found[0] if found else "yes")
+        run.options.setdefault(name, groups[0] if groups else "yes")
         return
     if not run.open:
         run.reports.append({})
         run.open = True
     if name in run.reports[-1]:
         raise Unreadable(f"{name} stands twice in one report", where=where)
-    run.reports[-1][name] = found
+    run.reports[-1][name] = groups
     if name == "sum":
         run.open = False
 
@@ -239,22 +239,22 @@ def _series(run: _Run, key: str) -> dict[str, Any]:
 
 
 def _params(run: _Run, where: str) -> dict[str, Any]:
-    told = run.options
-    rw = _MODES.get(told.get("mode", ""))
+    options = run.options
+    rw = _MODES.get(options.get("mode", ""))
     mix: float | None = None
-    if rw == "randrw" and "ratio" in told:
-        ratio = reading.number(told["ratio"], where, "the read/write ratio")
+    if rw == "randrw" and "ratio" in options:
+        ratio = reading.number(options["ratio"], where, "the read/write ratio")
         mix = round(100 * ratio / (1 + ratio), 2)
     return reading.known(
         rw=rw,
-        bs=reading.size(told.get("bs", "")),
-        numjobs=int(told["threads"]) if "threads" in told else None,
+        bs=reading.size(options.get("bs", "")),
+        numjobs=int(options["threads"]) if "threads" in options else None,
         rwmixread=mix,
-        size=reading.size(told.get("total", "")),
-        direct=("directio" in told["flags"]) if "flags" in told else None,
-        engine=told.get("engine"),
-        ramp=int(told["warmup"]) * 10**9 if "warmup" in told else None,
-        rate_tps=int(told["rate"]) if "rate" in told else None,
+        size=reading.size(options.get("total", "")),
+        direct=("directio" in options["flags"]) if "flags" in options else None,
+        engine=options.get("engine"),
+        ramp=int(options["warmup"]) * 10**9 if "warmup" in options else None,
+        rate_tps=int(options["rate"]) if "rate" in options else None,
     )
 
 
