@@ -1,4 +1,4 @@
-"""A mix of reads and writes that is not the mix asked for."""
+"""A mix of reads and writes that is not the requested one."""
 
 import math
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ SIGMAS = 4.0
 
 
 class AchievedMix(TrialCheck):
-    """I/Os that completed, by direction, against ``rwmixread`` or a pattern that only reads or writes."""
+    """Completed I/Os by direction against ``rwmixread``, or against a pattern that only reads or writes."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         counts = [trial.context("load", "ios", way) for way in DIRECTIONS]
@@ -39,7 +39,7 @@ class AchievedMix(TrialCheck):
 
 
 def _requested(trial: Trial) -> float | None:
-    """Share of reads; None: not known."""
+    """Requested share of reads, 0 to 1; None: not known."""
     pattern = text(trial.known, "rw")
     reads, writes = PATTERNS.get(pattern, (True, True))
     if reads and writes:

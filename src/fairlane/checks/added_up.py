@@ -1,4 +1,4 @@
-"""Jobs that never ran together, added up as if they had."""
+"""Jobs that did not run together, added up as if they had."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,13 +12,13 @@ _OVERLAP = 0.01
 """Two jobs that share less of the shorter one's time than this did not run together: starting and ending a process
 takes some milliseconds, of a second at least."""
 _MOST = 200
-"""Jobs that are compared with each other; more tell nothing new."""
+"""Most jobs that are compared with each other."""
 _SUM = re.compile(r"\bsum of\b", re.IGNORECASE)
 
 
 class AddedUp(TrialCheck):
     """Jobs of one trial whose times do not overlap, or that fio's ``stonewall`` kept apart; and imported figures whose
-    definition says that they are a sum of figures."""
+    ``metric_definition`` is a sum of figures."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         parts = [p for p in mappings(trial.observation.context, "load", "parts") if number(p, "ios") != 0][:_MOST]
@@ -46,7 +46,8 @@ class AddedUp(TrialCheck):
 
 
 def _apart(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """By their times where both have them; else by fio's groups, which end at a job with ``stonewall``."""
+    """Whether two jobs never ran together: by their times where both have them, else by fio's groups, which end at a
+    job with ``stonewall``."""
     spans = []
     for part in (first, second):
         start, end = number(part, "start_ms"), number(part, "end_ms")

@@ -1,4 +1,4 @@
-"""Blocks that resemble their neighbours: then there is less in them than their number says."""
+"""Neighbouring blocks that are correlated: they hold less information than their number suggests."""
 
 from collections.abc import Iterable
 
@@ -10,14 +10,14 @@ from fairlane.records import Evidence, Finding
 from fairlane.stats.effects import autocorrelated, autocorrelation
 
 _CHANCE = 0.05
-"""How often independent blocks go beyond +- 2/sqrt(n)."""
+"""Chance that independent blocks exceed +- 2/sqrt(n)."""
 _NAMED = 4
 """Comparisons that the message names; the evidence has all."""
 
 
 class Autocorrelation(Check):
-    """|Lag-1 autocorrelation| of the log-ratios beyond 2/sqrt(n). One in twenty is by chance, so it is a warning only
-    where more are beyond than chance explains (binomial tail below 1 %), else for information."""
+    """|Lag-1 autocorrelation| of the log-ratios beyond 2/sqrt(n). Chance alone gives one in twenty: a warning only
+    where there are more than chance explains (binomial tail below 1 %), else for information."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         tested = [(p, p.pair.effect.logs) for p in primaries(evidence)]

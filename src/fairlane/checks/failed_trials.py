@@ -8,7 +8,7 @@ from fairlane.records import Evidence, Finding
 
 
 class FailedTrials(Check):
-    """Critical, lane by lane, where it has no good trial in a cell; all others together, with their reasons."""
+    """Critical per lane without a good trial in a cell; one warning for all other failures, with their reasons."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         tried = Counter((trial.cell, trial.lane) for trial in evidence.observations)
@@ -46,7 +46,7 @@ class FailedTrials(Check):
 
 
 def _commonest(reasons: Counter[str]) -> str:
-    """The commonest reason, and that there are others."""
+    """The commonest reason, and the number of other reasons."""
     (commonest, _), others = reasons.most_common(1)[0], len(reasons) - 1
     return commonest + (f" (and {others} other reason{'s' * (others > 1)})" if others else "")
 

@@ -1,4 +1,4 @@
-"""Faults under load: wrong data, errors that reached the application, faults that took nothing away."""
+"""Faults under load: wrong data, I/O errors in the application, faults without effect."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
 
 _STILL = 0.05
-"""A path that is dead carries less than this share of what it carried; keep-alives of others may use its network."""
+"""A dead path carries less than this share of its load before; keep-alives of others may use its network."""
 
 
 class _Odd(TrialCheck):
@@ -53,7 +53,7 @@ class _Odd(TrialCheck):
 
 
 def _load(trial: Trial) -> float:
-    """What the application moved before the fault, bytes per second."""
+    """Bandwidth of the application before the fault, bytes per second."""
     return (trial.observation.metrics.get("iops_before") or 0.0) * (number(trial.cell.params, "bs") or 0.0)
 
 

@@ -7,7 +7,7 @@ from fairlane.metrics import METRICS, rounded
 from fairlane.records import Evidence, Severity
 
 _SHARE, _MOST_MS = 0.01, 1000.0
-"""Of the time measured; and at most so many milliseconds, however long the trial."""
+"""Limit as a share of the time measured, and in milliseconds."""
 _LEAST_MS = 10.0
 """Processes start some milliseconds apart, and clocks of machines agree no better."""
 
@@ -28,7 +28,7 @@ class LateStarters(TrialCheck):
             else:
                 entries = mappings(trial.observation.context, "load", "parts")
                 if any(part.get("stonewall") is True for part in entries):
-                    continue  # meant to run one after the other: that is what added_up tells
+                    continue  # meant to run one after the other: see added_up
             starts = [
                 (start, text(entry, "name") or f"{kind} {place}")
                 for place, entry in enumerate(entries, 1)

@@ -1,4 +1,4 @@
-"""A link that is full: then it is what was measured."""
+"""A full link: the figures are those of the link."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -6,11 +6,11 @@ from fairlane.checks._trials import DIRECTIONS, Oddity, Trial, TrialCheck, at
 from fairlane.records import Evidence
 
 _FULL = 0.95
-"""The rest goes to what no formula here counts: capsules and SCSI headers, acknowledgements, pauses."""
+"""The rest is overhead that no formula here counts: capsules and SCSI headers, acknowledgements, pauses."""
 _JUMBO = 9000.0
-"""MTU that is assumed where none is known: the cautious side, it makes the fewest bytes on the wire."""
+"""MTU that is assumed where none is known: it gives the fewest bytes on the wire."""
 _TCP_IP, _ETHERNET = 52, 38
-"""Bytes that are no payload in every packet: IPv4 and TCP with time stamps (RFC 791, 9293, 7323); preamble, header,
+"""Bytes of overhead in every packet: IPv4 and TCP with time stamps (RFC 791, 9293, 7323); preamble, header,
 check sequence and gap of Ethernet (IEEE 802.3)."""
 _BEYOND = 1.02
 """Payload alone; links keep their rate to parts in ten thousand, figures of a trial to a step or two."""
@@ -58,7 +58,7 @@ def _payload(trial: Trial) -> float:
 
 def _counted(trial: Trial) -> float:
     """Bytes per second that the busiest interface counted in the busier direction; 0: not known. The counters run from
-    before the ramp until after the load, so this may be a little much in a short trial."""
+    before the ramp until after the load, so this is slightly high in a short trial."""
     return max(trial.context("net", f"{way}_bytes") or 0.0 for way in ("rx", "tx")) * _per_second(trial)
 
 

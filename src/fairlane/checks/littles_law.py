@@ -1,4 +1,4 @@
-"""Rate, latency and depth that do not fit together."""
+"""IOPS, latency and queue depth that contradict each other (Little's law)."""
 
 from collections.abc import Iterable
 
@@ -8,8 +8,8 @@ from fairlane.records import Evidence
 from fairlane.stats.histogram import latency
 
 _OFF = 0.05
-"""A saturated closed loop keeps its depth: STATISTICS, "fio facts that bite". What a generator does between two I/Os is
-a few per cent on a healthy one."""
+"""A saturated closed loop keeps its depth: STATISTICS, "fio facts that bite". A healthy generator spends a few per cent
+between two I/Os."""
 _PACED = ("rate_iops", "rate", "thinktime")
 """Parameters under which a loop is not closed, or not saturated."""
 
@@ -17,11 +17,10 @@ _PACED = ("rate_iops", "rate", "thinktime")
 class LittlesLaw(TrialCheck):
     """IOPS x mean latency = I/Os in flight (Little, Operations Research 9, 1961), against iodepth x numjobs x fleet.
 
-    Below: I/Os were missing, so the generator did not keep the depth; under the virtual clock, where its time is part
-    of the model, for information. Above: no such latency and rate can have been together. The I/Os that are in flight
-    at either end of a trial are counted with all their latency: depth / I/Os is allowed for. All latencies together
-    cannot last longer than the trial and, before it, the longest of them: that is allowed for above the depth, where
-    one stall may be longer than a short trial.
+    Below: the generator did not keep the depth; under the virtual clock, where its time is part of the model, for
+    information. Above: rate and latency exclude each other. I/Os in flight at either end of a trial count with all
+    their latency, which allows for depth / I/Os. Above the depth the longest latency / time measured is allowed for
+    too: one stall may be longer than a short trial.
     """
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:

@@ -1,4 +1,4 @@
-"""A run that was carried out over weeks, with pauses."""
+"""A run that took weeks, with pauses."""
 
 from collections.abc import Iterable
 
@@ -10,8 +10,8 @@ from fairlane.records import Evidence, Finding
 
 class LongRun(Check):
     """First against last event of the journal, where it was written while measuring: a warning beyond the distance that
-    the guard allows between dates. Pairing within blocks keeps lanes comparable; the figures of one lane are those of
-    more than one time."""
+    the guard allows between dates. Pairing within blocks keeps lanes comparable; the figures of one lane span more than
+    one time."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         dates = days(evidence) if evidence.study.platform.measured_here else []

@@ -1,4 +1,4 @@
-"""Percentiles that are no percentiles: zero, missing, out of order, averaged, or of bins that were changed."""
+"""Invalid percentiles: zero, missing, out of order, averaged, or from bins that were changed."""
 
 import math
 import re
@@ -51,8 +51,8 @@ def _disorder(values: Mapping[str, float]) -> Iterator[Oddity]:
 
 
 def _bins(trial: Trial) -> Iterator[Oddity]:
-    """Bins that do not give the mean that the tool printed, or hold other I/Os than it counted. A tool fills both from
-    the same I/Os, so bins were lost, added or changed on the way."""
+    """Bins whose mean or number of I/Os is not the tool's own. A tool fills both from the same I/Os, so bins were lost,
+    added or changed."""
     bins, mean = Bins.of(reading(trial.observation).latency), trial.metric("lat_mean")
     if not bins or not mean:
         return
@@ -83,7 +83,7 @@ def _bins(trial: Trial) -> Iterator[Oddity]:
 
 
 def _averaged(trial: Trial) -> str:
-    """How percentiles were averaged; empty: they were not, as far as is known."""
+    """How percentiles were averaged; empty: not averaged, as far as is known."""
     value = at(trial.observation.context, "load", "percentiles_of")
     if isinstance(value, Mapping) and value.get("averaged"):
         return f"over {text(value, 'averaged') or 'something'}"

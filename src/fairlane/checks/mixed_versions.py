@@ -1,4 +1,4 @@
-"""A run that was begun with one set of programs and went on with another."""
+"""Programs whose version changed within a run."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -11,9 +11,9 @@ _DECISIVE = ("qemu", "kernel", "fio", "fairlane")
 
 
 class MixedVersions(Check):
-    """Fingerprints of the start and of every resume, and fio's own word in every trial. Critical for qemu, kernel, fio
-    and fairlane; anything else that changed (image, state, packages) is a warning. Of results from elsewhere, which no
-    run holds together, ``unmatched`` compares the versions."""
+    """Fingerprints of the start and of every resume, and fio's version in every trial. Critical for qemu, kernel, fio
+    and fairlane; any other change (image, state, packages) is a warning. For imported results, ``unmatched`` compares
+    the versions."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         begun = [

@@ -1,4 +1,4 @@
-"""Lanes that were to be steady before the first trial, and were not within the limit."""
+"""Lanes that did not reach steady state before the first trial."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,7 +9,7 @@ from fairlane.stats.steady import RANGE, SLOPE
 
 class NotSteady(Check):
     """The study asked for a gate (``steady:``), and a lane did not pass it: its last five rounds ranged further,
-    or moved more, than SNIA's rule allows. What is measured then is a medium that is still changing."""
+    or moved more, than SNIA's rule allows. The trials then measure a medium that is still changing."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         lanes = evidence.description.get("lanes")

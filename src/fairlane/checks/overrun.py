@@ -1,4 +1,4 @@
-"""Points that were asked for a rate and did not reach it."""
+"""Points that did not reach the requested rate."""
 
 from collections.abc import Iterable
 
@@ -7,13 +7,12 @@ from fairlane.metrics import METRICS
 from fairlane.records import Evidence
 
 _REACHED = 0.99
-"""STATISTICS: an open-loop point counts as overrun below 99 % of the rate asked for."""
+"""STATISTICS: an open-loop point counts as overrun below 99 % of the requested rate."""
 
 
 class Overrun(TrialCheck):
-    """IOPS against ``rate_iops``, which fio holds per job, so x numjobs x fleet; other tools mean all of it. What could
-    not be sent in time waits where no latency is measured, so latencies are too good: critical where one is the
-    headline."""
+    """IOPS against ``rate_iops``: of fio per job, so x numjobs x fleet; of other tools the total. I/Os sent late
+    wait where no latency is measured, so latencies are too low: critical where one is the headline."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         rate, iops = trial.parameter("rate_iops"), trial.metric("iops")

@@ -1,4 +1,4 @@
-"""Trials of an imported lane that are no repetitions: one given several times, or parts of one measurement."""
+"""Imported trials that are no repetitions: copies of one trial, or parts of one measurement."""
 
 import hashlib
 from collections import defaultdict
@@ -12,18 +12,18 @@ from fairlane.stats.histogram import Bins
 from fairlane.stats.pairs import reading
 
 _ENOUGH, _BINS = 1000, 5
-"""I/Os, and bins that they lie in, of a histogram that no second trial repeats bin by bin."""
+"""I/Os and bins from which on two trials cannot have equal histograms by chance."""
 _DIGITS = 7
-"""Significant digits of a figure that no second trial repeats: published tables have four, tools print more."""
+"""Significant digits from which on a second trial cannot repeat a figure: published tables have four, tools more."""
 _UNSURE = 2.0
-"""Seconds by which starts may be off: fio tells whole ones."""
+"""Seconds by which starts may be off: fio gives whole seconds."""
 
 
 class Repeated(Check):
-    """Blocks stand for what varies from one trial to the next, so each must be a trial of its own.
+    """Blocks stand for the variation from trial to trial, so each must be a trial of its own.
 
     * Equal in every bin of latency, or without bins in all figures, one of them with seven digits or more: one trial
-      under several names, whatever the files are called and whenever they say that they were made.
+      under several names, whatever the names and dates of the files.
     * At the same time for more than half of the shorter one, in one lane and cell: the machines of a fleet, a file
       each. Their differences say how machines differ, not how a repetition would come out.
 
@@ -76,7 +76,7 @@ def by_cell(evidence: Evidence) -> dict[str, dict[str, list[Trial]]]:
 
 
 def alike(candidates: Iterable[Trial]) -> list[list[Trial]]:
-    """Those of ``some`` that are one and the same trial, two or more together."""
+    """Groups, of two or more, of ``candidates`` that are one and the same trial."""
     groups: dict[str, list[Trial]] = {}
     for trial in candidates:
         if signature := _signature(trial):
@@ -85,13 +85,13 @@ def alike(candidates: Iterable[Trial]) -> list[list[Trial]]:
 
 
 def equal_in(trial: Trial) -> str:
-    """In what it is equal to others that it is alike to."""
+    """The reason why ``alike`` groups the trial, in words."""
     what = "latency bin" if reading(trial.observation).latency else "figure, to the last digit"
     return f"they are equal in every {what}"
 
 
 def _signature(trial: Trial) -> str:
-    """Equal for two trials only if they are one; empty: too little is known to say so."""
+    """Equal for two trials only if they are one; empty: too little is known."""
     bins = Bins.of(reading(trial.observation).latency)
     if bins:
         if bins.total < _ENOUGH or len(bins) < _BINS:
@@ -104,7 +104,7 @@ def _signature(trial: Trial) -> str:
 
 
 def span(trial: Trial) -> tuple[float, float] | None:
-    """Start and end, Unix time in seconds; None: not known, or too short to be told from the one before."""
+    """Start and end, Unix time in seconds; None: not known, or shorter than the resolution of starts."""
     start, seconds = number(trial.observation.context, "started"), trial.seconds
     return (start, start + seconds) if start and seconds and seconds > _UNSURE else None
 

@@ -1,4 +1,4 @@
-"""Lanes that are not two: one trial under the names of both, or both under load at the same time."""
+"""Lanes that share a trial, or were under load at the same time."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

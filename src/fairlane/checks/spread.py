@@ -1,4 +1,4 @@
-"""Figures of one lane in one cell that cannot all be of the same thing."""
+"""Figures of one lane in one cell with two modes, a wide range or an extreme tail."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

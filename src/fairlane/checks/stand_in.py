@@ -1,4 +1,4 @@
-"""Lanes whose transport is a stand-in: what they show is that it works, and nothing of its speed."""
+"""Lanes whose transport is a stand-in: they show that it works, not how fast it is."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,9 +8,9 @@ from fairlane.records import Evidence, Finding
 
 
 class StandIn(Check):
-    """A transport done by something else than what its name says (``LaneSpec.stand_in``: NVMe/RDMA on soft-RoCE) is
-    never ranked against another: every verdict between the two is refused. Its figures stay in the report, and two
-    lanes on the same stand-in may be compared."""
+    """A transport on a substitute (``LaneSpec.stand_in``: NVMe/RDMA on soft-RoCE) is never ranked against
+    another: every verdict between the two is refused. Its figures stay in the report, and two lanes on the same
+    stand-in may be compared."""
 
     between = True
 

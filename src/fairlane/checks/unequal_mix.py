@@ -12,7 +12,7 @@ from fairlane.records import Evidence, Finding
 
 class UnequalMix(Check):
     """Shares of reads over all trials of a cell, each lane against the baseline, with the limits of ``achieved_mix``.
-    Whatever was asked for: it was not the same load, and the verdict is refused."""
+    Whatever was requested: the load was not the same, and the verdict is refused."""
 
     between = True
 

@@ -1,4 +1,4 @@
-"""Imported lanes with different numbers of trials: were some left away?"""
+"""Imported lanes with different numbers of trials: some may have been left out."""
 
 from collections.abc import Iterable
 
@@ -7,10 +7,10 @@ from fairlane.records import Evidence, Finding
 
 
 class UnequalTrials(Check):
-    """Failed trials count: they are there, and are told elsewhere. Nobody who was given files can know which others
-    were made; a lane that brings fewer of them than its baseline is the one trace that picking leaves.
+    """Failed trials count: other checks report them. Files do not show which other trials were made; fewer trials than
+    the baseline are the only trace of picking.
 
-    Imports only: own runs have a schedule, and runs that are compared need not be of one length.
+    Imports only: own runs have a schedule, and compared runs may differ in length.
     """
 
     between = True

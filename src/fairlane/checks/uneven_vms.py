@@ -1,4 +1,4 @@
-"""Machines of one fleet that did not get the same."""
+"""Machines of one fleet with unequal figures."""
 
 from collections.abc import Iterable
 from math import sqrt
@@ -8,8 +8,8 @@ from fairlane.checks.spread import two_modes
 from fairlane.records import Evidence
 
 _RANGE = 1.5
-"""Largest / smallest: the fastest machine has half as much again as the slowest. Between blocks the same limit marks
-what is not one steady thing (``spread``)."""
+"""Largest / smallest: the fastest machine has half as much again as the slowest; the limit between blocks in
+``spread``."""
 _SIGMAS = 4.0
 """Counts of I/Os scatter by their square root."""
 
@@ -54,7 +54,7 @@ class UnevenVms(TrialCheck):
 
 
 def _noise(trial: Trial, least: float, most: float) -> float:
-    """Of the difference of two rates, by the I/Os that they are counted from."""
+    """Noise of the difference of two rates, from their numbers of I/Os."""
     seconds = trial.seconds or 1.0
     return _SIGMAS * sqrt((least + most) / seconds)
 

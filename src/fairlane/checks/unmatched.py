@@ -1,4 +1,4 @@
-"""The guard: lanes whose conditions differ, or are not known to be the same, are not compared."""
+"""The guard: lanes whose conditions differ, or are not known to match, are not compared."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -30,10 +30,10 @@ class Unmatched(Check):
     """Each lane against the baseline, per cell. A controlled parameter (``guard.parameters``) that differs, is known on
     one side only, or was not the same in all trials of a lane refuses the verdict.
 
-    What is known on neither side is a warning: of lanes that one run measured side by side in the same machine only
-    what belongs to the path is missed (copies, acknowledgement, flush, link), of all others whatever matters for the
-    kind of load. ``design.vary`` takes a parameter out, and says so; ``design.accept`` turns refusal and warning into a
-    warning that prints the reason.
+    A parameter known on neither side is a warning: for lanes that one run measured side by side in the same machine
+    only those of the path (copies, acknowledgement, flush, link), for all others every parameter that matters for the
+    kind of load. ``design.vary`` exempts a parameter, with a note; ``design.accept`` turns refusal and warning into a
+    warning with the reason.
     """
 
     between = True
@@ -45,7 +45,7 @@ class Unmatched(Check):
         return (finding for finding in self._lanes(study, foreseen(study)) if finding.refuses)
 
     def _lanes(self, study: Any, by_lane: dict[str, Side]) -> Iterator[Finding]:
-        """The lanes against the baseline, before the run and after it."""
+        """Findings about every lane against the baseline, before the run or after it."""
         base = by_lane.pop(study.baseline)
         setting = Setting(
             names={cell.key: cell.name for cell in study.cells()},
@@ -56,7 +56,7 @@ class Unmatched(Check):
         return self.guard(base, list(by_lane.values()), Rules.of(study), setting)
 
     def guard(self, base: Side, others: Sequence[Side], rules: Rules, setting: Setting) -> Iterator[Finding]:
-        """The findings about ``others`` against ``base``, whatever these are: lanes, or whole runs."""
+        """The findings about ``others`` against ``base``: lanes, or whole runs."""
         others = [side for side in others if side.tried & base.tried]
         fates: dict[str, list[Case]] = {"refused": [], "accepted": [], "varied": [], "unknown": []}
         for side in others:
@@ -99,7 +99,7 @@ class Unmatched(Check):
         self, severity: Literal["info", "warning", "critical"], message: str, base: Side, cases: Sequence[Case], *,
         refuses: bool = False,
     ) -> Finding:  # fmt: skip
-        """A finding about the cells and sides of ``cases``; in all cells: about no cell in particular."""
+        """A finding about the cells and sides of ``cases``; ``cells`` is empty if it concerns all."""
         cells = {key: None for case in cases for key in case.cells}
         evidence: dict[str, dict[str, str]] = {}
         for case in cases:

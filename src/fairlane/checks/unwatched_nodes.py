@@ -1,4 +1,4 @@
-"""Nodes of a cluster whose CPU nobody measured: then CPU per I/O is not the whole price of a path."""
+"""Cluster nodes whose CPU was not measured: CPU per I/O then lacks their share."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,12 +12,12 @@ _MEANS = (
 
 
 class UnwatchedNodes(Check):
-    """A platform on nodes (``platform.node_probes`` in the description) that says why they were not watched; nodes that
-    were not seen in single trials."""
+    """The platform's reason for not probing its nodes (``platform.node_probes`` in the description), and nodes that
+    single trials could not read."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         if all(load.kind == "clone" for load in evidence.study.workloads.values()):
-            return  # no probe watches storms, so that nothing is missing
+            return  # probes do not run in storms: nothing is missing
         reason = text(evidence.description, "platform", "node_probes")
         if reason == "off":
             yield self.finding("info", f"the study switches probes on the nodes off: {_MEANS}")

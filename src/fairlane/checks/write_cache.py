@@ -1,4 +1,4 @@
-"""Lanes that promise different things about a write that is done."""
+"""Lanes with different guarantees for a completed write."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,8 +12,8 @@ _KEYS = ("device.write_cache", "device.fua")
 class WriteCache(Check):
     """The kernel's view of each lane's device, as read back (``/sys/block/*/queue/write_cache`` and ``fua``), against
     the baseline's. A write-through device promises that a completed write is stable, and flushes never reach it; to a
-    write-back device the kernel sends flushes, or FUA writes. No workload here asks for either, so plain writes may be
-    compared; a program that syncs would find lanes that differ in more than speed. Cells that only read are left out.
+    write-back device the kernel sends flushes, or FUA writes. No workload here uses either, so plain writes may be
+    compared; for a program that syncs the lanes differ in more than speed. Cells that only read are left out.
     """
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
@@ -37,7 +37,7 @@ class WriteCache(Check):
 
 
 def _cache_mode(lane: Any) -> tuple[str, ...]:
-    """``("write back", "FUA")``; empty if it was not read back."""
+    """``("write back", "FUA")``; empty if the lane's description has no cache mode."""
     cache, fua = (lane.get(key) for key in _KEYS) if isinstance(lane, Mapping) else (None, None)
     if not isinstance(cache, str) or not cache.strip():
         return ()

@@ -272,7 +272,7 @@ def _load(sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], count: int, ru
 def _fio(report: Report, sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], sums: Sequence[int]) -> dict[str, Any]:
     fio: dict[str, Any] = {"version": report.version, "jobs": sum(sums)}
     for key in ("usr_cpu", "sys_cpu"):
-        shares = [getattr(one, key) for one in jobs]
+        shares = [getattr(entry, key) for entry in jobs]
         if None not in shares:
             fio[key] = sum(share * n for share, n in zip(shares, sums, strict=True))
     fio["short_ios"] = sum(side.short for _, side in sides)
