@@ -1,4 +1,4 @@
-"""Rows of whole numbers between commas, as fio's logs have them: read in blocks, so that a log of any length fits."""
+"""Rows of whole numbers between commas, as in fio's logs, read in blocks: a log may have any length."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from fairlane.errors import Garbage
 from fairlane.stats.histogram import Ints
 
 _BLOCK = 2**20
-"""Bytes that are read at once; no line is longer."""
+"""Bytes per read, and upper limit of a line."""
 _ALLOWED = b"0123456789, \t\r\n"
 _TOO_LONG = re.compile(rb"[0-9]{19}")
 _PRIORITY = re.compile(rb"\b0x([0-9a-fA-F]{1,8})\b")  # log_prio
@@ -67,7 +67,7 @@ _ROW = re.compile(rb"[ \t]*[0-9]{1,18}[ \t]*(?:,[ \t]*[0-9]{1,18}[ \t]*)*\r?")
 
 
 def _bad(text: bytes, line: int, columns: int, least: int) -> Garbage:
-    """The first line that is wrong."""
+    """The error for the first wrong line."""
     for number, row in enumerate(text.split(b"\n"), start=line):
         if not _ROW.fullmatch(row):
             return Garbage(f"line {number}: expected whole numbers between commas, found {_shown(row)}")

@@ -1,7 +1,7 @@
 """fio's json as figures: jobs, directions and machines merged by their I/Os and bins, nothing averaged.
 
-``figures`` reads a trial of our own, strictly; ``reports`` and ``summary`` are for files that others made, where what
-is missing is left out. All figures are of the time measured: fio leaves its ramp out.
+``figures`` reads a trial of our own, strictly; ``reports`` and ``summary`` read files from elsewhere and leave missing
+values out. All figures are of the time measured, without the ramp.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ class Report:
     jobs: tuple[Job, ...]
     """Without the client's sum over all machines."""
     disk: Mapping[str, int]
-    """What the block devices counted (``fio_disks``). Empty: not told, or not to be told apart."""
+    """Counters of the block devices (``fio_disks``). Empty: not known."""
     printed: int | None
     """Unix time in ms when fio printed it: at its end; a client's at its start."""
     clients: bool
@@ -64,7 +64,7 @@ def figures(raw: bytes | None) -> Figures:
 
 
 def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bool = False) -> Figures:
-    """``jobs`` of ``report`` as if they were one. They must have run together: nothing here can tell.
+    """``jobs`` of ``report`` as one. They must have run together, which is not checked.
 
     Metrics: iops, bw, and of latency the mean and every percentile of the registry that ten I/Os lie beyond: from the
     merged bins, or fio's own where a single job of one direction has no bins. ``kind``: what counts as latency; with
@@ -127,9 +127,9 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
 
 
 def members(entry: Job, jobs: Iterable[Job]) -> int:
-    """How many jobs an entry of ``jobs`` adds up: more than one under group_reporting, which json does not tell.
+    """Number of jobs that an entry of ``jobs`` adds up: more than one under group_reporting, which json does not state.
 
-    Their run times are added too (since 3.8); before, numjobs tells, if there are fewer entries of the name.
+    By their added run times (since 3.8); before, by numjobs, if there are fewer entries of the name.
     """
     if entry.job_runtime is not None and entry.runtime:
         return max(1, round(entry.job_runtime / entry.runtime))
@@ -139,7 +139,7 @@ def members(entry: Job, jobs: Iterable[Job]) -> int:
 
 
 def numjobs(entry: Job) -> int:
-    """As asked for; 1 if it was not, or cannot be read."""
+    """The option ``numjobs``; 1 if it is not set, or cannot be read."""
     try:
         return min(max(1, integer((entry.options or {}).get("numjobs", "1"))), 10**6)
     except ValueError:
@@ -173,14 +173,14 @@ def _host(entry: Any) -> str:
 
 
 def _common(tree: Any, name: str) -> dict[str, Mapping[str, str]]:
-    """Global options by machine; under ``""`` those of all. A client of several machines lists them one by one."""
+    """Global options by machine; under ``""`` those of all machines. A client lists its machines one by one."""
     if isinstance(tree, list):
         return {_host(options): texts(options, name) for options in tree}
     return {"": texts(tree, name)}
 
 
 def _histograms(sides: Sequence[tuple[str, Side]], kind: Kind) -> dict[str, Bins]:
-    """``read.lat`` and so on. A kind for which some job has no bins is left out: the rest would not be all I/Os."""
+    """Bins by name (``read.lat``). A kind of latency without bins of some job is left out: it would lack I/Os."""
     histograms: dict[str, Bins] = {}
     for component in KINDS:
         # psync has no slat at all
@@ -196,7 +196,7 @@ def _histograms(sides: Sequence[tuple[str, Side]], kind: Kind) -> dict[str, Bins
 
 
 def _has_bins(histograms: Mapping[str, Histogram]) -> bool:
-    """Of what counts as latency."""
+    """Whether there are bins of ``lat``."""
     return any(bins for name, bins in histograms.items() if name.endswith(".lat"))
 
 
@@ -222,7 +222,7 @@ def _latencies(sides: Sequence[tuple[str, Side]], histograms: Mapping[str, Bins]
 
 
 def _unsure(entry: Job, count: int) -> float:
-    """I/Os by which the count of an entry may be off, beyond one."""
+    """Error of an entry's count of I/Os, beyond one."""
     unsure = sum(side.slack for side in entry.sides.values())
     if any(not side.exact and not side.slack for side in entry.sides.values()):
         options = entry.options or {}
@@ -244,7 +244,7 @@ def _load(sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], count: int, ru
         "bytes": {way: sum(side.size for name, side in sides if name == way) for way in ways},
         "iops": {way: ios[way] * 1000 / runtime for way in ways},
         "runtime_ms": runtime,
-        # jobs that stopped early, or did not run together, show here
+        # shows jobs that stopped early, or did not run together
         "runtime_ms_min": min(side.runtime for _, side in sides),
         "jobs": count,
     }
@@ -260,7 +260,7 @@ def _load(sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], count: int, ru
                 "name": entry.name,
                 "ios": sum(side.ios for side in entry.sides.values()),
                 "group": entry.group,
-                # json does not tell the option; what else begins a group (new_group) is rare
+                # json lacks the option; another cause of a new group (new_group) is rare
                 "stonewall": entry.group != first,
                 **({"start_ms": entry.started, "end_ms": entry.started + entry.runtime} if entry.started else {}),
             }
@@ -287,7 +287,7 @@ def _fio(report: Report, sides: Sequence[tuple[str, Side]], jobs: Sequence[Job],
 
 
 def _machines(jobs: Sequence[Job], kind: Kind) -> list[dict[str, Any]]:
-    """Per machine of a client's report: IOPS over its own run time, p99 if it has one, start if it is told."""
+    """Per machine of a client's report: IOPS over its own run time; p99 and start if known."""
     machines = []
     for name in dict.fromkeys(entry.host for entry in jobs):
         own = [entry for entry in jobs if entry.host == name]

@@ -1,4 +1,4 @@
-"""One imported trial as Fairlane keeps it: what every importer makes, and what every later reading starts from."""
+"""One imported trial as Fairlane stores it: every importer writes it, every later step reads it."""
 
 import json
 import math
@@ -17,16 +17,16 @@ from fairlane.stats.histogram import Bins
 
 @dataclass(frozen=True)
 class Record:
-    """One trial that another tool measured. What the file does not say is empty, and never guessed."""
+    """One trial that another tool measured. Values that the file lacks are empty, never guessed."""
 
     params: Mapping[str, Any] = field(default_factory=dict)
     """The load, by the names of ``guard.parameters``: rw, bs (bytes), iodepth, numjobs, runtime (ns), ..."""
     figures: Figures = field(default_factory=Figures)
-    """``context["conditions"]`` holds what the file says of its circumstances, tool and tool_version above all."""
+    """``context["conditions"]``: the conditions in the file, above all tool and tool_version."""
     name: str = ""
-    """Name of the cell, where the file has a better one than its params give."""
+    """Name of the cell, if the file has a better one than its params."""
     lane: str = ""
-    """Lane that the file itself names; the import map, or else the folder, decides otherwise."""
+    """Lane named in the file; empty: the import map, or else the folder, decides."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Other columns or keys by which an import map may choose: host, pool, run. ``block`` is the repetition: where all
     trials of a cell have it, those of one block have the same."""
@@ -91,9 +91,9 @@ def _written(bins: Bins) -> str:
 
 
 class _Histograms(Mapping[str, Histogram]):
-    """Histograms by name, read when they are asked for: of 10,000 trials with json+ nobody asks for slat and clat.
+    """Histograms by name, parsed on access: nothing reads slat and clat of 10,000 trials with json+.
 
-    Those of ``lat``, which everybody asks for, are read at once, so that damage is told of where the record is read.
+    Those of ``lat``, which every step uses, are parsed at once, so that damage is reported where the record is read.
     Raises ValueError for these, FairlaneError for others later.
     """
 

@@ -35,7 +35,7 @@ def process(base: str) -> str:
 
 
 def is_log(name: str, text: Sequence[str]) -> bool:
-    """Whether this is such a log by its name, and by its first lines (all but the last, which may be cut off)."""
+    """Whether a file is a pgbench log, by its name and first lines (all but the last, which may be cut off)."""
     if not process(posixpath.basename(name)) or not text:
         return False
     return all(map(_kind, (text[:-1] or text)[:100]))
@@ -50,7 +50,7 @@ def _kind(line: str) -> str:
 
 @dataclass
 class Log:
-    """What the logs of one process say, added up."""
+    """The logs of one process, added up."""
 
     count: int = 0
     """Transactions that completed."""
@@ -105,7 +105,7 @@ class Log:
         return Figures(metrics, {name: bins for name, bins in histograms.items() if bins}, {"load": load}, steps)
 
     def _histogram(self) -> dict[int, int]:
-        """All so far, in ns."""
+        """All latencies so far, in ns."""
         whole = dict(self.bins)
         for ns, count in reading.binned({us * 1000: count for us, count in self.latencies.items()}).items():
             whole[ns] = whole.get(ns, 0) + count

@@ -1,4 +1,4 @@
-"""Where each imported trial belongs: its lane, its cell, its block. Pure."""
+"""The lane, cell and block of each imported trial. Pure."""
 
 import re
 from collections import defaultdict
@@ -16,13 +16,13 @@ from fairlane.metrics import METRICS
 from fairlane.units import format_size
 
 POINT = ("rw", "rwmixread", "bs", "iodepth", "numjobs", "rate_iops", "scale", "disks", "fleet")
-"""Parameters that make a cell, where the tool tells them. Others are conditions, which the guard compares between
-lanes; only where one varies within a lane it makes cells too, so that unlike trials are never taken for repetitions."""
+"""Parameters that make a cell. Others are conditions, which the guard compares between lanes; one that varies within a
+lane makes cells too, so that unlike trials never count as repetitions."""
 _PREFERRED = ("iops", "tps", "nopm", "tpm", "vm_ready_p99", "job_time", "bw", "lat_p99", "lat_mean")
 
 
 _Key = tuple[Hashable, tuple[tuple[str, Any], ...]]
-"""What makes a cell: name and POINT parameters, then what else varies within a lane."""
+"""Key of a cell: name and POINT parameters, then other parameters that vary within a lane."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Layout:
     """All trials in their places."""
 
     lanes: Mapping[str, str]
-    """Name -> what the results call it."""
+    """Name -> title in the results."""
     points: tuple[Point, ...]
     """In order of appearance."""
     placed: tuple[Placed, ...]
@@ -155,7 +155,7 @@ def safe(title: str, taken: Iterable[str]) -> str:
 def _cells(trials: Sequence[Trial], lanes: Sequence[str], chosen: ImportMap) -> tuple[tuple[Point, ...], list[str]]:
     """The cells, and the cell's name of each trial."""
     rough = [_rough(trial) for trial in trials]
-    varied: dict[Hashable, set[str]] = {key: set() for key in rough}  # what varies within a lane
+    varied: dict[Hashable, set[str]] = {key: set() for key in rough}  # parameters that vary within a lane
     values: dict[tuple[Hashable, str, str], Any] = {}
     for trial, lane, key in zip(trials, lanes, rough, strict=True):
         for name, value in trial.record.params.items():
@@ -191,8 +191,8 @@ def _rough(trial: Trial) -> Hashable:
 
 
 def _primary(metrics: set[str], wanted: str | None) -> str:
-    """``wanted``, or the first that the cell has. I/O without a percentile that is wanted keeps it, and is refused:
-    another headline in its place would be one that nobody chose."""
+    """``wanted``, or the first preferred metric of the cell. I/O that lacks a wanted percentile keeps it, and is
+    refused: the user did not choose another headline."""
     if wanted and wanted.startswith("lat_") and "iops" in metrics:
         return wanted
     order = dict.fromkeys(((wanted,) if wanted else ()) + _PREFERRED + tuple(METRICS))
@@ -211,7 +211,7 @@ def _names(cells: Mapping[_Key, tuple[Trial, dict[str, Any]]]) -> dict[_Key, str
     for key, name in plain.items():
         shared[name].append(key)
     for group in shared.values():
-        if len(group) > 1:  # cells that the tool calls the same: what they differ in tells them apart
+        if len(group) > 1:  # cells of one name: add the parameters that differ
             loads = [cells[key][0].record.params for key in group]
             differing = [n for n in POINT if len({load.get(n) for load in loads}) > 1]
             for key, own in zip(group, loads, strict=True):

@@ -1,4 +1,4 @@
-"""What importers share: text line by line, numbers that can be, trees that cannot do harm. Raises only Unreadable."""
+"""Helpers of importers: lines, numbers and JSON trees of untrusted files. Raises only Unreadable."""
 
 import json
 import math
@@ -13,15 +13,15 @@ from fairlane.records import Histogram
 from fairlane.stats.histogram import latency, merge, percentile, reportable
 
 LONGEST = 65536
-"""Bytes of a line. No tool's line comes near it; a file without line ends would otherwise be read into memory."""
+"""Most bytes of a line; bounds the memory for a file without line ends."""
 LARGEST_TREE = 64 * 2**20
-"""A JSON or XML file may have so many bytes: as objects it takes several times that."""
+"""Most bytes of a JSON or XML file: as objects it takes several times that."""
 LARGEST_FIGURE = 1e18
-"""No count, size or time reaches it; beyond lies garbage (and float overflow)."""
+"""Upper limit of every count, size and time."""
 SMALLEST_FIGURE = 1e-9
-"""No figure but 0 is below it: its reciprocal would overflow where the figure itself does not."""
+"""Least figure above 0, so that reciprocals do not overflow."""
 POINTS = 100_000
-"""Points of a series; of more than that (a day in seconds) none is kept."""
+"""Most points of a series (a day in seconds); a longer series is left out."""
 
 MS, US, MIB = 1e6, 1e3, 2**20
 """Nanoseconds of a milli- and a microsecond; bytes of a mebibyte."""
@@ -162,5 +162,5 @@ def day(text: str) -> dict[str, float]:
 
 
 def known(**values: Any) -> dict[str, Any]:
-    """Without the values that are None or empty text: what is not known is left out."""
+    """``values`` without those that are None or empty text (not known)."""
     return {name: value for name, value in values.items() if value is not None and value != ""}

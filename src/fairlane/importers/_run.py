@@ -1,4 +1,4 @@
-"""``fairlane import``: files of other tools become a run directory, which everything else reads as any other."""
+"""``fairlane import``: turns files of other tools into a run directory."""
 
 import json
 import os
@@ -28,14 +28,14 @@ def _silent(done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Summary:
-    """What an import made, or would make."""
+    """The result of an import, or of its dry run."""
 
     layout: Layout
     baseline: str
     originals: tuple[Original, ...]
     """The files that were read, by name."""
     left_out: tuple[LeftOut, ...]
-    """By name; those with a reason could not be read, the others no importer claims."""
+    """By name; with a reason: unreadable; without: no importer claims it."""
     folder: Path | None
     """The run directory; None: a dry run."""
 
@@ -111,7 +111,7 @@ def _with_lanes(chosen: ImportMap, lanes: Mapping[str, Sequence[str]]) -> Import
 def _read(
     files: Sequence[InputFile], job: Job, kept: Mapping[str, str], processes: int, progress: Progress
 ) -> _Reading:
-    """All files; what has the same bytes as another beside it is left out, or one trial would count as two."""
+    """Reads all files; a copy in the same folder is left out, or one trial would count as two."""
     outcomes = sorted(
         read_all(files, job, kept, processes, lambda done: progress(done, len(files))), key=lambda o: o.number
     )
@@ -178,7 +178,7 @@ def _baseline(layout: Layout, wanted: str) -> str:
 
 
 def _kept(files: Sequence[InputFile]) -> dict[str, str]:
-    """Where each original goes: the same tree, with names that no system trips over; no two alike."""
+    """Name of a file -> path of its original in the run: the same tree, with portable, distinct names."""
     kept: dict[str, str] = {}
     taken: set[str] = set()
     for file in files:

@@ -1,4 +1,4 @@
-"""The files that a user names for an import: found in name order, opened with every error told as Unreadable."""
+"""The files of an import: in name order, opened so that every error is Unreadable."""
 
 import gzip
 import io
@@ -15,16 +15,16 @@ from fairlane.errors import FairlaneError
 from fairlane.importers.base import Source, Unreadable
 
 SMALL = 2**20
-"""Files up to so many bytes, unpacked, are read once and held in memory while they are worked on."""
+"""Most bytes, unpacked, of a file that is read once and held in memory during its import."""
 _PACKED = b"\x1f\x8b"
-"""Begins a gzip file."""
+"""First bytes of a gzip file."""
 UNPACKED = 4 * 2**30
-"""A compressed file may unpack to so many bytes."""
+"""Most bytes that a compressed file may unpack to."""
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """One file, as it is seen by importers and kept in the run."""
+    """One file to import."""
 
     name: str
     """Path below what the user named, with forward slashes and without ``.gz``: what ``Source.name`` is. With several
@@ -39,12 +39,12 @@ class InputFile:
 
     @property
     def content(self) -> Source:
-        """The same, but a small file is read here, once: it is looked at, read, hashed and kept. Raises Unreadable."""
+        """``source``, a small file in memory: it is recognised, read, hashed and stored. Raises Unreadable."""
         try:
             with self.path.open("rb", buffering=0) as file:
                 data = file.read(SMALL + 1)
         except OSError:
-            data = _PACKED  # the slower way tells what is wrong
+            data = _PACKED  # the slower way raises the error
         if data.startswith(_PACKED):
             with self.source.open() as unpacked:
                 data = unpacked.read(SMALL + 1)
@@ -105,7 +105,7 @@ def _pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _heads(paths: Sequence[Path]) -> list[str]:
-    """One path: nothing. Several: so many last parts of each that no two are alike."""
+    """Prefixes of names: empty for one path; of several, as many last parts as make them distinct."""
     if len(paths) == 1:
         return [""]
     parts = [path.resolve().parts[1:] or ("root",) for path in paths]
@@ -162,7 +162,7 @@ def _open(path: Path, name: str) -> BinaryIO:
 
 
 class _Reader(io.RawIOBase):
-    """Reads ``plain``; whatever goes wrong is Unreadable. Closing it closes ``file`` below."""
+    """Reads ``plain``; raises Unreadable for every error. Closing it closes ``file`` below."""
 
     def __init__(self, plain: BinaryIO, file: BinaryIO, name: str, most: int | None) -> None:
         self._plain, self._file, self._name, self._left = plain, file, name, most

@@ -23,11 +23,11 @@ from fairlane.study.load import parse_study
 from fairlane.study.yaml_tree import IMPLICIT, MAX_BYTES
 
 MAX_CELLS = 1000
-"""A run holds so many cells at most: beyond, its study would be larger than a study file may be."""
+"""Most cells of a run: with more, its study would exceed the limit of a study file."""
 
 
 def plan_of(layout: Layout, chosen: ImportMap, name: str, baseline: str) -> Plan:
-    """The study of an import and its blocks, as they were. Raises FairlaneError."""
+    """The study of an import and its blocks. Raises FairlaneError."""
     if len(layout.points) > MAX_CELLS:
         raise FairlaneError(
             f"{len(layout.points)} cells: a run holds up to {MAX_CELLS}",

@@ -3,7 +3,7 @@
 Format: ``XmlResultParser.cpp`` and ``Common.cpp`` (GetXml) of DISKSPD's source, 2.0.x to 2.2.
 
 Each time span is a trial: its targets ran together. Percentiles are those of all I/Os of all threads (``Latency``,
-which needs ``-L``), in steps of a microsecond. A parameter is told where all targets share it.
+which needs ``-L``), in steps of a microsecond. A parameter is kept if all targets share it.
 """
 
 import re
@@ -188,7 +188,7 @@ def _params(profile: ET.Element, span: ET.Element, where: str) -> dict[str, Any]
         runtime=int(duration * 1e9) if duration else None,
         ramp=int(warmup * 1e9) if warmup is not None else None,
         direct=_direct(targets),
-        # bytes per ms or IOPS, per thread and target: told as it is, so that a limited run never passes for a free one
+        # bytes per ms or IOPS, per thread and target, as text: a limited run must not pass for an unlimited one
         throughput=", ".join(_limit(rate) for rate in rates[:32]) if limited else None,
     )
 

@@ -2,8 +2,8 @@
 
 Format: ``docs/csv-docs.md`` of elbencho's source, and ``Statistics.cpp`` (printPhaseResultsToStringVec), 3.x.
 
-One line is one phase. Figures are those of ``[last]``, when the slowest thread was done; ``[first]`` leaves out what
-the slow ones did. In a mix the plain columns are of the writes, those of ``rwmix read`` of the reads. Phases without
+One line is one phase. Figures are those of ``[last]``, when the slowest thread was done; ``[first]`` lacks the work of
+slower threads. In a mix the plain columns are of the writes, those of ``rwmix read`` of the reads. Phases without
 I/O (MKDIRS, RMFILES, SYNC, ...) are passed over. The file has no percentiles, whatever ``--lat`` printed.
 """
 

@@ -3,7 +3,7 @@
 Format: ``flush_hist_samples`` of fio's iolog.c and the scripts in its ``tools/hist``: time in ms, direction, block
 size, then the I/Os in each bin since the row before: 1216 bins of microseconds in fio 2, 1856 of nanoseconds in fio 3,
 or so many halved by every step of ``log_hist_coarseness``. Logs of one prefix in a folder are one trial; intervals,
-jobs, machines and directions are merged by adding bins. What fio does not log is the run after its last interval.
+jobs, machines and directions are merged by adding bins. fio does not log the run after its last interval.
 
 All latencies are clat's (completion alone), as the parameter ``metric_definition`` says; there are no others.
 """

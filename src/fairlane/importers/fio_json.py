@@ -1,18 +1,17 @@
 """fio's json and json+: one record per load that ran by itself, its jobs and machines merged.
 
-Formats: ``stat.c`` and ``client.c`` of fio 2.1 to 3.36 and later; what cannot be told from them is not guessed.
+Formats: ``stat.c`` and ``client.c`` of fio 2.1 to 3.36 and later; nothing is guessed.
 
 * Equal jobs of one group (clones of ``numjobs``, sections that differ in their file only, machines of a client's
   report) ran together and are one record. Jobs with other parameters, or of another group (``stonewall``), are records
-  of their own; what ran beside a load is its parameter ``beside``.
+  of their own; loads that ran beside it are the parameter ``beside``.
 * Under ``group_reporting`` an entry adds up its whole group and shows the options of the first job. Where their number
   says that there were others, only what is common to the file's jobs is kept.
-* Options that are not set have fio's defaults. ``runtime`` is known where it was used up: json does not tell
-  ``time_based``.
+* Options that are not set have fio's defaults. ``runtime`` is known where it was used up: json lacks ``time_based``.
 * Latency is ``lat``. Percentiles of ``clat`` (completion alone, all that fio has without ``lat_percentiles``) are not
   those of lat: they are left out, or, with the option ``percentiles: clat``, all latency figures are clat's, which the
   parameter ``metric_definition`` then says.
-* Reports that ``--status-interval`` wrote before the last one hold what the last one holds, and are left out.
+* Reports that ``--status-interval`` wrote before the last one are part of it, and are left out.
 """
 
 import os
@@ -34,7 +33,7 @@ from fairlane.study.strict import Strict
 from fairlane.units import format_size
 
 _USED_UP = 0.95
-"""Share of the run time asked for that a job must have run to be one that ran as long as asked."""
+"""Least share of the requested run time for it to count as used up."""
 _FIRST_ONLY = "adds up {n} jobs under group_reporting and shows the options of the first: only common ones are kept"
 _CLAT_ONLY = (
     "percentiles are of clat (completion alone) and left out; fio_json: {percentiles: clat} in a map takes them"
@@ -111,7 +110,7 @@ class FioJson(Importer):
         return replace(record, figures=self._noted(figures, report, jobs))
 
     def _noted(self, figures: Figures, report: Report, jobs: Sequence[Job]) -> Figures:
-        """With the definition of latency, and what a reader should know of the file."""
+        """``figures`` with the definition of latency, and warnings about the file."""
         context = dict(figures.context)
         if self.options.percentiles == "clat":
             context["conditions"] = {**context["conditions"], "metric_definition": "latency is clat: completion alone"}
@@ -137,7 +136,7 @@ def _last(every: Sequence[Report]) -> Iterator[Report]:
 
 
 def _continues(earlier: Report, later: Report) -> bool:
-    """Whether ``two`` is a later report of the same run: as much time went by as its jobs ran on."""
+    """Whether ``later`` is a report of the same run: its jobs ran for the time between the two."""
     if (
         earlier.printed is None
         or later.printed is None
@@ -189,7 +188,7 @@ def _mixed(jobs: Iterable[Job], every: Sequence[Job]) -> Iterator[tuple[Job, int
 
 
 def _params(job: Job, every: Sequence[Job]) -> dict[str, Any]:
-    """What the job's options say of the load; empty: nothing is told (before fio 2.3)."""
+    """Parameters from the job's options; empty: the file has none (before fio 2.3)."""
     if job.options is None:
         return {}
     params = fio_options.parameters(job.options)
@@ -203,7 +202,7 @@ def _params(job: Job, every: Sequence[Job]) -> dict[str, Any]:
 
 
 def _counts(report: Report, jobs: Sequence[Job]) -> dict[str, Any]:
-    """What the jobs of a load say together: numjobs, fleet, disks, runtime."""
+    """Parameters of the jobs together: numjobs, fleet, disks, runtime."""
     params: dict[str, Any] = {}
     hosts = len({job.host for job in jobs})
     if report.clients:
@@ -225,7 +224,7 @@ def _counts(report: Report, jobs: Sequence[Job]) -> dict[str, Any]:
 
 
 def _labels(jobs: Sequence[Job]) -> dict[str, str]:
-    """What all jobs of the load have in common, for import maps."""
+    """Labels that all jobs of the load share, for import maps."""
     by_key = {
         "job": {job.name for job in jobs},
         "host": {job.host for job in jobs},
@@ -236,7 +235,7 @@ def _labels(jobs: Sequence[Job]) -> dict[str, str]:
 
 
 def _started(report: Report, jobs: Sequence[Job]) -> float | None:
-    """Of the jobs where it is told (since 3.36); else of fio, give or take a second."""
+    """Start of the jobs (since 3.36), else of fio, to a second; Unix time."""
     if starts := [job.started for job in jobs if job.started]:
         return min(starts) / 1000
     if report.printed is None or report.clients:

@@ -2,13 +2,13 @@
 
 Format: fio's HOWTO, "Log File Formats", and ``iolog.c`` (see ``formats.fio_log``). Logs of one prefix in a folder
 (``PREFIX_lat.1.log``, ``PREFIX_clat.2.log``, with the host's name behind them in client/server mode) are one trial:
-jobs whose directions or block sizes differ are records of their own. The logs do not tell groups: jobs under one prefix
-that were kept apart by ``stonewall`` and are equal otherwise look like clones, unless log_unix_epoch was set.
+jobs whose directions or block sizes differ are records of their own. The logs lack groups: equal jobs of one prefix
+that ``stonewall`` kept apart look like clones, unless log_unix_epoch was set.
 
 * Rates and latencies come from the lat log; without it from clat, as of json (``percentiles: clat``).
 * With ``log_avg_msec`` the logs are averages: IOPS and bandwidth are their mean, there are no latencies, because
   averages over intervals have no weights and no percentiles.
-* Where the unit of the latencies cannot be told, rates alone are had, unless the option ``unit`` says it.
+* Where the unit of the latencies is not known, there are only rates, unless the option ``unit`` gives it.
 """
 
 import posixpath
@@ -32,7 +32,7 @@ _NAME = re.compile(r"(?P<prefix>.*)_(?P<kind>lat|clat|slat|iops|bw)(?:\.(?P<job>
 _ROW = re.compile(r"\s*\d{1,18}(?:\s*,\s*(?:\d{1,18}|0x[0-9a-f]{1,8})){3,8}\s*", re.IGNORECASE)
 _LATENCIES = ("lat", "clat", "slat")
 _SECOND_FROM = 10_000
-"""ms; in logs as long the course is told by the second, in shorter ones by slots."""
+"""ms; from this length on the series is by the second, in shorter logs by slots."""
 _AVERAGED = "latency logs are averages (log_avg_msec): neither a mean nor percentiles of the I/Os can be had from them"
 _UNIT = (
     "nothing tells whether latencies are us (fio 2) or ns (fio 3): left out; fio_log: {unit: ns} in a map takes them"

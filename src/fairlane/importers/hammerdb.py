@@ -5,7 +5,7 @@ Formats: HammerDB's DocBook manual ("Command Line Interface", "CLI Jobs Interfac
 ``modules/jobs-1.0.tm`` (getjobresult, getjobtiming, jobs_report_json) and ``modules/xtprof-1.0.tm`` of its source,
 4.x to 6.0. TPROC-H (queries) is not read.
 
-Response times are told per stored procedure. Their mean over all calls is the mean of all transactions; percentiles
+Response times are per stored procedure. Their mean over all calls is the mean of all transactions; percentiles
 of procedures do not make one of the whole, and stay in the context. A run with a failed virtual user still prints a
 result: it is a failed trial, as is one of 0 NOPM.
 """
@@ -57,7 +57,7 @@ class _Block:
 
 @dataclass
 class _Run:
-    """One test as it is told."""
+    """One test, as read."""
 
     where: str
     nopm: str = ""
@@ -94,15 +94,15 @@ class Hammerdb(Importer):
 
 @dataclass
 class _Log:
-    """A text log as it is read. A CI log tells a result twice: by virtual user 1, and as ``jobs result``, which counts
-    only where virtual user 1 does not speak."""
+    """A text log as it is read. A CI log has a result twice: of virtual user 1, and as ``jobs result``, which counts
+    only where the other is missing."""
 
     run: _Run
     done: list[_Run] = field(default_factory=list)
     restated: list[_Run] = field(default_factory=list)
     block: _Block = field(default_factory=_Block)
     summary: bool = False
-    """In the part of a time profile that is of all virtual users."""
+    """In the part of a time profile for all virtual users."""
     procedure: str = ""
 
     def next_test(self, where: str) -> None:
@@ -151,7 +151,7 @@ def _of_text(file: Source) -> list[_Run]:
 
 
 def _of_profile(log: _Log, line: str, where: str) -> bool:
-    """Reads a line of a time profile (hdbxtprofile.log), where it stands in the same file."""
+    """Reads a line of a time profile (hdbxtprofile.log) in the same file; False: it is none."""
     if line.startswith(">>>>> "):
         match = _PROCEDURE.match(line)
         if match:
@@ -182,7 +182,7 @@ def _setting(run: _Run, line: str) -> None:
 
 
 def _collect(block: _Block, line: str, run: _Run, where: str) -> None:
-    """Response times stand in a log as a JSON object of their own."""
+    """Collects the lines of the JSON object with response times."""
     block.lines.append(line)
     block.size += len(line) + 1
     if block.size > _LONGEST:

@@ -30,7 +30,7 @@ _QUANTILES = {"vm_ready_mean": "avg", "vm_ready_p50": "P50", "vm_ready_p95": "P9
 
 @dataclass
 class _Job:
-    """What the documents of one job of one run say."""
+    """The documents of one job of one run."""
 
     where: str
     summary: Mapping[str, Any] | None = None
@@ -39,7 +39,7 @@ class _Job:
 
 
 class KubeBurner(Importer):
-    """Documents of a folder belong together; their ``uuid`` and ``jobName`` tell the trials."""
+    """Documents of a folder belong together; ``uuid`` and ``jobName`` identify the trials."""
 
     title = "kube-burner job summary, vmiLatency quantiles and measurements (JSON)"
     source = "kube-burner's documentation (measurements, indexing) and pkg/measurements/vmi_latency.go"

@@ -48,14 +48,14 @@ _LINES: dict[str, re.Pattern[str]] = {
 }
 _TPS = re.compile(rf"tps = {_N}(?: \(([a-z ]{{1,60}})\))?$")
 _BEST = ("without initial connection time", "excluding connections establishing", "including reconnection times", "")
-"""What a rate leaves out or includes, best first: connecting is no transaction, unless each one connects (-C)."""
+"""Definitions of a rate, best first: connecting is no transaction, unless each transaction connects (-C)."""
 _PROGRESS = re.compile(rf"progress: ([0-9.]{{1,20}}) s, {_N} tps, lat ")
 _ABORTED = "Run was aborted"
 
 
 @dataclass
 class _Output:
-    """What one run printed."""
+    """The output of one run."""
 
     line: int
     version: str = ""
@@ -74,7 +74,7 @@ class Pgbench(Importer):
 
     def claims(self, name: str, head: bytes) -> bool:
         if b"number of clients: " not in head and not process(posixpath.basename(name)):
-            return False  # most files of an import of many are others: this is quick
+            return False  # quick: most files of a large import are others
         text = head.decode(errors="replace").splitlines()
         if is_log(name, text):
             return True
@@ -186,7 +186,7 @@ def _record(run: _Output, name: str, log: Log | None = None) -> Record:
 
 
 def _script(run: _Output) -> str:
-    """What ran, as a cell's name: ``pgbench TPC-B``, ``pgbench select only``, ``pgbench own.sql``."""
+    """The script as a cell's name: ``pgbench TPC-B``, ``pgbench select only``, ``pgbench own.sql``."""
     text = run.fields.get("script", ("",))[0]
     builtin = re.fullmatch(r"<builtin: (.*)>", text)
     script = builtin[1] if builtin else posixpath.basename(text)

@@ -117,7 +117,7 @@ def _report(file: Source) -> Record:
 
 
 def _section(line: str, foreground: bool) -> bool:
-    """Whether what follows is the table of foreground waits; of background waits it is another."""
+    """Whether the next lines are in the table of foreground waits, not of background waits."""
     title = line.lstrip()  # a report is paged by form feeds
     if title.startswith("Foreground Wait Events"):
         return True
@@ -125,8 +125,8 @@ def _section(line: str, foreground: bool) -> bool:
 
 
 def _mean_wait(fields: Sequence[str], where: str) -> float | None:
-    """ns. Waits, share of time-outs (may be missing), total seconds, ...: told apart by their number, as awr_info.sh
-    does it."""
+    """Mean wait in ns. Fields: waits, share of time-outs (may be missing), total seconds, ...; their number decides, as
+    in awr_info.sh."""
     place = {6: 2, 5: 1}.get(len(fields))
     if place is None:
         return None

@@ -66,7 +66,7 @@ _BIN_ERROR = 0.009
 
 @dataclass
 class _Run:
-    """One run as its lines tell it."""
+    """One run, as read."""
 
     version: str
     line: int
@@ -86,7 +86,7 @@ class Sysbench(Importer):
     source = "sysbench's source: src/sysbench.c, src/tests/fileio/sb_fileio.c, src/db_driver.c, src/sb_histogram.c"
 
     def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
-        if b"sysbench " not in head:  # most files of an import of many are others
+        if b"sysbench " not in head:  # quick: most files of a large import are others
             return False
         return any(_BANNER.match(line) for line in head.decode(errors="replace").splitlines())
 
@@ -230,7 +230,7 @@ def _latencies(reports: list[dict[str, tuple[str, ...]]], metrics: dict[str, flo
 def _series(run: _Run, key: str) -> dict[str, Any]:
     interval = float(run.options.get("interval", "0")) * 1000
     rates = run.rates
-    if key == "iops":  # told as MiB/s: I/Os if all have one size
+    if key == "iops":  # printed as MiB/s: I/Os if all have one size
         bs = reading.size(run.options.get("bs", "")) or 0
         if not bs or "merged" in run.options:
             return {}

@@ -1,4 +1,4 @@
-"""Any table: CSV, TSV, a JSON list or JSON lines, with a mapping that says what its columns are.
+"""Any table: CSV, TSV, a JSON list or JSON lines, with a mapping of its columns.
 
 One row may be one trial (a column per metric), several (a column per lane, or columns of several cells), or one figure
 of a trial (a column that names the metric). Figures that agree in lane, cell, block and params are one trial; where a
@@ -115,7 +115,7 @@ class _Trial:
 
     params: dict[str, Any]
     definitions: dict[str, str]
-    """Title of a metric -> how its figure was made."""
+    """Title of a metric -> definition of its figure."""
     metrics: dict[str, float]
     name: str
     lane: str

@@ -30,7 +30,7 @@ _REQUESTED = {"runtime": re.compile(r"\belapsed=([0-9]{1,9})\b"), "ramp": re.com
 _TOD = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2}\.[0-9]{3})")
 _TAG = re.compile(r"<[^<>]{0,300}>")
 _UNLIMITED = 900_000
-"""Vdbench tells "as fast as it goes" as a rate just below a million."""
+"""Vdbench prints an unlimited rate as a number just below a million."""
 _STEP = {"rate": 0.00005, "resp": 0.00005}
 """The flatfile has four decimals."""
 _DIRECTIONS = ("read", "write")
@@ -38,14 +38,14 @@ _DIRECTIONS = ("read", "write")
 
 @dataclass(frozen=True)
 class _Started:
-    """What ``Starting RD=`` says."""
+    """A run and its options, from ``Starting RD=``."""
 
     run: str
     requested: Mapping[str, int]
 
 
 class Vdbench(Importer):
-    """The three files of a folder tell the same runs: one of them is read."""
+    """The three files of a folder describe the same runs: one of them is read."""
 
     title = "Vdbench flatfile.html, summary.html, totals.html"
     source = "the Vdbench Users Guide; Flat.java and Report.java of Vdbench's source"
@@ -103,7 +103,7 @@ def _time(text: str) -> float:
 
 
 def _series(points: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """Rates per interval, whose length the times of the lines tell: whole seconds, give or take a late line."""
+    """Rates per interval; its length comes from the times of the lines: whole seconds, give or take a late line."""
     gaps = [(after - before) % 86400 for (before, _), (after, _) in pairwise(points)]
     interval = round(gaps[0]) if gaps and math.isfinite(gaps[0]) else 0
     if not interval or not all(abs(gap - interval) < 0.5 for gap in gaps):
@@ -167,7 +167,7 @@ def _params(number: Any, files: bool) -> dict[str, Any]:
 
 
 def _positive(number: Any, name: str) -> bool:
-    """-1 stands for more than one value."""
+    """Whether the value is a single one: -1 stands for several."""
     try:
         return bool(number(name))
     except Unreadable:
@@ -246,7 +246,7 @@ def _of_average(run: _Started, fields: Sequence[str], unit: int | None, where: s
 
 
 def _with_requested(records: list[Record], summary: Source) -> list[Record]:
-    """``records`` of the flatfile with the times that summary.html says were asked for, if it tells the same runs."""
+    """``records`` of the flatfile with the requested times of summary.html, if that has the same runs."""
     starts = [start for _, _, start in _started(summary) if start and not _FORMAT.match(start.run)]
     if [start.run for start in starts] != [record.labels["run"] for record in records]:
         return records

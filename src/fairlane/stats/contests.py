@@ -1,15 +1,15 @@
-"""Contests: a lane against another in one cell and metric, what counts of it, and the error rate of its interval.
+"""Contests: a lane against another in one cell and metric, the data that count, and the error rate of the interval.
 
 At which look a cell is judged:
 
 * A cell has *reached* look k if all blocks below the planned number of that look are there. The runner stops a cell
   only at a look: in a complete run a cell that went beyond look k-1 has reached look k, even if a block has no trace.
-* Judged is the last look that a cell reached, from the blocks *below that look's number* only. What came after waits
-  for the next look: whoever prints the verdicts of a running study between two looks sees the same each time.
+* A cell is judged at the last look it reached, from the blocks *below that look's number* only. Later blocks wait for
+  the next look: the verdicts of a running study do not change between two looks.
 * Failed trials take blocks away, not looks: the boundary of the look is solved for the blocks that count.
 * Where a study stops on width, every number of blocks from its least on is a look. None spends anything, but a cell
   tends to end when its spread happens to look small: its intervals are drawn at ``CALM`` times their error rate.
-* Lanes that ran at different times are looked at once, when all their trials are there.
+* Lanes that ran at different times have one look, when all their trials are there.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stage:
-    """A contest as it stands at one look: what Holm and Benjamini-Hochberg ask. At least 2 blocks count."""
+    """A contest at one look, as Holm and Benjamini-Hochberg test it. At least 2 blocks count."""
 
     effect: Estimate
     plan: tuple[int, ...]
@@ -53,7 +53,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Contest:
-    """A lane against another, in one cell and metric, as far as it counts."""
+    """A lane against another, in one cell and metric, with the data that count."""
 
     cell: Cell
     lane: str
@@ -64,7 +64,7 @@ class Contest:
     reached: int
     """Number of looks reached; of lanes that ran at different times: 1 when all trials are there."""
     data: LaneData
-    """The blocks below the last look reached; if none is reached, all there are."""
+    """The blocks below the last look reached; if none is reached, all blocks."""
     spends: bool = True
     """Every look costs a part of the error rate."""
     waiting: int = 0
@@ -87,7 +87,7 @@ class Contest:
         return tuple(sum(row.block < n for row in rows) for n in self.plan[: self.reached])
 
     def stage(self, look: int) -> Stage | None:
-        """At look number ``look`` or, if it stopped earlier, as it stopped; None: nothing that can be tested.
+        """The stage at look number ``look``, or at its last look if it stopped earlier; None: nothing to test.
 
         A look at which failed trials left no new block is none.
         """
@@ -107,24 +107,24 @@ class Contest:
 
     @cached_property
     def final(self) -> Stage | None:
-        """As it stands now."""
+        """The stage at the last look reached."""
         return self.stage(max(1, self.reached) - 1)
 
 
 def _once(data: LaneData, share: float = 1.0) -> Stage | None:
-    """As after a fixed number of blocks: the only look."""
+    """The stage with a single look, after a fixed number of blocks."""
     return Stage(data.effect, (data.n,), (data.n,), share) if data.n >= 2 else None
 
 
 def contest(
     design: "Design", cell: Cell, lanes: tuple[str, str], metric: str, shelf: Shelf, *, complete: bool
 ) -> Contest:
-    """The first of ``lanes`` against the second, from what was seen of ``cell``; ``complete``: no more will come."""
+    """The first of ``lanes`` against the second; ``shelf``: readings of ``cell``; ``complete``: no more will come."""
     return _Meeting(design, cell, lanes, shelf, complete=complete).contest(metric)
 
 
 class _Meeting:
-    """Two lanes in one cell: what all metrics have in common."""
+    """Two lanes in one cell: the parts that all metrics share."""
 
     def __init__(self, design: "Design", cell: Cell, lanes: tuple[str, str], shelf: Shelf, *, complete: bool) -> None:
         self.cell, self.lanes, self.paired = cell, lanes, design.paired
@@ -151,7 +151,7 @@ class _Meeting:
 
 
 def _looks_reached(shelf: Shelf, plan: tuple[int, ...], *, complete: bool) -> int:
-    """How many looks a lane and the other have behind them; the module's docstring has the rule."""
+    """Number of looks that the two lanes reached; the module's docstring has the rule."""
     attempted = 1 + max((b for readings in shelf.values() for b in readings), default=-1)
     if complete:
         return sum(before < attempted for before in (0, *plan[:-1]))
@@ -181,8 +181,8 @@ class Claims:
     """All contests of a study, by cell and lane in its order, and the error rate of each one's interval.
 
     A copy of a lane is compared with that lane only, in the primary metric. It claims nothing, so it takes no part in
-    the adjustments of the others; the copies share alpha among themselves (Bonferroni). What is refused counts among
-    the primaries all the same: it was asked.
+    the adjustments of the others; the copies share alpha among themselves (Bonferroni). Refused contests count among
+    the primaries: the study has them.
     """
 
     study: "Study"
@@ -222,7 +222,7 @@ class Claims:
         return self._rates.get(id(contest), self._exploratory)
 
     def shelf(self, contest: Contest) -> Shelf:
-        """What was seen of the contest's cell."""
+        """The readings of the contest's cell."""
         return self.shelves.get(contest.cell.key, {})
 
     def _contests(self, cell: Cell, lanes: tuple[str, str]) -> list[Contest]:
@@ -241,13 +241,14 @@ class Claims:
 
 
 def concerns(finding: Finding, cell: Cell, lane: str, baseline: str) -> bool:
-    """Whether a finding that refuses means this contest. One that names the baseline beside others means the others."""
+    """Whether a refusing finding applies to this contest. One that names the baseline and others applies to
+    the others."""
     named = [name for name in finding.lanes if name != baseline]
     return (not finding.cells or cell.key in finding.cells) and (not named or lane in named)
 
 
 def stains(finding: Finding, cell: Cell, lane: str, baseline: str) -> bool:
-    """Whether a finding is critical and about this contest: then it is no headline."""
+    """Whether a finding is critical and applies to this contest, which then is no headline."""
     return (
         finding.severity == "critical"
         and (not finding.cells or cell.key in finding.cells)

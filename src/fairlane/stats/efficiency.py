@@ -1,7 +1,7 @@
-"""Throughput per resource: what a lane gives for each Gbit/s of its link and each unit of its cost. Pure.
+"""Throughput per resource: IOPS of a lane per Gbit/s of its link and per unit of its cost. Pure.
 
 A lane with twice the link is not better because it moves twice as much (study 002 compares FC at 16 and 32 Gbit/s with
-Ethernet at 25): dividing by the link says what the protocol makes of it.
+Ethernet at 25): dividing by the link speed compares the protocols.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ def efficient(study: "Study", observations: Iterable[Observation]) -> tuple[Obse
 
 
 def _link(o: Observation, links: Mapping[str, Any]) -> float | None:
-    """Link speed in bit/s, as the trial tells it or else the study; None: not known."""
+    """Link speed in bit/s, from the trial or else from the study; None: not known."""
     conditions = o.context.get("conditions")
     value = conditions.get("link_speed") if isinstance(conditions, Mapping) else None
     value = links.get(o.lane) if value is None else value

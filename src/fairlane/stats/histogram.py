@@ -1,4 +1,4 @@
-"""Latency histograms as fio's json+ gives them: merged by adding bins, read by one walk, never averaged.
+"""Latency histograms as in fio's json+: merged by adding bins, never averaged.
 
 A bin is ``midpoint in ns -> count``. fio splits every power of two into 64 bins (above 128 ns), so a midpoint is within
 1/128 = 0.78 % of every latency in its bin. Percentiles are by nearest rank: the smallest bin that holds rank ceil(q N).
@@ -20,7 +20,7 @@ BIN_ERROR = 1 / 128
 """Largest relative distance of a latency from its bin's midpoint (fio's FIO_IO_U_PLAT_BITS = 6)."""
 
 BEYOND = 10
-"""I/Os that must lie beyond a percentile before it is a figure."""
+"""Fewest I/Os beyond a percentile for it to be a figure."""
 
 _MOST = 2**62
 """No histogram holds so many I/Os; sums below it are exact."""
@@ -136,7 +136,7 @@ def merge(histograms: Iterable[Histogram]) -> Bins:
         return _EMPTY
     if sum(p.total for p in parts) >= _MOST:
         raise ValueError("more I/Os than there can be")
-    # what the constructor would look for, it has found in each part
+    # the constructor has checked each part
     return Bins.__new__(Bins)._keep(
         *_added(np.concatenate([p.ns for p in parts]), np.concatenate([p.counts for p in parts]))
     )

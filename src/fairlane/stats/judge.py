@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _WIDEST = math.log(1e12)
 _NOTHING = 9.0
-"""Relative difference from which on a number says no more than that nothing would be found."""
+"""Relative difference from which on the note gives no number."""
 
 DECIDED: frozenset[Word] = frozenset({"faster", "slower", "different-but-small", "tie"})
 
@@ -28,8 +28,8 @@ DECIDED: frozenset[Word] = frozenset({"faster", "slower", "different-but-small",
 def judge(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Verdict, ...]:
     """All verdicts of a run: by cell and lane in the order of the study, the primary metric first.
 
-    Pure. A critical finding takes the headline from the cells and lanes it names; naming none it means all. One that
-    refuses takes the verdict.
+    Pure. A critical finding takes the headline from the cells and lanes it names, or from all if it names none. One
+    that refuses takes the verdict.
     """
     claims = Claims(evidence.study, evidence.observations, findings, evidence.complete)
     waiting = frozenset() if evidence.complete else _too_wide(claims)
@@ -37,10 +37,10 @@ def judge(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Verdict, ...
 
 
 def open_cells(study: "Study", observations: Sequence[Observation], look: int) -> frozenset[str]:
-    """Keys of the cells that go on after look number ``look`` (index into ``study.design.looks``).
+    """Keys of the cells that continue after look number ``look`` (index into ``study.design.looks``).
 
-    A cell goes on while the primary metric of any of its lanes is ``inconclusive`` or, where the study stops on width,
-    too wide. Cells that stopped at an earlier look, and lanes in which more blocks cannot help (nothing but failed
+    A cell continues while the primary metric of any of its lanes is ``inconclusive`` or, under a stop on width, too
+    wide. Cells that stopped at an earlier look, and lanes in which more blocks cannot help (nothing but failed
     trials, no such metric, figures counted in steps that are too coarse), do not. Blocks beyond the look are ignored,
     so that a resumed run decides as an undisturbed one. Empty at the last look; before it all cells, where the lanes
     are not interleaved and judged once. IndexError: no such look.
@@ -66,7 +66,7 @@ def open_cells(study: "Study", observations: Sequence[Observation], look: int) -
 
 
 def _too_wide(claims: Claims) -> frozenset[str]:
-    """Cells whose primary intervals are not as narrow as the study's ``stop`` asks, and may become so."""
+    """Keys of the cells whose primary intervals are wider than the study's ``stop``, and may become narrower."""
     stop, plan = claims.study.design.stop, claims.study.design.looks
     if not stop:
         return frozenset()
@@ -101,7 +101,7 @@ _Ends = tuple[float, float]
 
 
 def _answer(claims: Claims, contest: Contest) -> tuple[Word, _Ends | None, _Ends | None]:
-    """The word, [L, U] and [l, u]; None: no interval."""
+    """The verdict, [L, U] and [l, u]; None: no interval."""
     if contest.refused:
         return "refused", None, None
     stage = contest.final
@@ -118,7 +118,7 @@ def _margin(claims: Claims, contest: Contest) -> float:
 
 
 def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, goes_on: bool) -> Verdict:
-    """``goes_on``: the cell is not as narrow yet as its study asks, and no word is final."""
+    """``goes_on``: the cell's interval is still too wide for its study, and no verdict is final."""
     margin, rate, stage = _margin(claims, contest), claims.rate(contest), contest.final
     answer, outer, inner = _answer(claims, contest)
     if goes_on and stage:
@@ -170,11 +170,11 @@ def _detectable(stage: Stage, rate: float) -> float:
 
 
 def more_blocks(stage: Stage, rate: float, alpha: float, margin: float) -> int | None:
-    """Further blocks after which the interval would be within +- ``margin`` of the ratio, at the spread seen.
+    """Further blocks after which the interval would be within +- ``margin`` of the ratio, at the observed spread.
 
-    Where it is that narrow already (the ratio lies near the margin): blocks until the word would be decided if ratio
+    Where it is that narrow already (the ratio lies near the margin): blocks until the verdict would be decided if ratio
     and spread stayed the same. At the level of the last planned look. Of lanes that ran at different times: trials of
-    each, if both had as many. None: no number of blocks would do.
+    each, if both had as many. None: no number of blocks is enough.
     """
     effect, edge, mean = stage.effect, math.log1p(margin), abs(stage.effect.mean)
     last = level(stage.plan, stage.plan, rate)
@@ -187,7 +187,7 @@ def more_blocks(stage: Stage, rate: float, alpha: float, margin: float) -> int |
 
 
 _REPEATS = 6
-"""Trials of each lane from which an interval is narrow enough to say something, and a permutation test can check it."""
+"""Trials of each lane from which an interval is narrow enough to be useful, and a permutation test can check it."""
 
 
 def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> Iterator[str]:
@@ -233,7 +233,7 @@ def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> 
 
 
 def _no_interval(claims: Claims, contest: Contest) -> str:
-    """Why there is none; as the last note it stands as the reason."""
+    """Why there is no interval; the last note of the verdict."""
     if not claims.complete:
         if not contest.plan:
             return "lanes that do not run interleaved are judged when all their trials are there: no interval"

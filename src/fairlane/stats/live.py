@@ -1,4 +1,4 @@
-"""A running study as it stands, trial by trial: which cells are decided so far, valid at any moment."""
+"""Progress of a running study, trial by trial: the cells decided so far, valid at any moment."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ class Standing:
 
 
 class Live:
-    """What is known so far of every primary comparison.
+    """The state of every primary comparison so far.
 
     Each has the share alpha / (number of primaries) of the error (Bonferroni), over all moments: the chance that any of
     them is ever called different without being so is at most alpha. The verdicts, from the planned looks, are sharper.
@@ -60,7 +60,7 @@ class Live:
         )
 
     def add(self, observation: Observation) -> tuple[Standing, ...]:
-        """One more trial, in any order. Returns what it changed: nothing while its partner is missing or has failed."""
+        """Add a trial, in any order. Returns the changed standings: none while its partner is missing or has failed."""
         cell = self._cells.get(observation.cell)
         if cell is None or not self._study.design.paired:  # trials apart have no blocks to watch
             return ()

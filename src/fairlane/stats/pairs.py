@@ -1,4 +1,4 @@
-"""From observations to pairs: which blocks of a cell count for a lane, the baseline and a metric."""
+"""From observations to pairs: the blocks of a cell that count for a lane, the baseline and a metric."""
 
 import math
 from abc import ABC, abstractmethod
@@ -19,12 +19,12 @@ Shelf = Mapping[str, Mapping[int, "Reading"]]
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of one trial; ``step``: how far it may lie from the truth because it is counted in steps, relative."""
+    """One figure of one trial; ``step``: relative error because it is counted in steps."""
 
     value: float
     step: float = 0.0
     reported: bool = False
-    """A percentile as the tool told it, without the bins it came from."""
+    """A percentile as the tool reported it, without bins."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Row:
 
 
 class LaneData(ABC):
-    """What was seen of a lane and another, in one cell and metric, as far as it counts."""
+    """The figures of a lane and another, in one cell and metric, that count."""
 
     voided: int
     """Blocks, or trials of lanes apart, without a figure: the trial failed or lacks it."""
@@ -65,7 +65,7 @@ class LaneData(ABC):
     @property
     @abstractmethod
     def effect(self) -> Estimate:
-        """Mean log-ratio of what counts. ValueError: nothing does."""
+        """Mean log-ratio of the figures. ValueError: there are none."""
 
     @property
     @abstractmethod
@@ -75,7 +75,7 @@ class LaneData(ABC):
     @property
     @abstractmethod
     def reported(self) -> bool:
-        """A figure is a percentile as a tool told it."""
+        """Whether a figure is a percentile as a tool reported it."""
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,13 @@ class Pair(LaneData):
         return tuple(row.lane_first for row in self.rows)
 
     def below(self, blocks: int) -> "Pair":
-        """As it was after the first ``blocks`` blocks."""
+        """The pair after the first ``blocks`` blocks."""
         return Pair(tuple(row for row in self.rows if row.block < blocks), self.voided)
 
 
 @dataclass(frozen=True)
 class Apart(LaneData):
-    """A lane and another whose trials do not belong together: block -> figure. Their numbers mean nothing."""
+    """A lane and another whose trials do not belong together: block -> figure. Block numbers have no meaning."""
 
     lane: Mapping[int, Figure]
     baseline: Mapping[int, Figure]
@@ -164,8 +164,8 @@ def shelve(
 
 
 def reading(observation: Observation, metrics: Collection[str] = _ALL) -> Reading:
-    """The trial with the figures of ``metrics``. It is read once and kept with the observation, which never changes:
-    checks, verdicts and curves ask for the same percentiles of the same thousands of trials."""
+    """The trial with the figures of ``metrics``. It is read once and cached in the observation, which never changes:
+    checks, verdicts and curves use the same percentiles of the same thousands of trials."""
     kept = observation.__dict__.get("_reading")
     if not isinstance(kept, Reading):
         kept = _read(observation)
@@ -178,8 +178,8 @@ def reading(observation: Observation, metrics: Collection[str] = _ALL) -> Readin
 def _read(observation: Observation) -> Reading:
     """All metrics that this trial has a positive figure for.
 
-    Where there are bins of ``lat``, percentiles come from them alone, whatever the trial's metrics say, and are there
-    even with too few I/Os beyond: whether they may be reported is a question to all blocks (``too_few_beyond``).
+    Where there are bins of ``lat``, percentiles come from them alone, even if the trial's metrics have others, and even
+    with too few I/Os beyond: whether they may be reported depends on all blocks (``too_few_beyond``).
     """
     if observation.failed:
         return Reading(observation.position, observation.failed, {}, {})
@@ -195,7 +195,7 @@ def _read(observation: Observation) -> Reading:
             )  # bins may be wider
         else:
             value = observation.metrics.get(name, 0.0)
-            # where the tool does not tell: a rate may have one I/O more or less
+            # where the tool gives no step: a rate may have one I/O more or less
             step = observation.steps.get(name, 1 / ios if ios and name in ("iops", "bw") else 0.0)
         if value > 0 and math.isfinite(value):
             figures[name] = Figure(value, step, reported=q is not None and not ios)
@@ -203,7 +203,7 @@ def _read(observation: Observation) -> Reading:
 
 
 def upto(shelf: Shelf, blocks: int) -> dict[str, dict[int, Reading]]:
-    """The shelf as it was after the first ``blocks`` blocks."""
+    """The shelf after the first ``blocks`` blocks."""
     return {lane: {b: r for b, r in readings.items() if b < blocks} for lane, readings in shelf.items()}
 
 
@@ -228,7 +228,7 @@ def apart(shelf: Shelf, lane: str, baseline: str, metric: str) -> Apart:
 
 def too_few_beyond(shelf: Shelf, lanes: Sequence[str], metric: str) -> int | None:
     """First block in which a percentile of one of ``lanes`` has fewer than ten I/Os beyond it; None: reportable, or as
-    a tool told it, which nobody can check."""
+    a tool reported it, which cannot be checked."""
     q = METRICS[metric].percentile
     if q is None:
         return None

@@ -1,7 +1,7 @@
-"""Three lanes and more: which of them may be the best, and simultaneous intervals against the baseline.
+"""Three or more lanes: which of them may be the best, and simultaneous intervals against the baseline.
 
-**Plausible winners.** The lane with the highest figure need not be the best one; what can be said is which lanes are
-shown *not* to be. Of k lanes, all pairs are compared by the paired log-ratios of their common blocks, and a lane is out
+**Plausible winners.** The lane with the highest figure need not be the best one; the data only show which lanes are
+*not* the best. Of k lanes, all pairs are compared by the paired log-ratios of their common blocks, and a lane is out
 if any other beats it, one-sided, at the rate alpha/(k - 1). The truly best lane is in the set with a chance of at least
 1 - alpha: it is left out only if one of the k - 1 others is declared better than it, which none is, so each errs with a
 chance of at most alpha/(k - 1) (Bonferroni). Only the k - 1 comparisons with the best lane matter, not all k(k - 1):
