@@ -18,7 +18,7 @@ class Exit(IntEnum):
 
 
 class FairlaneError(Exception):
-    """What went wrong, where, and what to do about it; the command line prints it as one message.
+    """An error with message, place and hint; the command line prints it as one message.
 
     ``where`` is a file, ``file:line`` or a path in the study; ``hint`` is the next thing to try.
     """
@@ -35,7 +35,7 @@ class FairlaneError(Exception):
 
 
 class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
-    """The run itself failed (a guest died, a disk is full); what was measured is kept."""
+    """The run itself failed (a guest died, a disk is full); its measurements are kept."""
 
     def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
         super().__init__(message, hint=hint, where=where, code=Exit.RUN_FAILED)
@@ -47,7 +47,7 @@ class Unfinished(RunFailed):
 
 class Refused(FairlaneError):  # noqa: N818 - reads as what happened
     """A device must not be written: it is not the intended one, or is in use. The run ends at once, without retries on
-    the device; what was measured is kept."""
+    the device; its measurements are kept."""
 
     def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
         super().__init__(message, hint=hint, where=where, code=Exit.RUN_FAILED)

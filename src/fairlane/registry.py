@@ -1,7 +1,7 @@
 """Find a plugin by name: one file in a package is one plugin, imported on first use.
 
 A plugin of any of ``KINDS`` is added by writing one file (or folder) in its package. The file's name is the plugin's
-name; it defines ``PLUGIN``, and its docstring begins with what it is, in one sentence: help and documentation print it.
+name; it defines ``PLUGIN``, and its docstring begins with one sentence that help and documentation print.
 ``base`` and names with a leading underscore are no plugins.
 """
 

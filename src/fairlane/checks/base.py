@@ -28,7 +28,7 @@ class Check(ABC):
       ``{"count", "mean", "stddev"}`` of the tool's own samples of IOPS; ``percentiles_of``: ``averaged`` where
       percentiles were averaged, over what.
     * ``fio``: ``version``, ``usr_cpu``, ``sys_cpu`` (percent of one core, jobs added), ``short_ios``, ``dropped_ios``.
-    * ``disk``: what the guest's block device counted meanwhile: ``reads``, ``writes``, ``read_bytes``, ``write_bytes``,
+    * ``disk``: counters of the guest's block device meanwhile: ``reads``, ``writes``, ``read_bytes``, ``write_bytes``,
       ``read_merges``, ``write_merges`` (I/Os that became part of others).
     * ``machine``: shares of the machine's CPU time meanwhile: ``busy``, ``steal``, ``iowait``; ``cpus``;
       ``window_ms``: how long the counters ran, where that is longer than the load.
@@ -48,7 +48,7 @@ class Check(ABC):
     * ``paths``: of a volume with several paths, ``[{"name", "ios"}]``: the portal's address, I/Os of all disks on it.
     * ``medium``: ``allocated_bytes`` of the volume before the load, ``unwritten_reads``: what reading unwritten space
       does (``zeros``: served without the medium; ``same``: as any other).
-    * ``fault``: what was done to a path under load, times in ms since the series' start: ``kind``, ``path``,
+    * ``fault``: a fault of a path under load, times in ms since the series' start: ``kind``, ``path``,
       ``begins_ms``, ``ends_ms``, ``clock_ms`` (how far the clocks may be off), ``stall_ends_ms`` (when the longest I/O
       came back), ``silence_ms`` (longest time without completion), ``recovered``, ``iops_during``; ``carried``: bytes/s
       of each path's interface ``before`` and ``during`` it.

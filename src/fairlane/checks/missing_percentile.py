@@ -20,7 +20,7 @@ _AT_ALL = 1e-6
 _MEANS = 0.02
 """How far the mean of bins may lie from the tool's own, beyond the width of a bin at either side."""
 _COUNTS = 0.001
-"""How far the number of I/Os in bins may lie from the tool's count, beyond what the rate is unsure by."""
+"""How far the number of I/Os in bins may lie from the tool's count, beyond the error of the rate."""
 
 
 def _zero(values: Mapping[str, float]) -> Iterator[Oddity]:

@@ -8,7 +8,7 @@ from fairlane.stats.steady import RANGE, SLOPE
 
 
 class NotSteady(Check):
-    """The study asked for a gate (``steady:``), and a lane did not pass it: its last five rounds ranged further,
+    """The study has a gate (``steady:``), and a lane did not pass it: its last five rounds ranged further,
     or moved more, than SNIA's rule allows. The trials then measure a medium that is still changing."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:

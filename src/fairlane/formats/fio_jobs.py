@@ -1,4 +1,4 @@
-"""One job of fio's json, whatever the version: 2.x counts in us and KiB and has no ``N``, 3.x in ns and bytes.
+"""One job of fio's json, of any version: 2.x counts in us and KiB and has no ``N``, 3.x in ns and bytes.
 
 Read strictly: an impossible value raises Garbage, because a wrong figure is worse than a lost file. Values that a
 version lacks are None.
@@ -47,7 +47,7 @@ class Side:
     ios: int
     """Completions where latencies were taken (their number), as fio counts submissions otherwise; see ``exact``."""
     exact: bool
-    """``ios`` are completions of the time measured. Submissions lack what was in flight when the ramp ended."""
+    """``ios`` are completions of the time measured. Submissions lack the I/Os in flight when the ramp ended."""
     slack: float
     """Error of ``ios`` where fio printed a rounded rate and no count (before 2.1.14)."""
     submitted: int | None

@@ -33,7 +33,7 @@ class Record:
     started: float | None = None
     """Unix time of the trial's start, in seconds."""
     failed: str = ""
-    """Why the trial has no figures: the tool itself says that it failed."""
+    """Why the trial has no figures: the tool's own report of a failure."""
 
 
 def write(trial: Record) -> bytes:

@@ -124,7 +124,7 @@ def histogram(counts: Mapping[int, int], where: str) -> Histogram:
 
 
 def binned(counts: Mapping[int, int]) -> dict[int, int]:
-    """Latencies in ns -> bins as fio's, 64 to a power of two, of which there are few whatever the latencies; unlike
+    """Latencies in ns -> bins as fio's, 64 to a power of two, so there are few for any latencies; unlike
     fio's they do not end at 17 s."""
     bins: dict[int, int] = {}
     for ns, count in counts.items():
@@ -142,7 +142,7 @@ def series(interval_ms: float | None, rates: list[float], key: str = "iops") -> 
 
 
 def moment(text: Any) -> float | None:
-    """Unix time of an ISO time that says its zone; None for any other."""
+    """Unix time of an ISO time with a zone; None for any other."""
     try:
         when = datetime.fromisoformat(text) if isinstance(text, str) and len(text) < 64 else None
         return when.timestamp() if when is not None and when.tzinfo is not None else None

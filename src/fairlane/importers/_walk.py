@@ -52,8 +52,8 @@ class InputFile:
 
 
 def walk(paths: Sequence[Path]) -> tuple[tuple[InputFile, ...], tuple[tuple[str, str], ...]]:
-    """The files in and below ``paths`` in the order of their names (``run-2`` before ``run-10``), and what was passed
-    over as (name, reason): symbolic links that lead out of their path, and what is neither file nor folder.
+    """The files in and below ``paths`` in the order of their names (``run-2`` before ``run-10``), and skipped ones
+    as (name, reason): symbolic links that lead out of their path, and objects that are neither file nor folder.
 
     Hidden files and folders are not looked at. Raises FairlaneError for a path that is not there or not readable.
     """
@@ -143,7 +143,7 @@ def _no_file(file: Path, top: Path) -> str:
 
 
 def _text(name: str) -> str:
-    """Names are bytes to the system: what is not UTF-8 is replaced."""
+    """The name as text: bytes that are not UTF-8 are replaced."""
     return os.fsencode(name).decode(errors="replace")
 
 

@@ -84,5 +84,5 @@ class Importer(ABC):
     def read(self, files: Sequence[Source]) -> Iterable[Record]:
         """The trials in one group of files, sorted by name. Pure; memory bounded by ``LARGEST`` and what a trial needs.
 
-        Raises Unreadable, and nothing else, whatever the files hold.
+        Raises Unreadable, and nothing else, for any content.
         """

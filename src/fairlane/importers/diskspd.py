@@ -47,8 +47,8 @@ def _text(data: bytes) -> str:
 
 
 class _Tree(ET.TreeBuilder):
-    """Builds what is read of a document: not the series of single targets, nor most attributes. Endless nesting, which
-    costs many times the file's size, is refused."""
+    """Builds the parts of a document that are read: not the series of single targets, nor most attributes. Raises
+    Unreadable for deep nesting, which costs many times the file's size."""
 
     def __init__(self, where: str) -> None:
         super().__init__()

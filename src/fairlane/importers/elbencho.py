@@ -4,7 +4,7 @@ Format: ``docs/csv-docs.md`` of elbencho's source, and ``Statistics.cpp`` (print
 
 One line is one phase. Figures are those of ``[last]``, when the slowest thread was done; ``[first]`` lacks the work of
 slower threads. In a mix the plain columns are of the writes, those of ``rwmix read`` of the reads. Phases without
-I/O (MKDIRS, RMFILES, SYNC, ...) are passed over. The file has no percentiles, whatever ``--lat`` printed.
+I/O (MKDIRS, RMFILES, SYNC, ...) are passed over. The file has no percentiles, even with ``--lat``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

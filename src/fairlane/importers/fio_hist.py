@@ -5,7 +5,7 @@ size, then the I/Os in each bin since the row before: 1216 bins of microseconds 
 or so many halved by every step of ``log_hist_coarseness``. Logs of one prefix in a folder are one trial; intervals,
 jobs, machines and directions are merged by adding bins. fio does not log the run after its last interval.
 
-All latencies are clat's (completion alone), as the parameter ``metric_definition`` says; there are no others.
+All latencies are clat's (completion alone), and the parameter ``metric_definition`` states that.
 """
 
 import posixpath

@@ -6,7 +6,7 @@ Formats: ``stat.c`` and ``client.c`` of fio 2.1 to 3.36 and later; nothing is gu
   report) ran together and are one record. Jobs with other parameters, or of another group (``stonewall``), are records
   of their own; loads that ran beside it are the parameter ``beside``.
 * Under ``group_reporting`` an entry adds up its whole group and shows the options of the first job. Where their number
-  says that there were others, only what is common to the file's jobs is kept.
+  shows that there were others, only options common to the file's jobs are kept.
 * Options that are not set have fio's defaults. ``runtime`` is known where it was used up: json lacks ``time_based``.
 * Latency is ``lat``. Percentiles of ``clat`` (completion alone, all that fio has without ``lat_percentiles``) are not
   those of lat: they are left out, or, with the option ``percentiles: clat``, all latency figures are clat's, which the
@@ -180,7 +180,7 @@ def _together(first: _Load, second: _Load) -> bool:
 
 
 def _mixed(jobs: Iterable[Job], every: Sequence[Job]) -> Iterator[tuple[Job, int]]:
-    """Entries that add up other jobs than their options say, and how many."""
+    """(entry, number of jobs) for entries that add up other jobs than their options state."""
     for job in jobs:
         n = members(job, every)
         if n > 1 and n != numjobs(job):

@@ -1,5 +1,5 @@
-"""HammerDB: its text log, the JSON of ``jobs ID result``, the job reports of ``jobs ID save``, and what of response
-times stands in the same file.
+"""HammerDB: its text log, the JSON of ``jobs ID result``, the job reports of ``jobs ID save``, and response times
+in the same file.
 
 Formats: HammerDB's DocBook manual ("Command Line Interface", "CLI Jobs Interface", "Time Profiling"), and
 ``modules/jobs-1.0.tm`` (getjobresult, getjobtiming, jobs_report_json) and ``modules/xtprof-1.0.tm`` of its source,

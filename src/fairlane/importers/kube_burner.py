@@ -6,7 +6,7 @@ lists of documents, one file per metric and job, into one folder per run; latenc
 machine's creation.
 
 ``vm_ready_*`` are of the condition VMReady; of VMIRunning where no VirtualMachine stands behind the instances, which
-``metric_definition`` says. Times of pods are kept in the context: a pod that is ready is no machine that is.
+``metric_definition`` says. Times of pods stay in the context: a ready pod is no ready machine.
 """
 
 import math

@@ -1,11 +1,11 @@
-"""pgbench: what it prints (``-r``, ``-P`` or not), and the logs of ``-l``.
+"""pgbench: its output (``-r``, ``-P`` or not), and the logs of ``-l``.
 
 Formats: PostgreSQL's documentation of pgbench, sections "Per-Transaction Logging" and "Aggregated Logging", and
 ``src/bin/pgbench/pgbench.c`` (printResults, printProgressReport, doLog); versions 9.6 to 19.
 
 * A log of transactions gives the histogram ``tx.lat``, and thereby percentiles. Under ``--rate`` latency counts from
   the time a transaction was scheduled for. With ``--sampling-rate`` the numbers of a client's transactions have holes:
-  percentiles of the sample stand, a rate cannot be had from it.
+  percentiles of the sample are valid, but it gives no rate.
 * ``--aggregate-interval`` leaves sums: a mean and rates, no percentiles.
 * ``latency average`` that pgbench derives from the run time is left out where it includes failed transactions.
 

@@ -1,9 +1,9 @@
-"""pgio (the SLOB method for PostgreSQL): what ``runit.sh`` prints.
+"""pgio (the SLOB method for PostgreSQL): the output of ``runit.sh``.
 
 Format: pgio's README and ``runit.sh``, release 1.0.
 
 RIOPS are blocks of 8 KiB that PostgreSQL had to read (``pg_stat_database.blks_read``), counted in whole seconds. Some
-of them may have come from the page cache: the output cannot tell. It has no latencies, and UPDATE_PCT is not in it.
+of them may have come from the page cache. The output has no latencies and no UPDATE_PCT.
 """
 
 import re

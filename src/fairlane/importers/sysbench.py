@@ -1,4 +1,4 @@
-"""sysbench 1.x: what ``sysbench fileio run`` and the oltp tests print.
+"""sysbench 1.x: the output of ``sysbench fileio run`` and of the oltp tests.
 
 Format: ``src/sysbench.c`` (options, general figures), ``src/tests/fileio/sb_fileio.c``, ``src/db_driver.c`` and
 ``src/sb_histogram.c`` of sysbench's source, 1.0.20 and the later 1.1, which words some lines anew.
