@@ -45,7 +45,7 @@ class Job:
     originals: bool = False
     """Keep the files, compressed."""
     certain: frozenset[str] = frozenset()
-    """Names of files that the user gave with ``--tool``: the importer need not recognise them."""
+    """Names of files that the user named, with one tool for them: the importer need not recognise them."""
 
 
 @dataclass(frozen=True)
