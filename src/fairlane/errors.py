@@ -18,7 +18,7 @@ class Exit(IntEnum):
 
 
 class FairlaneError(Exception):
-    """What went wrong, where, and what to do about it; the command line prints it as one message.
+    """An error with message, place and hint; the command line prints it as one message.
 
     ``where`` is a file, ``file:line`` or a path in the study; ``hint`` is the next thing to try.
     """
@@ -35,19 +35,19 @@ class FairlaneError(Exception):
 
 
 class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
-    """The run itself failed (a guest died, a disk is full); what was measured is kept."""
+    """The run itself failed (a guest died, a disk is full); its measurements are kept."""
 
     def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
         super().__init__(message, hint=hint, where=where, code=Exit.RUN_FAILED)
 
 
 class Unfinished(RunFailed):
-    """Nobody waits for it any more, but what was asked of a machine may still go on there."""
+    """The command is abandoned, but may still run on the machine."""
 
 
 class Refused(FairlaneError):  # noqa: N818 - reads as what happened
-    """A device must not be written: it is not the one that was meant, or somebody uses it. The run ends at once, for
-    nothing may be tried again on such a device; what was measured is kept."""
+    """A device must not be written: it is not the intended one, or is in use. The run ends at once, without retries on
+    the device; its measurements are kept."""
 
     def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
         super().__init__(message, hint=hint, where=where, code=Exit.RUN_FAILED)
@@ -55,7 +55,7 @@ class Refused(FairlaneError):  # noqa: N818 - reads as what happened
 
 class Garbage(Exception):  # noqa: N818 - reads as what it is
     """A tool's output cannot be read; the message says why. A trial of our own then counts as failed; an importer
-    says so of the file."""
+    leaves the file out."""
 
 
 _ROOM = "make room"
@@ -75,12 +75,12 @@ _UNWRITABLE = {
 
 
 def unwritable(error: OSError) -> tuple[str, str]:
-    """Why something could not be written, and what to do about it (empty: not known)."""
+    """(reason, hint) for a failed write; the hint is empty if none is known."""
     return _UNWRITABLE.get(error.errno or 0, (error.strerror or str(error), ""))
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The entry of ``known`` that was probably meant by ``word``; empty if none is near. For hints."""
+    """The entry of ``known`` closest to ``word``, for hints; empty if none is close."""
     by_lower = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.55)
-    return by_lower[found[0]] if found else ""
+    matches = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.55)
+    return by_lower[matches[0]] if matches else ""

@@ -1,8 +1,8 @@
-"""Find a plugin by name: one file in a package is one plugin, imported only when it is asked for.
+"""Find a plugin by name: one file in a package is one plugin, imported on first use.
 
 A plugin of any of ``KINDS`` is added by writing one file (or folder) in its package. The file's name is the plugin's
-name; it defines ``PLUGIN``, and its docstring begins with what it is, in one sentence: help and documentation print it.
-``base`` and names with a leading underscore are none.
+name; it defines ``PLUGIN``, and its docstring begins with one sentence that help and documentation print.
+``base`` and names with a leading underscore are no plugins.
 """
 
 import ast
@@ -43,7 +43,7 @@ KINDS = (
     Kind("importers", "importer", "Importer"),
     Kind("export", "export format", "Format"),
 )
-"""All of them, in the order in which documentation lists them."""
+"""All kinds, in the order of the documentation."""
 
 
 def kind(package: str) -> Kind:
@@ -58,7 +58,7 @@ def names(package: str) -> tuple[str, ...]:
     return tuple(sorted(m.name for m in pkgutil.iter_modules(paths) if m.name != "base" and not m.name.startswith("_")))
 
 
-@cache  # every trial asks every probe
+@cache  # every trial loads every probe
 def load(package: str, name: str) -> Any:
     """``PLUGIN`` of the module ``name`` in ``package``. Raises FairlaneError for an unknown name."""
     if name not in names(package):
@@ -74,10 +74,10 @@ def every(package: str) -> Iterator[tuple[str, Any]]:
 
 
 def summary(package: str, name: str) -> str:
-    """What the plugin is: the first paragraph of its file's docstring, on one line, code in backticks; empty if it has
-    none. The file is read and not imported, so that help stays quick."""
+    """The first paragraph of the plugin's docstring, on one line, code in backticks; empty without docstring. The file
+    is read and not imported, so that help stays quick."""
     spec = find_spec(f"fairlane.{package}.{name}")
     loader = spec.loader if spec else None
     source = loader.get_source(f"fairlane.{package}.{name}") if isinstance(loader, SourceFileLoader) else None
-    told = ast.get_docstring(ast.parse(source or "")) or ""
-    return " ".join(told.partition("\n\n")[0].split()).replace("``", "`")
+    docstring = ast.get_docstring(ast.parse(source or "")) or ""
+    return " ".join(docstring.partition("\n\n")[0].split()).replace("``", "`")

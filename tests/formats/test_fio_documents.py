@@ -14,8 +14,8 @@ def versions(text: str) -> list[str]:
 
 def test_reports_with_words_around_them() -> None:
     first, second = documents(f"note: {{odd}}\n{REPORT}\nfio: a word\n{REPORT}\nbye\n".encode(), "x")
-    assert first.said == "note: {odd}"
-    assert second.said == "fio: a word\nbye"
+    assert first.warnings == "note: {odd}"
+    assert second.warnings == "fio: a word\nbye"
 
 
 def test_reports_without_a_line_between_them() -> None:
@@ -26,7 +26,7 @@ def test_no_number_is_nan() -> None:
     text = '{"fio version": "fio-2.1", "a": -nan, "b": nan, "c": [inf, -inf], "d": "x: nan, y"}'
     (document,) = documents(text.replace("[inf, -inf]", "-inf").encode() + b"\nafter", "x")
     assert document.tree["a"] != document.tree["a"]
-    assert document.said == "after"
+    assert document.warnings == "after"
     assert document.tree["d"].startswith("x:")
 
 

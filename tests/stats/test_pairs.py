@@ -58,13 +58,13 @@ def test_percentiles_come_from_all_directions_and_from_bins_only():
     shelf = shelf_of(trial("new", 0, histograms=BINS, metrics={"lat_p99": 1.0}))
     figures = shelf["new"][0].figures
     assert (figures["lat_p50"].value, figures["lat_p99"].value) == (1000, 9000)
-    assert not figures["lat_p99"].told
+    assert not figures["lat_p99"].reported
 
 
 def test_without_bins_a_percentile_is_what_the_tool_told():
     told = {"lat_p99": 4.0, "iops": 2.0}
     bare = shelf_of(trial("new", 0, metrics=told), trial("new", 1, metrics={**told, "lat_p99": 9.0}))
-    assert {name: f.told for name, f in bare["new"][0].figures.items()} == {"iops": False, "lat_p99": True}
+    assert {name: f.reported for name, f in bare["new"][0].figures.items()} == {"iops": False, "lat_p99": True}
     assert too_few_beyond(bare, ["new"], "lat_p99") is None, "nobody can say"
     assert typical(bare, "new", "lat_p99", [0, 1]) == pytest.approx(6), "no bins to merge: the geometric mean"
 

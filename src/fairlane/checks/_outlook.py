@@ -1,4 +1,4 @@
-"""What the guard will refuse in any run of a study, known before the first trial. Pure. Not a check."""
+"""Which comparisons of a study the guard will refuse, known before the first trial. Pure. Not a check."""
 
 import json
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ _WHY = "why it does not matter"
 
 @dataclass(frozen=True)
 class Outlook:
-    """What will be left of a study's comparisons: every lane against the baseline, in every cell."""
+    """The comparisons of a study (every lane against the baseline, per cell), and the findings that refuse them."""
 
     study: Any
     """``fairlane.study.spec.Study``."""
     refusals: tuple[Finding, ...]
-    """What refuses lanes that are compared with the baseline; copies of a lane fare as it does."""
+    """Findings that refuse lanes compared with the baseline; copies of a lane share its fate."""
 
     @cached_property
     def comparisons(self) -> frozenset[tuple[str, str]]:
@@ -38,17 +38,17 @@ class Outlook:
 
     @cached_property
     def hopeless(self) -> bool:
-        """Nothing is left that could be compared."""
+        """Every comparison is refused."""
         return bool(self.comparisons) and self.refused(*self.refusals) == self.comparisons
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Parameters that refuse, as ``vary`` and ``accept`` take them."""
-        found = {name for f in self.refusals if f.check == "unmatched" for name in f.evidence}
-        return in_order(found & PARAMETERS.keys())
+        """Parameters that cause refusals, by the names that ``vary`` and ``accept`` take."""
+        refusing = {name for f in self.refusals if f.check == "unmatched" for name in f.evidence}
+        return in_order(refusing & PARAMETERS.keys())
 
     def warnings(self) -> Iterator[str]:
-        """One line for each refusal of a study that has comparisons left, and one with what would allow them."""
+        """One line per refusal where comparisons are left, and one with the settings that would allow them."""
         if self.hopeless or not self.refusals:
             return
         for finding in self.refusals:
@@ -58,13 +58,13 @@ class Outlook:
             yield f"to compare them: design.vary: {self._vary()}, or design.accept with a reason for each"
 
     def error(self, where: str = "") -> FairlaneError | None:
-        """For a study of which nothing is left: why, and the lines that would allow it. None: something is left."""
+        """If nothing is left to compare: the reasons, and the settings that would allow it. None: something is left."""
         if not self.hopeless:
             return None
         count = len(self.comparisons)
-        told = [f"nothing is left to compare: {'the only comparison' if count == 1 else f'all {count} comparisons'} "
+        lines = [f"nothing is left to compare: {'the only comparison' if count == 1 else f'all {count} comparisons'} "
                 "will be refused", *(f"  {finding.message}" for finding in self.refusals)]  # fmt: skip
-        return FairlaneError("\n".join(told), where=where, hint=self._hint(), code=Exit.NOT_DECIDED)
+        return FairlaneError("\n".join(lines), where=where, hint=self._hint(), code=Exit.NOT_DECIDED)
 
     def _hint(self) -> str:
         if not self.names:
@@ -84,6 +84,6 @@ class Outlook:
 
 
 def outlook(study: Any) -> Outlook:
-    """What every check foresees of ``study``."""
-    found = (finding for _, check in registry.every("checks") for finding in check.foresee(study))
-    return Outlook(study, tuple(f for f in found if not f.lanes or set(f.lanes) & set(study.rivals)))
+    """The findings that every check foresees for ``study``."""
+    findings = (finding for _, check in registry.every("checks") for finding in check.foresee(study))
+    return Outlook(study, tuple(f for f in findings if not f.lanes or set(f.lanes) & set(study.rivals)))

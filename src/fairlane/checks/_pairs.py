@@ -1,4 +1,4 @@
-"""The primaries of a run as pairs, for the checks that look at log-ratios. Not a check."""
+"""The primary metrics of a run as pairs, for checks of log-ratios. Not a check."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +25,6 @@ def primaries(evidence: Evidence) -> Iterator[Primary]:
     for cell in evidence.cells():
         metric = study.workloads[cell.workload].primary
         for lane in study.lanes:
-            seen = pair(shelves.get(cell.key, {}), lane, study.baseline, metric)
-            if lane != study.baseline and seen.rows:
-                yield Primary(cell, lane, metric, seen)
+            lane_pair = pair(shelves.get(cell.key, {}), lane, study.baseline, metric)
+            if lane != study.baseline and lane_pair.rows:
+                yield Primary(cell, lane, metric, lane_pair)

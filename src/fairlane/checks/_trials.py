@@ -1,4 +1,4 @@
-"""Checks that look at one trial at a time: reading what came from outside, and telling many trials in one sentence.
+"""Base of checks that look at one trial at a time: read values from outside, report many trials in one sentence.
 Not a check."""
 
 import weakref
@@ -20,13 +20,13 @@ PATTERNS: Mapping[str, tuple[bool, bool]] = {
 }  # fmt: skip
 """Access pattern -> whether it reads, whether it writes (fio's names)."""
 _LARGEST = 2**63
-"""No count, size or time reaches it; what does is not a figure."""
+"""Upper limit of every count, size and time; a larger value is not a figure."""
 
 
 def at(tree: Any, *path: str) -> Any:
-    """What is at ``path`` in nested mappings; None if there is nothing."""
+    """The value at ``path`` in nested mappings; None if there is none."""
     for key in path:
-        # a dict nearly always; to ask for a Mapping takes five times as long, a million times in a large run
+        # nearly always a dict; isinstance(Mapping) takes five times as long, and a large run does it a million times
         tree = tree.get(key) if type(tree) is dict or isinstance(tree, Mapping) else None
         if tree is None:
             return None
@@ -42,47 +42,47 @@ def number(tree: Any, *path: str) -> float | None:
 
 
 def text(tree: Any, *path: str) -> str:
-    """The text at ``path``, cut to what fits into a sentence; empty if there is none."""
+    """The text at ``path``, at most 200 characters; empty if there is none."""
     value = at(tree, *path)
     return value.strip()[:200] if isinstance(value, str) else ""
 
 
 def mappings(tree: Any, *path: str) -> list[Mapping[str, Any]]:
-    """The mappings in the list at ``path``; whatever else is in it is left out."""
+    """The mappings in the list at ``path``; other items are left out."""
     value = at(tree, *path)
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, Sequence) else []
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial that has figures, with all that is known of its circumstances."""
+    """One trial that has figures, with its cell, lane and known parameters."""
 
     cell: Cell
-    seen: Observation
+    observation: Observation
     spec: LaneSpec
-    """Its lane, as the study has it."""
+    """Its lane in the study."""
     known: Known
     """Parameters (``guard.parameters``) of its cell and lane."""
     primary: str
     """The workload's headline metric."""
 
     def metric(self, name: str) -> float | None:
-        return number(self.seen.metrics, name)
+        return number(self.observation.metrics, name)
 
     def step(self, *metrics: str) -> float:
-        """How far the metrics together may be off because the tool counts in steps; relative."""
-        return sum(number(self.seen.steps, name) or 0.0 for name in metrics)
+        """Relative rounding error of the metrics together, as the tool counts in steps."""
+        return sum(number(self.observation.steps, name) or 0.0 for name in metrics)
 
     def context(self, *path: str) -> float | None:
-        return number(self.seen.context, *path)
+        return number(self.observation.context, *path)
 
     def parameter(self, name: str) -> float | None:
-        """A parameter that is a number; None if it is not known, or was not the same in all trials."""
+        """A numeric parameter; None if it is unknown or differs between trials."""
         return number(self.known, name)
 
     @property
     def directions(self) -> tuple[bool, bool] | None:
-        """Whether it reads and whether it writes, by its pattern or by what it counted; None: nothing says so."""
+        """(reads, writes), from the pattern or else from the counts of I/Os; None: not known."""
         if (pattern := PATTERNS.get(text(self.known, "rw"))) is not None:
             return pattern
         counts = [self.context("load", "ios", way) for way in DIRECTIONS]
@@ -90,30 +90,30 @@ class Trial:
 
     @property
     def seconds(self) -> float | None:
-        """Time measured, without the ramp: as the tool counted it, or else as it was asked for."""
+        """Time measured, without the ramp: as the tool counted it, or else as requested."""
         if ran := self.context("load", "runtime_ms"):
             return ran / 1e3
-        asked = self.parameter("runtime")
-        return asked / 1e9 if asked else None
+        requested = self.parameter("runtime")
+        return requested / 1e9 if requested else None
 
     @property
     def fleet(self) -> tuple[float, bool]:
-        """Machines under load together, and whether that is known: as many as the trial tells of, or as the study says.
-        One, where nothing is known."""
-        if told := len(mappings(self.seen.context, "vms")):
-            return float(told), True
+        """(machines under load together, whether that is known): from the trial, or else from the study; (1, False)
+        where neither has it."""
+        if count := len(mappings(self.observation.context, "vms")):
+            return float(count), True
         known = self.parameter("fleet")
         return (known, True) if known else (1.0, False)
 
     @property
     def in_flight(self) -> float | None:
-        """I/Os that may be in flight at once in all machines: iodepth x numjobs x fleet; None: depth is not known."""
+        """Most I/Os in flight in all machines: iodepth x numjobs x fleet; None: the depth is not known."""
         depth = 1.0 if text(self.known, "engine") in _SYNCHRONOUS else self.parameter("iodepth")
         return depth * (self.parameter("numjobs") or 1.0) * self.fleet[0] if depth else None
 
 
 _SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
-"""fio's engines that wait for each I/O, whatever iodepth says (fio's manual, I/O engine)."""
+"""fio's engines that wait for each I/O, at any iodepth (fio's manual, I/O engine)."""
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ class Oddity:
     kind: str
     severity: Severity
     size: float
-    """The larger, the odder, among oddities of one kind: the oddest is the one that the sentence tells."""
+    """Rank among oddities of one kind: the message names the largest."""
     message: str
-    """What was seen, with figures: the cell's name will follow."""
+    """The observation, with figures; the cell's name will follow."""
     why: str
-    """What it means, without the figures."""
+    """Its meaning, without figures."""
     proof: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -135,8 +135,8 @@ _last: list[tuple["weakref.ref[Evidence]", tuple[Trial, ...]]] = []
 
 
 def trials(evidence: Evidence) -> tuple[Trial, ...]:
-    """The trials that have figures, in the order of the observations. Kept for the evidence asked for last, and as long
-    as that is there, because every check asks."""
+    """The trials that have figures, in the order of the observations. Cached for the last evidence, while that lives:
+    every check calls this."""
     if not _last or _last[0][0]() is not evidence:
         _last[:] = [(weakref.ref(evidence, lambda _: _last.clear()), tuple(_trials(evidence)))]
     return _last[0][1]
@@ -145,34 +145,36 @@ def trials(evidence: Evidence) -> tuple[Trial, ...]:
 def _trials(evidence: Evidence) -> Iterator[Trial]:
     study, known = evidence.study, conditions(evidence)
     cells = {cell.key: cell for cell in evidence.cells()}
-    for seen in evidence.observations:
-        cell, lane = cells.get(seen.cell), study.lanes.get(seen.lane)
-        if cell and lane and not seen.failed:
-            yield Trial(cell, seen, lane, known[seen.lane, cell.key], study.workloads[cell.workload].primary)
+    for observation in evidence.observations:
+        cell, lane = cells.get(observation.cell), study.lanes.get(observation.lane)
+        if cell and lane and not observation.failed:
+            yield Trial(
+                cell, observation, lane, known[observation.lane, cell.key], study.workloads[cell.workload].primary
+            )
 
 
 class TrialCheck(Check):
-    """A check of single trials. One finding per lane, kind and severity: it names the cells, and tells of the oddest
-    trial; the evidence has the oddest of each cell, and in how many of its trials the same was seen."""
+    """A check of single trials. One finding per lane, kind and severity: it names the cells and the oddest trial; the
+    evidence has the oddest trial of each cell, and the number of trials with the same oddity."""
 
     quorum: ClassVar[float] = 0.0
-    """Share of a cell's trials that must be odd before it is told; 0: any one will do."""
+    """Least share of a cell's trials that must be odd for a finding; 0: one trial is enough."""
 
     @abstractmethod
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
-        """What is odd about the trial, at most one of a kind."""
+        """The oddities of the trial, at most one of a kind."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         tried: Counter[tuple[str, str]] = Counter()
-        found: dict[tuple[str, str, Severity], dict[str, list[Oddity]]] = {}
+        by_kind: dict[tuple[str, str, Severity], dict[str, list[Oddity]]] = {}
         for trial in trials(evidence):
-            lane, cell = trial.seen.lane, trial.cell.key
+            lane, cell = trial.observation.lane, trial.cell.key
             tried[lane, cell] += 1
             for oddity in self.odd(trial, evidence):
-                found.setdefault((lane, oddity.kind, oddity.severity), {}).setdefault(cell, []).append(oddity)
+                by_kind.setdefault((lane, oddity.kind, oddity.severity), {}).setdefault(cell, []).append(oddity)
         names = {cell.key: cell.name for cell in evidence.cells()}
         order = list(evidence.study.lanes)
-        for (lane, _, severity), cells in sorted(found.items(), key=lambda item: order.index(item[0][0])):
+        for (lane, _, severity), cells in sorted(by_kind.items(), key=lambda item: order.index(item[0][0])):
             worst = {
                 key: max(oddities, key=lambda o: o.size)
                 for key in names
@@ -181,8 +183,8 @@ class TrialCheck(Check):
             if not worst:
                 continue
             key = max(worst, key=lambda k: worst[k].size)
-            count, of = len(cells[key]), tried[lane, key]
-            some = f" in {count} of {of} trials" if count < of else ""
+            count, total = len(cells[key]), tried[lane, key]
+            some = f" in {count} of {total} trials" if count < total else ""
             yield self.finding(
                 severity,
                 f"{worst[key].message} at {names[key]}{some}: {worst[key].why}",

@@ -22,19 +22,19 @@ class AaControl(Check):
             return
         claims = Claims(evidence.study, evidence.observations, complete=evidence.complete, primary_only=True)
         for name, original in copies.items():
-            seen = {
+            estimates = {
                 contest: (stage.effect.mean, *stage.interval(claims.rate(contest)))
                 for contest in claims.contests
                 if contest.control and contest.lane == name and (stage := contest.final)
             }
             proof = {
                 c.cell.key: {"ratio": math.exp(mean), "low": math.exp(low), "high": math.exp(high)}
-                for c, (mean, low, high) in seen.items()
+                for c, (mean, low, high) in estimates.items()
             }
-            differ = [c for c, (_, low, high) in seen.items() if low > 0 or high < 0]
+            differ = [c for c, (_, low, high) in estimates.items() if low > 0 or high < 0]
             if differ:
-                worst = max(differ, key=lambda c: abs(seen[c][0]))
-                _, low, high = seen[worst]
+                worst = max(differ, key=lambda c: abs(estimates[c][0]))
+                _, low, high = estimates[worst]
                 yield self.finding(
                     "critical",
                     f"A/A control: {name} is {original} built once more, and {METRICS[worst.metric].title} differs at "
@@ -43,8 +43,8 @@ class AaControl(Check):
                     cells=[c.cell.key for c in differ],
                     evidence={c.cell.key: proof[c.cell.key] for c in differ},
                 )
-            if level := [c for c in seen if c not in differ]:
-                floor = {c: math.expm1((seen[c][2] - seen[c][1]) / 2) for c in level}
+            if level := [c for c in estimates if c not in differ]:
+                floor = {c: math.expm1((estimates[c][2] - estimates[c][1]) / 2) for c in level}
                 widest = max(floor, key=lambda c: floor[c])
                 yield self.finding(
                     "info",

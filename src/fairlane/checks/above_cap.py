@@ -1,4 +1,4 @@
-"""A result that the lane's own limit does not allow."""
+"""A result above the lane's own cap."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""A mix of reads and writes that is not the mix asked for."""
+"""A mix of reads and writes that is not the requested one."""
 
 import math
 from collections.abc import Iterable
@@ -14,32 +14,32 @@ SIGMAS = 4.0
 
 
 class AchievedMix(TrialCheck):
-    """I/Os that completed, by direction, against ``rwmixread`` or a pattern that only reads or writes."""
+    """Completed I/Os by direction against ``rwmixread``, or against a pattern that only reads or writes."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         counts = [trial.context("load", "ios", way) for way in DIRECTIONS]
-        asked = _asked(trial)
-        if asked is None or counts[0] is None or counts[1] is None or not (total := counts[0] + counts[1]):
+        requested = _requested(trial)
+        if requested is None or counts[0] is None or counts[1] is None or not (total := counts[0] + counts[1]):
             return
         ran = counts[0] / total
-        noise = SIGMAS * math.sqrt(asked * (1 - asked) / total)
-        if (off := abs(ran - asked)) <= POINTS + noise:
+        noise = SIGMAS * math.sqrt(requested * (1 - requested) / total)
+        if (off := abs(ran - requested)) <= POINTS + noise:
             return
         half = abs(ran - 0.5) <= POINTS + SIGMAS * 0.5 / math.sqrt(total)
         yield Oddity(
             "mix",
             "critical",
             off,
-            f"asked for {mix(asked)} reads and writes, ran {mix(ran)}",
+            f"asked for {mix(requested)} reads and writes, ran {mix(ran)}",
             "a rate cap that holds for each direction does that. These are figures of another load"
             if half
             else "these are figures of another load",
-            {"asked_reads": asked, "reads": ran, "ios": int(total), "noise": noise},
+            {"asked_reads": requested, "reads": ran, "ios": int(total), "noise": noise},
         )
 
 
-def _asked(trial: Trial) -> float | None:
-    """Share of reads; None: not known."""
+def _requested(trial: Trial) -> float | None:
+    """Requested share of reads, 0 to 1; None: not known."""
     pattern = text(trial.known, "rw")
     reads, writes = PATTERNS.get(pattern, (True, True))
     if reads and writes:

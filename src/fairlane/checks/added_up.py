@@ -1,4 +1,4 @@
-"""Jobs that never ran together, added up as if they had."""
+"""Jobs that did not run together, added up as if they had."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,16 +12,16 @@ _OVERLAP = 0.01
 """Two jobs that share less of the shorter one's time than this did not run together: starting and ending a process
 takes some milliseconds, of a second at least."""
 _MOST = 200
-"""Jobs that are compared with each other; more tell nothing new."""
+"""Most jobs that are compared with each other."""
 _SUM = re.compile(r"\bsum of\b", re.IGNORECASE)
 
 
 class AddedUp(TrialCheck):
     """Jobs of one trial whose times do not overlap, or that fio's ``stonewall`` kept apart; and imported figures whose
-    definition says that they are a sum of figures."""
+    ``metric_definition`` is a sum of figures."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
-        parts = [p for p in mappings(trial.seen.context, "load", "parts") if number(p, "ios") != 0][:_MOST]
+        parts = [p for p in mappings(trial.observation.context, "load", "parts") if number(p, "ios") != 0][:_MOST]
         apart = next((pair for pair in combinations(parts, 2) if _apart(*pair)), None)
         if apart:
             names = [text(part, "name") or "unnamed" for part in apart]
@@ -31,7 +31,7 @@ class AddedUp(TrialCheck):
                 len(parts),
                 f"one figure holds {len(parts)} jobs, of which {names[0]} and {names[1]} never ran together,",
                 "their rates are of different times, and no machine ever saw the sum",
-                {"jobs": len(parts), "apart": [_told(part) for part in apart]},
+                {"jobs": len(parts), "apart": [_details(part) for part in apart]},
             )
         definition = text(trial.known, "metric_definition")
         if _SUM.search(definition):
@@ -45,10 +45,11 @@ class AddedUp(TrialCheck):
             )
 
 
-def _apart(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
-    """By their times where both have them; else by fio's groups, which end at a job with ``stonewall``."""
+def _apart(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Whether two jobs never ran together: by their times where both have them, else by fio's groups, which end at a
+    job with ``stonewall``."""
     spans = []
-    for part in (one, two):
+    for part in (first, second):
         start, end = number(part, "start_ms"), number(part, "end_ms")
         if start is None or end is None or end <= start:
             break
@@ -56,13 +57,13 @@ def _apart(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
     if len(spans) == 2:
         overlap = min(spans[0][1], spans[1][1]) - max(spans[0][0], spans[1][0])
         return overlap <= _OVERLAP * min(end - start for start, end in spans)
-    groups = number(one, "group"), number(two, "group")
+    groups = number(first, "group"), number(second, "group")
     if groups[0] is None or groups[1] is None or groups[0] == groups[1]:
         return False
-    return (two if groups[1] > groups[0] else one).get("stonewall") is True
+    return (second if groups[1] > groups[0] else first).get("stonewall") is True
 
 
-def _told(part: Mapping[str, Any]) -> dict[str, Any]:
+def _details(part: Mapping[str, Any]) -> dict[str, Any]:
     figures = {key: number(part, key) for key in ("ios", "group", "start_ms", "end_ms")}
     return {"name": text(part, "name"), **{key: value for key, value in figures.items() if value is not None}}
 

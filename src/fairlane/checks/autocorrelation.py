@@ -1,4 +1,4 @@
-"""Blocks that resemble their neighbours: then there is less in them than their number says."""
+"""Neighbouring blocks that are correlated: they hold less information than their number suggests."""
 
 from collections.abc import Iterable
 
@@ -10,14 +10,14 @@ from fairlane.records import Evidence, Finding
 from fairlane.stats.effects import autocorrelated, autocorrelation
 
 _CHANCE = 0.05
-"""How often independent blocks go beyond +- 2/sqrt(n)."""
+"""Chance that independent blocks exceed +- 2/sqrt(n)."""
 _NAMED = 4
 """Comparisons that the message names; the evidence has all."""
 
 
 class Autocorrelation(Check):
-    """|Lag-1 autocorrelation| of the log-ratios beyond 2/sqrt(n). One in twenty is by chance, so it is a warning only
-    where more are beyond than chance explains (binomial tail below 1 %), else for information."""
+    """|Lag-1 autocorrelation| of the log-ratios beyond 2/sqrt(n). Chance alone gives one in twenty: a warning only
+    where there are more than chance explains (binomial tail below 1 %), else for information."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         tested = [(p, p.pair.effect.logs) for p in primaries(evidence)]
@@ -26,8 +26,8 @@ class Autocorrelation(Check):
         if not beyond:
             return
         chance = float(bdtrc(len(beyond) - 1, len(tested), _CHANCE))  # so many or more
-        furthest = sorted(beyond, key=lambda found: -abs(found[1]))[:_NAMED]
-        told = ", ".join(f"{p.cell.name} {p.lane} {r:+.2f}" for p, r in furthest) + ", ..." * (len(beyond) > _NAMED)
+        furthest = sorted(beyond, key=lambda item: -abs(item[1]))[:_NAMED]
+        examples = ", ".join(f"{p.cell.name} {p.lane} {r:+.2f}" for p, r in furthest) + ", ..." * (len(beyond) > _NAMED)
         verdict = (
             "more than chance explains: intervals there may be too narrow"
             if chance < 0.01
@@ -35,7 +35,7 @@ class Autocorrelation(Check):
         )
         yield self.finding(
             "warning" if chance < 0.01 else "info",
-            f"neighbouring blocks are correlated in {len(beyond)} of {len(tested)} comparisons ({told}), {verdict}",
+            f"neighbouring blocks are correlated in {len(beyond)} of {len(tested)} comparisons ({examples}), {verdict}",
             cells=list(dict.fromkeys(p.cell.key for p, _ in beyond)),
             lanes=list(dict.fromkeys(p.lane for p, _ in beyond)),
             evidence={

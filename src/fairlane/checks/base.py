@@ -1,4 +1,4 @@
-"""What is wrong with a run, or odd: each check is one file that reads the evidence and says what it found."""
+"""The contract of a check: one file that reads the evidence of a run and returns findings."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,20 +15,20 @@ class Check(ABC):
 
     ``PLUGIN`` of each file in this package is one instance.
 
-    ``Observation.context`` and ``Evidence.events`` come from outside and from other versions: whatever a check reads
-    there may be missing, and is then no finding.
+    ``Observation.context`` and ``Evidence.events`` come from outside and from other versions: any value may be missing,
+    and a missing value is no finding.
 
     Keys of ``Observation.context``, filled by workloads, importers and probes alike; ``read`` and ``write`` are keys of
     an inner object wherever it says *by direction*:
 
     * ``load``: ``ios``, ``bytes``, ``iops`` by direction; ``window``: time under load / time measured, where there was
       a ramp; ``runtime_ms``, ``runtime_ms_min``, ``jobs``; ``parts``: jobs
-      that can be told apart in time, each ``{"name", "ios", "group", "stonewall", "start_ms", "end_ms"}``; ``series``:
+      that differ in time, each ``{"name", "ios", "group", "stonewall", "start_ms", "end_ms"}``; ``series``:
       ``{"interval_ms", "iops": [...]}``, of databases ``tps``; ``samples`` by direction:
       ``{"count", "mean", "stddev"}`` of the tool's own samples of IOPS; ``percentiles_of``: ``averaged`` where
       percentiles were averaged, over what.
     * ``fio``: ``version``, ``usr_cpu``, ``sys_cpu`` (percent of one core, jobs added), ``short_ios``, ``dropped_ios``.
-    * ``disk``: what the guest's block device counted meanwhile: ``reads``, ``writes``, ``read_bytes``, ``write_bytes``,
+    * ``disk``: counters of the guest's block device meanwhile: ``reads``, ``writes``, ``read_bytes``, ``write_bytes``,
       ``read_merges``, ``write_merges`` (I/Os that became part of others).
     * ``machine``: shares of the machine's CPU time meanwhile: ``busy``, ``steal``, ``iowait``; ``cpus``;
       ``window_ms``: how long the counters ran, where that is longer than the load.
@@ -43,30 +43,30 @@ class Check(ABC):
       ``pressure_memory``, ``pressure_io`` and ``busy`` (shares of the time), ``switches_per_s``, ``switches_per_io``;
       beside the guests ``disks``, ``nics``: name -> bytes moved.
     * ``nodes``: of a cluster, name -> the same of the node, with ``steal``, ``cpus``, ``busiest_cpu``, ``window_ms``,
-      ``retransmits``, and of ``nics`` the ``speed`` in bits per second; or ``failed``: why it was not seen.
+      ``retransmits``, and of ``nics`` the ``speed`` in bits per second; or ``failed``: why it was not read.
       ``cpu_node``: ``by_mode``, ns per I/O of the fleet on all of them.
     * ``paths``: of a volume with several paths, ``[{"name", "ios"}]``: the portal's address, I/Os of all disks on it.
     * ``medium``: ``allocated_bytes`` of the volume before the load, ``unwritten_reads``: what reading unwritten space
       does (``zeros``: served without the medium; ``same``: as any other).
-    * ``fault``: what was done to a path under load, times in ms since the series' start: ``kind``, ``path``,
+    * ``fault``: a fault of a path under load, times in ms since the series' start: ``kind``, ``path``,
       ``begins_ms``, ``ends_ms``, ``clock_ms`` (how far the clocks may be off), ``stall_ends_ms`` (when the longest I/O
       came back), ``silence_ms`` (longest time without completion), ``recovered``, ``iops_during``; ``carried``: bytes/s
       of each path's interface ``before`` and ``during`` it.
     * ``data``: ``written``, ``checked`` (I/Os), ``wrong_blocks``, ``wrong_in_run``, ``io_errors``, ``first_error``.
-    * ``conditions``: parameters (``guard.parameters``) as the trial itself tells them.
+    * ``conditions``: parameters (``guard.parameters``) as the trial itself states them.
     * ``started``: of imported trials, Unix time in seconds when the load began.
     """
 
     between: ClassVar[bool] = False
-    """It holds lanes against each other, rather than looking at trials, lanes and run by themselves."""
+    """Whether the check compares lanes with each other, rather than trials, lanes or the run by themselves."""
 
     @abstractmethod
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        """The findings, in any order; nothing found: none. Pure, and raises nothing."""
+        """The findings, in any order; may be none. Pure; raises nothing."""
 
     def foresee(self, study: Any) -> Iterable[Finding]:  # noqa: ARG002
-        """What ``check`` will refuse in any run of ``study``, whatever is measured: told before the first trial. Pure,
-        and the same words; nothing can be known before: none."""
+        """Findings that ``check`` will make in any run of ``study`` and that refuse, whatever is measured: reported
+        before the first trial, in the same words. Pure. Default: none."""
         return ()
 
     @property
@@ -84,13 +84,13 @@ class Check(ABC):
         evidence: Mapping[str, Any] | None = None,
         refuses: bool = False,
     ) -> Finding:
-        """A finding of this check. No cells or no lanes: all of them. Reports add cells and lanes that ``message`` does
-        not name: one finding per lane and kind says it once for all its cells."""
+        """A finding of this check. Empty ``cells`` or ``lanes``: all of them. Make one finding per lane and kind for
+        all its cells: reports add cells and lanes that ``message`` does not name."""
         return Finding(self.name, severity, message, tuple(cells), tuple(lanes), evidence or {}, refuses)
 
 
 def run_all(evidence: Evidence, *, between: bool | None = None) -> tuple[Finding, ...]:
-    """The findings of every check, the most severe first, then by check. ``between``: only of checks that are so."""
+    """The findings of every check, the most severe first, then by check. ``between``: only checks with this value."""
     checks = [check for _, check in registry.every("checks") if between in (None, check.between)]
-    found = [finding for check in checks for finding in check.check(evidence)]
-    return tuple(sorted(found, key=lambda f: (_FIRST.index(f.severity), f.check)))
+    findings = [finding for check in checks for finding in check.check(evidence)]
+    return tuple(sorted(findings, key=lambda f: (_FIRST.index(f.severity), f.check)))

@@ -1,4 +1,4 @@
-"""I/O that the load generator counted and the guest's disk never saw."""
+"""I/O that the load generator counted and the guest's disk did not: a cache served it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,8 +7,8 @@ from fairlane.metrics import rounded
 from fairlane.records import Evidence
 
 _SHORT = 0.05
-"""fio reads the disk's counters a little before it ends (1 % short in 400 ms on an idle disk); what is served from a
-cache is either nothing or much."""
+"""fio reads the disk's counters a little before it ends (1 % short in 400 ms on an idle disk); a cache serves either
+nothing or much."""
 _MORE = 1.25
 """Read-ahead doubles, splitting multiplies; the ramp, which the disk's counters include, is taken off by its share and
 may have run at another rate."""
@@ -17,7 +17,7 @@ _INDIRECT = (False, 0, "no", "false")
 
 class CacheServed(TrialCheck):
     """The disk's bytes by direction (or its I/Os, with those merged) against the load's, and ``direct`` where it is
-    known to be off. The disk's counters cover the ramp and the load's do not, so that what is missing is missing."""
+    known to be off. The disk's counters cover the ramp and the load's do not, so a shortfall is real."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         for way in DIRECTIONS:
@@ -34,26 +34,26 @@ class CacheServed(TrialCheck):
 
 
 def _against(trial: Trial, way: str) -> Iterator[Oddity]:
-    asked, seen = trial.context("load", "bytes", way), trial.context("disk", f"{way}_bytes")
+    load, disk = trial.context("load", "bytes", way), trial.context("disk", f"{way}_bytes")
     unit = "bytes"
-    if asked is None or seen is None:
+    if load is None or disk is None:
         ios, done = trial.context("load", "ios", way), trial.context("disk", f"{way}s")
-        asked, seen, unit = ios, done, "I/Os"
+        load, disk, unit = ios, done, "I/Os"
         if done is not None:
-            seen = done + (trial.context("disk", f"{way}_merges") or 0.0)
-    if not asked or seen is None:
+            disk = done + (trial.context("disk", f"{way}_merges") or 0.0)
+    if not load or disk is None:
         return
-    # what is in flight at the end was counted by one and not yet by the other
+    # I/Os in flight at the end are counted on one side only
     ios = trial.context("load", "ios", way)
     late = (trial.in_flight or 0.0) / ios if ios else 0.0
-    proof = {"load": int(asked), "disk": int(seen), "unit": unit}
-    told = f"the guest's disk saw {_figure(seen, unit)} of {way}s where fio counted {_figure(asked, unit)}"
-    if seen < asked * (1 - _SHORT - late):
+    proof = {"load": int(load), "disk": int(disk), "unit": unit}
+    message = f"the guest's disk saw {_figure(disk, unit)} of {way}s where fio counted {_figure(load, unit)}"
+    if disk < load * (1 - _SHORT - late):
         yield Oddity(
             f"fewer {way}s",
             "critical",
-            1 - seen / asked,
-            told,
+            1 - disk / load,
+            message,
             "a cache in the guest served the rest. This is no figure of the storage path"
             if way == "read"
             else "the rest was still in the guest's memory. This is no figure of the storage path",
@@ -62,13 +62,13 @@ def _against(trial: Trial, way: str) -> Iterator[Oddity]:
     ramp, runtime = trial.parameter("ramp"), trial.seconds
     if ramp is None or not runtime:
         return
-    whole = asked * (1 + ramp / 1e9 / runtime)
-    if seen > _MORE * whole * (1 + late):
+    whole = load * (1 + ramp / 1e9 / runtime)
+    if disk > _MORE * whole * (1 + late):
         yield Oddity(
             f"more {way}s",
             "info",
-            seen / whole,
-            told,
+            disk / whole,
+            message,
             "read-ahead, splitting, or another program on the same disk",
             {**proof, "ramp_included": int(whole)},
         )

@@ -1,4 +1,4 @@
-"""A lane that does better or worse for what ran before it in the block."""
+"""A lane whose result depends on what ran before it in the block."""
 
 import math
 from collections.abc import Iterable
@@ -12,8 +12,8 @@ from fairlane.stats.footnotes import carried_over
 
 class CarryOver(Check):
     """The position effect of primary metrics: at least 1 %, at the 5 % level shared among all primaries. Balanced
-    orders cancel it in the mean; it still widens the interval, and it says that a trial does not start from the same
-    state every time. One finding per lane."""
+    orders cancel it in the mean; it still widens the interval, and it shows that trials start from different states.
+    One finding per lane."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         tested, baseline = list(primaries(evidence)), evidence.study.baseline

@@ -1,4 +1,4 @@
-"""Machines of a fleet that were under load together for too small a part of the time."""
+"""Machines of a fleet that were under load together for too little of the time."""
 
 from collections.abc import Iterable
 
@@ -7,12 +7,12 @@ from fairlane.metrics import METRICS
 from fairlane.records import Evidence
 
 _LEAST = 0.95
-"""Of the time from the first start to the last end. What is left may be overstated by as much as others were idle."""
+"""Least share of the time from the first start to the last end. Rates are overstated by up to the rest."""
 
 
 class CommonWindow(TrialCheck):
     """``window.share`` in at least half of a cell's trials. ``late_starters`` names the machine that began late; this
-    counts early ends too, and many small delays."""
+    check also covers early ends and many small delays."""
 
     quorum = 0.5
 

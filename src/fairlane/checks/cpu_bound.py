@@ -1,4 +1,4 @@
-"""A machine without a core to spare, or one that another machine took cores from."""
+"""A machine without idle CPU, or one that lost CPU time to other machines."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -6,7 +6,7 @@ from fairlane.checks._trials import Oddity, Trial, TrialCheck, at
 from fairlane.records import Evidence
 
 _BUSY = 0.95
-"""What is left is lost to waking up and ticks even on a machine that never waits (as in ``generator_bound``)."""
+"""Wake-ups and ticks take the rest even on a machine that never waits (as in ``generator_bound``)."""
 _STEAL = 0.02
 """Of all CPUs: on four, 8 % of the one that serves the I/O, if it is that one; the margin for throughput is 5 %."""
 
@@ -21,21 +21,21 @@ class CpuBound(TrialCheck):
         if evidence.modelled:
             return
         yield from _odd(trial, ("machine",), "the machine", "")
-        nodes = at(trial.seen.context, "nodes")
-        found = [
+        nodes = at(trial.observation.context, "nodes")
+        oddities = [
             oddity
             for name in (nodes if isinstance(nodes, Mapping) else ())
             for oddity in _odd(trial, ("nodes", name), f"node {name}", "node ")
         ]
-        for kind in dict.fromkeys(oddity.kind for oddity in found):
-            yield max((oddity for oddity in found if oddity.kind == kind), key=lambda oddity: oddity.size)
+        for kind in dict.fromkeys(oddity.kind for oddity in oddities):
+            yield max((oddity for oddity in oddities if oddity.kind == kind), key=lambda oddity: oddity.size)
 
 
 def _odd(trial: Trial, path: Sequence[str], who: str, kind: str) -> Iterator[Oddity]:
     steal = trial.context(*path, "steal") or 0.0
     busy = _busy(trial, path)
     proof = {"busy": busy, "steal": steal, "cpus": trial.context(*path, "cpus")}
-    # of what the hypervisor left
+    # share of the time that the hypervisor left
     if busy is not None and steal < 1 and busy / (1 - steal) >= _BUSY:
         yield Oddity(
             f"{kind}busy",
@@ -59,8 +59,8 @@ def _odd(trial: Trial, path: Sequence[str], who: str, kind: str) -> Iterator[Odd
 
 
 def _busy(trial: Trial, path: Sequence[str]) -> float | None:
-    """Share of the time under load. The snapshots are taken further apart than the load lasts; the machine is taken to
-    idle in between, which no busy machine does, so the share is at most 1."""
+    """Busy share of the time under load, at most 1; None: not known. The snapshots span more than the load: the machine
+    is assumed to idle in the rest."""
     busy = trial.context(*path, "busy")
     window, ran, ramp = trial.context(*path, "window_ms"), trial.seconds, trial.parameter("ramp")
     if busy is None or not window or not ran:

@@ -15,7 +15,7 @@ from fairlane.records import Evidence, Finding, Severity
 _LEVEL = 0.01
 """Two-sided, shared among all lanes and cells (Bonferroni)."""
 _FEWEST = 6
-"""Blocks; the same from which a permutation test means anything."""
+"""Blocks; as for the permutation test."""
 _UNSTEADY = 0.20
 """SNIA's range of a steady device."""
 
@@ -30,9 +30,9 @@ class Trend:
 
 
 class Drift(Check):
-    """The primary metric of each lane over the blocks: a slope that is not by chance and comes to more than the margin
-    over the run. Pairing cancels what lanes have in common, so it is told for information, and as a warning where it
-    is more than SNIA allows a steady device; without pairing the lanes' figures are of different states: critical."""
+    """The primary metric of each lane over the blocks: a significant slope above the margin over the run. Pairing
+    cancels what lanes share, so it is for information, or a warning where it exceeds SNIA's range of a steady device;
+    without pairing the lanes' figures are of different states: critical."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         values: dict[tuple[str, str], dict[int, float]] = {}
@@ -41,17 +41,17 @@ class Drift(Check):
             value = trial.metric(trial.primary)
             metrics[trial.cell.key] = trial.primary
             if value:
-                values.setdefault((trial.seen.lane, trial.cell.key), {})[trial.seen.block] = value
-        tested = {place: found for place, by_block in values.items() if (found := trend(by_block))}
+                values.setdefault((trial.observation.lane, trial.cell.key), {})[trial.observation.block] = value
+        tested = {place: fit for place, by_block in values.items() if (fit := trend(by_block))}
         design = evidence.study.design
         names = {cell.key: cell.name for cell in evidence.cells()}
         for lane in evidence.study.lanes:
             drifting = {
-                cell: found
-                for (name, cell), found in tested.items()
+                cell: fit
+                for (name, cell), fit in tested.items()
                 if name == lane
-                and found.p * len(tested) < _LEVEL
-                and abs(found.change) > design.margins.get(metrics[cell], METRICS[metrics[cell]].margin)
+                and fit.p * len(tested) < _LEVEL
+                and abs(fit.change) > design.margins.get(metrics[cell], METRICS[metrics[cell]].margin)
             }
             if not drifting:
                 continue
@@ -73,9 +73,9 @@ class Drift(Check):
 
 
 def trend(by_block: dict[int, float]) -> Trend | None:
-    """Least squares of ln(figure) over the block's index; figures > 0. None below 6 blocks or without any scatter.
+    """Least squares of ln(figure) over the block's index; ``by_block``: block -> figure > 0. None below 6 blocks.
 
-    p is that of the usual t test of the slope, n - 2 degrees of freedom.
+    p is that of the t test of the slope, n - 2 degrees of freedom.
     """
     n = len(by_block)
     if n < _FEWEST:

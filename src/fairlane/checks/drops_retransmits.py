@@ -1,4 +1,4 @@
-"""Packets that were dropped or sent again: the network was measured, not the storage path."""
+"""Packets dropped or retransmitted: the network was measured, not the storage path."""
 
 from collections.abc import Iterable
 
@@ -10,28 +10,28 @@ _COUNTERS = ("drops", "retransmits")
 _TIMER = 0.2
 """Seconds that a lost segment may wait for TCP's timer: Linux's least retransmission time-out."""
 _HARMLESS = 0.01
-"""Share of a trial that may have been waited away and cannot have moved a figure by its margin of 5 % or more. Counters
-are the machine's: in a long trial some other connection will have lost something."""
+"""Share of a trial that waits may take without moving a figure by its margin (5 % or more). Counters are the machine's:
+in a long trial some other connection will have lost packets."""
 
 
 class DropsRetransmits(Check):
     """Drops and retransmits of a cell's trials, per lane. Critical where they may have cost more than 1 % of a trial's
-    time, as one does in any trial below 20 s; else a warning."""
+    time, as a single one does in a trial below 20 s; else a warning."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        seen: dict[tuple[str, Severity], dict[str, dict[str, int]]] = {}
+        losses: dict[tuple[str, Severity], dict[str, dict[str, int]]] = {}
         for trial in trials(evidence):
-            if at(trial.seen.context, "fault") is not None:
-                continue  # a path was taken away: that packets were lost is what was wanted
-            counts = {name: int(number(trial.seen.context, "net", name) or 0) for name in _COUNTERS}
+            if at(trial.observation.context, "fault") is not None:
+                continue  # the trial takes a path away: lost packets are expected
+            counts = {name: int(number(trial.observation.context, "net", name) or 0) for name in _COUNTERS}
             if any(counts.values()):
-                cells = seen.setdefault((trial.seen.lane, _severity(trial, max(counts.values()))), {})
+                cells = losses.setdefault((trial.observation.lane, _severity(trial, max(counts.values()))), {})
                 total = cells.setdefault(trial.cell.key, dict.fromkeys((*_COUNTERS, "trials"), 0))
                 for name, count in {**counts, "trials": 1}.items():
                     total[name] += count
-        for (lane, severity), cells in seen.items():
+        for (lane, severity), cells in losses.items():
             sums = {name: sum(total[name] for total in cells.values()) for name in (*_COUNTERS, "trials")}
-            told = ", ".join(f"{sums[n]} {n[:-1] if sums[n] == 1 else n}" for n in _COUNTERS if sums[n])
+            details = ", ".join(f"{sums[n]} {n[:-1] if sums[n] == 1 else n}" for n in _COUNTERS if sums[n])
             of = "trial" if sums["trials"] == 1 else "trials"
             means = (
                 "these are figures of a network in trouble"
@@ -40,7 +40,7 @@ class DropsRetransmits(Check):
             )
             yield self.finding(
                 severity,
-                f"packets were lost ({told} in {sums['trials']} {of}): {means}",
+                f"packets were lost ({details} in {sums['trials']} {of}): {means}",
                 cells=list(cells),
                 lanes=[lane],
                 evidence=cells,

@@ -8,7 +8,7 @@ from fairlane.records import Evidence, Finding
 
 
 class FailedTrials(Check):
-    """Critical, lane by lane, where it has no good trial in a cell; all others together, with their reasons."""
+    """Critical per lane without a good trial in a cell; one warning for all other failures, with their reasons."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         tried = Counter((trial.cell, trial.lane) for trial in evidence.observations)
@@ -22,7 +22,7 @@ class FailedTrials(Check):
             reasons = Counter(trial.failed for trial in failures if trial.lane == lane and trial.cell in cells)
             yield self.finding(
                 "critical",
-                f"all {reasons.total()} trials failed: {_told(reasons)}",
+                f"all {reasons.total()} trials failed: {_commonest(reasons)}",
                 cells=cells,
                 lanes=[lane],
                 evidence={
@@ -30,14 +30,14 @@ class FailedTrials(Check):
                     "reasons": dict(reasons.most_common()),
                 },
             )
-        some = [trial for trial in failures if (trial.cell, trial.lane) not in lost]
-        if some:
-            reasons = Counter(trial.failed for trial in some)
+        others = [trial for trial in failures if (trial.cell, trial.lane) not in lost]
+        if others:
+            reasons = Counter(trial.failed for trial in others)
             yield self.finding(
                 "warning",
-                f"{len(some)} of {tried.total()} trials failed, each voids its block: {_told(reasons)}",
-                cells=list(dict.fromkeys(trial.cell for trial in some)),
-                lanes=list(dict.fromkeys(trial.lane for trial in some)),
+                f"{len(others)} of {tried.total()} trials failed, each voids its block: {_commonest(reasons)}",
+                cells=list(dict.fromkeys(trial.cell for trial in others)),
+                lanes=list(dict.fromkeys(trial.lane for trial in others)),
                 evidence={
                     "failed": {f"{c} {lane}": f"{n} of {tried[c, lane]}" for (c, lane), n in failed.items()},
                     "reasons": dict(reasons.most_common()),
@@ -45,8 +45,8 @@ class FailedTrials(Check):
             )
 
 
-def _told(reasons: Counter[str]) -> str:
-    """The commonest reason, and that there are others."""
+def _commonest(reasons: Counter[str]) -> str:
+    """The commonest reason, and the number of other reasons."""
     (commonest, _), others = reasons.most_common(1)[0], len(reasons) - 1
     return commonest + (f" (and {others} other reason{'s' * (others > 1)})" if others else "")
 

@@ -1,4 +1,4 @@
-"""Faults under load: wrong data, errors that reached the application, faults that took nothing away."""
+"""Faults under load: wrong data, I/O errors in the application, faults without effect."""
 
 from collections.abc import Iterable
 
@@ -7,32 +7,34 @@ from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
 
 _STILL = 0.05
-"""A path that is dead carries less than this share of what it carried; keep-alives of others may use its network."""
+"""A dead path carries less than this share of its load before; keep-alives of others may use its network."""
 
 
 class _Odd(TrialCheck):
     """Single trials."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
-        if at(trial.seen.context, "fault") is None:
+        if at(trial.observation.context, "fault") is None:
             return
         errors = trial.context("data", "io_errors") or 0
         if errors:
-            first = text(trial.seen.context, "data", "first_error")
+            first = text(trial.observation.context, "data", "first_error")
             yield Oddity(
                 "errors", "critical", errors,
                 f"{errors:,.0f} I/Os failed with an error{f' ({first})' if first else ''}",
                 "the application has to cope with what multipath is there to hide",
                 {"io_errors": errors},
             )  # fmt: skip
-        if at(trial.seen.context, "fault", "recovered") is False:
+        if at(trial.observation.context, "fault", "recovered") is False:
             yield Oddity(
                 "lasting", "critical", 1.0,
                 "IOPS did not come back to the share of those before that counts as recovered",
                 "the lane survives the fault, but not with its speed; it may also need longer than the trial lasts",
             )  # fmt: skip
-        path = text(trial.seen.context, "fault", "kind"), number(trial.seen.context, "fault", "path")
-        carried = at(trial.seen.context, "fault", "carried", f"path{path[1]:.0f}") if path[1] is not None else None
+        path = text(trial.observation.context, "fault", "kind"), number(trial.observation.context, "fault", "path")
+        carried = (
+            at(trial.observation.context, "fault", "carried", f"path{path[1]:.0f}") if path[1] is not None else None
+        )
         before, during = number(carried, "before"), number(carried, "during")
         if before and during is not None and during > _STILL * before:
             yield Oddity(
@@ -51,8 +53,8 @@ class _Odd(TrialCheck):
 
 
 def _load(trial: Trial) -> float:
-    """What the application moved before the fault, bytes per second."""
-    return (trial.seen.metrics.get("iops_before") or 0.0) * (number(trial.cell.params, "bs") or 0.0)
+    """Bandwidth of the application before the fault, bytes per second."""
+    return (trial.observation.metrics.get("iops_before") or 0.0) * (number(trial.cell.params, "bs") or 0.0)
 
 
 class Failover(Check):
@@ -63,7 +65,7 @@ class Failover(Check):
         wrong: dict[str, dict[str, float]] = {}
         tried: dict[tuple[str, str], int] = {}
         for trial in trials(evidence):
-            lane, cell = trial.seen.lane, trial.cell.key
+            lane, cell = trial.observation.lane, trial.cell.key
             tried[lane, cell] = tried.get((lane, cell), 0) + 1
             if blocks := trial.context("data", "wrong_blocks"):
                 by_cell = wrong.setdefault(lane, {})

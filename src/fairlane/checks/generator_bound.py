@@ -1,4 +1,4 @@
-"""The load generator at its limit: then it is what was measured."""
+"""A load generator at its limit: the figures are those of the generator."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -9,7 +9,7 @@ from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
 
 _LIMIT = 95.0
-"""Percent of one core per job; what is left is lost to interrupts and other work even on an idle machine."""
+"""Percent of one core per job; interrupts and other work take the rest even on an idle machine."""
 
 
 class GeneratorBound(Check):

@@ -7,7 +7,7 @@ from fairlane.metrics import METRICS, rounded
 from fairlane.records import Evidence, Severity
 
 _SHARE, _MOST_MS = 0.01, 1000.0
-"""Of the time measured; and at most so many milliseconds, however long the trial."""
+"""Limit as a share of the time measured, and in milliseconds."""
 _LEAST_MS = 10.0
 """Processes start some milliseconds apart, and clocks of machines agree no better."""
 
@@ -24,15 +24,15 @@ class LateStarters(TrialCheck):
         limit = max(_LEAST_MS, min(_SHARE * seconds * 1e3, _MOST_MS))
         for kind in ("machine", "job"):
             if kind == "machine":
-                told = mappings(trial.seen.context, "vms")
+                entries = mappings(trial.observation.context, "vms")
             else:
-                told = mappings(trial.seen.context, "load", "parts")
-                if any(part.get("stonewall") is True for part in told):
-                    continue  # meant to run one after the other: that is what added_up tells
+                entries = mappings(trial.observation.context, "load", "parts")
+                if any(part.get("stonewall") is True for part in entries):
+                    continue  # meant to run one after the other: see added_up
             starts = [
-                (start, text(one, "name") or f"{kind} {place}")
-                for place, one in enumerate(told, 1)
-                if (start := number(one, "start_ms")) is not None
+                (start, text(entry, "name") or f"{kind} {place}")
+                for place, entry in enumerate(entries, 1)
+                if (start := number(entry, "start_ms")) is not None
             ]
             yield from _late(kind, starts, seconds * 1e3, limit)
         longest, shortest = trial.context("load", "runtime_ms"), trial.context("load", "runtime_ms_min")

@@ -1,4 +1,4 @@
-"""Files of an import that could not be read, or are there twice: trials that are missing, or seemed to be there."""
+"""Files of an import that were left out: unreadable, or copies of another file."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""A link that is full: then it is what was measured."""
+"""A full link: the figures are those of the link."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -6,11 +6,11 @@ from fairlane.checks._trials import DIRECTIONS, Oddity, Trial, TrialCheck, at
 from fairlane.records import Evidence
 
 _FULL = 0.95
-"""The rest goes to what no formula here counts: capsules and SCSI headers, acknowledgements, pauses."""
+"""The rest is overhead that no formula here counts: capsules and SCSI headers, acknowledgements, pauses."""
 _JUMBO = 9000.0
-"""MTU that is assumed where none is known: the cautious side, it makes the fewest bytes on the wire."""
+"""MTU that is assumed where none is known: it gives the fewest bytes on the wire."""
 _TCP_IP, _ETHERNET = 52, 38
-"""Bytes that are no payload in every packet: IPv4 and TCP with time stamps (RFC 791, 9293, 7323); preamble, header,
+"""Bytes of overhead in every packet: IPv4 and TCP with time stamps (RFC 791, 9293, 7323); preamble, header,
 check sequence and gap of Ethernet (IEEE 802.3)."""
 _BEYOND = 1.02
 """Payload alone; links keep their rate to parts in ten thousand, figures of a trial to a step or two."""
@@ -32,18 +32,18 @@ class LinkBound(TrialCheck):
             return
         share = wire * 8 / speed
         proof = {"wire_bits_per_s": wire * 8, "link_speed": speed, "share": share}
-        told = f"{wire * 8 / 1e9:,.3g} of the link's {speed / 1e9:,.3g} Gbit/s were in use"
+        message = f"{wire * 8 / 1e9:,.3g} of the link's {speed / 1e9:,.3g} Gbit/s were in use"
         if payload * 8 > _BEYOND * speed:
             yield Oddity(
                 "beyond",
                 "warning",
                 share,
-                told,
+                message,
                 "more than it carries, so a cache answered, more links were in use, or the speed is not that",
                 proof,
             )
         elif share >= _FULL:
-            yield Oddity("full", "warning", share, told, "you measured the wire, not what is behind it", proof)
+            yield Oddity("full", "warning", share, message, "you measured the wire, not what is behind it", proof)
 
 
 def _payload(trial: Trial) -> float:
@@ -58,12 +58,12 @@ def _payload(trial: Trial) -> float:
 
 def _counted(trial: Trial) -> float:
     """Bytes per second that the busiest interface counted in the busier direction; 0: not known. The counters run from
-    before the ramp until after the load, so this may be a little much in a short trial."""
+    before the ramp until after the load, so this is slightly high in a short trial."""
     return max(trial.context("net", f"{way}_bytes") or 0.0 for way in ("rx", "tx")) * _per_second(trial)
 
 
 def _of_nodes(trial: Trial) -> Iterator[Oddity]:
-    nodes = at(trial.seen.context, "nodes")
+    nodes = at(trial.observation.context, "nodes")
     for node in nodes if isinstance(nodes, Mapping) else ():
         nics = at(nodes, node, "nics")
         for nic in nics if isinstance(nics, Mapping) else ():
@@ -71,10 +71,10 @@ def _of_nodes(trial: Trial) -> Iterator[Oddity]:
             moved = max(trial.context("nodes", node, "nics", nic, f"{way}_bytes") or 0.0 for way in ("rx", "tx"))
             bits = 8 * moved * _per_second(trial)
             if speed and bits >= _FULL * speed:
-                told = f"{nic} of node {node} carried {bits / 1e9:,.3g} of its {speed / 1e9:,.3g} Gbit/s"
+                message = f"{nic} of node {node} carried {bits / 1e9:,.3g} of its {speed / 1e9:,.3g} Gbit/s"
                 proof = {"node": node, "nic": nic, "wire_bits_per_s": bits, "speed": speed, "share": bits / speed}
                 yield Oddity(
-                    "node", "warning", bits / speed, told, "you measured the wire, not what is behind it", proof
+                    "node", "warning", bits / speed, message, "you measured the wire, not what is behind it", proof
                 )
 
 

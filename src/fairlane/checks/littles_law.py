@@ -1,4 +1,4 @@
-"""Rate, latency and depth that do not fit together."""
+"""IOPS, latency and queue depth that contradict each other (Little's law)."""
 
 from collections.abc import Iterable
 
@@ -8,8 +8,8 @@ from fairlane.records import Evidence
 from fairlane.stats.histogram import latency
 
 _OFF = 0.05
-"""A saturated closed loop keeps its depth: STATISTICS, "fio facts that bite". What a generator does between two I/Os is
-a few per cent on a healthy one."""
+"""A saturated closed loop keeps its depth: STATISTICS, "fio facts that bite". A healthy generator spends a few per cent
+between two I/Os."""
 _PACED = ("rate_iops", "rate", "thinktime")
 """Parameters under which a loop is not closed, or not saturated."""
 
@@ -17,11 +17,10 @@ _PACED = ("rate_iops", "rate", "thinktime")
 class LittlesLaw(TrialCheck):
     """IOPS x mean latency = I/Os in flight (Little, Operations Research 9, 1961), against iodepth x numjobs x fleet.
 
-    Below: I/Os were missing, so the generator did not keep the depth; under the virtual clock, where its time is part
-    of the model, for information. Above: no such latency and rate can have been together. The I/Os that are in flight
-    at either end of a trial are counted with all their latency: depth / I/Os is allowed for. All latencies together
-    cannot last longer than the trial and, before it, the longest of them: that is allowed for above the depth, where
-    one stall may be longer than a short trial.
+    Below: the generator did not keep the depth; under the virtual clock, where its time is part of the model, for
+    information. Above: rate and latency exclude each other. I/Os in flight at either end of a trial count with all
+    their latency, which allows for depth / I/Os. Above the depth the longest latency / time measured is allowed for
+    too: one stall may be longer than a short trial.
     """
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
@@ -32,13 +31,13 @@ class LittlesLaw(TrialCheck):
         allowed = _OFF + trial.step("iops", "lat_mean") + (depth / (iops * seconds) if seconds else 0.0)
         flying = iops * mean / 1e9
         proof = {"in_flight": flying, "asked": depth, "iops": iops, "lat_mean_ns": mean, "allowed": allowed}
-        told = f"IOPS x mean latency is {rounded(flying)} I/Os in flight where {depth:,.0f}"
+        message = f"IOPS x mean latency is {rounded(flying)} I/Os in flight where {depth:,.0f}"
         if flying < depth * (1 - allowed):
             yield Oddity(
                 "below",
                 "info" if evidence.modelled else "warning",
                 depth / flying,
-                f"{told} {'was' if depth == 1 else 'were'} asked for",
+                f"{message} {'was' if depth == 1 else 'were'} asked for",
                 "the load generator did not keep the depth, so its own time is in the figures (or its latency leaves "
                 "the submission out): lanes differ by more than they show",
                 proof,
@@ -49,7 +48,7 @@ class LittlesLaw(TrialCheck):
                 "above",
                 "critical" if certain else "warning",
                 flying / depth,
-                f"{told} can have been",
+                f"{message} can have been",
                 "rate and latency are not of the same I/Os"
                 if certain
                 else "rate and latency are not of the same I/Os, or of more machines than one",
@@ -59,7 +58,7 @@ class LittlesLaw(TrialCheck):
 
 def _longest(trial: Trial) -> float:
     """The longest latency, as a share of the time measured; 0 where there is no histogram, or no time."""
-    bins = latency(trial.seen.histograms)
+    bins = latency(trial.observation.histograms)
     return max(bins) / 1e9 / trial.seconds if len(bins) and trial.seconds else 0.0
 
 

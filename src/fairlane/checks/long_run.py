@@ -1,4 +1,4 @@
-"""A run that was carried out over weeks, with pauses."""
+"""A run that took weeks, with pauses."""
 
 from collections.abc import Iterable
 
@@ -10,20 +10,20 @@ from fairlane.records import Evidence, Finding
 
 class LongRun(Check):
     """First against last event of the journal, where it was written while measuring: a warning beyond the distance that
-    the guard allows between dates. Pairing within blocks keeps lanes comparable; the figures of one lane are those of
-    more than one time."""
+    the guard allows between dates. Pairing within blocks keeps lanes comparable; the figures of one lane span more than
+    one time."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        seen = days(evidence) if evidence.study.platform.measured_here else []
+        dates = days(evidence) if evidence.study.platform.measured_here else []
         date = PARAMETERS["date"]
-        if not seen or max(seen) - min(seen) <= date.tolerance:
+        if not dates or max(dates) - min(dates) <= date.tolerance:
             return
-        first, last = date.shown(min(seen)), date.shown(max(seen))
+        first, last = date.shown(min(dates)), date.shown(max(dates))
         yield self.finding(
             "warning",
             f"the run was carried out between {first} and {last}. Lanes were compared within each block, close in "
             "time, but a block tells of its day: array, network and neighbours may have changed in between",
-            evidence={"first": first, "last": last, "days": round(max(seen) - min(seen), 1)},
+            evidence={"first": first, "last": last, "days": round(max(dates) - min(dates), 1)},
         )
 
 

@@ -1,4 +1,4 @@
-"""Percentiles that are no percentiles: zero, missing, out of order, averaged, or of bins that were changed."""
+"""Invalid percentiles: zero, missing, out of order, averaged, or from bins that were changed."""
 
 import math
 import re
@@ -20,7 +20,7 @@ _AT_ALL = 1e-6
 _MEANS = 0.02
 """How far the mean of bins may lie from the tool's own, beyond the width of a bin at either side."""
 _COUNTS = 0.001
-"""How far the number of I/Os in bins may lie from the tool's count, beyond what the rate is unsure by."""
+"""How far the number of I/Os in bins may lie from the tool's count, beyond the error of the rate."""
 
 
 def _zero(values: Mapping[str, float]) -> Iterator[Oddity]:
@@ -43,7 +43,7 @@ def _disorder(values: Mapping[str, float]) -> Iterator[Oddity]:
                 "order",
                 "critical",
                 values[low] / values[high],
-                f"{_told(low, values[low])} is above {_told(high, values[high])}",
+                f"{_titled(low, values[low])} is above {_titled(high, values[high])}",
                 "they are not of the same I/Os, or of different units",
                 dict(values),
             )
@@ -51,13 +51,13 @@ def _disorder(values: Mapping[str, float]) -> Iterator[Oddity]:
 
 
 def _bins(trial: Trial) -> Iterator[Oddity]:
-    """Bins that do not give the mean that the tool printed, or hold other I/Os than it counted. A tool fills both from
-    the same I/Os, so bins were lost, added or changed on the way."""
-    bins, mean = Bins.of(reading(trial.seen).latency), trial.metric("lat_mean")
+    """Bins whose mean or number of I/Os is not the tool's own. A tool fills both from the same I/Os, so bins were lost,
+    added or changed."""
+    bins, mean = Bins.of(reading(trial.observation).latency), trial.metric("lat_mean")
     if not bins or not mean:
         return
     own = average(bins)
-    wide = _MEANS + 2 * max(BIN_ERROR, *(trial.seen.steps.get(name, 0.0) for _, name in _RISING))
+    wide = _MEANS + 2 * max(BIN_ERROR, *(trial.observation.steps.get(name, 0.0) for _, name in _RISING))
     if abs(own - mean) > wide * mean:
         yield Oddity(
             "bins",
@@ -69,7 +69,7 @@ def _bins(trial: Trial) -> Iterator[Oddity]:
             {"lat_mean": mean, "of_bins": own},
         )
     held, counted = bins.total, sum(trial.context("load", "ios", way) or 0.0 for way in (*DIRECTIONS, "trim"))
-    if at(trial.seen.context, "fio") and counted:
+    if at(trial.observation.context, "fio") and counted:
         unsure = (trial.step("iops") + _COUNTS) * counted + 1
         if abs(held - counted) > unsure:
             yield Oddity(
@@ -83,12 +83,12 @@ def _bins(trial: Trial) -> Iterator[Oddity]:
 
 
 def _averaged(trial: Trial) -> str:
-    """How percentiles were averaged; empty: they were not, as far as is known."""
-    told = at(trial.seen.context, "load", "percentiles_of")
-    if isinstance(told, Mapping) and told.get("averaged"):
-        return f"over {text(told, 'averaged') or 'something'}"
-    if isinstance(told, str) and told.lower().startswith("averag"):
-        return text({"of": told}, "of")
+    """How percentiles were averaged; empty: not averaged, as far as is known."""
+    value = at(trial.observation.context, "load", "percentiles_of")
+    if isinstance(value, Mapping) and value.get("averaged"):
+        return f"over {text(value, 'averaged') or 'something'}"
+    if isinstance(value, str) and value.lower().startswith("averag"):
+        return text({"of": value}, "of")
     definition = text(trial.known, "metric_definition")
     return definition if _AVERAGED.search(definition) else ""
 
@@ -121,10 +121,10 @@ class MissingPercentile(TrialCheck):
         for trial in trials(evidence):
             having.setdefault(trial.cell.key, set()).update(name for _, name in _RISING if trial.metric(name))
         for trial in trials(evidence):
-            if reading(trial.seen).latency:
+            if reading(trial.observation).latency:
                 continue
             if gone := {name for name in having[trial.cell.key] if trial.metric(name) is None}:
-                lacking.setdefault(trial.seen.lane, {}).setdefault(trial.cell.key, set()).update(gone)
+                lacking.setdefault(trial.observation.lane, {}).setdefault(trial.cell.key, set()).update(gone)
         for lane, cells in lacking.items():
             names = sorted(set().union(*cells.values()), key=[name for _, name in _RISING].index)
             yield self.finding(
@@ -141,7 +141,7 @@ def _titles(names: Iterable[str]) -> str:
     return ", ".join(METRICS[name].title for name in names)
 
 
-def _told(name: str, value: float) -> str:
+def _titled(name: str, value: float) -> str:
     return f"{METRICS[name].title} ({METRICS[name].format(value)})"
 
 

@@ -1,4 +1,4 @@
-"""A run that was begun with one set of programs and went on with another."""
+"""Programs whose version changed within a run."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -11,9 +11,9 @@ _DECISIVE = ("qemu", "kernel", "fio", "fairlane")
 
 
 class MixedVersions(Check):
-    """Fingerprints of the start and of every resume, and fio's own word in every trial. Critical for qemu, kernel, fio
-    and fairlane; anything else that changed (image, state, packages) is a warning. Of results from elsewhere, which no
-    run holds together, ``unmatched`` compares the versions."""
+    """Fingerprints of the start and of every resume, and fio's version in every trial. Critical for qemu, kernel, fio
+    and fairlane; any other change (image, state, packages) is a warning. For imported results, ``unmatched`` compares
+    the versions."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         begun = [
@@ -22,16 +22,18 @@ class MixedVersions(Check):
             if event.get("type") in ("start", "resume") and isinstance(event.get("fingerprint"), dict)
         ]
         keys = sorted({key for fingerprint in begun for key in fingerprint})
-        seen = {key: _distinct(f.get(key) for f in begun) for key in keys}
+        versions = {key: _distinct(f.get(key) for f in begun) for key in keys}
         inside = _distinct(version for trial in evidence.observations if (version := _fio(trial.context)))
         if len(inside) > 1 and evidence.study.platform.measured_here:
-            seen["fio"] = inside
-        changed = {key: values for key, values in seen.items() if len(values) > 1}
+            versions["fio"] = inside
+        changed = {key: values for key, values in versions.items() if len(values) > 1}
         decisive = {key: values for key, values in changed.items() if key in _DECISIVE}
         if decisive:
-            told = "; ".join(f"{key}: {', then '.join(_short(v) for v in values)}" for key, values in decisive.items())
+            details = "; ".join(
+                f"{key}: {', then '.join(_short(v) for v in values)}" for key, values in decisive.items()
+            )
             yield self.finding(
-                "critical", f"versions changed within the run, so figures may differ ({told})", evidence=decisive
+                "critical", f"versions changed within the run, so figures may differ ({details})", evidence=decisive
             )
         if others := {key: values for key, values in changed.items() if key not in decisive}:
             yield self.finding(

@@ -1,4 +1,4 @@
-"""A platform that promises the same bytes again did not give them."""
+"""A platform that promises identical outputs and did not repeat them."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from fairlane.records import Evidence, Finding
 
 class NotReproducible(Check):
     """``mismatch`` events: a resumed run replays the block that was cut off and compares. One that differs is critical
-    for its cell; what it means for the rest of the run is for the reader to weigh."""
+    for its cell; the reader judges the rest of the run."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         cells: dict[str, list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Lanes that were to be steady before the first trial, and were not within the limit."""
+"""Lanes that did not reach steady state before the first trial."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,28 +8,28 @@ from fairlane.stats.steady import RANGE, SLOPE
 
 
 class NotSteady(Check):
-    """The study asked for a gate (``steady:``), and a lane did not pass it: its last five rounds ranged further,
-    or moved more, than SNIA's rule allows. What is measured then is a medium that is still changing."""
+    """The study has a gate (``steady:``), and a lane did not pass it: its last five rounds ranged further,
+    or moved more, than SNIA's rule allows. The trials then measure a medium that is still changing."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         lanes = evidence.description.get("lanes")
         for name, lane in lanes.items() if isinstance(lanes, Mapping) else ():
-            told = lane.get("steady") if isinstance(lane, Mapping) else None
-            if not isinstance(told, Mapping) or told.get("reached") is not False:
+            gate = lane.get("steady") if isinstance(lane, Mapping) else None
+            if not isinstance(gate, Mapping) or gate.get("reached") is not False:
                 continue
-            spread, slope = told.get("range"), told.get("slope")
+            spread, slope = gate.get("range"), gate.get("slope")
             if isinstance(spread, int | float) and isinstance(slope, int | float):
-                seen = (
+                details = (
                     f"the last five rounds ranged over {spread:.0%} of their mean (at most {RANGE:.0%}), and moved by "
                 )
-                seen += f"{slope:+.0%} (at most {SLOPE:.0%})"
+                details += f"{slope:+.0%} (at most {SLOPE:.0%})"
             else:
-                seen = "its rounds cannot be judged"
+                details = "its rounds cannot be judged"
             yield self.finding(
                 "critical",
-                f"{name} was not steady before its first trial: {seen}. A longer steady.limit may tell another",
+                f"{name} was not steady before its first trial: {details}. A longer steady.limit may tell another",
                 lanes=[name],
-                evidence=dict(told),
+                evidence=dict(gate),
             )
 
 

@@ -1,4 +1,4 @@
-"""Points that were asked for a rate and did not reach it."""
+"""Points that did not reach the requested rate."""
 
 from collections.abc import Iterable
 
@@ -7,30 +7,29 @@ from fairlane.metrics import METRICS
 from fairlane.records import Evidence
 
 _REACHED = 0.99
-"""STATISTICS: an open-loop point counts as overrun below 99 % of the rate asked for."""
+"""STATISTICS: an open-loop point counts as overrun below 99 % of the requested rate."""
 
 
 class Overrun(TrialCheck):
-    """IOPS against ``rate_iops``, which fio holds per job, so x numjobs x fleet; other tools mean all of it. What could
-    not be sent in time waits where no latency is measured, so latencies are too good: critical where one is the
-    headline."""
+    """IOPS against ``rate_iops``: of fio per job, so x numjobs x fleet; of other tools the total. I/Os sent late
+    wait where no latency is measured, so latencies are too low: critical where one is the headline."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         rate, iops = trial.parameter("rate_iops"), trial.metric("iops")
         if not rate or iops is None:
             return
         per_job = trial.cell.kind == "fio" or text(trial.known, "tool") == "fio"
-        asked = rate * (trial.parameter("numjobs") or 1.0) * trial.fleet[0] if per_job else rate
-        if iops >= asked * (_REACHED - trial.step("iops")):
+        requested = rate * (trial.parameter("numjobs") or 1.0) * trial.fleet[0] if per_job else rate
+        if iops >= requested * (_REACHED - trial.step("iops")):
             return
         yield Oddity(
             "overrun",
             "critical" if METRICS[trial.primary].name.startswith("lat_") else "warning",
-            asked / iops if iops else asked,
-            f"overrun: {iops:,.0f} of the {asked:,.0f} IOPS asked for were reached",
+            requested / iops if iops else requested,
+            f"overrun: {iops:,.0f} of the {requested:,.0f} IOPS asked for were reached",
             "I/Os that waited to be sent are in no latency, so latencies here must not be compared with those of a "
             "lane that kept up",
-            {"iops": iops, "asked": asked, "share": iops / asked},
+            {"iops": iops, "asked": requested, "share": iops / requested},
         )
 
 

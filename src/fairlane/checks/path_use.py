@@ -1,4 +1,4 @@
-"""A multipath policy that the paths' counters do not show."""
+"""I/Os per path that contradict the lane's multipath policy."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,15 +7,14 @@ from fairlane.checks._trials import Oddity, Trial, TrialCheck, mappings, number,
 from fairlane.records import Evidence
 
 _LEAST = 100
-"""I/Os below which shares say nothing."""
+"""Fewest I/Os for shares to be meaningful."""
 _IDLE = 0.01
-"""A path that carried less than this share of the I/Os carried none worth the name: path checkers and a look at the
-partition table use paths too."""
+"""A path with less than this share of the I/Os counts as idle: path checkers and partition scans use paths too."""
 _UNEVEN = 0.5
-"""Round robin gives every path the same; a path with less than this part of its share was not taken in turn."""
+"""Round robin gives every path the same share; a path with less than this part of it was not taken in turn."""
 _IN_TURN = frozenset({"round-robin"})
 _BY_LOAD = frozenset({"queue-depth", "queue-length", "service-time"})
-_ONE = frozenset({"numa"})
+_SINGLE = frozenset({"numa"})
 
 
 class PathUse(TrialCheck):
@@ -23,17 +22,17 @@ class PathUse(TrialCheck):
 
     Critical: a path that a policy must use and that carried nothing, or was not there; several in use under a policy
     of one (numa). Warning: round robin with shares far apart. Policies that go by load may prefer a path: with one I/O
-    in flight NVMe's queue-depth takes the first path, always, so that only more depth is held against it.
+    in flight NVMe's queue-depth always takes the first path, so only deeper queues are judged.
     """
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
         policy = _policy(trial)
-        told = [(text(p, "name"), number(p, "ios")) for p in mappings(trial.seen.context, "paths")]
-        ios = {name: count for name, count in told if name and count is not None}
+        paths = [(text(p, "name"), number(p, "ios")) for p in mappings(trial.observation.context, "paths")]
+        ios = {name: count for name, count in paths if name and count is not None}
         total = sum(ios.values())
-        if not policy or not ios or trial.seen.context.get("fault") or trial.cell.kind == "failover":
+        if not policy or not ios or trial.observation.context.get("fault") or trial.cell.kind == "failover":
             return
-        expected = _paths(evidence, trial.seen.lane)
+        expected = _paths(evidence, trial.observation.lane)
         proof: dict[str, Any] = {"policy": policy, "ios": ios}
         if len(ios) < expected:
             yield Oddity(
@@ -50,7 +49,7 @@ class PathUse(TrialCheck):
         share, fair = ios[least] / total, 1 / len(ios)
         deep = (trial.in_flight or 1.0) > 1
         shown = f"{policy} over {len(ios)} paths, but {most} carried {ios[most] / total:.0%} of the I/Os"
-        if policy in _ONE and ios[most] / total < 1 - _IDLE:
+        if policy in _SINGLE and ios[most] / total < 1 - _IDLE:
             yield Oddity(
                 "spread",
                 "critical",
@@ -89,11 +88,11 @@ def _policy(trial: Trial) -> str:
 
 
 def _paths(evidence: Evidence, lane: str) -> int:
-    """Paths that the lane had when it was built; 0: nothing says so."""
+    """Number of paths of the lane when it was built; 0: not known."""
     lanes = evidence.description.get("lanes")
-    told = lanes.get(lane) if isinstance(lanes, dict) else None
-    found = str(told.get("multipath.paths", "")) if isinstance(told, dict) else ""
-    return int(found) if found.isascii() and found.isdigit() and len(found) < 4 else 0
+    description = lanes.get(lane) if isinstance(lanes, dict) else None
+    count = str(description.get("multipath.paths", "")) if isinstance(description, dict) else ""
+    return int(count) if count.isascii() and count.isdigit() and len(count) < 4 else 0
 
 
 PLUGIN = PathUse()

@@ -1,4 +1,4 @@
-"""Trials of an imported lane that are no repetitions: one given several times, or parts of one measurement."""
+"""Imported trials that are no repetitions: copies of one trial, or parts of one measurement."""
 
 import hashlib
 from collections import defaultdict
@@ -12,18 +12,18 @@ from fairlane.stats.histogram import Bins
 from fairlane.stats.pairs import reading
 
 _ENOUGH, _BINS = 1000, 5
-"""I/Os, and bins that they lie in, of a histogram that no second trial repeats bin by bin."""
+"""I/Os and bins from which on two trials cannot have equal histograms by chance."""
 _DIGITS = 7
-"""Significant digits of a figure that no second trial repeats: published tables have four, tools print more."""
+"""Significant digits from which on a second trial cannot repeat a figure: published tables have four, tools more."""
 _UNSURE = 2.0
-"""Seconds by which starts may be off: fio tells whole ones."""
+"""Seconds by which starts may be off: fio gives whole seconds."""
 
 
 class Repeated(Check):
-    """Blocks stand for what varies from one trial to the next, so each must be a trial of its own.
+    """Blocks stand for the variation from trial to trial, so each must be a trial of its own.
 
     * Equal in every bin of latency, or without bins in all figures, one of them with seven digits or more: one trial
-      under several names, whatever the files are called and whenever they say that they were made.
+      under several names, whatever the names and dates of the files.
     * At the same time for more than half of the shorter one, in one lane and cell: the machines of a fleet, a file
       each. Their differences say how machines differ, not how a repetition would come out.
 
@@ -39,7 +39,7 @@ class Repeated(Check):
                         f"{named(same)} at {same[0].cell.name} are one and the same trial: {equal_in(same[0])}",
                         cells=[same[0].cell.key],
                         lanes=[lane],
-                        evidence={"trials": [trial.seen.trial for trial in same]},
+                        evidence={"trials": [trial.observation.trial for trial in same]},
                         refuses=True,
                     )
                 yield from self._together(lane, own)
@@ -54,14 +54,14 @@ class Repeated(Check):
             if last is None or here[0][1] >= last[0][1]:
                 last = here
         if parts:
-            some = [own[n] for n in sorted(parts)]
+            group = [own[n] for n in sorted(parts)]
             yield self.finding(
                 "critical",
-                f"{named(some)} at {own[0].cell.name} ran at the same time (from {_time(_began(some))}): they are "
+                f"{named(group)} at {own[0].cell.name} ran at the same time (from {_time(_began(group))}): they are "
                 "parts of one measurement, and how they differ does not say how a repetition would",
                 cells=[own[0].cell.key],
                 lanes=[lane],
-                evidence={"trials": [trial.seen.trial for trial in some]},
+                evidence={"trials": [trial.observation.trial for trial in group]},
                 refuses=True,
             )
 
@@ -71,51 +71,51 @@ def by_cell(evidence: Evidence) -> dict[str, dict[str, list[Trial]]]:
     cells: dict[str, dict[str, list[Trial]]] = {}
     for trial in trials(evidence):
         if trial.cell.kind == "imported":
-            cells.setdefault(trial.cell.key, {}).setdefault(trial.seen.lane, []).append(trial)
+            cells.setdefault(trial.cell.key, {}).setdefault(trial.observation.lane, []).append(trial)
     return cells
 
 
-def alike(some: Iterable[Trial]) -> list[list[Trial]]:
-    """Those of ``some`` that are one and the same trial, two or more together."""
-    found: dict[str, list[Trial]] = {}
-    for trial in some:
+def alike(candidates: Iterable[Trial]) -> list[list[Trial]]:
+    """Groups, of two or more, of ``candidates`` that are one and the same trial."""
+    groups: dict[str, list[Trial]] = {}
+    for trial in candidates:
         if signature := _signature(trial):
-            found.setdefault(signature, []).append(trial)
-    return [same for same in found.values() if len(same) > 1]
+            groups.setdefault(signature, []).append(trial)
+    return [same for same in groups.values() if len(same) > 1]
 
 
 def equal_in(trial: Trial) -> str:
-    """In what it is equal to others that it is alike to."""
-    what = "latency bin" if reading(trial.seen).latency else "figure, to the last digit"
+    """The reason why ``alike`` groups the trial, in words."""
+    what = "latency bin" if reading(trial.observation).latency else "figure, to the last digit"
     return f"they are equal in every {what}"
 
 
 def _signature(trial: Trial) -> str:
-    """Equal for two trials only if they are one; empty: too little is known to say so."""
-    bins = Bins.of(reading(trial.seen).latency)
+    """Equal for two trials only if they are one; empty: too little is known."""
+    bins = Bins.of(reading(trial.observation).latency)
     if bins:
         if bins.total < _ENOUGH or len(bins) < _BINS:
             return ""
         return hashlib.sha256(bins.ns.tobytes() + bins.counts.tobytes()).hexdigest()
-    figures = sorted((name, value) for name in trial.seen.metrics if (value := trial.metric(name)) is not None)
+    figures = sorted((name, value) for name in trial.observation.metrics if (value := trial.metric(name)) is not None)
     if any(len(f"{value:.15g}".replace(".", "").strip("0")) >= _DIGITS for _, value in figures):
         return repr(figures)
     return ""
 
 
 def span(trial: Trial) -> tuple[float, float] | None:
-    """Start and end, Unix time in seconds; None: not known, or too short to be told from the one before."""
-    start, seconds = number(trial.seen.context, "started"), trial.seconds
+    """Start and end, Unix time in seconds; None: not known, or shorter than the resolution of starts."""
+    start, seconds = number(trial.observation.context, "started"), trial.seconds
     return (start, start + seconds) if start and seconds and seconds > _UNSURE else None
 
 
-def overlap(one: tuple[float, float], two: tuple[float, float]) -> bool:
-    common = min(one[1], two[1]) - max(one[0], two[0])
-    return common > max(_UNSURE, min(one[1] - one[0], two[1] - two[0]) / 2)
+def overlap(first: tuple[float, float], second: tuple[float, float]) -> bool:
+    common = min(first[1], second[1]) - max(first[0], second[0])
+    return common > max(_UNSURE, min(first[1] - first[0], second[1] - second[0]) / 2)
 
 
-def _began(some: Sequence[Trial]) -> float:
-    return min(number(trial.seen.context, "started") or 0.0 for trial in some)
+def _began(group: Sequence[Trial]) -> float:
+    return min(number(trial.observation.context, "started") or 0.0 for trial in group)
 
 
 def _time(seconds: float) -> str:
@@ -125,11 +125,11 @@ def _time(seconds: float) -> str:
         return f"second {seconds:.0f}"
 
 
-def named(some: Sequence[Trial]) -> str:
+def named(group: Sequence[Trial]) -> str:
     """``blocks 0, 1 and 2 of fast``, ``block 3 of fast and block 3 of base``."""
     lanes: dict[str, list[int]] = defaultdict(list)
-    for trial in some:
-        lanes[trial.seen.lane].append(trial.seen.block)
+    for trial in group:
+        lanes[trial.observation.lane].append(trial.observation.block)
     return " and ".join(
         f"block{'s' if len(blocks) > 1 else ''} {_listed([str(b) for b in sorted(blocks)])} of {lane}"
         for lane, blocks in lanes.items()

@@ -1,4 +1,4 @@
-"""Lanes that are not two: one trial under the names of both, or both under load at the same time."""
+"""Lanes that share a trial, or were under load at the same time."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -25,14 +25,14 @@ class SharedTrials(Check):
         cells = by_cell(evidence)
         for lanes in cells.values():
             for same in alike(t for own in lanes.values() for t in own if not invents(text(t.known, "platform"))):
-                of = list(dict.fromkeys(trial.seen.lane for trial in same))
+                of = list(dict.fromkeys(trial.observation.lane for trial in same))
                 if len(of) > 1:
                     yield self.finding(
                         "critical",
                         f"{named(same)} at {same[0].cell.name} are one and the same trial: {equal_in(same[0])}",
                         cells=[same[0].cell.key],
                         lanes=of,
-                        evidence={"trials": [trial.seen.trial for trial in same]},
+                        evidence={"trials": [trial.observation.trial for trial in same]},
                         refuses=True,
                     )
         yield from self._beside(evidence, cells)
@@ -53,13 +53,13 @@ class SharedTrials(Check):
                     pairs[min(lane, other), max(lane, other)] |= {cell, its_cell}
             if lane not in last or times[1] >= last[lane][0][1]:
                 last[lane] = (times, cell)
-        for (one, two), keys in pairs.items():
+        for (first, second), keys in pairs.items():
             yield self.finding(
                 "warning",
-                f"{one} and {two} were under load at the same time: each was measured with the other beside it, and "
-                "whatever they share was shared",
+                f"{first} and {second} were under load at the same time: each was measured with the other beside it, "
+                "and whatever they share was shared",
                 cells=[cell.key for cell in evidence.cells() if cell.key in keys],
-                lanes=[one, two],
+                lanes=[first, second],
             )
 
 

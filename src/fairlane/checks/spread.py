@@ -1,4 +1,4 @@
-"""Figures of one lane in one cell that cannot all be of the same thing."""
+"""Figures of one lane in one cell with two modes, a wide range or an extreme tail."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,9 +50,11 @@ class Spread(Check):
         shelves = shelve(evidence.observations)
         names = {cell.key: cell.name for cell in evidence.cells()}
         for lane in evidence.study.lanes:
-            found = [(cell.key, o) for cell in evidence.cells() for o in _odd(shelves.get(cell.key, {}).get(lane, {}))]
+            oddities = [
+                (cell.key, o) for cell in evidence.cells() for o in _odd(shelves.get(cell.key, {}).get(lane, {}))
+            ]
             for kind, why in _WHY.items():
-                odd = {key: oddity for key, oddity in found if oddity.kind == kind}
+                odd = {key: oddity for key, oddity in oddities if oddity.kind == kind}
                 if odd:
                     worst = max(odd, key=lambda key: odd[key].size)
                     yield self.finding(

@@ -1,4 +1,4 @@
-"""Lanes whose transport is a stand-in: what they show is that it works, and nothing of its speed."""
+"""Lanes whose transport is a stand-in: they show that it works, not how fast it is."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,9 +8,9 @@ from fairlane.records import Evidence, Finding
 
 
 class StandIn(Check):
-    """A transport done by something else than what its name says (``LaneSpec.stand_in``: NVMe/RDMA on soft-RoCE) is
-    never ranked against another: every verdict between the two is refused. Its figures stay in the report, and two
-    lanes on the same stand-in may be compared."""
+    """A transport on a substitute (``LaneSpec.stand_in``: NVMe/RDMA on soft-RoCE) is never ranked against
+    another: every verdict between the two is refused. Its figures stay in the report, and two lanes on the same
+    stand-in may be compared."""
 
     between = True
 
@@ -22,14 +22,14 @@ class StandIn(Check):
         for name, lane in study.lanes.items():
             if name == study.baseline or lane.transport == base.transport:
                 continue
-            for one in (lane, base):
-                if one.stand_in:
-                    told = lane.label or name, base.label or study.baseline
+            for spec in (lane, base):
+                if spec.stand_in:
+                    labels = lane.label or name, base.label or study.baseline
                     yield self.finding(
                         "warning",
-                        f"{told[0]} is not ranked against {told[1]}: {one.stand_in}",
+                        f"{labels[0]} is not ranked against {labels[1]}: {spec.stand_in}",
                         lanes=[name],
-                        evidence={"transport": one.transport, "stand_in": one.stand_in},
+                        evidence={"transport": spec.transport, "stand_in": spec.stand_in},
                         refuses=True,
                     )
 

@@ -12,7 +12,7 @@ from fairlane.records import Evidence, Finding
 
 class UnequalMix(Check):
     """Shares of reads over all trials of a cell, each lane against the baseline, with the limits of ``achieved_mix``.
-    Whatever was asked for: it was not the same load, and the verdict is refused."""
+    Whatever was requested: the load was not the same, and the verdict is refused."""
 
     between = True
 
@@ -49,7 +49,7 @@ class _Ran:
 def _ran(evidence: Evidence) -> dict[tuple[str, str], _Ran]:
     counts: dict[tuple[str, str], list[float]] = {}
     for trial in trials(evidence):
-        total = counts.setdefault((trial.seen.lane, trial.cell.key), [0.0, 0.0])
+        total = counts.setdefault((trial.observation.lane, trial.cell.key), [0.0, 0.0])
         for i, way in enumerate(DIRECTIONS):
             total[i] += trial.context("load", "ios", way) or 0.0
     return {
@@ -59,9 +59,9 @@ def _ran(evidence: Evidence) -> dict[tuple[str, str], _Ran]:
     }
 
 
-def _differ(one: _Ran, two: _Ran) -> bool:
-    noise = SIGMAS * math.sqrt(sum(ran.reads * (1 - ran.reads) / ran.ios for ran in (one, two)))
-    return abs(one.reads - two.reads) > POINTS + noise
+def _differ(first: _Ran, second: _Ran) -> bool:
+    noise = SIGMAS * math.sqrt(sum(ran.reads * (1 - ran.reads) / ran.ios for ran in (first, second)))
+    return abs(first.reads - second.reads) > POINTS + noise
 
 
 PLUGIN = UnequalMix()

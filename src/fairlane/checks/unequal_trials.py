@@ -1,4 +1,4 @@
-"""Imported lanes with different numbers of trials: were some left away?"""
+"""Imported lanes with different numbers of trials: some may have been left out."""
 
 from collections.abc import Iterable
 
@@ -7,10 +7,10 @@ from fairlane.records import Evidence, Finding
 
 
 class UnequalTrials(Check):
-    """Failed trials count: they are there, and are told elsewhere. Nobody who was given files can know which others
-    were made; a lane that brings fewer of them than its baseline is the one trace that picking leaves.
+    """Failed trials count: other checks report them. Files do not show which other trials were made; fewer trials than
+    the baseline are the only trace of picking.
 
-    Imports only: own runs have a schedule, and runs that are compared need not be of one length.
+    Imports only: own runs have a schedule, and compared runs may differ in length.
     """
 
     between = True
@@ -20,8 +20,8 @@ class UnequalTrials(Check):
         if not any(event.get("type") == "files" for event in evidence.events):
             return
         counts: dict[tuple[str, str], int] = {}
-        for seen in evidence.observations:
-            counts[seen.lane, seen.cell] = counts.get((seen.lane, seen.cell), 0) + 1
+        for observation in evidence.observations:
+            counts[observation.lane, observation.cell] = counts.get((observation.lane, observation.cell), 0) + 1
         for lane in study.rivals:
             uneven = {}
             for cell in evidence.cells():

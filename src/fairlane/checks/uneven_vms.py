@@ -1,4 +1,4 @@
-"""Machines of one fleet that did not get the same."""
+"""Machines of one fleet with unequal figures."""
 
 from collections.abc import Iterable
 from math import sqrt
@@ -8,8 +8,8 @@ from fairlane.checks.spread import two_modes
 from fairlane.records import Evidence
 
 _RANGE = 1.5
-"""Largest / smallest: the fastest machine has half as much again as the slowest. Between blocks the same limit marks
-what is not one steady thing (``spread``)."""
+"""Largest / smallest: the fastest machine has half as much again as the slowest; the limit between blocks in
+``spread``."""
 _SIGMAS = 4.0
 """Counts of I/Os scatter by their square root."""
 
@@ -20,16 +20,16 @@ class UnevenVms(TrialCheck):
     quorum = 0.5
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
-        told = [
+        rates = [
             (text(vm, "name") or f"machine {place}", iops)
-            for place, vm in enumerate(mappings(trial.seen.context, "vms"), 1)
+            for place, vm in enumerate(mappings(trial.observation.context, "vms"), 1)
             if (iops := number(vm, "iops")) is not None
         ]
-        if len(told) < 2:
+        if len(rates) < 2:
             return
-        values = sorted(iops for _, iops in told)
-        least, most = min(told, key=lambda vm: vm[1]), max(told, key=lambda vm: vm[1])
-        proof = {"iops": {name: round(iops, 1) for name, iops in told}}
+        values = sorted(iops for _, iops in rates)
+        least, most = min(rates, key=lambda vm: vm[1]), max(rates, key=lambda vm: vm[1])
+        proof = {"iops": {name: round(iops, 1) for name, iops in rates}}
         split = two_modes(values) if values[0] > 0 else None
         if split:
             low, high = split
@@ -46,7 +46,7 @@ class UnevenVms(TrialCheck):
             yield Oddity(
                 "range",
                 "warning",
-                most[1] / least[1] if least[1] else float(len(told)) * most[1],
+                most[1] / least[1] if least[1] else float(len(rates)) * most[1],
                 f"IOPS of single machines range from {least[1]:,.0f} ({least[0]}) to {most[1]:,.0f} ({most[0]})",
                 "the sum hides that some users get much less than others",
                 proof,
@@ -54,7 +54,7 @@ class UnevenVms(TrialCheck):
 
 
 def _noise(trial: Trial, least: float, most: float) -> float:
-    """Of the difference of two rates, by the I/Os that they are counted from."""
+    """Noise of the difference of two rates, from their numbers of I/Os."""
     seconds = trial.seconds or 1.0
     return _SIGMAS * sqrt((least + most) / seconds)
 

@@ -1,4 +1,4 @@
-"""A run that was stopped or is still going."""
+"""A run that was stopped or still goes on."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from fairlane.records import Evidence, Finding
 
 
 class UnfinishedRun(Check):
-    """``Evidence.complete`` is false: how far it came, and why it stopped where the journal knows."""
+    """``Evidence.complete`` is false: number of trials, and the reason of the stop if the journal has it."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         if evidence.complete:

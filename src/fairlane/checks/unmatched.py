@@ -1,4 +1,4 @@
-"""The guard: lanes whose conditions differ, or are not known to be the same, are not compared."""
+"""The guard: lanes whose conditions differ, or are not known to match, are not compared."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -30,10 +30,10 @@ class Unmatched(Check):
     """Each lane against the baseline, per cell. A controlled parameter (``guard.parameters``) that differs, is known on
     one side only, or was not the same in all trials of a lane refuses the verdict.
 
-    What is known on neither side is a warning: of lanes that one run measured side by side in the same machine only
-    what belongs to the path is missed (copies, acknowledgement, flush, link), of all others whatever matters for the
-    kind of load. ``design.vary`` takes a parameter out, and says so; ``design.accept`` turns refusal and warning into a
-    warning that prints the reason.
+    A parameter known on neither side is a warning: for lanes that one run measured side by side in the same machine
+    only those of the path (copies, acknowledgement, flush, link), for all others every parameter that matters for the
+    kind of load. ``design.vary`` exempts a parameter, with a note; ``design.accept`` turns refusal and warning into a
+    warning with the reason.
     """
 
     between = True
@@ -44,19 +44,19 @@ class Unmatched(Check):
     def foresee(self, study: Any) -> Iterable[Finding]:
         return (finding for finding in self._lanes(study, foreseen(study)) if finding.refuses)
 
-    def _lanes(self, study: Any, found: dict[str, Side]) -> Iterator[Finding]:
-        """The lanes against the baseline, before the run and after it."""
-        base = found.pop(study.baseline)
+    def _lanes(self, study: Any, by_lane: dict[str, Side]) -> Iterator[Finding]:
+        """Findings about every lane against the baseline, before the run or after it."""
+        base = by_lane.pop(study.baseline)
         setting = Setting(
             names={cell.key: cell.name for cell in study.cells()},
             labels={name: lane.label or name for name, lane in study.lanes.items()},
             primary=primaries(study),
             interleaved=interleaved(study),
         )
-        return self.guard(base, list(found.values()), Rules.of(study), setting)
+        return self.guard(base, list(by_lane.values()), Rules.of(study), setting)
 
     def guard(self, base: Side, others: Sequence[Side], rules: Rules, setting: Setting) -> Iterator[Finding]:
-        """The findings about ``others`` against ``base``, whatever these are: lanes, or whole runs."""
+        """The findings about ``others`` against ``base``: lanes, or whole runs."""
         others = [side for side in others if side.tried & base.tried]
         fates: dict[str, list[Case]] = {"refused": [], "accepted": [], "varied": [], "unknown": []}
         for side in others:
@@ -68,38 +68,38 @@ class Unmatched(Check):
             yield self._unknown(base, same, setting)
         for same in _by(fates["accepted"], lambda c: c.name):
             reason = rules.accept[same[0].name]
-            yield self._found("warning", f"accepted: {same[0].title} ({_said(same)}): {reason}", base, same)
+            yield self._case_finding("warning", f"accepted: {same[0].title} ({_details(same)}): {reason}", base, same)
         for same in _by(fates["varied"], lambda c: c.side):
-            yield self._found("info", f"differs because the study asks for it: {_listed(same)}", base, same)
+            yield self._case_finding("info", f"differs because the study asks for it: {_listed(same)}", base, same)
         if others:
             for name in in_order(rules.accept.keys() - {case.name for case in fates["accepted"]}):
                 yield self.finding("info", f"accepting {parameter(name).title} was not needed: it refuses nothing here")
 
     def _refused(self, base: Side, same: Sequence[Case], setting: Setting) -> Finding:
         ours, theirs = (setting.labels.get(name, name) for name in (same[0].side, base.name))
-        told: dict[str, list[str]] = {}
+        groups: dict[str, list[str]] = {}
         for case in same[:_MOST]:
             label, value = case.alone
             if label:
-                told.setdefault(f"known of {label} only: ", []).append(f"{case.title} ({value})")
+                groups.setdefault(f"known of {label} only: ", []).append(f"{case.title} ({value})")
             else:
-                told.setdefault(_WORDS[case.relation], []).append(f"{case.title} ({case.said})")
-        parts = [words + ", ".join(titles) for words, titles in told.items()]
+                groups.setdefault(_WORDS[case.relation], []).append(f"{case.title} ({case.said})")
+        parts = [words + ", ".join(titles) for words, titles in groups.items()]
         parts += [f"and {len(same) - _MOST} more"] * (len(same) > _MOST)
         message = f"{ours} and {theirs} are not comparable: {'; '.join(parts)}"
-        return self._found("critical", message, base, same, refuses=True)
+        return self._case_finding("critical", message, base, same, refuses=True)
 
     def _unknown(self, base: Side, same: Sequence[Case], setting: Setting) -> Finding:
         lanes = [setting.labels.get(name, name) for name in dict.fromkeys([*(c.side for c in same), base.name])]
         titles = ", ".join(parameter(name).title for name in in_order({case.name for case in same}))
         message = f"nothing is known of {titles}, so {', '.join(lanes[:-1])} and {lanes[-1]} may differ in it"
-        return self._found("warning", message, base, same)
+        return self._case_finding("warning", message, base, same)
 
-    def _found(
+    def _case_finding(
         self, severity: Literal["info", "warning", "critical"], message: str, base: Side, cases: Sequence[Case], *,
         refuses: bool = False,
     ) -> Finding:  # fmt: skip
-        """A finding about the cells and sides of ``cases``; in all cells: about no cell in particular."""
+        """A finding about the cells and sides of ``cases``; ``cells`` is empty if it concerns all."""
         cells = {key: None for case in cases for key in case.cells}
         evidence: dict[str, dict[str, str]] = {}
         for case in cases:
@@ -122,7 +122,7 @@ def _by(cases: Iterable[Case], key: Callable[[Case], Hashable]) -> list[list[Cas
     return list(groups.values())
 
 
-def _said(cases: Sequence[Case]) -> str:
+def _details(cases: Sequence[Case]) -> str:
     return "; ".join(dict.fromkeys(case.said for case in cases))
 
 

@@ -1,4 +1,4 @@
-"""A trial that had not come to rest, or did not stay there."""
+"""A trial whose rate moved or varied too much."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -15,23 +15,23 @@ _RANGE, _SLOPE = 0.20, 0.10
 """SNIA's Solid State Storage Performance Test Specification, steady state: over five rounds the range is at most 20 %
 of their mean, and the line fitted through them moves by at most 10 %."""
 _SAMPLES = 2 * _ROUNDS
-"""Fewer say nothing of rounds."""
+"""Fewest samples for rounds."""
 _SIGMAS = 4.0
 _SCATTER = 0.25
 """Standard deviation of samples / mean. A rate that alternates between two values 40 % apart has 0.2."""
 
 
 class Unsteady(TrialCheck):
-    """``load.series`` as five rounds, judged as SNIA does, where it is more than the scatter of single samples. Without
-    a series, the tool's own standard deviation (``load.samples``). In at least half of a cell's trials."""
+    """``load.series`` as five rounds, judged by SNIA's rule, where they exceed the scatter of single samples. Without a
+    series, the tool's own standard deviation (``load.samples``). In at least half of a cell's trials."""
 
     quorum = 0.5
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
-        if at(trial.seen.context, "fault") is not None:
-            return  # a path was taken away in the midst: it is not meant to be steady
+        if at(trial.observation.context, "fault") is not None:
+            return  # the trial takes a path away: it cannot be steady
         for key, unit in _RATES.items():
-            values = _values(at(trial.seen.context, "load", "series", key))
+            values = _values(at(trial.observation.context, "load", "series", key))
             if len(values) >= _SAMPLES:
                 yield from _rounds(values, unit)
                 return
@@ -50,7 +50,7 @@ class Unsteady(TrialCheck):
 
 
 def _values(series: Any) -> list[float]:
-    """The samples; none, if one of them is no number."""
+    """The samples; empty if one of them is no number."""
     if not isinstance(series, Sequence) or isinstance(series, str | bytes):
         return []
     values = [number({"v": v}, "v") for v in series]

@@ -1,4 +1,4 @@
-"""Nodes of a cluster whose CPU nobody measured: then CPU per I/O is not the whole price of a path."""
+"""Cluster nodes whose CPU was not measured: CPU per I/O then lacks their share."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,12 +12,12 @@ _MEANS = (
 
 
 class UnwatchedNodes(Check):
-    """A platform on nodes (``platform.node_probes`` in the description) that says why they were not watched; nodes that
-    were not seen in single trials."""
+    """The platform's reason for not probing its nodes (``platform.node_probes`` in the description), and nodes that
+    single trials could not read."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         if all(load.kind == "clone" for load in evidence.study.workloads.values()):
-            return  # no probe watches storms, so that nothing is missing
+            return  # probes do not run in storms: nothing is missing
         reason = text(evidence.description, "platform", "node_probes")
         if reason == "off":
             yield self.finding("info", f"the study switches probes on the nodes off: {_MEANS}")
@@ -25,10 +25,10 @@ class UnwatchedNodes(Check):
             yield self.finding("info", f"probes on the nodes were {reason.rstrip('.')}; {_MEANS}")
         missed: dict[tuple[str, str], dict[str, list[str]]] = {}
         for trial in trials(evidence):
-            nodes = at(trial.seen.context, "nodes")
+            nodes = at(trial.observation.context, "nodes")
             for name, node in nodes.items() if isinstance(nodes, Mapping) else ():
                 if why := text(node, "failed"):
-                    cells = missed.setdefault((trial.seen.lane, str(name)), {})
+                    cells = missed.setdefault((trial.observation.lane, str(name)), {})
                     cells.setdefault(trial.cell.key, []).append(why)
         for (lane, name), cells in missed.items():
             count, first = sum(map(len, cells.values())), next(iter(cells.values()))[0]

@@ -6,17 +6,16 @@ from fairlane.checks._trials import Oddity, Trial, TrialCheck, at, number, text
 from fairlane.records import Evidence
 
 _WRITTEN = 0.98
-"""Share of the working set that must be there: file systems and thin pools count in extents of up to some MiB, and a
+"""Least written share of the working set: file systems and thin pools count in extents of up to some MiB, and a
 hundredth of the reads served at once moves no mean by the margin."""
 _FALSE = (False, 0, "no", "false")
 
 
 class UnwrittenSpace(TrialCheck):
-    """A medium may serve what was never written as zeros, from memory, and must allocate what is written for the first
-    time. What tells: ``medium.allocated_bytes`` of the trial, else of its lane when that was built and filled, against
-    the working set; else the condition ``prefill``. Databases write what they read, so only trials with IOPS or
-    bandwidth are looked at. A medium whose I/Os are known to be
-    alike is none of this (``medium.unwritten_reads``; null_blk, which completes every I/O after the same time).
+    """A medium may serve unwritten space as zeros, from memory, and must allocate space at the first write. Evidence:
+    ``medium.allocated_bytes`` of the trial, else of its lane when that was built and filled, against the working set;
+    else the condition ``prefill``. Databases write what they read, so only trials with IOPS or bandwidth count. Media
+    with equal I/Os are exempt (``medium.unwritten_reads``; null_blk, which completes every I/O after the same time).
     """
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
@@ -64,24 +63,24 @@ class UnwrittenSpace(TrialCheck):
 
 
 def _alike(trial: Trial, evidence: Evidence) -> bool:
-    if text(trial.seen.context, "medium", "unwritten_reads") == "same":
+    if text(trial.observation.context, "medium", "unwritten_reads") == "same":
         return True
-    lane = at(evidence.description, "lanes", trial.seen.lane)
+    lane = at(evidence.description, "lanes", trial.observation.lane)
     return "null_blk" in (text(lane, "medium.kind"), text(evidence.description, "platform", "medium.kind"))
 
 
 def _working_set(trial: Trial, evidence: Evidence) -> float | None:
-    """Bytes of the volume that are used; the whole of it where nothing says otherwise."""
+    """Bytes of the volume that are in use; the whole volume by default. None: not known."""
     if size := trial.parameter("size") or trial.parameter("disk_size"):
         return size
     return _bytes(trial, evidence, "device.bytes")
 
 
 def _bytes(trial: Trial, evidence: Evidence, key: str) -> float | None:
-    """What the description of the trial's lane says under ``key``: a number, or a number as text."""
-    lane = at(evidence.description, "lanes", trial.seen.lane)
-    told = text(lane, key)
-    return float(told) if told.isascii() and told.isdigit() and len(told) < 20 else number(lane, key)
+    """The number (or number as text) under ``key`` in the description of the trial's lane."""
+    lane = at(evidence.description, "lanes", trial.observation.lane)
+    value = text(lane, key)
+    return float(value) if value.isascii() and value.isdigit() and len(value) < 20 else number(lane, key)
 
 
 def _size(size: float) -> str:

@@ -1,4 +1,4 @@
-"""Lanes that promise different things about a write that is done."""
+"""Lanes with different guarantees for a completed write."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,15 +12,15 @@ _KEYS = ("device.write_cache", "device.fua")
 class WriteCache(Check):
     """The kernel's view of each lane's device, as read back (``/sys/block/*/queue/write_cache`` and ``fua``), against
     the baseline's. A write-through device promises that a completed write is stable, and flushes never reach it; to a
-    write-back device the kernel sends flushes, or FUA writes. No workload here asks for either, so plain writes may be
-    compared; a program that syncs would find lanes that differ in more than speed. Cells that only read are left out.
+    write-back device the kernel sends flushes, or FUA writes. No workload here uses either, so plain writes may be
+    compared; for a program that syncs the lanes differ in more than speed. Cells that only read are left out.
     """
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        told = {name: _told(lane) for name, lane in (evidence.description.get("lanes") or {}).items()}
+        modes = {name: _cache_mode(lane) for name, lane in (evidence.description.get("lanes") or {}).items()}
         baseline = evidence.study.baseline
-        ours = told.get(baseline)
-        others = {name: cache for name, cache in told.items() if cache and ours and cache[0] != ours[0]}
+        ours = modes.get(baseline)
+        others = {name: cache for name, cache in modes.items() if cache and ours and cache[0] != ours[0]}
         writing = [cell.key for cell in evidence.cells() if cell.params.get("rw") not in ("read", "randread")]
         if not others or not ours or not writing:
             return
@@ -32,12 +32,12 @@ class WriteCache(Check):
             "figures leave that cost, and that promise, out",
             cells=writing,
             lanes=[baseline, *others],
-            evidence={name: " with ".join(cache) for name, cache in told.items() if cache},
+            evidence={name: " with ".join(cache) for name, cache in modes.items() if cache},
         )
 
 
-def _told(lane: Any) -> tuple[str, ...]:
-    """``("write back", "FUA")``; empty if it was not read back."""
+def _cache_mode(lane: Any) -> tuple[str, ...]:
+    """``("write back", "FUA")``; empty if the lane's description has no cache mode."""
     cache, fua = (lane.get(key) for key in _KEYS) if isinstance(lane, Mapping) else (None, None)
     if not isinstance(cache, str) or not cache.strip():
         return ()

@@ -1,4 +1,4 @@
-"""Rows of whole numbers between commas, as fio's logs have them: read in blocks, so that a log of any length fits."""
+"""Rows of whole numbers between commas, as in fio's logs, read in blocks: a log may have any length."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from fairlane.errors import Garbage
 from fairlane.stats.histogram import Ints
 
 _BLOCK = 2**20
-"""Bytes that are read at once; no line is longer."""
+"""Bytes per read, and upper limit of a line."""
 _ALLOWED = b"0123456789, \t\r\n"
 _TOO_LONG = re.compile(rb"[0-9]{19}")
 _PRIORITY = re.compile(rb"\b0x([0-9a-fA-F]{1,8})\b")  # log_prio
@@ -29,10 +29,10 @@ def rows(file: BinaryIO, least: int) -> Iterator[tuple[int, Ints]]:
             raise Garbage(f"line {line}: more than {_BLOCK} bytes without an end of line")
         if not newline:
             continue
-        found = _parse(text, line, columns, least)
-        columns = found.shape[1]
-        yield line, found
-        line += len(found)
+        table = _parse(text, line, columns, least)
+        columns = table.shape[1]
+        yield line, table
+        line += len(table)
     if rest.strip():
         raise Garbage(f"line {line}: cut off: {_shown(rest)}")
 
@@ -50,8 +50,8 @@ def _parse(text: bytes, line: int, columns: int, least: int) -> Ints:
     numbers = np.fromstring(text.replace(b",", b" "), dtype=np.int64, sep=" ")
     if numbers.size != len(commas) * columns:  # two numbers without a comma, or none between two
         raise _bad(text, line, columns, least)
-    found: Ints = numbers.reshape(-1, columns)
-    return found
+    table: Ints = numbers.reshape(-1, columns)
+    return table
 
 
 def _commas(text: bytes) -> Ints:
@@ -59,15 +59,15 @@ def _commas(text: bytes) -> Ints:
     data = np.frombuffer(text, dtype=np.uint8)
     ends = np.append(np.flatnonzero(data == ord("\n")), len(data))
     places = np.flatnonzero(data == ord(","))
-    found: Ints = np.diff(places.searchsorted(ends), prepend=0)
-    return found
+    counts: Ints = np.diff(places.searchsorted(ends), prepend=0)
+    return counts
 
 
 _ROW = re.compile(rb"[ \t]*[0-9]{1,18}[ \t]*(?:,[ \t]*[0-9]{1,18}[ \t]*)*\r?")
 
 
 def _bad(text: bytes, line: int, columns: int, least: int) -> Garbage:
-    """The first line that is wrong."""
+    """The error for the first wrong line."""
     for number, row in enumerate(text.split(b"\n"), start=line):
         if not _ROW.fullmatch(row):
             return Garbage(f"line {number}: expected whole numbers between commas, found {_shown(row)}")

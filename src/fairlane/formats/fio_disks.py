@@ -1,4 +1,4 @@
-"""fio's ``disk_util``: what the block devices of the machine counted while fio ran, ramp included."""
+"""fio's ``disk_util``: counters of the machine's block devices while fio ran, ramp included."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,18 +9,18 @@ _SECTORS = {"read_bytes": "read_sectors", "write_bytes": "write_sectors"}
 _SECTOR = 512
 _LARGEST = 2**63
 _MOST = 1024
-"""Devices; more are not looked at."""
+"""Most devices that are read."""
 ENOUGH_MS = 10_000
-"""fio reads the counters every 250 ms (DISK_UTIL_MSEC of its diskutil.h) and not once more at the end: what a shorter
-trial lacks is more than 2.5 %, and would look as if a cache had served it."""
+"""fio reads the counters every 250 ms (DISK_UTIL_MSEC of its diskutil.h) and not once more at the end: a shorter
+trial lacks more than 2.5 %, as if a cache had served it."""
 
 
 def disks(tree: Any) -> dict[str, int]:
-    """Counters added over the devices that fio was pointed at, in ``context["disk"]``'s words; bytes since fio 3.36.
+    """Counters added over the devices under load, by the keys of ``context["disk"]``; bytes since fio 3.36.
 
     fio lists a device that is made of others (multipath, LVM, md) before those, with their average as ``aggr_``:
-    whatever follows it and makes up that average is left out, or the same I/O would count twice. Where that cannot be
-    told, and for anything that is no ``disk_util``, the result is empty.
+    the devices behind it that make up that average are left out, or the same I/O would count twice. The result is empty
+    where these are not certain, and for anything that is no ``disk_util``.
     """
     if not isinstance(tree, list) or len(tree) > _MOST or not all(isinstance(disk, dict) for disk in tree):
         return {}
@@ -35,7 +35,7 @@ def disks(tree: Any) -> dict[str, int]:
 
 
 def _top(disks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The devices that are part of no other. ValueError: cannot be told."""
+    """The devices that are part of no other. ValueError: not certain."""
     ends = [i + 1 for i in range(len(disks))]
     parts: set[int] = set()
     for i in reversed(range(len(disks))):
@@ -46,14 +46,14 @@ def _top(disks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _end(disks: Sequence[Mapping[str, Any]], i: int, ends: Sequence[int]) -> int:
-    """The parts of device ``i`` are those from the next one up to here; ``ends`` has it for all later devices, because
-    a part that is made of parts is followed by its own, which then are passed over."""
+    """Index behind the last part of device ``i``. ``ends`` has it for all later devices: a part made of parts is
+    followed by its own, which are skipped."""
     want = [_count(disks[i], f"aggr_{key}") for key in _COUNTERS.values()]
     added, parts, k = [0, 0], 0, i + 1
     while k < len(disks):
         added = [so_far + _count(disks[k], key) for so_far, key in zip(added, _COUNTERS.values(), strict=True)]
         parts, k = parts + 1, ends[k]
-        if [one // parts for one in added] == want:
+        if [total // parts for total in added] == want:
             return k
     raise ValueError("the parts of a device do not make up its average")
 

@@ -1,4 +1,4 @@
-"""The JSON documents in what fio wrote: warnings before, between and after them, several in one file, cut-off ones."""
+"""The JSON documents in fio's output: several in one file, with warnings before, between and after them."""
 
 import codecs
 import json
@@ -12,16 +12,16 @@ import orjson
 
 from fairlane.errors import Garbage
 
-# fio's report begins with this key in every version, and nothing that fio says before it does
+# fio's report begins with this key in every version, and no message before it does
 _START = re.compile(r'(?:^|(?<=\}))\{(?=\s*"fio version")', re.MULTILINE)
 _ANY = re.compile(r"^\{", re.MULTILINE)
 _TERSE = re.compile(r"^(?:[345];fio-|2;[^;\n]*;\d+;\d+;\d+;)", re.MULTILINE)
 _NORMAL = re.compile(r"^\S.*: \(g=\d+\): rw=|^\S.*: \(groupid=\d+, jobs=\d+\): err=", re.MULTILINE)
-# What C prints for a mean of nothing is no JSON. NaN is none either, but Python reads it, and no place changes.
+# C prints a mean of nothing as nan, which is no JSON. Python reads NaN, and offsets stay the same.
 _NO_NUMBER = re.compile(r"(:\s*)-?(?:nan|inf(?:inity)?)(?=\s*[,}\]])", re.IGNORECASE)
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _KEPT = 2000
-"""Characters of fio's warnings that are kept."""
+"""Most characters of fio's warnings."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Document:
     """One report of fio."""
 
     tree: Mapping[str, Any]
-    said: str
-    """What fio printed around it: warnings."""
+    warnings: str
+    """fio's messages around it."""
 
 
 def documents(data: bytes, name: str) -> list[Document]:
@@ -41,38 +41,38 @@ def documents(data: bytes, name: str) -> list[Document]:
     text = _text(data, name)
     try:
         try:
-            found = _split(text)
+            reports = _split(text)
         except json.JSONDecodeError:
             mended = _NO_NUMBER.sub(lambda match: match[1] + "NaN".rjust(len(match[0]) - len(match[1])), text)
-            found = _split(mended)
+            reports = _split(mended)
     except json.JSONDecodeError as error:
         raise Garbage(_where(text, error, name)) from None
     except RecursionError:
         raise Garbage(f"{name} is nested too deeply") from None
     except ValueError as error:  # an integer of thousands of digits
         raise Garbage(f"{name} is cut off or no JSON: {str(error)[:100]}") from None
-    if not found:
+    if not reports:
         raise Garbage(_none(text, name))
-    return found
+    return reports
 
 
 def _split(text: str) -> list[Document]:
     """Raises what the JSON decoder raises."""
     if _START.match(text):
         # Nearly all files are one report and nothing else; of json+ reading it is most of an import, and orjson needs a
-        # third of the time. What it refuses (warnings after it, NaN, a tab in a description) is for the decoder below.
+        # third of the time. The decoder below reads what it refuses: warnings after the report, NaN, a tab in a text.
         with suppress(orjson.JSONDecodeError):
             return [Document(orjson.loads(text), "")]
     decoder = json.JSONDecoder(strict=False)  # a job's description may hold a tab
-    found: list[Document] = []
+    reports: list[Document] = []
     position = 0
-    while start := _START.search(text, position) or (None if found else _ANY.search(text)):
-        said = text[position : start.start()].strip()[:_KEPT]
+    while start := _START.search(text, position) or (None if reports else _ANY.search(text)):
+        warnings = text[position : start.start()].strip()[:_KEPT]
         tree, position = decoder.raw_decode(text, start.start())
-        found.append(Document(tree, said))
-    if found and (rest := text[position:].strip()):
-        found[-1] = Document(found[-1].tree, f"{found[-1].said}\n{rest}".strip()[:_KEPT])
-    return found
+        reports.append(Document(tree, warnings))
+    if reports and (rest := text[position:].strip()):
+        reports[-1] = Document(reports[-1].tree, f"{reports[-1].warnings}\n{rest}".strip()[:_KEPT])
+    return reports
 
 
 def report_in(head: bytes) -> bool:
@@ -81,7 +81,7 @@ def report_in(head: bytes) -> bool:
 
 
 def other_output(head: bytes) -> str:
-    """What else of fio's a file is by its first bytes: ``terse``, ``normal``, or empty."""
+    """Another format of fio's, by the first bytes of a file: ``terse``, ``normal``, or empty."""
     return _other(head.decode(_encoding(head), errors="replace"))
 
 
@@ -90,7 +90,7 @@ def _other(head: str) -> str:
 
 
 def _encoding(data: bytes) -> str:
-    """A shell of Windows writes what it redirects as UTF-16."""
+    """The encoding by the byte order mark: shells of Windows redirect as UTF-16."""
     return next((encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8")
 
 

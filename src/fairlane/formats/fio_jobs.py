@@ -1,7 +1,7 @@
-"""One job of fio's json, whatever the version: 2.x counts in us and KiB and has no ``N``, 3.x in ns and bytes.
+"""One job of fio's json, of any version: 2.x counts in us and KiB and has no ``N``, 3.x in ns and bytes.
 
-Read strictly: a value that cannot be is Garbage, because a figure read wrongly is worse than a file lost. What a
-version does not have is None.
+Read strictly: an impossible value raises Garbage, because a wrong figure is worse than a lost file. Values that a
+version lacks are None.
 """
 
 import math
@@ -22,7 +22,7 @@ D = TypeVar("D", int, None)
 _LARGEST = 2**63
 """No size or time in fio's output reaches it; beyond lies garbage (and float overflow)."""
 _MOST = 2**48
-"""No job does so many I/Os: ten million a second for 300 days. Sums of thousands of such jobs still are exact."""
+"""Upper limit of a job's I/Os: ten million a second for 300 days. Sums of thousands of such jobs still are exact."""
 _DEEPEST = {"1": 1, "2": 3, "4": 7, "8": 15, "16": 31, "32": 63, ">=64": 1024}
 """fio's classes of depth (``iodepth_level``) -> the deepest in it; the last has no end."""
 
@@ -35,9 +35,9 @@ class Latency:
     mean: float | None
     bins: Bins
     percentiles: Mapping[float, int]
-    """Share -> latency, as fio took them from its bins. Empty where we have those, and where none were asked for."""
+    """Share -> latency in ns, as fio took them from its bins. Empty where there are bins, or none were requested."""
     unit: int
-    """ns in which it was counted."""
+    """Unit of fio's counts, in ns."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Side:
     ios: int
     """Completions where latencies were taken (their number), as fio counts submissions otherwise; see ``exact``."""
     exact: bool
-    """``ios`` are completions of the time measured. Submissions lack what was in flight when the ramp ended."""
+    """``ios`` are completions of the time measured. Submissions lack the I/Os in flight when the ramp ended."""
     slack: float
-    """``ios`` may be off by so many because fio printed a rounded rate and no count (before 2.1.14)."""
+    """Error of ``ios`` where fio printed a rounded rate and no count (before 2.1.14)."""
     submitted: int | None
     size: int
     """Bytes."""
@@ -73,8 +73,8 @@ class Job:
     host: str
     """``host:port`` of fio's client/server mode, else empty."""
     own: Mapping[str, str] | None
-    """Its options as the user wrote them; those without a value are never told (stonewall, group_reporting,
-    time_based). None: nothing is told."""
+    """Its options as the user wrote them, without those that have no value (stonewall, group_reporting, time_based).
+    None: not in the file."""
     common: Mapping[str, str]
     """Options of all jobs of the file."""
     sides: Mapping[str, Side]
@@ -89,7 +89,7 @@ class Job:
     elapsed: int | None
     """Seconds since fio was started, rounded up."""
     depth: int
-    """No deeper queue was seen."""
+    """Upper limit of the queue depth, from ``iodepth_level``."""
 
     @property
     def runtime(self) -> int:
@@ -98,12 +98,12 @@ class Job:
 
     @property
     def options(self) -> Mapping[str, str] | None:
-        """Its own, over the common ones; None: nothing is told."""
+        """Its own over the common ones; None: not in the file."""
         return None if self.own is None and not self.common else {**self.common, **(self.own or {})}
 
 
 def job(tree: Any, name: str, common: Mapping[str, str]) -> Job:
-    """Raises Garbage; ``name`` of the file is for its message."""
+    """Reads one entry. ``name``: the file's, for messages. Raises Garbage."""
     return _Reader(name).job(tree, common)
 
 
@@ -136,7 +136,7 @@ class _Reader:
         )
 
     def side(self, tree: Any, way: str) -> Side | None:
-        """None: no I/O."""
+        """One direction; None: no I/O."""
         side = self.mapping(tree, way)
         if side.get("total_ios") == 0 == side.get("io_bytes"):
             return None
@@ -144,7 +144,7 @@ class _Reader:
         submitted = self.count(side, "total_ios", None, _MOST)
         runtime = self.count(side, "runtime", 0)
         size = self.count(side, "io_bytes", 0) * (1 if "io_kbytes" in side or f"{KINDS[0]}_ns" in side else 1024)
-        # Completions, which are what latencies were taken of. fio's total_ios counts submissions: an I/O in flight at
+        # Completions: the number of latencies. fio's total_ios counts submissions: an I/O in flight at
         # the ramp's end is in the bytes and the latencies but not there, 4 % of a trial of 150 ms at 64k and depth 16.
         completed = latency["lat"].ios or latency["clat"].ios or 0
         slack = 0.0
@@ -197,7 +197,7 @@ class _Reader:
         )
 
     def bins(self, tree: Any, unit: int) -> Bins:
-        """psync has no slat, a direction without I/O no bins."""
+        """Bins in ns; empty where there are none (slat of psync, a direction without I/O)."""
         bins = self.mapping(tree, "bins")
         if not bins:
             return _NONE
@@ -209,12 +209,12 @@ class _Reader:
         if set(map(type, counts)) != {int}:  # bool is an int to numpy
             counts = [self.count(bins, key, 0) for key in bins]
         try:
-            found = Bins(at * unit, np.fromiter(counts, np.int64, len(bins)))
+            histogram = Bins(at * unit, np.fromiter(counts, np.int64, len(bins)))
         except (ValueError, OverflowError):
             raise Garbage(f"{self.file}: a latency bin holds {_worst(bins)}") from None
-        if found.total >= _MOST:
-            raise Garbage(f"{self.file}: latency bins hold {found.total} I/Os, more than there can be")
-        return found
+        if histogram.total >= _MOST:
+            raise Garbage(f"{self.file}: latency bins hold {histogram.total} I/Os, more than there can be")
+        return histogram
 
     def midpoint(self, key: str) -> int:
         if not (key.isascii() and key.isdigit() and len(key) < 16):
@@ -269,7 +269,7 @@ _NONE = Bins()
 
 @cache
 def _midpoints() -> dict[str, int]:
-    """fio's bins, by the names that they have in its json: all of them read in one go."""
+    """fio's bins by their names in json."""
     return {str(ns): ns for ns in midpoints().tolist()}
 
 

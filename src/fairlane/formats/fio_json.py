@@ -1,7 +1,7 @@
 """fio's json as figures: jobs, directions and machines merged by their I/Os and bins, nothing averaged.
 
-``figures`` reads a trial of our own, strictly; ``reports`` and ``summary`` are for files that others made, where what
-is missing is left out. All figures are of the time measured: fio leaves its ramp out.
+``figures`` reads a trial of our own, strictly; ``reports`` and ``summary`` read files from elsewhere and leave missing
+values out. All figures are of the time measured, without the ramp.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,11 +31,11 @@ class Report:
     jobs: tuple[Job, ...]
     """Without the client's sum over all machines."""
     disk: Mapping[str, int]
-    """What the block devices counted (``fio_disks``). Empty: not told, or not to be told apart."""
+    """Counters of the block devices (``fio_disks``). Empty: not known."""
     printed: int | None
     """Unix time in ms when fio printed it: at its end; a client's at its start."""
     clients: bool
-    said: str
+    warnings: str
     """Warnings around it."""
 
 
@@ -48,23 +48,23 @@ def figures(raw: bytes | None) -> Figures:
     """The figures of one ``fio.json`` of ours: json+ with the bins of lat. As ``summary``. Raises Garbage."""
     if raw is None:
         raise Garbage("fio left no fio.json")
-    found = reports(raw, "fio.json")
-    if len(found) > 1:
-        raise Garbage(f"fio.json holds {len(found)} reports of fio")
-    report = found[0]
-    for one in report.jobs:
-        if one.error:
-            raise Garbage(f"fio reports error {one.error} in job {one.name!r}")
-    seen = summary(report, report.jobs, disk=True)
-    if not _has_bins(seen.histograms):
+    parsed = reports(raw, "fio.json")
+    if len(parsed) > 1:
+        raise Garbage(f"fio.json holds {len(parsed)} reports of fio")
+    report = parsed[0]
+    for entry in report.jobs:
+        if entry.error:
+            raise Garbage(f"fio reports error {entry.error} in job {entry.name!r}")
+    result = summary(report, report.jobs, disk=True)
+    if not _has_bins(result.histograms):
         raise Garbage("fio.json has no latency bins: json+ and lat_percentiles=1 are needed")
-    if "lat_mean" not in seen.metrics:
+    if "lat_mean" not in result.metrics:
         raise Garbage("fio.json: lat_ns has no mean")
-    return seen
+    return result
 
 
 def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bool = False) -> Figures:
-    """``jobs`` of ``report`` as if they were one. They must have run together: nothing here can tell.
+    """``jobs`` of ``report`` as one. They must have run together, which is not checked.
 
     Metrics: iops, bw, and of latency the mean and every percentile of the registry that ten I/Os lie beyond: from the
     merged bins, or fio's own where a single job of one direction has no bins. ``kind``: what counts as latency; with
@@ -74,7 +74,7 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
     Context as ``checks.base`` has it, and for the CPU probe ``generator``, fio's own CPU time in ns per I/O (user,
     kernel), with ``generator_step``, how far their sum may be off. Raises Garbage: no I/O, no time.
     """
-    sides = [(way, side) for one in jobs for way, side in one.sides.items()]
+    sides = [(way, side) for entry in jobs for way, side in entry.sides.items()]
     total, runtime = sum(side.ios for _, side in sides), max((side.runtime for _, side in sides), default=0)
     if not total:
         raise Garbage("fio completed no I/O in the time measured")
@@ -87,11 +87,11 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
         "bw": sum(side.size for _, side in sides) * 1000 / runtime,
         **_latencies(sides, histograms, kind),
     }
-    sums = [members(one, jobs) for one in jobs]
+    sums = [members(entry, jobs) for entry in jobs]
     # Run times are rounded up to whole milliseconds, and their ends may catch one I/O more or less. Submissions that
     # stand for completions lack what was in flight when the ramp ended.
     step = 1 / total + 0.5 / runtime
-    step += sum(_unsure(one, jobs_in_it) for one, jobs_in_it in zip(jobs, sums, strict=True)) / total
+    step += sum(_unsure(entry, count) for entry, count in zip(jobs, sums, strict=True)) / total
     context: dict[str, Any] = {
         "load": _load(sides, jobs, sum(sums), runtime),
         "fio": _fio(report, sides, jobs, sums),
@@ -99,18 +99,18 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
     }
     if disk and report.disk and runtime >= ENOUGH_MS:
         context["disk"] = dict(report.disk)
-    if len({one.host for one in jobs}) > 1:
+    if len({entry.host for entry in jobs}) > 1:
         context["vms"] = _machines(jobs, kind)
     # fio's CPU shares are whole milliseconds per job, divided by the job's own run time
     context["generator"] = {
         mode: sum(
-            getattr(one, key) / 100 * (runtime * n if one.job_runtime is None else one.job_runtime)
-            for one, n in zip(jobs, sums, strict=True)
+            getattr(entry, key) / 100 * (runtime * n if entry.job_runtime is None else entry.job_runtime)
+            for entry, n in zip(jobs, sums, strict=True)
         )
         * 1e6
         / total
         for mode, key in (("user", "usr_cpu"), ("kernel", "sys_cpu"))
-        if all(getattr(one, key) is not None for one in jobs)
+        if all(getattr(entry, key) is not None for entry in jobs)
     }
     # user and kernel time are each cut down to whole milliseconds: 1 ms off per job, on average
     context["generator_step"] = sum(sums) * 1e6 / total
@@ -126,22 +126,22 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
     return Figures(metrics, histograms, context, steps)
 
 
-def members(one: Job, jobs: Iterable[Job]) -> int:
-    """How many jobs an entry of ``jobs`` adds up: more than one under group_reporting, which json does not tell.
+def members(entry: Job, jobs: Iterable[Job]) -> int:
+    """Number of jobs that an entry of ``jobs`` adds up: more than one under group_reporting, which json does not state.
 
-    Their run times are added too (since 3.8); before, numjobs tells, if there are fewer entries of the name.
+    By their added run times (since 3.8); before, by numjobs, if there are fewer entries of the name.
     """
-    if one.job_runtime is not None and one.runtime:
-        return max(1, round(one.job_runtime / one.runtime))
-    asked = numjobs(one)
-    alike = sum((other.name, other.group, other.host) == (one.name, one.group, one.host) for other in jobs)
-    return asked if alike < asked else 1
+    if entry.job_runtime is not None and entry.runtime:
+        return max(1, round(entry.job_runtime / entry.runtime))
+    requested = numjobs(entry)
+    alike = sum((other.name, other.group, other.host) == (entry.name, entry.group, entry.host) for other in jobs)
+    return requested if alike < requested else 1
 
 
-def numjobs(one: Job) -> int:
-    """As asked for; 1 if it was not, or cannot be read."""
+def numjobs(entry: Job) -> int:
+    """The option ``numjobs``; 1 if it is not set, or cannot be read."""
     try:
-        return min(max(1, integer((one.options or {}).get("numjobs", "1"))), 10**6)
+        return min(max(1, integer((entry.options or {}).get("numjobs", "1"))), 10**6)
     except ValueError:
         return 1
 
@@ -156,7 +156,7 @@ def _report(document: Document, name: str) -> Report:
     common = _common(tree.get("global options", {}), name)
     jobs = tuple(job(entry, name, common.get(_host(entry), common.get("", {}))) for entry in entries)
     if clients and len(jobs) > 1:
-        jobs = tuple(one for one in jobs if one.name != _ALL_CLIENTS or one.own is not None)
+        jobs = tuple(entry for entry in jobs if entry.name != _ALL_CLIENTS or entry.own is not None)
     if not jobs:
         raise Garbage(f"{name} has no jobs")
     printed = tree.get("timestamp_ms", tree.get("timestamp"))
@@ -165,7 +165,7 @@ def _report(document: Document, name: str) -> Report:
     elif "timestamp_ms" not in tree:
         printed *= 1000
     version = text(tree.get("fio version"))[:100]
-    return Report(version, jobs, disks(tree.get("disk_util")), printed, clients, document.said)
+    return Report(version, jobs, disks(tree.get("disk_util")), printed, clients, document.warnings)
 
 
 def _host(entry: Any) -> str:
@@ -173,39 +173,39 @@ def _host(entry: Any) -> str:
 
 
 def _common(tree: Any, name: str) -> dict[str, Mapping[str, str]]:
-    """Global options by machine; under ``""`` those of all. A client of several machines lists them one by one."""
+    """Global options by machine; under ``""`` those of all machines. A client lists its machines one by one."""
     if isinstance(tree, list):
-        return {_host(one): texts(one, name) for one in tree}
+        return {_host(options): texts(options, name) for options in tree}
     return {"": texts(tree, name)}
 
 
 def _histograms(sides: Sequence[tuple[str, Side]], kind: Kind) -> dict[str, Bins]:
-    """``read.lat`` and so on. A kind for which some job has no bins is left out: the rest would not be all I/Os."""
-    found: dict[str, Bins] = {}
-    for one in KINDS:
+    """Bins by name (``read.lat``). A kind of latency without bins of some job is left out: it would lack I/Os."""
+    histograms: dict[str, Bins] = {}
+    for component in KINDS:
         # psync has no slat at all
-        with_any = [(way, side) for way, side in sides if one != "slat" or side.latency[one].ios != 0]
-        if (one == "lat" and kind != "lat") or not all(side.latency[one].bins for _, side in with_any):
+        with_any = [(way, side) for way, side in sides if component != "slat" or side.latency[component].ios != 0]
+        if (component == "lat" and kind != "lat") or not all(side.latency[component].bins for _, side in with_any):
             continue
         for way in WAYS:
-            if merged := merge(side.latency[one].bins for name, side in with_any if name == way):
-                found[f"{way}.{one}"] = merged
-                if one == kind:
-                    found[f"{way}.lat"] = merged
-    return found
+            if merged := merge(side.latency[component].bins for name, side in with_any if name == way):
+                histograms[f"{way}.{component}"] = merged
+                if component == kind:
+                    histograms[f"{way}.lat"] = merged
+    return histograms
 
 
 def _has_bins(histograms: Mapping[str, Histogram]) -> bool:
-    """Of what counts as latency."""
+    """Whether there are bins of ``lat``."""
     return any(bins for name, bins in histograms.items() if name.endswith(".lat"))
 
 
 def _latencies(sides: Sequence[tuple[str, Side]], histograms: Mapping[str, Bins], kind: Kind) -> dict[str, float]:
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     all_of = [(side.latency[kind], side) for _, side in sides]
     means = [(lat.mean, lat.ios or side.ios) for lat, side in all_of if lat.mean]
     if len(means) == len(all_of):
-        found["lat_mean"] = sum(mean * ios for mean, ios in means) / sum(ios for _, ios in means)
+        metrics["lat_mean"] = sum(mean * ios for mean, ios in means) / sum(ios for _, ios in means)
     bins = latency(histograms)
     for name, metric in METRICS.items():
         q = metric.percentile
@@ -213,26 +213,26 @@ def _latencies(sides: Sequence[tuple[str, Side]], histograms: Mapping[str, Bins]
             continue
         if bins:
             if reportable(bins, q):
-                found[name] = float(percentile(bins, q))
+                metrics[name] = float(percentile(bins, q))
         elif len(all_of) == 1:
             lat, side = all_of[0]
             if q in lat.percentiles and beyond({1: lat.ios or side.ios}, q) >= BEYOND:
-                found[name] = float(lat.percentiles[q])
-    return found
+                metrics[name] = float(lat.percentiles[q])
+    return metrics
 
 
-def _unsure(one: Job, jobs_in_it: int) -> float:
-    """I/Os by which the count of an entry may be off, beyond one."""
-    unsure = sum(side.slack for side in one.sides.values())
-    if any(not side.exact and not side.slack for side in one.sides.values()):
-        options = one.options or {}
+def _unsure(entry: Job, count: int) -> float:
+    """Error of an entry's count of I/Os, beyond one."""
+    unsure = sum(side.slack for side in entry.sides.values())
+    if any(not side.exact and not side.slack for side in entry.sides.values()):
+        options = entry.options or {}
         try:
-            ramp = duration(options.get("ramp_time", "0")) if one.options is not None else None
-            depth = min(integer(options["iodepth"]), one.depth) if "iodepth" in options else one.depth
+            ramp = duration(options.get("ramp_time", "0")) if entry.options is not None else None
+            depth = min(integer(options["iodepth"]), entry.depth) if "iodepth" in options else entry.depth
         except ValueError:
-            ramp, depth = None, one.depth
+            ramp, depth = None, entry.depth
         if ramp != 0:
-            unsure += depth * jobs_in_it
+            unsure += depth * count
     return unsure
 
 
@@ -244,7 +244,7 @@ def _load(sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], count: int, ru
         "bytes": {way: sum(side.size for name, side in sides if name == way) for way in ways},
         "iops": {way: ios[way] * 1000 / runtime for way in ways},
         "runtime_ms": runtime,
-        # jobs that stopped early, or did not run together, show here
+        # shows jobs that stopped early, or did not run together
         "runtime_ms_min": min(side.runtime for _, side in sides),
         "jobs": count,
     }
@@ -254,17 +254,17 @@ def _load(sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], count: int, ru
     if samples and count == 1:  # of several jobs each has its own, and they do not add up
         load["samples"] = samples
     if len(jobs) > 1:
-        first = min(one.group for one in jobs)
+        first = min(entry.group for entry in jobs)
         load["parts"] = [
             {
-                "name": one.name,
-                "ios": sum(side.ios for side in one.sides.values()),
-                "group": one.group,
-                # json does not tell the option; what else begins a group (new_group) is rare
-                "stonewall": one.group != first,
-                **({"start_ms": one.started, "end_ms": one.started + one.runtime} if one.started else {}),
+                "name": entry.name,
+                "ios": sum(side.ios for side in entry.sides.values()),
+                "group": entry.group,
+                # json lacks the option; another cause of a new group (new_group) is rare
+                "stonewall": entry.group != first,
+                **({"start_ms": entry.started, "end_ms": entry.started + entry.runtime} if entry.started else {}),
             }
-            for one in jobs
+            for entry in jobs
         ]
     return load
 
@@ -272,7 +272,7 @@ def _load(sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], count: int, ru
 def _fio(report: Report, sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], sums: Sequence[int]) -> dict[str, Any]:
     fio: dict[str, Any] = {"version": report.version, "jobs": sum(sums)}
     for key in ("usr_cpu", "sys_cpu"):
-        shares = [getattr(one, key) for one in jobs]
+        shares = [getattr(entry, key) for entry in jobs]
         if None not in shares:
             fio[key] = sum(share * n for share, n in zip(shares, sums, strict=True))
     fio["short_ios"] = sum(side.short for _, side in sides)
@@ -281,24 +281,24 @@ def _fio(report: Report, sides: Sequence[tuple[str, Side]], jobs: Sequence[Job],
         fio["submitted"] = {
             way: sum(side.submitted or 0 for name, side in sides if name == way) for way in ("read", "write")
         }
-    if report.said:
-        fio["warnings"] = report.said
+    if report.warnings:
+        fio["warnings"] = report.warnings
     return fio
 
 
 def _machines(jobs: Sequence[Job], kind: Kind) -> list[dict[str, Any]]:
-    """Per machine of a client's report: IOPS over its own run time, p99 if it has one, start if it is told."""
+    """Per machine of a client's report: IOPS over its own run time; p99 and start if known."""
     machines = []
-    for name in dict.fromkeys(one.host for one in jobs):
-        own = [one for one in jobs if one.host == name]
-        sides = [(way, side) for one in own for way, side in one.sides.items()]
+    for name in dict.fromkeys(entry.host for entry in jobs):
+        own = [entry for entry in jobs if entry.host == name]
+        sides = [(way, side) for entry in own for way, side in entry.sides.items()]
         runtime = max((side.runtime for _, side in sides), default=0)
         machine: dict[str, Any] = {"name": name, "iops": 0.0}
         if runtime:
             machine["iops"] = sum(side.ios for _, side in sides) * 1000 / runtime
             p99 = _latencies(sides, _histograms(sides, kind), kind).get("lat_p99")
             machine |= {} if p99 is None else {"lat_p99": p99}
-        starts = [one.started for one in own if one.started]
+        starts = [entry.started for entry in own if entry.started]
         machine |= {"start_ms": min(starts)} if starts else {}
         machines.append(machine)
     return machines

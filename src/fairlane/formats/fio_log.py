@@ -1,14 +1,14 @@
-"""One of fio's logs of single I/Os: what can be counted of it in one pass, whatever its length.
+"""fio's logs of single I/Os: counts, rates and latencies of a log of any length, in one pass.
 
 Columns (``flush_samples`` of fio's iolog.c): time in ms, value, direction, block size, then offset, priority and issue
-time as asked for. With ``log_avg_msec`` a row is an interval's average (or maximum, or both) and its block size is 0:
-no percentile can be had from it.
+time if requested. With ``log_avg_msec`` a row is an interval's average (or maximum, or both) and its block size is 0:
+it gives no percentile.
 
-Latencies are in us in fio 2 and in ns in fio 3, and nothing in the log says which. It can be told where
+Latencies are in us in fio 2 and in ns in fio 3; the log does not state the unit. It follows from
 
-* there is a column of priorities, which only 3.17 and later write: ns, or
-* by Little's law (latencies added / time) more I/Os would have been in flight than a job has, were it us: ns, or
-* a latency in ns would be below 1 us, which no storage is, and in us not many would have been in flight: us.
+* a column of priorities, which only 3.17 and later write: ns, or
+* Little's law (latencies added / time), where us would mean more I/Os in flight than a job has: ns, or
+* a latency that would be below 1 us in ns, which no storage is, with few I/Os in flight in us: us.
 """
 
 from collections.abc import Mapping
@@ -24,19 +24,19 @@ from fairlane.stats.histogram import Bins, Ints, indices, midpoints
 WAYS = ("read", "write", "trim")
 """fio's numbers of the directions."""
 SLOT_MS = 100
-"""Completions are counted in slots of so much time."""
+"""Length of the slots in which completions are counted."""
 _SLOTS = 10**6
-"""More of them (28 hours) are not kept."""
+"""Most slots (28 hours)."""
 _INTERVALS = 200_000
 """Averages of one direction: two days of seconds."""
 EPOCH_MS = 10**11
 """Times above it (1973) are Unix time (log_unix_epoch); below, time since the job's start or the end of its ramp."""
 _LONGEST = 10**15
-"""A latency may be so long: 11 days, in ns."""
+"""Longest latency, in ns: 11 days."""
 _FASTEST = 1000
-"""ns; what is below is no I/O of a storage."""
+"""Least latency of storage, in ns."""
 _FEW, _MANY = 256, 2048
-"""I/Os in flight in one job: so many are usual; more than so many are not had."""
+"""I/Os in flight in one job: usual number, and upper limit."""
 
 Unit = Literal["ns", "us"]
 
@@ -55,7 +55,7 @@ class _Way:
 
 @dataclass
 class Log:
-    """What one log holds."""
+    """The contents of one log."""
 
     ways: dict[str, _Way] = field(default_factory=dict)
     """Of single I/Os: values are latencies."""
@@ -65,7 +65,7 @@ class Log:
     first_ms: int = 0
     last_ms: int = 0
     sizes: set[int] = field(default_factory=set)
-    """Block sizes seen, 33 at most."""
+    """Block sizes, 33 at most."""
     slots: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """Completions in each slot of ``SLOT_MS`` since ``start_ms``; empty if there would be too many."""
     prioritised: bool = True
@@ -92,7 +92,7 @@ class Log:
 
     @property
     def unit(self) -> Unit | None:
-        """None: cannot be told."""
+        """Unit of the latencies; None: not known."""
         in_flight = sum(way.total for way in self.ways.values()) / (self.runtime_ms * 1000)  # if it were us
         if not self.ios or (not self.prioritised and in_flight <= _MANY and self.smallest >= _FASTEST):
             return None

@@ -1,4 +1,4 @@
-"""fio's job options, as its json tells them, as parameters of the trial (``guard.parameters``)."""
+"""fio's job options, from its json, as parameters of the trial (``guard.parameters``)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,8 +16,8 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
 MIXES = ("rw", "randrw")
 
 # Every other option that is set is a parameter of its own: fio has some 300, half of them change what is measured, and
-# new ones come. Left out are those that are read as parameters under another name; that say where the load goes, what
-# is written about it, who waits for whom; seeds; and the map of random offsets, which changes their order only.
+# new ones come. Left out are options that are parameters under another name; targets, logs, output and order of jobs;
+# seeds; and the map of random offsets, which only changes their order.
 _READ = frozenset({
     "rw", "bs", "iodepth", "ioengine", "direct", "buffered", "mem", "ramp_time", "rwmixread", "rwmixwrite", "rate_iops",
     "size", "offset_increment", "numjobs", "runtime", "time_based", "kb_base", "unit_base",
@@ -48,9 +48,9 @@ _DEFAULTS: Mapping[str, str] = {
     "random_distribution": "random", "rate_process": "linear", "zonemode": "none", "io_submit_mode": "inline",
     "percentage_random": "100", "file_service_type": "roundrobin",
 }  # fmt: skip
-"""Options that say nothing with this value: it is what fio does without them."""
+"""fio's defaults: an option with this value is no parameter."""
 _MANY = 50
-"""Other options of a job that are taken; no job has so many."""
+"""Most other options of a job."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,39}")
 _ALIASES = {
     "readwrite": "rw", "blocksize": "bs", "blocksize_range": "bsrange", "iomem": "mem",
@@ -65,7 +65,7 @@ _SECONDS = {
     "ms": Fraction(1, 10**3), "msec": Fraction(1, 10**3), "us": Fraction(1, 10**6), "usec": Fraction(1, 10**6),
 }  # fmt: skip
 _LONGEST = 30
-"""Characters of a number; longer ones are none."""
+"""Most characters of a number."""
 
 
 def integer(text: str, base: int = 1024) -> int:
@@ -90,7 +90,7 @@ def duration(text: str, unit: str = "s") -> int:
 
 
 def flag(text: str) -> bool:
-    """fio's bool; an option without a value is one that is set. Raises ValueError."""
+    """fio's bool; an option without a value is true. Raises ValueError."""
     return text.strip() in ("", "true") or (text.strip() != "false" and integer(text) != 0)
 
 
@@ -102,27 +102,26 @@ def named(options: Mapping[str, str]) -> dict[str, str]:
 def parameters(options: Mapping[str, str]) -> dict[str, Any]:
     """The load of one job, by the names and in the units of ``guard.parameters``.
 
-    ``options``: all that the job has, the global ones included. What is not among them has fio's default, which is what
-    fio ran; what cannot be understood, or is no single value (``bsrange``), is left out. Not ``numjobs`` and
-    ``runtime``, which need a look at what was measured.
+    ``options``: all options of the job, global ones included; others have fio's defaults. Values that cannot be read,
+    or are no single value (``bsrange``), are left out, as are ``numjobs`` and ``runtime``, which depend on the figures.
     """
     given = named(options)
-    found: dict[str, Any] = {}
+    params: dict[str, Any] = {}
     try:
         base = integer(given.get("kb_base", "1024"))
     except ValueError:
-        return found
+        return params
 
     def read(name: str, how: Callable[[str], Any], default: str | None = None, option: str = "") -> None:
         value = given.get(option or name, default)
         if value is not None:
             try:
-                found[name] = how(value)
+                params[name] = how(value)
             except (ValueError, ZeroDivisionError):
                 return
 
     read("rw", _pattern, "read")
-    ways = PATTERNS.get(found.get("rw", ""), ())
+    ways = PATTERNS.get(params.get("rw", ""), ())
     if "bsrange" not in given and "bssplit" not in given:
         read("bs", lambda text: _of_all(text, ways, base), "4096")
     read("iodepth", integer, "1")
@@ -132,25 +131,25 @@ def parameters(options: Mapping[str, str]) -> dict[str, Any]:
         read("direct", lambda text: not flag(text), option="buffered")
     read("mem", str.strip, "malloc")
     read("ramp", duration, "0", "ramp_time")
-    if found.get("rw") in MIXES:
+    if params.get("rw") in MIXES:
         read("rwmixread", integer, "50")
         if "rwmixread" not in given and "rwmixwrite" in given:
             read("rwmixread", lambda text: 100 - integer(text), option="rwmixwrite")
     read("rate_iops", lambda text: _sum(text, ways))
     if "offset_increment" not in given:  # jobs with parts of their own: size is not the working set
         read("size", lambda text: integer(text, base))
-    return found | _others(given)
+    return params | _others(given)
 
 
 def _others(given: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    params: dict[str, str] = {}
     for option in sorted(given):
         name, value = option.replace("-", "_"), given[option].strip() or "1"
         if option in _READ | _SAYS_NOTHING or name in PARAMETERS or option.startswith("log_"):
             continue  # a name of the registry would be a claim that no option of fio's can make
-        if _NAME.fullmatch(name) and _DEFAULTS.get(name) != value and len(found) < _MANY:
-            found[name] = value
-    return found
+        if _NAME.fullmatch(name) and _DEFAULTS.get(name) != value and len(params) < _MANY:
+            params[name] = value
+    return params
 
 
 def devices(options: Mapping[str, str]) -> tuple[str, ...]:
@@ -160,13 +159,13 @@ def devices(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _pattern(text: str) -> str:
-    """``rw`` with a number of I/Os or a stride behind it (``rw:8``) is another pattern, and stays as it is."""
+    """The pattern; with a number of I/Os or a stride (``rw:8``) it is another pattern, and stays as it is."""
     kind = text.strip()
     return "rw" if kind == "readwrite" else kind
 
 
 def _values(text: str) -> dict[str, str]:
-    """fio's ``reads,writes,trims``: what is not given is as the first, or as the one before it (trims)."""
+    """fio's ``reads,writes,trims``; missing values: writes as reads, trims as writes."""
     parts = [part.strip() for part in text.split(",")]
     if not 1 <= len(parts) <= 3:
         raise ValueError(f"{text[:40]!r} has too many values")
@@ -178,10 +177,10 @@ def _values(text: str) -> dict[str, str]:
 def _of_all(text: str, ways: tuple[str, ...], base: int) -> int:
     """The one value for all directions. ValueError: they differ."""
     values = _values(text)
-    found = {integer(values[way], base) for way in (ways or tuple(values))}
-    if len(found) != 1:
+    numbers = {integer(values[way], base) for way in (ways or tuple(values))}
+    if len(numbers) != 1:
         raise ValueError("differs between directions")
-    return found.pop()
+    return numbers.pop()
 
 
 def _sum(text: str, ways: tuple[str, ...]) -> int:

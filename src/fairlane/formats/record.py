@@ -1,4 +1,4 @@
-"""One imported trial as Fairlane keeps it: what every importer makes, and what every later reading starts from."""
+"""One imported trial as Fairlane stores it: every importer writes it, every later step reads it."""
 
 import json
 import math
@@ -17,23 +17,23 @@ from fairlane.stats.histogram import Bins
 
 @dataclass(frozen=True)
 class Record:
-    """One trial that another tool measured. What the file does not say is empty, and never guessed."""
+    """One trial that another tool measured. Values that the file lacks are empty, never guessed."""
 
     params: Mapping[str, Any] = field(default_factory=dict)
     """The load, by the names of ``guard.parameters``: rw, bs (bytes), iodepth, numjobs, runtime (ns), ..."""
     figures: Figures = field(default_factory=Figures)
-    """``context["conditions"]`` holds what the file says of its circumstances, tool and tool_version above all."""
+    """``context["conditions"]``: the conditions in the file, above all tool and tool_version."""
     name: str = ""
-    """Name of the cell, where the file has a better one than its params give."""
+    """Name of the cell, if the file has a better one than its params."""
     lane: str = ""
-    """Lane that the file itself names; the import map, or else the folder, decides otherwise."""
+    """Lane named in the file; empty: the import map, or else the folder, decides."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Other columns or keys by which an import map may choose: host, pool, run. ``block`` is the repetition: where all
     trials of a cell have it, those of one block have the same."""
     started: float | None = None
     """Unix time of the trial's start, in seconds."""
     failed: str = ""
-    """Why the trial has no figures: the tool itself says that it failed."""
+    """Why the trial has no figures: the tool's own report of a failure."""
 
 
 def write(trial: Record) -> bytes:
@@ -91,31 +91,31 @@ def _written(bins: Bins) -> str:
 
 
 class _Histograms(Mapping[str, Histogram]):
-    """Histograms by name, read when they are asked for: of 10,000 trials with json+ nobody asks for slat and clat.
+    """Histograms by name, parsed on access: nothing reads slat and clat of 10,000 trials with json+.
 
-    Those of ``lat``, which everybody asks for, are read at once, so that damage is told of where the record is read.
+    Those of ``lat``, which every step uses, are parsed at once, so that damage is reported where the record is read.
     Raises ValueError for these, FairlaneError for others later.
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        self._found: dict[str, str | Bins] = {
+        self._by_name: dict[str, str | Bins] = {
             name: _read(text) if name.rpartition(".")[2] == "lat" else _text(text) for name, text in texts.items()
         }
 
     def __getitem__(self, name: str) -> Histogram:
-        found = self._found[name]
-        if isinstance(found, str):
+        histogram = self._by_name[name]
+        if isinstance(histogram, str):
             try:
-                found = self._found[name] = _read(found)
+                histogram = self._by_name[name] = _read(histogram)
             except ValueError as error:
                 raise FairlaneError(f"the histogram {name!r} of an imported trial is damaged: {error}") from None
-        return found
+        return histogram
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        return iter(self._by_name)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._by_name)
 
 
 def _text(value: object) -> str:

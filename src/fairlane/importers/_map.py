@@ -1,4 +1,4 @@
-"""What ``fairlane import --map`` takes: which files are which lane, and what is known of results that others made."""
+"""The import map (``fairlane import --map``): the lanes of the files, and their known conditions."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -92,9 +92,9 @@ class ImportMap(Strict):
         return name
 
     def options(self, tool: str) -> BaseModel | None:
-        """What the map says under the importer's name; None: nothing."""
-        found: BaseModel | None = getattr(self, tool, None) if tool in _with_options() else None
-        return found
+        """The options under the importer's name; None: none."""
+        section: BaseModel | None = getattr(self, tool, None) if tool in _with_options() else None
+        return section
 
 
 @cache

@@ -35,7 +35,7 @@ def process(base: str) -> str:
 
 
 def is_log(name: str, text: Sequence[str]) -> bool:
-    """Whether this is such a log by its name, and by its first lines (all but the last, which may be cut off)."""
+    """Whether a file is a pgbench log, by its name and first lines (all but the last, which may be cut off)."""
     if not process(posixpath.basename(name)) or not text:
         return False
     return all(map(_kind, (text[:-1] or text)[:100]))
@@ -50,7 +50,7 @@ def _kind(line: str) -> str:
 
 @dataclass
 class Log:
-    """What the logs of one process say, added up."""
+    """The logs of one process, added up."""
 
     count: int = 0
     """Transactions that completed."""
@@ -65,7 +65,7 @@ class Log:
     first: float = 0
     """When the first transaction began, Unix time in us."""
     last: float = 0
-    seen: dict[str, list[int]] = field(default_factory=dict)
+    by_client: dict[str, list[int]] = field(default_factory=dict)
     """Client -> lowest and highest number of its transactions, and how many of them there are."""
     spans: list[tuple[int, int]] = field(default_factory=list)
     """Of each log of sums: transactions, and seconds that its intervals cover (0: not known)."""
@@ -73,12 +73,12 @@ class Log:
 
     @property
     def clients(self) -> int:
-        return len(self.seen)
+        return len(self.by_client)
 
     @property
     def complete(self) -> bool:
         """Every transaction is there: the numbers of each client begin at 0 or 1 and have no holes."""
-        return not self.sums and all(low <= 1 and high - low + 1 == n for low, high, n in self.seen.values())
+        return not self.sums and all(low <= 1 and high - low + 1 == n for low, high, n in self.by_client.values())
 
     @property
     def started(self) -> float | None:
@@ -105,7 +105,7 @@ class Log:
         return Figures(metrics, {name: bins for name, bins in histograms.items() if bins}, {"load": load}, steps)
 
     def _histogram(self) -> dict[int, int]:
-        """All so far, in ns."""
+        """All latencies so far, in ns."""
         whole = dict(self.bins)
         for ns, count in reading.binned({us * 1000: count for us, count in self.latencies.items()}).items():
             whole[ns] = whole.get(ns, 0) + count
@@ -149,7 +149,7 @@ def read_log(files: Sequence[Source]) -> Log:
                 _transaction(log, fields, where)
         if log.sums:
             log.spans.append((log.count - counted, _covered(starts)))
-    if not log.seen and not log.sums:
+    if not log.by_client and not log.sums:
         raise Unreadable("expected transactions, found an empty log", where=files[0].name if files else "")
     return log
 
@@ -157,9 +157,9 @@ def read_log(files: Sequence[Source]) -> Log:
 def _transaction(log: Log, fields: Sequence[str], where: str) -> None:
     client, index, seconds = fields[0], int(fields[1]), int(fields[4])
     at = seconds * 10**6 + int(fields[5])
-    span = log.seen.setdefault(client, [index, index, 0])
+    span = log.by_client.setdefault(client, [index, index, 0])
     span[0], span[1], span[2] = min(span[0], index), max(span[1], index), span[2] + 1
-    if len(log.seen) > _MOST_CLIENTS:
+    if len(log.by_client) > _MOST_CLIENTS:
         raise Unreadable(f"more than {_MOST_CLIENTS} clients", where=where)
     if fields[2] in _NOT_COMPLETED:
         log.others[fields[2]] = log.others.get(fields[2], 0) + 1

@@ -1,4 +1,4 @@
-"""Where each imported trial belongs: its lane, its cell, its block. Pure."""
+"""The lane, cell and block of each imported trial. Pure."""
 
 import re
 from collections import defaultdict
@@ -16,13 +16,13 @@ from fairlane.metrics import METRICS
 from fairlane.units import format_size
 
 POINT = ("rw", "rwmixread", "bs", "iodepth", "numjobs", "rate_iops", "scale", "disks", "fleet")
-"""Parameters that make a cell, where the tool tells them. Others are conditions, which the guard compares between
-lanes; only where one varies within a lane it makes cells too, so that unlike trials are never taken for repetitions."""
+"""Parameters that make a cell. Others are conditions, which the guard compares between lanes; one that varies within a
+lane makes cells too, so that unlike trials never count as repetitions."""
 _PREFERRED = ("iops", "tps", "nopm", "tpm", "vm_ready_p99", "job_time", "bw", "lat_p99", "lat_mean")
 
 
 _Key = tuple[Hashable, tuple[tuple[str, Any], ...]]
-"""What makes a cell: name and POINT parameters, then what else varies within a lane."""
+"""Key of a cell: name and POINT parameters, then other parameters that vary within a lane."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Layout:
     """All trials in their places."""
 
     lanes: Mapping[str, str]
-    """Name -> what the results call it."""
+    """Name -> title in the results."""
     points: tuple[Point, ...]
     """In order of appearance."""
     placed: tuple[Placed, ...]
@@ -69,7 +69,7 @@ def lay_out(trials: Sequence[Trial], chosen: ImportMap) -> Layout:
     groups: dict[tuple[str, str], list[Trial]] = defaultdict(list)
     for trial, lane, cell in zip(trials, lanes, cells, strict=True):
         groups[cell, lane].append(trial)
-    numbers = _told_blocks(groups)
+    numbers = _numbered_blocks(groups)
     placed = [
         Placed(trial, lane, cell, block if cell not in numbers else numbers[cell][_block(trial)])
         for (cell, lane), group in groups.items()
@@ -98,9 +98,9 @@ def _lanes(trials: Sequence[Trial], chosen: ImportMap) -> tuple[dict[str, str], 
     lanes = [name or names[title] for title, name in zip(own, mapped, strict=True)]
     empty = [name for name in chosen.lanes if name not in set(lanes)]
     if empty:
-        seen = sorted({f"{trial.folder}/" for trial in trials} | {t for t in own if t})[:8]
+        titled = sorted({f"{trial.folder}/" for trial in trials} | {t for t in own if t})[:8]
         raise FairlaneError(
-            f"no trial belongs to lane {empty[0]!r}", hint=f"folders and lanes found: {', '.join(map(_shown, seen))}"
+            f"no trial belongs to lane {empty[0]!r}", hint=f"folders and lanes found: {', '.join(map(_shown, titled))}"
         )
     return titles, lanes
 
@@ -155,7 +155,7 @@ def safe(title: str, taken: Iterable[str]) -> str:
 def _cells(trials: Sequence[Trial], lanes: Sequence[str], chosen: ImportMap) -> tuple[tuple[Point, ...], list[str]]:
     """The cells, and the cell's name of each trial."""
     rough = [_rough(trial) for trial in trials]
-    varied: dict[Hashable, set[str]] = {key: set() for key in rough}  # what varies within a lane
+    varied: dict[Hashable, set[str]] = {key: set() for key in rough}  # parameters that vary within a lane
     values: dict[tuple[Hashable, str, str], Any] = {}
     for trial, lane, key in zip(trials, lanes, rough, strict=True):
         for name, value in trial.record.params.items():
@@ -178,10 +178,10 @@ def _cells(trials: Sequence[Trial], lanes: Sequence[str], chosen: ImportMap) -> 
         raise FairlaneError(f"the map speaks of a cell {name!r}, which is not there", hint=hint)
     points = []
     for whole, trial in first.items():
-        told = chosen.cells.get(names[whole])
+        mapped = chosen.cells.get(names[whole])
         params = {n: v for n, v in trial.record.params.items() if n in POINT or n in dict(whole[1])}
-        primary = (told and told.primary) or _primary(metrics[whole], chosen.primary)
-        points.append(Point(names[whole], params | dict(told.conditions if told else {}), primary))
+        primary = (mapped and mapped.primary) or _primary(metrics[whole], chosen.primary)
+        points.append(Point(names[whole], params | dict(mapped.conditions if mapped else {}), primary))
     return tuple(points), [names[whole] for whole in keys]
 
 
@@ -191,8 +191,8 @@ def _rough(trial: Trial) -> Hashable:
 
 
 def _primary(metrics: set[str], wanted: str | None) -> str:
-    """``wanted``, or the first that the cell has. I/O without a percentile that is wanted keeps it, and is refused:
-    another headline in its place would be one that nobody chose."""
+    """``wanted``, or the first preferred metric of the cell. I/O that lacks a wanted percentile keeps it, and is
+    refused: the user did not choose another headline."""
     if wanted and wanted.startswith("lat_") and "iops" in metrics:
         return wanted
     order = dict.fromkeys(((wanted,) if wanted else ()) + _PREFERRED + tuple(METRICS))
@@ -204,19 +204,19 @@ def _names(cells: Mapping[_Key, tuple[Trial, dict[str, Any]]]) -> dict[_Key, str
     plain: dict[_Key, str] = {}
     for key, (trial, varied) in cells.items():
         params = trial.record.params
-        extra = [_told(name, value) for name, value in varied.items() if value is not None and name not in POINT]
+        extra = [_in_name(name, value) for name, value in varied.items() if value is not None and name not in POINT]
         tool = () if "rw" in params or "bs" in params else (trial.tool.replace("_", "-"),)
         plain[key] = " ".join([_clean(trial.record.name) or " ".join([*tool, *_load(params)]), *extra])
     shared: dict[str, list[_Key]] = defaultdict(list)
     for key, name in plain.items():
         shared[name].append(key)
     for group in shared.values():
-        if len(group) > 1:  # cells that the tool calls the same: what they differ in tells them apart
+        if len(group) > 1:  # cells of one name: add the parameters that differ
             loads = [cells[key][0].record.params for key in group]
             differing = [n for n in POINT if len({load.get(n) for load in loads}) > 1]
             for key, own in zip(group, loads, strict=True):
                 plain[key] = " ".join(
-                    [plain[key], *(_told(n, own[n]) or f"{n} {own[n]}" for n in differing if n in own)]
+                    [plain[key], *(_in_name(n, own[n]) or f"{n} {own[n]}" for n in differing if n in own)]
                 )
     names: dict[_Key, str] = {}
     taken: set[str] = set()
@@ -243,11 +243,11 @@ def _load(params: Mapping[str, Any]) -> list[str]:
     words = []
     if isinstance(params.get("bs"), int):
         words.append(format_size(params["bs"]))
-    words += [_told(name, params[name]) for name in POINT if name != "bs" and name in params]
+    words += [_in_name(name, params[name]) for name in POINT if name != "bs" and name in params]
     return [word for word in words if word]
 
 
-def _told(name: str, value: Any) -> str:
+def _in_name(name: str, value: Any) -> str:
     """One parameter in a cell's name."""
     short: dict[str, Callable[[Any], str]] = {
         "rw": str,
@@ -268,7 +268,7 @@ def _block(trial: Trial) -> str:
     return trial.record.labels.get("block", "")
 
 
-def _told_blocks(groups: Mapping[tuple[str, str], Sequence[Trial]]) -> dict[str, dict[str, int]]:
+def _numbered_blocks(groups: Mapping[tuple[str, str], Sequence[Trial]]) -> dict[str, dict[str, int]]:
     """Cell -> label ``block`` -> number, of cells whose trials all have that label. Raises FairlaneError if one comes
     twice in a lane."""
     cells: dict[str, set[str]] = defaultdict(set)
@@ -283,8 +283,8 @@ def _told_blocks(groups: Mapping[tuple[str, str], Sequence[Trial]]) -> dict[str,
                 where=_shown(group[names.index(twice)].files[0]),
                 hint="is a column missing in params or lane that tells these trials apart?",
             )
-    told = {cell: sorted(names, key=natural) for cell, names in cells.items() if cell not in without}
-    return {cell: {name: number for number, name in enumerate(names)} for cell, names in told.items()}
+    labels = {cell: sorted(names, key=natural) for cell, names in cells.items() if cell not in without}
+    return {cell: {name: number for number, name in enumerate(names)} for cell, names in labels.items()}
 
 
 def _by_time(trials: Sequence[Trial]) -> list[Trial]:

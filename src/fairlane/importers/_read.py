@@ -1,6 +1,6 @@
-"""From files to trials: each file to its importer, in processes of their own; a trial's archive is written at once.
+"""From files to trials: importers read files in parallel processes and write each trial's archive at once.
 
-Where a trial belongs (lane, cell, block) depends on all the others, so its archive gets a number for a name first.
+Lane, cell and block of a trial depend on all other trials, so the archive's first name is a number.
 """
 
 import hashlib
@@ -23,20 +23,20 @@ from fairlane import registry
 from fairlane.errors import FairlaneError
 from fairlane.formats import record
 from fairlane.formats.record import Record
-from fairlane.importers._walk import Found
+from fairlane.importers._walk import InputFile
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.runs import raw
 from fairlane.runs.files import storing
 
 FEW = 64
-"""So many files are read in this process: starting others would take longer."""
+"""Most files that are read in this process: starting others would take longer."""
 BATCH = 16
-"""Files that a process is given at a time."""
+"""Files per task of a process."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be read, and where the results go."""
+    """Settings of an import: importers and output."""
 
     tools: Mapping[str, Importer]
     """Importers to choose from, configured."""
@@ -45,12 +45,12 @@ class Job:
     originals: bool = False
     """Keep the files, compressed."""
     certain: frozenset[str] = frozenset()
-    """Names of files that the user named himself, with the one importer for them: it need not recognise them."""
+    """Names of files that the user named, with one tool for them: the importer need not recognise them."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial that was read: its record without figures, and where the record is."""
+    """One trial that was read: its record without figures, and the place of the record."""
 
     tool: str
     files: tuple[str, ...]
@@ -91,10 +91,10 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Group:
-    """Files that one importer reads together; without a tool: to be recognised."""
+    """Files that one importer reads together; without a tool: not yet recognised."""
 
     number: int
-    files: tuple[Found, ...]
+    files: tuple[InputFile, ...]
     tool: str = ""
     kept: tuple[str, ...] = ()
     """Where each file is kept, relative to the run directory."""
@@ -102,20 +102,20 @@ class Group:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one group."""
+    """The result of one group."""
 
     number: int
     trials: tuple[Trial, ...] = ()
     originals: tuple[Original, ...] = ()
     left_out: LeftOut | None = None
     claimed: Group | None = None
-    """It is a part of a larger group, which is read when all its files are known; ``tool`` says by whom."""
+    """Set if the group is part of a larger one, which ``tool`` reads when all its files are known."""
 
 
 def read_all(
-    files: Sequence[Found], job: Job, kept: Mapping[str, str], processes: int, progress: Callable[[int], None]
+    files: Sequence[InputFile], job: Job, kept: Mapping[str, str], processes: int, progress: Callable[[int], None]
 ) -> Iterator[Outcome]:
-    """What became of each group of files, in no particular order. ``kept``: name of a file -> where its original goes.
+    """The outcome of each group of files, in any order. ``kept``: name of a file -> path of its original in the run.
 
     ``progress`` is called with the number of files done. Raises FairlaneError if a reading process dies.
     """
@@ -146,7 +146,7 @@ def _joined(parts: list[Group]) -> Group:
 
 
 class _Pool:
-    """Reads groups, in this process or in others; at most two batches per process are under way or waiting."""
+    """Reads groups, in this process or in others; at most two batches per process are queued or running."""
 
     def __init__(self, job: Job, processes: int) -> None:
         self._job = job
@@ -202,10 +202,10 @@ def _work(groups: Sequence[Group]) -> list[Outcome]:
 
 def _batch(groups: Sequence[Group], job: Job) -> list[Outcome]:
     known: dict[tuple[str, str], str] = {}
-    return [_one(group, job, known) for group in groups]
+    return [_outcome(group, job, known) for group in groups]
 
 
-def _one(group: Group, job: Job, known: dict[tuple[str, str], str]) -> Outcome:
+def _outcome(group: Group, job: Job, known: dict[tuple[str, str], str]) -> Outcome:
     """Recognises and reads one group. Raises RunFailed (disk full)."""
     names = tuple(file.name for file in group.files)
     try:
@@ -224,8 +224,8 @@ def _one(group: Group, job: Job, known: dict[tuple[str, str], str]) -> Outcome:
 
 
 def _recognised(file: Source, job: Job, known: dict[tuple[str, str], str]) -> str:
-    """The importer that claims the file; empty: none. ``known``: folder and suffix -> importer, within a batch: a file
-    that its neighbour's importer claims is not shown to all others, which would take as long as reading it."""
+    """The importer that claims the file; empty: none. ``known``: folder and suffix -> importer, within a batch, tried
+    first: asking all importers would take as long as reading the file."""
     if file.name in job.certain:
         return next(iter(job.tools))
     head = file.head()
@@ -267,10 +267,10 @@ def _read(group: Group, sources: Sequence[Source], tool: str, job: Job) -> Outco
 
 
 def _checked(trial: Record, where: str) -> bytes:
-    """The record as it is kept: its params and its day are conditions of the trial too, so that lanes are compared in
-    them.
+    """The record as stored: its params and its day are conditions of the trial too, so that the guard compares lanes
+    in them.
 
-    Raises Unreadable for what no file can mean: figures that are no numbers, params that are lists.
+    Raises Unreadable for impossible values: figures that are no numbers, params that are lists.
     """
     for name, value in trial.params.items():
         if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
@@ -285,7 +285,7 @@ def _checked(trial: Record, where: str) -> bytes:
 
 
 def _day(started: float | None) -> dict[str, str]:
-    """When it was measured: results that lie more than a week apart are not comparable as they are."""
+    """The condition ``date``: results more than a week apart are not comparable as they are."""
     if started is None:
         return {}
     try:
@@ -299,7 +299,7 @@ def _brief(trial: Record) -> Record:
 
 
 def _original(file: Source, tool: str, kept: str, job: Job) -> Original:
-    """Hashes the file, and keeps it compressed if asked for."""
+    """Hashes the file, and stores it compressed if requested."""
     digest, size = hashlib.sha256(), 0
     folder = job.folder if job.originals else None
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What importers share: text line by line, numbers that can be, trees that cannot do harm. Raises only Unreadable."""
+"""Helpers of importers: lines, numbers and JSON trees of untrusted files. Raises only Unreadable."""
 
 import json
 import math
@@ -13,15 +13,15 @@ from fairlane.records import Histogram
 from fairlane.stats.histogram import latency, merge, percentile, reportable
 
 LONGEST = 65536
-"""Bytes of a line. No tool's line comes near it; a file without line ends would otherwise be read into memory."""
+"""Most bytes of a line; bounds the memory for a file without line ends."""
 LARGEST_TREE = 64 * 2**20
-"""A JSON or XML file may have so many bytes: as objects it takes several times that."""
+"""Most bytes of a JSON or XML file: as objects it takes several times that."""
 LARGEST_FIGURE = 1e18
-"""No count, size or time reaches it; beyond lies garbage (and float overflow)."""
+"""Upper limit of every count, size and time."""
 SMALLEST_FIGURE = 1e-9
-"""No figure but 0 is below it: its reciprocal would overflow where the figure itself does not."""
+"""Least figure above 0, so that reciprocals do not overflow."""
 POINTS = 100_000
-"""Points of a series; of more than that (a day in seconds) none is kept."""
+"""Most points of a series (a day in seconds); a longer series is left out."""
 
 MS, US, MIB = 1e6, 1e3, 2**20
 """Nanoseconds of a milli- and a microsecond; bytes of a mebibyte."""
@@ -94,8 +94,8 @@ def figure(parent: Mapping[str, Any], key: str, where: str) -> float | None:
         return None
     if isinstance(value, str):
         return number(value, where, f"a number as {key}")
-    told = isinstance(value, int | float) and not isinstance(value, bool)
-    if not told or (value and not SMALLEST_FIGURE <= value <= LARGEST_FIGURE):
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    if not numeric or (value and not SMALLEST_FIGURE <= value <= LARGEST_FIGURE):
         raise Unreadable(f"{key}: expected a number, not negative, found {shown(value, 40)!r}", where=where)
     return float(value)
 
@@ -103,8 +103,8 @@ def figure(parent: Mapping[str, Any], key: str, where: str) -> float | None:
 def percentiles(histograms: Mapping[str, Histogram]) -> dict[str, float]:
     """The registry's percentiles of the merged ``lat`` bins, where ten operations lie beyond them."""
     bins = latency(histograms)
-    asked = ((name, metric.percentile) for name, metric in METRICS.items() if metric.percentile is not None)
-    return {name: float(percentile(bins, q)) for name, q in asked if bins and reportable(bins, q)}
+    quantiles = ((name, metric.percentile) for name, metric in METRICS.items() if metric.percentile is not None)
+    return {name: float(percentile(bins, q)) for name, q in quantiles if bins and reportable(bins, q)}
 
 
 def percentile_name(percent: float) -> str:
@@ -124,7 +124,7 @@ def histogram(counts: Mapping[int, int], where: str) -> Histogram:
 
 
 def binned(counts: Mapping[int, int]) -> dict[int, int]:
-    """Latencies in ns -> bins as fio's, 64 to a power of two, of which there are few whatever the latencies; unlike
+    """Latencies in ns -> bins as fio's, 64 to a power of two, so there are few for any latencies; unlike
     fio's they do not end at 17 s."""
     bins: dict[int, int] = {}
     for ns, count in counts.items():
@@ -142,7 +142,7 @@ def series(interval_ms: float | None, rates: list[float], key: str = "iops") -> 
 
 
 def moment(text: Any) -> float | None:
-    """Unix time of an ISO time that says its zone; None for any other."""
+    """Unix time of an ISO time with a zone; None for any other."""
     try:
         when = datetime.fromisoformat(text) if isinstance(text, str) and len(text) < 64 else None
         return when.timestamp() if when is not None and when.tzinfo is not None else None
@@ -154,13 +154,13 @@ def day(text: str) -> dict[str, float]:
     """``{"date": days since 1970}`` of a date without a zone, such as 2025-04-14 or 05/22/2018; empty for any other."""
     for form in ("%Y-%m-%d", "%m/%d/%Y"):
         try:
-            found: date = datetime.strptime(text.strip()[:10], form).replace(tzinfo=UTC).date()
+            when: date = datetime.strptime(text.strip()[:10], form).replace(tzinfo=UTC).date()
         except ValueError:
             continue
-        return {"date": float(found.toordinal() - date(1970, 1, 1).toordinal())}
+        return {"date": float(when.toordinal() - date(1970, 1, 1).toordinal())}
     return {}
 
 
 def known(**values: Any) -> dict[str, Any]:
-    """Without the values that are None or empty text: what is not known is left out."""
+    """``values`` without those that are None or empty text (not known)."""
     return {name: value for name, value in values.items() if value is not None and value != ""}

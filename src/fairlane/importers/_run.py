@@ -1,4 +1,4 @@
-"""``fairlane import``: files of other tools become a run directory, which everything else reads as any other."""
+"""``fairlane import``: turns files of other tools into a run directory."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from fairlane.importers import _write
 from fairlane.importers._map import ImportMap, MappedLane, importer
 from fairlane.importers._place import Layout, lay_out, slug
 from fairlane.importers._read import Job, LeftOut, Original, Trial, read_all
-from fairlane.importers._walk import Found, natural, walk
+from fairlane.importers._walk import InputFile, natural, walk
 from fairlane.importers.base import Importer
 from fairlane.runs import plan
 from fairlane.runs.files import storing, write_atomic
@@ -28,14 +28,14 @@ def _silent(done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Summary:
-    """What an import made, or would make."""
+    """The result of an import, or of its dry run."""
 
     layout: Layout
     baseline: str
     originals: tuple[Original, ...]
     """The files that were read, by name."""
     left_out: tuple[LeftOut, ...]
-    """By name; those with a reason could not be read, the others no importer claims."""
+    """By name; with a reason: unreadable; without: no importer claims it."""
     folder: Path | None
     """The run directory; None: a dry run."""
 
@@ -84,14 +84,14 @@ def import_files(
     if out is None:
         read = _read(files, Job(tools, None, certain=given), {}, processes, progress)
         layout = _layout(read, left, chosen, sources)
-        return Summary(layout, _baseline(layout, baseline or chosen.baseline), *_told(read, left), None)
+        return Summary(layout, _baseline(layout, baseline or chosen.baseline), *_in_order(read, left), None)
     with plan.beside(out, "name another folder with --out, or remove this one") as folder:
         job = Job(tools, folder, originals, given)
         read = _read(files, job, _kept(files) if originals else {}, processes, progress)
         layout = _layout(read, left, chosen, sources)
         chief = _baseline(layout, baseline or chosen.baseline)
         made = _write.plan_of(layout, chosen, name or chosen.name or slug(out.resolve().name) or "import", chief)
-        kept, gone = _told(read, left)
+        kept, gone = _in_order(read, left)
         with storing(out):
             _write.move(folder, layout, made)
             plan.write(folder, made)
@@ -108,23 +108,25 @@ def _with_lanes(chosen: ImportMap, lanes: Mapping[str, Sequence[str]]) -> Import
     return chosen.model_copy(update={"lanes": merged})
 
 
-def _read(files: Sequence[Found], job: Job, kept: Mapping[str, str], processes: int, progress: Progress) -> _Reading:
-    """All files; what has the same bytes as another beside it is left out, or one trial would count as two."""
+def _read(
+    files: Sequence[InputFile], job: Job, kept: Mapping[str, str], processes: int, progress: Progress
+) -> _Reading:
+    """Reads all files; a copy in the same folder is left out, or one trial would count as two."""
     outcomes = sorted(
         read_all(files, job, kept, processes, lambda done: progress(done, len(files))), key=lambda o: o.number
     )
-    read, seen = _Reading(), dict[tuple[str, ...], str]()
+    read, by_content = _Reading(), dict[tuple[str, ...], str]()
     for outcome in outcomes:
         if outcome.left_out:
             read.left_out.append(outcome.left_out)
             continue
         content = (outcome.trials[0].folder, *sorted(file.sha256 for file in outcome.originals))
         names = tuple(file.name for file in outcome.originals)
-        if content in seen:
-            read.left_out.append(LeftOut(names, f"the same bytes as {seen[content]}", names[0]))
+        if content in by_content:
+            read.left_out.append(LeftOut(names, f"the same bytes as {by_content[content]}", names[0]))
             _drop(outcome, job)
             continue
-        seen[content] = names[0]
+        by_content[content] = names[0]
         read.trials += [(outcome.number, trial) for trial in outcome.trials]
         read.originals += outcome.originals
     return read
@@ -157,7 +159,7 @@ def _layout(read: _Reading, left: list[LeftOut], chosen: ImportMap, sources: Seq
     return lay_out([trial for _, trial in read.trials], chosen)
 
 
-def _told(read: _Reading, left: Sequence[LeftOut]) -> tuple[tuple[Original, ...], tuple[LeftOut, ...]]:
+def _in_order(read: _Reading, left: Sequence[LeftOut]) -> tuple[tuple[Original, ...], tuple[LeftOut, ...]]:
     gone = sorted((*read.left_out, *left), key=lambda g: natural(g.files[0]))
     return tuple(sorted(read.originals, key=lambda f: natural(f.name))), tuple(gone)
 
@@ -175,8 +177,8 @@ def _baseline(layout: Layout, wanted: str) -> str:
     raise FairlaneError(f"the baseline {wanted!r} is not a lane", hint=hint)
 
 
-def _kept(files: Sequence[Found]) -> dict[str, str]:
-    """Where each original goes: the same tree, with names that no system trips over; no two alike."""
+def _kept(files: Sequence[InputFile]) -> dict[str, str]:
+    """Name of a file -> path of its original in the run: the same tree, with portable, distinct names."""
     kept: dict[str, str] = {}
     taken: set[str] = set()
     for file in files:

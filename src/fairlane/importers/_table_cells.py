@@ -1,4 +1,4 @@
-"""The cells of a table: rows out of CSV, TSV and JSON, numbers as people write them, units."""
+"""The cells of a table: rows of CSV, TSV and JSON, numbers in common notations, units."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from fairlane.importers.base import Source, Unreadable
 from fairlane.metrics import METRICS
 
 MISSING = frozenset({"", "-", "–", "—", "n/a", "na", "nan", "null", "none"})  # noqa: RUF001 - a dash is what people write
-"""What stands where there is no figure."""
+"""Texts that mean no figure."""
 
 _TIME = {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9, "sec": 1e9, "min": 60e9}
 _RATE = {"b/s": 1.0} | {
@@ -38,19 +38,19 @@ _PLAIN = re.compile(r"(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:e[-+]?\d{1,3})?")
 
 @dataclass(frozen=True)
 class Row:
-    """One row, and where it stands: ``file:line`` of a CSV file, ``file: row 7`` of a JSON list."""
+    """One row. ``where``: ``file:line`` of a CSV file, ``file: row 7`` of a JSON list."""
 
     where: str
     cells: Mapping[str, Any]
 
     def has(self, column: str) -> bool:
-        """Whether anything stands in the column."""
+        """Whether the column has a value."""
         return self.text(column).lower() not in MISSING
 
     def text(self, column: str) -> str:
-        """What stands in the column, without blanks at the ends. ``a.b``: of JSON, the key b in the object a.
+        """The value of the column, without blanks at the ends. ``a.b``: of JSON, the key b in the object a.
 
-        Raises Unreadable if there is no such column or what is there is no text, number, true or false.
+        Raises Unreadable for a missing column, or a value that is no text, number, true or false.
         """
         value: Any = self.cells
         if column in self.cells:
@@ -116,7 +116,7 @@ def units_of(metric: str) -> Sequence[str]:
 
 
 def factor_of(metric: str, unit: str) -> float | None:
-    """What a figure in ``unit`` is multiplied by; None for a unit that the metric has not."""
+    """Factor from ``unit`` to the registry's unit; None for a unit that the metric does not have."""
     known = {"ns": _TIME, "B/s": _RATE}.get(METRICS[metric].unit, _COUNT)
     return known.get(unit.strip().lower())
 
@@ -173,7 +173,7 @@ def _csv(source: Source, text: str, delimiter: str, header: int, needed: Sequenc
                 twice = [name for name in needed if names.count(name) > 1]
                 if twice:
                     raise Unreadable(f"two columns are called {shown(twice[0])!r}", where=here)
-                Row(here, dict.fromkeys(names, ""))  # so that a missing column is told of the header's line
+                Row(here, dict.fromkeys(names, ""))  # so that the error for a missing column names the header's line
                 for name in needed:
                     Row(here, dict.fromkeys(names, "")).text(name)
             elif any(cell.strip() for cell in cells):
@@ -185,10 +185,10 @@ def _csv(source: Source, text: str, delimiter: str, header: int, needed: Sequenc
 
 
 def _delimiter(text: str, header: int, needed: Sequence[str]) -> str:
-    """The one with which the header has most of the needed columns."""
+    """The delimiter with which the header has most of the needed columns."""
     line = (text.splitlines()[header - 1 : header] or [""])[0]
-    found = {d: [cell.strip().strip('"') for cell in line.split(d)] for d in ",;\t|"}
-    return max(found, key=lambda d: (sum(name in found[d] for name in needed), len(found[d])))
+    split = {d: [cell.strip().strip('"') for cell in line.split(d)] for d in ",;\t|"}
+    return max(split, key=lambda d: (sum(name in split[d] for name in needed), len(split[d])))
 
 
 def _json_or_lines(text: str, path: str) -> str:

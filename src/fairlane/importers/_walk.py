@@ -1,4 +1,4 @@
-"""The files that a user names for an import: found in name order, opened with every error told as Unreadable."""
+"""The files of an import: in name order, opened so that every error is Unreadable."""
 
 import gzip
 import io
@@ -15,16 +15,16 @@ from fairlane.errors import FairlaneError
 from fairlane.importers.base import Source, Unreadable
 
 SMALL = 2**20
-"""Files up to so many bytes, unpacked, are read once and held in memory while they are worked on."""
+"""Most bytes, unpacked, of a file that is read once and held in memory during its import."""
 _PACKED = b"\x1f\x8b"
-"""Begins a gzip file."""
+"""First bytes of a gzip file."""
 UNPACKED = 4 * 2**30
-"""A compressed file may unpack to so many bytes."""
+"""Most bytes that a compressed file may unpack to."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """One file, as it is seen by importers and kept in the run."""
+class InputFile:
+    """One file to import."""
 
     name: str
     """Path below what the user named, with forward slashes and without ``.gz``: what ``Source.name`` is. With several
@@ -39,25 +39,25 @@ class Found:
 
     @property
     def content(self) -> Source:
-        """The same, but a small file is read here, once: it is looked at, read, hashed and kept. Raises Unreadable."""
+        """``source``, a small file in memory: it is recognised, read, hashed and stored. Raises Unreadable."""
         try:
             with self.path.open("rb", buffering=0) as file:
                 data = file.read(SMALL + 1)
         except OSError:
-            data = _PACKED  # the slower way tells what is wrong
+            data = _PACKED  # the slower way raises the error
         if data.startswith(_PACKED):
             with self.source.open() as unpacked:
                 data = unpacked.read(SMALL + 1)
         return Source(self.name, partial(io.BytesIO, data)) if len(data) <= SMALL else self.source
 
 
-def walk(paths: Sequence[Path]) -> tuple[tuple[Found, ...], tuple[tuple[str, str], ...]]:
-    """The files in and below ``paths`` in the order of their names (``run-2`` before ``run-10``), and what was passed
-    over as (name, reason): symbolic links that lead out of their path, and what is neither file nor folder.
+def walk(paths: Sequence[Path]) -> tuple[tuple[InputFile, ...], tuple[tuple[str, str], ...]]:
+    """The files in and below ``paths`` in the order of their names (``run-2`` before ``run-10``), and skipped ones
+    as (name, reason): symbolic links that lead out of their path, and objects that are neither file nor folder.
 
     Hidden files and folders are not looked at. Raises FairlaneError for a path that is not there or not readable.
     """
-    found: dict[Path, Found] = {}
+    by_path: dict[Path, InputFile] = {}
     passed: list[tuple[str, str]] = []
     taken: set[str] = set()
     heads = _heads(paths)
@@ -73,15 +73,15 @@ def walk(paths: Sequence[Path]) -> tuple[tuple[Found, ...], tuple[tuple[str, str
                 passed.append((name, reason))
                 continue
             real = file.resolve()
-            if real in found:
+            if real in by_path:
                 continue  # named twice
             plain = name.removesuffix(".gz")
             if plain in taken:
                 plain = name  # both x and x.gz are there
             taken.add(plain)
             first, slash, _ = plain.partition("/")
-            found[real] = Found(plain, real, first if slash else (_text(top.name) if below else _stem(plain)))
-    return tuple(sorted(found.values(), key=lambda f: natural(f.name))), tuple(sorted(passed))
+            by_path[real] = InputFile(plain, real, first if slash else (_text(top.name) if below else _stem(plain)))
+    return tuple(sorted(by_path.values(), key=lambda f: natural(f.name))), tuple(sorted(passed))
 
 
 def natural(name: str) -> tuple[tuple[int, int | str], ...]:
@@ -105,7 +105,7 @@ def _pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _heads(paths: Sequence[Path]) -> list[str]:
-    """One path: nothing. Several: so many last parts of each that no two are alike."""
+    """Prefixes of names: empty for one path; of several, as many last parts as make them distinct."""
     if len(paths) == 1:
         return [""]
     parts = [path.resolve().parts[1:] or ("root",) for path in paths]
@@ -143,7 +143,7 @@ def _no_file(file: Path, top: Path) -> str:
 
 
 def _text(name: str) -> str:
-    """Names are bytes to the system: what is not UTF-8 is replaced."""
+    """The name as text: bytes that are not UTF-8 are replaced."""
     return os.fsencode(name).decode(errors="replace")
 
 
@@ -158,11 +158,11 @@ def _open(path: Path, name: str) -> BinaryIO:
     except OSError as error:
         raise Unreadable(f"cannot be read: {error.strerror}", where=name) from None
     plain: BinaryIO = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
-    return io.BufferedReader(_Told(plain, file, name, UNPACKED if packed else None), 2**18)
+    return io.BufferedReader(_Reader(plain, file, name, UNPACKED if packed else None), 2**18)
 
 
-class _Told(io.RawIOBase):
-    """Reads ``plain``; whatever goes wrong is Unreadable. Closing it closes ``file`` below."""
+class _Reader(io.RawIOBase):
+    """Reads ``plain``; raises Unreadable for every error. Closing it closes ``file`` below."""
 
     def __init__(self, plain: BinaryIO, file: BinaryIO, name: str, most: int | None) -> None:
         self._plain, self._file, self._name, self._left = plain, file, name, most
@@ -175,8 +175,8 @@ class _Told(io.RawIOBase):
             data = self._plain.read(len(buffer))
         except (OSError, EOFError, zlib.error) as error:
             reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-            told = "cut off" if isinstance(error, EOFError) else f"damaged: {reason}"
-            raise Unreadable(f"the file is {told}", where=self._name) from None
+            state = "cut off" if isinstance(error, EOFError) else f"damaged: {reason}"
+            raise Unreadable(f"the file is {state}", where=self._name) from None
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0:

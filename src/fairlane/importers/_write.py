@@ -23,11 +23,11 @@ from fairlane.study.load import parse_study
 from fairlane.study.yaml_tree import IMPLICIT, MAX_BYTES
 
 MAX_CELLS = 1000
-"""A run holds so many cells at most: beyond, its study would be larger than a study file may be."""
+"""Most cells of a run: with more, its study would exceed the limit of a study file."""
 
 
 def plan_of(layout: Layout, chosen: ImportMap, name: str, baseline: str) -> Plan:
-    """The study of an import and its blocks, as they were. Raises FairlaneError."""
+    """The study of an import and its blocks. Raises FairlaneError."""
     if len(layout.points) > MAX_CELLS:
         raise FairlaneError(
             f"{len(layout.points)} cells: a run holds up to {MAX_CELLS}",
@@ -93,15 +93,15 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _lane(name: str, layout: Layout, chosen: ImportMap) -> dict[str, Any]:
-    told = chosen.lanes.get(name)
+    mapped = chosen.lanes.get(name)
     lane: dict[str, Any] = {"transport": "imported"}
     if layout.lanes[name] not in ("", name):
         lane["label"] = layout.lanes[name]
-    lane["source"] = (told and told.source) or _source([place for place in layout.placed if place.lane == name])
-    if told:
-        if told.conditions:
-            lane["conditions"] = _conditions(told.conditions)
-        caps = {"cap_iops": told.cap_iops, "cap_mibs": told.cap_mibs, "cost": told.cost}
+    lane["source"] = (mapped and mapped.source) or _source([place for place in layout.placed if place.lane == name])
+    if mapped:
+        if mapped.conditions:
+            lane["conditions"] = _conditions(mapped.conditions)
+        caps = {"cap_iops": mapped.cap_iops, "cap_mibs": mapped.cap_mibs, "cost": mapped.cost}
         lane |= {key: value for key, value in caps.items() if value is not None}
     return lane
 

@@ -1,4 +1,4 @@
-"""What an importer is: it recognises a tool's files and turns them into records, whatever the files hold."""
+"""The contract of an importer: it recognises a tool's files and turns them into records."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -13,14 +13,14 @@ from fairlane.formats.record import Record
 HEAD = 65536
 """Bytes of a file that ``claims`` may look at."""
 LARGEST = 256 * 2**20
-"""A file that is read as a whole may have so many bytes."""
+"""Most bytes of a file that is read as a whole."""
 _PART = 2**18
 
 
 class Unreadable(FairlaneError):  # noqa: N818 - reads as what happened
-    """The file is not what the importer reads, is cut off, or says things that cannot be. ``where``: file or file:line.
+    """The file is of another kind, cut off, or has impossible values. ``where``: file or file:line.
 
-    One such file is told and left out; it never ends an import of many.
+    Such a file is reported and left out; it never ends an import of several.
     """
 
 
@@ -56,14 +56,14 @@ class Importer(ABC):
     ``PLUGIN`` of each file in this package is one instance."""
 
     title: ClassVar[str]
-    """What it reads, for a list: ``fio json and json+, 2.x to 3.x, client/server included``."""
+    """The files it reads, for lists: ``fio json and json+, 2.x to 3.x, client/server included``."""
     source: ClassVar[str] = ""
     """Where the format is documented: the tool's manual page or source file, in words."""
     explicit: ClassVar[bool] = False
     """Only used when the user names it (a generic table), never by looking at files."""
 
     Options: ClassVar[type[BaseModel] | None] = None
-    """Model of what an import map may say under the importer's name; None: nothing."""
+    """Model of the options under the importer's name in an import map; None: no options."""
 
     def __init__(self, options: Any = None) -> None:
         self.options = options
@@ -84,5 +84,5 @@ class Importer(ABC):
     def read(self, files: Sequence[Source]) -> Iterable[Record]:
         """The trials in one group of files, sorted by name. Pure; memory bounded by ``LARGEST`` and what a trial needs.
 
-        Raises Unreadable, and nothing else, whatever the files hold.
+        Raises Unreadable, and nothing else, for any content.
         """

@@ -3,7 +3,7 @@
 Format: ``XmlResultParser.cpp`` and ``Common.cpp`` (GetXml) of DISKSPD's source, 2.0.x to 2.2.
 
 Each time span is a trial: its targets ran together. Percentiles are those of all I/Os of all threads (``Latency``,
-which needs ``-L``), in steps of a microsecond. A parameter is told where all targets share it.
+which needs ``-L``), in steps of a microsecond. A parameter is kept if all targets share it.
 """
 
 import re
@@ -47,8 +47,8 @@ def _text(data: bytes) -> str:
 
 
 class _Tree(ET.TreeBuilder):
-    """Builds what is read of a document: not the series of single targets, nor most attributes. Endless nesting, which
-    costs many times the file's size, is refused."""
+    """Builds the parts of a document that are read: not the series of single targets, nor most attributes. Raises
+    Unreadable for deep nesting, which costs many times the file's size."""
 
     def __init__(self, where: str) -> None:
         super().__init__()
@@ -105,15 +105,15 @@ def _tree(file: Source) -> ET.Element:
 
 
 def _spans(root: ET.Element, where: str) -> Iterator[Record]:
-    asked = root.findall("./Profile/TimeSpans/TimeSpan")
+    profiles = root.findall("./Profile/TimeSpans/TimeSpan")
     spans = root.findall("./TimeSpan")
-    if not spans or len(asked) != len(spans):
+    if not spans or len(profiles) != len(spans):
         raise Unreadable("expected as many <TimeSpan> of results as of the profile", where=where)
     version = reading.shown(root.findtext("./System/Tool/Version") or "")
     conditions = reading.known(tool="diskspd", tool_version=version)
     labels = reading.known(host=reading.shown(root.findtext("./System/ComputerName") or ""))
     started = _started(root.findtext("./System/RunTime") or "") if len(spans) == 1 else None
-    for number, (profile, span) in enumerate(zip(asked, spans, strict=True), 1):
+    for number, (profile, span) in enumerate(zip(profiles, spans, strict=True), 1):
         place = f"{where} (time span {number})"
         params = _params(profile, span, place)
         if (error := span.findtext("Error")) is not None:
@@ -188,7 +188,7 @@ def _params(profile: ET.Element, span: ET.Element, where: str) -> dict[str, Any]
         runtime=int(duration * 1e9) if duration else None,
         ramp=int(warmup * 1e9) if warmup is not None else None,
         direct=_direct(targets),
-        # bytes per ms or IOPS, per thread and target: told as it is, so that a limited run never passes for a free one
+        # bytes per ms or IOPS, per thread and target, as text: a limited run must not pass for an unlimited one
         throughput=", ".join(_limit(rate) for rate in rates[:32]) if limited else None,
     )
 
@@ -208,8 +208,8 @@ def _pattern(order: str, writes: float) -> str | None:
 
 
 def _direct(targets: Sequence[ET.Element]) -> bool | None:
-    found = {target.findtext("DisableOSCache") == "true" for target in targets}
-    return found.pop() if len(found) == 1 else None
+    values = {target.findtext("DisableOSCache") == "true" for target in targets}
+    return values.pop() if len(values) == 1 else None
 
 
 def _limit(rate: ET.Element | None) -> str:
@@ -227,16 +227,16 @@ def _started(text: str) -> float | None:
 
 
 def _number(parent: ET.Element, tag: str, where: str) -> float:
-    found = parent.find(tag)
-    if found is None:
+    element = parent.find(tag)
+    if element is None:
         raise Unreadable(f"expected <{tag}> in <{reading.shown(parent.tag, 40)}>", where=where)
-    return reading.number(found.text or "", where, f"a number as <{tag}>")
+    return reading.number(element.text or "", where, f"a number as <{tag}>")
 
 
-def _optional(found: ET.Element | None, where: str) -> float | None:
-    if found is None:
+def _optional(element: ET.Element | None, where: str) -> float | None:
+    if element is None:
         return None
-    return reading.number(found.text or "", where, f"a number as <{reading.shown(found.tag, 40)}>")
+    return reading.number(element.text or "", where, f"a number as <{reading.shown(element.tag, 40)}>")
 
 
 def _whole(value: float | None) -> int | None:

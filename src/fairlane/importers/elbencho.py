@@ -2,9 +2,9 @@
 
 Format: ``docs/csv-docs.md`` of elbencho's source, and ``Statistics.cpp`` (printPhaseResultsToStringVec), 3.x.
 
-One line is one phase. Figures are those of ``[last]``, when the slowest thread was done; ``[first]`` leaves out what
-the slow ones did. In a mix the plain columns are of the writes, those of ``rwmix read`` of the reads. Phases without
-I/O (MKDIRS, RMFILES, SYNC, ...) are passed over. The file has no percentiles, whatever ``--lat`` printed.
+One line is one phase. Figures are those of ``[last]``, when the slowest thread was done; ``[first]`` lacks the work of
+slower threads. In a mix the plain columns are of the writes, those of ``rwmix read`` of the reads. Phases without
+I/O (MKDIRS, RMFILES, SYNC, ...) are passed over. The file has no percentiles, even with ``--lat``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,12 +32,12 @@ class Elbencho(Importer):
 
     def read(self, files: Sequence[Source]) -> Iterator[Record]:
         for file in files:
-            found = False
+            has_io = False
             for row, where in _rows(file):
                 if record := _record(row, where):
-                    found = True
+                    has_io = True
                     yield record
-            if not found:
+            if not has_io:
                 raise Unreadable("expected a phase that reads or writes, found none", where=file.name)
 
 
@@ -61,7 +61,7 @@ def _rows(file: Source) -> Iterator[tuple[Mapping[str, str], str]]:
 
 def _record(row: Mapping[str, str], where: str) -> Record | None:
     operation = reading.shown(row["operation"])
-    plain, mixed = (_told(row, prefix, where) for prefix in ("", _MIX))
+    plain, mixed = (_figures(row, prefix, where) for prefix in ("", _MIX))
     if not plain.get("iops") and not mixed.get("iops"):
         return None
     mix = bool(mixed.get("iops"))
@@ -69,15 +69,15 @@ def _record(row: Mapping[str, str], where: str) -> Record | None:
     rw = _pattern(operation, row.get("random", ""), mix)
     if not rw:
         return None
-    iops = {way: told.get("iops", 0.0) for way, told in ways.items()}
+    iops = {way: figures.get("iops", 0.0) for way, figures in ways.items()}
     metrics = {"iops": sum(iops.values())}
     steps = {"iops": len(ways) / metrics["iops"]}  # whole numbers, cut off
-    if mib := sum(told.get("mib", 0.0) for told in ways.values()):
+    if mib := sum(figures.get("mib", 0.0) for figures in ways.values()):
         metrics["bw"], steps["bw"] = mib * MIB, len(ways) / mib
-    timed = [told for told in ways.values() if told.get("iops")]
-    if all(told.get("us") for told in timed):
+    timed = [figures for figures in ways.values() if figures.get("iops")]
+    if all(figures.get("us") for figures in timed):
         # both directions ran for the same time: their rates weigh their means
-        mean = sum(told["us"] * told["iops"] for told in timed) / metrics["iops"]
+        mean = sum(figures["us"] * figures["iops"] for figures in timed) / metrics["iops"]
         metrics["lat_mean"], steps["lat_mean"] = mean * US, 1 / mean
     load = {"iops": iops, "runtime_ms": reading.number(row["time ms [last]"], where, "a time in ms")}
     if first := row.get("time ms [first]"):
@@ -97,7 +97,7 @@ def _record(row: Mapping[str, str], where: str) -> Record | None:
     )
 
 
-def _told(row: Mapping[str, str], prefix: str, where: str) -> dict[str, float]:
+def _figures(row: Mapping[str, str], prefix: str, where: str) -> dict[str, float]:
     columns = {"iops": "IOPS [last]", "mib": "MiB/s [last]", "us": "IO lat us [avg]"}
     return {
         key: reading.number(text, where, prefix + column)
@@ -120,14 +120,14 @@ def _params(row: Mapping[str, str], rw: str, operation: str, where: str) -> dict
     def count(column: str) -> int | None:
         return reading.whole(row[column], where, column) if row.get(column) else None
 
-    asked = operation.removeprefix("RWMIX")
+    share = operation.removeprefix("RWMIX")
     return reading.known(
         rw=rw,
         bs=count("block size") or None,
         iodepth=count("IO depth"),
         numjobs=count("threads"),
         fleet=count("hosts"),
-        rwmixread=int(asked) if operation.startswith("RWMIX") and asked.isdecimal() and len(asked) < 4 else None,
+        rwmixread=int(share) if operation.startswith("RWMIX") and share.isdecimal() and len(share) < 4 else None,
         direct={"0": False, "1": True}.get(row.get("direct IO", "")),
     )
 

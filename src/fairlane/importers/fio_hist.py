@@ -3,9 +3,9 @@
 Format: ``flush_hist_samples`` of fio's iolog.c and the scripts in its ``tools/hist``: time in ms, direction, block
 size, then the I/Os in each bin since the row before: 1216 bins of microseconds in fio 2, 1856 of nanoseconds in fio 3,
 or so many halved by every step of ``log_hist_coarseness``. Logs of one prefix in a folder are one trial; intervals,
-jobs, machines and directions are merged by adding bins. What fio does not log is the run after its last interval.
+jobs, machines and directions are merged by adding bins. fio does not log the run after its last interval.
 
-All latencies are clat's (completion alone), as the parameter ``metric_definition`` says; there are no others.
+All latencies are clat's (completion alone), and the parameter ``metric_definition`` states that.
 """
 
 import posixpath
@@ -171,8 +171,8 @@ def _course(logs: Mapping[str, _Log]) -> dict[str, Any]:
     """IOPS of each interval, where all logs have the same ones, give or take some milliseconds."""
     lengths = {len(log.times) for log in logs.values()}
     length = min(lengths)
-    one = next(iter(logs.values()))
-    interval = (one.times[-1] - one.times[0]) / (length - 1) if length > 1 else 0
+    first = next(iter(logs.values()))
+    interval = (first.times[-1] - first.times[0]) / (length - 1) if length > 1 else 0
     if len(lengths) > 1 or interval <= 0:
         return {}
     return series(interval, [sum(log.ios[i] for log in logs.values()) * 1000 / interval for i in range(length)])

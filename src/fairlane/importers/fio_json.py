@@ -1,18 +1,17 @@
 """fio's json and json+: one record per load that ran by itself, its jobs and machines merged.
 
-Formats: ``stat.c`` and ``client.c`` of fio 2.1 to 3.36 and later; what cannot be told from them is not guessed.
+Formats: ``stat.c`` and ``client.c`` of fio 2.1 to 3.36 and later; nothing is guessed.
 
 * Equal jobs of one group (clones of ``numjobs``, sections that differ in their file only, machines of a client's
   report) ran together and are one record. Jobs with other parameters, or of another group (``stonewall``), are records
-  of their own; what ran beside a load is its parameter ``beside``.
+  of their own; loads that ran beside it are the parameter ``beside``.
 * Under ``group_reporting`` an entry adds up its whole group and shows the options of the first job. Where their number
-  says that there were others, only what is common to the file's jobs is kept.
-* Options that are not set have fio's defaults. ``runtime`` is known where it was used up: json does not tell
-  ``time_based``.
+  shows that there were others, only options common to the file's jobs are kept.
+* Options that are not set have fio's defaults. ``runtime`` is known where it was used up: json lacks ``time_based``.
 * Latency is ``lat``. Percentiles of ``clat`` (completion alone, all that fio has without ``lat_percentiles``) are not
   those of lat: they are left out, or, with the option ``percentiles: clat``, all latency figures are clat's, which the
   parameter ``metric_definition`` then says.
-* Reports that ``--status-interval`` wrote before the last one hold what the last one holds, and are left out.
+* Reports that ``--status-interval`` wrote before the last one are part of it, and are left out.
 """
 
 import os
@@ -34,7 +33,7 @@ from fairlane.study.strict import Strict
 from fairlane.units import format_size
 
 _USED_UP = 0.95
-"""Share of the run time asked for that a job must have run to be one that ran as long as asked."""
+"""Least share of the requested run time for it to count as used up."""
 _FIRST_ONLY = "adds up {n} jobs under group_reporting and shows the options of the first: only common ones are kept"
 _CLAT_ONLY = (
     "percentiles are of clat (completion alone) and left out; fio_json: {percentiles: clat} in a map takes them"
@@ -52,7 +51,7 @@ class _Load:
     jobs: list[Job] = field(default_factory=list)
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         rw, bs, depth = (self.params.get(key) for key in ("rw", "bs", "iodepth"))
         return shown(self.jobs[0].name, 80) if rw is None or bs is None else f"{format_size(bs)} {rw} qd{depth}"
 
@@ -77,11 +76,11 @@ class FioJson(Importer):
         for file in files:
             data = file.read(LARGEST_TREE)
             try:
-                found = reports(data, "fio's output")
+                parsed = reports(data, "fio's output")
             except Garbage as reason:
                 hint = "run fio with --output-format=json+" if other_output(data[:HEAD]) else ""
                 raise Unreadable(str(reason), where=file.name, hint=hint) from None
-            for report in _last(found):
+            for report in _last(parsed):
                 yield from self._records(report)
 
     def _records(self, report: Report) -> Iterator[Record]:
@@ -90,7 +89,7 @@ class FioJson(Importer):
             params = load.params | _counts(report, load.jobs)
             beside = [other for other in loads if other is not load and _together(load, other)]
             if beside:
-                params["beside"] = ", ".join(sorted(other.told for other in beside))
+                params["beside"] = ", ".join(sorted(other.title for other in beside))
             yield self._record(report, load.jobs, params, alone=len(loads) == 1)
 
     def _record(self, report: Report, jobs: Sequence[Job], params: dict[str, Any], *, alone: bool) -> Record:
@@ -105,14 +104,14 @@ class FioJson(Importer):
         if bad := next((job for job in jobs if job.error), None):
             return replace(record, failed=f"fio: error {bad.error} ({os.strerror(bad.error)}) in {shown(bad.name, 80)}")
         try:
-            seen = summary(report, jobs, kind=self.options.percentiles, disk=alone)
+            figures = summary(report, jobs, kind=self.options.percentiles, disk=alone)
         except Garbage as reason:
             return replace(record, failed=str(reason))
-        return replace(record, figures=self._noted(seen, report, jobs))
+        return replace(record, figures=self._noted(figures, report, jobs))
 
-    def _noted(self, seen: Figures, report: Report, jobs: Sequence[Job]) -> Figures:
-        """With the definition of latency, and what a reader should know of the file."""
-        context = dict(seen.context)
+    def _noted(self, figures: Figures, report: Report, jobs: Sequence[Job]) -> Figures:
+        """``figures`` with the definition of latency, and warnings about the file."""
+        context = dict(figures.context)
         if self.options.percentiles == "clat":
             context["conditions"] = {**context["conditions"], "metric_definition": "latency is clat: completion alone"}
         notes = [f"{shown(job.name, 80)} {_FIRST_ONLY.format(n=n)}" for job, n in _mixed(jobs, report.jobs)]
@@ -123,27 +122,31 @@ class FioJson(Importer):
         ):
             notes.append(_CLAT_ONLY)
         if notes:
-            said = context["fio"].get("warnings", "")
-            context["fio"] = {**context["fio"], "warnings": "\n".join([*notes, *([said] if said else [])])}
-        return replace(seen, context=context)
+            warnings = context["fio"].get("warnings", "")
+            context["fio"] = {**context["fio"], "warnings": "\n".join([*notes, *([warnings] if warnings else [])])}
+        return replace(figures, context=context)
 
 
-def _last(found: Sequence[Report]) -> Iterator[Report]:
+def _last(every: Sequence[Report]) -> Iterator[Report]:
     """Without those that a later one of the same run includes."""
-    for one, two in pairwise(found):
-        if not _continues(one, two):
-            yield one
-    yield from found[-1:]
+    for earlier, later in pairwise(every):
+        if not _continues(earlier, later):
+            yield earlier
+    yield from every[-1:]
 
 
-def _continues(one: Report, two: Report) -> bool:
-    """Whether ``two`` is a later report of the same run: as much time went by as its jobs ran on."""
-    if one.printed is None or two.printed is None or [j.name for j in one.jobs] != [j.name for j in two.jobs]:
+def _continues(earlier: Report, later: Report) -> bool:
+    """Whether ``later`` is a report of the same run: its jobs ran for the time between the two."""
+    if (
+        earlier.printed is None
+        or later.printed is None
+        or [j.name for j in earlier.jobs] != [j.name for j in later.jobs]
+    ):
         return False
-    if any(_ios(before) > _ios(after) for before, after in zip(one.jobs, two.jobs, strict=True)):
+    if any(_ios(before) > _ios(after) for before, after in zip(earlier.jobs, later.jobs, strict=True)):
         return False
-    passed, ran = two.printed - one.printed, _ran(two) - _ran(one)
-    unsure = 20 if one.printed % 1000 or two.printed % 1000 else 1000  # versions before 2.12 have whole seconds
+    passed, ran = later.printed - earlier.printed, _ran(later) - _ran(earlier)
+    unsure = 20 if earlier.printed % 1000 or later.printed % 1000 else 1000  # versions before 2.12 have whole seconds
     return ran > 0 and abs(passed - ran) <= unsure + passed / 2
 
 
@@ -161,23 +164,23 @@ def _ran(report: Report) -> int:
 
 def _loads(report: Report) -> list[_Load]:
     """In the order of their first jobs."""
-    found: dict[Any, _Load] = {}
+    loads: dict[Any, _Load] = {}
     for job in report.jobs:
         params = _params(job, report.jobs)
         options = job.options or {}
         alike = tuple(sorted(params.items())) or job.name  # nothing is known: only jobs of one name are alike
         key = (job.group, alike, options.get("runtime"), options.get("wait_for"))
-        found.setdefault(key, _Load(job.group, params)).jobs.append(job)
-    return list(found.values())
+        loads.setdefault(key, _Load(job.group, params)).jobs.append(job)
+    return list(loads.values())
 
 
-def _together(one: _Load, two: _Load) -> bool:
-    waits = any("wait_for" in (job.options or {}) for load in (one, two) for job in load.jobs)
-    return one.group == two.group and not waits
+def _together(first: _Load, second: _Load) -> bool:
+    waits = any("wait_for" in (job.options or {}) for load in (first, second) for job in load.jobs)
+    return first.group == second.group and not waits
 
 
 def _mixed(jobs: Iterable[Job], every: Sequence[Job]) -> Iterator[tuple[Job, int]]:
-    """Entries that add up other jobs than their options say, and how many."""
+    """(entry, number of jobs) for entries that add up other jobs than their options state."""
     for job in jobs:
         n = members(job, every)
         if n > 1 and n != numjobs(job):
@@ -185,7 +188,7 @@ def _mixed(jobs: Iterable[Job], every: Sequence[Job]) -> Iterator[tuple[Job, int
 
 
 def _params(job: Job, every: Sequence[Job]) -> dict[str, Any]:
-    """What the job's options say of the load; empty: nothing is told (before fio 2.3)."""
+    """Parameters from the job's options; empty: the file has none (before fio 2.3)."""
     if job.options is None:
         return {}
     params = fio_options.parameters(job.options)
@@ -199,40 +202,40 @@ def _params(job: Job, every: Sequence[Job]) -> dict[str, Any]:
 
 
 def _counts(report: Report, jobs: Sequence[Job]) -> dict[str, Any]:
-    """What the jobs of a load say together: numjobs, fleet, disks, runtime."""
-    found: dict[str, Any] = {}
+    """Parameters of the jobs together: numjobs, fleet, disks, runtime."""
+    params: dict[str, Any] = {}
     hosts = len({job.host for job in jobs})
     if report.clients:
-        found["fleet"] = hosts
+        params["fleet"] = hosts
     options = jobs[0].options
     count = sum(members(job, report.jobs) for job in jobs)
     if count % hosts == 0 and (options is not None or jobs[0].job_runtime is not None):
-        found["numjobs"] = count // hosts
+        params["numjobs"] = count // hosts
     devices = [fio_options.devices(job.options or {}) for job in jobs]
     if all(devices) and not any(_mixed(jobs, report.jobs)):
-        found["disks"] = len({name for names in devices for name in names})
+        params["disks"] = len({name for names in devices for name in names})
     try:
-        asked = fio_options.duration((options or {})["runtime"])
+        requested = fio_options.duration((options or {})["runtime"])
     except (KeyError, ValueError):
-        return found
-    if max(job.runtime for job in jobs) * 10**6 >= _USED_UP * asked > 0:
-        found["runtime"] = asked
-    return found
+        return params
+    if max(job.runtime for job in jobs) * 10**6 >= _USED_UP * requested > 0:
+        params["runtime"] = requested
+    return params
 
 
 def _labels(jobs: Sequence[Job]) -> dict[str, str]:
-    """What all jobs of the load have in common, for import maps."""
-    told = {
+    """Labels that all jobs of the load share, for import maps."""
+    by_key = {
         "job": {job.name for job in jobs},
         "host": {job.host for job in jobs},
         "filename": {(job.options or {}).get("filename", "") for job in jobs},
         "group": {str(job.group) for job in jobs},
     }
-    return {key: label for key, values in told.items() if len(values) == 1 and (label := shown(min(values)))}
+    return {key: label for key, values in by_key.items() if len(values) == 1 and (label := shown(min(values)))}
 
 
 def _started(report: Report, jobs: Sequence[Job]) -> float | None:
-    """Of the jobs where it is told (since 3.36); else of fio, give or take a second."""
+    """Start of the jobs (since 3.36), else of fio, to a second; Unix time."""
     if starts := [job.started for job in jobs if job.started]:
         return min(starts) / 1000
     if report.printed is None or report.clients:

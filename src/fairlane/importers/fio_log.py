@@ -2,13 +2,13 @@
 
 Format: fio's HOWTO, "Log File Formats", and ``iolog.c`` (see ``formats.fio_log``). Logs of one prefix in a folder
 (``PREFIX_lat.1.log``, ``PREFIX_clat.2.log``, with the host's name behind them in client/server mode) are one trial:
-jobs whose directions or block sizes differ are records of their own. The logs do not tell groups: jobs under one prefix
-that were kept apart by ``stonewall`` and are equal otherwise look like clones, unless log_unix_epoch was set.
+jobs whose directions or block sizes differ are records of their own. The logs lack groups: equal jobs of one prefix
+that ``stonewall`` kept apart look like clones, unless log_unix_epoch was set.
 
 * Rates and latencies come from the lat log; without it from clat, as of json (``percentiles: clat``).
 * With ``log_avg_msec`` the logs are averages: IOPS and bandwidth are their mean, there are no latencies, because
   averages over intervals have no weights and no percentiles.
-* Where the unit of the latencies cannot be told, rates alone are had, unless the option ``unit`` says it.
+* Where the unit of the latencies is not known, there are only rates, unless the option ``unit`` gives it.
 """
 
 import posixpath
@@ -32,7 +32,7 @@ _NAME = re.compile(r"(?P<prefix>.*)_(?P<kind>lat|clat|slat|iops|bw)(?:\.(?P<job>
 _ROW = re.compile(r"\s*\d{1,18}(?:\s*,\s*(?:\d{1,18}|0x[0-9a-f]{1,8})){3,8}\s*", re.IGNORECASE)
 _LATENCIES = ("lat", "clat", "slat")
 _SECOND_FROM = 10_000
-"""ms; in logs as long the course is told by the second, in shorter ones by slots."""
+"""ms; from this length on the series is by the second, in shorter logs by slots."""
 _AVERAGED = "latency logs are averages (log_avg_msec): neither a mean nor percentiles of the I/Os can be had from them"
 _UNIT = (
     "nothing tells whether latencies are us (fio 2) or ns (fio 3): left out; fio_log: {unit: ns} in a map takes them"
@@ -152,15 +152,15 @@ class FioLog(Importer):
         """Metrics, histograms, conditions, notes."""
         if any(logs.averaged(kind) for kind in _LATENCIES):
             return {}, {}, {}, [_AVERAGED]
-        singles = {kind: found for kind in _LATENCIES if (found := logs.single(kind))}
+        singles = {kind: by_job for kind in _LATENCIES if (by_job := logs.single(kind))}
         unit = self.options.unit or _unit(singles)
         if unit is None:
             return {}, {}, {}, [_UNIT] if singles else []
         histograms = {
             f"{way}.{kind}": bins
-            for kind, found in singles.items()
+            for kind, by_job in singles.items()
             for way in WAYS
-            if (bins := merge(log.bins(way, unit) for log in found.values() if way in log.ways))
+            if (bins := merge(log.bins(way, unit) for log in by_job.values() if way in log.ways))
         }
         kind = self.options.percentiles
         definition = {} if kind == "lat" else {"metric_definition": "latency is clat: completion alone"}
@@ -190,13 +190,13 @@ def _loads(logs: _Logs) -> Iterator[_Logs]:
 
 def _rates(logs: _Logs) -> dict[str, Log]:
     """The logs in which the I/Os are counted; empty if there are averages alone."""
-    return next((found for kind in (*_LATENCIES[:2], "iops", "bw", "slat") if (found := logs.single(kind))), {})
+    return next((by_job for kind in (*_LATENCIES[:2], "iops", "bw", "slat") if (by_job := logs.single(kind))), {})
 
 
 def _unit(singles: Mapping[str, Mapping[str, Log]]) -> Unit | None:
     """Of all logs together: submission alone may take less than a microsecond."""
-    told = {log.unit for kind in ("lat", "clat") for log in singles.get(kind, {}).values()} - {None}
-    return told.pop() if len(told) == 1 else None
+    units = {log.unit for kind in ("lat", "clat") for log in singles.get(kind, {}).values()} - {None}
+    return units.pop() if len(units) == 1 else None
 
 
 def _course(rates: Mapping[str, Log], start: int) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def _sums(logs: Mapping[str, Log]) -> tuple[float | None, list[float]]:
     for values in courses:
         for slot, value in {round(time / interval): value for time, value in values.items()}.items():
             slots.setdefault(slot, []).append(value)
-    return interval, [sum(found) for _, found in sorted(slots.items()) if len(found) == len(courses)]
+    return interval, [sum(rates) for _, rates in sorted(slots.items()) if len(rates) == len(courses)]
 
 
 PLUGIN = FioLog(FioLogOptions())

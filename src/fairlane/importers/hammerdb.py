@@ -1,11 +1,11 @@
-"""HammerDB: its text log, the JSON of ``jobs ID result``, the job reports of ``jobs ID save``, and what of response
-times stands in the same file.
+"""HammerDB: its text log, the JSON of ``jobs ID result``, the job reports of ``jobs ID save``, and response times
+in the same file.
 
 Formats: HammerDB's DocBook manual ("Command Line Interface", "CLI Jobs Interface", "Time Profiling"), and
 ``modules/jobs-1.0.tm`` (getjobresult, getjobtiming, jobs_report_json) and ``modules/xtprof-1.0.tm`` of its source,
 4.x to 6.0. TPROC-H (queries) is not read.
 
-Response times are told per stored procedure. Their mean over all calls is the mean of all transactions; percentiles
+Response times are per stored procedure. Their mean over all calls is the mean of all transactions; percentiles
 of procedures do not make one of the whole, and stay in the context. A run with a failed virtual user still prints a
 result: it is a failed trial, as is one of 0 NOPM.
 """
@@ -57,7 +57,7 @@ class _Block:
 
 @dataclass
 class _Run:
-    """One test as it is told."""
+    """One test, as read."""
 
     where: str
     nopm: str = ""
@@ -94,15 +94,15 @@ class Hammerdb(Importer):
 
 @dataclass
 class _Log:
-    """A text log as it is read. A CI log tells a result twice: by virtual user 1, and as ``jobs result``, which counts
-    only where virtual user 1 does not speak."""
+    """A text log as it is read. A CI log has a result twice: of virtual user 1, and as ``jobs result``, which counts
+    only where the other is missing."""
 
     run: _Run
     done: list[_Run] = field(default_factory=list)
     restated: list[_Run] = field(default_factory=list)
     block: _Block = field(default_factory=_Block)
     summary: bool = False
-    """In the part of a time profile that is of all virtual users."""
+    """In the part of a time profile for all virtual users."""
     procedure: str = ""
 
     def next_test(self, where: str) -> None:
@@ -116,9 +116,9 @@ class _Log:
         last = self.run
         if last.nopm or last.error:
             return [*self.done, last]
-        for told in () if self.done else self.restated:
-            told.version, told.warehouses, told.procedures = last.version, last.warehouses, last.procedures
-            told.users = told.users or last.users
+        for run in () if self.done else self.restated:
+            run.version, run.warehouses, run.procedures = last.version, last.warehouses, last.procedures
+            run.users = run.users or last.users
         return self.done or self.restated
 
 
@@ -151,7 +151,7 @@ def _of_text(file: Source) -> list[_Run]:
 
 
 def _of_profile(log: _Log, line: str, where: str) -> bool:
-    """Reads a line of a time profile (hdbxtprofile.log), where it stands in the same file."""
+    """Reads a line of a time profile (hdbxtprofile.log) in the same file; False: it is none."""
     if line.startswith(">>>>> "):
         match = _PROCEDURE.match(line)
         if match:
@@ -182,50 +182,50 @@ def _setting(run: _Run, line: str) -> None:
 
 
 def _collect(block: _Block, line: str, run: _Run, where: str) -> None:
-    """Response times stand in a log as a JSON object of their own."""
+    """Collects the lines of the JSON object with response times."""
     block.lines.append(line)
     block.size += len(line) + 1
     if block.size > _LONGEST:
         raise Unreadable("JSON in a log that does not end", where=where)
     if line.rstrip() == "}":
         try:
-            found = json.loads("\n".join(block.lines))
+            tree = json.loads("\n".join(block.lines))
         except (ValueError, RecursionError):
             raise Unreadable("expected the JSON of 'jobs timing'", where=where) from None
         block.lines, block.size = [], 0
-        _timing(run, found.items(), where)
+        _timing(run, tree.items(), where)
 
 
-def _timing(run: _Run, found: Any, where: str) -> None:
-    for name, told in found:
-        if isinstance(told, dict) and "calls" in told and "total_ms" in told:
-            times = {key: reading.figure(told, key, where) for key in ("calls", "total_ms", *_KEYS)}
+def _timing(run: _Run, entries: Any, where: str) -> None:
+    for name, entry in entries:
+        if isinstance(entry, dict) and "calls" in entry and "total_ms" in entry:
+            times = {key: reading.figure(entry, key, where) for key in ("calls", "total_ms", *_KEYS)}
             run.procedures[reading.shown(name, 40)] = {key: value for key, value in times.items() if value is not None}
 
 
-def _profile(told: dict[str, float], line: str, where: str) -> None:
+def _profile(figures: dict[str, float], line: str, where: str) -> None:
     if match := _CALLS.match(line):
-        told["calls"] = reading.number(match[1], where, "calls")
-        told["total_ms"] = reading.number(match[2], where, "a time in ms")
+        figures["calls"] = reading.number(match[1], where, "calls")
+        figures["total_ms"] = reading.number(match[2], where, "a time in ms")
     elif match := _RANKS.match(line):
         for key, text in zip(_KEYS, match.groups(), strict=True):
             if text:
-                told[key] = reading.number(text, where, "a time in ms")
+                figures[key] = reading.number(text, where, "a time in ms")
 
 
 def _of_json(file: Source) -> list[_Run]:
-    found = reading.tree(file)
+    tree = reading.tree(file)
     run = _Run(file.name)
-    if isinstance(found, list):
-        _of_list(run, found)
-    elif isinstance(found, dict):
-        _of_report(run, found)
+    if isinstance(tree, list):
+        _of_list(run, tree)
+    elif isinstance(tree, dict):
+        _of_report(run, tree)
     return [run] if run.nopm else []
 
 
-def _of_list(run: _Run, found: list[Any]) -> None:
+def _of_list(run: _Run, entries: list[Any]) -> None:
     """``jobs ID result``: job, time, virtual users, result."""
-    texts = [text for text in found if isinstance(text, str)]
+    texts = [text for text in entries if isinstance(text, str)]
     for text in texts:
         if result := _RESULT.search(text):
             run.nopm, run.tpm, run.database = result[1], result[2], result[3]
@@ -235,11 +235,11 @@ def _of_list(run: _Run, found: list[Any]) -> None:
         run.job, run.stamp = reading.shown(texts[0]), texts[1]
 
 
-def _of_report(run: _Run, found: Mapping[str, Any]) -> None:
+def _of_report(run: _Run, report: Mapping[str, Any]) -> None:
     """``jobs ID save``."""
 
     def part(name: str) -> Mapping[str, Any]:
-        value = found.get(name)
+        value = report.get(name)
         return value if isinstance(value, dict) else {}
 
     job, config, result = part("job"), part("benchmark_config"), part("result")
@@ -278,12 +278,15 @@ def _record(run: _Run) -> Record:
     metrics = {"nopm": float(run.nopm)}
     if run.tpm and int(run.tpm):
         metrics["tpm"] = float(run.tpm)
-    calls, total = (sum(told.get(key, 0.0) for told in run.procedures.values()) for key in ("calls", "total_ms"))
+    calls, total = (
+        sum(procedure.get(key, 0.0) for procedure in run.procedures.values()) for key in ("calls", "total_ms")
+    )
     if calls and total:
         metrics["lat_mean"] = total / calls * MS
     procedures = {
-        name: {"calls": told.get("calls", 0)} | {_KEYS[key]: ms * MS for key, ms in told.items() if key in _KEYS}
-        for name, told in run.procedures.items()
+        name: {"calls": procedure.get("calls", 0)}
+        | {_KEYS[key]: ms * MS for key, ms in procedure.items() if key in _KEYS}
+        for name, procedure in run.procedures.items()
     }
     hammerdb = reading.known(procedures=procedures or None, database=reading.shown(run.database))
     context = {"conditions": conditions, "hammerdb": hammerdb}

@@ -6,7 +6,7 @@ lists of documents, one file per metric and job, into one folder per run; latenc
 machine's creation.
 
 ``vm_ready_*`` are of the condition VMReady; of VMIRunning where no VirtualMachine stands behind the instances, which
-``metric_definition`` says. Times of pods are kept in the context: a pod that is ready is no machine that is.
+``metric_definition`` says. Times of pods stay in the context: a ready pod is no ready machine.
 """
 
 import math
@@ -30,7 +30,7 @@ _QUANTILES = {"vm_ready_mean": "avg", "vm_ready_p50": "P50", "vm_ready_p95": "P9
 
 @dataclass
 class _Job:
-    """What the documents of one job of one run say."""
+    """The documents of one job of one run."""
 
     where: str
     summary: Mapping[str, Any] | None = None
@@ -39,7 +39,7 @@ class _Job:
 
 
 class KubeBurner(Importer):
-    """Documents of a folder belong together; their ``uuid`` and ``jobName`` tell the trials."""
+    """Documents of a folder belong together; ``uuid`` and ``jobName`` identify the trials."""
 
     title = "kube-burner job summary, vmiLatency quantiles and measurements (JSON)"
     source = "kube-burner's documentation (measurements, indexing) and pkg/measurements/vmi_latency.go"
@@ -55,18 +55,18 @@ class KubeBurner(Importer):
         for file in files:
             for index, document in enumerate(_documents(file)):
                 _take(document, jobs, f"{file.name}[{index}]")
-        found = [record for (uuid, name), job in jobs.items() if (record := _record(uuid, name, job))]
-        if not found:
+        records = [record for (uuid, name), job in jobs.items() if (record := _record(uuid, name, job))]
+        if not records:
             raise Unreadable(
                 "expected a job summary, or times of virtual machines (vmiLatency), found neither",
                 where=files[0].name if files else "",
             )
-        yield from found
+        yield from records
 
 
 def _documents(file: Source) -> list[Mapping[str, Any]]:
-    found = reading.tree(file)
-    documents = found if isinstance(found, list) else [found]
+    tree = reading.tree(file)
+    documents = tree if isinstance(tree, list) else [tree]
     for index, document in enumerate(documents):
         if not isinstance(document, dict):
             raise Unreadable("expected a list of objects with a metricName", where=f"{file.name}[{index}]")
@@ -98,14 +98,14 @@ def _take(document: Mapping[str, Any], jobs: dict[tuple[str, str], _Job], where:
 
 def _quantiles(document: Mapping[str, Any], where: str) -> dict[str, float]:
     """Name -> ns. Empty where a time is negative: kube-burner subtracts times that never came (no VirtualMachine)."""
-    found = {}
+    quantiles = {}
     for key in ("min", "avg", "P50", "P95", "P99", "max"):
         value = document.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool) and value < 0:
             return {}
         if (ms := reading.figure(document, key, where)) is not None:
-            found[key] = ms * MS
-    return found
+            quantiles[key] = ms * MS
+    return quantiles
 
 
 def _record(uuid: str, name: str, job: _Job) -> Record | None:
@@ -135,29 +135,29 @@ def _record(uuid: str, name: str, job: _Job) -> Record | None:
 def _ready(job: _Job) -> tuple[str, dict[str, float]]:
     """Condition and ``vm_ready_*`` in ns: kube-burner's own quantiles, or those of the machines, by nearest rank."""
     for condition, key in _CONDITIONS:
-        told = job.quantiles.get(condition, {})
-        times = {metric: told[name] for metric, name in _QUANTILES.items() if told.get(name)}
+        quantiles = job.quantiles.get(condition, {})
+        times = {metric: quantiles[name] for metric, name in _QUANTILES.items() if quantiles.get(name)}
         if times:
             return condition, times
-        seen = sorted(_times(job, key))
-        if seen:
-            ranked = {q: seen[math.ceil(q * len(seen) / 100) - 1] for q in (50, 95, 99)}
+        latencies = sorted(_times(job, key))
+        if latencies:
+            ranked = {q: latencies[math.ceil(q * len(latencies) / 100) - 1] for q in (50, 95, 99)}
             times = {f"vm_ready_p{q}": time for q, time in ranked.items()}
-            return condition, {"vm_ready_mean": sum(seen) / len(seen)} | times
+            return condition, {"vm_ready_mean": sum(latencies) / len(latencies)} | times
     return "", {}
 
 
 def _times(job: _Job, key: str) -> list[float]:
     """In ns, of all machines; empty if it is not known of one of them."""
-    found = []
+    latencies = []
     for machine in job.machines:
         value = machine.get(key)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return []
         if not reading.SMALLEST_FIGURE <= value <= reading.LARGEST_FIGURE:
             return []
-        found.append(value * MS)
-    return found
+        latencies.append(value * MS)
+    return latencies
 
 
 PLUGIN = KubeBurner()

@@ -1,11 +1,11 @@
-"""pgbench: what it prints (``-r``, ``-P`` or not), and the logs of ``-l``.
+"""pgbench: its output (``-r``, ``-P`` or not), and the logs of ``-l``.
 
 Formats: PostgreSQL's documentation of pgbench, sections "Per-Transaction Logging" and "Aggregated Logging", and
 ``src/bin/pgbench/pgbench.c`` (printResults, printProgressReport, doLog); versions 9.6 to 19.
 
 * A log of transactions gives the histogram ``tx.lat``, and thereby percentiles. Under ``--rate`` latency counts from
   the time a transaction was scheduled for. With ``--sampling-rate`` the numbers of a client's transactions have holes:
-  percentiles of the sample stand, a rate cannot be had from it.
+  percentiles of the sample are valid, but it gives no rate.
 * ``--aggregate-interval`` leaves sums: a mean and rates, no percentiles.
 * ``latency average`` that pgbench derives from the run time is left out where it includes failed transactions.
 
@@ -48,19 +48,19 @@ _LINES: dict[str, re.Pattern[str]] = {
 }
 _TPS = re.compile(rf"tps = {_N}(?: \(([a-z ]{{1,60}})\))?$")
 _BEST = ("without initial connection time", "excluding connections establishing", "including reconnection times", "")
-"""What a rate leaves out or includes, best first: connecting is no transaction, unless each one connects (-C)."""
+"""Definitions of a rate, best first: connecting is no transaction, unless each transaction connects (-C)."""
 _PROGRESS = re.compile(rf"progress: ([0-9.]{{1,20}}) s, {_N} tps, lat ")
 _ABORTED = "Run was aborted"
 
 
 @dataclass
 class _Output:
-    """What one run printed."""
+    """The output of one run."""
 
     line: int
     version: str = ""
     server: str = ""
-    told: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    fields: dict[str, tuple[str, ...]] = field(default_factory=dict)
     tps: dict[str, float] = field(default_factory=dict)
     progress: list[tuple[float, float]] = field(default_factory=list)
     error: str = ""
@@ -74,7 +74,7 @@ class Pgbench(Importer):
 
     def claims(self, name: str, head: bytes) -> bool:
         if b"number of clients: " not in head and not process(posixpath.basename(name)):
-            return False  # most files of an import of many are others: this is quick
+            return False  # quick: most files of a large import are others
         text = head.decode(errors="replace").splitlines()
         if is_log(name, text):
             return True
@@ -121,7 +121,7 @@ def _runs(file: Source) -> Iterator[_Output]:
             run.version, run.server = reading.shown(banner[1]), reading.shown(banner[2] or "")
         else:
             _line(run, line, f"{file.name}:{number}")
-    if "clients" not in run.told:
+    if "clients" not in run.fields:
         raise Unreadable("expected pgbench's report ('number of clients: ...'); cut off?", where=file.name)
     yield run
 
@@ -139,7 +139,7 @@ def _line(run: _Output, line: str, where: str) -> None:
     else:
         for name, pattern in _LINES.items():
             if match := pattern.match(line):
-                run.told.setdefault(name, tuple(text or "" for text in match.groups()))
+                run.fields.setdefault(name, tuple(text or "" for text in match.groups()))
                 break
 
 
@@ -149,7 +149,7 @@ def _same(log: Log, run: _Output, name: str) -> bool:
 
 
 def _count(run: _Output, key: str, name: str) -> int:
-    return reading.whole(run.told[key][0], f"{name}:{run.line}", key) if key in run.told else 0
+    return reading.whole(run.fields[key][0], f"{name}:{run.line}", key) if key in run.fields else 0
 
 
 def _record(run: _Output, name: str, log: Log | None = None) -> Record:
@@ -158,27 +158,27 @@ def _record(run: _Output, name: str, log: Log | None = None) -> Record:
     conditions = reading.known(tool="pgbench", tool_version=run.version)
     if run.error:
         return Record(params, name=_script(run), failed=run.error)
-    if "processed" in run.told and not _count(run, "processed", name):
+    if "processed" in run.fields and not _count(run, "processed", name):
         return Record(params, name=_script(run), failed="pgbench completed no transaction")
     rates = [rate for words, rate in sorted(run.tps.items(), key=_rank) if rate]
     if not rates:
         raise Unreadable("expected a line 'tps = ...'; cut off?", where=where)
     metrics = {"tps": rates[0]}
     steps = {}
-    average, of_failed = run.told.get("average", ("", ""))
+    average, of_failed = run.fields.get("average", ("", ""))
     if average and "failures" not in of_failed:
         ns = reading.number(average, where, "a latency") * MS
         if ns:
             metrics["lat_mean"], steps["lat_mean"] = ns, 500 / ns
-    load = {name: _count(run, name, where) for name in ("processed", "failed", "skipped") if name in run.told}
+    load = {name: _count(run, name, where) for name in ("processed", "failed", "skipped") if name in run.fields}
     context: dict[str, Any] = {
         "load": load | _series(run),
         "conditions": conditions,
         "pgbench": reading.known(
-            script=reading.shown(run.told.get("script", ("",))[0]),
-            protocol=run.told.get("protocol", ("",))[0],
+            script=reading.shown(run.fields.get("script", ("",))[0]),
+            protocol=run.fields.get("protocol", ("",))[0],
             server=run.server or None,
-            latency="measured" if "stddev" in run.told else "run time / transactions",
+            latency="measured" if "stddev" in run.fields else "run time / transactions",
         ),
     }
     record = Record(params, Figures(metrics, {}, context, steps), _script(run))
@@ -186,10 +186,10 @@ def _record(run: _Output, name: str, log: Log | None = None) -> Record:
 
 
 def _script(run: _Output) -> str:
-    """What ran, as a cell's name: ``pgbench TPC-B``, ``pgbench select only``, ``pgbench own.sql``."""
-    told = run.told.get("script", ("",))[0]
-    builtin = re.fullmatch(r"<builtin: (.*)>", told)
-    script = builtin[1] if builtin else posixpath.basename(told)
+    """The script as a cell's name: ``pgbench TPC-B``, ``pgbench select only``, ``pgbench own.sql``."""
+    text = run.fields.get("script", ("",))[0]
+    builtin = re.fullmatch(r"<builtin: (.*)>", text)
+    script = builtin[1] if builtin else posixpath.basename(text)
     return f"pgbench {reading.shown(script.replace('(sort of)', ''), 60)}".strip()
 
 
@@ -199,10 +199,10 @@ def _rank(item: tuple[str, float]) -> int:
 
 def _joined(record: Record, log: Log) -> Record:
     """The output's rate and conditions with the log's latencies."""
-    told, logged = record.figures, log.figures()
-    metrics = {**logged.metrics, "tps": told.metrics["tps"]}
-    load = {**logged.context["load"], **told.context["load"]}
-    context = {**told.context, "load": load, "pgbench": {**told.context["pgbench"], "latency": "logged"}}
+    printed, logged = record.figures, log.figures()
+    metrics = {**logged.metrics, "tps": printed.metrics["tps"]}
+    load = {**logged.context["load"], **printed.context["load"]}
+    context = {**printed.context, "load": load, "pgbench": {**printed.context["pgbench"], "latency": "logged"}}
     return replace(record, started=log.started, figures=Figures(metrics, logged.histograms, context, logged.steps))
 
 
@@ -225,10 +225,10 @@ def _series(run: _Output) -> dict[str, Any]:
 
 
 def _params(run: _Output, where: str) -> dict[str, Any]:
-    told = {name: found[0] for name, found in run.told.items()}
-    counts = {key: reading.whole(told[key], where, key) for key in ("scale", "clients", "duration") if key in told}
+    fields = {name: groups[0] for name, groups in run.fields.items()}
+    counts = {key: reading.whole(fields[key], where, key) for key in ("scale", "clients", "duration") if key in fields}
     # pgbench prints 1 for scripts of the user's own, whatever the tables are
-    builtin = told.get("script", "").startswith(("<builtin:", "TPC-B"))
+    builtin = fields.get("script", "").startswith(("<builtin:", "TPC-B"))
     return reading.known(
         numjobs=counts.get("clients"),
         scale=counts.get("scale") if builtin else None,

@@ -1,9 +1,9 @@
-"""pgio (the SLOB method for PostgreSQL): what ``runit.sh`` prints.
+"""pgio (the SLOB method for PostgreSQL): the output of ``runit.sh``.
 
 Format: pgio's README and ``runit.sh``, release 1.0.
 
 RIOPS are blocks of 8 KiB that PostgreSQL had to read (``pg_stat_database.blks_read``), counted in whole seconds. Some
-of them may have come from the page cache: the output cannot tell. It has no latencies, and UPDATE_PCT is not in it.
+of them may have come from the page cache. The output has no latencies and no UPDATE_PCT.
 """
 
 import re
@@ -30,7 +30,7 @@ _BLOCK = 8192
 @dataclass
 class _Run:
     line: int
-    told: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
     reads: dict[str, int] = field(default_factory=dict)
 
 
@@ -54,28 +54,28 @@ class Pgio(Importer):
                     runs += 1
                     yield Record(failed=reading.shown(line, 300))
                     run = _Run(number + 1)
-                elif found := _RESULT.search(line):
+                elif result := _RESULT.search(line):
                     runs += 1
-                    yield _record(run, found, where)
+                    yield _record(run, result, where)
                     run = _Run(number + 1)
                 elif blocks := _BLOCKS.match(line):
                     run.reads[blocks[1]] = int(blocks[3])
                 elif buffers := _BUFFERS.match(line):
-                    run.told["shared_buffers"] = reading.shown(buffers[1])
+                    run.settings["shared_buffers"] = reading.shown(buffers[1])
                 elif scale := _SCALE.match(line):
-                    run.told["blocks"] = scale[1]
-            if not runs or run.told:
+                    run.settings["blocks"] = scale[1]
+            if not runs or run.settings:
                 raise Unreadable(
                     "expected a line 'DBNAME: ... RIOPS >N< ...': cut off?", where=f"{file.name}:{run.line}"
                 )
 
 
-def _record(run: _Run, found: re.Match[str], where: str) -> Record:
-    schemas, threads, seconds = (int(found[place]) for place in (2, 3, 4))
-    blocks = int(run.told["blocks"]) if "blocks" in run.told else 0
+def _record(run: _Run, result: re.Match[str], where: str) -> Record:
+    schemas, threads, seconds = (int(result[place]) for place in (2, 3, 4))
+    blocks = int(run.settings["blocks"]) if "blocks" in run.settings else 0
     params = reading.known(bs=_BLOCK, numjobs=schemas * threads, size=schemas * blocks * _BLOCK or None)
-    labels = {"database": reading.shown(found[1])}
-    rates = [reading.number(found[place], where, "a rate that is not negative") for place in (5, 6)]
+    labels = {"database": reading.shown(result[1])}
+    rates = [reading.number(result[place], where, "a rate that is not negative") for place in (5, 6)]
     if not seconds:
         raise Unreadable("a run of 0 seconds", where=where)
     iops, reads = rates[0], {"reads": int(rates[0] * seconds)}
@@ -85,7 +85,9 @@ def _record(run: _Run, found: re.Match[str], where: str) -> Record:
         return Record(params, labels=labels, failed="pgio read no block")
     context = {
         "load": {"iops": {"read": iops}, "runtime_ms": seconds * 1000},
-        "pgio": reads | {"cache_hits_per_s": rates[1]} | reading.known(shared_buffers=run.told.get("shared_buffers")),
+        "pgio": reads
+        | {"cache_hits_per_s": rates[1]}
+        | reading.known(shared_buffers=run.settings.get("shared_buffers")),
         "conditions": {"tool": "pgio"},
     }
     steps = {"iops": 1 / seconds + 1 / iops}  # whole seconds, and a rate without decimals

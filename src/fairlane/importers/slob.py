@@ -70,23 +70,23 @@ def _table(file: Source) -> Iterator[Record]:
 
 
 def _of_row(row: Mapping[str, str], where: str) -> Record:
-    def told(name: str) -> float | None:
+    def figure(name: str) -> float | None:
         return reading.number(row[name], where, name) if row.get(name) else None
 
-    iops = {"read": told("PREADS") or 0.0, "write": told("PWRITES") or 0.0}
+    iops = {"read": figure("PREADS") or 0.0, "write": figure("PWRITES") or 0.0}
     params = reading.known(numjobs=_sessions(row.get("SESSIONS", "")))
     labels = reading.known(file=reading.shown(row["FILE"]))
     if not sum(iops.values()):
         return Record(params, labels=labels, failed="awr_info.sh found no I/O")
-    slob = {key.lower(): value for key in ("EXECUTES", "LIO", "REDO_MBS") if (value := told(key)) is not None}
-    size = {way: mb * MIB for way, key in (("read", "READ_MBS"), ("write", "WRITE_MBS")) if (mb := told(key))}
+    slob = {key.lower(): value for key in ("EXECUTES", "LIO", "REDO_MBS") if (value := figure(key)) is not None}
+    size = {way: mb * MIB for way, key in (("read", "READ_MBS"), ("write", "WRITE_MBS")) if (mb := figure(key))}
     slob |= {f"{way}_total_bytes_per_s": value for way, value in size.items()}
-    wait = (told("DFSR_LAT") or 0.0) * US
-    return replace(_record(iops, {}, wait, told("ELAPSED"), slob), params=params, labels=labels)
+    wait = (figure("DFSR_LAT") or 0.0) * US
+    return replace(_record(iops, {}, wait, figure("ELAPSED"), slob), params=params, labels=labels)
 
 
 def _report(file: Source) -> Record:
-    found: dict[str, float] = {}
+    per_second: dict[str, float] = {}
     seconds: float | None = None
     release, wait = "", None
     foreground = False
@@ -95,7 +95,7 @@ def _report(file: Source) -> Record:
         foreground = _section(line, foreground)
         if match := _ROW.match(line):
             # total, per second, per transaction; the last ones are rounded to what their column holds
-            found.setdefault(match[1], reading.number(match[3], where, f"{match[1]} per second"))
+            per_second.setdefault(match[1], reading.number(match[3], where, f"{match[1]} per second"))
         elif seconds is None and (elapsed := _ELAPSED.match(line)):
             seconds = reading.number(elapsed[1], where, "minutes") * 60
         elif foreground and wait is None and (waits := _WAIT.match(line)):
@@ -103,7 +103,7 @@ def _report(file: Source) -> Record:
         elif not release and (version := _RELEASE.search(line)):
             release = version[1]
     iops, size = (
-        {way: found[f"{kind} {what}"] for kind, way in _KINDS.items() if f"{kind} {what}" in found}
+        {way: per_second[f"{kind} {what}"] for kind, way in _KINDS.items() if f"{kind} {what}" in per_second}
         for what in ("IO requests", "bytes")
     )
     if len(iops) < 2:
@@ -117,7 +117,7 @@ def _report(file: Source) -> Record:
 
 
 def _section(line: str, foreground: bool) -> bool:
-    """Whether what follows is the table of foreground waits; of background waits it is another."""
+    """Whether the next lines are in the table of foreground waits, not of background waits."""
     title = line.lstrip()  # a report is paged by form feeds
     if title.startswith("Foreground Wait Events"):
         return True
@@ -125,8 +125,8 @@ def _section(line: str, foreground: bool) -> bool:
 
 
 def _mean_wait(fields: Sequence[str], where: str) -> float | None:
-    """ns. Waits, share of time-outs (may be missing), total seconds, ...: told apart by their number, as awr_info.sh
-    does it."""
+    """Mean wait in ns. Fields: waits, share of time-outs (may be missing), total seconds, ...; their number decides, as
+    in awr_info.sh."""
     place = {6: 2, 5: 1}.get(len(fields))
     if place is None:
         return None

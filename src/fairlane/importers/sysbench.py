@@ -1,4 +1,4 @@
-"""sysbench 1.x: what ``sysbench fileio run`` and the oltp tests print.
+"""sysbench 1.x: the output of ``sysbench fileio run`` and of the oltp tests.
 
 Format: ``src/sysbench.c`` (options, general figures), ``src/tests/fileio/sb_fileio.c``, ``src/db_driver.c`` and
 ``src/sb_histogram.c`` of sysbench's source, 1.0.20 and the later 1.1, which words some lines anew.
@@ -66,7 +66,7 @@ _BIN_ERROR = 0.009
 
 @dataclass
 class _Run:
-    """One run as its lines tell it."""
+    """One run, as read."""
 
     version: str
     line: int
@@ -86,7 +86,7 @@ class Sysbench(Importer):
     source = "sysbench's source: src/sysbench.c, src/tests/fileio/sb_fileio.c, src/db_driver.c, src/sb_histogram.c"
 
     def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
-        if b"sysbench " not in head:  # most files of an import of many are others
+        if b"sysbench " not in head:  # quick: most files of a large import are others
             return False
         return any(_BANNER.match(line) for line in head.decode(errors="replace").splitlines())
 
@@ -115,8 +115,8 @@ def _line(run: _Run, line: str, where: str) -> None:
         run.fatal = run.fatal or reading.shown(line, 300)
     elif point := _SERIES.match(line):
         if len(run.rates) <= reading.POINTS:
-            told = [reading.number(text, where, "a rate") for text in point.groups() if text]
-            run.rates.append(sum(told))
+            rates = [reading.number(text, where, "a rate") for text in point.groups() if text]
+            run.rates.append(sum(rates))
     elif bin_ := _BIN.match(line):
         ns = round(reading.number(bin_[1], where, "a latency") * MS)
         run.bins[ns] = run.bins.get(ns, 0) + reading.whole(bin_[2], where, "a count")
@@ -126,16 +126,16 @@ def _line(run: _Run, line: str, where: str) -> None:
                 _keep(run, name, match.groups(), where)
 
 
-def _keep(run: _Run, name: str, found: tuple[str, ...], where: str) -> None:
+def _keep(run: _Run, name: str, groups: tuple[str, ...], where: str) -> None:
     if not _is_result(name):
-        run.options.setdefault(name, found[0] if found else "yes")
+        run.options.setdefault(name, groups[0] if groups else "yes")
         return
     if not run.open:
         run.reports.append({})
         run.open = True
     if name in run.reports[-1]:
         raise Unreadable(f"{name} stands twice in one report", where=where)
-    run.reports[-1][name] = found
+    run.reports[-1][name] = groups
     if name == "sum":
         run.open = False
 
@@ -230,7 +230,7 @@ def _latencies(reports: list[dict[str, tuple[str, ...]]], metrics: dict[str, flo
 def _series(run: _Run, key: str) -> dict[str, Any]:
     interval = float(run.options.get("interval", "0")) * 1000
     rates = run.rates
-    if key == "iops":  # told as MiB/s: I/Os if all have one size
+    if key == "iops":  # printed as MiB/s: I/Os if all have one size
         bs = reading.size(run.options.get("bs", "")) or 0
         if not bs or "merged" in run.options:
             return {}
@@ -239,22 +239,22 @@ def _series(run: _Run, key: str) -> dict[str, Any]:
 
 
 def _params(run: _Run, where: str) -> dict[str, Any]:
-    told = run.options
-    rw = _MODES.get(told.get("mode", ""))
+    options = run.options
+    rw = _MODES.get(options.get("mode", ""))
     mix: float | None = None
-    if rw == "randrw" and "ratio" in told:
-        ratio = reading.number(told["ratio"], where, "the read/write ratio")
+    if rw == "randrw" and "ratio" in options:
+        ratio = reading.number(options["ratio"], where, "the read/write ratio")
         mix = round(100 * ratio / (1 + ratio), 2)
     return reading.known(
         rw=rw,
-        bs=reading.size(told.get("bs", "")),
-        numjobs=int(told["threads"]) if "threads" in told else None,
+        bs=reading.size(options.get("bs", "")),
+        numjobs=int(options["threads"]) if "threads" in options else None,
         rwmixread=mix,
-        size=reading.size(told.get("total", "")),
-        direct=("directio" in told["flags"]) if "flags" in told else None,
-        engine=told.get("engine"),
-        ramp=int(told["warmup"]) * 10**9 if "warmup" in told else None,
-        rate_tps=int(told["rate"]) if "rate" in told else None,
+        size=reading.size(options.get("total", "")),
+        direct=("directio" in options["flags"]) if "flags" in options else None,
+        engine=options.get("engine"),
+        ramp=int(options["warmup"]) * 10**9 if "warmup" in options else None,
+        rate_tps=int(options["rate"]) if "rate" in options else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Any table: CSV, TSV, a JSON list or JSON lines, with a mapping that says what its columns are.
+"""Any table: CSV, TSV, a JSON list or JSON lines, with a mapping of its columns.
 
 One row may be one trial (a column per metric), several (a column per lane, or columns of several cells), or one figure
 of a trial (a column that names the metric). Figures that agree in lane, cell, block and params are one trial; where a
@@ -95,8 +95,8 @@ class TableOptions(Strict):
     def _figures_have_columns(self) -> Self:
         for figure in self.figures:
             if bool(self.lanes) == bool(figure.column or self.value):
-                told = "stand in the columns of lanes" if self.lanes else "need a column, or the table a value"
-                raise ValueError(f"figures: those of {figure.metric} {told}")
+                problem = "stand in the columns of lanes" if self.lanes else "need a column, or the table a value"
+                raise ValueError(f"figures: those of {figure.metric} {problem}")
             if bool(figure.when) != bool(self.metric) and not (self.lanes and not self.metric):
                 raise ValueError("figures: when and the table's metric (the column it speaks of) belong together")
         return self
@@ -115,7 +115,7 @@ class _Trial:
 
     params: dict[str, Any]
     definitions: dict[str, str]
-    """Title of a metric -> how its figure was made."""
+    """Title of a metric -> definition of its figure."""
     metrics: dict[str, float]
     name: str
     lane: str
@@ -123,8 +123,8 @@ class _Trial:
     started: float | None
 
     def record(self) -> Record:
-        told = [text if len(self.metrics) == 1 else f"{m}: {text}" for m, text in self.definitions.items()]
-        conditions = {"metric_definition": "; ".join(told)} if told else {}
+        texts = [text if len(self.metrics) == 1 else f"{m}: {text}" for m, text in self.definitions.items()]
+        conditions = {"metric_definition": "; ".join(texts)} if texts else {}
         figures = Figures(self.metrics, context={"conditions": conditions})
         return Record(self.params, figures, self.name, self.lane, self.labels, self.started)
 
@@ -142,7 +142,7 @@ class Table(Importer):
         options: TableOptions | None = self.options
         if options is None:
             raise Unreadable("nothing says what its columns are", where=files[0].name, hint="--map with table: figures")
-        found: dict[tuple[Any, ...], list[_Trial]] = {}
+        by_key: dict[tuple[Any, ...], list[_Trial]] = {}
         for file in files:
             table = rows(
                 file,
@@ -155,8 +155,8 @@ class Table(Importer):
             for row in table:
                 for lane, figure, column in _figures(row, options):
                     if row.has(column):
-                        _add(found, row, lane, figure, column, options=options)
-        yield from (trial.record() for trials in found.values() for trial in trials)
+                        _add(by_key, row, lane, figure, column, options=options)
+        yield from (trial.record() for trials in by_key.values() for trial in trials)
 
 
 def _figures(row: Row, options: TableOptions) -> Iterator[tuple[str, Figure, str]]:
@@ -175,7 +175,7 @@ def _figures(row: Row, options: TableOptions) -> Iterator[tuple[str, Figure, str
 
 
 def _add(
-    found: dict[tuple[Any, ...], list[_Trial]],
+    by_key: dict[tuple[Any, ...], list[_Trial]],
     row: Row,
     lane: str,
     figure: Figure,
@@ -194,7 +194,7 @@ def _add(
         labels["block"] = shown(row.text(options.block))
     started = row.started(options.started) if options.started and row.has(options.started) else None
     key = (lane, name, tuple(sorted(params.items())), tuple(sorted(labels.items())), started)
-    trials = found.setdefault(key, [])
+    trials = by_key.setdefault(key, [])
     trial = next((t for t in trials if figure.metric not in t.metrics), None)
     if trial is None:
         trial = _Trial(params, {}, {}, name, shown(lane, 100), labels, started)

@@ -26,11 +26,11 @@ _FILES = ("flatfile.html", "summary.html", "totals.html")
 _AVERAGE = re.compile(r"avg_[0-9]{1,9}-[0-9]{1,9}")
 _FORMAT = re.compile(r"SD_format|format_for_|\w+_format\b")
 _START = re.compile(r"Starting RD=([^;<\s]{1,80});(.{0,400})")
-_ASKED = {"runtime": re.compile(r"\belapsed=([0-9]{1,9})\b"), "ramp": re.compile(r"\bwarmup=([0-9]{1,9})\b")}
+_REQUESTED = {"runtime": re.compile(r"\belapsed=([0-9]{1,9})\b"), "ramp": re.compile(r"\bwarmup=([0-9]{1,9})\b")}
 _TOD = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2}\.[0-9]{3})")
 _TAG = re.compile(r"<[^<>]{0,300}>")
 _UNLIMITED = 900_000
-"""Vdbench tells "as fast as it goes" as a rate just below a million."""
+"""Vdbench prints an unlimited rate as a number just below a million."""
 _STEP = {"rate": 0.00005, "resp": 0.00005}
 """The flatfile has four decimals."""
 _DIRECTIONS = ("read", "write")
@@ -38,14 +38,14 @@ _DIRECTIONS = ("read", "write")
 
 @dataclass(frozen=True)
 class _Started:
-    """What ``Starting RD=`` says."""
+    """A run and its options, from ``Starting RD=``."""
 
     run: str
-    asked: Mapping[str, int]
+    requested: Mapping[str, int]
 
 
 class Vdbench(Importer):
-    """The three files of a folder tell the same runs: one of them is read."""
+    """The three files of a folder describe the same runs: one of them is read."""
 
     title = "Vdbench flatfile.html, summary.html, totals.html"
     source = "the Vdbench Users Guide; Flat.java and Report.java of Vdbench's source"
@@ -66,7 +66,7 @@ class Vdbench(Importer):
         if not records:
             raise Unreadable("expected the average of a run (avg_2-...), found none: cut off?", where=best.name)
         other = named.get("summary.html") if best is not named.get("summary.html") else None
-        yield from _asked(records, other) if other else records
+        yield from _with_requested(records, other) if other else records
 
 
 # --- flatfile.html
@@ -103,7 +103,7 @@ def _time(text: str) -> float:
 
 
 def _series(points: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """Rates per interval, whose length the times of the lines tell: whole seconds, give or take a late line."""
+    """Rates per interval; its length comes from the times of the lines: whole seconds, give or take a late line."""
     gaps = [(after - before) % 86400 for (before, _), (after, _) in pairwise(points)]
     interval = round(gaps[0]) if gaps and math.isfinite(gaps[0]) else 0
     if not interval or not all(abs(gap - interval) < 0.5 for gap in gaps):
@@ -112,32 +112,32 @@ def _series(points: Sequence[tuple[float, float]]) -> dict[str, Any]:
 
 
 def _of_row(row: Mapping[str, str], series: Mapping[str, Any], where: str) -> Record:
-    def told(name: str) -> float | None:
+    def number(name: str) -> float | None:
         text = row.get(name, "n/a")
         return None if text in ("n/a", "NaN") else reading.number(text, where, name)
 
     files = "read_rate" in row  # workloads on file systems have columns of their own
-    way_rates = {way: told(f"{way}_rate") for way in _DIRECTIONS} if files else {}
-    rate = sum(filter(None, way_rates.values())) if files else told("rate")
-    read_share = told("read%")
+    way_rates = {way: number(f"{way}_rate") for way in _DIRECTIONS} if files else {}
+    rate = sum(filter(None, way_rates.values())) if files else number("rate")
+    read_share = number("read%")
     if not files and rate is not None and read_share is not None:
         way_rates = {"read": rate * read_share / 100, "write": rate * (1 - read_share / 100)}
-    resp = {way: told(f"{way}_resp") for way in _DIRECTIONS}
-    mean = _weighted(resp, way_rates) if files else told("resp")
-    figures = _figures(rate, told("mb/sec"), mean, {way: r for way, r in way_rates.items() if r is not None})
+    resp = {way: number(f"{way}_resp") for way in _DIRECTIONS}
+    mean = _weighted(resp, way_rates) if files else number("resp")
+    figures = _figures(rate, number("mb/sec"), mean, {way: r for way, r in way_rates.items() if r is not None})
     if not figures.metrics:
-        return Record(_params(told, files), labels={"run": reading.shown(row["run"])}, failed="no I/O completed")
+        return Record(_params(number, files), labels={"run": reading.shown(row["run"])}, failed="no I/O completed")
     context = dict(figures.context)
-    if not files and (depth := told("queue_depth")):
+    if not files and (depth := number("queue_depth")):
         context["vdbench"] = {"queue_depth": depth}
-    if (busy := told("cpu_used")) is not None:
+    if (busy := number("cpu_used")) is not None:
         context["machine"] = {"busy": busy / 100}
     context["load"] = {**context["load"], **({} if files else series)}  # of files: all operations, not I/Os alone
     version = reading.shown(row.get("version", ""), 40)
     context["conditions"] = reading.known(
         tool="vdbench", tool_version="" if version == "n/a" else version.removeprefix("vdbench")
     )
-    params = _params(told, files)
+    params = _params(number, files)
     name = "" if "rw" in params else reading.shown(row["run"], 60)
     return Record(params, replace(figures, context=context), name, labels={"run": reading.shown(row["run"])})
 
@@ -150,30 +150,34 @@ def _weighted(resp: Mapping[str, float | None], rates: Mapping[str, float | None
     return sum((time or 0.0) * rate for time, rate in parts) / sum(rate for _, rate in parts)
 
 
-def _params(told: Any, files: bool) -> dict[str, Any]:
-    size, threads, asked = told("xfersize"), told("threads") if _positive(told, "threads") else None, told("reqrate")
-    reads = told("rdpct") if not files else None
+def _params(number: Any, files: bool) -> dict[str, Any]:
+    size, threads, rate = (
+        number("xfersize"),
+        number("threads") if _positive(number, "threads") else None,
+        number("reqrate"),
+    )
+    reads = number("rdpct") if not files else None
     return reading.known(
-        rw=_pattern(told, reads) if reads is not None else None,
+        rw=_pattern(number, reads) if reads is not None else None,
         bs=int(size) if size else None,
         numjobs=int(threads) if threads else None,
         rwmixread=reads if reads is not None and 0 < reads < 100 else None,
-        rate_iops=asked if asked and asked < _UNLIMITED and not files else None,
+        rate_iops=rate if rate and rate < _UNLIMITED and not files else None,
     )
 
 
-def _positive(told: Any, name: str) -> bool:
-    """-1 stands for more than one value."""
+def _positive(number: Any, name: str) -> bool:
+    """Whether the value is a single one: -1 stands for several."""
     try:
-        return bool(told(name))
+        return bool(number(name))
     except Unreadable:
         return False
 
 
-def _pattern(told: Any, reads: float) -> str | None:
+def _pattern(number: Any, reads: float) -> str | None:
     kind = {100.0: "read", 0.0: "write"}.get(reads, "rw")
     try:
-        seek = told("seekpct")
+        seek = number("seekpct")
     except Unreadable:  # -1: sequential, up to the end only
         seek = 0.0
     return {100.0: f"rand{kind}", 0.0: kind}.get(seek) if seek is not None else None
@@ -198,8 +202,8 @@ def _started(file: Source) -> Iterator[tuple[int, str, _Started | None]]:
     for number, line in reading.lines(file):
         text = _TAG.sub("", line)
         match = _START.search(text)
-        asked = {key: int(found[1]) for key, p in _ASKED.items() if match and (found := p.search(match[2]))}
-        yield number, text, _Started(reading.shown(match[1]), asked) if match else None
+        requested = {key: int(option[1]) for key, p in _REQUESTED.items() if match and (option := p.search(match[2]))}
+        yield number, text, _Started(reading.shown(match[1]), requested) if match else None
 
 
 def _summary(file: Source) -> Iterator[Record]:
@@ -226,28 +230,28 @@ def _of_average(run: _Started, fields: Sequence[str], unit: int | None, where: s
     if len(fields) < 9:
         raise Unreadable("expected an average of 8 figures and more: cut off?", where=where)
     names = ("rate", "MB/sec", "bytes/io", "read%", "resp", "read resp", "write resp")
-    told = {name: reading.number(text, where, name) for name, text in zip(names, fields[2:9], strict=True)}
+    values = {name: reading.number(text, where, name) for name, text in zip(names, fields[2:9], strict=True)}
     labels = {"run": run.run}
-    params = {key: seconds * 10**9 for key, seconds in run.asked.items()}
-    reads, rate = told["read%"], told["rate"]
+    params = {key: seconds * 10**9 for key, seconds in run.requested.items()}
+    reads, rate = values["read%"], values["rate"]
     if not rate:
         return Record(params, labels=labels, name=run.run, failed="no I/O completed")
     ways = {"read": rate * reads / 100, "write": rate * (1 - reads / 100)}
-    mb = told["MB/sec"] * unit / MIB if unit else None
-    figures = _figures(rate, mb, told["resp"], ways)
-    steps = {"iops": 0.005 / rate} | ({"bw": 0.005 / told["MB/sec"]} if mb else {})
-    steps |= {"lat_mean": 0.5 * US / (told["resp"] * MS)} if told["resp"] else {}
+    mb = values["MB/sec"] * unit / MIB if unit else None
+    figures = _figures(rate, mb, values["resp"], ways)
+    steps = {"iops": 0.005 / rate} | ({"bw": 0.005 / values["MB/sec"]} if mb else {})
+    steps |= {"lat_mean": 0.5 * US / (values["resp"] * MS)} if values["resp"] else {}
     context = {**figures.context, "conditions": {"tool": "vdbench"}}
     return Record(params, replace(figures, context=context, steps=steps), run.run, labels=labels)
 
 
-def _asked(records: list[Record], summary: Source) -> list[Record]:
-    """``records`` of the flatfile with the times that summary.html says were asked for, if it tells the same runs."""
+def _with_requested(records: list[Record], summary: Source) -> list[Record]:
+    """``records`` of the flatfile with the requested times of summary.html, if that has the same runs."""
     starts = [start for _, _, start in _started(summary) if start and not _FORMAT.match(start.run)]
     if [start.run for start in starts] != [record.labels["run"] for record in records]:
         return records
     return [
-        replace(record, params={**record.params, **{key: s * 10**9 for key, s in start.asked.items()}})
+        replace(record, params={**record.params, **{key: s * 10**9 for key, s in start.requested.items()}})
         for record, start in zip(records, starts, strict=True)
     ]
 

@@ -1,7 +1,7 @@
-"""An interval that holds at every moment: for whoever watches a study that is still running.
+"""An interval that is valid at any moment, for readers of a study that is still running.
 
-Between two planned looks an ordinary interval promises nothing: watch it long enough and it will exclude the truth.
-This one may be read after every block, and a study may be stopped on it: the chance that it *ever* misses, over all
+An ordinary interval is invalid between two planned looks: read often enough, it will exclude the truth. This one may be
+read after every block, and a study may be stopped on it: the chance that it *ever* misses, over all
 blocks of an endless study, is at most alpha. The price is its width, 1.64 times that of the fixed one at 20 blocks, so
 the verdict itself waits for the looks.
 
@@ -18,7 +18,7 @@ and M_n < 1/alpha, solved for t, is the interval:
     mean +- s/sqrt(n) sqrt(nu (R - 1) / (1 - R/A)),   R = (sqrt(A)/alpha)^(2/n),   without limits where R >= A.
 
 (s with n - 1.) The blocks of a cell are exchangeable but not quite independent, because orders are balanced; what that
-costs is simulated in the tests and told in docs/statistics.md.
+costs is simulated in the tests and stated in docs/statistics.md.
 """
 
 import math
@@ -85,9 +85,9 @@ def spent(study: "Study") -> tuple[float, float]:
 
 
 def so_far(study: "Study", pair: "Pair") -> Iterator[str]:
-    """The note for a primary verdict of an unfinished run; nothing while there is no interval.
+    """The note for a primary verdict of an unfinished run; none while there is no interval.
 
-    ``pair``: all blocks there are, whatever look they wait for.
+    ``pair``: all blocks measured so far, also those beyond the last look.
     """
     if len(pair.rows) < 2:
         return
@@ -97,7 +97,7 @@ def so_far(study: "Study", pair: "Pair") -> Iterator[str]:
 
 
 FAR = math.log(10)
-"""An interval that reaches beyond ten times the baseline tells a reader nothing but that it is early."""
+"""Log-ratio; an interval that reaches beyond ten times the baseline is not printed: it is too early."""
 
 
 def percent(log_ratio: float) -> str:

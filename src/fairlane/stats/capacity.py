@@ -1,11 +1,11 @@
-"""What a lane can carry at a given latency, and what latency it has at a given throughput; lanes compared there.
+"""Throughput of a lane at a given latency, latency at a given throughput, and lanes compared there.
 
 Each lane, each block: the rungs of a ladder by rising load, (T_i, L_i). Neither throughput nor latency should fall as
 load rises; where noise lets them, both are replaced by their isotonic least squares fits on the log scale (Barlow,
 Bartholomew, Bremner and Brunk, *Statistical Inference under Order Restrictions*, 1972; pool adjacent violators).
 Between two rungs ln T is linear in ln L. Nothing is extrapolated: a capacity beyond the top rung is "at least that of
-the top rung", one below the bottom rung "less than that". Such a censored figure is carried through as bounds, and a
-claim is made only if it holds for every value within them.
+the top rung", one below the bottom rung "less than that". A censored figure is kept as bounds, and a claim must
+hold for every value within them.
 """
 
 import math
@@ -52,7 +52,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Objective:
-    """Up to which latency: a metric of the registry and its limit in ns."""
+    """A latency limit: a metric of the registry and its limit in ns."""
 
     metric: str
     limit: float
@@ -60,7 +60,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a ladder: the throughput at the latency ``at`` (ns), or the latency at the throughput ``at``."""
+    """A figure of a ladder: throughput at the latency ``at`` (ns), or latency at the throughput ``at`` (1/s)."""
 
     ladder: Ladder
     kind: Kind
@@ -94,13 +94,13 @@ class Capacity:
 
 
 def frontier(points: Sequence[Point]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Throughputs and latencies of a lane's rungs, by rising load, made to rise (isotonic fits of the logarithms)."""
+    """Throughputs (1/s) and latencies (ns) of a lane's rungs, by rising load: isotonic fits of the logarithms."""
     return _frontier(tuple(points))
 
 
 @lru_cache(maxsize=4096)
 def _frontier(points: tuple[Point, ...]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Kept: every question to a ladder, two for each rung of the baseline, asks for those of the same rounds."""
+    """Cached: every question to a ladder, two for each rung of the baseline, uses the same rounds."""
     from scipy.optimize import isotonic_regression  # noqa: PLC0415 - half a second, for ladders alone
 
     def risen(values: Iterable[float]) -> tuple[float, ...]:
@@ -141,33 +141,33 @@ def _between(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
 
 
 def objectives(study: "Study", workload: str) -> tuple[Objective, ...]:
-    """What the study asks for in its workload's ``slo``."""
+    """The objectives of the workload, from its ``slo`` in the study."""
     return tuple(Objective(metric, float(limit)) for metric, limit in study.workloads[workload].slo.items())
 
 
 def capacities(
-    study: "Study", observations: Sequence[Observation], asked: Sequence[Objective] | None = None
+    study: "Study", observations: Sequence[Observation], goals: Sequence[Objective] | None = None
 ) -> tuple[Capacity, ...]:
-    """Throughput at every objective (``asked``; default: the study's), on every ladder and lane.
+    """Throughput at every objective (``goals``; default: the study's), on every ladder and lane.
 
     The error rate is shared among all of them (Bonferroni), at the last look that every rung of a ladder reached.
     """
-    seen = _Climbs(study, shelve(observations))
+    climbed = _Climbs(study, shelve(observations))
     jobs = [
         (Question(ladder, "throughput", goal.metric, goal.limit), lane)
         for ladder in ladders(study)
-        for goal in (objectives(study, ladder.workload) if asked is None else asked)
+        for goal in (objectives(study, ladder.workload) if goals is None else goals)
         for lane in study.rivals
     ]
-    return tuple(_compare(seen, question, lane, study.design.alpha / len(jobs)) for question, lane in jobs)
+    return tuple(_compare(climbed, question, lane, study.design.alpha / len(jobs)) for question, lane in jobs)
 
 
-def guarded(found: Iterable[Capacity], findings: Sequence[Finding]) -> tuple[Capacity, ...]:
-    """``found``, as far as ``findings`` let it stand: what is read off a curve is no better than its worst rung.
+def guarded(results: Iterable[Capacity], findings: Sequence[Finding]) -> tuple[Capacity, ...]:
+    """``results``, limited by ``findings``: a figure read off a curve is no better than its worst rung.
 
     One that refuses any rung refuses the comparison, with its message as the reason; a critical one withholds it.
     """
-    return tuple(_guarded(capacity, findings) for capacity in found)
+    return tuple(_guarded(capacity, findings) for capacity in results)
 
 
 def _guarded(c: Capacity, findings: Sequence[Finding]) -> Capacity:
@@ -185,24 +185,24 @@ def at_equal_terms(
 ) -> tuple[Capacity, ...]:
     """Every lane at the baseline's own rungs: its throughput at that latency, its latency at that throughput.
 
-    Exploratory: intervals at the study's error rate, each by itself. This is what to compare, not each lane's own
-    peak, where one of them may take twice the latency of the other.
+    Exploratory: intervals at the study's error rate, each by itself. Compare these, not the lanes' peaks, where one
+    lane may have twice the latency of the other.
     """
-    seen = _Climbs(study, shelve(observations))
+    climbed = _Climbs(study, shelve(observations))
     kinds: tuple[Kind, ...] = ("throughput", "latency")
-    found = []
+    results = []
     for ladder in ladders(study):
-        base = list(seen(ladder, study.baseline, latency).values())
+        base = list(climbed(ladder, study.baseline, latency).values())
         for i in range(len(ladder.cells) if base else 0):
             for kind in kinds:
                 here = [p[i].latency if kind == "throughput" else p[i].throughput for p in base]
                 question = Question(ladder, kind, latency, geometric_mean(here))
-                found += [_compare(seen, question, lane, study.design.alpha) for lane in study.rivals]
-    return tuple(found)
+                results += [_compare(climbed, question, lane, study.design.alpha) for lane in study.rivals]
+    return tuple(results)
 
 
 def rounds(study: "Study", shelves: Shelves, ladder: Ladder) -> tuple[range, int]:
-    """The rounds that count, and how many looks they are: up to the last look that all rungs of all lanes reached.
+    """The rounds that count, up to the last look that all rungs of all lanes reached, and the number of looks.
 
     Lanes that ran at different times have no rounds in common: all trials count, once.
     """
@@ -216,13 +216,13 @@ def rounds(study: "Study", shelves: Shelves, ladder: Ladder) -> tuple[range, int
 
 
 def climbs(study: "Study", shelves: Shelves, ladder: Ladder, lane: str, latency: str) -> dict[int, tuple[Point, ...]]:
-    """What ``lane`` did in each round that counts and in which it has every rung: round -> its points."""
-    found = {b: climb(ladder, shelves, lane, b, latency) for b in rounds(study, shelves, ladder)[0]}
-    return {b: points for b, points in found.items() if points}
+    """Round -> points of ``lane``, for each round that counts and in which the lane has every rung."""
+    by_round = {b: climb(ladder, shelves, lane, b, latency) for b in rounds(study, shelves, ladder)[0]}
+    return {b: points for b, points in by_round.items() if points}
 
 
 class _Climbs:
-    """``climbs`` of a run, each made once: every question to a ladder asks for the same rounds."""
+    """``climbs`` of a run, cached: every question to a ladder uses the same rounds."""
 
     def __init__(self, study: "Study", shelves: Shelves) -> None:
         self.study, self.shelves = study, shelves
@@ -248,9 +248,9 @@ def _compare(climbed: _Climbs, question: Question, lane: str, rate: float) -> Ca
     blocks = min(len(ours), len(theirs))
     measured = METRICS["iops" if question.kind == "throughput" else question.metric]
     margin = design.margins.get(measured.name, measured.margin)
-    # a latency from a histogram is known to half a bin, and so is what is read off at it
+    # a latency from a histogram is known to half a bin, and so is a figure read off at it
     step = 2 * BIN_ERROR if METRICS[question.metric].percentile is not None else 0.0
-    seen = _Seen("no-spread" if blocks else "inconclusive")
+    judged = _Outcome("no-spread" if blocks else "inconclusive")
     notes = []
     if blocks < 2:
         notes.append("fewer than 2 rounds have every rung: no interval")
@@ -262,19 +262,19 @@ def _compare(climbed: _Climbs, question: Question, lane: str, rate: float) -> Ca
         most = _estimate([b.high for b in mine], [b.low for b in other], step, paired=design.paired)
         exact = all(b.exact for b in (*mine, *other))
         better = 1 if question.kind == "throughput" else -1
-        seen = _judge(least, most, levels, exact=exact, margin=margin, better=better)
+        judged = _judge(least, most, levels, exact=exact, margin=margin, better=better)
     values = [_mean(list(part.values())) if part else Bounds(0.0, INF) for part in (ours, theirs)]
     for name, value in zip((lane, study.baseline), values, strict=True):
         if blocks and not value.exact:
             notes.append(_censored(name, question.kind, value))
     return Capacity(
-        question, lane, study.baseline, values[0], values[1], seen.verdict, seen.ratio, seen.low, seen.high, margin,
-        rate, blocks, tuple(notes),
+        question, lane, study.baseline, values[0], values[1], judged.verdict, judged.ratio, judged.low, judged.high,
+        margin, rate, blocks, tuple(notes),
     )  # fmt: skip
 
 
 def _estimate(ours: Sequence[float], theirs: Sequence[float], step: float, *, paired: bool) -> Estimate | None:
-    """Of the log-ratio; None where a censored end says nothing."""
+    """The estimate of the log-ratio; None if a censored end is infinite."""
     mine, other = tuple(map(_log, ours)), tuple(map(_log, theirs))
     if not all(map(math.isfinite, (*mine, *other))):
         return None
@@ -284,7 +284,7 @@ def _estimate(ours: Sequence[float], theirs: Sequence[float], step: float, *, pa
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Outcome:
     verdict: Word
     ratio: float | None = None
     low: float | None = None
@@ -299,16 +299,16 @@ def _judge(
     exact: bool,
     margin: float,
     better: int,
-) -> _Seen:
-    """``least`` and ``most``: of the ends that every log-ratio lies within; the same where all are ``exact``.
+) -> _Outcome:
+    """``least`` and ``most``: estimates from the low and the high ends of the bounds; equal where all are ``exact``.
 
-    ``levels``: of the interval, and of the tie test's. Claimed is only what holds for every value within the bounds.
+    ``levels``: of the interval, and of the tie test's. A claim must hold for every value within the bounds.
     """
     outer, inner = (
         (least.interval(rate)[0] if least else -INF, most.interval(rate)[1] if most else INF) for rate in levels
     )
     centre = least.mean if least and exact else 1.0 if outer[0] > 0 else -1.0
-    return _Seen(
+    return _Outcome(
         word(centre, outer, inner, margin, better),
         math.exp(least.mean) if least and exact else None,
         math.exp(outer[0]) if least else None,

@@ -1,15 +1,15 @@
-"""Contests: a lane against another in one cell and metric, what counts of it, and the error rate of its interval.
+"""Contests: a lane against another in one cell and metric, the data that count, and the error rate of the interval.
 
 At which look a cell is judged:
 
 * A cell has *reached* look k if all blocks below the planned number of that look are there. The runner stops a cell
   only at a look: in a complete run a cell that went beyond look k-1 has reached look k, even if a block has no trace.
-* Judged is the last look that a cell reached, from the blocks *below that look's number* only. What came after waits
-  for the next look: whoever prints the verdicts of a running study between two looks sees the same each time.
+* A cell is judged at the last look it reached, from the blocks *below that look's number* only. Later blocks wait for
+  the next look: the verdicts of a running study do not change between two looks.
 * Failed trials take blocks away, not looks: the boundary of the look is solved for the blocks that count.
 * Where a study stops on width, every number of blocks from its least on is a look. None spends anything, but a cell
   tends to end when its spread happens to look small: its intervals are drawn at ``CALM`` times their error rate.
-* Lanes that ran at different times are looked at once, when all their trials are there.
+* Lanes that ran at different times have one look, when all their trials are there.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from fairlane.records import Cell, Finding, Observation
 from fairlane.stats.effects import Estimate
 from fairlane.stats.holm import benjamini_hochberg, holm
 from fairlane.stats.looks import CALM, level
-from fairlane.stats.pairs import Pair, Reading, Seen, Shelf, apart, pair, shelve, too_few_beyond, upto
+from fairlane.stats.pairs import LaneData, Pair, Reading, Shelf, apart, pair, shelve, too_few_beyond, upto
 
 if TYPE_CHECKING:
     from fairlane.study.base import Design
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stage:
-    """A contest as it stands at one look: what Holm and Benjamini-Hochberg ask. At least 2 blocks count."""
+    """A contest at one look, as Holm and Benjamini-Hochberg test it. At least 2 blocks count."""
 
     effect: Estimate
     plan: tuple[int, ...]
@@ -53,7 +53,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Contest:
-    """A lane against another, in one cell and metric, as far as it counts."""
+    """A lane against another, in one cell and metric, with the data that count."""
 
     cell: Cell
     lane: str
@@ -63,8 +63,8 @@ class Contest:
     """Looks; empty where the lanes ran at different times."""
     reached: int
     """Number of looks reached; of lanes that ran at different times: 1 when all trials are there."""
-    seen: Seen
-    """The blocks below the last look reached; if none is reached, all there are."""
+    data: LaneData
+    """The blocks below the last look reached; if none is reached, all blocks."""
     spends: bool = True
     """Every look costs a part of the error rate."""
     waiting: int = 0
@@ -83,48 +83,48 @@ class Contest:
 
     @cached_property
     def _usable(self) -> tuple[int, ...]:
-        rows = self.seen.rows if isinstance(self.seen, Pair) else ()
+        rows = self.data.rows if isinstance(self.data, Pair) else ()
         return tuple(sum(row.block < n for row in rows) for n in self.plan[: self.reached])
 
     def stage(self, look: int) -> Stage | None:
-        """At look number ``look`` or, if it stopped earlier, as it stopped; None: nothing that can be tested.
+        """The stage at look number ``look``, or at its last look if it stopped earlier; None: nothing to test.
 
         A look at which failed trials left no new block is none.
         """
         looks = min(look + 1, self.reached)
         if self.refused or not looks:
             return None
-        if not isinstance(self.seen, Pair):
-            return _once(self.seen)
+        if not isinstance(self.data, Pair):
+            return _once(self.data)
         if not self.spends:
-            return _once(self.seen.below(self.plan[looks - 1]), CALM)
+            return _once(self.data.below(self.plan[looks - 1]), CALM)
         while looks > 1 and self._usable[looks - 1] == self._usable[looks - 2]:
             looks -= 1
         if self._usable[looks - 1] < 2:
             return None
         usable = self._usable[:looks]
-        return Stage(self.seen.below(self.plan[looks - 1]).effect, self.plan, usable)
+        return Stage(self.data.below(self.plan[looks - 1]).effect, self.plan, usable)
 
     @cached_property
     def final(self) -> Stage | None:
-        """As it stands now."""
+        """The stage at the last look reached."""
         return self.stage(max(1, self.reached) - 1)
 
 
-def _once(seen: Seen, share: float = 1.0) -> Stage | None:
-    """As after a fixed number of blocks: the only look."""
-    return Stage(seen.effect, (seen.n,), (seen.n,), share) if seen.n >= 2 else None
+def _once(data: LaneData, share: float = 1.0) -> Stage | None:
+    """The stage with a single look, after a fixed number of blocks."""
+    return Stage(data.effect, (data.n,), (data.n,), share) if data.n >= 2 else None
 
 
 def contest(
     design: "Design", cell: Cell, lanes: tuple[str, str], metric: str, shelf: Shelf, *, complete: bool
 ) -> Contest:
-    """The first of ``lanes`` against the second, from what was seen of ``cell``; ``complete``: no more will come."""
+    """The first of ``lanes`` against the second; ``shelf``: readings of ``cell``; ``complete``: no more will come."""
     return _Meeting(design, cell, lanes, shelf, complete=complete).contest(metric)
 
 
 class _Meeting:
-    """Two lanes in one cell: what all metrics have in common."""
+    """Two lanes in one cell: the parts that all metrics share."""
 
     def __init__(self, design: "Design", cell: Cell, lanes: tuple[str, str], shelf: Shelf, *, complete: bool) -> None:
         self.cell, self.lanes, self.paired = cell, lanes, design.paired
@@ -136,33 +136,33 @@ class _Meeting:
         self.waiting = len({b for s in ours.values() for b in s}) - len({b for s in self.shelf.values() for b in s})
 
     def contest(self, metric: str) -> Contest:
-        seen = (pair if self.paired else apart)(self.shelf, *self.lanes, metric)
+        data = (pair if self.paired else apart)(self.shelf, *self.lanes, metric)
         return Contest(
             self.cell,
             *self.lanes,
             metric,
             self.plan,
             self.reached,
-            seen,
+            data,
             self.spends,
             self.waiting,
-            refusal=_refusal(self.shelf, seen, self.lanes, metric),
+            refusal=_refusal(self.shelf, data, self.lanes, metric),
         )
 
 
 def _looks_reached(shelf: Shelf, plan: tuple[int, ...], *, complete: bool) -> int:
-    """How many looks a lane and the other have behind them; the module's docstring has the rule."""
-    attempted = 1 + max((b for seen in shelf.values() for b in seen), default=-1)
+    """Number of looks that the two lanes reached; the module's docstring has the rule."""
+    attempted = 1 + max((b for readings in shelf.values() for b in readings), default=-1)
     if complete:
         return sum(before < attempted for before in (0, *plan[:-1]))
-    both = set.intersection(*(set(seen) for seen in shelf.values()))
+    both = set.intersection(*(set(readings) for readings in shelf.values()))
     there = next(n for n in range(len(both) + 1) if n not in both)
     return sum(n <= there for n in plan)
 
 
-def _refusal(shelf: Shelf, seen: Seen, lanes: tuple[str, str], metric: str) -> str:
+def _refusal(shelf: Shelf, data: LaneData, lanes: tuple[str, str], metric: str) -> str:
     title = METRICS[metric].title
-    if not seen.n and not seen.voided:
+    if not data.n and not data.voided:
         return "no trial yet"
     good = {lane: sum(not r.failed for r in shelf[lane].values()) for lane in lanes}
     for lane in lanes:
@@ -170,7 +170,7 @@ def _refusal(shelf: Shelf, seen: Seen, lanes: tuple[str, str], metric: str) -> s
             return f"every trial of {lane} failed" if shelf[lane] else f"there is no trial of {lane}"
         if not any(metric in r.figures for r in shelf[lane].values()):
             return f"no trial of {lane} has the metric {title}"
-    if not seen.n:
+    if not data.n:
         return "in no block did both trials succeed"
     short = too_few_beyond(shelf, lanes, metric)
     return "" if short is None else f"fewer than 10 I/Os lie beyond {title} in block {short}"
@@ -181,8 +181,8 @@ class Claims:
     """All contests of a study, by cell and lane in its order, and the error rate of each one's interval.
 
     A copy of a lane is compared with that lane only, in the primary metric. It claims nothing, so it takes no part in
-    the adjustments of the others; the copies share alpha among themselves (Bonferroni). What is refused counts among
-    the primaries all the same: it was asked.
+    the adjustments of the others; the copies share alpha among themselves (Bonferroni). Refused contests count among
+    the primaries: the study has them.
     """
 
     study: "Study"
@@ -222,7 +222,7 @@ class Claims:
         return self._rates.get(id(contest), self._exploratory)
 
     def shelf(self, contest: Contest) -> Shelf:
-        """What was seen of the contest's cell."""
+        """The readings of the contest's cell."""
         return self.shelves.get(contest.cell.key, {})
 
     def _contests(self, cell: Cell, lanes: tuple[str, str]) -> list[Contest]:
@@ -241,13 +241,14 @@ class Claims:
 
 
 def concerns(finding: Finding, cell: Cell, lane: str, baseline: str) -> bool:
-    """Whether a finding that refuses means this contest. One that names the baseline beside others means the others."""
+    """Whether a refusing finding applies to this contest. One that names the baseline and others applies to
+    the others."""
     named = [name for name in finding.lanes if name != baseline]
     return (not finding.cells or cell.key in finding.cells) and (not named or lane in named)
 
 
 def stains(finding: Finding, cell: Cell, lane: str, baseline: str) -> bool:
-    """Whether a finding is critical and about this contest: then it is no headline."""
+    """Whether a finding is critical and applies to this contest, which then is no headline."""
     return (
         finding.severity == "critical"
         and (not finding.cells or cell.key in finding.cells)

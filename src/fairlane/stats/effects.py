@@ -1,7 +1,7 @@
 """The effect of a lane in one cell: paired log-ratios, one per block, and the interval of their mean.
 
 d_b = ln(y_lane,b) - ln(y_baseline,b), where both trials of block b had the same addresses and ran close together, so
-that what changes slowly cancels. Everything here is on the log scale; ``exp`` turns it into ratios.
+that slow changes cancel. Everything here is on the log scale; ``exp`` turns it into ratios.
 """
 
 import math
@@ -16,7 +16,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 from fairlane.stats.power import detectable
 
 ROUNDING = 1e-12
-"""What the arithmetic of logarithms may add to a difference that is none."""
+"""Most that the arithmetic of logarithms may add to a difference of 0."""
 
 _EXACT = 40
 """Most blocks for the exact permutation test: 2 x 2**20 half sums."""
@@ -27,11 +27,11 @@ class Permutation:
     """A permutation test of no difference."""
 
     name: str
-    """As it is told: ``exact sign-flip permutation test``."""
+    """Name in notes: ``exact sign-flip permutation test``."""
     p: float
     """Two-sided."""
     least: float
-    """Least p that it can give with so many trials."""
+    """Least p that is possible with this number of trials."""
 
 
 class Estimate(ABC):
@@ -41,8 +41,8 @@ class Estimate(ABC):
     """
 
     resolution: float
-    """How far the mean may lie from the truth only because the figures are counted in steps (half a histogram bin, one
-    I/O): more blocks do not shrink it, so no interval is narrower. On the log scale."""
+    """Error of the mean from figures counted in steps (half a histogram bin, one I/O), on the log scale. More blocks do
+    not shrink it, so no interval is narrower."""
 
     @property
     @abstractmethod
@@ -67,22 +67,22 @@ class Estimate(ABC):
     @property
     @abstractmethod
     def centre(self) -> float:
-        """Hodges-Lehmann estimate: what the mean would be if a few stalled trials could not pull it."""
+        """Hodges-Lehmann estimate: a centre that a few stalled trials cannot pull."""
 
     @abstractmethod
     def permutation(self) -> Permutation | None:
-        """A test that leans less on normality; None where there are too few trials for it, or too many."""
+        """A test that depends less on normality; None: too few trials for it, or too many."""
 
     @abstractmethod
     def needed(self, half_width: float, level: float) -> int | None:
         """Fewest blocks (of samples apart: trials of each lane) whose interval at two-sided error rate ``level`` is
-        within +- ``half_width``, at the spread seen; None: out of reach."""
+        within +- ``half_width``, at the observed spread; None: out of reach."""
 
     def half_width(self, level: float) -> float:
         """Half the interval with two-sided error rate ``level`` (0..1): t s / sqrt(n), at least the resolution.
 
-        With equal figures (the virtual clock does that) the interval is only as wide as the resolution: true of the
-        addresses and orders tried, and a footnote says so.
+        With equal figures (as under the virtual clock) the interval is only as wide as the resolution: it holds for the
+        addresses and orders tried, and a footnote states that.
         """
         return max(_half_width(self.sd, self.n, level, self.df), self.resolution, ROUNDING)
 
@@ -92,7 +92,7 @@ class Estimate(ABC):
         return self.mean - half, self.mean + half
 
     def rejects(self, level: float) -> bool:
-        """No difference lies outside the interval: exactly when the test at ``level`` rejects."""
+        """Whether the interval excludes no difference: exactly when the test at ``level`` rejects."""
         return abs(self.mean) > self.half_width(level)
 
     @property
@@ -105,7 +105,7 @@ class Estimate(ABC):
         return float(2 * stdtr(self.df, -abs(self.mean) / (self.sd / math.sqrt(self.n))))
 
     def detectable(self, level: float, power: float = 0.8) -> float:
-        """Smallest true log-ratio that so many trials with such a spread show at ``level`` with chance ``power``."""
+        """Smallest true log-ratio that as many trials with this spread detect at ``level`` with chance ``power``."""
         error = self.sd / math.sqrt(self.n)
         beyond_steps = self.resolution + float(ndtri(power)) * error
         return max(detectable(self.df, level, power) * error, beyond_steps, ROUNDING)
@@ -167,14 +167,14 @@ def _half_width(sd: float, n: int, level: float, df: float) -> float:
 def blocks_needed(sd: float, half_width: float, level: float, most: int = 1_000_000) -> int | None:
     """Fewest blocks (>= 2) whose t interval at two-sided error rate ``level`` is within +- ``half_width``.
 
-    ``sd`` and ``half_width`` on the log scale. None: more than ``most``, or the half width asked for is not positive.
+    ``sd`` and ``half_width`` on the log scale. None: more than ``most``, or ``half_width`` is not positive.
     """
     return fewest(lambda n: _half_width(sd, n, level, n - 1), half_width, most)
 
 
 def fewest(width: Callable[[int], float], half_width: float, most: int = 1_000_000) -> int | None:
     """Fewest trials (>= 2) at which ``width``, which falls with their number, is at most ``half_width``; None: more
-    than ``most``, or nothing would do."""
+    than ``most``, or ``half_width`` is not positive."""
     if half_width <= 0 or width(most) > half_width:
         return None
     low, high = 1, most  # bisect; low is too few, high is enough
@@ -213,7 +213,7 @@ def _signed_sums(
 
 def hodges_lehmann(logs: Sequence[float]) -> float:
     """Median of all pairwise means, each block with itself included (Hodges and Lehmann, Ann. Math. Stat. 34, 1963):
-    the centre that a few stalled blocks cannot pull away. ValueError: no blocks."""
+    a centre that a few stalled blocks cannot pull. ValueError: no blocks."""
     if not logs:
         raise ValueError("no blocks")
     d = np.asarray(logs, dtype=float)
@@ -238,7 +238,7 @@ def autocorrelated(logs: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class PositionEffect:
-    """How much of a log-ratio goes to the order of the two lanes within the block (carry-over)."""
+    """The part of a log-ratio that depends on the order of the two lanes within the block (carry-over)."""
 
     shift: float
     """Mean log-ratio of the blocks in which the lane ran *after* the baseline, less that of the others."""
@@ -247,7 +247,7 @@ class PositionEffect:
 
 
 def position_effect(logs: Sequence[float], lane_first: Sequence[bool]) -> PositionEffect | None:
-    """Compare the blocks by order. None where an order has fewer than 2 blocks."""
+    """The effect of the lanes' order. None where an order has fewer than 2 blocks."""
     first = np.asarray([d for d, is_first in zip(logs, lane_first, strict=True) if is_first])
     after = np.asarray([d for d, is_first in zip(logs, lane_first, strict=True) if not is_first])
     if min(len(first), len(after)) < 2:

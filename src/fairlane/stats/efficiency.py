@@ -1,7 +1,7 @@
-"""Throughput per resource: what a lane gives for each Gbit/s of its link and each unit of its cost. Pure.
+"""Throughput per resource: IOPS of a lane per Gbit/s of its link and per unit of its cost. Pure.
 
 A lane with twice the link is not better because it moves twice as much (study 002 compares FC at 16 and 32 Gbit/s with
-Ethernet at 25): dividing by the link says what the protocol makes of it.
+Ethernet at 25): dividing by the link speed compares the protocols.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,20 +19,20 @@ _GBIT = 1e9
 
 def efficient(study: "Study", observations: Iterable[Observation]) -> tuple[Observation, ...]:
     """The observations, with ``iops_per_gbit`` and ``iops_per_cost`` where link and cost are known. Idempotent."""
-    seen = tuple(observations)
+    trials = tuple(observations)
     links = {name: declared(study, name).get("link_speed") for name in study.lanes}
-    speeds = {link for o in seen if (link := _link(o, links))}
+    speeds = {link for o in trials if (link := _link(o, links))}
     several = len(speeds) > 1
     costs = {name: lane.cost for name, lane in study.lanes.items() if lane.cost}
     if not several and not costs:
-        return seen
-    return tuple(_with(o, _link(o, links) if several else None, costs.get(o.lane)) for o in seen)
+        return trials
+    return tuple(_with(o, _link(o, links) if several else None, costs.get(o.lane)) for o in trials)
 
 
 def _link(o: Observation, links: Mapping[str, Any]) -> float | None:
-    """Link speed in bit/s, as the trial tells it or else the study; None: not known."""
-    told = o.context.get("conditions")
-    value = told.get("link_speed") if isinstance(told, Mapping) else None
+    """Link speed in bit/s, from the trial or else from the study; None: not known."""
+    conditions = o.context.get("conditions")
+    value = conditions.get("link_speed") if isinstance(conditions, Mapping) else None
     value = links.get(o.lane) if value is None else value
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

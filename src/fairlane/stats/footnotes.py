@@ -1,4 +1,4 @@
-"""What a reader should know about an interval: does it lean on normality, on independence, on the lanes' order?"""
+"""Notes on an interval: does it depend on normality, on independence, on the lanes' order?"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,18 +12,18 @@ from fairlane.stats.effects import (
 )
 
 CARRY_OVER_P = 0.05
-"""Chance of telling any order effect in a study without one; shared among its primaries (Bonferroni)."""
+"""Chance of reporting an order effect in a study without one; shared among its primaries (Bonferroni)."""
 CARRY_OVER_SHIFT = 0.01
 """... and its least size (log scale): under the virtual clock far smaller ones are certain, and harmless."""
 
 
 PULLED = 0.75
-"""Standard errors between mean and Hodges-Lehmann estimate that are told. One stalled block moves the mean by nearly
-one, however long it stalled; between normal blocks the distance has a standard deviation of 0.22 (efficiency 3/pi)."""
+"""Standard errors between mean and Hodges-Lehmann estimate for a note. One stalled block moves the mean by nearly one,
+however long it stalled; between normal blocks the distance has a standard deviation of 0.22 (efficiency 3/pi)."""
 
 
 def robustness(effect: Estimate, level: float) -> Iterator[str]:
-    """Where methods that lean less on normality disagree with the t interval at the two-sided ``level``."""
+    """Notes where methods that depend less on normality disagree with the t interval at the two-sided ``level``."""
     if effect.resolution >= effect.half_width(level) or not effect.sd:
         what = "between the blocks" if isinstance(effect, Effect) else "between the trials"
         spread = "" if effect.sd else f"no spread at all {what}, so it speaks of the orders and addresses tried: "
@@ -31,9 +31,11 @@ def robustness(effect: Estimate, level: float) -> Iterator[str]:
         return
     test = effect.permutation()
     if test is not None:
-        asked = max(level, test.least)  # what the test cannot reach is asked of neither
-        if (test.p <= asked) != (effect.p <= asked):
-            yield (f"the {test.name} disagrees at the {asked:.2g} level: p = {test.p:.2g}, against {effect.p:.2g} by t")
+        threshold = max(level, test.least)  # neither test is judged at a level that the permutation cannot reach
+        if (test.p <= threshold) != (effect.p <= threshold):
+            yield (
+                f"the {test.name} disagrees at the {threshold:.2g} level: p = {test.p:.2g}, against {effect.p:.2g} by t"
+            )
     if abs(effect.centre - effect.mean) > PULLED * effect.sd / math.sqrt(effect.n):
         yield (
             f"a few {'blocks' if isinstance(effect, Effect) else 'trials'} pull the mean: the Hodges-Lehmann estimate "
@@ -42,7 +44,7 @@ def robustness(effect: Estimate, level: float) -> Iterator[str]:
 
 
 def dependence(effect: Effect, lane: str, baseline: str, lane_first: Sequence[bool], among: int) -> Iterator[str]:
-    """Blocks that resemble their neighbours; a ratio that goes by the lanes' order, in one of ``among`` primaries."""
+    """Notes on correlated neighbouring blocks, and on an effect of the lanes' order; ``among``: number of primaries."""
     correlation = autocorrelated(effect.logs)
     if correlation is not None:
         yield (
@@ -58,6 +60,6 @@ def dependence(effect: Effect, lane: str, baseline: str, lane_first: Sequence[bo
 
 
 def carried_over(logs: Sequence[float], lane_first: Sequence[bool], among: int) -> PositionEffect | None:
-    """The position effect in one of ``among`` primaries, if it is large and certain enough to be told."""
-    found = position_effect(logs, lane_first)
-    return found if found and found.p <= CARRY_OVER_P / among and abs(found.shift) >= CARRY_OVER_SHIFT else None
+    """The position effect in one of ``among`` primaries, if it is large and certain enough to report."""
+    effect = position_effect(logs, lane_first)
+    return effect if effect and effect.p <= CARRY_OVER_P / among and abs(effect.shift) >= CARRY_OVER_SHIFT else None

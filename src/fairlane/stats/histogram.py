@@ -1,4 +1,4 @@
-"""Latency histograms as fio's json+ gives them: merged by adding bins, read by one walk, never averaged.
+"""Latency histograms as in fio's json+: merged by adding bins, never averaged.
 
 A bin is ``midpoint in ns -> count``. fio splits every power of two into 64 bins (above 128 ns), so a midpoint is within
 1/128 = 0.78 % of every latency in its bin. Percentiles are by nearest rank: the smallest bin that holds rank ceil(q N).
@@ -20,7 +20,7 @@ BIN_ERROR = 1 / 128
 """Largest relative distance of a latency from its bin's midpoint (fio's FIO_IO_U_PLAT_BITS = 6)."""
 
 BEYOND = 10
-"""I/Os that must lie beyond a percentile before it is a figure."""
+"""Fewest I/Os beyond a percentile for it to be a figure."""
 
 _MOST = 2**62
 """No histogram holds so many I/Os; sums below it are exact."""
@@ -136,7 +136,7 @@ def merge(histograms: Iterable[Histogram]) -> Bins:
         return _EMPTY
     if sum(p.total for p in parts) >= _MOST:
         raise ValueError("more I/Os than there can be")
-    # what the constructor would look for, it has found in each part
+    # the constructor has checked each part
     return Bins.__new__(Bins)._keep(
         *_added(np.concatenate([p.ns for p in parts]), np.concatenate([p.counts for p in parts]))
     )
@@ -191,9 +191,9 @@ def ecdf(histogram: Histogram, points: int = 256) -> list[tuple[int, float]]:
     kept: list[tuple[int, float]] = []
     last = 0.0
     shrink = 10 ** (-6 / points)
-    for ns, seen in zip(bins.ns.tolist(), bins.counts.cumsum().tolist(), strict=True):
-        share = seen / bins.total
-        if not kept or seen == bins.total or share - last >= 1 / points or 1 - share <= (1 - last) * shrink:
+    for ns, cumulative in zip(bins.ns.tolist(), bins.counts.cumsum().tolist(), strict=True):
+        share = cumulative / bins.total
+        if not kept or cumulative == bins.total or share - last >= 1 / points or 1 - share <= (1 - last) * shrink:
             kept.append((ns, share))
             last = share
     return kept
@@ -219,8 +219,8 @@ def midpoints(groups: int = _GROUPS) -> Ints:
     index = np.arange(groups << _BITS, dtype=np.int64)
     bits = np.maximum((index >> _BITS) - 1, 0)
     above = (1 << (bits + _BITS)) + (index % 2**_BITS << bits) + (1 << bits >> 1)
-    found: Ints = np.where(index < 2 << _BITS, index, above)
-    return found
+    middles: Ints = np.where(index < 2 << _BITS, index, above)
+    return middles
 
 
 def indices(ns: Ints) -> Ints:
@@ -228,8 +228,8 @@ def indices(ns: Ints) -> Ints:
     bits = np.maximum(np.frexp(ns.astype(np.float64))[1] - 1 - _BITS, 0).astype(np.int64)
     # the float of a value of more than 53 bits may be rounded up to the next power of two; all of those are in _LAST
     inside = (bits + 1 << _BITS) + (ns >> bits & 2**_BITS - 1)
-    found: Ints = np.minimum(np.where(ns < 2 << _BITS, ns, inside), _LAST)
-    return found
+    result: Ints = np.minimum(np.where(ns < 2 << _BITS, ns, inside), _LAST)
+    return result
 
 
 def binned(ns: Ints) -> Bins:

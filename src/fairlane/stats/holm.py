@@ -1,9 +1,8 @@
 """Many claims in one study: Holm over the primaries, through all looks; Benjamini-Hochberg over the rest.
 
-Both are written without p-values. A hypothesis is something that can be asked "are you rejected at overall error rate
-a?", and answers from the interval at that rate. What comes back is the rate at which each interval is to be drawn, so
-that a word and its interval can never contradict each other: the interval excludes "no difference" exactly where the
-procedure rejects.
+Both work without p-values. A hypothesis has a method that tests it at an overall error rate, by its interval at that
+rate. The result is the rate for each interval, so that a verdict and its interval never contradict each other: the
+interval excludes "no difference" exactly where the procedure rejects.
 """
 
 from collections.abc import Sequence
@@ -11,10 +10,10 @@ from typing import Protocol
 
 
 class Hypothesis(Protocol):
-    """No difference, for one lane in one cell, as far as the data of one look go."""
+    """No difference, for one lane in one cell, by the data up to one look."""
 
     def rejects(self, alpha: float) -> bool:
-        """Rejected, if ``alpha`` is the error rate over all looks. Must not fall with ``alpha``."""
+        """Whether it is rejected at the error rate ``alpha`` over all looks. Must be monotone in ``alpha``."""
 
 
 def holm(looks: Sequence[Sequence[Hypothesis | None]], alpha: float) -> tuple[float, ...]:
@@ -62,5 +61,5 @@ def benjamini_hochberg(hypotheses: Sequence[Hypothesis], alpha: float) -> float:
         rejected = sum(h.rejects(alpha * (r / m)) for h in hypotheses)
         if rejected >= r:
             break
-        r = rejected  # at lower rates no more than these can be rejected: what lies between is no candidate
+        r = rejected  # lower rates reject no more than these, so values in between are no candidates
     return alpha * (max(r, 1) / m)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _WIDEST = math.log(1e12)
 _NOTHING = 9.0
-"""Relative difference from which on a number says no more than that nothing would be found."""
+"""Relative difference from which on the note gives no number."""
 
 DECIDED: frozenset[Word] = frozenset({"faster", "slower", "different-but-small", "tie"})
 
@@ -28,8 +28,8 @@ DECIDED: frozenset[Word] = frozenset({"faster", "slower", "different-but-small",
 def judge(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Verdict, ...]:
     """All verdicts of a run: by cell and lane in the order of the study, the primary metric first.
 
-    Pure. A critical finding takes the headline from the cells and lanes it names; naming none it means all. One that
-    refuses takes the verdict.
+    Pure. A critical finding takes the headline from the cells and lanes it names, or from all if it names none. One
+    that refuses takes the verdict.
     """
     claims = Claims(evidence.study, evidence.observations, findings, evidence.complete)
     waiting = frozenset() if evidence.complete else _too_wide(claims)
@@ -37,10 +37,10 @@ def judge(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Verdict, ...
 
 
 def open_cells(study: "Study", observations: Sequence[Observation], look: int) -> frozenset[str]:
-    """Keys of the cells that go on after look number ``look`` (index into ``study.design.looks``).
+    """Keys of the cells that continue after look number ``look`` (index into ``study.design.looks``).
 
-    A cell goes on while the primary metric of any of its lanes is ``inconclusive`` or, where the study stops on width,
-    too wide. Cells that stopped at an earlier look, and lanes in which more blocks cannot help (nothing but failed
+    A cell continues while the primary metric of any of its lanes is ``inconclusive`` or, under a stop on width, too
+    wide. Cells that stopped at an earlier look, and lanes in which more blocks cannot help (nothing but failed
     trials, no such metric, figures counted in steps that are too coarse), do not. Blocks beyond the look are ignored,
     so that a resumed run decides as an undisturbed one. Empty at the last look; before it all cells, where the lanes
     are not interleaved and judged once. IndexError: no such look.
@@ -51,28 +51,32 @@ def open_cells(study: "Study", observations: Sequence[Observation], look: int) -
         return frozenset()
     if not study.design.paired:
         return frozenset(cell.key for cell in study.cells())
-    claims = Claims(study, efficient(study, (seen for seen in observations if seen.block < here)), primary_only=True)
+    claims = Claims(
+        study,
+        efficient(study, (observation for observation in observations if observation.block < here)),
+        primary_only=True,
+    )
     if study.design.stop:
         return _too_wide(claims)
     return frozenset(
         c.cell.key
         for c in claims.primaries
-        if c.reached == look + 1 and _said(claims, c)[0] in ("inconclusive", "no-spread")
+        if c.reached == look + 1 and _answer(claims, c)[0] in ("inconclusive", "no-spread")
     )
 
 
 def _too_wide(claims: Claims) -> frozenset[str]:
-    """Cells whose primary intervals are not as narrow as the study's ``stop`` asks, and may become so."""
+    """Keys of the cells whose primary intervals are wider than the study's ``stop``, and may become narrower."""
     stop, plan = claims.study.design.stop, claims.study.design.looks
     if not stop:
         return frozenset()
-    asked, share = math.log1p(stop.width), claims.alpha / max(1, len(claims.primaries))
+    limit, share = math.log1p(stop.width), claims.alpha / max(1, len(claims.primaries))
     still: dict[str, bool] = {}
     for contest in claims.primaries:
         stage = contest.final
         few = stage is None or stage.effect.n < stop.least
-        helps = stage is None or stage.effect.resolution < asked
-        wide = few or (stage is not None and stage.effect.half_width(stage.level(share)) > asked)
+        helps = stage is None or stage.effect.resolution < limit
+        wide = few or (stage is not None and stage.effect.half_width(stage.level(share)) > limit)
         if contest.reached < len(plan) and not contest.refused:
             still[contest.cell.key] = still.get(contest.cell.key, False) or (wide and helps)
     return frozenset(key for key, wide in still.items() if wide)
@@ -96,8 +100,8 @@ def word(mean: float, outer: tuple[float, float], inner: tuple[float, float], ma
 _Ends = tuple[float, float]
 
 
-def _said(claims: Claims, contest: Contest) -> tuple[Word, _Ends | None, _Ends | None]:
-    """The word, [L, U] and [l, u]; None: no interval."""
+def _answer(claims: Claims, contest: Contest) -> tuple[Word, _Ends | None, _Ends | None]:
+    """The verdict, [L, U] and [l, u]; None: no interval."""
     if contest.refused:
         return "refused", None, None
     stage = contest.final
@@ -114,12 +118,12 @@ def _margin(claims: Claims, contest: Contest) -> float:
 
 
 def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, goes_on: bool) -> Verdict:
-    """``goes_on``: the cell is not as narrow yet as its study asks, and no word is final."""
+    """``goes_on``: the cell's interval is still too wide for its study, and no verdict is final."""
     margin, rate, stage = _margin(claims, contest), claims.rate(contest), contest.final
-    answer, outer, inner = _said(claims, contest)
+    answer, outer, inner = _answer(claims, contest)
     if goes_on and stage:
         answer = "inconclusive"
-    lane_blocks, baseline_blocks = ((), ()) if contest.refusal else contest.seen.blocks
+    lane_blocks, baseline_blocks = ((), ()) if contest.refusal else contest.data.blocks
     shown = bool(lane_blocks and baseline_blocks)
     shelf = claims.shelf(contest)
     return Verdict(
@@ -131,15 +135,15 @@ def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, g
         metric=contest.metric,
         primary=contest.primary,
         verdict=answer,
-        ratio=_factor(contest.seen.effect.mean) if shown and not contest.barred else None,
+        ratio=_factor(contest.data.effect.mean) if shown and not contest.barred else None,
         low=_factor(outer[0]) if outer else None,
         high=_factor(outer[1]) if outer else None,
         tie_low=_factor(inner[0]) if inner else None,
         tie_high=_factor(inner[1]) if inner else None,
         margin=margin,
         level=stage.level(rate) if stage else rate,
-        blocks=contest.seen.n if shown else 0,
-        voided=contest.seen.voided,
+        blocks=contest.data.n if shown else 0,
+        voided=contest.data.voided,
         lane_value=typical(shelf, contest.lane, contest.metric, lane_blocks) if shown else None,
         baseline_value=typical(shelf, contest.baseline, contest.metric, baseline_blocks) if shown else None,
         headline=contest.primary
@@ -157,7 +161,7 @@ def _factor(log_ratio: float) -> float:
     return math.exp(max(-_WIDEST, min(_WIDEST, log_ratio)))
 
 
-def _found(detectable: float) -> str:
+def _difference(detectable: float) -> str:
     return f"a difference of {detectable:.2%}" if detectable < _NOTHING else "not even a tenfold difference"
 
 
@@ -166,11 +170,11 @@ def _detectable(stage: Stage, rate: float) -> float:
 
 
 def more_blocks(stage: Stage, rate: float, alpha: float, margin: float) -> int | None:
-    """Further blocks after which the interval would be within +- ``margin`` of the ratio, at the spread seen.
+    """Further blocks after which the interval would be within +- ``margin`` of the ratio, at the observed spread.
 
-    Where it is that narrow already (the ratio lies near the margin): blocks until the word would be decided if ratio
+    Where it is that narrow already (the ratio lies near the margin): blocks until the verdict would be decided if ratio
     and spread stayed the same. At the level of the last planned look. Of lanes that ran at different times: trials of
-    each, if both had as many. None: no number of blocks would do.
+    each, if both had as many. None: no number of blocks is enough.
     """
     effect, edge, mean = stage.effect, math.log1p(margin), abs(stage.effect.mean)
     last = level(stage.plan, stage.plan, rate)
@@ -183,7 +187,7 @@ def more_blocks(stage: Stage, rate: float, alpha: float, margin: float) -> int |
 
 
 _REPEATS = 6
-"""Trials of each lane from which an interval is narrow enough to say something, and a permutation test can check it."""
+"""Trials of each lane from which an interval is narrow enough to be useful, and a permutation test can check it."""
 
 
 def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> Iterator[str]:
@@ -191,7 +195,7 @@ def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> 
         yield from (*contest.barred, *([contest.refusal] if contest.refusal else []))
         return
     stage, plan, reached = contest.final, contest.plan, contest.reached
-    paired = isinstance(contest.seen, Pair)
+    paired = isinstance(contest.data, Pair)
     if contest.control:
         yield f"A/A control: {contest.lane} is {contest.baseline} built once more; the interval is the noise floor"
     if contest.primary and not claims.complete and paired:
@@ -202,7 +206,7 @@ def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> 
         yield f"{contest.waiting} further blocks wait for the look at {plan[reached]}"
     elif contest.waiting:
         yield f"{contest.waiting} blocks beyond the last planned look are left out"
-    if contest.seen.told:
+    if contest.data.reported:
         yield (f"{METRICS[contest.metric].title} as the tool reported it; how many I/Os lie beyond it is not known")
     if contest.primary and not paired:
         yield (
@@ -214,29 +218,29 @@ def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> 
         return
     rate = claims.rate(contest)
     yield from footnotes.robustness(stage.effect, stage.level(rate))
-    if contest.primary and isinstance(contest.seen, Pair):
+    if contest.primary and isinstance(contest.data, Pair):
         # the other metrics of a trial share its blocks, and would repeat this five times
-        effect, lane_first = contest.seen.effect, contest.seen.lane_first
+        effect, lane_first = contest.data.effect, contest.data.lane_first
         yield from footnotes.dependence(effect, contest.lane, contest.baseline, lane_first, len(claims.primaries))
     if goes_on:
-        asked = claims.study.design.stop
-        yield f"the cell goes on until its primary intervals are within {asked and asked.width:.2%} of the ratio"
+        stop = claims.study.design.stop
+        yield f"the cell goes on until its primary intervals are within {stop and stop.width:.2%} of the ratio"
     if answer == "inconclusive":
         yield (
             f"with {stage.effect.n} {'blocks' if paired else 'trials of each lane'} and this spread, "
-            f"{_found(_detectable(stage, rate))} is found in four of five such runs"
+            f"{_difference(_detectable(stage, rate))} is found in four of five such runs"
         )
 
 
 def _no_interval(claims: Claims, contest: Contest) -> str:
-    """Why there is none; as the last note it stands as the reason."""
+    """Why there is no interval; the last note of the verdict."""
     if not claims.complete:
         if not contest.plan:
             return "lanes that do not run interleaved are judged when all their trials are there: no interval"
         if not contest.reached:
             return f"the first look is at {contest.plan[0]} blocks: no interval"
         return "fewer than 2 blocks count: no interval"
-    ours, theirs = map(len, contest.seen.blocks)
+    ours, theirs = map(len, contest.data.blocks)
     single = [name for name, n in ((contest.lane, ours), (contest.baseline, theirs)) if n < 2]
     of = "one trial each" if len(single) == 2 else f"one trial of {single[0]}"
     return (

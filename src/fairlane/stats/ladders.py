@@ -1,4 +1,4 @@
-"""Ladders: cells that differ only in how much load is put on, and what each lane did on their rungs.
+"""Ladders: cells that differ only in load, and the figures of each lane on their rungs.
 
 Open and closed loop never share a ladder: in a closed loop (``iodepth``, ``numjobs``, ``fleet``) the load waits for the
 answers, in an open one (``rate_iops``) it does not, and a latency means something else (Schroeder, Wierman and
@@ -35,7 +35,7 @@ class Ladder:
     """The parameter that rises."""
     cells: tuple[Cell, ...]
     loads: tuple[float, ...]
-    """Of each cell: operations in flight (iodepth x numjobs x fleet), or the rate asked for (1/s, of all jobs)."""
+    """Of each cell: operations in flight (iodepth x numjobs x fleet), or the requested rate (1/s, of all jobs)."""
 
     @property
     def open_loop(self) -> bool:
@@ -50,12 +50,12 @@ class Point:
     throughput: float
     """1/s."""
     latency: float
-    """ns, of the metric that was asked for."""
+    """ns, of the requested metric."""
 
 
 def ladders(study: "Study") -> tuple[Ladder, ...]:
     """All ladders of at least three rungs, in the order of the study."""
-    found = []
+    result = []
     for workload in study.workloads:
         cells = [cell for cell in study.cells() if cell.workload == workload]
         for climb in CLIMBS:
@@ -69,8 +69,8 @@ def ladders(study: "Study") -> tuple[Ladder, ...]:
                 rungs = [steps[step] for step in sorted(steps)]
                 if len(group) == len(rungs) >= FEWEST:
                     loads = tuple(_load(cell.params, climb) for cell in rungs)
-                    found.append(Ladder(workload, _name(rungs, climb), climb, tuple(rungs), loads))
-    return tuple(found)
+                    result.append(Ladder(workload, _name(rungs, climb), climb, tuple(rungs), loads))
+    return tuple(result)
 
 
 def _number(value: Any) -> bool:
@@ -83,7 +83,7 @@ def _load(params: Mapping[str, Any], climb: str) -> float:
 
 
 def _name(rungs: Sequence[Cell], climb: str) -> str:
-    """From the parameters; where they say too little, what the cells' names have in common."""
+    """``4k randread, iodepth 1 to 64``, from the parameters; the workload's name where they have neither bs nor rw."""
     first, last = rungs[0].params, rungs[-1].params
     parts = [format_size(int(first["bs"])) if _number(first.get("bs")) else "", str(first.get("rw") or "")]
     mix = first.get("rwmixread")
@@ -111,8 +111,8 @@ def climb(
         if reading is None:
             return ()
         rate = reading.figures.get("iops") or reading.figures.get("tps")
-        seen = reading.figures.get(latency)
-        if rate is None or seen is None:
+        waited = reading.figures.get(latency)
+        if rate is None or waited is None:
             return ()
-        points.append(Point(load, rate.value, seen.value))
+        points.append(Point(load, rate.value, waited.value))
     return tuple(points)

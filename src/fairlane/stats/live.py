@@ -1,4 +1,4 @@
-"""A running study as it stands, trial by trial: which cells are decided so far, valid at any moment."""
+"""Progress of a running study, trial by trial: the cells decided so far, valid at any moment."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ class Standing:
 
 
 class Live:
-    """What is known so far of every primary comparison.
+    """The state of every primary comparison so far.
 
     Each has the share alpha / (number of primaries) of the error (Bonferroni), over all moments: the chance that any of
     them is ever called different without being so is at most alpha. The verdicts, from the planned looks, are sharper.
@@ -63,26 +63,26 @@ class Live:
             all((s := self._standings.get((key, lane))) and s.decided for lane in self._others) for key in self._cells
         )
 
-    def add(self, seen: Observation) -> tuple[Standing, ...]:
-        """One more trial, in any order. Returns what it changed: nothing while its partner is missing or has failed."""
-        cell = self._cells.get(seen.cell)
+    def add(self, observation: Observation) -> tuple[Standing, ...]:
+        """Add a trial, in any order. Returns the changed standings: none while its partner is missing or has failed."""
+        cell = self._cells.get(observation.cell)
         if cell is None or not self._study.design.paired:  # trials apart have no blocks to watch
             return ()
         primary = self._study.workloads[cell.workload].primary
-        reading = shelve([seen], [primary])[seen.cell][seen.lane][seen.block]
-        self._shelves.setdefault(seen.cell, {}).setdefault(seen.lane, {})[seen.block] = reading
-        concerned = [lane for lane in self._others if seen.lane in (lane, self._study.baseline)]
-        return tuple(s for lane in concerned if (s := self._stand(seen.cell, lane, seen.block)))
+        reading = shelve([observation], [primary])[observation.cell][observation.lane][observation.block]
+        self._shelves.setdefault(observation.cell, {}).setdefault(observation.lane, {})[observation.block] = reading
+        concerned = [lane for lane in self._others if observation.lane in (lane, self._study.baseline)]
+        return tuple(s for lane in concerned if (s := self._stand(observation.cell, lane, observation.block)))
 
     def _stand(self, key: str, lane: str, block: int) -> Standing | None:
         metric = METRICS[self._study.workloads[self._cells[key].workload].primary]
-        seen = pair(self._shelves[key], lane, self._study.baseline, metric.name)
-        if all(row.block != block for row in seen.rows):
+        lane_pair = pair(self._shelves[key], lane, self._study.baseline, metric.name)
+        if all(row.block != block for row in lane_pair.rows):
             return None
         margin = self._study.design.margins.get(metric.name, metric.margin)
-        outer = anytime.interval(seen.effect, self._alpha, self._g)
-        tie = anytime.interval(seen.effect, 2 * self._study.design.alpha, self._g)
-        found = word(seen.effect.mean, outer, tie, margin, metric.better)
-        standing = Standing(self._cells[key].name, lane, len(seen.rows), *outer, found)
+        outer = anytime.interval(lane_pair.effect, self._alpha, self._g)
+        tie = anytime.interval(lane_pair.effect, 2 * self._study.design.alpha, self._g)
+        verdict = word(lane_pair.effect.mean, outer, tie, margin, metric.better)
+        standing = Standing(self._cells[key].name, lane, len(lane_pair.rows), *outer, verdict)
         self._standings[key, lane] = standing
         return standing

@@ -48,8 +48,8 @@ def nominal_levels(plan: Sequence[int], alpha: float) -> tuple[float, ...]:
 def level(plan: Sequence[int], usable: Sequence[int], alpha: float) -> float:
     """Two-sided nominal level at look number ``len(usable)``, where ``usable`` blocks counted at each look up to it.
 
-    ``usable`` never falls; where it does not rise there is no look, and where fewer than 2 blocks are usable there can
-    be none: what the plan would have spent is spent at the next. ValueError if the last one is not a look.
+    ``usable`` never falls; where it does not rise, or is below 2, there is no look: its share of the error is spent at
+    the next. ValueError if the last one is not a look.
     """
     plan, usable = tuple(plan), tuple(usable)
     if usable and usable == plan[: len(usable)]:
@@ -60,8 +60,8 @@ def level(plan: Sequence[int], usable: Sequence[int], alpha: float) -> float:
 def nominal(design: "Design", usable: Sequence[int], alpha: float) -> float:
     """Two-sided nominal level of an interval under a study's stopping rule; ``usable`` as for ``level``.
 
-    Stopping on width asks how wide the interval is and never where it lies: no look costs anything, but all together
-    cost ``CALM``. Lanes that ran at different times are looked at once.
+    Stopping on width depends on the width of the interval and never on its place: no look costs anything, but all
+    together cost ``CALM``. Lanes that ran at different times have one look.
     """
     if not design.paired:
         return alpha
@@ -69,7 +69,7 @@ def nominal(design: "Design", usable: Sequence[int], alpha: float) -> float:
 
 
 class _Path:
-    """A Brownian motion from 0, looked at now and then: the density of the paths that have stayed inside so far."""
+    """A Brownian motion from 0 with looks at some times: the density of the paths that have stayed inside so far."""
 
     def __init__(self) -> None:
         self.time = 0.0

@@ -1,4 +1,4 @@
-"""From observations to pairs: which blocks of a cell count for a lane, the baseline and a metric."""
+"""From observations to pairs: the blocks of a cell that count for a lane, the baseline and a metric."""
 
 import math
 from abc import ABC, abstractmethod
@@ -19,12 +19,12 @@ Shelf = Mapping[str, Mapping[int, "Reading"]]
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of one trial; ``step``: how far it may lie from the truth because it is counted in steps, relative."""
+    """One figure of one trial; ``step``: relative error because it is counted in steps."""
 
     value: float
     step: float = 0.0
-    told: bool = False
-    """A percentile as the tool told it, without the bins it came from."""
+    reported: bool = False
+    """A percentile as the tool reported it, without bins."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Row:
         return math.log(self.lane.value) - math.log(self.baseline.value)
 
 
-class Seen(ABC):
-    """What was seen of a lane and another, in one cell and metric, as far as it counts."""
+class LaneData(ABC):
+    """The figures of a lane and another, in one cell and metric, that count."""
 
     voided: int
     """Blocks, or trials of lanes apart, without a figure: the trial failed or lacks it."""
@@ -65,7 +65,7 @@ class Seen(ABC):
     @property
     @abstractmethod
     def effect(self) -> Estimate:
-        """Mean log-ratio of what counts. ValueError: nothing does."""
+        """Mean log-ratio of the figures. ValueError: there are none."""
 
     @property
     @abstractmethod
@@ -74,12 +74,12 @@ class Seen(ABC):
 
     @property
     @abstractmethod
-    def told(self) -> bool:
-        """A figure is a percentile as a tool told it."""
+    def reported(self) -> bool:
+        """Whether a figure is a percentile as a tool reported it."""
 
 
 @dataclass(frozen=True)
-class Pair(Seen):
+class Pair(LaneData):
     """A lane and the baseline in one cell and metric, block by block."""
 
     rows: tuple[Row, ...]
@@ -107,21 +107,21 @@ class Pair(Seen):
         return both, both
 
     @property
-    def told(self) -> bool:
-        return any(row.lane.told or row.baseline.told for row in self.rows)
+    def reported(self) -> bool:
+        return any(row.lane.reported or row.baseline.reported for row in self.rows)
 
     @property
     def lane_first(self) -> tuple[bool, ...]:
         return tuple(row.lane_first for row in self.rows)
 
     def below(self, blocks: int) -> "Pair":
-        """As it was after the first ``blocks`` blocks."""
+        """The pair after the first ``blocks`` blocks."""
         return Pair(tuple(row for row in self.rows if row.block < blocks), self.voided)
 
 
 @dataclass(frozen=True)
-class Apart(Seen):
-    """A lane and another whose trials do not belong together: block -> figure. Their numbers mean nothing."""
+class Apart(LaneData):
+    """A lane and another whose trials do not belong together: block -> figure. Block numbers have no meaning."""
 
     lane: Mapping[int, Figure]
     baseline: Mapping[int, Figure]
@@ -144,8 +144,8 @@ class Apart(Seen):
         return tuple(self.lane), tuple(self.baseline)
 
     @property
-    def told(self) -> bool:
-        return any(f.told for side in (self.lane, self.baseline) for f in side.values())
+    def reported(self) -> bool:
+        return any(f.reported for side in (self.lane, self.baseline) for f in side.values())
 
 
 _ALL = tuple(METRICS)
@@ -156,49 +156,54 @@ def shelve(
 ) -> dict[str, dict[str, dict[int, Reading]]]:
     """Read every observation once: cell key -> lane -> block -> reading, with the figures of ``metrics`` only."""
     shelves: dict[str, dict[str, dict[int, Reading]]] = {}
-    for seen in observations:
-        shelves.setdefault(seen.cell, {}).setdefault(seen.lane, {})[seen.block] = reading(seen, metrics)
+    for observation in observations:
+        shelves.setdefault(observation.cell, {}).setdefault(observation.lane, {})[observation.block] = reading(
+            observation, metrics
+        )
     return shelves
 
 
-def reading(seen: Observation, metrics: Collection[str] = _ALL) -> Reading:
-    """The trial with the figures of ``metrics``. It is read once and kept with the observation, which never changes:
-    checks, verdicts and curves ask for the same percentiles of the same thousands of trials."""
-    kept = seen.__dict__.get("_reading")
+def reading(observation: Observation, metrics: Collection[str] = _ALL) -> Reading:
+    """The trial with the figures of ``metrics``. It is read once and cached in the observation, which never changes:
+    checks, verdicts and curves use the same percentiles of the same thousands of trials."""
+    kept = observation.__dict__.get("_reading")
     if not isinstance(kept, Reading):
-        kept = _read(seen)
-        seen.__dict__["_reading"] = kept  # as functools.cached_property does: frozen are only the fields
+        kept = _read(observation)
+        observation.__dict__["_reading"] = kept  # as functools.cached_property does: frozen are only the fields
     if metrics is _ALL:
         return kept
     return replace(kept, figures={name: kept.figures[name] for name in metrics if name in kept.figures})
 
 
-def _read(seen: Observation) -> Reading:
+def _read(observation: Observation) -> Reading:
     """All metrics that this trial has a positive figure for.
 
-    Where there are bins of ``lat``, percentiles come from them alone, whatever the trial's metrics say, and are there
-    even with too few I/Os beyond: whether they may be reported is a question to all blocks (``too_few_beyond``).
+    Where there are bins of ``lat``, percentiles come from them alone, even if the trial's metrics have others, and even
+    with too few I/Os beyond: whether they may be reported depends on all blocks (``too_few_beyond``).
     """
-    if seen.failed:
-        return Reading(seen.position, seen.failed, {}, {})
-    lat = latency(seen.histograms)
+    if observation.failed:
+        return Reading(observation.position, observation.failed, {}, {})
+    lat = latency(observation.histograms)
     ios = count(lat)
     figures = {}
     for name in METRICS:
         q = METRICS[name].percentile
         if q is not None and ios:
-            value, step = float(percentile(lat, q)), max(BIN_ERROR, seen.steps.get(name, 0.0))  # bins may be wider
+            value, step = (
+                float(percentile(lat, q)),
+                max(BIN_ERROR, observation.steps.get(name, 0.0)),
+            )  # bins may be wider
         else:
-            value = seen.metrics.get(name, 0.0)
-            # where the tool does not tell: a rate may have one I/O more or less
-            step = seen.steps.get(name, 1 / ios if ios and name in ("iops", "bw") else 0.0)
+            value = observation.metrics.get(name, 0.0)
+            # where the tool gives no step: a rate may have one I/O more or less
+            step = observation.steps.get(name, 1 / ios if ios and name in ("iops", "bw") else 0.0)
         if value > 0 and math.isfinite(value):
-            figures[name] = Figure(value, step, told=q is not None and not ios)
-    return Reading(seen.position, "", figures, lat)
+            figures[name] = Figure(value, step, reported=q is not None and not ios)
+    return Reading(observation.position, "", figures, lat)
 
 
 def upto(shelf: Shelf, blocks: int) -> dict[str, dict[int, Reading]]:
-    """The shelf as it was after the first ``blocks`` blocks."""
+    """The shelf after the first ``blocks`` blocks."""
     return {lane: {b: r for b, r in readings.items() if b < blocks} for lane, readings in shelf.items()}
 
 
@@ -223,18 +228,18 @@ def apart(shelf: Shelf, lane: str, baseline: str, metric: str) -> Apart:
 
 def too_few_beyond(shelf: Shelf, lanes: Sequence[str], metric: str) -> int | None:
     """First block in which a percentile of one of ``lanes`` has fewer than ten I/Os beyond it; None: reportable, or as
-    a tool told it, which nobody can check."""
+    a tool reported it, which cannot be checked."""
     q = METRICS[metric].percentile
     if q is None:
         return None
     readings = (item for lane in lanes for item in shelf.get(lane, {}).items())
-    short = (b for b, r in readings if not (r.failed or _told(r, metric) or reportable(r.latency, q)))
+    short = (b for b, r in readings if not (r.failed or _reported(r, metric) or reportable(r.latency, q)))
     return min(short, default=None)
 
 
-def _told(reading: Reading, metric: str) -> bool:
+def _reported(reading: Reading, metric: str) -> bool:
     figure = reading.figures.get(metric)
-    return figure is not None and figure.told
+    return figure is not None and figure.reported
 
 
 def typical(shelf: Shelf, lane: str, metric: str, blocks: Iterable[int]) -> float:
@@ -242,6 +247,6 @@ def typical(shelf: Shelf, lane: str, metric: str, blocks: Iterable[int]) -> floa
     all have bins."""
     readings = [shelf[lane][b] for b in blocks]
     q = METRICS[metric].percentile
-    if q is not None and not any(_told(r, metric) for r in readings):
+    if q is not None and not any(_reported(r, metric) for r in readings):
         return float(percentile(merge(r.latency for r in readings), q))
     return geometric_mean(r.figures[metric].value for r in readings)

@@ -1,12 +1,12 @@
-"""How many blocks a study needs, planned from the spread that a pilot run has shown.
+"""The number of blocks that a study needs, planned from the spread of a pilot run.
 
-The interval of n blocks is t_(n-1) s / sqrt(n) wide to either side; the number asked for is the smallest n for which
-that is within the half width wanted (Student's t, solved for n; at 95 %, +-2 % and a spread of 1, 2, 5, 10 % of the
+The interval of n blocks is t_(n-1) s / sqrt(n) wide to either side; the result is the smallest n for which that is
+within the wanted half width (Student's t, solved for n; at 95 %, +-2 % and a spread of 1, 2, 5, 10 % of the
 paired log-ratios: 4, 7, 27, 99 blocks). The error rate is alpha shared among all primary comparisons, the widest that
 Holm's procedure draws.
 
 A pilot of few blocks knows its own spread badly: with 4 blocks s is below half of the truth in one of seven.
-So the number is told twice: at the spread seen, and at its upper 90 % limit s sqrt(nu / chi2_(0.10, nu)), nu = n - 1,
+So there are two numbers: at the observed spread, and at its upper 90 % limit s sqrt(nu / chi2_(0.10, nu)), nu = n - 1,
 from the chi-square distribution of nu s^2 / sigma^2. Planning with an upper limit of s is Browne's advice (Stat. Med.
 14, 1995, 1933-1940): the study is then long enough in nine cases of ten, rather than in half of them.
 """
@@ -32,7 +32,7 @@ _MOST = 100_000
 
 @dataclass(frozen=True)
 class Need:
-    """What one primary comparison needs: a lane against the baseline in one cell."""
+    """The blocks that one primary comparison needs: a lane against the baseline in one cell."""
 
     cell: Cell
     lane: str
@@ -44,9 +44,9 @@ class Need:
     sd_upper: float | None
     """Its upper 90 % limit."""
     half_width: float
-    """What the interval shall be within: 0.02 is +-2 %."""
+    """The wanted half width of the interval: 0.02 is +-2 %."""
     needed: int | None
-    """Blocks at the spread seen; None: not to be had, because the figures are counted in coarser steps, or unknown."""
+    """Blocks at the observed spread; None: unknown, or the figures are counted in coarser steps."""
     needed_upper: int | None
     """Blocks at its upper limit."""
 
@@ -57,7 +57,7 @@ def level(study: "Study") -> float:
 
 
 def needs(evidence: Evidence, half_width: float | None = None) -> tuple[Need, ...]:
-    """What every primary comparison needs, in the order of the study, from all blocks there are.
+    """The blocks that every primary comparison needs, in the order of the study, from all blocks of the run.
 
     ``half_width``: relative, 0.02 for +-2 %; None: each metric's margin. ValueError if it is not positive.
     """
@@ -65,18 +65,18 @@ def needs(evidence: Evidence, half_width: float | None = None) -> tuple[Need, ..
         raise ValueError(f"a half width is above 0, not {half_width}")
     study = evidence.study
     shelves = shelve(evidence.observations, {workload.primary for workload in study.workloads.values()})
-    found = []
+    result = []
     for cell in evidence.cells():
         metric = METRICS[study.workloads[cell.workload].primary]
         wanted = half_width or study.design.margins.get(metric.name, metric.margin)
         for lane in study.rivals:
-            seen = pair(shelves.get(cell.key, {}), lane, study.baseline, metric.name)
-            effect = seen.effect if len(seen.rows) >= 2 else None
+            lane_pair = pair(shelves.get(cell.key, {}), lane, study.baseline, metric.name)
+            effect = lane_pair.effect if len(lane_pair.rows) >= 2 else None
             sd = effect.sd if effect else None
             upper = upper_limit(effect.sd, effect.n) if effect else None
             at, at_upper = (_blocks(effect, s, wanted, level(study)) for s in (sd, upper))
-            found.append(Need(cell, lane, metric.name, len(seen.rows), sd, upper, wanted, at, at_upper))
-    return tuple(found)
+            result.append(Need(cell, lane, metric.name, len(lane_pair.rows), sd, upper, wanted, at, at_upper))
+    return tuple(result)
 
 
 def _blocks(effect: Effect | None, sd: float | None, wanted: float, rate: float) -> int | None:

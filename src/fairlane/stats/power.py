@@ -1,4 +1,4 @@
-"""How large a difference must be to be found: the power of Student's t test.
+"""How large a difference must be to be detected: the power of Student's t test.
 
 With a true difference of delta standard errors the statistic is noncentral t with df degrees of freedom and
 noncentrality delta (Cohen, *Statistical Power Analysis for the Behavioral Sciences*, 1988, ch. 2):
@@ -6,7 +6,7 @@ noncentrality delta (Cohen, *Statistical Power Analysis for the Behavioral Scien
     P(T > c) = E[ Phi(delta - c U) ],   U = sqrt(chi2_df / df)
 
 the chance over the mean, given the spread, averaged over the spread. The expectation is taken over quantiles of U, by
-Gauss-Legendre quadrature: scipy's inverse of the noncentral t does not come back where df is 1 and the level tiny.
+Gauss-Legendre quadrature: scipy's inverse of the noncentral t does not return where df is 1 and the level tiny.
 """
 
 from functools import lru_cache
@@ -27,9 +27,9 @@ def power(df: float, level: float, delta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def detectable(df: float, level: float, chance: float) -> float:
-    """The difference in standard errors that the two-sided test at ``level`` finds with ``chance`` (level .. 1)."""
+    """The difference in standard errors that the two-sided test at ``level`` detects with ``chance`` (level .. 1)."""
     critical = -float(stdtrit(df, level / 2))
-    # at delta = c U_max + z all but nothing is found
+    # at delta = c U_max + z the chance is reached
     top = critical * float(_spread(df)[-1]) + float(ndtri(chance)) + 1
     from scipy.optimize import brentq  # noqa: PLC0415 - a fifth of a second, for one figure
 
@@ -39,5 +39,5 @@ def detectable(df: float, level: float, chance: float) -> float:
 @lru_cache(maxsize=256)
 def _spread(df: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Quantiles of U at the quadrature's shares, rising."""
-    found: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = np.sqrt(gammaincinv(df / 2, _SHARES) * 2 / df)
-    return found
+    quantiles: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = np.sqrt(gammaincinv(df / 2, _SHARES) * 2 / df)
+    return quantiles

@@ -1,7 +1,7 @@
 """Lanes whose trials do not belong together: the difference of two independent samples of logarithms.
 
-Results that were measured at different times have no blocks, so nothing cancels: what changed slowly between the two
-lanes counts as a difference, and no formula can tell it from one. With means a and b of n and m logarithms whose
+Results measured at different times have no blocks, so nothing cancels: a slow change between the two lanes counts as a
+difference, and no formula can separate the two. With means a and b of n and m logarithms whose
 variances are s_a^2 and s_b^2, and e_a = s_a^2 / n, e_b = s_b^2 / m:
 
     interval   a - b +- t(df) sqrt(e_a + e_b)                           (Welch, Biometrika 34, 1947, 28-35)
@@ -11,7 +11,7 @@ The variances need not be equal. Where one lane has fewer than 6 trials and the 
 would miss too often (2 against 10: in 11 % of all studies instead of 5), and df is min(n, m) - 1, with which it never
 does (Mickey and Brown, Ann. Math. Stat. 37, 1966, 639-642).
 
-As ``Effect``, so that whatever reads an ``Estimate`` reads this.
+``Samples`` is an ``Estimate``, as ``Effect`` is.
 """
 
 import math
@@ -28,10 +28,10 @@ from scipy.special import stdtrit
 from fairlane.stats.effects import Estimate, Permutation, fewest, spread
 
 _WAYS = 20_000
-"""Most ways to split the trials that are listed; where there are more, some are drawn."""
+"""Most ways to split the trials that are listed; of more ways ``_DRAWN`` are drawn."""
 _DRAWN = 4_999
 _MOST = 100
-"""Trials of both lanes beyond which t leans on no assumption that a permutation test would do without."""
+"""Trials of both lanes beyond which t needs no support by a permutation test."""
 _UNEVEN = 6
 """Trials of a lane below which Satterthwaite's df are too many, if the other lane has more."""
 _FEWEST = 4
@@ -40,7 +40,7 @@ _FEWEST = 4
 
 @dataclass(frozen=True)
 class Samples(Estimate):
-    """Logarithms of the figures of a lane and of the one it is compared with, trial by trial."""
+    """Logarithms of the figures of a lane and of the lane it is compared with, trial by trial."""
 
     lane: tuple[float, ...]
     baseline: tuple[float, ...]
@@ -83,12 +83,12 @@ class Samples(Estimate):
             return None
         ways = math.comb(total, n)
         if ways > _WAYS:
-            # a p of which fewer than ten draws tell is no figure
+            # a p from fewer than ten draws is no figure
             return Permutation(f"two-sample permutation test ({_DRAWN:,} drawn)", p, 10 / (_DRAWN + 1))
         return Permutation("exact two-sample permutation test", p, (1 + (2 * n == total)) / ways)
 
     def needed(self, half_width: float, level: float) -> int | None:
-        """As many trials in each lane, each with the spread that it has shown."""
+        """Trials in each lane, equally many, each lane at its observed spread."""
         ours, theirs = spread(self.lane) ** 2, spread(self.baseline) ** 2
         if not ours + theirs:
             return fewest(lambda _: 0.0, half_width)
@@ -125,9 +125,9 @@ def permutation_p(lane: Sequence[float], baseline: Sequence[float]) -> float | N
         return None
     logs = np.asarray([*lane, *baseline], dtype=float)
     logs -= logs.mean()
-    seen = _statistics(np.arange(total)[None] < n, logs, n)
+    observed = _statistics(np.arange(total)[None] < n, logs, n)
     others = _statistics(_splits(n, total), logs, n)
-    as_large = int((others >= seen * (1 - 1e-9)).sum())  # equal sums, added in another order, are equal
+    as_large = int((others >= observed * (1 - 1e-9)).sum())  # equal sums, added in another order, are equal
     exact = math.comb(total, n) <= _WAYS
     return as_large / len(others) if exact else (1 + as_large) / (1 + len(others))
 
@@ -142,10 +142,10 @@ def _statistics(splits: NDArray[Any], logs: NDArray[np.float64], n: int) -> NDAr
     within += np.maximum(rest_squares - rest**2 / m, 0) / (m - 1) / m
     scale = 1e-15 * float((logs**2).sum())  # rounding of the differences above
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: NDArray[np.float64] = np.where(
+        squared: NDArray[np.float64] = np.where(
             difference > scale, difference / np.where(within > scale, within, 0.0), 0.0
         )
-    return found
+    return squared
 
 
 @lru_cache(maxsize=16)

@@ -1,4 +1,4 @@
-"""The universal scalability law fitted to a ladder: a description of what was measured, never a forecast."""
+"""The universal scalability law fitted to a ladder: it describes the measurement and is no forecast."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 FEWEST = 6
-"""Levels, one of them 1, for three parameters to be worth telling."""
+"""Fewest levels, one of them 1, for a fit of three parameters."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Usl:
     error: float
     """Largest relative distance between fit and measurement."""
     peak: float | None
-    """Load with the highest throughput, where it lies within what was measured."""
+    """Load with the highest throughput; None: beyond the measured loads."""
 
     def at(self, load: float) -> float:
         """Throughput at ``load``."""
@@ -35,8 +35,8 @@ class Usl:
 
 
 def fit(loads: Sequence[float], throughputs: Sequence[float]) -> Usl | None:
-    """Bounded least squares on the log scale, so that all rungs count alike. None: fewer than 6 levels, or none is 1,
-    or there is no fit."""
+    """Bounded least squares on the log scale, so that all rungs have equal weight. None: fewer than 6 levels, none of
+    them is 1, or no fit."""
     if len(set(loads)) < FEWEST or min(loads) != 1 or min(throughputs) <= 0:
         return None
     from scipy.optimize import curve_fit  # noqa: PLC0415 - half a second, for ladders alone

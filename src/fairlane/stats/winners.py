@@ -1,7 +1,7 @@
-"""Three lanes and more: which of them may be the best, and simultaneous intervals against the baseline.
+"""Three or more lanes: which of them may be the best, and simultaneous intervals against the baseline.
 
-**Plausible winners.** The lane with the highest figure need not be the best one; what can be said is which lanes are
-shown *not* to be. Of k lanes, all pairs are compared by the paired log-ratios of their common blocks, and a lane is out
+**Plausible winners.** The lane with the highest figure need not be the best one; the data only show which lanes are
+*not* the best. Of k lanes, all pairs are compared by the paired log-ratios of their common blocks, and a lane is out
 if any other beats it, one-sided, at the rate alpha/(k - 1). The truly best lane is in the set with a chance of at least
 1 - alpha: it is left out only if one of the k - 1 others is declared better than it, which none is, so each errs with a
 chance of at most alpha/(k - 1) (Bonferroni). Only the k - 1 comparisons with the best lane matter, not all k(k - 1):
@@ -32,35 +32,35 @@ def winners(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Winners, .
     if len(study.rivals) < 2:
         return ()
     shelves = shelve(evidence.observations, {workload.primary for workload in study.workloads.values()})
-    found = (_cell(evidence, cell, shelves.get(cell.key, {}), findings) for cell in evidence.cells())
-    return tuple(w for w in found if w)
+    by_cell = (_cell(evidence, cell, shelves.get(cell.key, {}), findings) for cell in evidence.cells())
+    return tuple(w for w in by_cell if w)
 
 
 def _cell(evidence: Evidence, cell: Cell, shelf: Shelf, findings: Sequence[Finding]) -> Winners | None:
     study = evidence.study
     metric = METRICS[study.workloads[cell.workload].primary]
-    asked = [lane for lane in study.lanes if lane == study.baseline or lane in study.rivals]
-    left_out = {lane: "no figures" for lane in asked if not _has(shelf, lane, metric.name)}
+    contenders = [lane for lane in study.lanes if lane == study.baseline or lane in study.rivals]
+    left_out = {lane: "no figures" for lane in contenders if not _has(shelf, lane, metric.name)}
     for lane in study.rivals:
         if why := _barred(cell, lane, study.baseline, findings):
             left_out[lane] = why
-    lanes = tuple(lane for lane in asked if lane not in left_out)
+    lanes = tuple(lane for lane in contenders if lane not in left_out)
     stages = {}
-    for one, other in permutations(lanes, 2):
-        met = contest(study.design, cell, (one, other), metric.name, shelf, complete=evidence.complete)
+    for first, other in permutations(lanes, 2):
+        met = contest(study.design, cell, (first, other), metric.name, shelf, complete=evidence.complete)
         if stage := met.final:
-            stages[one, other] = stage
+            stages[first, other] = stage
     if len(lanes) < 3 or not stages:
         return None
     share = study.design.alpha / (len(lanes) - 1)
     out: dict[str, tuple[str, float]] = {}
-    for (one, other), stage in stages.items():
+    for (first, other), stage in stages.items():
         # one-sided at the share: the two-sided interval at twice that, of which one end is used
         low, high = stage.interval(min(2 * share, 0.999))
         if (low if metric.better > 0 else -high) > 0:
             ratio = math.exp(low if metric.better > 0 else high)
             if other not in out or abs(math.log(ratio)) > abs(math.log(out[other][1])):
-                out[other] = (one, ratio)
+                out[other] = (first, ratio)
     return Winners(
         workload=cell.workload,
         key=cell.key,
@@ -77,12 +77,12 @@ def _cell(evidence: Evidence, cell: Cell, shelf: Shelf, findings: Sequence[Findi
 def _intervals(
     stages: Mapping[tuple[str, str], Stage], lanes: Sequence[str], baseline: str, share: float
 ) -> dict[str, tuple[float, float]]:
-    found = {}
+    intervals = {}
     for lane in lanes:
         if stage := stages.get((lane, baseline)):
             low, high = stage.interval(share)
-            found[lane] = (math.exp(low), math.exp(high))
-    return found
+            intervals[lane] = (math.exp(low), math.exp(high))
+    return intervals
 
 
 def _has(shelf: Shelf, lane: str, metric: str) -> bool:
