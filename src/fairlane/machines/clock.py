@@ -71,17 +71,17 @@ class Offset:
 async def measure(session: Session, rounds: int = _ROUNDS) -> Offset:
     """Asks for the time; an answer came between question and its arrival here, so each gives an interval, and the
     narrowest counts (Mills, RFC 5905, section 8). Raises RunFailed."""
-    found = []
+    offsets = []
     for _ in range(rounds):
-        asked = time.time()
-        told = await session.ask("now")
-        answered = time.time()
+        sent = time.time()
+        answer = await session.ask("now")
+        received = time.time()
         try:
-            theirs = float(told)
+            machine_time = float(answer)
         except ValueError:
             raise RunFailed(f"{session.name} does not tell its time") from None
-        found.append(Offset(theirs - (asked + answered) / 2, (answered - asked) / 2))
-    return min(found, key=lambda offset: offset.within)
+        offsets.append(Offset(machine_time - (sent + received) / 2, (received - sent) / 2))
+    return min(offsets, key=lambda offset: offset.within)
 
 
 def lead(offsets: Sequence[Offset]) -> float:

@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 async def together(*work: Awaitable[Result]) -> list[Result]:
     """The results of ``work``, in order. The first failure cancels the rest and is raised when all have ended."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(item) for item in work]
     try:
         return await asyncio.gather(*tasks)
     except BaseException:

@@ -30,12 +30,12 @@ def guard(device: str, recorded: Recorded, destroy: str = "") -> str:
     return f"guard {quote(device)} {quote(recorded.identity)} {quote(recorded.size)} {quote(destroy)} || exit 77\n"
 
 
-def meant(device: str, recorded: Recorded) -> str:
+def read_guard(device: str, recorded: Recorded) -> str:
     """Shell that fails, with the reason, unless ``device`` still is the volume recorded. Before what reads."""
     return f"meant {quote(device)} {quote(recorded.identity)} {quote(recorded.size)} || exit 77\n"
 
 
-def refusal(said: str, machine: str) -> Refused | None:
+def refusal(stderr: str, machine: str) -> Refused | None:
     """The guard's refusal in what a script on ``machine`` said on stderr; None: it failed for another reason."""
-    found = _REFUSAL.search(said)
-    return Refused(f"{machine}: {found[1]}", hint=found[2]) if found else None
+    match = _REFUSAL.search(stderr)
+    return Refused(f"{machine}: {match[1]}", hint=match[2]) if match else None

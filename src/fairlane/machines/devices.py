@@ -43,7 +43,7 @@ class Volume(Protocol):
     def spec(self) -> LaneSpec: ...
 
     @property
-    def ours(self) -> bool:
+    def owned(self) -> bool:
         """Made by this run: what is on it is nobody else's, and needs no ``destroy``."""
 
     def file(self, media: Path) -> Path:
@@ -82,15 +82,15 @@ else
 fi
 """
             parts[self.guests[v.guest]] += text
-        found = await asyncio.gather(*(g.ask(f"{{ {text}\n}} > rows", _TIMEOUT) for g, text in parts.items()))
-        for out in found:
-            lines = [line.partition("\t")[2] for line in out["rows"].decode(errors="replace").splitlines()]
-            kinds = [line.partition("\t")[0] for line in out["rows"].decode(errors="replace").splitlines()]
-            for kind, name, what, size in zip(kinds[::3], lines[::3], lines[1::3], lines[2::3], strict=True):
+        answers = await asyncio.gather(*(g.ask(f"{{ {text}\n}} > rows", _TIMEOUT) for g, text in parts.items()))
+        for files in answers:
+            lines = [line.partition("\t")[2] for line in files["rows"].decode(errors="replace").splitlines()]
+            kinds = [line.partition("\t")[0] for line in files["rows"].decode(errors="replace").splitlines()]
+            for kind, name, value, size in zip(kinds[::3], lines[::3], lines[1::3], lines[2::3], strict=True):
                 if kind == "file":
-                    self.files[name] = what, int(size)
+                    self.files[name] = value, int(size)
                 else:
-                    self.recorded[name] = Recorded(what, size)
+                    self.recorded[name] = Recorded(value, size)
 
     def capacity(self, volume: Volume) -> int:
         """Bytes of its device or file."""
@@ -116,8 +116,8 @@ fi
         if (recorded := self.recorded.get(volume.name)) is None:
             return ""  # a lane without a volume that stands
         if not writes:
-            return device_guard.meant(device, recorded)
-        return device_guard.guard(device, recorded, recorded.identity if volume.ours else volume.spec.destroy)
+            return device_guard.read_guard(device, recorded)
+        return device_guard.guard(device, recorded, recorded.identity if volume.owned else volume.spec.destroy)
 
     def guards(self, volumes: Iterable[Volume], *, writes: bool = True) -> str:
         """As ``guard``, for several volumes of a machine: its disks, and who has them open, are looked for once."""
@@ -125,19 +125,19 @@ fi
         opened = "OPENED=$(opened) || exit 1\n" if writes else ""
         return f"DISKS=$(disks)\n{opened}{each}unset DISKS OPENED\n"
 
-    def told(self, volumes: Sequence[Volume]) -> dict[str, object]:
+    def description(self, volumes: Sequence[Volume]) -> dict[str, object]:
         """Of a lane, for its description."""
-        found: dict[str, object] = {}
+        facts: dict[str, object] = {}
         first = volumes[0]
         if recorded := self.recorded.get(first.name):
-            found["device.identity"] = recorded.identity
+            facts["device.identity"] = recorded.identity
         if first.name in self.filled:
-            found["prefill.bytes_written"] = min(self.filled.get(v.name, 0) for v in volumes)
+            facts["prefill.bytes_written"] = min(self.filled.get(v.name, 0) for v in volumes)
         if first.name in self.allocated:
-            found["medium.allocated_bytes"] = min(self.allocated.get(v.name, 0) for v in volumes)
+            facts["medium.allocated_bytes"] = min(self.allocated.get(v.name, 0) for v in volumes)
         if first.lane in self.steady:
-            found["steady"] = self.steady[first.lane]
-        return found
+            facts["steady"] = self.steady[first.lane]
+        return facts
 
     async def fill(
         self, volumes: Iterable[Volume], cells: Sequence[tuple[Workload, Cell]], media: Path | None = None
@@ -165,8 +165,8 @@ echo $(((w - before) * 512)) > written
 cd ..
 """)
         timeout = _TIMEOUT + total / _SLOWEST
-        found = await asyncio.gather(*(g.ask("\n".join(parts), timeout) for g, parts in texts.items()))
-        outputs = {name: data for files in found for name, data in files.items()}
+        answers = await asyncio.gather(*(g.ask("\n".join(parts), timeout) for g, parts in texts.items()))
+        outputs = {name: data for files in answers for name, data in files.items()}
         for number, (v, _, least) in enumerate(todo):
             written = int(outputs[f"{number}/written"])
             _enough(v, written, least, "its device counted" if v.name in self.recorded else "its file has blocks for")
@@ -180,9 +180,9 @@ cd ..
         """Shell -> bytes that it must write."""
         if volume.name not in self.recorded and volume.name not in self.files:
             return {}
-        room, device = self.capacity(volume), script.device(volume.name)
-        found = {w.prepare(cell, device): w.prepares(cell, room) for w, cell in cells}
-        return {text: least for text, least in found.items() if text}
+        capacity, device = self.capacity(volume), script.device(volume.name)
+        prefills = {w.prepare(cell, device): w.prepares(cell, capacity) for w, cell in cells}
+        return {text: least for text, least in prefills.items() if text}
 
     async def settle(self, lane: str, volumes: Sequence[Volume], cells: Iterable[tuple[Workload, Cell]]) -> None:
         """Loads the lane in rounds before its first trial until it is steady, where the study asks for it. Not steady
@@ -198,27 +198,27 @@ cd ..
             while len(rates) < rounds.most and not (judged and judged.steady):
                 rates.append(await self._round(volumes, workload, rounds.cell, len(rates)))
                 judged = steadiness(rates)
-            told = asdict(judged) if judged else {}
+            verdict = asdict(judged) if judged else {}
             self.steady[lane] = {"rounds": len(rates), "iops": [round(r, 1) for r in rates], "what": rounds.cell.name,
                                  "seconds": rounds.seconds * len(rates), "reached": bool(judged and judged.steady),
-                                 **told}  # fmt: skip
+                                 **verdict}  # fmt: skip
 
     async def _round(self, volumes: Sequence[Volume], workload: Workload, cell: Cell, number: int) -> float:
         """One round on all machines; their IOPS, added."""
         parts = []
         for index, guest in enumerate(self.guests):
-            mine = [v for v in volumes if v.guest == index]
-            if mine:
-                names = [script.device(v.name) for v in mine]
-                text = self.guards(mine) + workload.script(cell, names, number)
+            own = [v for v in volumes if v.guest == index]
+            if own:
+                names = [script.device(v.name) for v in own]
+                text = self.guards(own) + workload.script(cell, names, number)
                 parts.append(guest.ask(text, _TIMEOUT + 3 * cell.params["runtime"] / 1e9))
-        found = await asyncio.gather(*parts)
-        return sum(workload.observe(cell, files).metrics.get("iops", 0.0) for files in found)
+        outputs = await asyncio.gather(*parts)
+        return sum(workload.observe(cell, files).metrics.get("iops", 0.0) for files in outputs)
 
 
-def _enough(volume: Volume, written: int, least: int, who: str) -> None:
+def _enough(volume: Volume, written: int, least: int, evidence: str) -> None:
     if written < least:
         raise RunFailed(
-            f"the prefill of {volume.name} did not happen: {who} {format_size(written)} of {format_size(least)}",
+            f"the prefill of {volume.name} did not happen: {evidence} {format_size(written)} of {format_size(least)}",
             hint="is the volume thin and its pool full? set prefill: false only if something else has written it",
         )

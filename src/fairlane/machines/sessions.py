@@ -79,18 +79,18 @@ class Watch:
     ) -> dict[str, bytes]:
         """A snapshot of ``guests`` (number -> files with the names of the devices under load), whose files are under
         ``vmN/``, and of ``others``. ``when``: before or after. Raises RunFailed."""
-        beside = {"target": self.target, "hypervisor": self.hypervisor}
-        asked: list[tuple[Session | None, str, Sequence[str]]] = [
+        single = {"target": self.target, "hypervisor": self.hypervisor}
+        sources: list[tuple[Session | None, str, Sequence[str]]] = [
             *((self.guests[guest], f"vm{guest}/", names) for guest, names in guests.items()),
-            *((session, "", ()) for place, session in beside.items() if place in others),
+            *((session, "", ()) for place, session in single.items() if place in others),
         ]
-        found = await asyncio.gather(*(_snapshot(s, prefix, when, names) for s, prefix, names in asked if s))
-        return {name: data for files in found for name, data in files.items()}
+        snapshots = await asyncio.gather(*(_snapshot(s, prefix, when, names) for s, prefix, names in sources if s))
+        return {name: data for files in snapshots for name, data in files.items()}
 
     async def costs(self) -> dict[str, Any]:
         """Time that one snapshot takes on each machine, ms: CPU, of all that it starts, and wall. Raises RunFailed."""
-        asked = {"guest": self.guests[0] if self.guests else None, "array": self.target, "host": self.hypervisor}
-        return {name: await _cost(session) for name, session in asked.items() if session}
+        sessions = {"guest": self.guests[0] if self.guests else None, "array": self.target, "host": self.hypervisor}
+        return {name: await _cost(session) for name, session in sessions.items() if session}
 
     async def close(self) -> None:
         """Ends all sessions; never raises."""
@@ -111,17 +111,17 @@ def functions(place: Place) -> str:
 
 
 async def _snapshot(session: Session, prefix: str, when: str, names: Sequence[str]) -> dict[str, bytes]:
-    told = await session.ask(" ".join(("snapshot", when, *map(quote, names))))
-    return {f"{prefix}probe.{name}.{when}": text.encode() for name, text in parts(told).items()}
+    output = await session.ask(" ".join(("snapshot", when, *map(quote, names))))
+    return {f"{prefix}probe.{name}.{when}": text.encode() for name, text in parts(output).items()}
 
 
-def parts(told: str) -> dict[str, str]:
+def parts(output: str) -> dict[str, str]:
     """What each probe printed of a whole snapshot."""
-    found: dict[str, str] = {}
-    for part in told.split(f"\n{_MARK}") if told.startswith(_MARK) else ():
+    texts: dict[str, str] = {}
+    for part in output.split(f"\n{_MARK}") if output.startswith(_MARK) else ():
         name, _, text = part.removeprefix(_MARK).partition("\n")
-        found[name] = text
-    return found
+        texts[name] = text
+    return texts
 
 
 async def _cost(session: Session) -> dict[str, float]:

@@ -101,9 +101,11 @@ class SshGuest(Guest):
                     return time.monotonic() - began
                 await asyncio.sleep(0.02)
             if time.monotonic() - began >= timeout:
-                said = self._log.read_text(errors="replace").strip()[-_TAIL:]
+                log_end = self._log.read_text(errors="replace").strip()[-_TAIL:]
                 await self.close()
-                raise RunFailed(f"{self.name} was not reached over SSH within {timeout:.0f} s: {said or 'no answer'}")
+                raise RunFailed(
+                    f"{self.name} was not reached over SSH within {timeout:.0f} s: {log_end or 'no answer'}"
+                )
             if time.monotonic() - tried >= connect:  # it may be there, and only slow: each try with more patience
                 connect *= 2
             await asyncio.sleep(0.1)
@@ -147,9 +149,9 @@ class SshGuest(Guest):
                 shell.stdin.write(whole.encode())
                 await shell.stdin.drain()
             while not ended:
-                left = deadline - time.monotonic()
+                remaining = deadline - time.monotonic()
                 try:
-                    data = await asyncio.wait_for(shell.stdout.read(_CHUNK), max(left, 0.01))
+                    data = await asyncio.wait_for(shell.stdout.read(_CHUNK), max(remaining, 0.01))
                 except TimeoutError:
                     raise Unfinished(f"{self.name} did not finish its script within {timeout:.0f} s") from None
                 for name, files in reader.feed(data):
@@ -160,8 +162,8 @@ class SshGuest(Guest):
                     else:
                         yield name, files
                 if not data and not ended:
-                    said = (await shell.stderr.read()).decode(errors="replace").strip()[-_TAIL:]
-                    raise RunFailed(f"the connection to {self.name} was lost: {said or 'no message'}")
+                    stderr = (await shell.stderr.read()).decode(errors="replace").strip()[-_TAIL:]
+                    raise RunFailed(f"the connection to {self.name} was lost: {stderr or 'no message'}")
         finally:
             if not ended:
                 await child.end(shell)
@@ -184,7 +186,7 @@ class SshGuest(Guest):
         if status != "0":
             if refused := device_guard.refusal(frames.text(files, "err"), self.name):
                 raise refused
-            said = frames.text(files, "err").strip()[-_TAIL:]
+            stderr = frames.text(files, "err").strip()[-_TAIL:]
             step = frames.text(files, "step").strip()
             at = f" in step {step!r}" if step else ""
-            raise RunFailed(f"a script failed on {self.name}{at} (exit {status}): {said or 'no message'}")
+            raise RunFailed(f"a script failed on {self.name}{at} (exit {status}): {stderr or 'no message'}")

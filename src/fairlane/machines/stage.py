@@ -103,7 +103,7 @@ class FleetStage(Stage):
         at = time.time() + idle
         await asyncio.gather(array, self._watch("before", range(self.fleet), ["hypervisor"]))
         at = max(at, time.time() + clock.lead(watch.offsets))
-        opened = await self._ask_all(
+        answers = await self._ask_all(
             [
                 f"open {round((at + offset.ahead) * 1e6)} {n or 0}"
                 for offset, n in zip(watch.offsets, jobs, strict=True)
@@ -112,14 +112,14 @@ class FleetStage(Stage):
         )
         self._began += [time.monotonic() - max(0.0, time.time() - at)]
         self._running.set()
-        for guest, (offset, told) in enumerate(zip(watch.offsets, opened, strict=True)):
-            start = {"planned": at, "opened": float(told), "ahead": offset.ahead, "within": offset.within}
+        for guest, (offset, opened_at) in enumerate(zip(watch.offsets, answers, strict=True)):
+            start = {"planned": at, "opened": float(opened_at), "ahead": offset.ahead, "within": offset.within}
             self.outputs[f"{self._prefix(guest)}start.json"] = json.dumps(start).encode()
 
     async def _ask_all(self, commands: Sequence[str], timeout: float = 60) -> list[str]:
         """One command for each guest, all at once."""
         pairs = zip(self.crew.watch.guests, commands, strict=False)
-        return [told.strip() for told in await asyncio.gather(*(s.ask(c, timeout) for s, c in pairs))]
+        return [answer.strip() for answer in await asyncio.gather(*(s.ask(c, timeout) for s, c in pairs))]
 
     def _prefix(self, guest: int) -> str:
         """Of a machine's files among the outputs of the trial."""
@@ -148,7 +148,7 @@ rm -r $d
         return self.crew.devices.guards(self._volumes(guest), writes=writes)
 
     async def _run(self, guest: int, text: str, timeout: float) -> None:
-        found: Mapping[str, bytes] = {}
+        outputs: Mapping[str, bytes] = {}
         async for name, files in self.crew.guests[guest].run(text, timeout):
             if name == script.LOAD_BEGINS and not self._gated:
                 self._began.append(time.monotonic())
@@ -159,16 +159,16 @@ rm -r $d
                 last = len(self._ended) == self.fleet
                 await self._watch("after", [guest], ["target", "hypervisor"] if last else [])
             elif name == "trial":
-                found = files
-        if not found:
+                outputs = files
+        if not outputs:
             raise RunFailed(f"{self.crew.guests[guest].name} sent no result of {self.block.trial_id(self.lane)}")
-        self.outputs |= {self._prefix(guest) + name: data for name, data in found.items()}
+        self.outputs |= {self._prefix(guest) + name: data for name, data in outputs.items()}
 
     async def _watch(self, when: str, guests: Iterable[int], others: Collection[Place]) -> None:
         """Snapshots of the probes, of all these machines at once."""
         names = {guest: [f"{device}.name" for device in self.devices(guest)] for guest in guests}
-        found = await self.crew.watch.around(when, names, others)
-        self.outputs |= found if self.fleet > 1 else {n.removeprefix("vm0/"): data for n, data in found.items()}
+        snapshots = await self.crew.watch.around(when, names, others)
+        self.outputs |= snapshots if self.fleet > 1 else {n.removeprefix("vm0/"): data for n, data in snapshots.items()}
 
     async def begun(self) -> float:
         await self._running.wait()
@@ -177,9 +177,9 @@ rm -r $d
     async def after(self, script: Callable[[int], str], seconds: float) -> None:
         guests = self.crew.guests
         # guarded again: a fault may have changed what is what
-        asked = (g.ask(self._guards(i) + script(i), seconds + _PATIENCE) for i, g in enumerate(guests))
-        found = await asyncio.gather(*asked)
-        for guest, files in enumerate(found):
+        requests = (g.ask(self._guards(i) + script(i), seconds + _PATIENCE) for i, g in enumerate(guests))
+        answers = await asyncio.gather(*requests)
+        for guest, files in enumerate(answers):
             self.outputs |= {self._prefix(guest) + n: data for n, data in files.items()}
 
     async def offsets(self) -> Sequence[tuple[float, float]]:
@@ -189,8 +189,8 @@ rm -r $d
         self.crew.broken(f"{self.block.trial_id(self.lane)}: {reason}")
         for prefix in map(self._prefix, range(self.fleet)):
             name = f"{prefix}{self.block.cell.kind}.err"
-            told = self.outputs.get(name, b"")  # blocks that were found wrong are among it
-            self.outputs |= {f"{prefix}status": b"124\n", name: reason.encode() + b"\n" + told}
+            stderr = self.outputs.get(name, b"")  # blocks that were found wrong are among it
+            self.outputs |= {f"{prefix}status": b"124\n", name: reason.encode() + b"\n" + stderr}
 
 
 async def _ended(*tasks: "asyncio.Future[Any]") -> None:

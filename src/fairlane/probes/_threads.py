@@ -72,13 +72,13 @@ def ios_of(load: Figures) -> float:
     cpu, disk = load.context.get("cpu", {}), load.context.get("disk", {})
     if ios := cpu.get("window_ios", 0):
         return float(ios)
-    return float(disk.get("reads", 0) + disk.get("writes", 0)) or ios_told(load)
+    return float(disk.get("reads", 0) + disk.get("writes", 0)) or reported_ios(load)
 
 
-def ios_told(load: Figures) -> float:
+def reported_ios(load: Figures) -> float:
     """I/Os of the whole window as the workload itself tells: those of the ramp as if it had been as fast."""
-    told = load.context.get("load", {})
-    return float(sum(told.get("ios", {}).values())) * float(told.get("window", 1.0))
+    report = load.context.get("load", {})
+    return float(sum(report.get("ios", {}).values())) * float(report.get("window", 1.0))
 
 
 def per_io(metric: str, key: str, places: Mapping[str, int], load: Figures) -> Figures:
@@ -86,5 +86,5 @@ def per_io(metric: str, key: str, places: Mapping[str, int], load: Figures) -> F
     ios, total = ios_of(load), sum(places.values())
     if ios <= 0 or total <= 0:
         return Figures()
-    told = {place: ns / ios for place, ns in places.items()}
-    return Figures({metric: total / ios}, context={key: {"by_place": told, "window_ios": ios}})
+    by_place = {place: ns / ios for place, ns in places.items()}
+    return Figures({metric: total / ios}, context={key: {"by_place": by_place, "window_ios": ios}})

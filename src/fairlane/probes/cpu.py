@@ -42,7 +42,7 @@ class Cpu(Probe):
     def observe(self, before: str, after: str, load: Figures) -> Figures:
         first, last = threads.read(before), threads.read(after)
         # a file in a share has no device that counts
-        ios = last.ios - first.ios if first.ios or last.ios else threads.ios_told(load)
+        ios = last.ios - first.ios if first.ios or last.ios else threads.reported_ios(load)
         generator = {mode: float(ns) for mode, ns in load.context.get("generator", {}).items()}
         if ios <= 0 or not generator:
             return Figures()

@@ -24,8 +24,8 @@ class CpuTarget(Probe):
         for thread, ns in threads.between(first, last):
             name = last.names.get(thread, "")
             if name not in threads.RUNNER:
-                found = _GROUP.match(name)
-                group = found[0].rstrip("_.-") if found else "other"
+                match = _GROUP.match(name)
+                group = match[0].rstrip("_.-") if match else "other"
                 places[group] = places.get(group, 0) + ns
         return threads.per_io("cpu_per_io_target", "cpu_target", places, load)
 

@@ -35,8 +35,8 @@ class Disk(Probe):
 def _read(text: str) -> list[int]:
     """The first seven counters, added over the lane's devices; empty if one of them is none."""
     devices = [[counter(field) for field in line.split()[:7]] for line in text.splitlines()]
-    found = [[c for c in counters if c is not None] for counters in devices]
-    return [sum(column) for column in zip(*found, strict=True)] if all(len(each) == 7 for each in found) else []
+    counts = [[c for c in counters if c is not None] for counters in devices]
+    return [sum(column) for column in zip(*counts, strict=True)] if all(len(each) == 7 for each in counts) else []
 
 
 PLUGIN = Disk()

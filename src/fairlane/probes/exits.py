@@ -23,10 +23,10 @@ class Exits(Probe):
     )
 
     def observe(self, before: str, after: str, load: Figures) -> Figures:
-        was = {(machine, kind): counter(told) for machine, kind, told in _LINE.findall(before)}
+        earlier = {(machine, kind): counter(value) for machine, kind, value in _LINE.findall(before)}
         ios, moved = ios_of(load), dict[str, int]()
-        for machine, kind, told in _LINE.findall(after):
-            begun, ended = was.get((machine, kind)), counter(told)
+        for machine, kind, value in _LINE.findall(after):
+            begun, ended = earlier.get((machine, kind)), counter(value)
             if begun is None or ended is None or ended < begun:
                 return Figures()
             moved[kind] = moved.get(kind, 0) + ended - begun

@@ -46,8 +46,8 @@ def _retransmits(text: str) -> int | None:
 
 def _drops(text: str) -> int | None:
     """Packets dropped by queues (tc) and by interfaces; None if neither is told."""
-    found = re.findall(r"\(dropped (\d+)|^/sys/class/net/\S+_dropped:(\d+)$", text, re.M)
-    return sum(counter(queue or interface) or 0 for queue, interface in found) if found else None
+    matches = re.findall(r"\(dropped (\d+)|^/sys/class/net/\S+_dropped:(\d+)$", text, re.M)
+    return sum(counter(queue or interface) or 0 for queue, interface in matches) if matches else None
 
 
 def _carried(before: str, after: str) -> dict[str, int]:
@@ -62,8 +62,8 @@ def _carried(before: str, after: str) -> dict[str, int]:
 
 
 def _bytes(text: str) -> dict[tuple[str, str], int]:
-    found = re.findall(r"^/sys/class/net/([^/\s]+)/statistics/([rt]x_bytes):(\d+)$", text, re.M)
-    return {(interface, name): count for interface, name, told in found if (count := counter(told)) is not None}
+    matches = re.findall(r"^/sys/class/net/([^/\s]+)/statistics/([rt]x_bytes):(\d+)$", text, re.M)
+    return {(interface, name): count for interface, name, value in matches if (count := counter(value)) is not None}
 
 
 PLUGIN = Net()

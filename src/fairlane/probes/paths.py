@@ -48,9 +48,9 @@ class Paths(Probe):
         first, last = _read(before), _read(after)
         moved: Counter[str] = Counter()
         for device, path in last.items():
-            was = first.get(device)
+            earlier = first.get(device)
             # counters begin anew where a lost path came back as another device
-            begun = was.ios if was and was.name == path.name and was.ios <= path.ios else 0
+            begun = earlier.ios if earlier and earlier.name == path.name and earlier.ios <= path.ios else 0
             moved[path.name] += path.ios - begun
         paths = [{"name": name, "ios": ios} for name, ios in moved.items()]
         return Figures(context={"paths": paths} if paths else {})
@@ -58,8 +58,8 @@ class Paths(Probe):
 
 def _read(text: str) -> dict[tuple[str, str], _Path]:
     """(disk, device of the path) -> its name and I/Os so far; lines that do not fit are left out."""
-    found: dict[tuple[str, str], _Path] = {}
-    seen: Counter[tuple[str, str]] = Counter()
+    paths: dict[tuple[str, str], _Path] = {}
+    sessions: Counter[tuple[str, str]] = Counter()
     for line in text.splitlines():
         fields = line.split()
         if len(fields) != 5:
@@ -68,10 +68,10 @@ def _read(text: str) -> dict[tuple[str, str], _Path]:
         reads, writes = counter(fields[2]), counter(fields[3])
         if reads is None or writes is None or not address:
             continue
-        seen[disk, address] += 1
-        number = seen[disk, address]
-        found[disk, device] = _Path(address if number == 1 else f"{address} #{number}", reads + writes)
-    return found
+        sessions[disk, address] += 1
+        number = sessions[disk, address]
+        paths[disk, device] = _Path(address if number == 1 else f"{address} #{number}", reads + writes)
+    return paths
 
 
 def _address(text: str) -> str:

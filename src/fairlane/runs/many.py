@@ -35,17 +35,18 @@ def observations(
     read = partial(_read, folder)
     # a process that has threads cannot be forked safely: the viewer reads by itself
     if len(jobs) < ENOUGH or cores < 2 or threading.active_count() > 1 or multiprocessing.parent_process():
-        return _found(map(read, jobs))
+        return _undamaged(map(read, jobs))
     with ProcessPoolExecutor(cores, multiprocessing.get_context("fork"), initializer=_alone) as pool:
         parts = pool.map(partial(_part, folder), jobs, chunksize=_CHUNK)
         whole = (
-            (job[0], seen and _whole(folder, job, seen, names)) for job, (seen, names) in zip(jobs, parts, strict=True)
+            (job[0], observation and _whole(folder, job, observation, names))
+            for job, (observation, names) in zip(jobs, parts, strict=True)
         )
-        return _found(whole)
+        return _undamaged(whole)
 
 
-def _found(read: Iterable[tuple[str, Observation | None]]) -> dict[str, Observation]:
-    return {trial: seen for trial, seen in read if seen is not None}
+def _undamaged(trials: Iterable[tuple[str, Observation | None]]) -> dict[str, Observation]:
+    return {trial: observation for trial, observation in trials if observation is not None}
 
 
 def _read(folder: Path, job: _Job) -> tuple[str, Observation | None]:
@@ -58,15 +59,17 @@ def _read(folder: Path, job: _Job) -> tuple[str, Observation | None]:
 
 def _part(folder: Path, job: _Job) -> tuple[Observation | None, tuple[str, ...]]:
     """With the histograms of ``lat`` alone, and the names of all: what hardly anybody asks for is not passed on."""
-    _, seen = _read(folder, job)
-    if seen is None:
+    _, observation = _read(folder, job)
+    if observation is None:
         return None, ()
-    names = tuple(seen.histograms)
-    return replace(seen, histograms={name: seen.histograms[name] for name in names if name.endswith(".lat")}), names
+    names = tuple(observation.histograms)
+    return replace(
+        observation, histograms={name: observation.histograms[name] for name in names if name.endswith(".lat")}
+    ), names
 
 
-def _whole(folder: Path, job: _Job, seen: Observation, names: tuple[str, ...]) -> Observation:
-    return replace(seen, histograms=_Histograms(names, seen.histograms, partial(_read, folder, job)))
+def _whole(folder: Path, job: _Job, observation: Observation, names: tuple[str, ...]) -> Observation:
+    return replace(observation, histograms=_Histograms(names, observation.histograms, partial(_read, folder, job)))
 
 
 class _Histograms(Mapping[str, Histogram]):
@@ -74,17 +77,20 @@ class _Histograms(Mapping[str, Histogram]):
     the file is not what it was."""
 
     def __init__(
-        self, names: tuple[str, ...], here: Mapping[str, Histogram], again: Callable[[], tuple[str, Observation | None]]
+        self,
+        names: tuple[str, ...],
+        loaded: Mapping[str, Histogram],
+        read_again: Callable[[], tuple[str, Observation | None]],
     ) -> None:
-        self._names, self._here, self._again = names, here, again
+        self._names, self._loaded, self._read_again = names, loaded, read_again
 
     def __getitem__(self, name: str) -> Histogram:
-        if name in self._names and name not in self._here:
-            _, seen = self._again()
-            if seen is None:
+        if name in self._names and name not in self._loaded:
+            _, observation = self._read_again()
+            if observation is None:
                 raise raw.Damaged("the raw file of a trial changed while its run was read")
-            self._here = seen.histograms
-        return self._here[name]
+            self._loaded = observation.histograms
+        return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

@@ -30,9 +30,17 @@ def observe(block: Block, lane: str, outputs: Mapping[str, bytes]) -> Observatio
         figures = _load(block, outputs)
     except Garbage as reason:
         return Observation(block.cell.key, block.index, lane, place, failed=str(reason))
-    seen = _probed(figures, outputs, ("target", "hypervisor", "node"))
+    observed = _probed(figures, outputs, ("target", "hypervisor", "node"))
     return Observation(
-        block.cell.key, block.index, lane, place, "", seen.metrics, seen.histograms, seen.context, seen.steps
+        block.cell.key,
+        block.index,
+        lane,
+        place,
+        "",
+        observed.metrics,
+        observed.histograms,
+        observed.context,
+        observed.steps,
     )
 
 
@@ -40,8 +48,8 @@ def _load(block: Block, outputs: Mapping[str, bytes]) -> Figures:
     """The workload's figures with what the probes of its machines saw, of all machines."""
     machines: dict[str, dict[str, bytes]] = {}
     for name, data in outputs.items():
-        if found := _MACHINE.fullmatch(name):
-            machines.setdefault(found[1], {})[found[2]] = data
+        if match := _MACHINE.fullmatch(name):
+            machines.setdefault(match[1], {})[match[2]] = data
     if not machines:
         return _machine(block, outputs)
     common = {name: data for name, data in outputs.items() if "/" not in name}
@@ -65,8 +73,8 @@ def _machine(block: Block, outputs: Mapping[str, bytes]) -> Figures:
 def _start(data: bytes) -> dict[str, float]:
     """When the load was let begin, in ms on the host's clock: the machine's own time, put right by its offset."""
     try:
-        told = json.loads(data)
-        opened, ahead, within, planned = (float(told[key]) for key in ("opened", "ahead", "within", "planned"))
+        fields = json.loads(data)
+        opened, ahead, within, planned = (float(fields[key]) for key in ("opened", "ahead", "within", "planned"))
     except (ValueError, TypeError, KeyError):
         return {}
     start = {"start_ms": (opened - ahead) * 1e3, "within_ms": within * 1e3, "late_ms": (opened - ahead - planned) * 1e3}
@@ -83,12 +91,12 @@ def _probed(figures: Figures, outputs: Mapping[str, bytes], places: Collection[s
         before, after = outputs.get(f"probe.{name}.before"), outputs.get(f"probe.{name}.after")
         if before is None or after is None or probe.place not in places:
             continue
-        seen = probe.observe(before.decode(errors="replace"), after.decode(errors="replace"), figures)
-        metrics |= seen.metrics
-        if seen.histograms:
-            histograms = {**histograms, **seen.histograms}
-        context |= seen.context
-        steps |= seen.steps
+        observed = probe.observe(before.decode(errors="replace"), after.decode(errors="replace"), figures)
+        metrics |= observed.metrics
+        if observed.histograms:
+            histograms = {**histograms, **observed.histograms}
+        context |= observed.context
+        steps |= observed.steps
     return Figures(metrics, histograms, context, steps)
 
 
@@ -96,7 +104,7 @@ def _workload(block: Block, outputs: Mapping[str, bytes]) -> Figures:
     status = outputs.get("status", b"").decode(errors="replace").strip()
     if status != "0":
         complaints = outputs.get(f"{block.cell.kind}.err", b"").decode(errors="replace").strip()
-        told = f": {complaints[-_TAIL:]}" if complaints else ""
-        raise Garbage(f"{block.cell.kind} left no exit code" if not status else f"exit code {status[:20]}{told}")
+        detail = f": {complaints[-_TAIL:]}" if complaints else ""
+        raise Garbage(f"{block.cell.kind} left no exit code" if not status else f"exit code {status[:20]}{detail}")
     figures: Figures = registry.load("workloads", block.cell.kind).observe(block.cell, outputs)
     return figures

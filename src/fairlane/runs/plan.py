@@ -178,9 +178,9 @@ def created(folder: Path) -> str:
 def identity(folder: Path) -> str:
     """Ten hexadecimal digits that belong to this run alone, and stay with it when it is resumed or moved."""
     manifest = _manifest(folder)
-    told = manifest.get("id")
-    if isinstance(told, str) and re.fullmatch(r"[0-9a-f]{10}", told):
-        return told
+    run_id = manifest.get("id")
+    if isinstance(run_id, str) and re.fullmatch(r"[0-9a-f]{10}", run_id):
+        return run_id
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:10]  # of an earlier version
 
 

@@ -39,9 +39,9 @@ def unpack(data: bytes) -> dict[str, bytes]:
     """The reverse of ``pack``. Raises Damaged."""
     try:
         plain = gzip.decompress(data)
-        found = _ordinary(plain)
-        if found is not None:
-            return found
+        ordinary = _ordinary(plain)
+        if ordinary is not None:
+            return ordinary
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
             files = {m.name: archive.extractfile(m) for m in archive if m.isreg()}
             return {name: file.read() for name, file in files.items() if file}

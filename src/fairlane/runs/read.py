@@ -58,15 +58,15 @@ def done(folder: Path, plan: Plan, events: Sequence[Event]) -> Done:
                 where=f"{folder / NAME}:{number}",
                 hint="restore the run directory from a copy; its files belong together",
             ) from None
-    seen = many.observations(folder, trials, files)
-    whole = {trial: file for trial, file in files.items() if trial in seen}
+    observations = many.observations(folder, trials, files)
+    whole = {trial: file for trial, file in files.items() if trial in observations}
     ended = any(event["type"] == "end" for event in events)
-    return Done(seen, whole, tuple(sorted(files.keys() - whole.keys())), tuple(opened), ended)
+    return Done(observations, whole, tuple(sorted(files.keys() - whole.keys())), tuple(opened), ended)
 
 
-def in_order(seen: Iterable[Observation]) -> tuple[Observation, ...]:
+def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
     """Sorted by cell, block, lane: the order of completion leaves no trace."""
-    return tuple(sorted(seen, key=lambda o: (o.cell, o.block, o.lane)))
+    return tuple(sorted(observations, key=lambda o: (o.cell, o.block, o.lane)))
 
 
 def load_run(folder: Path) -> Evidence:
@@ -94,7 +94,7 @@ def assemble(folder: Path, plan: Plan, state: Done, others: Sequence[Event]) -> 
         seed=plan.study.design.seed,
         blocks=due,
         observations=efficient(
-            plan.study, in_order(seen for trial, seen in state.observations.items() if trial in trials)
+            plan.study, in_order(observation for trial, observation in state.observations.items() if trial in trials)
         ),
         description=_description(folder / "description.json"),
         fingerprint=read_json(folder / "fingerprint.json"),
@@ -107,11 +107,13 @@ def assemble(folder: Path, plan: Plan, state: Done, others: Sequence[Event]) -> 
 
 def _description(path: Path) -> Mapping[str, Any]:
     """How the lanes were built: an object per lane under ``lanes``, and ``platform``. Raises FairlaneError."""
-    found = read_json(path)
-    lanes = found.get("lanes", {})
-    if not isinstance(lanes, dict) or not all(isinstance(part, dict) for part in (*lanes.values(), *found.values())):
+    description = read_json(path)
+    lanes = description.get("lanes", {})
+    if not isinstance(lanes, dict) or not all(
+        isinstance(part, dict) for part in (*lanes.values(), *description.values())
+    ):
         raise FairlaneError("not a description of lanes and platform", where=str(path))
-    return found
+    return description
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
@@ -127,26 +129,26 @@ def read_json(path: Path) -> Mapping[str, Any]:
     return value
 
 
-def write_observations(folder: Path, seen: Iterable[Observation]) -> Path:
+def write_observations(folder: Path, observations: Iterable[Observation]) -> Path:
     """Writes ``observations.jsonl``: derived from the raw files alone, the same bytes for the same figures."""
     path = folder / "observations.jsonl"
-    lines = [json.dumps(_plain(o), sort_keys=True, separators=(",", ":"), allow_nan=False) + "\n" for o in seen]
+    lines = [json.dumps(_plain(o), sort_keys=True, separators=(",", ":"), allow_nan=False) + "\n" for o in observations]
     with storing(path):
         write_atomic(path, "".join(lines).encode())
     return path
 
 
-def _plain(seen: Observation) -> dict[str, Any]:
+def _plain(observation: Observation) -> dict[str, Any]:
     """As JSON, histogram bins in the order of latency: sorting them as text would not be."""
-    bins = {name: [[ns, bins[ns]] for ns in sorted(bins)] for name, bins in seen.histograms.items()}
+    bins = {name: [[ns, bins[ns]] for ns in sorted(bins)] for name, bins in observation.histograms.items()}
     return {
-        "cell": seen.cell,
-        "block": seen.block,
-        "lane": seen.lane,
-        "position": seen.position,
-        "failed": seen.failed,
-        "metrics": dict(seen.metrics),
+        "cell": observation.cell,
+        "block": observation.block,
+        "lane": observation.lane,
+        "position": observation.position,
+        "failed": observation.failed,
+        "metrics": dict(observation.metrics),
         "histograms": bins,
-        "context": dict(seen.context),
-        "steps": dict(seen.steps),
+        "context": dict(observation.context),
+        "steps": dict(observation.steps),
     }

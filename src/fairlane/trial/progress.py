@@ -12,13 +12,13 @@ class Watch:
     def note(self, text: str) -> None:
         """One short line for the user."""
 
-    def resumed(self, seen: Iterable[Observation]) -> None:
+    def resumed(self, observations: Iterable[Observation]) -> None:
         """The run goes on; these trials were done before."""
 
     def due(self, blocks: Sequence[Block], done: frozenset[str], workers: int) -> None:
         """A stage begins: all blocks up to its look, and the ids of the trials that are done already."""
 
-    def trial(self, block: Block, seen: Observation, seconds: float) -> None:
+    def trial(self, block: Block, observation: Observation, seconds: float) -> None:
         """A trial is done and on disk. ``seconds``: wall time since the one before it on the same worker."""
 
     def failed(self, block: Block, reason: str) -> None:

@@ -85,8 +85,8 @@ class Stall:
 def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
     """The figures of one machine's trial. Raises Garbage: what is needed is missing or cannot be."""
     fault = Fault.of(outputs.get("fault.json"))
-    found = reports(_needed(outputs, "failover.json"), "failover.json")
-    load = summary(found[0], found[0].jobs, disk=True)
+    fio_reports = reports(_needed(outputs, "failover.json"), "failover.json")
+    load = summary(fio_reports[0], fio_reports[0].jobs, disk=True)
     final = reports(_needed(outputs, "final.json"), "final.json")[0]
     series = _series(list(_logs(outputs, "iops")))
     begins = (fault.begins + fault.offset) * 1000 - series.starts_ms
@@ -101,7 +101,7 @@ def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
     if not before:
         raise Garbage("no I/O of the application completed before the fault")
     back = recovery(series, begins, before * params["recovered"])
-    data = _data(params, outputs, found[0], final)
+    data = _data(params, outputs, fio_reports[0], final)
     metrics = {"stall": float(stall.ns), "iops_before": before}
     if back is not None:
         metrics["recover_time"] = back * 1e6
@@ -110,7 +110,7 @@ def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
     context = {
         **load.context,
         "load": {
-            **_of_the_application(load.context["load"], params["rw"]),
+            **_application_load(load.context["load"], params["rw"]),
             "series": {"interval_ms": INTERVAL_MS, "iops": series.iops},
         },
         "fault": {
@@ -150,9 +150,9 @@ def merge(machines: Sequence[Figures], merged: Figures) -> Figures:
         "iops_during": sum(fault["iops_during"] for fault in faults),
         "carried": _added([fault["carried"] for fault in faults]),
     }
-    told = [figures.context["data"] for figures in machines]
-    data = {key: sum(each[key] for each in told) for key in told[0] if isinstance(told[0][key], int)}
-    errors = [each["first_error"] for each in told if "first_error" in each]
+    parts = [figures.context["data"] for figures in machines]
+    data = {key: sum(each[key] for each in parts) for key in parts[0] if isinstance(parts[0][key], int)}
+    errors = [each["first_error"] for each in parts if "first_error" in each]
     load = {**merged.context["load"], "series": {"interval_ms": INTERVAL_MS, "iops": iops}}
     context = {**merged.context, "load": load, "fault": fault,
                "data": data | ({"first_error": errors[0]} if errors else {})}  # fmt: skip
@@ -249,7 +249,7 @@ def _silence(series: Series, begins: float) -> int:
 _DIRECTIONS = ("ios", "bytes", "iops")
 
 
-def _of_the_application(load: Mapping[str, Any], rw: str) -> dict[str, Any]:
+def _application_load(load: Mapping[str, Any], rw: str) -> dict[str, Any]:
     """What fio told of its load, without the reads of verification. fio counts them as any other: of a mix nothing can
     be told by direction. Times of single jobs are no common time either: a job ends when it has verified."""
     kept = {key: load[key] for key in ("runtime_ms", "jobs") if key in load}
@@ -271,7 +271,7 @@ def _data(params: Mapping[str, Any], outputs: Mapping[str, bytes], load: Report,
     refused = {key for key in later if key in excused} - during
     wrong = (during | later) - refused
     errors = max(len(failed), _count(outputs, "failover.errors"))
-    told = [job.error for job in load.jobs if job.error]
+    job_errors = [job.error for job in load.jobs if job.error]
     unread = max(_count(outputs, "whole.errors"), _count(outputs, "final.errors"))
     unread = max(unread, int(any(job.error not in (0, _VERIFY_ERROR) for job in final.jobs)))
     checked = sum(side.size for job in final.jobs for side in job.sides.values())
@@ -281,16 +281,16 @@ def _data(params: Mapping[str, Any], outputs: Mapping[str, bytes], load: Report,
         "written": sum(side.ios for job in load.jobs for way, side in job.sides.items() if way == "write"),
         "checked": sum(side.ios for job in final.jobs for side in job.sides.values()),
         "checked_bytes": params["size"] * len(final.jobs),
-        "wrong_blocks": max(len(wrong), int(_VERIFY_ERROR in told)),
+        "wrong_blocks": max(len(wrong), int(_VERIFY_ERROR in job_errors)),
         "wrong_in_run": len(during),
-        "io_errors": max(errors, int(any(error != _VERIFY_ERROR for error in told))) + unread,
+        "io_errors": max(errors, int(any(error != _VERIFY_ERROR for error in job_errors))) + unread,
         **({"first_error": failed[0][2]} if failed else {}),
     }
 
 
 def _count(outputs: Mapping[str, bytes], name: str) -> int:
-    told = _text(outputs, name).strip()
-    return int(told) if told.isdecimal() else 0
+    text = _text(outputs, name).strip()
+    return int(text) if text.isdecimal() else 0
 
 
 def _wrong(lines: Iterable[str]) -> set[tuple[str, int]]:
@@ -313,12 +313,12 @@ def _carried(data: bytes, start: int, begins: float, ends: float) -> dict[str, d
                 rows.setdefault(words[1], []).append((float(words[0]) * 1000 - start, int(words[2]) + int(words[3])))
             except ValueError:
                 continue
-    found = {}
+    carried = {}
     for name, samples in rows.items():
         rates = [_rate(samples, *window) for window in ((begins / 4, begins), (begins + 1000, ends - 500))]
         if rates[0] is not None and rates[1] is not None:
-            found[name] = {"before": round(rates[0]), "during": round(rates[1])}
-    return found
+            carried[name] = {"before": round(rates[0]), "during": round(rates[1])}
+    return carried
 
 
 def _rate(samples: Sequence[tuple[float, int]], first: float, last: float) -> float | None:

@@ -119,7 +119,7 @@ class Workload(ABC):
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
         """Read the outputs of ``script``: file name -> content. Raises Garbage."""
 
-    def invented(self, cell: Cell, made: Invention) -> Mapping[str, bytes]:
+    def invented(self, cell: Cell, invention: Invention) -> Mapping[str, bytes]:
         """The outputs of ``script``, file name -> content, as the tool would have left them on such a device; the same
         bytes for the same arguments. Only asked for where ``invents``."""
         raise NotImplementedError

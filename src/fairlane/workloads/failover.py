@@ -106,16 +106,16 @@ class FailoverSpec(WorkloadSpec):
 
     def known(self, cell: Cell) -> Mapping[str, Any]:
         p = cell.params
-        told = {name: p[name] for name in ("rw", "bs", "iodepth", "size", "rate_iops") if p[name] is not None}
+        options = {name: p[name] for name in ("rw", "bs", "iodepth", "size", "rate_iops") if p[name] is not None}
         mix = {"rwmixread": p["rwmixread"]} if p["rw"] == "randrw" else {}
-        return {**told, **mix, "numjobs": 1, "engine": "io_uring", "tool": "fio", "direct": True, "prefill": True,
-                "runtime": p["before"] + p["outage"] + p["after"], "ramp": 0, "fault": fault_told(p)}  # fmt: skip
+        return {**options, **mix, "numjobs": 1, "engine": "io_uring", "tool": "fio", "direct": True, "prefill": True,
+                "runtime": p["before"] + p["outage"] + p["after"], "ramp": 0, "fault": fault_text(p)}  # fmt: skip
 
     def trial_seconds(self, cell: Cell) -> float:  # noqa: ARG002
         return (self.before + self.outage + self.after) / 1e9
 
 
-def fault_told(params: Mapping[str, Any]) -> str:
+def fault_text(params: Mapping[str, Any]) -> str:
     """``link 0 for 10 s``."""
     return f"{params['fault']} {params['path']} for {params['outage'] / 1e9:g} s"
 
@@ -282,12 +282,12 @@ async def _fault(p: Mapping[str, Any], stage: Stage, load: "asyncio.Future[None]
         begun.cancel()
     await asyncio.wait({load}, timeout=p["before"] / 1e9)
     try:
-        gone = await stage.fault(p["fault"], p["path"], on=True)
+        cut = await stage.fault(p["fault"], p["path"], on=True)
         await asyncio.wait({load}, timeout=p["outage"] / 1e9)
     finally:
         # also after Ctrl-C, and if the fault came half-way: what follows needs the path
-        back = await asyncio.shield(asyncio.ensure_future(stage.fault(p["fault"], p["path"], on=False)))
-    return gone, back
+        restored = await asyncio.shield(asyncio.ensure_future(stage.fault(p["fault"], p["path"], on=False)))
+    return cut, restored
 
 
 def _cut(name: str) -> str:

@@ -128,11 +128,11 @@ class FioSpec(WorkloadSpec):
         return tuple(dict.fromkeys(cells))  # a value listed twice is one cell
 
     def known(self, cell: Cell) -> Mapping[str, Any]:
-        told = {name: value for name, value in cell.params.items() if value is not None}
+        params = {name: value for name, value in cell.params.items() if value is not None}
         if steady := cell.params.get("steady"):
-            told["steady"] = _steady_name(steady)
+            params["steady"] = _steady_name(steady)
         writes = {} if cell.params["rw"] in ("read", "randread") else {"refill_buffers": "1"}
-        return {"size": "whole disk", **told, **writes, "tool": "fio", "direct": True}
+        return {"size": "whole disk", **params, **writes, "tool": "fio", "direct": True}
 
     def trial_seconds(self, cell: Cell) -> float:  # noqa: ARG002
         return (self.ramp + self.runtime) / 1e9
@@ -289,15 +289,15 @@ class Fio(Workload):
         return cell.params["rw"] not in ("read", "randread")
 
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
-        found = figures(outputs.get("fio.json"))
+        result = figures(outputs.get("fio.json"))
         ramp, runtime = cell.params["ramp"], cell.params["runtime"]
         if not ramp:
-            return found
-        load = {**found.context["load"], "window": (ramp + runtime) / runtime}
-        return replace(found, context={**found.context, "load": load})
+            return result
+        load = {**result.context["load"], "window": (ramp + runtime) / runtime}
+        return replace(result, context={**result.context, "load": load})
 
-    def invented(self, cell: Cell, made: Invention) -> Mapping[str, bytes]:
-        return {"fio.err": b"", "fio.json": _fio_text.invented(cell, made)}
+    def invented(self, cell: Cell, invention: Invention) -> Mapping[str, bytes]:
+        return {"fio.err": b"", "fio.json": _fio_text.invented(cell, invention)}
 
 
 PLUGIN = Fio()

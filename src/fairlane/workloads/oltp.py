@@ -80,14 +80,14 @@ class OltpSpec(WorkloadSpec):
 
     def known(self, cell: Cell) -> Mapping[str, Any]:
         params = cell.params
-        told = {"disk_size": params["disk_size"], "database_buffer": params["buffer"]}
+        sizes = {"disk_size": params["disk_size"], "database_buffer": params["buffer"]}
         return {
             "tool": "HammerDB",
             "database": _NAMES[self.database],
             "scale": params["warehouses"],
             "all_warehouses": params["all_warehouses"],
             **{key: params[key] for key in ("fleet", "numjobs", "ramp", "runtime")},
-            **{key: value for key, value in told.items() if value is not None},
+            **{key: value for key, value in sizes.items() if value is not None},
         }
 
     def trial_seconds(self, cell: Cell) -> float:

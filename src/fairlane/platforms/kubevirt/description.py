@@ -119,7 +119,7 @@ async def _lane(api: "Api", fleet: Fleet, lane: Lane, nodes: Sequence[Object], c
         volume = str((claim or {}).get("spec", {}).get("volumeName") or "")
         told |= readback.volume(claim or {}, await _may(api, kinds.PV, volume))
         told |= readback.machine(vmi or {})
-        told |= script.rows(await _device(lane)) | lane.devices.told(lane.disks)
+        told |= script.rows(await _device(lane)) | lane.devices.description(lane.disks)
         told["machines"] = {
             m.name: str(fleet.vmis.items.get(m.name, {}).get("status", {}).get("nodeName", "")) for m in lane.machines
         }

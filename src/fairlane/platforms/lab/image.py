@@ -96,14 +96,14 @@ async def build(notify: Notify, held: ExitStack, *, force: bool = False) -> Imag
     wanted = recipe()
     folder = cache_dir() / "images" / key(wanted)
 
-    async def make(made: Path) -> None:
+    async def make(scratch: Path) -> None:
         room(Path(tempfile.gettempdir()), _UNPACKED, "TMPDIR")
-        room(made, _PACKED, "FAIRLANE_CACHE")
-        root = made / "root.tar"
+        room(scratch, _PACKED, "FAIRLANE_CACHE")
+        root = scratch / "root.tar"
         notify("downloading Debian packages for the lab image (once)")
         await unpack(compose.mmdebstrap(wanted, root))
         notify("composing the lab image")
-        await asyncio.to_thread(compose.compose, wanted, root, made)
+        await asyncio.to_thread(compose.compose, wanted, root, scratch)
         root.unlink()
 
     held.enter_context(await hold(folder, "manifest.json", make, keep=_KEPT, again=force))
@@ -114,19 +114,19 @@ async def unpack(command: Sequence[str]) -> None:
     """Runs mmdebstrap; however it or we end, it removes its own temporary files."""
     if not shutil.which("mmdebstrap"):
         raise FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
-    ours = ("setpriv", "--pdeathsig", "TERM")
+    prefix = ("setpriv", "--pdeathsig", "TERM")
     with (
-        tempfile.TemporaryFile() as said
+        tempfile.TemporaryFile() as stderr
     ):  # a pipe would make us wait for whatever child of it still holds the other end
-        done = await asyncio.create_subprocess_exec(*ours, *command, stdout=DEVNULL, stderr=said)
+        done = await asyncio.create_subprocess_exec(*prefix, *command, stdout=DEVNULL, stderr=stderr)
         try:
             await done.wait()
         finally:
             if done.returncode is None:
                 done.terminate()
                 await done.wait()
-        said.seek(0)
-        tail = "\n".join(said.read().decode(errors="replace").strip().splitlines()[-8:])
+        stderr.seek(0)
+        tail = "\n".join(stderr.read().decode(errors="replace").strip().splitlines()[-8:])
     if done.returncode:
         raise FairlaneError(
             f"mmdebstrap failed ({done.returncode}):\n{tail}",

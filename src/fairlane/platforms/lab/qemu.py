@@ -78,11 +78,11 @@ class Qemu:
                 where=str(self.folder.parent),
                 hint="make room there, or set TMPDIR to a folder on another disk",
             ) from error
-        ours, theirs = socket.socketpair()
+        own_end, qemu_end = socket.socketpair()
         # Names relative to the scratch folder and an inherited socket: no path can be too long or hold a comma.
         command = [
             *WITH_US, str(os.getpid()), *self.machine, "-serial", "file:console", "-serial", "file:results",
-            "-fw_cfg", "name=opt/lab/job,file=job", "-chardev", f"socket,id=qmp,fd={theirs.fileno()}",
+            "-fw_cfg", "name=opt/lab/job,file=job", "-chardev", f"socket,id=qmp,fd={qemu_end.fileno()}",
             "-mon", "chardev=qmp,mode=control", "-S",
         ]  # fmt: skip
         if self.incoming:
@@ -93,19 +93,19 @@ class Qemu:
             # saved without it: QEMU 7.2 aborts when it migrates while recording.
             command += ["-icount", "rr=record,rrfile=/dev/null"]
         self._errors = (self.folder / "errors").open("wb")
-        with theirs:
+        with qemu_end:
             self.process = await asyncio.create_subprocess_exec(
                 *command, stdin=subprocess.DEVNULL, stdout=self._errors, stderr=self._errors, cwd=self.folder,
-                start_new_session=True, pass_fds=[theirs.fileno()],
+                start_new_session=True, pass_fds=[qemu_end.fileno()],
             )  # fmt: skip
         self.qmp = QMPClient("fairlane")
         self.qmp.logger.setLevel("CRITICAL")  # a guest that ends itself is no news
         try:
-            await asyncio.wait_for(self.qmp.connect(ours), _START_TIMEOUT)
+            await asyncio.wait_for(self.qmp.connect(own_end), _START_TIMEOUT)
         except (OSError, QMPError, TimeoutError) as error:
             await self.__aexit__(None, None, None)
             raise RunFailed(
-                f"QEMU did not start: {self._said}", hint="`fairlane doctor` shows what is missing"
+                f"QEMU did not start: {self._last_complaint}", hint="`fairlane doctor` shows what is missing"
             ) from error
         except BaseException:
             await self.__aexit__(None, None, None)
@@ -114,8 +114,8 @@ class Qemu:
 
     def complaint(self) -> str:
         """The end of what QEMU itself said."""
-        said = (self.folder / "errors").read_text(errors="replace").strip()
-        return said[-400:] or "no message"
+        text = (self.folder / "errors").read_text(errors="replace").strip()
+        return text[-400:] or "no message"
 
     def last_words(self) -> str:
         """The end of the guest's console, for error messages."""
@@ -207,5 +207,5 @@ class Qemu:
         with suppress(Exception):  # QEMU is gone: whatever the client thinks of that does not matter
             await self.qmp.disconnect()
         self._errors.close()
-        self._said = self.complaint()
+        self._last_complaint = self.complaint()
         self._scratch.close()

@@ -55,20 +55,20 @@ class Leftover:
 
 def abandoned() -> list[Path]:
     """Scratch folders of this user whose owner is gone."""
-    found = []
+    folders = []
     for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
         with suppress(OSError):
             if folder.is_dir() and folder.stat().st_uid == os.getuid() and not _owned(folder):
-                found.append(folder)
-    return found
+                folders.append(folder)
+    return folders
 
 
 def leftovers(folder: Path) -> list[Leftover]:
     """What there is of an abandoned lab, in the order in which it must go."""
-    found = [Leftover("process", f"{pid} ({_name(pid)})") for pid in _processes(folder)]
-    found += [Leftover("mount", str(path)) for path in _mounts(folder)]
-    found += [Leftover("loop device", device) for device in _loops(folder)]
-    return [*found, Leftover("folder", str(folder))]
+    items = [Leftover("process", f"{pid} ({_name(pid)})") for pid in _processes(folder)]
+    items += [Leftover("mount", str(path)) for path in _mounts(folder)]
+    items += [Leftover("loop device", device) for device in _loops(folder)]
+    return [*items, Leftover("folder", str(folder))]
 
 
 def remove(folder: Path) -> list[Leftover]:
@@ -80,7 +80,7 @@ def remove(folder: Path) -> list[Leftover]:
     for device in _loops(folder):
         subprocess.run(["losetup", "--detach", device], capture_output=True, check=False)
     shutil.rmtree(folder, ignore_errors=True)
-    return [left for left in leftovers(folder) if left.kind != "folder" or folder.exists()]
+    return [item for item in leftovers(folder) if item.kind != "folder" or folder.exists()]
 
 
 def _identity(pid: int) -> str:
@@ -106,26 +106,26 @@ def _owned(folder: Path) -> bool:
 def _processes(folder: Path) -> list[int]:
     """Processes that were started with something in ``folder``, or that work there; ourselves left out, and whoever
     started us: the user's shell may stand in the folder."""
-    needle, found, ours = str(folder).encode(), [], _ancestors(os.getpid())
+    needle, pids, ancestors = str(folder).encode(), [], _ancestors(os.getpid())
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (entry / "cmdline").read_bytes()
             inside = str((entry / "cwd").readlink()).startswith(str(folder))
-            if (needle in words or inside) and int(entry.name) not in ours:
-                found.append(int(entry.name))
-    return sorted(found)
+            if (needle in words or inside) and int(entry.name) not in ancestors:
+                pids.append(int(entry.name))
+    return sorted(pids)
 
 
 def _ancestors(pid: int) -> set[int]:
     """A process, its parent, and so on."""
-    found: set[int] = set()
+    pids: set[int] = set()
     while pid > 0:
-        found.add(pid)
+        pids.add(pid)
         try:
             pid = int(_stat(pid)[1])
         except (OSError, IndexError, ValueError):
             break
-    return found
+    return pids
 
 
 def _name(pid: int) -> str:
@@ -165,9 +165,9 @@ def _mounts(folder: Path) -> list[Path]:
 
 def _loops(folder: Path) -> list[str]:
     """Loop devices whose file is, or was, in ``folder``."""
-    found = []
+    devices = []
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         with suppress(OSError):
             if backing.read_text().startswith(f"{folder}/"):
-                found.append(f"/dev/{backing.parts[3]}")
-    return sorted(found)
+                devices.append(f"/dev/{backing.parts[3]}")
+    return sorted(devices)

@@ -42,21 +42,23 @@ class VirtualLab(Platform):
         self._held = ExitStack()
 
     def problems(self) -> list[FairlaneError]:
-        found = []
+        problems = []
         for program, package in ((qemu.BINARY, "qemu-system-x86"), ("setpriv", "util-linux")):
             if not shutil.which(program):
-                found.append(FairlaneError(f"{program} is not installed", hint=f"run: make setup (package {package})"))
+                problems.append(
+                    FairlaneError(f"{program} is not installed", hint=f"run: make setup (package {package})")
+                )
         if not image.cached_image() and not shutil.which("mmdebstrap"):
-            found.append(
+            problems.append(
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
-        return found + self.unfit()
+        return problems + self.unfit()
 
     def unfit(self) -> list[FairlaneError]:
-        found = self._of_workloads()
+        problems = self._of_workloads()
         for name, lane in self.study.lanes.items():
             if lane.initiator == "hypervisor":
-                found.append(
+                problems.append(
                     FairlaneError(
                         "guest devices are emulated outside of the virtual clock's instruction count",
                         where=f"lanes.{name}.{'device' if lane.device else 'initiator'}",
@@ -64,25 +66,25 @@ class VirtualLab(Platform):
                     )
                 )
             if getattr(lane, "queues", 1) > 1:
-                found.append(
+                problems.append(
                     FairlaneError(
                         "the virtual clock models one core, and the kernel makes at most one I/O queue per core",
                         where=f"lanes.{name}.queues",
                         hint="set queues: 1",
                     )
                 )
-            for key, why in _LIVE.items():
+            for key, reason in _LIVE.items():
                 if getattr(lane, key, None):
-                    found.append(
+                    problems.append(
                         FairlaneError(
-                            f"{key} is for the wall clock: {why}",
+                            f"{key} is for the wall clock: {reason}",
                             where=f"lanes.{name}.{key}",
                             hint=f"set platform.clock: wall, or leave {key} away",
                         )
                     )
         media = len(set(self._media().values()))
         if self.spec.medium.memory_backed and media * self.spec.medium.size > self.spec.memory // 2:
-            found.append(
+            problems.append(
                 FairlaneError(
                     f"{'a memory-backed medium' if media == 1 else f'{media} memory-backed media'} must fit in half of "
                     "the guest's memory",
@@ -90,14 +92,14 @@ class VirtualLab(Platform):
                     hint="lower platform.medium.size or raise platform.memory",
                 )
             )
-        return found
+        return problems
 
     def _of_workloads(self) -> list[FairlaneError]:
         """What workloads ask for and one guest with a modelled medium has not."""
-        found = loads.unfit(self.study, self.spec, own=True)
+        problems = loads.unfit(self.study, self.spec, own=True)
         for name, workload in self.study.workloads.items():
             if getattr(workload, "prefill", False) and not self.spec.medium.memory_backed:
-                found.append(
+                problems.append(
                     FairlaneError(
                         "prefill has no effect: the modelled medium discards what is written",
                         where=f"workloads.{name}.prefill",
@@ -105,14 +107,14 @@ class VirtualLab(Platform):
                     )
                 )
             if getattr(workload, "steady", None):
-                found.append(
+                problems.append(
                     FairlaneError(
                         "the virtual clock's medium is steady by itself: every I/O takes the same time",
                         where=f"workloads.{name}.steady",
                         hint="leave steady away, or set platform.clock: wall",
                     )
                 )
-        return found
+        return problems
 
     def _media(self) -> dict[str, int]:
         """Lane -> number of its medium. All share the first, but for further lanes of a transport whose target takes

@@ -33,7 +33,7 @@ _SETUP_CPU = 7200.0
 """Seconds of CPU time for a set-up, some 10^12 instructions: in CPU time, for a busy machine is no hung guest."""
 _STALLED = 600.0
 """Seconds in which a guest that is alive has used a second of CPU time, however busy the machine."""
-_TOLD = 60.0
+_NOTICE_EVERY = 60.0
 """Seconds of CPU time from one word of a set-up that still goes on to the next."""
 _LOOK_TIMEOUT = 600.0
 _FLUSH_TIMEOUT = 60.0
@@ -133,7 +133,7 @@ async def _stopped(vm: qemu.Qemu, events: "asyncio.Queue[str]", notify: Notify) 
 
     Listens only: any command to the running guest, a poll included, can change what is saved."""
     await vm.execute("cont")
-    began = told = moved = vm.cpu_seconds()
+    began = notified = moved = vm.cpu_seconds()
     deadline = time.monotonic() + _STALLED
     while True:
         with suppress(TimeoutError):
@@ -143,8 +143,8 @@ async def _stopped(vm: qemu.Qemu, events: "asyncio.Queue[str]", notify: Notify) 
         used = vm.cpu_seconds()
         if used - moved >= 1:
             moved, deadline = used, time.monotonic() + _STALLED
-        if used - told >= _TOLD:
-            told = used
+        if used - notified >= _NOTICE_EVERY:
+            notified = used
             notify(f"the lab VM is still being set up ({used - began:.0f} s of CPU time)")
         if used - began > _SETUP_CPU or time.monotonic() > deadline:
             spent = f"{used - began:.0f} s of CPU time" + ("" if used - began > _SETUP_CPU else ", and stands still")
@@ -158,8 +158,8 @@ def _failed(vm: qemu.Qemu) -> RunFailed:
     """Why a guest ended during its set-up."""
     results = dict(frames.Frames().feed(vm.results.read_bytes()))
     if failed := results.get("failed"):
-        said = frames.text(failed, "err").strip()[-600:]
-        return RunFailed(f"set-up step {frames.text(failed, 'step').strip()!r} failed: {said or 'no message'}")
+        stderr = frames.text(failed, "err").strip()[-600:]
+        return RunFailed(f"set-up step {frames.text(failed, 'step').strip()!r} failed: {stderr or 'no message'}")
     return RunFailed(f"the lab VM died during its set-up:\n{vm.obituary()}", hint=vm.advice())
 
 

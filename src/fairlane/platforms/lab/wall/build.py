@@ -21,13 +21,13 @@ Where = Callable[[Place, Volume], Guest]
 
 def rounds(steps: Sequence[Step]) -> list[tuple[Place, tuple[Step, ...]]]:
     """Steps in runs of the same place: what one machine can do before another must."""
-    found: list[tuple[Place, tuple[Step, ...]]] = []
+    grouped: list[tuple[Place, tuple[Step, ...]]] = []
     for step in steps:
-        if found and found[-1][0] == step.place:
-            found[-1] = (step.place, (*found[-1][1], step))
+        if grouped and grouped[-1][0] == step.place:
+            grouped[-1] = (step.place, (*grouped[-1][1], step))
         else:
-            found.append((step.place, (step,)))
-    return found
+            grouped.append((step.place, (step,)))
+    return grouped
 
 
 def shell(steps: Iterable[Step], *, undo: bool = False) -> str:
@@ -39,10 +39,10 @@ def shell(steps: Iterable[Step], *, undo: bool = False) -> str:
 
 async def apply(volumes: Sequence[Volume], where: Where) -> None:
     """Builds every volume. Raises RunFailed with the step that failed and what it said."""
-    left = [(volume, rounds(volume.steps())) for volume in volumes]
-    while any(parts for _, parts in left):
+    remaining = [(volume, rounds(volume.steps())) for volume in volumes]
+    while any(parts for _, parts in remaining):
         texts: dict[Guest, str] = {}
-        for volume, parts in left:
+        for volume, parts in remaining:
             if parts:
                 place, steps = parts.pop(0)
                 guest = where(place, volume)
@@ -75,7 +75,7 @@ def link(volumes: Iterable[Volume]) -> str:
 async def describe(volumes: Sequence[Volume], where: Where) -> list[dict[str, str]]:
     """What the machines say of built volumes: key -> value of each. Raises RunFailed where one is not what was asked
     for."""
-    found: list[dict[str, str]] = [{} for _ in volumes]
+    described: list[dict[str, str]] = [{} for _ in volumes]
     steps = [_described(volume) for volume in volumes]
     texts: dict[Guest, str] = {}
     for number, volume in enumerate(volumes):
@@ -91,11 +91,11 @@ async def describe(volumes: Sequence[Volume], where: Where) -> list[dict[str, st
     for guest, text in texts.items():
         for name, rows in (await guest.ask(text, TIMEOUT)).items():
             number = int(name.removeprefix("rows."))
-            found[number] = {**script.rows(rows.decode(errors="replace")), **found[number]}
-    for volume, expected, told in zip(volumes, steps, found, strict=True):
-        if wrong := script.differences(expected, told):
+            described[number] = {**script.rows(rows.decode(errors="replace")), **described[number]}
+    for volume, expected, facts in zip(volumes, steps, described, strict=True):
+        if wrong := script.differences(expected, facts):
             raise RunFailed(f"{quote(volume.name)} is not what the study asks for:\n" + "\n".join(wrong))
-    return found
+    return described
 
 
 def _described(volume: Volume) -> tuple[Step, ...]:

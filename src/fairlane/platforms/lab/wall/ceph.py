@@ -125,18 +125,18 @@ class Cluster:
         caps = {**_CAPS, **{f"osd.{i}": _OSD_CAPS for i in range(self.spec.osds)}}
         handle = os.open(self.folder / "keyring", os.O_WRONLY | os.O_CREAT, 0o600)
         with os.fdopen(handle, "w") as file:
-            for name, of in caps.items():
-                file.write(f"[{name}]\nkey = {_key()}\n" + "".join(f'caps {k} = "{v}"\n' for k, v in of.items()))
+            for name, grants in caps.items():
+                file.write(f"[{name}]\nkey = {_key()}\n" + "".join(f'caps {k} = "{v}"\n' for k, v in grants.items()))
 
     async def _daemon(self, name: str) -> None:
-        kind, _, which = name.partition(".")
-        await self._child(name, f"ceph-{kind}", "-f", "-i", which)
+        kind, _, ident = name.partition(".")
+        await self._child(name, f"ceph-{kind}", "-f", "-i", ident)
 
     async def _child(self, name: str, *words: str) -> None:
         command = [*WITH_US, str(os.getpid()), words[0], "-c", "ceph.conf", *words[1:]]
-        with (self.folder / "log" / f"{name}.err").open("wb") as said:
+        with (self.folder / "log" / f"{name}.err").open("wb") as log:
             self._daemons[name] = await asyncio.create_subprocess_exec(
-                *command, stdin=DEVNULL, stdout=said, stderr=said, cwd=self.folder, start_new_session=True,
+                *command, stdin=DEVNULL, stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
                 env=_environment(),
             )  # fmt: skip
 
@@ -170,7 +170,7 @@ class Cluster:
         while not self.mount.is_mount():
             self._complain()
             if time.monotonic() > deadline:
-                raise RunFailed(f"ceph-fuse did not mount CephFS within {_TIMEOUT:.0f} s: {self._said('ceph-fuse')}")
+                raise RunFailed(f"ceph-fuse did not mount CephFS within {_TIMEOUT:.0f} s: {self._log_end('ceph-fuse')}")
             await asyncio.sleep(0.1)
 
     async def ask(self, *words: str, stdin: str = "") -> str:
@@ -207,9 +207,9 @@ class Cluster:
         """Raises RunFailed if a daemon has ended."""
         for name, process in self._daemons.items():
             if process.returncode is not None:
-                raise RunFailed(f"Ceph's {name} has ended (exit {process.returncode}): {self._said(name)}")
+                raise RunFailed(f"Ceph's {name} has ended (exit {process.returncode}): {self._log_end(name)}")
 
-    def _said(self, name: str) -> str:
+    def _log_end(self, name: str) -> str:
         with suppress(OSError):
             return (self.folder / "log" / f"{name}.err").read_text(errors="replace").strip()[-_TAIL:] or "no message"
         return "no message"
@@ -317,33 +317,33 @@ admin socket = {folder}/$name.asok
 
 def problems(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
     """What is missing for the cluster that ``volumes`` need: programs, OSDs, room."""
-    mine = [v for v in volumes if v.transport.cluster]
-    if not mine:
+    own = [v for v in volumes if v.transport.cluster]
+    if not own:
         return []
-    filesystem = any(v.transport.cluster == "cephfs" for v in mine)
+    filesystem = any(v.transport.cluster == "cephfs" for v in own)
     wanted = {**PROGRAMS, **(FILESYSTEM if filesystem else {})}
     missing = {package for program, package in wanted.items() if not shutil.which(program)}
-    drivers = [v.transport.driver for v in mine if v.transport.driver]
+    drivers = [v.transport.driver for v in own if v.transport.driver]
     if drivers and shutil.which(qemu.BINARY) and not all(map(qemu_probe.has_driver, drivers)):
         missing.add("qemu-block-extra")
-    found = []
+    problems = []
     if missing:
-        found.append(
+        problems.append(
             FairlaneError(
                 f"Ceph lanes need packages that are not installed: {', '.join(sorted(missing))}",
                 hint="run: scripts/setup.sh ceph",
             )
         )
     if filesystem and os.geteuid() != 0:
-        found.append(FairlaneError("CephFS is mounted on this machine, which needs root", hint="run as root"))
-    return [*found, *_room(spec, mine)]
+        problems.append(FairlaneError("CephFS is mounted on this machine, which needs root", hint="run as root"))
+    return [*problems, *_room(spec, own)]
 
 
 def _room(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
-    found = []
+    problems = []
     widest = max(volumes, key=lambda v: _width(v.spec))
     if _width(widest.spec) > spec.osds:
-        found.append(
+        problems.append(
             FairlaneError(
                 f"lanes.{widest.lane}: its pools need {_width(widest.spec)} OSDs, and ceph.osds is {spec.osds}",
                 where="platform.ceph",
@@ -353,7 +353,7 @@ def _room(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
     needed = sum(v.medium_size for v in volumes)
     room = int(spec.osds * (_FULL * spec.osd_size - (0 if spec.memstore else OSD_OVERHEAD)))
     if needed > room:
-        found.append(
+        problems.append(
             FairlaneError(
                 f"the volumes with their copies take {needed / 2**30:.1f} GiB, and {spec.osds} OSDs of "
                 f"{spec.osd_size / 2**30:.1f} GiB hold {max(room, 0) / 2**30:.1f} GiB before they are nearly full",
@@ -361,7 +361,7 @@ def _room(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
                 hint="lower platform.medium.size, or raise platform.ceph.osd_size",
             )
         )
-    return found
+    return problems
 
 
 def _width(spec: LaneSpec) -> int:

@@ -58,7 +58,7 @@ class Kind:
     accel: str
 
 
-def command(kind: Kind, initrd: Path, clone: Clone, device: GuestDevice, told: int) -> list[str]:
+def command(kind: Kind, initrd: Path, clone: Clone, device: GuestDevice, serial_fd: int) -> list[str]:
     """QEMU's command line. ``told``: file descriptor of the serial port that the clone talks over."""
     node = {**_with_aio(clone.backend, device.aio), "node-name": "root", "cache": {"direct": device.cache == "none"}}
     disk = {"driver": "virtio-blk-pci", "drive": "root", "serial": _SERIAL}
@@ -69,15 +69,15 @@ def command(kind: Kind, initrd: Path, clone: Clone, device: GuestDevice, told: i
         "-m", f"{kind.memory // 2**20}M",
         "-display", "none", "-no-reboot", "-kernel", str(kind.root.kernel), "-initrd", str(initrd),
         "-append", f"{_KERNEL} nr_cpus={kind.cpus}", "-serial", f"file:{initrd.parent}/console",
-        "-chardev", f"socket,id=told,fd={told}", "-serial", "chardev:told", "-device", "virtio-rng-pci",
+        "-chardev", f"socket,id=told,fd={serial_fd}", "-serial", "chardev:told", "-device", "virtio-rng-pci",
         "-blockdev", json.dumps(node), "-device", json.dumps(disk),
     ]  # fmt: skip
 
 
 def _with_aio(node: Mapping[str, Any], aio: str) -> dict[str, Any]:
     """The block node with ``aio`` wherever a driver does I/O on this machine's files."""
-    found = {key: _with_aio(value, aio) if isinstance(value, Mapping) else value for key, value in node.items()}
-    return {**found, "aio": aio} if found.get("driver") in _ON_HOST else found
+    result = {key: _with_aio(value, aio) if isinstance(value, Mapping) else value for key, value in node.items()}
+    return {**result, "aio": aio} if result.get("driver") in _ON_HOST else result
 
 
 class CloneVm:
@@ -96,16 +96,16 @@ class CloneVm:
         self.initrd.write_bytes(kind.root.initrd.read_bytes() + image.as_initrd(own))
 
     async def start(self, kind: Kind, clone: Clone, device: GuestDevice) -> None:
-        ours, theirs = socket.socketpair()
-        argv = [*WITH_US, str(os.getpid()), *command(kind, self.initrd, clone, device, theirs.fileno())]
-        with theirs, (self.folder / "errors").open("wb") as errors:
+        own_end, qemu_end = socket.socketpair()
+        argv = [*WITH_US, str(os.getpid()), *command(kind, self.initrd, clone, device, qemu_end.fileno())]
+        with qemu_end, (self.folder / "errors").open("wb") as errors:
             self.process = await asyncio.create_subprocess_exec(
                 *argv, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, start_new_session=True,
-                cwd=self.folder, pass_fds=[theirs.fileno()],
+                cwd=self.folder, pass_fds=[qemu_end.fileno()],
             )  # fmt: skip
-        self.reader, self.writer = await asyncio.open_connection(sock=ours)
+        self.reader, self.writer = await asyncio.open_connection(sock=own_end)
 
-    async def hear(self, event: str) -> list[str]:
+    async def wait_for_event(self, event: str) -> list[str]:
         """Waits for ``event``; the words after it. Raises RunFailed if the machine ends, or says that it failed."""
         with suppress(ConnectionError):
             while line := await self.reader.readline():
@@ -117,7 +117,7 @@ class CloneVm:
                 raise RunFailed(f"{self.name} was to tell {event}, and said: {' '.join(words[1:])[:300]}")
         raise RunFailed(f"{self.name} ended before it told {event}: {self._last_words()}")
 
-    async def say(self, word: str) -> None:
+    async def send(self, word: str) -> None:
         with suppress(ConnectionError):  # it is gone: ``hear`` tells
             self.writer.write(f"{word}\n".encode())
             await self.writer.drain()
@@ -167,7 +167,7 @@ class Storm:
         async with self._machines(clones) as vms:
             began = time.monotonic()
             async with _patiently(_PATIENCE + _EACH * count, f"a storm of {count} clones of {self.volume.lane}"):
-                times = await together(*(self._one(vm, clone, began) for vm, clone in zip(vms, clones, strict=True)))
+                times = await together(*(self._time(vm, clone, began) for vm, clone in zip(vms, clones, strict=True)))
                 await together(*(self._check(vm) for vm in vms))
         return times
 
@@ -200,29 +200,29 @@ class Storm:
             steps = [clone.step for clone in clones if clone.step.place == place]
             await self._at(place).ask(build.shell(steps, undo=True), build.TIMEOUT)
 
-    async def _one(self, vm: CloneVm, clone: Clone, began: float) -> Times:
+    async def _time(self, vm: CloneVm, clone: Clone, began: float) -> Times:
         times: Times = {}
         await self._at(clone.step.place).ask(build.shell([clone.step]), build.TIMEOUT)
         times["created"] = time.monotonic() - began
         await vm.start(self.kind, clone, self.device)
-        await vm.hear("booted")
+        await vm.wait_for_event("booted")
         times["booted"] = time.monotonic() - began
-        found = await vm.hear("answered")
+        words = await vm.wait_for_event("answered")
         times["answered"] = time.monotonic() - began
-        if found != [golden.OWN]:
+        if words != [golden.OWN]:
             raise RunFailed(
-                f"lane {self.volume.lane}: {vm.name} found {' '.join(found)[:40]!r} where the golden image has "
+                f"lane {self.volume.lane}: {vm.name} found {' '.join(words)[:40]!r} where the golden image has "
                 f"{golden.OWN!r}: it is no clone of it, or a clone before wrote into it"
             )
         return times
 
     async def _check(self, vm: CloneVm) -> None:
         """Once every clone has written: its own data are there, and the golden image's."""
-        await vm.say("check")
-        if (found := await vm.hear("checked")) != [vm.name, self.golden.stamp]:
+        await vm.send("check")
+        if (words := await vm.wait_for_event("checked")) != [vm.name, self.golden.stamp]:
             raise RunFailed(
                 f"lane {self.volume.lane}: {vm.name} wrote {vm.name} into its own block, and reads "
-                f"{' '.join(found)[:100] or 'nothing'}; expected {vm.name} {self.golden.stamp} (its block, hash of the "
+                f"{' '.join(words)[:100] or 'nothing'}; expected {vm.name} {self.golden.stamp} (its block, hash of the "
                 "golden image's data): the clones are not private"
             )
 

@@ -13,7 +13,7 @@ from fairlane.platforms.lab.wall import golden, store
 from fairlane.platforms.lab.wall.disks import Parts
 from fairlane.platforms.lab.wall.golden import Golden
 from fairlane.platforms.lab.wall.layout import Volume
-from fairlane.platforms.lab.wall.resources import OVERHEAD, Here
+from fairlane.platforms.lab.wall.resources import OVERHEAD, Capacity
 from fairlane.platforms.lab.wall.rootfs import Root
 from fairlane.study.spec import Study
 from fairlane.units import format_size
@@ -25,7 +25,7 @@ _GOLDEN_SERIAL = "golden"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Demand:
     """What the storms of a study need at most."""
 
     machines: int
@@ -33,16 +33,16 @@ class Asked:
     """Bytes of data in the golden image."""
 
 
-def asked(study: Study) -> Asked | None:
+def demand(study: Study) -> Demand | None:
     """None: the study has no storms."""
     cells = [cell.params for cell in study.cells() if cell.kind == _KIND]
-    return Asked(max(c["count"] for c in cells), max(c["data"] for c in cells)) if cells else None
+    return Demand(max(c["count"] for c in cells), max(c["data"] for c in cells)) if cells else None
 
 
-def problems(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[FairlaneError]:
+def problems(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> list[FairlaneError]:
     """Why this machine cannot carry out the study's storms, or its lanes that clone; each with a way out."""
-    found = [*_too_much(study, spec, volumes, machine)]
-    return found + (store.problems(Path(tempfile.gettempdir())) if _reflinks(volumes) else [])
+    problems = [*_too_much(study, spec, volumes, machine)]
+    return problems + (store.problems(Path(tempfile.gettempdir())) if _reflinks(volumes) else [])
 
 
 def _reflinks(volumes: Iterable[Volume]) -> bool:
@@ -55,7 +55,7 @@ def unfit(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> list[Fairla
 
 
 def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[FairlaneError]:
-    storms = asked(study)
+    storms = demand(study)
     for volume in volumes:
         if volume.transport.clones and any(cell.kind != _KIND for cell in study.cells()):
             yield FairlaneError(
@@ -87,7 +87,7 @@ def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[F
 
 
 def _too_small(study: Study, spec: LabSpec) -> Iterable[FairlaneError]:
-    storms = asked(study)
+    storms = demand(study)
     if storms and (least := golden.least(storms.data)) > spec.medium.size:
         yield FairlaneError(
             f"the golden image with {format_size(storms.data)} of data takes {_size(least)}, and a volume has "
@@ -97,24 +97,24 @@ def _too_small(study: Study, spec: LabSpec) -> Iterable[FairlaneError]:
         )
 
 
-def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> Iterable[FairlaneError]:
-    storms = asked(study)
+def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> Iterable[FairlaneError]:
+    storms = demand(study)
     if not storms:
         return
     array = any(v.needs_array for v in volumes)
     count, each = storms.machines, spec.memory + OVERHEAD
-    told = f" + an array of {format_size(spec.array.memory + OVERHEAD)}" if array else ""
+    plus = f" + an array of {format_size(spec.array.memory + OVERHEAD)}" if array else ""
     if (needed := count * each + array * (spec.array.memory + OVERHEAD)) > machine.memory:
         yield FairlaneError(
-            f"a storm of {count} machines of {format_size(spec.memory)} + {format_size(OVERHEAD)} for each QEMU{told} "
+            f"a storm of {count} machines of {format_size(spec.memory)} + {format_size(OVERHEAD)} for each QEMU{plus} "
             f"= {_size(needed)}, and {_size(machine.memory)} of memory are available",
             where="workloads",
             hint="lower the workload's counts, or platform.memory (192m boots)",
         )
-    told = f" + an array of {spec.array.cpus}" if array else ""
+    plus = f" + an array of {spec.array.cpus}" if array else ""
     if (cpus := count * spec.cpus + array * spec.array.cpus) > machine.cores * spec.overcommit:
         yield FairlaneError(
-            f"a storm of {count} machines of {spec.cpus} CPU{'s' * (spec.cpus > 1)}{told} = {cpus} virtual CPUs on "
+            f"a storm of {count} machines of {spec.cpus} CPU{'s' * (spec.cpus > 1)}{plus} = {cpus} virtual CPUs on "
             f"{machine.cores} cores, and platform.overcommit is {spec.overcommit:g}",
             where="workloads",
             hint="lower the workload's counts, or raise platform.overcommit: then machines wait for each other",
@@ -128,7 +128,7 @@ def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: H
         )
 
 
-def _files(storms: Asked) -> int:
+def _files(storms: Demand) -> int:
     """Bytes of the golden image, of the folder it is made from, and of whole copies."""
     return (storms.machines + 2) * (golden.least(storms.data) + _WRITES)
 
@@ -138,7 +138,7 @@ def _size(count: int) -> str:
 
 
 async def prepare(
-    storms: Asked, volumes: Sequence[Volume], root: Root, scratch: Path, held: ExitStack
+    storms: Demand, volumes: Sequence[Volume], root: Root, scratch: Path, held: ExitStack
 ) -> tuple[Golden, list[Volume]]:
     """The golden image, as large as the volumes, and these with their places for it. Raises RunFailed.
 
@@ -148,13 +148,13 @@ async def prepare(
         place = store.sharing(scratch, _files(storms) + _files(storms) // 8, held)
     else:
         place.mkdir()
-    made = await golden.make(root, place, volumes[0].site.size, storms.data)
+    image = await golden.make(root, place, volumes[0].site.size, storms.data)
     device = f"/dev/disk/by-id/virtio-{_GOLDEN_SERIAL}"
-    own = {"golden": str(made.file), "medium": str(place)}
-    return made, [v.at(golden=device) if v.needs_array else v.at(**own) for v in volumes]
+    own = {"golden": str(image.file), "medium": str(place)}
+    return image, [v.at(golden=device) if v.needs_array else v.at(**own) for v in volumes]
 
 
-def disk(made: Golden) -> Parts:
+def disk(image: Golden) -> Parts:
     """The golden image as a disk of the array, from which its steps take it."""
-    node = {"driver": "file", "filename": str(made.file), "node-name": "golden", "read-only": True}
+    node = {"driver": "file", "filename": str(image.file), "node-name": "golden", "read-only": True}
     return Parts((), (node,), ({"driver": "virtio-blk-pci", "drive": "golden", "serial": _GOLDEN_SERIAL},))

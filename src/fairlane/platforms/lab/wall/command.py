@@ -82,8 +82,8 @@ def command(machine: Machine, kernel: Path, initrd: Path) -> list[str]:
         *_option("-device", {"driver": "virtio-net-pci", "netdev": "mgmt", "mac": MANAGEMENT, "romfile": ""}),
     ]  # fmt: skip
     for nic in machine.nics:
-        ours = "on" if nic.listens else "off"
-        out += ["-netdev", f"stream,id={nic.name},server={ours},addr.type=unix,addr.path={nic.socket}"]
+        server = "on" if nic.listens else "off"
+        out += ["-netdev", f"stream,id={nic.name},server={server},addr.type=unix,addr.path={nic.socket}"]
         nic_device = {"driver": "virtio-net-pci", "netdev": nic.name, "id": f"nic-{nic.name}", "mac": nic.mac,
                       "host_mtu": nic.mtu, "romfile": "", **next(place)}  # fmt: skip
         out += _option("-device", nic_device)

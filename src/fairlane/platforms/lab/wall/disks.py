@@ -63,17 +63,17 @@ def parts(volumes: Iterable[Volume]) -> Parts:
     blockdevs: list[Json] = []
     devices: list[Json] = []
     secrets: dict[str, str] = {}
-    for lane, found in by_lane(volumes).items():
-        spec = device(found[0])
-        threads = io_threads(lane, spec, len(found))
+    for lane, disks in by_lane(volumes).items():
+        spec = device(disks[0])
+        threads = io_threads(lane, spec, len(disks))
         objects += [{"qom-type": "iothread", "id": thread} for thread in threads]
-        for volume in found:
+        for volume in disks:
             nodes = _nodes(volume, spec)
             blockdevs += nodes
             if name := nodes[0].get("password-secret"):
                 objects.append({"qom-type": "secret", "id": name, "file": f"../{name}"})
                 secrets[name] = volume.site.secret
-        devices += _devices(lane, found, spec, threads)
+        devices += _devices(lane, disks, spec, threads)
     return Parts(tuple(objects), tuple(blockdevs), tuple(devices), secrets)
 
 
@@ -223,7 +223,7 @@ for k in scheduler max_sectors_kb physical_block_size discard_max_bytes; do tell
 
 
 @dataclass(frozen=True)
-class Told:
+class DiskState:
     """What QEMU says of one disk, and where that is not what was asked for."""
 
     rows: Mapping[str, str]
@@ -232,19 +232,19 @@ class Told:
     wrong: tuple[str, ...]
 
 
-def told(volume: Volume, nodes: Iterable[Json], threads: Iterable[str], thread: str) -> Told:
+def disk_state(volume: Volume, nodes: Iterable[Json], threads: Iterable[str], thread: str) -> DiskState:
     """Judges QEMU's answers: ``query-named-block-nodes``, ids of ``query-iothreads``, and the path of the IO thread of
     the device ``qdev`` (empty: none).
 
     ``aio`` cannot be read back: QEMU does not tell it, but refuses to start with one that it cannot do.
     """
     spec = device(volume)
-    known = {one["node-name"]: one for one in nodes}
-    used = known.get(node(volume), {})
-    below = known.get(f"f{volume.site.index}", used)
+    by_name = {item["node-name"]: item for item in nodes}
+    used = by_name.get(node(volume), {})
+    below = by_name.get(f"f{volume.site.index}", used)
     lane = io_threads(volume.lane, spec, 1 + volume.disk)
     number = volume.disk % spec.controllers if spec.bus == "virtio-scsi" else volume.disk
-    asked = lane[number % len(lane)] if lane else ""
+    expected = lane[number % len(lane)] if lane else ""
     cache = used.get("cache", {})
     rows = {
         "qemu.backend": str(below.get("drv", "missing")),
@@ -258,11 +258,11 @@ def told(volume: Volume, nodes: Iterable[Json], threads: Iterable[str], thread: 
         wrong.append(f"qemu.format is {rows['qemu.format']}, expected {spec.format}")
     if cache.get("direct") is not (spec.cache == "none"):
         wrong.append(f"qemu.cache is {rows['qemu.cache']}, expected cache {spec.cache}")
-    if not spec.vq_mapping and rows["qemu.io_thread"] != (asked or NONE):
-        wrong.append(f"qemu.io_thread is {rows['qemu.io_thread']}, expected {asked or NONE}")
-    if missing := set(lane if spec.io_threads != "per-disk" else (asked,)) - {*rows["qemu.io_threads"].split(), ""}:
+    if not spec.vq_mapping and rows["qemu.io_thread"] != (expected or NONE):
+        wrong.append(f"qemu.io_thread is {rows['qemu.io_thread']}, expected {expected or NONE}")
+    if missing := set(lane if spec.io_threads != "per-disk" else (expected,)) - {*rows["qemu.io_threads"].split(), ""}:
         wrong.append(f"qemu.io_threads lacks {', '.join(sorted(missing))}")
     conditions: dict[str, Any] = {} if below.get("drv") in _ON_HOST else {"aio": NONE}
     if volume.site.reach:
         conditions["mtu"] = _USER_MTU
-    return Told(rows, conditions, tuple(wrong))
+    return DiskState(rows, conditions, tuple(wrong))

@@ -28,8 +28,8 @@ def of(volume: Volume) -> Any:
 def outside(volumes: Iterable[Volume], spec: LabSpec) -> tuple[str, ...]:
     """Addresses of arrays that are in no network of the lab's, so that guests need a way out."""
     paths = [IPv4Network(f"{layout.address(path)}/24", strict=False) for path in range(spec.paths)]
-    found = dict.fromkeys(a for v in volumes if (external := of(v)) for a in external.addresses)
-    return tuple(a for a in found if not any(IPv4Address(a) in net for net in paths))
+    addresses = dict.fromkeys(a for v in volumes if (external := of(v)) for a in external.addresses)
+    return tuple(a for a in addresses if not any(IPv4Address(a) in net for net in paths))
 
 
 def routes(volumes: Iterable[Volume], spec: LabSpec) -> str:
@@ -40,13 +40,13 @@ def routes(volumes: Iterable[Volume], spec: LabSpec) -> str:
 
 def problems(lanes: Mapping[str, Sequence[Volume]], spec: LabSpec) -> list[FairlaneError]:
     """Why a lane on an external array cannot be built: several guests or disks for one volume, a missing secret."""
-    found = []
+    problems = []
     for lane, volumes in lanes.items():
         if not of(volumes[0]):
             continue
         if len(volumes) > 1:
             key = "fleet" if spec.fleet > 1 else "disks"
-            found.append(
+            problems.append(
                 FairlaneError(
                     f"an external array's volume is one disk of one guest, and platform.{key} asks for more",
                     where=f"lanes.{lane}.external",
@@ -56,15 +56,15 @@ def problems(lanes: Mapping[str, Sequence[Volume]], spec: LabSpec) -> list[Fairl
         try:
             volumes[0].steps()
         except FairlaneError as error:
-            found.append(error)
-    return found
+            problems.append(error)
+    return problems
 
 
 async def disconnect(vms: Sequence[Vm], volumes: Iterable[Volume]) -> None:
     """Undoes what guests did to reach external arrays, each step by itself, so that no session stays there. Never
     raises: what cannot be reached any more has lost its sessions anyway."""
 
-    async def one(vm: Vm, volume: Volume) -> None:
+    async def undo_steps(vm: Vm, volume: Volume) -> None:
         with suppress(FairlaneError):  # a secret that has gone meanwhile
             for step in reversed([step for step in volume.steps() if step.place == "initiator" and step.remove]):
                 with suppress(RunFailed):
@@ -72,4 +72,4 @@ async def disconnect(vms: Sequence[Vm], volumes: Iterable[Volume]) -> None:
 
     reachable = {i: vm for i, vm in enumerate(vms) if hasattr(vm, "guest") and vm.guest.alive}
     pairs = [(reachable[v.guest], v) for v in volumes if of(v) and not v.emulated and v.guest in reachable]
-    await asyncio.gather(*(one(vm, volume) for vm, volume in pairs))
+    await asyncio.gather(*(undo_steps(vm, volume) for vm, volume in pairs))

@@ -71,7 +71,7 @@ def block(word: str) -> bytes:
 
 async def _run(*command: str) -> None:
     done = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
-    _, said = await done.communicate()
+    _, stderr = await done.communicate()
     if done.returncode:
-        text = said.decode(errors="replace").strip()[-400:]
+        text = stderr.decode(errors="replace").strip()[-400:]
         raise RunFailed(f"{command[0]} could not make the golden image ({done.returncode}): {text}")

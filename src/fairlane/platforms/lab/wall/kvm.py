@@ -45,7 +45,7 @@ def boots(image: Bootable, seconds: float = 20) -> bool:
         return False
     with qemu:  # waits for its end, also after an exception
         try:
-            return _says(qemu, READY, time.monotonic() + seconds)
+            return _prints(qemu, READY, time.monotonic() + seconds)
         finally:
             qemu.kill()
 
@@ -54,26 +54,26 @@ def remembered(image: Bootable, folder: Path) -> bool:
     """As ``boots``, tried once for a kernel and a boot of this machine: the answer stays in ``folder``. A machine where
     KVM does not get a guest through its boot would wait for that at the start of every run."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    asked = f"{boot} {image.kernel} {image.kernel.stat().st_mtime_ns}"
+    key = f"{boot} {image.kernel} {image.kernel.stat().st_mtime_ns}"
     note = folder / "kvm"
     with suppress(OSError):
-        known, _, answer = note.read_text().rpartition(" ")
-        if known == asked:
+        stored_key, _, answer = note.read_text().rpartition(" ")
+        if stored_key == key:
             return answer == "boots"
-    found = boots(image)
+    works = boots(image)
     with suppress(OSError):  # not remembered, then
-        note.write_text(f"{asked} {'boots' if found else 'fails'}")
-    return found
+        note.write_text(f"{key} {'boots' if works else 'fails'}")
+    return works
 
 
-def _says(process: "subprocess.Popen[bytes]", word: bytes, deadline: float) -> bool:
+def _prints(process: "subprocess.Popen[bytes]", word: bytes, deadline: float) -> bool:
     """Whether ``word`` appears in the process's output before it ends and before the deadline."""
     assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
-    seen = b""
+    tail = b""
     while (left := deadline - time.monotonic()) > 0 and select.select([process.stdout], [], [], left)[0]:
         chunk = os.read(process.stdout.fileno(), 65536)
-        seen = seen[-len(word) :] + chunk
-        if word in seen:
+        tail = tail[-len(word) :] + chunk
+        if word in tail:
             return True
         if not chunk:
             return False

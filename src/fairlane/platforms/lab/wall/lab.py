@@ -64,22 +64,22 @@ class WallLab(Assembly, Platform):
         self._held = ExitStack()
 
     def problems(self) -> list[FairlaneError]:
-        found = [
+        problems = [
             FairlaneError(f"{program} is not installed", hint=f"run: make setup (package {package})")
             for program, package in _PROGRAMS.items()
             if not shutil.which(program)
         ]
         if not rootfs.cached_root() and not shutil.which("mmdebstrap"):
-            found.append(
+            problems.append(
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
-        here = host.here()
-        found += ceph.problems(self.spec.ceph, self.wanted)
-        fits = host.problems(self.spec, self.wanted, here)
-        fits += cloning.problems(self.study, self.spec, self.wanted, here)
+        capacity = host.capacity()
+        problems += ceph.problems(self.spec.ceph, self.wanted)
+        fits = host.problems(self.spec, self.wanted, capacity)
+        fits += cloning.problems(self.study, self.spec, self.wanted, capacity)
         fits += pinning.problems(self.spec, self.lanes, len(os.sched_getaffinity(0)))
         fits += external.problems(self.lanes, self.spec)
-        return found + fits + self.unfit() + qemu_probe.problems(self.lanes, self.spec)
+        return problems + fits + self.unfit() + qemu_probe.problems(self.lanes, self.spec)
 
     def unfit(self) -> list[FairlaneError]:
         spec = self.spec
@@ -88,7 +88,7 @@ class WallLab(Assembly, Platform):
             spec.medium.keeps, spec.fleet, spec.link.mtu, self.study.lanes, spec.cpus, faults=tuple(faults)
         )  # fmt: skip
         lanes = {v.lane: v for v in self.wanted}.values()
-        found = [
+        problems = [
             FairlaneError(
                 f"the lab boots its own machines, and no disk of this host is in them: {v.spec.transport} finds none",
                 where=f"lanes.{v.lane}.transport",
@@ -97,33 +97,33 @@ class WallLab(Assembly, Platform):
             for v in lanes
             if v.transport.existing
         ]
-        found += [error for v in lanes for error in v.transport.problems(v.lane, v.spec, ground)]
-        found += loads.unfit(self.study, spec, own=any(v.ours and not v.transport.clones for v in lanes))
-        return found + self._unfit_for_faults(tuple(lanes)) + cloning.unfit(self.study, self.spec, self.wanted)
+        problems += [error for v in lanes for error in v.transport.problems(v.lane, v.spec, ground)]
+        problems += loads.unfit(self.study, spec, own=any(v.owned and not v.transport.clones for v in lanes))
+        return problems + self._unfit_for_faults(tuple(lanes)) + cloning.unfit(self.study, self.spec, self.wanted)
 
     def _unfit_for_faults(self, lanes: Sequence[Volume]) -> list[FairlaneError]:
         """Faults that a lane cannot have, and loads that would write over what the check of the data looks for."""
         cells = [cell for cell in self.study.cells() if cell.kind == "failover"]
-        found: list[FairlaneError] = []
+        problems: list[FairlaneError] = []
         if cells and (others := sorted({c.workload for c in self.study.cells()} - {c.workload for c in cells})):
-            told = f"failover checks every block of its region, and {others[0]} would write there"
-            found.append(FairlaneError(told, where="workloads", hint="put the faults into a study of their own"))
-        asked = {(cell.params["fault"], cell.params["path"]) for cell in cells}
-        for kind, path in sorted(asked):
+            text = f"failover checks every block of its region, and {others[0]} would write there"
+            problems.append(FairlaneError(text, where="workloads", hint="put the faults into a study of their own"))
+        faults = {(cell.params["fault"], cell.params["path"]) for cell in cells}
+        for kind, path in sorted(faults):
             if kind == "link" and path >= self.spec.paths:
-                told = f"the lab has no path {path}: platform.paths is {self.spec.paths}, counted from 0"
-                found.append(FairlaneError(told, where="workloads", hint="lower path, or raise platform.paths"))
+                text = f"the lab has no path {path}: platform.paths is {self.spec.paths}, counted from 0"
+                problems.append(FairlaneError(text, where="workloads", hint="lower path, or raise platform.paths"))
             for v in lanes if kind != "link" else ():
                 try:
                     step = v.transport.fault(kind, path, v.name, v.spec, v.site)
                 except FairlaneError as error:
-                    found.append(error)
+                    problems.append(error)
                     continue
                 if step is None:
-                    told = f"{v.spec.transport} has no fault {kind!r} as the lane is set up"
+                    text = f"{v.spec.transport} has no fault {kind!r} as the lane is set up"
                     hint = "link fails the network of any lane; state needs several paths (multipath)"
-                    found.append(FairlaneError(told, where=f"lanes.{v.lane}", hint=hint))
-        return found
+                    problems.append(FairlaneError(text, where=f"lanes.{v.lane}", hint=hint))
+        return problems
 
     async def open(self, notify: Notify) -> Opened:
         self.notify = notify
@@ -197,8 +197,8 @@ class WallLab(Assembly, Platform):
         try:
             await self.build()
         except OSError as error:
-            told = f"the lab could not be built again: {error.strerror or error}"
-            raise RunFailed(told, where=str(error.filename or "")) from error
+            text = f"the lab could not be built again: {error.strerror or error}"
+            raise RunFailed(text, where=str(error.filename or "")) from error
         self._broken = False
         await self.watch.synchronise()
 
@@ -239,8 +239,8 @@ class WallLab(Assembly, Platform):
         gone = [vm for vm in started if not vm.alive]
         if not gone:
             return error
-        told = "; ".join(f"{vm.name} has ended ({vm.obituary()})" for vm in gone)
-        return RunFailed(f"{error.message}; {told}", hint=error.hint)
+        text = "; ".join(f"{vm.name} has ended ({vm.obituary()})" for vm in gone)
+        return RunFailed(f"{error.message}; {text}", hint=error.hint)
 
     async def close(self) -> None:
         await self.tear_down()
@@ -263,8 +263,8 @@ class LabStage(FleetStage):
                 raise RunFailed(f"lane {self.lane}: the lab has no link of path {path}")
             # a cable has two ends: guests and array both lose the carrier
             ends = [(vm, layout.interface(path)) for vm in lab.vms]
-            ours = layout.array_nics(lab.spec, lab.scratch)  # QEMU 7.2 dies of a link that is plugged and leads nowhere
-            ends += [(lab.array_vm, nic.name) for nic in ours if layout.on_path(nic, path)]
+            nics = layout.array_nics(lab.spec, lab.scratch)  # QEMU 7.2 dies of a link that is plugged and leads nowhere
+            ends += [(lab.array_vm, nic.name) for nic in nics if layout.on_path(nic, path)]
             await asyncio.gather(*(vm.link(nic, up=not on) for vm, nic in ends))
             return time.time()
         texts = []

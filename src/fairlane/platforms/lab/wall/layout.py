@@ -55,7 +55,7 @@ class Volume:
         return self.transport.target and not getattr(self.spec, "external", None)
 
     @property
-    def ours(self) -> bool:
+    def owned(self) -> bool:
         """The lab makes the volume, and nobody else has anything on it."""
         return not self.transport.existing and not getattr(self.spec, "external", None)
 
@@ -88,20 +88,20 @@ class Volume:
 
 def volumes(study: Study, spec: LabSpec) -> tuple[Volume, ...]:
     """Every volume of the study, lane by lane, guest by guest. Sites lack what is known only once machines run."""
-    found: list[Volume] = []
+    result: list[Volume] = []
     single = spec.fleet == 1 and spec.disks == 1
     for lane, lane_spec in study.lanes.items():
         transport = registry.load("lanes", lane_spec.transport)
         for guest in range(spec.fleet):
             for disk in range(spec.disks):
                 name = lane if single else f"{lane}-{guest}-{disk}"
-                site = _site(spec, len(found), guest, lane_spec)
+                site = _site(spec, len(result), guest, lane_spec)
                 volume = Volume(name, lane, lane_spec, transport, guest, disk, site)
                 if volume.emulated and volume.needs_array:
                     volume = volume.at(address=ARRAY_MANAGED, addresses=(ARRAY_MANAGED,), interface="mgmt",
                                        interfaces=("mgmt",))  # fmt: skip
-                found.append(volume)
-    return tuple(found)
+                result.append(volume)
+    return tuple(result)
 
 
 def _site(spec: LabSpec, index: int, guest: int, lane: LaneSpec) -> Site:
@@ -121,11 +121,11 @@ def _site(spec: LabSpec, index: int, guest: int, lane: LaneSpec) -> Site:
     )
 
 
-def placed(found: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volume, ...]:
+def placed(volumes: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volume, ...]:
     """The volumes with their media: null_blk on the array or in the guest, QEMU's null-co, or sparse files that this
     makes in ``scratch``. Raises OSError."""
     out = []
-    for volume in found:
+    for volume in volumes:
         if volume.transport.cluster:
             out.append(volume.at(medium="", cluster=str(cluster(scratch))))
             continue
@@ -150,7 +150,7 @@ def interface(path: int) -> str:
     return f"path{path}"
 
 
-def told(link: Link) -> str:
+def link_text(link: Link) -> str:
     """A link for a reader: rate, delay, MTU."""
     return f"{format_bitrate(link.rate)}, {format_duration(link.delay)}, MTU {link.mtu}"
 
@@ -210,9 +210,9 @@ def _socket(scratch: Path, guest: int, path: int) -> Path:
     return scratch / f"g{guest}p{path}.sock"
 
 
-def by_lane(found: tuple[Volume, ...]) -> Mapping[str, tuple[Volume, ...]]:
+def by_lane(volumes: tuple[Volume, ...]) -> Mapping[str, tuple[Volume, ...]]:
     """Volumes by lane, in order."""
     lanes: dict[str, tuple[Volume, ...]] = {}
-    for volume in found:
+    for volume in volumes:
         lanes[volume.lane] = (*lanes.get(volume.lane, ()), volume)
     return lanes

@@ -37,7 +37,7 @@ def problems(spec: LabSpec, lanes: Mapping[str, Sequence[Volume]], cores: int) -
     """Refuses, with the sums, what ``cores`` cores cannot seat."""
     if not spec.pinning:
         return []
-    array = spec.array.cpus if any(v.needs_array for found in lanes.values() for v in found) else 0
+    array = spec.array.cpus if any(v.needs_array for volumes in lanes.values() for v in volumes) else 0
     threads = max(
         (len(disks.io_threads(lane, disks.device(v[0]), spec.disks)) for lane, v in lanes.items() if v[0].emulated),
         default=0,
@@ -76,33 +76,33 @@ async def pin(machines: Sequence[Vm]) -> dict[str, dict[str, str]]:
     for vm in machines:
         for cpu in await vm.execute("query-cpus-fast"):
             virtual.append(Thread(vm.name, f"vcpu{cpu['cpu-index']}", cpu["thread-id"]))
-        io += [Thread(vm.name, one["id"], one["thread-id"]) for one in await vm.execute("query-iothreads")]
+        io += [Thread(vm.name, item["id"], item["thread-id"]) for item in await vm.execute("query-iothreads")]
     cores = os.sched_getaffinity(0)
     placed = seats([*virtual, *io], cores)
-    left = cores - set(placed.values()) or cores
-    told: dict[str, dict[str, str]] = {}
+    rest = cores - set(placed.values()) or cores
+    pinned: dict[str, dict[str, str]] = {}
     for vm in machines:
         own = {thread.id: thread.name for thread in placed if thread.machine == vm.name}
-        for other in vm.threads().keys() - own.keys():
-            _set(other, left, f"{vm.name}: {REST}")
-        told[vm.name] = {REST: _shown(left)}
+        for helper in vm.threads().keys() - own.keys():
+            _set(helper, rest, f"{vm.name}: {REST}")
+        pinned[vm.name] = {REST: _core_list(rest)}
     for thread, core in placed.items():
         _set(thread.id, {core}, f"{thread.machine}: {thread.name}")
-        told[thread.machine][thread.name] = _shown(os.sched_getaffinity(thread.id))
-    return told
+        pinned[thread.machine][thread.name] = _core_list(os.sched_getaffinity(thread.id))
+    return pinned
 
 
 def _set(thread: int, cores: Collection[int], name: str) -> None:
     try:
         os.sched_setaffinity(thread, cores)
-        kept = os.sched_getaffinity(thread)
+        actual = os.sched_getaffinity(thread)
     except ProcessLookupError:
         return  # a helper that has ended meanwhile
     except OSError as error:
         raise RunFailed(f"{name} cannot be pinned: {error.strerror}") from error
-    if kept != set(cores):
-        raise RunFailed(f"{name} was pinned to cores {_shown(cores)}, and is on {_shown(kept)}")
+    if actual != set(cores):
+        raise RunFailed(f"{name} was pinned to cores {_core_list(cores)}, and is on {_core_list(actual)}")
 
 
-def _shown(cores: Collection[int]) -> str:
+def _core_list(cores: Collection[int]) -> str:
     return ",".join(map(str, sorted(cores)))

@@ -21,7 +21,7 @@ _PROBED = 1 << 20
 
 
 @cache
-def asked(questions: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
+def query(questions: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
     """QEMU's answers to QMP commands (JSON), of a QEMU without a machine, in a folder where the file ``probe`` lies.
 
     Raises FairlaneError if it does not run."""
@@ -42,15 +42,15 @@ def asked(questions: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise FairlaneError(f"{qemu.BINARY} does not answer: {error}") from error
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    answers = tuple(line for line in told if "return" in line or "error" in line)
+    messages = [json.loads(message) for message in done.stdout.splitlines() if message.startswith("{")]
+    answers = tuple(message for message in messages if "return" in message or "error" in message)
     if len(answers) < len(questions) + 1:
         raise FairlaneError(f"{qemu.BINARY} does not answer: {done.stderr.strip()[-300:] or 'no message'}")
     return answers[1 : len(questions) + 1]
 
 
 def _ask(command: str, **arguments: Any) -> Mapping[str, Any]:
-    return asked((json.dumps({"execute": command, "arguments": arguments}),))[0]
+    return query((json.dumps({"execute": command, "arguments": arguments}),))[0]
 
 
 def opens(aio: str, cache_mode: str) -> str:
@@ -63,7 +63,7 @@ def opens(aio: str, cache_mode: str) -> str:
 def maps_queues(bus: str) -> bool:
     """The device of ``bus`` has iothread-vq-mapping."""
     properties = _ask("device-list-properties", typename=_DEVICES[bus]).get("return", [])
-    return any(one["name"] == "iothread-vq-mapping" for one in properties)
+    return any(item["name"] == "iothread-vq-mapping" for item in properties)
 
 
 def has_driver(node: Mapping[str, str]) -> bool:
@@ -86,27 +86,27 @@ def lacks_module(name: str) -> bool:
 
 def problems(lanes: Mapping[str, Sequence[Volume]], spec: LabSpec) -> list[FairlaneError]:
     """What cannot be built of the guest devices of ``lanes``, before anything is created."""
-    found: list[FairlaneError] = []
+    problems: list[FairlaneError] = []
     guests: dict[int, list[Volume]] = {}
     for lane, volumes in lanes.items():
         if not volumes[0].emulated:
             continue
         device = disks.device(volumes[0])
         wrong = [*_shape(device, spec), *_possible(device, spec, volumes[0])]
-        found += [FairlaneError(text, where=f"lanes.{lane}.{key}", hint=hint) for key, text, hint in wrong]
+        problems += [FairlaneError(text, where=f"lanes.{lane}.{key}", hint=hint) for key, text, hint in wrong]
         for volume in volumes:
             guests.setdefault(volume.guest, []).append(volume)
     wanted = max((disks.functions(volumes) for volumes in guests.values()), default=0)
     room = command.FUNCTIONS - spec.paths
     if wanted > room:
-        found.append(
+        problems.append(
             FairlaneError(
                 f"a guest would need {wanted} PCI functions for its disks, and has {room}",
                 where="platform.disks",
                 hint="use fewer disks or lanes; virtio-scsi takes one function per controller, not per disk",
             )
         )
-    return found
+    return problems
 
 
 _Wrong = tuple[str, str, str]
@@ -122,9 +122,9 @@ def _shape(device: GuestDevice, spec: LabSpec) -> Iterable[_Wrong]:
             "and its kernel makes at most one queue per CPU",
             f"set platform.cpus: {device.queues}, or fewer queues",
         )
-    dealt, what = spec.disks, "disk"
+    dealt, unit = spec.disks, "disk"
     if device.bus == "virtio-scsi":
-        dealt, what = device.controllers, "controller"
+        dealt, unit = device.controllers, "controller"
         if device.controllers > spec.disks:
             yield (
                 "device.controllers",
@@ -140,7 +140,7 @@ def _shape(device: GuestDevice, spec: LabSpec) -> Iterable[_Wrong]:
     if not device.vq_mapping and isinstance(device.io_threads, int) and device.io_threads > dealt:
         yield (
             "device.io_threads",
-            f"{device.io_threads} IO threads for {dealt} {what}{'s' * (dealt > 1)}: the others would idle",
+            f"{device.io_threads} IO threads for {dealt} {unit}{'s' * (dealt > 1)}: the others would idle",
             "set device.controllers to as many, or fewer IO threads"
             if device.bus == "virtio-scsi"
             else f"set platform.disks: {device.io_threads}, or fewer IO threads",
@@ -176,6 +176,6 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
             f"this QEMU has no driver {needed['driver']}, which {volume.spec.transport} needs",
             f"install qemu-block-extra{other}",
         )
-    if own and spec.medium.file and (why := opens(device.aio, device.cache)):
-        yield ("device.aio", f"QEMU cannot open files here with aio {device.aio}, cache {device.cache}: {why}",
+    if own and spec.medium.file and (reason := opens(device.aio, device.cache)):
+        yield ("device.aio", f"QEMU cannot open files here with aio {device.aio}, cache {device.cache}: {reason}",
                "set TMPDIR to a folder on another file system, or take another aio or cache")  # fmt: skip

@@ -21,9 +21,9 @@ _PROGRAMS = {
 def shares(folder: Path) -> bool:
     """Whether files in ``folder`` can share blocks: tried, because no file system's name promises it."""
     with tempfile.TemporaryDirectory(prefix="fairlane-shares-", dir=folder) as place:
-        one, other = Path(place, "one"), Path(place, "other")
-        one.write_bytes(b"x" * 65536)
-        done = subprocess.run(["cp", "--reflink=always", str(one), str(other)], capture_output=True, check=False)
+        source, copy = Path(place, "one"), Path(place, "other")
+        source.write_bytes(b"x" * 65536)
+        done = subprocess.run(["cp", "--reflink=always", str(source), str(copy)], capture_output=True, check=False)
     return done.returncode == 0
 
 
@@ -53,9 +53,9 @@ def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
     place.mkdir()
     with image.open("wb") as file:
         file.truncate(max(size, _XFS_LEAST))
-    made = subprocess.run(["mkfs.xfs", "-q", "-m", "reflink=1", str(image)], capture_output=True, check=False)
-    if made.returncode:
-        raise RunFailed(f"mkfs.xfs failed: {made.stderr.decode(errors='replace').strip()[-300:]}", where=str(image))
+    done = subprocess.run(["mkfs.xfs", "-q", "-m", "reflink=1", str(image)], capture_output=True, check=False)
+    if done.returncode:
+        raise RunFailed(f"mkfs.xfs failed: {done.stderr.decode(errors='replace').strip()[-300:]}", where=str(image))
     # the loop device keeps no second copy in the page cache (direct I/O), and goes with its last user (-d)
     text = (
         'd=$(losetup --find --show --direct-io=on "$1") && mount -o noatime "$d" "$2"; s=$?; losetup -d "$d" && '
@@ -69,8 +69,8 @@ def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
     assert keeper.stdout and keeper.stderr  # noqa: S101, PT018 - opened as pipes
     if keeper.stdout.readline() == b"mounted\n":
         return Path(f"/proc/{keeper.pid}/root{place}")
-    told = keeper.stderr.read().decode(errors="replace").strip()[-300:]
-    raise RunFailed(f"the XFS for clone_reflink could not be mounted: {told or 'no answer'}", where=str(image))
+    stderr = keeper.stderr.read().decode(errors="replace").strip()[-300:]
+    raise RunFailed(f"the XFS for clone_reflink could not be mounted: {stderr or 'no answer'}", where=str(image))
 
 
 def _end(keeper: subprocess.Popen[bytes]) -> None:

@@ -80,21 +80,21 @@ class Vm:
         RunFailed with what QEMU said."""
         initrd = self.folder / "initrd"
         initrd.write_bytes(self._root.initrd.read_bytes() + image.as_initrd(self._files()))
-        ours, theirs = socket.socketpair()
+        own_end, qemu_end = socket.socketpair()
         command = [
             *WITH_US, str(os.getpid()),
             *machines.command(self.machine, self._root.kernel, initrd),
-            "-chardev", f"socket,id=qmp,fd={theirs.fileno()}", "-mon", "chardev=qmp,mode=control",
+            "-chardev", f"socket,id=qmp,fd={qemu_end.fileno()}", "-mon", "chardev=qmp,mode=control",
         ]  # fmt: skip
-        with theirs, (self.folder / "errors").open("wb") as errors:
+        with qemu_end, (self.folder / "errors").open("wb") as errors:
             self.process = await asyncio.create_subprocess_exec(
                 *command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, cwd=self.folder,
-                start_new_session=True, pass_fds=[theirs.fileno()],
+                start_new_session=True, pass_fds=[qemu_end.fileno()],
             )  # fmt: skip
         self.qmp = QMPClient(self.name)
         self.qmp.logger.setLevel("CRITICAL")
         try:
-            await asyncio.wait_for(self.qmp.connect(ours), BOOT_TIMEOUT)
+            await asyncio.wait_for(self.qmp.connect(own_end), BOOT_TIMEOUT)
         except (OSError, QMPError, TimeoutError) as error:
             raise RunFailed(f"{self.name}: QEMU did not start: {self.complaint()}") from error
 
@@ -116,11 +116,11 @@ class Vm:
 
     async def _port(self) -> int:
         """The port that QEMU chose for the guest's sshd."""
-        told = await self.execute("human-monitor-command", **{"command-line": "info usernet"})
-        found = re.search(r"TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)", told)
-        if not found:
+        table = await self.execute("human-monitor-command", **{"command-line": "info usernet"})
+        match = re.search(r"TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)", table)
+        if not match:
             raise RunFailed(f"{self.name}: QEMU forwards no port to the guest's sshd")
-        return int(found[1])
+        return int(match[1])
 
     async def execute(self, command: str, **arguments: Any) -> Any:
         """One QMP command. Raises RunFailed."""
@@ -143,11 +143,11 @@ class Vm:
 
     def threads(self) -> Mapping[int, str]:
         """QEMU's threads: id -> name."""
-        found = {}
+        names = {}
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():
             with suppress(OSError):
-                found[int(task.name)] = (task / "comm").read_text().strip()
-        return found
+                names[int(task.name)] = (task / "comm").read_text().strip()
+        return names
 
     def complaint(self) -> str:
         """The end of what QEMU itself said."""
@@ -184,7 +184,7 @@ class Vm:
 
 async def processes(vms: Sequence[Vm]) -> str:
     """For the probes of the hypervisor: QEMU's processes, and which of their threads is what."""
-    told = [f"MACHINES={quote(' '.join(str(vm.process.pid) for vm in vms))}"]
+    lines = [f"MACHINES={quote(' '.join(str(vm.process.pid) for vm in vms))}"]
     cpus = [str(cpu["thread-id"]) for vm in vms for cpu in await vm.execute("query-cpus-fast")]
-    io = [str(one["thread-id"]) for vm in vms for one in await vm.execute("query-iothreads")]
-    return "\n".join([*told, f"VCPUS={quote(' '.join(cpus))}", f"IO_THREADS={quote(' '.join(io))}\n"])
+    io = [str(item["thread-id"]) for vm in vms for item in await vm.execute("query-iothreads")]
+    return "\n".join([*lines, f"VCPUS={quote(' '.join(cpus))}", f"IO_THREADS={quote(' '.join(io))}\n"])
