@@ -1,11 +1,11 @@
-"""What a machine is to Fairlane: something that runs a script and returns the files that it wrote."""
+"""The interface of a machine: it runs a script and returns the files that the script wrote."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 
 
 class Guest(ABC):
-    """A machine that runs a script and gives back the folders it leaves."""
+    """A machine that runs scripts and returns the folders they send."""
 
     name: str
     """For messages."""

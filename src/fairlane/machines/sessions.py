@@ -1,4 +1,4 @@
-"""What is watched on all machines: one session each for clocks, gate and probes, and what that costs."""
+"""Take probe snapshots on all machines through one session each, and measure the snapshots' cost."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -42,13 +42,13 @@ _WHOLE = 'capture "$@" > /run/fairlane.snapshot; echo "$(< /run/fairlane.snapsho
 
 @dataclass(frozen=True)
 class Watch:
-    """Sessions with the guests, in order, and with array and hypervisor."""
+    """Sessions with the guests, in order, and with the array and the hypervisor."""
 
     guests: Sequence[Session] = ()
     target: Session | None = None
     hypervisor: Session | None = None
     offsets: list[Offset] = field(default_factory=list)
-    """Of the guests' clocks, as last measured."""
+    """Offsets of the guests' clocks, as last measured."""
 
     @classmethod
     async def open(
@@ -57,8 +57,8 @@ class Watch:
         target: Startable | None = None,
         hypervisor: tuple[Startable, str] | None = None,
     ) -> "Watch":
-        """For running machines. ``hypervisor``: that machine, and shell that sets what probes of it ask for
-        (``MACHINES``, ...). Raises RunFailed."""
+        """Opens sessions with running machines. ``hypervisor``: the machine, and shell that sets the variables of its
+        probes (``MACHINES``, ...). Raises RunFailed."""
         opening = [Session.open(guest, clock.FUNCTIONS + functions("guest")) for guest in guests]
         if target:
             opening.append(Session.open(target, functions("target")))
@@ -88,7 +88,7 @@ class Watch:
         return {name: data for files in snapshots for name, data in files.items()}
 
     async def costs(self) -> dict[str, Any]:
-        """Time that one snapshot takes on each machine, ms: CPU, of all that it starts, and wall. Raises RunFailed."""
+        """Time of one snapshot on each machine, ms: CPU time with child processes, and wall time. Raises RunFailed."""
         sessions = {"guest": self.guests[0] if self.guests else None, "array": self.target, "host": self.hypervisor}
         return {name: await _cost(session) for name, session in sessions.items() if session}
 
@@ -116,7 +116,7 @@ async def _snapshot(session: Session, prefix: str, when: str, names: Sequence[st
 
 
 def parts(output: str) -> dict[str, str]:
-    """What each probe printed of a whole snapshot."""
+    """Splits the output of a snapshot: name of the probe -> text."""
     texts: dict[str, str] = {}
     for part in output.split(f"\n{_MARK}") if output.startswith(_MARK) else ():
         name, _, text = part.removeprefix(_MARK).partition("\n")

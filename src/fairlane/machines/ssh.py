@@ -1,7 +1,7 @@
-"""A guest reached with the system's OpenSSH: one class for the lab, libvirt, clusters and plain hosts.
+"""Run scripts on a guest with the system's OpenSSH: one class for the lab, clusters and plain hosts.
 
-One master connection per guest (``ControlMaster``), so that a command takes a round trip and no handshake; a key made
-for the run, host keys pinned. The master is our child and ends with us.
+One master connection per guest (``ControlMaster``), so that a command takes a round trip and no handshake; a key
+generated for the run, host keys pinned. The master is a child process and ends with Fairlane.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ _CONNECT = 10
 _CHUNK = 1 << 16
 _TAIL = 600
 _ENDED = "fairlane-ended"
-"""The frame that says how a script ended: without it the connection was lost."""
+"""Name of the frame with a script's exit status: without it the connection was lost."""
 
 LIBRARY = "/fairlane/lib.sh"
-"""Where machines that were made for it have the functions of scripts."""
+"""Path of the shell functions on machines built from the lab's image."""
 _WRAPPED = """d=$(mktemp -d /run/fairlane.XXXXXX) || exit 1
 STEP=$d/step
 {{
@@ -44,7 +44,7 @@ STEP=$d/step
 
 @dataclass(frozen=True)
 class Login:
-    """How a guest is reached. ``options``: further ``-o`` options (ProxyCommand, ...)."""
+    """Address, user and keys of a guest. ``options``: further ``-o`` options (ProxyCommand, ...)."""
 
     host: str
     port: int
@@ -122,7 +122,7 @@ class SshGuest(Guest):
 
     @property
     def alive(self) -> bool:
-        """The master connection stands."""
+        """Whether the master connection is open."""
         return self._master is not None and self._master.returncode is None
 
     async def start(self, words: Sequence[str]) -> asyncio.subprocess.Process:
@@ -135,8 +135,8 @@ class SshGuest(Guest):
         )  # fmt: skip
 
     async def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:
-        """As ``Guest.run``. The script finds the functions of ``lib.sh`` under /fairlane; its errors come as RunFailed
-        with what it said, and a lost connection or a script that takes too long too."""
+        """As ``Guest.run``; ``lib.sh`` is loaded before the script. Raises RunFailed, with stderr if the script fails,
+        or if the connection is lost, and Unfinished after ``timeout``."""
         # Through cat, because sshd's standard output may be a socket, which /dev/stdout cannot open; and whole before
         # it runs, so that nothing in it can eat the rest.
         whole = _WRAPPED.format(script=shlex.quote(script), ended=_ENDED)
@@ -169,8 +169,8 @@ class SshGuest(Guest):
                 await child.end(shell)
 
     async def _shell(self) -> asyncio.subprocess.Process:
-        """A shell on the guest that knows ``lib.sh``: one that has carried out its script, or a new one. To start one
-        takes an emulated guest longer than most scripts do."""
+        """A shell on the guest with ``lib.sh`` loaded: an idle one, or a new one. Starting one takes an emulated guest
+        longer than most scripts."""
         while self._idle:
             shell = self._idle.pop()
             if self.alive and shell.returncode is None:

@@ -1,6 +1,6 @@
-"""Reading the raw files of many trials: by all cores where there are enough to pay for it, with the same result.
+"""Read the raw files of many trials, on all cores where that saves time.
 
-A trial's observation is a function of its own raw file, so who reads it leaves no trace.
+A trial's observation is a function of its own raw file, so the result is the same on any number of processes.
 """
 
 import multiprocessing
@@ -29,11 +29,11 @@ _Job = tuple[str, Block, str, str, str]
 def observations(
     folder: Path, trials: Mapping[str, tuple[Block, str]], files: Mapping[str, tuple[str, str]]
 ) -> dict[str, Observation]:
-    """Trial id -> what was observed, in the order of ``trials``; without those whose raw file is missing or damaged."""
+    """Trial id -> observation, in the order of ``trials``; trials with damaged raw files are left out."""
     jobs: list[_Job] = [(trial, block, lane, *files[trial]) for trial, (block, lane) in trials.items()]
     cores = min(len(os.sched_getaffinity(0)), _MOST)
     read = partial(_read, folder)
-    # a process that has threads cannot be forked safely: the viewer reads by itself
+    # a process that has threads cannot be forked safely: the viewer reads in one process
     if len(jobs) < ENOUGH or cores < 2 or threading.active_count() > 1 or multiprocessing.parent_process():
         return _undamaged(map(read, jobs))
     with ProcessPoolExecutor(cores, multiprocessing.get_context("fork"), initializer=_alone) as pool:
@@ -58,7 +58,8 @@ def _read(folder: Path, job: _Job) -> tuple[str, Observation | None]:
 
 
 def _part(folder: Path, job: _Job) -> tuple[Observation | None, tuple[str, ...]]:
-    """With the histograms of ``lat`` alone, and the names of all: what hardly anybody asks for is not passed on."""
+    """The observation with the ``lat`` histograms only, and the names of all: the others are rarely used, and slow to
+    pass between processes."""
     _, observation = _read(folder, job)
     if observation is None:
         return None, ()
@@ -73,8 +74,8 @@ def _whole(folder: Path, job: _Job, observation: Observation, names: tuple[str, 
 
 
 class _Histograms(Mapping[str, Histogram]):
-    """Those at hand, and others that are read from the raw file again when they are asked for. Raises Damaged then, if
-    the file is not what it was."""
+    """Histograms by name; those not passed on are read from the raw file when first used. Raises Damaged then, if the
+    file has changed."""
 
     def __init__(
         self,
@@ -100,5 +101,5 @@ class _Histograms(Mapping[str, Histogram]):
 
 
 def _alone() -> None:
-    """Ctrl-C goes to all processes of a terminal; the one that was called answers it."""
+    """Ignores SIGINT: Ctrl-C goes to all processes of a terminal, and the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Reading a run directory: everything right of the journal is a function of it."""
+"""Read a run directory: journal and raw files to the evidence that checks, verdicts and reports use."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,22 +19,22 @@ from fairlane.stats.efficiency import efficient
 
 @dataclass(frozen=True)
 class Done:
-    """What the journal says is done, checked against the raw files."""
+    """The finished trials and looks in the journal, checked against the raw files."""
 
     observations: Mapping[str, Observation]
-    """Trial id -> figures, of the trials whose raw file is there and whole."""
+    """Trial id -> figures, of the trials whose raw file is present and undamaged."""
     files: Mapping[str, tuple[str, str]]
     """Trial id -> (name, SHA-256) of the raw file, for the same trials."""
     damaged: tuple[str, ...]
     """Trial ids that were journaled but whose raw file is missing or changed: they count as not done."""
     opened: tuple[frozenset[str], ...]
-    """For each look taken, the cells that went on."""
+    """For each look taken, the cells that continue."""
     ended: bool
-    """The run came to its end; with damaged raw files it is incomplete all the same."""
+    """The run has ended; with damaged raw files it is incomplete nevertheless."""
 
 
 def done(folder: Path, plan: Plan, events: Sequence[Event]) -> Done:
-    """Sorts the journal's events. Raises FairlaneError with file and line for an event that does not fit the plan."""
+    """Evaluates the journal's events. Raises FairlaneError with file and line if an event does not fit the plan."""
     blocks = {(b.cell.key, b.index): b for b in plan.blocks}
     files: dict[str, tuple[str, str]] = {}
     trials: dict[str, tuple[Block, str]] = {}
@@ -65,14 +65,14 @@ def done(folder: Path, plan: Plan, events: Sequence[Event]) -> Done:
 
 
 def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
-    """Sorted by cell, block, lane: the order of completion leaves no trace."""
+    """Sorted by cell, block, lane: the order of completion does not matter."""
     return tuple(sorted(observations, key=lambda o: (o.cell, o.block, o.lane)))
 
 
 def load_run(folder: Path) -> Evidence:
-    """The evidence of a run, finished or not. Changes nothing. Raises FairlaneError with the place of the damage.
+    """The evidence of a run, finished or not. Changes no file. Raises FairlaneError with the place of the damage.
 
-    A trial whose raw file is damaged is left out, the run is then not complete, and ``events`` says which trial it was.
+    A trial whose raw file is damaged is left out; the run is then incomplete, and ``events`` names the trial.
     """
     plan = plans.read(folder)
     events = read(folder)
@@ -81,7 +81,7 @@ def load_run(folder: Path) -> Evidence:
 
 
 def assemble(folder: Path, plan: Plan, state: Done, others: Sequence[Event]) -> Evidence:
-    """The evidence of a run of which ``state`` is done, and ``others`` are the journal's events but for trials. Raises
+    """The evidence of a run. ``state``: what is done; ``others``: the journal's events other than trials. Raises
     FairlaneError."""
     due = plan.due(state.opened)
     trials = {b.trial_id(lane) for b in due for lane in b.order}
@@ -106,7 +106,7 @@ def assemble(folder: Path, plan: Plan, state: Done, others: Sequence[Event]) -> 
 
 
 def _description(path: Path) -> Mapping[str, Any]:
-    """How the lanes were built: an object per lane under ``lanes``, and ``platform``. Raises FairlaneError."""
+    """The lanes as built: an object per lane under ``lanes``, and ``platform``. Raises FairlaneError."""
     description = read_json(path)
     lanes = description.get("lanes", {})
     if not isinstance(lanes, dict) or not all(

@@ -1,4 +1,4 @@
-"""What a run tells while it is carried out, for whoever draws it, and an estimate of the time left."""
+"""The events of a running study, for progress displays, and an estimate of the time left."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,16 +7,16 @@ from fairlane.study.spec import Study
 
 
 class Watch:
-    """Told of everything that happens, in order, from one thread. All methods may be left as they are: say nothing."""
+    """Receives the events of a run, in order, from one thread. Subclasses override the methods they need."""
 
     def note(self, text: str) -> None:
         """One short line for the user."""
 
     def resumed(self, observations: Iterable[Observation]) -> None:
-        """The run goes on; these trials were done before."""
+        """The run begins or continues; these trials are done."""
 
     def due(self, blocks: Sequence[Block], done: frozenset[str], workers: int) -> None:
-        """A stage begins: all blocks up to its look, and the ids of the trials that are done already."""
+        """A stage begins. ``blocks``: all up to its look; ``done``: ids of the finished trials."""
 
     def trial(self, block: Block, observation: Observation, seconds: float) -> None:
         """A trial is done and on disk. ``seconds``: wall time since the one before it on the same worker."""
@@ -25,11 +25,11 @@ class Watch:
         """The platform failed in a block."""
 
     def look(self, number: int, opened: frozenset[str], cells: int) -> None:
-        """Look ``number`` was taken; of ``cells`` cells, those in ``opened`` go on."""
+        """Look ``number`` was taken; of ``cells`` cells, those in ``opened`` continue."""
 
 
 class Estimate:
-    """Time left until the next look: what the platform expects, corrected by what the finished trials took."""
+    """Time left until the next look: the platform's estimate, corrected by the times of the finished trials."""
 
     def __init__(self, study: Study) -> None:
         self._study = study

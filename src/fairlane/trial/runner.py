@@ -1,6 +1,6 @@
-"""Carrying a plan out: blocks on workers, each trial on disk before the next, look by look, until all is decided.
+"""Run a plan: blocks on workers, each trial on disk before the next, look by look, until every cell is decided.
 
-Resuming is the same path: a run that was never begun is one that has nothing done yet.
+Resuming takes the same path: a new run is one with no finished trials.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ from fairlane.stats.judge import open_cells
 from fairlane.trial.progress import Watch
 
 _IN_A_ROW = 3
-"""So many blocks failing one after the other: the platform is broken, going on would only waste time."""
+"""Blocks in a row that may fail before the run stops: the platform is broken then."""
 
 
 def carry_out(folder: Path, plan: Plan, platform: Platform, watch: Watch, jobs: int) -> None:
-    """Does what is not done yet of the run in ``folder``, up to its end, on at most ``jobs`` workers.
+    """Runs the unfinished blocks of the run in ``folder`` on at most ``jobs`` workers.
 
-    The platform is always closed. Raises RunFailed if blocks are missing at a look, FairlaneError if another process is
-    at work on the run, and FairlaneError with ``Exit.INTERRUPTED`` after SIGINT or SIGTERM, which are then ignored.
-    What is done stays done.
+    The platform is always closed. Raises RunFailed if blocks are missing at a look, FairlaneError if another process
+    runs this study, and FairlaneError with ``Exit.INTERRUPTED`` after SIGINT or SIGTERM, which are then ignored.
+    Finished trials are kept.
     """
     with Journal(folder) as journal:
         runner = Runner(journal, plan, platform, watch, jobs)
@@ -44,7 +44,7 @@ def carry_out(folder: Path, plan: Plan, platform: Platform, watch: Watch, jobs: 
 
 
 async def _run_until_signal(runner: "Runner", folder: Path, watch: Watch) -> None:
-    """Runs ``runner``; a signal cancels it once. Further ones are heard but wait: tearing down must come to its end."""
+    """Runs ``runner``; the first signal cancels it. Later ones only print a note: tearing down must finish."""
     loop, work = asyncio.get_running_loop(), asyncio.ensure_future(runner.run())
     signals: list[signal.Signals] = []
 
@@ -69,19 +69,19 @@ async def _run_until_signal(runner: "Runner", folder: Path, watch: Watch) -> Non
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
-            if signals and not runner.finished:  # who called is about to say how to go on: no signal may cut that short
+            if signals and not runner.finished:  # the caller prints how to resume: no signal may cut that short
                 signal.signal(number, signal.SIG_IGN)
     if signals and not runner.finished:
         raise FairlaneError("interrupted", hint=f"continue with: {resume_command(folder)}", code=Exit.INTERRUPTED)
 
 
 def resume_command(folder: Path) -> str:
-    """What the user types to go on."""
+    """The command that resumes the run."""
     return f"fairlane run --resume {shlex.quote(str(folder))}"
 
 
 class Runner:
-    """The state of one run while it is carried out."""
+    """The state of one run in progress."""
 
     def __init__(self, journal: Journal, plan: Plan, platform: Platform, watch: Watch, jobs: int) -> None:
         self.journal = journal
@@ -102,14 +102,14 @@ class Runner:
 
     @property
     def finished(self) -> bool:
-        """The end is journaled and every trial that led there is whole."""
+        """Whether the end is journaled and every trial before it is undamaged."""
         return self.ended and not self._missing(self.plan.due(self.opened))
 
     def _missing(self, blocks: tuple[Block, ...]) -> list[Block]:
         return [b for b in blocks if any(b.trial_id(lane) not in self.observations for lane in b.order)]
 
     async def run(self) -> None:
-        """Open the platform (if anything is to be run), carry out what is due look by look, close the platform."""
+        """Opens the platform (if blocks are left to run), runs the due blocks look by look, closes the platform."""
         opened = False
         self.watch.resumed(self.observations.values())
         try:
@@ -159,7 +159,7 @@ class Runner:
         )
 
     def _undecided(self) -> bool:
-        """Whether a look is still to be taken: there is one left, and the one before it left cells open."""
+        """Whether another look is to be taken: one is left, and the one before it left cells open."""
         return len(self.opened) < len(self.plan.looks) and (not self.opened or bool(self.opened[-1]))
 
     def _look(self) -> None:
@@ -213,7 +213,7 @@ class Runner:
         self._in_a_row = 0
 
     def _keep(self, block: Block, trial: RawTrial, seconds: float) -> None:
-        """First the raw file, then its line: a line never speaks of what is not there."""
+        """Writes the raw file, then its journal line: a line never names a missing file."""
         name = block.trial_id(trial.lane)
         if name in self.files:
             self._compare(block, trial)
