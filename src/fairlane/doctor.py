@@ -1,6 +1,6 @@
-"""What this machine can do: one function per line of ``fairlane doctor``, each found out by trying where that is cheap.
+"""Check what this machine can do, one function per line of ``fairlane doctor``, by trying it where that is cheap.
 
-``missing`` means that the platform asked for cannot run; ``warn`` means that it can, and something else cannot.
+``missing`` means that the requested platform cannot run; ``warn`` means that it can, but something else cannot.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ STATE_SPACE = 512 * MIB
 RUN_SPACE = 200 * MIB
 """Free space where runs are written."""
 QEMU_OVERHEAD = 256 * MIB
-"""What a QEMU needs beside its guest's memory: translated code and devices."""
+"""Memory of a QEMU beside its guest's: translated code and devices."""
 OLDEST_QEMU = (6, 0)
 """``-action`` appeared in 6.0; the lab needs it to stop a guest at an exact instruction."""
 KVM_SECONDS = 10
@@ -48,13 +48,13 @@ CEPH_PACKAGES = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph-common", 
 
 
 def examine(platform: str, study: "Study | None" = None, *, context: str = "", namespace: str = "") -> tuple[Line, ...]:
-    """Everything ``platform`` needs or profits from, and what ``study`` needs of it. ``context``, ``namespace``: of a
-    cluster. Raises FairlaneError for an unknown platform."""
+    """Checks everything that ``platform`` needs or can use, and what ``study`` needs of it. ``context``, ``namespace``:
+    of a cluster. Raises FairlaneError for an unknown platform."""
     if platform not in registry.names("platforms"):
         raise FairlaneError(f"no platform named {platform!r}", hint=f"known: {', '.join(registry.names('platforms'))}")
     lines = [python(), processor(), disk("disk for runs", Path.cwd(), RUN_SPACE)]
     kind = registry.load("platforms", platform)
-    if kind.described and study is None:  # of a study its problems say so
+    if kind.described and study is None:  # with a study, its problems report this
         lines.append(
             Line(
                 platform,
@@ -84,7 +84,7 @@ def examine(platform: str, study: "Study | None" = None, *, context: str = "", n
 
 
 def comparisons(study: "Study") -> tuple[Line, ...]:
-    """Whether the guard leaves anything of ``study`` to compare."""
+    """Whether the guard leaves any comparison in ``study``."""
     forecast = outlook(study)
     count, refused = len(forecast.comparisons), len(forecast.refused(*forecast.refusals))
     if not refused:
@@ -98,7 +98,7 @@ def comparisons(study: "Study") -> tuple[Line, ...]:
 
 
 def python() -> Line:
-    """Fairlane itself and the Python below it."""
+    """Versions of Fairlane and Python."""
     return Line("fairlane", "ok", f"{__version__} on Python {machine.python_version()}")
 
 
@@ -112,7 +112,7 @@ def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> Line:
 
 
 def memory(jobs: int, meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> Line:
-    """Memory for ``jobs`` guests at once, against what is free and what a container's limit leaves."""
+    """Memory for ``jobs`` guests at once, against free memory and a container's limit."""
     free = int(re.findall(r"^MemAvailable:\s*(\d+) kB", _read(meminfo), re.MULTILINE)[0]) * 1024
     limit, used = _read(cgroup / "memory.max").strip(), _read(cgroup / "memory.current").strip()
     if limit.isdigit() and used.isdigit():
@@ -140,7 +140,7 @@ def disk(name: str, folder: Path, need: int) -> Line:
 
 
 def qemu() -> Line:
-    """QEMU with the instruction counter: started without a machine, asked for its version, and told to quit."""
+    """QEMU with the instruction counter: starts it without a machine, reads its version over QMP, and quits."""
     program = "qemu-system-x86_64"
     if not shutil.which(program):
         return Line("QEMU", "missing", f"no {program}", _install("qemu-system-x86", "qemu-system-x86-core"))
@@ -162,7 +162,7 @@ def qemu() -> Line:
 
 
 def images(cache: Path, image: Image | None) -> Line:
-    """What is cached, kind by kind, with sizes on disk."""
+    """Cache entries by kind, with sizes on disk."""
     kinds = sorted(p for p in cache.iterdir() if p.is_dir() and p.name != "uv") if cache.is_dir() else []
     counts = [f"{sum(1 for e in p.iterdir() if e.suffix != '.lock')} in {p.name} ({_size(_usage(p))})" for p in kinds]
     text = f"{cache}: {', '.join(counts) or 'nothing yet'}"
@@ -177,7 +177,7 @@ def builder(image: Image | None) -> Line:
 
 
 def keyring(image: Image | None, places: Iterable[Path] = KEYRINGS) -> Line:
-    """The keys that Debian's packages are checked with."""
+    """The keyring that verifies Debian's packages."""
     for place in places:
         if place.exists():
             return Line("Debian keys", "ok", str(place))
@@ -186,19 +186,19 @@ def keyring(image: Image | None, places: Iterable[Path] = KEYRINGS) -> Line:
 
 
 def namespaces(image: Image | None) -> Line:
-    """What building as an ordinary user takes (user namespaces, subordinate ids), by asking mmdebstrap to make one."""
+    """User namespaces and subordinate ids, which building without root needs: tried with mmdebstrap's own helper."""
     if os.geteuid() == 0:
         return Line("user namespaces", "ok", "not needed: this is root")
     code, _, err = _try("mmdebstrap", "--unshare-helper", "true")
     if code == 0:
         return Line("user namespaces", "ok", "images can be built without root")
-    reason = (err.strip().splitlines() or [f"exit code {code}"])[0]  # what follows is what came of it
+    reason = (err.strip().splitlines() or [f"exit code {code}"])[0]  # later lines are its consequences
     fix = f"{_install('uidmap', 'shadow-utils')}, and a range in /etc/subuid and /etc/subgid; or build as root"
     return _for_building(Line("user namespaces", "missing", reason, fix), image)
 
 
 def tool(name: str, package: str, *, needed: bool = True, use: str = "") -> Line:
-    """A program of which any version will do."""
+    """Whether a program runs; any version will do."""
     if not shutil.which(name):
         fix = _install(package, package) + (f" ({use})" if use else "")
         return Line(name, "missing" if needed else "warn", "not found", fix)
@@ -211,7 +211,8 @@ def tool(name: str, package: str, *, needed: bool = True, use: str = "") -> Line
 
 
 def kvm_boots(image: Image | None, device: Path = Path("/dev/kvm")) -> Line:
-    """KVM, by booting. Never ``missing``: the virtual clock does without it, and so can the rest, slowly."""
+    """Whether KVM boots a guest. Never ``missing``: the virtual clock does not use it, and the rest runs without,
+    slowly."""
     without = "nothing, for the virtual clock; other guests are emulated, and marked so"
     if not device.exists():
         return Line("KVM", "warn", f"no {device}", without)
@@ -225,7 +226,7 @@ def kvm_boots(image: Image | None, device: Path = Path("/dev/kvm")) -> Line:
 
 
 def wall_clock() -> tuple[Line, ...]:
-    """What `clock: wall` needs beside the rest. Never ``missing``: the virtual clock does without it."""
+    """Further programs for `clock: wall`. Never ``missing``: the virtual clock does not use them."""
     use = "only clock: wall needs it"
     lines = [
         tool("qemu-img", "qemu-utils", needed=False, use=use),
@@ -258,7 +259,7 @@ def _drivers() -> dict[str, list[str]]:
 
 
 def modules(root: Path = Path("/")) -> Line:
-    """Modules that transports need, of this machine's own kernel: to know, not to need; the lab uses its guest's."""
+    """Modules of transports in this machine's own kernel: for information; the lab uses its guest's."""
     wanted = sorted({module for _, transport in registry.every("lanes") for module in transport.modules})
     tree = root / "lib/modules" / machine.release()
     available = set(re.findall(r"/([^/]+)\.ko", _read(tree / "modules.dep") + _read(tree / "modules.builtin")))
@@ -272,14 +273,14 @@ def modules(root: Path = Path("/")) -> Line:
 
 
 def _for_building(line: Line, image: Image | None) -> Line:
-    """``line`` as it stands, or as a warning if an image is cached and nothing has to be built."""
+    """``line``, turned into a warning if an image is cached and nothing has to be built."""
     if line.state == "ok" or image is None:
         return line
     return Line(line.name, "warn", f"{line.found}; needed only to build another image", line.fix)
 
 
 def _install(debian: str, fedora: str) -> str:
-    if shutil.which("dnf"):  # asked first: Fedora has an apt-get too, mmdebstrap brings it
+    if shutil.which("dnf"):  # checked first: on Fedora mmdebstrap installs an apt-get
         return f"dnf install {fedora}"
     return f"apt-get install {debian}" if shutil.which("apt-get") else f"install {debian}"
 

@@ -1,6 +1,6 @@
 """A platform without machines: deterministic figures with chosen true effects and noise, for unit tests and docs.
 
-How a trial's outputs look, its workload says (``Workload.invented``). A lane's ``speed`` is its true ratio of IOPS;
+The workload writes a trial's outputs (``Workload.invented``). A lane's ``speed`` is its true ratio of IOPS;
 noise comes from SHA-256 of study seed, block seed, lane and position, and is the same on every machine and in every
 version.
 """

@@ -1,8 +1,8 @@
-"""What a whole machine did between two snapshots: pressure, context switches, and on array and host their disks and
-NICs. Not a probe: its three places are.
+"""Activity of a whole machine between two snapshots: pressure, context switches, and on array and host disks and NICs.
+The base of three probes, one per place.
 
 Pressure is the share of the time in which some task waited for CPU, memory or I/O (kernel: accounting/psi.rst; total of
-``some``, us). A machine without it (``psi=0``) does not tell.
+``some``, us). A machine without it (``psi=0``) reports none.
 """
 
 import re
@@ -15,7 +15,7 @@ from fairlane.records import Figures
 
 _SECTOR = 512
 _MOST = 4
-"""Disks and NICs that are told: those that carried most."""
+"""Disks and NICs that are reported: those that carried most."""
 
 _N = r"(\d{1,20})"
 _PRESSURE = re.compile(r"^/proc/pressure/(\w+):some .*total=(\d+)$", re.MULTILINE)
@@ -33,11 +33,11 @@ PRESSURE = (
 EVERYTHING = PRESSURE + (
     '; for f in /proc/diskstats /proc/net/dev; do while read -r l; do echo "$f:$l"; done < $f; done'
 )
-"""Disks and NICs too."""
+"""Shell for snapshots of array and host: disks and NICs too."""
 
 
 class System(Probe):
-    """Of one place; ``key``: its name in the context."""
+    """The probe of one place; ``key``: its name in the context."""
 
     key: ClassVar[str]
     virtual = False
@@ -112,6 +112,6 @@ def _nics(before: str, after: str) -> Mapping[str, Mapping[str, int]]:
 
 
 def largest(devices: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
-    """The few that carried most bytes."""
+    """The ``_MOST`` devices that carried most bytes: name -> counters."""
     bulk = sorted(devices, key=lambda name: -sum(v for key, v in devices[name].items() if key.endswith("bytes")))
     return {name: devices[name] for name in bulk[:_MOST]}

@@ -1,8 +1,8 @@
 """CPU time of the array per I/O of the fleet, by group of kernel threads (iscsi_trx, kworker, nfsd, ksoftirqd, ...).
 
 As ``cpu`` does it in the guest, with the same limits: softirq work is charged to the thread it interrupts, and to
-nobody while the CPU idles. All lanes' targets stand at once; those that are not under load idle, and what they take all
-the same is in the figure of every lane alike.
+nobody while the CPU idles. All lanes' targets run at once; those not under load idle, and the CPU time they use anyway
+is in the figure of every lane alike.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""What the nodes that carry a fleet did meanwhile: CPU time per I/O of all that ran there, pressure, disks, NICs.
+"""Activity of the nodes that carry a fleet: CPU time per I/O of everything that ran there, pressure, disks, NICs.
 
-A snapshot is JSON, node -> what ``platforms.kubevirt.exporter.compact`` kept of its node exporter, or ``failed``: why
-it has nothing. The CPU time is everything's: the guests' own, QEMU's, that of initiators in the node's kernel (which no
-probe of a guest or of a process sees), of storage daemons where they run on the same nodes, and of whatever else ran
-there. Lanes take turns on the same nodes, so what is not theirs is in all of them.
+A snapshot is JSON, node -> what ``platforms.kubevirt.exporter.compact`` kept of its node exporter, or ``failed``: the
+reason for no data. The CPU time includes everything: the guests' own, QEMU's, that of initiators in the node's kernel
+(which no probe of a guest or of a process sees), of storage daemons where they run on the same nodes, and of whatever
+else ran there. Lanes take turns on the same nodes, so other load is in all of them.
 
 Time spent waiting for I/O (iowait) and time that a hypervisor beneath the node took (steal) is not counted.
 """
@@ -23,8 +23,8 @@ _BUSY = ("user", "nice", "system", "irq", "softirq")
 """``guest`` is in ``user`` already (kernel: Documentation/filesystems/proc.rst)."""
 _IDLE = ("idle", "iowait", "steal")
 _TICK = 0.01
-"""Step of a counter, s: USER_HZ is 100. What two readings cut off differs by up to one step, with a variance of a sixth
-of its square; the errors of n counters add up to n steps at most, and to 3 sqrt(n/6) in 997 of 1000 cases."""
+"""Step of a counter, s: USER_HZ is 100. The error of a difference of two readings is up to one step, with a variance of
+a sixth of its square; the errors of n counters add up to n steps at most, and to 3 sqrt(n/6) in 997 of 1000 cases."""
 _LARGEST = 2.0**63
 
 Node = Mapping[str, Any]
@@ -90,8 +90,8 @@ def _between(first: Node | None, last: Node | None, moved: Mapping[str, list[flo
 
 
 def _cpus(first: Node, last: Node) -> dict[str, list[float]]:
-    """Mode -> seconds of each CPU between the snapshots; empty where they do not go together: a CPU came or went, or
-    the node started anew."""
+    """Mode -> seconds of each CPU between the snapshots; empty if they do not match: a CPU was added or
+    removed, or the node restarted."""
     earlier, later = first.get("cpu"), last.get("cpu")
     if (
         not isinstance(earlier, dict)
@@ -116,7 +116,7 @@ def _cpus(first: Node, last: Node) -> dict[str, list[float]]:
 
 
 def _devices(first: Node, last: Node, kind: str) -> dict[str, Mapping[str, int]]:
-    """Those that carried most, as ``_system`` tells them; ``speed`` of a NIC is in bits per second."""
+    """The devices that carried most, as in ``_system``; ``speed`` of a NIC is in bits per second."""
     earlier, later = first.get(kind), last.get(kind)
     if not isinstance(earlier, dict) or not isinstance(later, dict):
         return {}
@@ -155,7 +155,8 @@ def _number(value: Any) -> float | None:
 
 
 def _counters(values: Any) -> list[float]:
-    """A list of counters; empty if one of them is none. All at once, because there are thousands in a snapshot."""
+    """A list of counters; empty if one of them is no counter. Checked all at once, because there are thousands in a
+    snapshot."""
     if not isinstance(values, list) or not values or not {*map(type, values)} <= {int, float}:
         return []
     if not (min(values) >= 0 and max(values) < _LARGEST) or math.isnan(sum(values)):

@@ -1,7 +1,7 @@
-"""I/Os of every path of the lane's device meanwhile: what a multipath policy did, whatever it is called.
+"""I/Os on every path of the lane's device: shows what a multipath policy did, whatever its name.
 
 NVMe: ``/sys/block/nvmeXcYnZ/stat``, one hidden device per controller; dm-multipath over iSCSI: the stat of each device
-under the map. A path is named by its portal's address, which stays when the kernel makes its device anew; further
+under the map. A path is named by its portal's address, which stays when the kernel recreates its device; further
 sessions to the same portal are ``ADDRESS #2``. Only volumes with more than one path, or with multipath, have any.
 """
 
@@ -12,7 +12,7 @@ from typing import ClassVar
 from fairlane.probes.base import Probe, counter
 from fairlane.records import Figures
 
-# The shell's own words, no program. A SCSI device lies two folders below its session.
+# Shell builtins, no program. A SCSI device lies two folders below its session.
 _EACH = """
 for p in /sys/block/${DEVICE%n*}c*n${DEVICE##*n}; do
   [ -e $p/stat ] || continue
@@ -49,7 +49,7 @@ class Paths(Probe):
         moved: Counter[str] = Counter()
         for device, path in last.items():
             earlier = first.get(device)
-            # counters begin anew where a lost path came back as another device
+            # counters start again where a lost path came back as another device
             begun = earlier.ios if earlier and earlier.name == path.name and earlier.ios <= path.ios else 0
             moved[path.name] += path.ios - begun
         paths = [{"name": name, "ios": ios} for name, ios in moved.items()]
@@ -57,7 +57,7 @@ class Paths(Probe):
 
 
 def _read(text: str) -> dict[tuple[str, str], _Path]:
-    """(disk, device of the path) -> its name and I/Os so far; lines that do not fit are left out."""
+    """(disk, device of the path) -> name of the path and its I/Os so far; malformed lines are left out."""
     paths: dict[tuple[str, str], _Path] = {}
     sessions: Counter[tuple[str, str]] = Counter()
     for line in text.splitlines():

@@ -1,6 +1,6 @@
 """Text in the exact shape of fio 3.33's ``json+``, made from a chosen latency distribution instead of from a device.
 
-So the fake platform exercises the whole chain that real output goes through: raw file, parser, histograms, verdicts.
+So the fake platform tests the same chain as real output: raw file, parser, histograms, verdicts.
 """
 
 import math
@@ -20,10 +20,10 @@ _PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99
 _NORMAL = NormalDist()
 
 _SERVICE_NS = 4_000
-"""Time of the device for one more I/O in its queue, beside the bytes."""
+"""Time of the device for one more I/O in its queue, ns, without the time per byte."""
 _BYTES_PER_NS = 3.0
 _SUBMISSION = 0.05
-"""Share of the latency that is submission."""
+"""Share of submission in the latency."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Latency:
     """Latency of I/Os in ns: log-normal, and a share of slow ones that is log-normal around a multiple."""
 
     mean: float
-    """Of all I/Os."""
+    """Mean of all I/Os."""
     tail: float = 1.0
     """Factor on the slow ones alone."""
 
@@ -64,8 +64,8 @@ class Side:
 
 
 def invented(cell: Cell, invention: Invention) -> bytes:
-    """What fio would have written: a queue of depth iodepth x numjobs in front of a device, so that IOPS = depth /
-    latency (Little's law), and figures hang together as real ones do."""
+    """The output that fio would write: a queue of depth iodepth x numjobs in front of a device, so that IOPS = depth /
+    latency (Little's law), and figures are consistent as real ones are."""
     params = cell.params
     depth = params["iodepth"] * params["numjobs"]
     service = _SERVICE_NS + params["bs"] / _BYTES_PER_NS
@@ -114,7 +114,7 @@ def bins(latency: Latency, ios: int) -> dict[int, int]:
     before = 0
     for midpoint, edge in edges():
         if edge < latency.mean / 10:
-            continue  # so far below the mean the share is nothing
+            continue  # so far below the mean the share is 0
         upto = round(ios * latency.share_below(edge))
         if upto > before:
             counts[midpoint] = upto - before

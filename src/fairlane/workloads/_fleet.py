@@ -1,6 +1,6 @@
-"""The figures of several machines as those of their fleet: pure. Percentiles come from merged bins, never from others.
+"""Merge the figures of several machines into those of their fleet: pure. Percentiles come from merged bins only.
 
-What a machine lacks the fleet lacks too: a sum or a mean over some of the machines would pass for one over all.
+A figure that one machine lacks is left out: a sum or a mean over some of the machines would pass for one over all.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,13 +13,13 @@ from fairlane.stats.histogram import Bins, latency, percentile, reportable
 from fairlane.stats.histogram import merge as merge_bins
 
 Named = Mapping[str, Any]
-"""Machine -> what it told."""
+"""Machine -> its value."""
 
 
 def merge(machines: Mapping[str, Figures]) -> Figures:
-    """Rates added, bins merged, means weighted by the machines' I/Os, the largest of what is a maximum
-    (``Metric.fleet``). Context: see ``_RULES``; what no rule knows stays as it is if all say the same, and is told by
-    machine otherwise. ``vms`` has each machine's own figures."""
+    """Adds rates, merges bins, weights means by the machines' I/Os, takes the largest of maxima (``Metric.fleet``).
+    Context: see ``_RULES``; a key without a rule keeps its value if all machines agree, and is kept by machine
+    otherwise. ``vms`` has each machine's own figures."""
     fleet = list(machines.values())
     weights = [_ios(figures) for figures in fleet]
     histograms = _histograms([figures.histograms for figures in fleet])
@@ -39,13 +39,13 @@ def merge(machines: Mapping[str, Figures]) -> Figures:
 
 
 def _ios(figures: Figures) -> float:
-    """What a machine's means are weighted by; 1 where it tells of no I/Os."""
+    """Weight of a machine's means: its I/Os; 1 if it reports none."""
     ios = figures.context.get("load", {}).get("ios", {})
     return float(sum(ios.values())) or 1.0
 
 
 def _histograms(machines: Sequence[Mapping[str, Any]]) -> dict[str, Bins]:
-    """A kind that a machine with I/Os of that direction lacks is left out."""
+    """Merged bins; a kind that a machine with I/Os of that direction lacks is left out."""
     merged = {}
     for key in dict.fromkeys(key for each in machines for key in each):
         way, _, kind = key.partition(".")
@@ -86,7 +86,7 @@ def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
 
 
 def _own(name: str, figures: Figures) -> dict[str, Any]:
-    """What ``vms`` tells of a machine."""
+    """A machine's entry in ``vms``."""
     own: dict[str, Any] = {"name": name}
     own |= {key: figures.metrics[key] for key in ("iops", "lat_p99", "cpu_per_io") if key in figures.metrics}
     own |= {key: value for key, value in figures.context.get("start", {}).items() if key in ("start_ms", "within_ms")}
@@ -94,7 +94,7 @@ def _own(name: str, figures: Figures) -> dict[str, Any]:
 
 
 def _window(fleet: Sequence[Figures]) -> dict[str, float]:
-    """How far the starts lie apart, and the share of the time in which all machines were under load together. Ramps are
+    """How far the starts lie apart, and the share of the time in which all machines were under load. Ramps are
     the same everywhere, so ends lie as far apart as starts and run times make them."""
     starts = [figures.context.get("start", {}) for figures in fleet]
     ran = [figures.context.get("load", {}).get("runtime_ms") for figures in fleet]
@@ -116,7 +116,7 @@ def _same(by_machine: Named) -> Any:
 
 
 def _added(by_machine: Iterable[Any]) -> Any:
-    """Numbers added; in mappings by key, where all have it."""
+    """The sum of numbers; of mappings by key, for keys that all have."""
     values = list(by_machine)
     if all(isinstance(value, Mapping) for value in values):
         keys = [key for key in values[0] if all(key in value for value in values)]
@@ -168,14 +168,14 @@ def _busiest(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG00
 
 
 def _net(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
-    """What was lost is added; bytes are of the busiest interface, as of one machine."""
+    """Adds losses; bytes are those of the busiest interface, as for one machine."""
     every = list(by_machine.values())
     merged = {key: sum(n[key] for n in every) for key in ("retransmits", "drops") if all(key in n for n in every)}
     return merged | {key: max(n.get(key, 0) for n in every) for key in ("tx_bytes", "rx_bytes") if key in every[0]}
 
 
 def _paths(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
-    """I/Os added by the path's name: every machine uses the same portals."""
+    """Adds I/Os by path name: every machine uses the same portals."""
     sums: dict[str, int] = {}
     for path in (path for paths in by_machine.values() for path in paths):
         sums[path["name"]] = sums.get(path["name"], 0) + path["ios"]
@@ -200,4 +200,4 @@ _RULES: Mapping[str, Callable[[Named, Sequence[float]], Any]] = {
     "generator_step": _weighted, "conditions": _conditions, "system": _weighted, "start": _nothing,
     "paths": _paths,
 }  # fmt: skip
-"""Key of the context -> how it is merged; None: left out."""
+"""Key of the context -> function that merges it; a result of None is left out."""

@@ -1,8 +1,8 @@
-"""Clone storms: so many virtual machines made at once of one golden image, and when each had its first I/O answered.
+"""Clone storms: many virtual machines created at once from one golden image, and the time to each one's first I/O.
 
-The load of Red Hat's virt-clone study (kube-burner, 1 to 50 machines per node), with the time of each machine taken
-apart: its volume was there, its system had booted, a read and a flushed write of its volume were answered. A cluster
-tells more: when each machine was scheduled and ran, what its API server's stamps say, and how the storm was made.
+The load of Red Hat's virt-clone study (kube-burner, 1 to 50 machines per node), with the time of each machine split:
+its volume existed, its system had booted, a read and a flushed write of its volume were answered. A cluster reports
+more: when each machine was scheduled and running, its API server's time stamps, and how the storm was made.
 """
 
 import json
@@ -21,17 +21,17 @@ from fairlane.workloads.base import Stage, Workload
 
 _STAGES = {"created": "vm_created_mean", "booted": "vm_booted_mean", "answered": "vm_ready_mean"}
 _PHASES = {"scheduled": "vm_scheduled_mean", "running": "vm_running_mean"}
-"""Phases with a metric, where a platform tells them of every machine."""
+"""Phases with a metric, if the platform reports them for every machine."""
 _IN_STEPS = {"vm_booted_mean": "answers", "vm_ready_mean": "first_io", "job_time": "first_io"}
-"""Metric -> phase whose instant is known within the time between two attempts to reach a machine."""
+"""Metric -> phase whose instant is known to within the time between two attempts to reach a machine."""
 _FENCE = 3.0
 """Interquartile ranges beyond the upper quartile: Tukey's outer fence (Exploratory Data Analysis, 1977, 2C)."""
 _APART = 1.5
-"""Times the median that a straggler takes at least: storms whose machines are equally quick have none."""
+"""A straggler takes at least this many times the median: storms of equally quick machines have none."""
 _ENOUGH = 5
-"""Machines of which it can be said that one of them straggles."""
+"""Machines that a storm needs for a statement on stragglers."""
 _BEYOND = 10
-"""Machines that must lie beyond a percentile before it is told."""
+"""Machines that must lie beyond a percentile before it is reported."""
 _OUTPUT = "clones.json"
 _RECORD = "storm.json"
 _NS = 1e9
@@ -144,7 +144,7 @@ def _listed(data: bytes) -> list[Any]:
 
 
 def _machine(vm: Any) -> dict[str, Any]:
-    """One machine's times, which must be in order."""
+    """One machine's record. Raises Garbage if its times are missing or not in order."""
     times = [vm.get(stage) for stage in _STAGES] if isinstance(vm, dict) else []
     numbers = [t for t in times if isinstance(t, int | float) and not isinstance(t, bool)]
     if len(numbers) != len(_STAGES):
@@ -155,7 +155,7 @@ def _machine(vm: Any) -> dict[str, Any]:
 
 
 def _lost(lost: Sequence[tuple[str, str]], count: int) -> str:
-    """What became of the machines that did not come through: each reason once, the commonest first."""
+    """The machines that failed: each reason once, the commonest first."""
     names: dict[str, list[str]] = {}
     for name, reason in lost:
         names.setdefault(reason.replace(name, "it"), []).append(name)
@@ -167,7 +167,7 @@ def _lost(lost: Sequence[tuple[str, str]], count: int) -> str:
 
 
 def _seconds(value: Any) -> dict[str, float]:
-    """Name -> seconds, of what is that."""
+    """Name -> seconds; other values are left out."""
     pairs = value.items() if isinstance(value, dict) else ()
     return {str(name): float(s) for name, s in pairs if _is_time(s)}
 
@@ -177,7 +177,7 @@ def _is_time(s: Any) -> bool:
 
 
 def _row(vm: Mapping[str, Any], phases: Mapping[str, float]) -> dict[str, Any]:
-    """A machine in the context of its trial."""
+    """A machine's row in the context of its trial."""
     row: dict[str, Any] = {"name": vm["name"], **{f"{s}_ms": round(1000 * vm[s], 3) for s in _STAGES}}
     if phases:
         row["phases_ms"] = {name: round(1000 * s, 3) for name, s in phases.items()}
@@ -187,8 +187,8 @@ def _row(vm: Mapping[str, Any], phases: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _steps(vms: Sequence[Mapping[str, Any]], metrics: Mapping[str, float]) -> dict[str, float]:
-    """How far figures may lie from the truth: the mean of what each machine's instant may, for ``job_time`` what the
-    last one's may."""
+    """Largest relative error of each metric: the mean of the machines' errors, for ``job_time`` that of the last
+    machine."""
     within = [_seconds(vm.get("within")) for vm in vms]
     last = max(range(len(vms)), key=lambda n: vms[n]["answered"])
     steps = {}
@@ -200,7 +200,7 @@ def _steps(vms: Sequence[Mapping[str, Any]], metrics: Mapping[str, float]) -> di
 
 
 def _storm(data: bytes, vms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How the storm was made, and which machines straggled; empty: the platform does not tell."""
+    """How the storm was made, and which machines straggled; empty: the platform reports neither."""
     try:
         record = json.loads(data) if data else {}
     except ValueError:
@@ -236,7 +236,7 @@ def _words(value: Any) -> list[str]:
 
 
 def stragglers(answered: Mapping[str, float]) -> list[str]:
-    """Names of the machines that took far longer than the others (name -> s), the slowest first."""
+    """Names of the machines that took far longer than the others, the slowest first. ``answered``: name -> s."""
     times = list(answered.values())
     if len(times) < _ENOUGH:
         return []
