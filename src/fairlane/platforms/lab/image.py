@@ -1,9 +1,9 @@
-"""The lab image: a kernel and one initramfs that holds everything a guest needs, made from Debian packages and cached.
+"""The lab image: a kernel and one initramfs with everything a guest needs, built from Debian packages and cached.
 
 mmdebstrap downloads and unpacks the packages (unprivileged where the machine allows); compose.py picks what a guest
-needs. Nothing of it runs on the host, and no root is needed.
+needs. None of the packages runs on the host, and no root is needed.
 
-The cache key covers every input but the package versions, which the archive decides; those are recorded in the
+The cache key covers every input except the package versions, which the archive decides; these are recorded in the
 manifest, and the hash of the finished image is part of every run's fingerprint.
 """
 
@@ -32,7 +32,7 @@ from fairlane.platforms.lab.compose import Recipe
 _KEPT = 4
 """Images in the cache at once; one has 40 MB."""
 _UNPACKED, _PACKED = 600 * 2**20, 400 * 2**20
-"""Bytes that building takes: 530 MiB of packages among the temporary files; in the cache their tar and the image."""
+"""Bytes needed to build: 530 MiB of packages among the temporary files; in the cache their tar and the image."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Image:
 
 
 def key(wanted: Recipe) -> str:
-    """Hash of the recipe and of the code that follows it."""
+    """Hash of the recipe and of the code that builds from it."""
     code = (
         resources.files(__package__).joinpath(name).read_text("utf-8") for name in ("compose.py", "elf.py", "cpio.py")
     )
@@ -111,7 +111,7 @@ async def build(notify: Notify, held: ExitStack, *, force: bool = False) -> Imag
 
 
 async def unpack(command: Sequence[str]) -> None:
-    """Runs mmdebstrap; however it or we end, it removes its own temporary files."""
+    """Runs mmdebstrap, which removes its temporary files even if Fairlane is killed. Raises FairlaneError."""
     if not shutil.which("mmdebstrap"):
         raise FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
     prefix = ("setpriv", "--pdeathsig", "TERM")
@@ -135,7 +135,8 @@ async def unpack(command: Sequence[str]) -> None:
 
 
 def room(folder: Path, needed: int, variable: str) -> None:
-    """Told before: on a full disk apt tries again and again, and then does not say why it gave up."""
+    """Raises FairlaneError if fewer than ``needed`` bytes are free: on a full disk apt retries and then gives no
+    reason."""
     if (free := shutil.disk_usage(folder).free) < needed:
         raise FairlaneError(
             f"{free // 2**20} MiB are free, and building the lab image takes {needed // 2**20} MiB there",

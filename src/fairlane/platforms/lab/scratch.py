@@ -1,7 +1,7 @@
-"""Scratch folders of running labs, and what is left where one was killed: processes, mounts, loop devices, folders.
+"""Scratch folders of running labs, and the leftovers of killed ones: processes, mounts, loop devices, folders.
 
-Every process of a lab ends with its Fairlane (``machines/child``), so that after ``kill -9`` only folders should be
-left. ``fairlane lab clean --leftovers`` removes what it finds; what belongs to a live Fairlane is left alone.
+Every process of a lab ends with its Fairlane (``machines/child``), so only folders should be left after ``kill -9``.
+``fairlane lab clean --leftovers`` removes leftovers; it does not touch those of a live Fairlane.
 """
 
 import os
@@ -25,7 +25,7 @@ _GRACE = 5.0
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder of our own in the system's place for temporary files, gone at the end. Raises RunFailed."""
+    """A new folder in the system's temporary folder, removed at the end. Raises RunFailed."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         (folder / _OWNER).write_text(_identity(os.getpid()))
@@ -43,7 +43,7 @@ def scratch() -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something of a lab whose Fairlane is gone."""
+    """A process, mount, loop device or folder of a lab whose Fairlane has ended."""
 
     kind: str
     """process, mount, loop device, folder"""
@@ -54,7 +54,7 @@ class Leftover:
 
 
 def abandoned() -> list[Path]:
-    """Scratch folders of this user whose owner is gone."""
+    """Scratch folders of this user whose owning process has ended."""
     folders = []
     for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
         with suppress(OSError):
@@ -64,7 +64,7 @@ def abandoned() -> list[Path]:
 
 
 def leftovers(folder: Path) -> list[Leftover]:
-    """What there is of an abandoned lab, in the order in which it must go."""
+    """Everything left of an abandoned lab, in the order of removal."""
     items = [Leftover("process", f"{pid} ({_name(pid)})") for pid in _processes(folder)]
     items += [Leftover("mount", str(path)) for path in _mounts(folder)]
     items += [Leftover("loop device", device) for device in _loops(folder)]
@@ -72,7 +72,7 @@ def leftovers(folder: Path) -> list[Leftover]:
 
 
 def remove(folder: Path) -> list[Leftover]:
-    """Removes everything of an abandoned lab; returns what is still there."""
+    """Removes everything of an abandoned lab; returns what could not be removed."""
     for pid in _processes(folder):
         _end(pid)
     for mount in _mounts(folder):
@@ -84,14 +84,14 @@ def remove(folder: Path) -> list[Leftover]:
 
 
 def _identity(pid: int) -> str:
-    """Pid and start time: a pid alone may be another process by now. Empty: there is no such process."""
+    """Pid and start time: a pid may be reused. Empty: there is no such process."""
     with suppress(OSError, IndexError):
         return f"{pid} {_stat(pid)[19]}"
     return ""
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of a process behind its name: state, parent, ... (proc(5)). Raises OSError."""
+    """The fields of a process after its name: state, parent, ... (proc(5)). Raises OSError."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
@@ -99,13 +99,13 @@ def _owned(folder: Path) -> bool:
     try:
         owner = (folder / _OWNER).read_text()
     except OSError:
-        return True  # not ours, whatever its name, or just being made
+        return True  # of another program, or being created right now
     return bool(owner) and _identity(int(owner.split()[0])) == owner
 
 
 def _processes(folder: Path) -> list[int]:
-    """Processes that were started with something in ``folder``, or that work there; ourselves left out, and whoever
-    started us: the user's shell may stand in the folder."""
+    """Processes with ``folder`` in their command line or as working directory, without this process and its ancestors:
+    the user's shell may be in the folder."""
     needle, pids, ancestors = str(folder).encode(), [], _ancestors(os.getpid())
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -117,7 +117,7 @@ def _processes(folder: Path) -> list[int]:
 
 
 def _ancestors(pid: int) -> set[int]:
-    """A process, its parent, and so on."""
+    """Pids of a process and its ancestors."""
     pids: set[int] = set()
     while pid > 0:
         pids.add(pid)

@@ -25,7 +25,7 @@ _LIVE = {
     "multipath": "under the virtual clock there is one link, inside one guest",
     "external": "under the virtual clock a guest talks to nobody",
 }
-"""Keys of lanes that need live machines -> why."""
+"""Keys of lanes that need live machines -> reason."""
 
 
 class VirtualLab(Platform):
@@ -95,7 +95,7 @@ class VirtualLab(Platform):
         return problems
 
     def _of_workloads(self) -> list[FairlaneError]:
-        """What workloads ask for and one guest with a modelled medium has not."""
+        """Workload settings that one guest with a modelled medium does not support."""
         problems = loads.unfit(self.study, self.spec, own=True)
         for name, workload in self.study.workloads.items():
             if getattr(workload, "prefill", False) and not self.spec.medium.memory_backed:
@@ -117,8 +117,8 @@ class VirtualLab(Platform):
         return problems
 
     def _media(self) -> dict[str, int]:
-        """Lane -> number of its medium. All share the first, but for further lanes of a transport whose target takes
-        it for itself: each of those has one of its own, alike."""
+        """Lane -> number of its medium. All share the first, except further lanes of a transport whose target claims
+        the medium exclusively: each of those has an identical one of its own."""
         numbers, taken = {}, 0
         for name, lane in self.study.lanes.items():
             alone = registry.load("lanes", lane.transport).exclusive
@@ -127,11 +127,11 @@ class VirtualLab(Platform):
         return numbers
 
     def _lanes(self) -> dict[str, tuple[Transport[Any], Site, tuple[Step, ...]]]:
-        """Per lane its transport, where it is built, and its steps."""
+        """Per lane its transport, its site, and its steps."""
         out = {}
         media = self._media()
         for index, (name, lane) in enumerate(self.study.lanes.items()):
-            # The guest talks to nobody: a fixed secret keeps the state's bytes the same wherever it is built.
+            # The guest has no network: a fixed secret keeps the state's bytes the same wherever it is built.
             secret = hashlib.sha256(f"fairlane lab {name}".encode()).hexdigest()[:16]
             site = Site(f"{modelled.MEDIUM}{media[name]}", _ADDRESS, _INTERFACE, index, secret)
             transport = registry.load("lanes", lane.transport)
@@ -149,7 +149,7 @@ class VirtualLab(Platform):
         )
 
     def _prepare(self) -> list[str]:
-        """The prefill of every workload, once a medium: it goes to the first lane that ends there."""
+        """The prefill of every workload, once per medium, through the first lane on it."""
         first = {number: name for name, number in reversed(self._media().items())}
         texts = (
             registry.load("workloads", cell.kind).prepare(cell, script.device(first[number]))
@@ -159,7 +159,7 @@ class VirtualLab(Platform):
         return [text for text in dict.fromkeys(texts) if text]
 
     def setup_script(self) -> str:
-        """The whole set-up as the guest runs it."""
+        """The guest's complete set-up script."""
         return script.setup_script(self._platform_steps(), self._lanes(), self.study, self._prepare())
 
     async def open(self, notify: Notify) -> Opened:
@@ -191,7 +191,7 @@ class VirtualLab(Platform):
         self._held.close()
 
     def _check(self, described: Mapping[str, Mapping[str, str]]) -> None:
-        """What was read back must be what the study asked for."""
+        """Raises RunFailed if the read-back values differ from the study's."""
         wrong = script.differences(self._platform_steps(), described["platform"])
         for name, (_, _, steps) in self._lanes().items():
             wrong += [f"lane {name}: {text}" for text in script.differences(steps, described[name])]

@@ -1,4 +1,4 @@
-"""What a wall-clock lab consists of, and how it is built and taken down: machines, networks, a cluster, lanes."""
+"""Build and tear down a wall-clock lab: machines, networks, a cluster, lanes."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Untrustworthy(Exception):  # noqa: N818 - reads as what it is
-    """Something may still go on in machines that were just built: they must not be measured."""
+    """Commands may still run in machines that were just built: they must not be measured."""
 
 
 def _not_probed(reason: str) -> dict[str, dict[str, str]]:
@@ -47,7 +47,7 @@ def _not_probed(reason: str) -> dict[str, dict[str, str]]:
 
 
 class Assembly:
-    """The lab as it stands. ``build`` makes it from scratch, ``tear_down`` leaves nothing of it."""
+    """The parts of a running lab. ``build`` makes it from scratch, ``tear_down`` removes all of it."""
 
     def __init__(self, study: "Study", spec: LabSpec) -> None:
         self.study = study
@@ -55,7 +55,7 @@ class Assembly:
         self.root: rootfs.Root
         self.accel = "tcg"
         self.wanted = layout.volumes(study, spec)
-        """The volumes as asked for; ``lanes`` has them as they were built."""
+        """The volumes of the study; ``lanes`` has them as built."""
         self.lanes = dict(layout.by_lane(self.wanted))
         self.vms: list[Vm] = []
         self.guests: list[Guest] = []
@@ -78,11 +78,11 @@ class Assembly:
         return [volume for volumes in self.lanes.values() for volume in volumes]
 
     def machines(self) -> list[Vm]:
-        """Those that stand for the whole run: the array, the guests."""
+        """The machines of the whole run: the array, the guests."""
         return [*([self.array_vm] if self.array_vm else []), *self.vms]
 
     async def build(self) -> dict[str, dict[str, object]]:
-        """Everything from scratch: machines, networks, lanes. Returns the lanes' descriptions."""
+        """Builds everything from scratch: machines, networks, lanes. Returns the lanes' descriptions."""
         self.scratch = self._built.enter_context(scratch())
         (self.scratch / "keys").mkdir()
         (self.scratch / "here").mkdir()
@@ -108,7 +108,7 @@ class Assembly:
             self._place(await hypervisor.host_devices(self.host, hosted))
             emulated = [v for v in self.volumes if v.emulated]
         if storms:
-            return await self._described()  # machines are made while it is measured, and none stands
+            return await self._described()  # storms create machines during the trials; none runs now
         if not beside:
             await self._start_guests(keys, emulated)
         self.guests = [vm.guest for vm in self.vms]
@@ -124,7 +124,7 @@ class Assembly:
         return await self._described()
 
     async def _start_guests(self, keys: Keys, emulated: Sequence[Volume]) -> None:
-        """Boots the guests beside each other, with the disks ``emulated``."""
+        """Boots the guests in parallel, with the disks ``emulated``."""
         fleet = self.spec.fleet
         self.notify(f"booting {fleet} guest{'s' * (fleet > 1)}")
         await hypervisor.images(emulated)
@@ -132,7 +132,7 @@ class Assembly:
         await build.together(*(vm.start() for vm in self.vms))
 
     def _guest(self, number: int, emulated: Sequence[Volume]) -> Machine:
-        """What a guest is made of; the secrets of its disks are written."""
+        """The parts of a guest; writes the secrets of its disks."""
         spec = self.spec
         parts = disks.parts(v for v in emulated if v.guest == number)
         hypervisor.write_secrets(parts.secrets, self.scratch)
@@ -143,7 +143,7 @@ class Assembly:
         )  # fmt: skip
 
     async def _described(self) -> dict[str, dict[str, object]]:
-        """The lanes as the machines tell of them."""
+        """Description of each lane, read back from the machines."""
         described: dict[str, dict[str, object]] = {}
         for name, volumes in self.lanes.items():
             rows = await build.describe(volumes, self.where)
@@ -158,7 +158,7 @@ class Assembly:
         return described
 
     async def _switch_on_array(self, keys: Keys, golden_disk: disks.Parts) -> None:
-        """Lets the array boot if a lane needs it; from then on guests can, too. ``made``: further disks of it."""
+        """Starts the array if a lane needs it, so that guests can boot. ``golden_disk``: its further disks."""
         if not any(v.needs_array for v in self.volumes):
             return
         self.notify("booting the array")
@@ -175,7 +175,7 @@ class Assembly:
         await self._forward()
 
     def _array_machine(self, golden_disk: disks.Parts) -> Machine:
-        """What the array is made of."""
+        """The parts of the array's machine."""
         spec = self.spec
         files = disks.files(v for v in self.volumes if v.needs_array and spec.medium.file)
         return Machine(
@@ -196,7 +196,7 @@ class Assembly:
         return Vm(machine, self.root, keys, self.scratch)
 
     def _place(self, changed: Mapping[str, Volume]) -> None:
-        """Volumes, by name, of which more is known now."""
+        """Replaces volumes by name with completed ones."""
         self.lanes = {lane: tuple(changed.get(v.name, v) for v in volumes) for lane, volumes in self.lanes.items()}
 
     def _disks(self, guest: int) -> list[Volume]:
@@ -228,7 +228,7 @@ class Assembly:
         return modelled.medium_step(medium, volume.site.index)
 
     def _ready(self, guest: int) -> str:
-        """Modules, links, huge pages and local media of a guest."""
+        """Shell for modules, links, huge pages and local media of a guest."""
         own = [v for v in self._disks(guest) if not v.emulated]
         modules = sorted({m for v in own for m in v.transport.modules})
         modules += sorted({m for v in self._disks(guest) if v.emulated for m in disks.MODULES[disks.device(v).bus]})
@@ -240,7 +240,7 @@ class Assembly:
         return load + build.shell(steps) + self._shape(nics) + external.routes(own, self.spec)
 
     async def _forward(self) -> None:
-        """Ports of the array through which initiators of the hypervisor reach their targets."""
+        """Forwards ports of the array, through which initiators of the hypervisor reach their targets."""
         assert self.array_vm and self.array  # noqa: S101, PT018 - booted
         reach = await hypervisor.forward(self.array_vm, self.volumes)
         if reach:
@@ -248,11 +248,11 @@ class Assembly:
             self._place({v.name: v.at(reach=reach[v.name]) for v in self.volumes if v.name in reach})
 
     async def _prepare(self) -> None:
-        """Records what every device is; then the prefill of every workload and rounds until lanes are steady."""
+        """Records every device's identity; then runs the prefills, and rounds of load until lanes are steady."""
         self.devices = Devices(self.guests)
         await self.devices.record(self.volumes)
         untried = [lane for lane in self.lanes if lane not in self.capable]
-        if self.spec.capabilities and untried:  # once: lanes that are built again can do the same
+        if self.spec.capabilities and untried:  # once: rebuilt lanes have the same
             self.notify("trying what the lanes can do")
             for lane in untried:
                 self.capable[lane] = _not_probed("it was given up")
@@ -273,25 +273,25 @@ class Assembly:
             return await capabilities.probe(self.vms[volume.guest], volume, self.spec.most_disks, before=guard)
         except Unfinished as error:
             raise Untrustworthy(f"{volume.lane}: not all was tried, and what was may go on: {error}") from error
-        except RunFailed as error:  # a lane that cannot be asked can be measured all the same
+        except RunFailed as error:  # a lane whose capabilities cannot be probed can still be measured
             self.notify(f"{volume.lane}: not all was tried: {error}")
             return _not_probed(error.message)
 
     def _path(self, volume: Volume) -> tuple[str, ...]:
         hops = volume.transport.path(volume.name, volume.spec, volume.site)
-        medium = "file" if self.spec.medium.file else "null_blk"  # each lane has one of its own, and all are alike
+        medium = "file" if self.spec.medium.file else "null_blk"  # each lane has its own, and all are alike
         hops = tuple(medium if hop == volume.site.medium else hop for hop in hops)
         texts = [f"{hop}: {layout.link_text(self.spec.link)}" if layout.interface(0) in hop else hop for hop in hops]
         return (texts[0], disks.device(volume).bus, *texts[1:]) if volume.emulated else tuple(texts)
 
     async def tear_down(self) -> None:
-        """Guests before their array: an initiator without target would wait for it. Never raises."""
+        """Stops guests before their array: an initiator without target would wait for it. Never raises."""
         await self.watch.close()
         self.watch = Watch()
         await external.disconnect(self.vms, self.volumes)
         await asyncio.gather(*(vm.stop() for vm in self.vms))
         if self.host and self._undo:
-            for step in reversed(self._undo):  # each by itself: one that was never applied must not keep others
+            for step in reversed(self._undo):  # each by itself: one that was never applied must not stop the others
                 with suppress(RunFailed):
                     await self.host.ask(build.shell([step], undo=True))
         if self.array_vm:

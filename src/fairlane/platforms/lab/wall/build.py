@@ -1,5 +1,4 @@
-"""Building lanes on running machines: steps in rounds, each round on all machines at once, then what was built is read
-back. Pure but for the machines it is given."""
+"""Build lanes on running machines: steps in rounds, each round on all machines at once; then read the lanes back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ Where = Callable[[Place, Volume], Guest]
 
 
 def rounds(steps: Sequence[Step]) -> list[tuple[Place, tuple[Step, ...]]]:
-    """Steps in runs of the same place: what one machine can do before another must."""
+    """Groups consecutive steps of the same place, which one machine can run in one script."""
     grouped: list[tuple[Place, tuple[Step, ...]]] = []
     for step in steps:
         if grouped and grouped[-1][0] == step.place:
@@ -38,7 +37,7 @@ def shell(steps: Iterable[Step], *, undo: bool = False) -> str:
 
 
 async def apply(volumes: Sequence[Volume], where: Where) -> None:
-    """Builds every volume. Raises RunFailed with the step that failed and what it said."""
+    """Builds every volume. Raises RunFailed with the failed step and its stderr."""
     remaining = [(volume, rounds(volume.steps())) for volume in volumes]
     while any(parts for _, parts in remaining):
         texts: dict[Guest, str] = {}
@@ -68,19 +67,19 @@ def link(volumes: Iterable[Volume]) -> str:
     for volume in volumes:
         find = disks.find(volume) if volume.emulated else volume.transport.find(volume.name, volume.spec, volume.site)
         parts.append(script.link_step(volume.name, find, "$STEP"))
-    parts.append("udevadm settle --timeout=120 || :\n")  # what still looks at new disks would be load beside trials
+    parts.append("udevadm settle --timeout=120 || :\n")  # scans of new disks would be load during trials
     return "".join(parts)
 
 
 async def describe(volumes: Sequence[Volume], where: Where) -> list[dict[str, str]]:
-    """What the machines say of built volumes: key -> value of each. Raises RunFailed where one is not what was asked
-    for."""
+    """Description of each volume, read back from the machines: key -> value. Raises RunFailed where one differs from
+    the study."""
     described: list[dict[str, str]] = [{} for _ in volumes]
     steps = [_described(volume) for volume in volumes]
     texts: dict[Guest, str] = {}
     for number, volume in enumerate(volumes):
         own: dict[Guest, str] = {}
-        if not volume.transport.clones:  # nothing of them is in a guest yet
+        if not volume.transport.clones:  # no guest has their disks yet
             own[where("initiator", volume)] = script.IDENTITY.format(device=script.device(volume.name))
         for step in steps[number]:
             if step.describe:

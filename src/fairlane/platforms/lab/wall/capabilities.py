@@ -1,7 +1,7 @@
-"""What a lane's volume can do, tried on the machines as they stand: study 004's other half beside speed.
+"""Probe the capabilities of a lane's volume on the running machines.
 
-In the guest, capabilities.sh; here what only the hypervisor can try: plugging disks while the machine runs, how many it
-can have, and resizing one. Each answer has its evidence.
+capabilities.sh probes in the guest; this module what only the hypervisor can try: plugging disks while the machine
+runs, their largest number, and resizing one. Each answer has its evidence.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from fairlane.study.guest_device import Bus
 
 _TIMEOUT = 120.0
 _NOTICED = 20.0
-"""Seconds within which a guest must have seen a change of its disks."""
+"""Seconds within which a guest must notice a change of its disks."""
 _MIB = 2**20
 NOT_PROBED = "not probed"
 _IN_GUEST = "the initiator is in the guest: its disks are connected, not plugged; the transport has no step for it"
@@ -34,16 +34,16 @@ _IN_GUEST = "the initiator is in the guest: its disks are connected, not plugged
 
 @dataclass(frozen=True)
 class Answer:
-    """``value``: yes, no, a figure, or ``not probed``; ``evidence``: what was done and seen."""
+    """``value``: yes, no, a figure, or ``not probed``; ``evidence``: the action and its result."""
 
     value: str
     evidence: str
 
 
 async def probe(vm: Vm, volume: Volume, most: int, *, before: str) -> dict[str, dict[str, str]]:
-    """The capabilities of ``volume`` in ``vm``, by key. ``before``: the guard, as shell; ``most``: disks up to which it
-    is tried how many a machine can have. The first 4 MiB of a volume of ours are overwritten. Raises RunFailed, Refused
-    where the guard says no."""
+    """The capabilities of ``volume`` in ``vm``, by key. ``before``: the guard, as shell; ``most``: largest
+    number of disks to try. The first 4 MiB of a volume that this run made are overwritten. Raises RunFailed, and
+    Refused if the guard refuses."""
     shell = resources.files(__package__).joinpath("guest/capabilities.sh").read_text("utf-8")
     device = script.device(volume.name)
     answers: dict[str, Answer] = {}
@@ -63,13 +63,13 @@ async def probe(vm: Vm, volume: Volume, most: int, *, before: str) -> dict[str, 
 
 
 def read(rows: str) -> dict[str, Answer]:
-    """What capabilities.sh printed."""
+    """Parses the output of capabilities.sh."""
     lines = [line.split("\t") for line in rows.splitlines()]
     return {line[0]: Answer(line[1], line[2]) for line in lines if len(line) == 3}
 
 
 async def _hot_plug(vm: Vm, volume: Volume) -> Answer:
-    """One more disk of the same bus, of null-co, is plugged, seen by the guest, and unplugged."""
+    """Plugs a further null-co disk on the same bus, waits until the guest sees it, and unplugs it."""
     device, bus = disks.device(volume), disks.device(volume).bus
     serial, node = f"plugged-{volume.site.index}", "plugged"
     await vm.execute("blockdev-add", driver="null-co", size=64 * _MIB, **{"node-name": node, "read-zeroes": True})
@@ -102,7 +102,7 @@ async def _forget(vm: Vm, node: str) -> None:
 
 
 async def _resize(vm: Vm, volume: Volume) -> Answer:
-    """One MiB more, seen by the guest, and back."""
+    """Grows the disk by 1 MiB, waits until the guest sees it, and shrinks it again."""
     node, link = disks.node(volume), script.device(volume.name)
     nodes = await vm.execute("query-named-block-nodes", flat=True)
     size = next(int(entry["image"]["virtual-size"]) for entry in nodes if entry["node-name"] == node)
@@ -110,7 +110,7 @@ async def _resize(vm: Vm, volume: Volume) -> Answer:
         await vm.execute("block_resize", **{"node-name": node, "size": size + _MIB})
     except RunFailed as error:
         message = _qemu_message(error)
-        # null-co cannot: that is the medium, and nothing is learnt of the device
+        # null-co cannot resize: that is the medium, and says nothing of the device
         return Answer(NOT_PROBED if "does not support resize" in message else "no", f"QEMU: {message}")
     rescan = f"d=$(readlink -f {link}); s=/sys/block/${{d##*/}}; [ ! -e $s/device/rescan ] || echo 1 > $s/device/rescan"
     grown = await _until(vm, f"{rescan}; [ $(cat $s/size) -eq {(size + _MIB) // 512} ]")
@@ -123,7 +123,7 @@ async def _resize(vm: Vm, volume: Volume) -> Answer:
 
 
 async def _until(vm: Vm, condition: str) -> bool:
-    """Waits in the guest until ``condition`` holds."""
+    """Waits in the guest until ``condition`` holds; whether it did in time."""
     text = f"""
 i=0
 until {{ {condition}; }} 2> /dev/null; do i=$((i + 1)); [ $i -lt {int(_NOTICED / 0.2)} ] || break; sleep 0.2; done
@@ -133,17 +133,17 @@ if {{ {condition}; }} 2> /dev/null; then echo 1; else echo 0; fi > seen
 
 
 def _qemu_message(error: RunFailed) -> str:
-    """QEMU's own words in the failure of a QMP command."""
+    """QEMU's own message in the error of a QMP command."""
     return error.message.partition(" failed: ")[2].partition(";")[0] or error.message
 
 
 _attachable: dict[tuple[Bus, int], Answer] = {}
-"""Of this process: QEMU does not change meanwhile."""
+"""Cache for this process: QEMU does not change meanwhile."""
 
 
 async def attachable(bus: Bus, most: int) -> Answer:
-    """How many disks of ``bus`` QEMU gives to a machine like the lab's, tried up to ``most`` by starting it with so
-    many disks of null-co and no guest running: halving what is left, some seven starts."""
+    """The largest number of disks of ``bus``, up to ``most``, with which QEMU starts a machine like the lab's: a binary
+    search with null-co disks and no guest running, some seven starts."""
     if (bus, most) not in _attachable:
         _attachable[bus, most] = await _searched(bus, most)
     return _attachable[bus, most]

@@ -1,8 +1,9 @@
 """A Ceph cluster on this machine, for the lanes that need one: a monitor, a manager, OSDs, and for CephFS an MDS and a
-mount. Everything is a child of ours, on loopback, in one folder, with keys of its own; nothing outlives the run.
+mount. All processes are children of Fairlane, on loopback, in one folder, with their own keys; nothing outlives the
+run.
 
-All copies are on one machine, so the failure domain is the OSD: the cluster shows what Ceph's software costs, and
-nothing of what several machines and their network add.
+All copies are on one machine, so the failure domain is the OSD: the cluster shows the cost of Ceph's
+software without that of several machines and their network.
 """
 
 import asyncio
@@ -41,11 +42,11 @@ FILESYSTEM: Mapping[str, str] = {"ceph-mds": "ceph-mds", "ceph-fuse": "ceph-fuse
 """Program -> Debian package; the second for CephFS."""
 
 OSD_OVERHEAD = 320 * 2**20
-"""Bytes of an OSD that BlueStore keeps for itself; 290 MiB were seen on an empty one."""
+"""Bytes of an OSD that BlueStore keeps for itself; an empty OSD had 290 MiB."""
 _FULL = 0.8
 """Share of an OSD that may be used: Ceph warns at 0.85, and images are spread unevenly."""
 _HEALTHY = 300.0
-"""Seconds for the cluster to come up: about 10 on an idle machine."""
+"""Seconds until the cluster must be healthy: about 10 on an idle machine."""
 _TIMEOUT = 300.0
 """Seconds for one command."""
 _TAIL = 600
@@ -86,7 +87,7 @@ class Cluster:
         return {name: process.pid for name, process in self._daemons.items()}
 
     async def start(self) -> None:
-        """Makes the cluster and waits until it is healthy. Raises RunFailed with what the daemon at fault said."""
+        """Makes the cluster and waits until it is healthy. Raises RunFailed with the failed daemon's stderr."""
         began = time.monotonic()
         self._write()
         osds = {str(i): str(uuid.uuid4()) for i in range(self.spec.osds)}
@@ -141,7 +142,7 @@ class Cluster:
             )  # fmt: skip
 
     async def _healthy(self) -> None:
-        """Until every OSD is up, every placement group is active and clean and the file system has its MDS."""
+        """Waits until every OSD is up, every placement group is active and clean and the file system has its MDS."""
         deadline = time.monotonic() + _HEALTHY
         while missing := self._missing(loads(await self.ask("-s", "-f", "json"))):
             if time.monotonic() > deadline:
@@ -149,7 +150,7 @@ class Cluster:
             await asyncio.sleep(0.2)
 
     def _missing(self, status: Mapping[str, Any]) -> str:
-        """What is not there yet; empty: all is."""
+        """The part that is not ready yet; empty: the cluster is healthy."""
         states = {s["state_name"] for s in status["pgmap"].get("pgs_by_state", ())}
         up = status["osdmap"]["num_up_osds"]
         if up < self.spec.osds:
@@ -174,12 +175,12 @@ class Cluster:
             await asyncio.sleep(0.1)
 
     async def ask(self, *words: str, stdin: str = "") -> str:
-        """What ``ceph WORDS`` prints; or what it prints for commands on its standard input, one a line. Raises
-        RunFailed where it fails; a command on standard input that fails does not."""
+        """The stdout of ``ceph WORDS``, or of commands on its stdin, one a line. Raises RunFailed if it fails; a failed
+        command on stdin does not raise."""
         return await self._run("ceph", *words, stdin=stdin)
 
     async def _run(self, program: str, *words: str, stdin: str = "") -> str:
-        """One command in the cluster's folder. A daemon that dies meanwhile ends it: it would wait for that."""
+        """Runs one command in the cluster's folder. Kills it if a daemon dies: it would wait for the daemon."""
         process = await asyncio.create_subprocess_exec(
             *WITH_US, str(os.getpid()), program, "-c", "ceph.conf", *words, cwd=self.folder, start_new_session=True,
             stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_environment(),
@@ -215,12 +216,12 @@ class Cluster:
         return "no message"
 
     async def version(self) -> str:
-        """Of Ceph. Raises RunFailed."""
+        """Version of Ceph. Raises RunFailed."""
         words = (await self._run("ceph", "--version")).split()
         return words[2] if len(words) > 2 else "unknown"
 
     async def describe(self) -> dict[str, str]:
-        """What the cluster is: versions, health, store, and how it was made. Raises RunFailed."""
+        """Description of the cluster: version, health, store, start time. Raises RunFailed."""
         status = loads(await self.ask("-s", "-f", "json"))
         checks = ", ".join(sorted(status["health"]["checks"]))
         store = "memory (memstore)" if self.spec.memstore else "files of this machine (BlueStore)"
@@ -236,8 +237,8 @@ class Cluster:
         }
 
     async def stop(self) -> None:
-        """Undoes the mount, ends every process and removes the folder. Never raises. The data is thrown away: there is
-        nothing to flush. Clients must have ended before: their I/O would wait for ever."""
+        """Unmounts, ends every process and removes the folder. Never raises. The data is discarded: there is nothing to
+        flush. Clients must have ended before: their I/O would wait for ever."""
         if self.filesystem:
             with suppress(OSError):
                 lazy = await asyncio.create_subprocess_exec(
@@ -372,7 +373,7 @@ def _width(spec: LaneSpec) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without what is meant for a cluster of the user's (CEPH_CONF, CEPH_ARGS, CEPH_KEYRING)."""
+    """Fairlane's environment without settings for the user's own cluster (CEPH_CONF, CEPH_ARGS, CEPH_KEYRING)."""
     return {name: value for name, value in os.environ.items() if not name.startswith("CEPH_")}
 
 
@@ -382,7 +383,7 @@ def _key() -> str:
 
 
 def _free_port() -> int:
-    """A free port below those that the kernel gives to connections, so that none of these takes it meanwhile."""
+    """A free port below those that the kernel gives to connections, so that no connection takes it meanwhile."""
     for port in random.sample(range(20000, 32000), 100):
         with suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))

@@ -1,7 +1,7 @@
-"""Clone storms: machines made at once of a golden image, timed up to their first I/O, and removed.
+"""Clone storms: machines created at once from a golden image, timed up to their first I/O, and removed.
 
-A clone has no network: it tells what it did over a serial port, and the host takes the times. Beside the times every
-storm shows that the clones are what they should be: each held the golden image's data, and none saw what another wrote.
+A clone has no network: it reports its progress over a serial port, and the host takes the times. Every storm also
+verifies the clones: each has the golden image's data, and none sees what another wrote.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ from fairlane.study.guest_device import GuestDevice
 
 _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr preempt=none cryptomgr.notests"
 _SERIAL = "fairlane-root"
-"""By which the initrd finds the disk to boot from."""
+"""Serial by which the initrd finds the disk to boot from."""
 _ON_HOST = ("file", "host_device")
 _PATIENCE = 600.0
-"""Seconds that a storm of one machine may take; each further one adds ``_EACH``."""
+"""Seconds that a storm may take, plus ``_EACH`` per machine."""
 _EACH = 30.0
 _GRACE = 20.0
 """Seconds that QEMU has to close its disks."""
@@ -47,7 +47,7 @@ Times = dict[str, float]
 
 @dataclass(frozen=True)
 class Kind:
-    """What all clones of a storm are made of."""
+    """The common parts of all clones of a storm."""
 
     root: Root
     init: str
@@ -59,7 +59,7 @@ class Kind:
 
 
 def command(kind: Kind, initrd: Path, clone: Clone, device: GuestDevice, serial_fd: int) -> list[str]:
-    """QEMU's command line. ``told``: file descriptor of the serial port that the clone talks over."""
+    """QEMU's command line. ``serial_fd``: file descriptor of the clone's serial port for reports."""
     node = {**_with_aio(clone.backend, device.aio), "node-name": "root", "cache": {"direct": device.cache == "none"}}
     disk = {"driver": "virtio-blk-pci", "drive": "root", "serial": _SERIAL}
     return [
@@ -75,23 +75,23 @@ def command(kind: Kind, initrd: Path, clone: Clone, device: GuestDevice, serial_
 
 
 def _with_aio(node: Mapping[str, Any], aio: str) -> dict[str, Any]:
-    """The block node with ``aio`` wherever a driver does I/O on this machine's files."""
+    """The block node with ``aio`` set on every driver that does I/O on this machine's files."""
     result = {key: _with_aio(value, aio) if isinstance(value, Mapping) else value for key, value in node.items()}
     return {**result, "aio": aio} if result.get("driver") in _ON_HOST else result
 
 
 class CloneVm:
-    """One clone while it runs."""
+    """One running clone."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        """``folder``: its own, made here."""
+        """Creates ``folder`` for the clone."""
         self.name = name
         self.folder = folder
         self.folder.mkdir()
         self.initrd = folder / "initrd"
 
     def prepare(self, kind: Kind) -> None:
-        """Its part of the initrd: the init, and the block that it writes."""
+        """Writes its initrd: with the init, and the block that it writes."""
         own = {"fairlane/init": kind.init, "fairlane/own": golden.block(self.name).decode()}
         self.initrd.write_bytes(kind.root.initrd.read_bytes() + image.as_initrd(own))
 
@@ -106,7 +106,7 @@ class CloneVm:
         self.reader, self.writer = await asyncio.open_connection(sock=own_end)
 
     async def wait_for_event(self, event: str) -> list[str]:
-        """Waits for ``event``; the words after it. Raises RunFailed if the machine ends, or says that it failed."""
+        """Waits for ``event``; the words after it. Raises RunFailed if the machine ends or reports another event."""
         with suppress(ConnectionError):
             while line := await self.reader.readline():
                 words = line.decode(errors="replace").split()
@@ -118,7 +118,7 @@ class CloneVm:
         raise RunFailed(f"{self.name} ended before it told {event}: {self._last_words()}")
 
     async def send(self, word: str) -> None:
-        with suppress(ConnectionError):  # it is gone: ``hear`` tells
+        with suppress(ConnectionError):  # it has ended: ``wait_for_event`` raises
             self.writer.write(f"{word}\n".encode())
             await self.writer.drain()
 
@@ -136,7 +136,7 @@ class CloneVm:
             self.writer.close()
         if not hasattr(self, "process"):
             return
-        for number in (signal.SIGTERM, signal.SIGKILL):  # asked first: a cluster waits for clients that just vanish
+        for number in (signal.SIGTERM, signal.SIGKILL):  # SIGTERM first: a cluster waits for clients that vanish
             with suppress(ProcessLookupError, TimeoutError):
                 os.killpg(self.process.pid, number)
                 await asyncio.wait_for(self.process.wait(), _GRACE)
@@ -157,12 +157,12 @@ class Storm:
         self._where = where
 
     async def run(self, count: int) -> list[Times]:
-        """Times of every machine. Raises RunFailed; whatever happens, machines and volumes are gone afterwards."""
+        """Times of every machine. Raises RunFailed. Machines and volumes are always removed."""
         own = (self.volume.name, self.volume.spec, self.volume.site)
         reading = self.transport.read_golden(*own)
         await self._at(reading.place).ask(build.shell([reading]), build.TIMEOUT)
         clones = [self.transport.clone(*own, number) for number in range(count)]
-        # every clone finds a shell that waits for it: to start one is no part of a clone
+        # starts the shells that create the clones: their start is not part of the time
         await asyncio.gather(*(self._at(clone.step.place).ask(":") for clone in clones))
         async with self._machines(clones) as vms:
             began = time.monotonic()
@@ -186,7 +186,7 @@ class Storm:
             try:
                 yield vms
             except BaseException:
-                with suppress(RunFailed):  # the first failure is the one to tell, and the lab is built anew
+                with suppress(RunFailed):  # the first failure is raised, and the lab is rebuilt
                     await self._delete(vms, clones)
                 raise
             await self._delete(vms, clones)
@@ -194,7 +194,8 @@ class Storm:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def _delete(self, vms: Sequence[CloneVm], clones: Sequence[Clone]) -> None:
-        """Machines first, then their volumes in turn: what these share (a volume group, a pool) is locked meanwhile."""
+        """Stops the machines, then deletes their volumes one by one: a shared volume group or pool is locked
+        meanwhile."""
         await asyncio.gather(*(vm.stop() for vm in vms))
         for place in dict.fromkeys(clone.step.place for clone in clones):
             steps = [clone.step for clone in clones if clone.step.place == place]
@@ -217,7 +218,7 @@ class Storm:
         return times
 
     async def _check(self, vm: CloneVm) -> None:
-        """Once every clone has written: its own data are there, and the golden image's."""
+        """After every clone has written: verifies its own data and the golden image's. Raises RunFailed."""
         await vm.send("check")
         if (words := await vm.wait_for_event("checked")) != [vm.name, self.golden.stamp]:
             raise RunFailed(

@@ -1,4 +1,4 @@
-"""What a study of clone storms needs before the first one: whether it fits, the golden image, a place for files."""
+"""Prepare a study's clone storms: check that they fit, make the golden image, provide a file system for the files."""
 
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -20,13 +20,13 @@ from fairlane.units import format_size
 
 _KIND = "clone"
 _WRITES = 48 * 2**20
-"""Bytes that a clone writes at most while it boots."""
+"""Most bytes that a clone writes while it boots."""
 _GOLDEN_SERIAL = "golden"
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What the storms of a study need at most."""
+    """The most that a storm of the study needs."""
 
     machines: int
     data: int
@@ -34,13 +34,13 @@ class Demand:
 
 
 def demand(study: Study) -> Demand | None:
-    """None: the study has no storms."""
+    """The largest demand of the study's storms; None: it has none."""
     cells = [cell.params for cell in study.cells() if cell.kind == _KIND]
     return Demand(max(c["count"] for c in cells), max(c["data"] for c in cells)) if cells else None
 
 
 def problems(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> list[FairlaneError]:
-    """Why this machine cannot carry out the study's storms, or its lanes that clone; each with a way out."""
+    """Why this machine cannot run the study's storms or its cloning lanes; each with a remedy."""
     problems = [*_too_much(study, spec, volumes, machine)]
     return problems + (store.problems(Path(tempfile.gettempdir())) if _reflinks(volumes) else [])
 
@@ -50,7 +50,7 @@ def _reflinks(volumes: Iterable[Volume]) -> bool:
 
 
 def unfit(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> list[FairlaneError]:
-    """Why no machine can, by what the study says alone."""
+    """Why no machine can run them; from the study alone."""
     return [*_mixed(study, spec, volumes), *_too_small(study, spec)]
 
 
@@ -140,9 +140,9 @@ def _size(count: int) -> str:
 async def prepare(
     storms: Demand, volumes: Sequence[Volume], root: Root, scratch: Path, held: ExitStack
 ) -> tuple[Golden, list[Volume]]:
-    """The golden image, as large as the volumes, and these with their places for it. Raises RunFailed.
+    """The golden image, as large as the volumes, and the volumes with its path. Raises RunFailed.
 
-    Files of all lanes lie on one file system, so that methods differ and not what they lie on."""
+    Files of all lanes are on one file system, so that only the methods differ."""
     place = scratch / "store"
     if _reflinks(volumes) and not store.shares(scratch):
         place = store.sharing(scratch, _files(storms) + _files(storms) // 8, held)
@@ -155,6 +155,6 @@ async def prepare(
 
 
 def disk(image: Golden) -> Parts:
-    """The golden image as a disk of the array, from which its steps take it."""
+    """The golden image as a disk of the array, for its steps to read."""
     node = {"driver": "file", "filename": str(image.file), "node-name": "golden", "read-only": True}
     return Parts((), (node,), ({"driver": "virtio-blk-pci", "drive": "golden", "serial": _GOLDEN_SERIAL},))

@@ -1,7 +1,7 @@
 """Disks of a guest as QEMU's ``-object``, ``-blockdev`` and ``-device``, found and read back in the guest by their
 serials: pure, from lanes and their volumes.
 
-Lanes take turns in one guest, so each has IO threads and controllers of its own.
+Lanes take turns in one guest, so each has its own IO threads and controllers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,12 +23,12 @@ _ON_HOST = ("file", "host_device")
 """QEMU's drivers that have ``aio``: files and block devices of this machine."""
 
 _USER_MTU = 1500
-"""Of QEMU's user network, through which the hypervisor reaches the array."""
+"""MTU of QEMU's user network, through which the hypervisor reaches the array."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What one guest's disks add to its command line."""
+    """Options of one guest's disks for its command line."""
 
     objects: tuple[Json, ...] = ()
     blockdevs: tuple[Json, ...] = ()
@@ -38,7 +38,7 @@ class Parts:
 
 
 def device(volume: Volume) -> GuestDevice:
-    """What the guest sees of ``volume``."""
+    """The guest's device of ``volume``."""
     return volume.spec.device or GuestDevice()
 
 
@@ -167,10 +167,10 @@ _SERIALS: Mapping[Bus, tuple[str, str]] = {
 
 
 def find(volume: Volume) -> str:
-    """Shell that prints the guest's block device of ``volume``, found by its serial; waits for it up to 30 s, because
-    SCSI and NVMe drivers look for their disks in the background.
+    """Shell that prints the guest's block device of ``volume``, found by its serial; waits up to 30 s, because SCSI
+    and NVMe drivers scan for their disks in the background.
 
-    It starts no program for a disk: with fifty disks an emulated guest would take minutes."""
+    It starts no program per disk: with fifty disks an emulated guest would take minutes."""
     pattern, serial = _SERIALS[device(volume).bus]
     return f"""
 i=0; hit=
@@ -188,7 +188,7 @@ echo $hit
 
 
 def read_back(volume: Volume, link: str) -> Step:
-    """Reads back in the guest what it sees at ``link``: a step that changes nothing."""
+    """A step that reads back the guest's device at ``link`` and changes nothing."""
     spec = device(volume)
     pattern, serial = _SERIALS[spec.bus]
     file = pattern.partition("*")[2].partition("/")[2]  # serial, device/vpd_pg80
@@ -224,19 +224,19 @@ for k in scheduler max_sectors_kb physical_block_size discard_max_bytes; do tell
 
 @dataclass(frozen=True)
 class DiskState:
-    """What QEMU says of one disk, and where that is not what was asked for."""
+    """QEMU's state of one disk, and its differences from the study."""
 
     rows: Mapping[str, str]
     conditions: Mapping[str, Any]
-    """Parameters (``guard.parameters``) as they really are."""
+    """Actual values of parameters (``guard.parameters``)."""
     wrong: tuple[str, ...]
 
 
 def disk_state(volume: Volume, nodes: Iterable[Json], threads: Iterable[str], thread: str) -> DiskState:
-    """Judges QEMU's answers: ``query-named-block-nodes``, ids of ``query-iothreads``, and the path of the IO thread of
-    the device ``qdev`` (empty: none).
+    """The state of ``volume`` from QEMU's answers: ``query-named-block-nodes``, ids of ``query-iothreads``, and the
+    path of the IO thread of the device ``qdev`` (empty: none).
 
-    ``aio`` cannot be read back: QEMU does not tell it, but refuses to start with one that it cannot do.
+    ``aio`` cannot be read back: QEMU does not report it, but refuses to start with one that it does not support.
     """
     spec = device(volume)
     by_name = {item["node-name"]: item for item in nodes}

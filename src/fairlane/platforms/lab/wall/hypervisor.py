@@ -1,5 +1,5 @@
-"""What the hypervisor does for the disks that it gives to guests: images, secrets, the way to the array, and what QEMU
-says of the disks afterwards."""
+"""Prepare the disks that the hypervisor gives to guests (images, secrets, forwarded ports) and read back QEMU's state
+of them."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ _INTERFACE = "mgmt"
 
 
 async def images(volumes: Iterable[Volume]) -> None:
-    """Makes the images of volumes that are no plain files. Raises RunFailed."""
+    """Creates the images of volumes whose format is not raw. Raises RunFailed."""
     for volume in volumes:
         if (wanted := disks.device(volume).format) == "raw":
             continue
@@ -71,15 +71,15 @@ def forwarded(table: str) -> dict[int, int]:
 
 
 async def host_devices(host: Guest, volumes: Iterable[Volume]) -> dict[str, Volume]:
-    """Volumes whose initiator is this machine's kernel, by name, each with its block device here, found as a guest
-    would find it. Raises RunFailed."""
+    """Volumes whose initiator is this machine's kernel, by name, each with its block device here, found as in a
+    guest. Raises RunFailed."""
     placed = {}
     for volume in volumes:
         find = volume.transport.find(volume.name, volume.spec, volume.site)
         paths = (await host.ask(f"{find} > device"))["device"].decode().split()
         if len(paths) != 1:
             raise RunFailed(f"{volume.name}: expected one device on this machine, found: {' '.join(paths) or 'none'}")
-        # a guest will write to it, and its own guard sees nothing of this machine
+        # a guest will write to it, and its own guard cannot examine this machine
         destroy = '"$i"' if volume.owned else quote(volume.spec.destroy)
         await host.ask(f'i=$(identity {paths[0]}); guard {paths[0]} "$i" - {destroy}')
         placed[volume.name] = replace(volume, host_device=paths[0])
@@ -87,8 +87,8 @@ async def host_devices(host: Guest, volumes: Iterable[Volume]) -> dict[str, Volu
 
 
 def shape(link: Link) -> str:
-    """Shell for the array that delays and limits what comes and goes through the forwarded ports as every other link,
-    both ways: QEMU's user network has no other end that could be shaped, so an ifb device takes what comes in."""
+    """Shell for the array that shapes traffic of the forwarded ports as every other link, both ways: QEMU's user
+    network has no other end to shape, so an ifb device shapes incoming packets."""
     netem = f"netem delay {format_duration(link.delay)} rate {format_bitrate(link.rate)} limit 100000"
     text = f"""
 modprobe ifb numifbs=0
@@ -103,7 +103,7 @@ tc qdisc add dev {_INTERFACE}-in root {netem}
 
 
 async def disk_state(vm: Vm, volume: Volume) -> disks.DiskState:
-    """What QEMU says of a disk of ``vm``. Raises RunFailed where it is not what was asked for."""
+    """QEMU's state of a disk of ``vm``. Raises RunFailed if it differs from the study."""
     nodes = await vm.execute("query-named-block-nodes", flat=True)
     threads = [item["id"] for item in await vm.execute("query-iothreads")]
     thread = ""

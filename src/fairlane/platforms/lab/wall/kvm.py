@@ -1,4 +1,4 @@
-"""Does KVM run here? Found out by booting: /dev/kvm may open, and even create a vCPU, and yet never boot a kernel."""
+"""Check whether KVM works here by booting: /dev/kvm may open, and even create a vCPU, yet never boot a kernel."""
 
 import os
 import select
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 READY = b"FAIRLANE-READY"
-"""What the guest's init prints first thing."""
+"""The first output of the guest's init."""
 
 _QEMU = (
     # QEMU goes when we go, even after kill -9
@@ -19,7 +19,7 @@ _QEMU = (
 
 
 class Bootable(Protocol):
-    """Whose initrd says READY and stops where the kernel command line has ``fairlane.probe=1``."""
+    """An image whose initrd prints READY and stops if the kernel command line has ``fairlane.probe=1``."""
 
     @property
     def kernel(self) -> Path: ...
@@ -29,7 +29,7 @@ class Bootable(Protocol):
 
 
 def usable(device: Path = Path("/dev/kvm")) -> bool:
-    """Whether this user may open the device at all; what ``boots`` needs, and far from enough."""
+    """Whether this user may open the device: necessary for ``boots``, not sufficient."""
     return os.access(device, os.R_OK | os.W_OK)
 
 
@@ -51,8 +51,8 @@ def boots(image: Bootable, seconds: float = 20) -> bool:
 
 
 def remembered(image: Bootable, folder: Path) -> bool:
-    """As ``boots``, tried once for a kernel and a boot of this machine: the answer stays in ``folder``. A machine where
-    KVM does not get a guest through its boot would wait for that at the start of every run."""
+    """As ``boots``, tried once per kernel and boot of this machine; the answer is stored in ``folder``. Without that,
+    every run on a machine where KVM fails would wait for the time-out."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     key = f"{boot} {image.kernel} {image.kernel.stat().st_mtime_ns}"
     note = folder / "kvm"

@@ -46,8 +46,8 @@ _PROGRAMS = {
     "ssh-keygen": "openssh-client", "mke2fs": "e2fsprogs",
 }  # fmt: skip
 _DYING = 15.0
-"""Seconds that a machine has to end after its connection was lost. An idle host takes a tenth of one, a busy one many
-times that."""
+"""Seconds that a machine has to end after its connection was lost: an idle host takes 0.1 s, a busy one many times
+that."""
 
 
 class WallLab(Assembly, Platform):
@@ -102,7 +102,7 @@ class WallLab(Assembly, Platform):
         return problems + self._unfit_for_faults(tuple(lanes)) + cloning.unfit(self.study, self.spec, self.wanted)
 
     def _unfit_for_faults(self, lanes: Sequence[Volume]) -> list[FairlaneError]:
-        """Faults that a lane cannot have, and loads that would write over what the check of the data looks for."""
+        """Faults that a lane does not support, and loads that would overwrite the data that failover checks."""
         cells = [cell for cell in self.study.cells() if cell.kind == "failover"]
         problems: list[FairlaneError] = []
         if cells and (others := sorted({c.workload for c in self.study.cells()} - {c.workload for c in cells})):
@@ -191,7 +191,7 @@ class WallLab(Assembly, Platform):
             yield RawTrial(lane, stage.outputs, stage.load_seconds)
 
     async def _again(self) -> None:
-        """Machines and lanes anew, because something of them is lost or hangs; and their clocks compared."""
+        """Rebuilds machines and lanes, because one of them is lost or hangs, and synchronises the clocks."""
         self.notify("building the lab again")
         await self.tear_down()
         try:
@@ -203,7 +203,7 @@ class WallLab(Assembly, Platform):
         await self.watch.synchronise()
 
     def storm(self, lane: str) -> Storm:
-        """A storm of clones of ``lane``. Raises RunFailed where the study has none."""
+        """A storm of clones of ``lane``. Raises RunFailed if the study has none."""
         if not self.golden:
             raise RunFailed(f"lane {lane}: the lab has no golden image")
         init = resources.files(__package__).joinpath("guest/clone-init").read_text("utf-8")
@@ -211,16 +211,17 @@ class WallLab(Assembly, Platform):
         return Storm(self.lanes[lane][0], self.golden, kind, self.where, self.scratch)
 
     def broken(self, reason: str) -> None:
-        """Machines in which something hangs are built anew before the next trial."""
+        """Requests a rebuild of the machines before the next trial."""
         self.notify(reason)
         self._broken = True
 
     async def _attended(self, work: Coroutine[Any, Any, None]) -> None:
-        """Awaits ``work``, but no longer than all machines live: I/O to an array that is gone would wait for it."""
+        """Awaits ``work`` while all machines run: I/O to an array that has ended would wait for ever. Raises
+        RunFailed."""
         await unless(work, self._lost())
 
     async def _lost(self) -> str:
-        """Waits until a machine ends; says so."""
+        """Waits until a machine ends; returns the reason."""
         ending = [asyncio.ensure_future(vm.process.wait()) for vm in self.machines() if vm.started]
         try:
             await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
@@ -231,7 +232,7 @@ class WallLab(Assembly, Platform):
         return "a machine of the lab was lost"
 
     async def _explained(self, error: RunFailed) -> RunFailed:
-        """The failure, with the machines that have ended: they are why. A machine's connections end before it does."""
+        """``error`` with the machines that have ended, its cause. A machine's connections end before it does."""
         started = [vm for vm in self.machines() if vm.started]
         if started:
             with suppress(TimeoutError):
@@ -254,7 +255,7 @@ class LabStage(FleetStage):
         crew = Crew(lab.guests, lab.watch, lab.devices, lab.lanes[lane], lab.spec.settle / 1e9, lab.broken)
         super().__init__(crew, block, lane, lab.study.workloads[block.cell.workload].trial_seconds(block.cell))
         self.lab = lab
-        self.fleet, self.paths = lab.spec.fleet, lab.spec.paths  # of clone storms no guest stands
+        self.fleet, self.paths = lab.spec.fleet, lab.spec.paths  # in clone storms no guest runs
 
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:
         lab = self.lab
@@ -263,7 +264,7 @@ class LabStage(FleetStage):
                 raise RunFailed(f"lane {self.lane}: the lab has no link of path {path}")
             # a cable has two ends: guests and array both lose the carrier
             ends = [(vm, layout.interface(path)) for vm in lab.vms]
-            nics = layout.array_nics(lab.spec, lab.scratch)  # QEMU 7.2 dies of a link that is plugged and leads nowhere
+            nics = layout.array_nics(lab.spec, lab.scratch)  # QEMU 7.2 crashes when an unconnected link is plugged
             ends += [(lab.array_vm, nic.name) for nic in nics if layout.on_path(nic, path)]
             await asyncio.gather(*(vm.link(nic, up=not on) for vm, nic in ends))
             return time.time()

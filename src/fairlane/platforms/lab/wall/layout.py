@@ -1,4 +1,4 @@
-"""Which volumes a study needs, where each is built, and how machines and array are wired: pure."""
+"""The volumes of a study, their sites, and the network between guests and array: pure."""
 
 import secrets
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ ARRAY_MANAGED = "10.0.2.15"
 
 @dataclass(frozen=True)
 class Volume:
-    """One volume: of a lane, in a guest, one of its disks."""
+    """One volume of a lane: one disk of one guest."""
 
     name: str
     """Unique in the run: the lane's name, with guest and disk where there are several."""
@@ -36,27 +36,27 @@ class Volume:
 
     @property
     def serial(self) -> str:
-        """Of the guest's device where the hypervisor provides it: at most 20 characters (virtio-blk, NVMe)."""
+        """Serial of the guest's device if the hypervisor provides it: at most 20 characters (virtio-blk, NVMe)."""
         return f"fairlane-{self.site.index:04d}"
 
     @property
     def medium_serial(self) -> str:
-        """Of the array's disk where the medium is a file of this machine."""
+        """Serial of the array's disk if the medium is a file of this machine."""
         return f"medium-{self.site.index:04d}"
 
     @property
     def emulated(self) -> bool:
-        """The guest sees a device of the hypervisor's."""
+        """Whether the hypervisor provides the guest's device."""
         return self.spec.initiator == "hypervisor"
 
     @property
     def needs_array(self) -> bool:
-        """Its target is the lab's array."""
+        """Whether its target is the lab's array."""
         return self.transport.target and not getattr(self.spec, "external", None)
 
     @property
     def owned(self) -> bool:
-        """The lab makes the volume, and nobody else has anything on it."""
+        """The lab makes the volume; nobody else has data on it."""
         return not self.transport.existing and not getattr(self.spec, "external", None)
 
     @property
@@ -65,12 +65,12 @@ class Volume:
         return -(-self.transport.medium_size(self.spec, self.site.size) // 2**20) * 2**20
 
     def file(self, media: Path) -> Path:
-        """Where its medium is if that is a file of this machine, in the folder ``media``; it need not exist."""
+        """Path in ``media`` of the file of this machine that is its medium, if it is one; it need not exist."""
         return media / f"medium{self.site.index}"
 
     @property
     def hosted(self) -> bool:
-        """The initiator is that of this machine's kernel."""
+        """Whether the initiator is this machine's kernel."""
         return self.emulated and bool(self.transport.hosted(self.spec))
 
     def steps(self) -> tuple[Step, ...]:
@@ -87,7 +87,7 @@ class Volume:
 
 
 def volumes(study: Study, spec: LabSpec) -> tuple[Volume, ...]:
-    """Every volume of the study, lane by lane, guest by guest. Sites lack what is known only once machines run."""
+    """Every volume of the study, lane by lane, guest by guest. Sites lack values that only running machines have."""
     result: list[Volume] = []
     single = spec.fleet == 1 and spec.disks == 1
     for lane, lane_spec in study.lanes.items():
@@ -122,8 +122,8 @@ def _site(spec: LabSpec, index: int, guest: int, lane: LaneSpec) -> Site:
 
 
 def placed(volumes: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volume, ...]:
-    """The volumes with their media: null_blk on the array or in the guest, QEMU's null-co, or sparse files that this
-    makes in ``scratch``. Raises OSError."""
+    """The volumes with their media: null_blk on the array or in the guest, QEMU's null-co, or sparse files, which this
+    creates in ``scratch``. Raises OSError."""
     out = []
     for volume in volumes:
         if volume.transport.cluster:
@@ -141,7 +141,7 @@ def placed(volumes: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Vol
 
 
 def cluster(scratch: Path) -> Path:
-    """Folder of the cluster of this machine."""
+    """Folder of the Ceph cluster on this machine."""
     return scratch / "ceph"
 
 

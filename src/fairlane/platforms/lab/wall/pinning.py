@@ -1,4 +1,4 @@
-"""CPU pinning: the virtual CPUs and IO threads of every machine on cores of their own (``sched_setaffinity(2)``).
+"""Pin the virtual CPUs and IO threads of every machine to cores of their own (``sched_setaffinity(2)``).
 
 Lanes take turns, so the first IO thread of one lane shares its core with the first of every other lane.
 """
@@ -14,7 +14,7 @@ from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.vm import Vm
 
 REST = "others"
-"""QEMU's main loop and helpers: they share the cores that are left over, or any where none is."""
+"""QEMU's main loop and helpers: they share the remaining cores, or all cores if none remain."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Thread:
 
     @property
     def seat(self) -> tuple[str, str]:
-        """Threads with the same seat share a core: they are never at work at one time."""
+        """Threads with the same seat share a core: they never work at the same time."""
         number = self.name.rpartition(".")[2]
         return self.machine, self.name if number == self.name else f"io{number}"
 
 
 def problems(spec: LabSpec, lanes: Mapping[str, Sequence[Volume]], cores: int) -> list[FairlaneError]:
-    """Refuses, with the sums, what ``cores`` cores cannot seat."""
+    """An error, with the sum, if the pinned threads need more than ``cores`` cores."""
     if not spec.pinning:
         return []
     array = spec.array.cpus if any(v.needs_array for volumes in lanes.values() for v in volumes) else 0

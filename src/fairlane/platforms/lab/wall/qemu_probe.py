@@ -1,4 +1,4 @@
-"""What the QEMU and the kernel of this machine can do for guest devices: asked, not guessed from versions."""
+"""Probe what this machine's QEMU and kernel support for guest devices, rather than infer it from versions."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ _PROBED = 1 << 20
 
 @cache
 def query(questions: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
-    """QEMU's answers to QMP commands (JSON), of a QEMU without a machine, in a folder where the file ``probe`` lies.
+    """QEMU's answers to QMP commands (JSON), from a QEMU without a machine in a folder with the file ``probe``.
 
     Raises FairlaneError if it does not run."""
     command = [qemu.BINARY, "-M", "none", "-accel", "tcg", "-nodefaults", "-no-user-config", "-display", "none",
@@ -54,27 +54,27 @@ def _ask(command: str, **arguments: Any) -> Mapping[str, Any]:
 
 
 def opens(aio: str, cache_mode: str) -> str:
-    """Why QEMU cannot open a file in the scratch folder so (it opens one); empty: it can."""
+    """Why QEMU cannot open a file in the scratch folder with these settings (by trying); empty: it can."""
     node = {"driver": "file", "filename": "probe", "node-name": "probe", "aio": aio}
     answer = _ask("blockdev-add", **node, cache={"direct": cache_mode == "none"})
     return str(answer["error"]["desc"]) if "error" in answer else ""
 
 
 def maps_queues(bus: str) -> bool:
-    """The device of ``bus`` has iothread-vq-mapping."""
+    """Whether the device of ``bus`` has iothread-vq-mapping."""
     properties = _ask("device-list-properties", typename=_DEVICES[bus]).get("return", [])
     return any(item["name"] == "iothread-vq-mapping" for item in properties)
 
 
 def has_driver(node: Mapping[str, str]) -> bool:
-    """QEMU has the block driver of ``node`` (``Transport.driver``), which may be a module of its own (Debian:
-    qemu-block-extra): tried with all that the driver needs, and nothing that works."""
+    """Whether QEMU has the block driver of ``node`` (``Transport.driver``), which may be a module of its own (Debian:
+    qemu-block-extra): tries to open a node with all its required options, and an unusable target."""
     answer = _ask("blockdev-add", **node, **{"node-name": "probe"})
     return "nknown driver" not in str(answer.get("error", {}).get("desc", ""))
 
 
 def lacks_module(name: str) -> bool:
-    """The kernel of this machine neither has the module nor could load it."""
+    """Whether this machine's kernel neither has the module nor can load it."""
     if Path("/sys/module", name).exists():
         return False
     try:
@@ -85,7 +85,7 @@ def lacks_module(name: str) -> bool:
 
 
 def problems(lanes: Mapping[str, Sequence[Volume]], spec: LabSpec) -> list[FairlaneError]:
-    """What cannot be built of the guest devices of ``lanes``, before anything is created."""
+    """Guest devices of ``lanes`` that cannot be built; checked before anything is created."""
     problems: list[FairlaneError] = []
     guests: dict[int, list[Volume]] = {}
     for lane, volumes in lanes.items():
@@ -114,7 +114,7 @@ _Wrong = tuple[str, str, str]
 
 
 def _shape(device: GuestDevice, spec: LabSpec) -> Iterable[_Wrong]:
-    """Threads, queues and controllers that would do nothing: lanes are what they are called."""
+    """Threads, queues and controllers that would be unused: a lane's name must describe it."""
     if device.queues > spec.cpus:
         yield (
             "device.queues",
@@ -148,7 +148,7 @@ def _shape(device: GuestDevice, spec: LabSpec) -> Iterable[_Wrong]:
 
 
 def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_Wrong]:
-    """What this machine's QEMU cannot do."""
+    """Settings that this machine's QEMU or kernel does not support."""
     if device.vq_mapping and not maps_queues(device.bus):
         yield (
             "device.vq_mapping",
@@ -168,7 +168,7 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
             f"QEMU has no initiator for {volume.spec.transport}, and this machine's kernel has no {lacking[0]}",
             "set initiator: guest, or run on a kernel with that module",
         )
-    needed = {} if volume.transport.cluster else volume.transport.driver  # of a cluster ceph.problems tells
+    needed = {} if volume.transport.cluster else volume.transport.driver  # ceph.problems checks those of a cluster
     if needed and not has_driver(needed):
         other = ", or set initiator: guest" if "guest" in type(volume.spec).initiators else ""
         yield (

@@ -1,4 +1,4 @@
-"""Whether this machine can hold what a study wants to start: sums, told before anything is. Pure but for ``here``."""
+"""Check that this machine has the memory, cores and disk for a study. Pure except for ``capacity``."""
 
 import os
 import shutil
@@ -14,27 +14,28 @@ from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.units import format_size
 
 OVERHEAD = 120 * 2**20
-"""Bytes that QEMU itself takes for a machine, its disks' caches left out."""
+"""Bytes that QEMU itself takes for a machine, without caches of its disks."""
 _SYSTEM = 256 * 2**20
 """Bytes that a guest's kernel and programs take."""
 
 _LONGEST = 60
-"""A socket's name has 107 bytes (unix(7)); OpenSSH's own names in our folder, which has 18 more, take up to 29."""
+"""Most characters of the temporary folder's name: a socket's name has 107 bytes (unix(7)); the scratch folder adds 18
+and OpenSSH's names in it up to 29."""
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What this machine has."""
+    """Resources of this machine."""
 
     memory: int
     """Bytes available."""
     cores: int
     disk: int
-    """Bytes free where scratch files go."""
+    """Bytes free in the temporary folder."""
 
 
 def capacity() -> Capacity:
-    """What this machine has now."""
+    """This machine's available memory, cores and disk space."""
     memory = 0
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
@@ -46,7 +47,7 @@ def capacity() -> Capacity:
 
 
 def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> list[FairlaneError]:
-    """What does not fit, each with its sum."""
+    """Resources that the study exceeds, each with its sum."""
     array = any(v.needs_array for v in volumes)
     guests = f"{spec.fleet} guest{'s' * (spec.fleet > 1)}"
     problems = []

@@ -1,4 +1,4 @@
-"""Where the files of clones lie: on a file system that can share blocks, if any lane needs that."""
+"""A file system for the files of clones that can share blocks (reflinks), if a lane needs that."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ _PROGRAMS = {
 
 
 def shares(folder: Path) -> bool:
-    """Whether files in ``folder`` can share blocks: tried, because no file system's name promises it."""
+    """Whether files in ``folder`` can share blocks, by trying: a file system's name does not tell."""
     with tempfile.TemporaryDirectory(prefix="fairlane-shares-", dir=folder) as place:
         source, copy = Path(place, "one"), Path(place, "other")
         source.write_bytes(b"x" * 65536)
@@ -28,7 +28,7 @@ def shares(folder: Path) -> bool:
 
 
 def problems(folder: Path) -> list[FairlaneError]:
-    """Why no files in ``folder``, or on an XFS of ours in it, can share blocks; empty: they can."""
+    """Why files can share blocks neither in ``folder`` nor on a new XFS in it; empty: they can."""
     missing = [f"{program} (package {package})" for program, package in _PROGRAMS.items() if not shutil.which(program)]
     if shares(folder) or not (os.geteuid() or missing):
         return []
@@ -44,10 +44,10 @@ def problems(folder: Path) -> list[FairlaneError]:
 
 def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
     """A folder on an XFS of ``size`` bytes, made in ``scratch`` and mounted through a loop device until ``held`` is
-    closed. Raises RunFailed. Takes a second, in the main thread: a child that ends with us ends with its thread.
+    closed. Raises RunFailed. Takes a second, in the main thread: a child that ends with Fairlane ends with its thread.
 
-    The mount is in a namespace of its own, kept by a process that ends with us and reached through its ``/proc``
-    folder: however we end, the kernel takes mount and loop device away with it.
+    The mount is in a namespace of its own, kept by a process that ends with Fairlane and reached through its
+    ``/proc`` folder: the kernel removes mount and loop device with the process.
     """
     image, place = scratch / "xfs", scratch / "store"
     place.mkdir()
@@ -74,6 +74,6 @@ def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
 
 
 def _end(keeper: subprocess.Popen[bytes]) -> None:
-    """Once nothing runs in its namespace, the kernel unmounts."""
+    """Ends the process that keeps the namespace; the kernel then unmounts."""
     keeper.kill()
     keeper.communicate()

@@ -1,4 +1,4 @@
-"""A running wall-clock machine: QEMU as our child, QMP for control, SSH for everything in the guest."""
+"""A running wall-clock machine: QEMU as a child process, QMP for control, SSH for everything in the guest."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ BOOT_TIMEOUT = 300.0
 
 
 class Vm:
-    """One machine. ``start`` boots it, ``stop`` ends it whatever state it is in."""
+    """One machine. ``start`` boots it, ``stop`` ends it in any state."""
 
     def __init__(self, machine: Machine, root: Root, keys: Keys, scratch: Path) -> None:
         """``scratch``: an existing folder with a short path, for sockets, console and overlay."""
@@ -76,8 +76,8 @@ class Vm:
         self.boot_seconds = time.monotonic() - self._began
 
     async def power_on(self) -> None:
-        """Starts QEMU in the folder, which has the root disk (root.qcow2); it is controlled from here on. Raises
-        RunFailed with what QEMU said."""
+        """Starts QEMU in the folder, which has the root disk (root.qcow2); it can be controlled from then on. Raises
+        RunFailed with QEMU's stderr."""
         initrd = self.folder / "initrd"
         initrd.write_bytes(self._root.initrd.read_bytes() + image.as_initrd(self._files()))
         own_end, qemu_end = socket.socketpair()
@@ -130,7 +130,7 @@ class Vm:
             raise RunFailed(f"{self.name}: QEMU's {command} failed: {error}; {self.complaint()}") from error
 
     async def link(self, nic: str, *, up: bool) -> None:
-        """Plug or unplug the cable of a NIC. Raises RunFailed."""
+        """Plugs or unplugs the cable of a NIC. Raises RunFailed."""
         await self.execute("set_link", name=nic, up=up)
 
     @property
@@ -150,7 +150,7 @@ class Vm:
         return names
 
     def complaint(self) -> str:
-        """The end of what QEMU itself said."""
+        """The end of QEMU's stderr."""
         with suppress(OSError):
             return (self.folder / "errors").read_text(errors="replace").strip()[-400:] or "no message"
         return "no message"
@@ -165,12 +165,12 @@ class Vm:
         return ""
 
     def obituary(self) -> str:
-        """Why it may have ended: the end of the guest's console, then what QEMU said where it said anything."""
+        """Why it may have ended: the end of the guest's console, then QEMU's exit code and stderr."""
         ended = f"QEMU ended with exit code {self.process.returncode}: {self.complaint()}" if self.started else ""
         return "\n".join(text for text in (self.last_words(), ended) if text)
 
     async def stop(self) -> None:
-        """Ends connection and machine, whole also where it is cancelled meanwhile; raises nothing else."""
+        """Ends connection and machine, completely even if cancelled meanwhile; raises nothing else."""
         await uninterrupted(self._stop())
 
     async def _stop(self) -> None:
@@ -178,12 +178,12 @@ class Vm:
             await self.guest.close()
         if self.started:
             await end(self.process)
-            with suppress(Exception):  # QEMU is gone: whatever the client thinks of that does not matter
+            with suppress(Exception):  # QEMU has ended: errors of the client do not matter
                 await self.qmp.disconnect()
 
 
 async def processes(vms: Sequence[Vm]) -> str:
-    """For the probes of the hypervisor: QEMU's processes, and which of their threads is what."""
+    """Shell variables for probes of the hypervisor: QEMU's processes, their vCPU threads and IO threads."""
     lines = [f"MACHINES={quote(' '.join(str(vm.process.pid) for vm in vms))}"]
     cpus = [str(cpu["thread-id"]) for vm in vms for cpu in await vm.execute("query-cpus-fast")]
     io = [str(item["thread-id"]) for vm in vms for item in await vm.execute("query-iothreads")]
