@@ -75,14 +75,14 @@ class Watch:
         return self.offsets
 
     async def around(
-        self, when: str, guests: Mapping[int, Sequence[str]], others: Collection[Place] = ()
+        self, when: str, guests: Mapping[int, Sequence[str]], places: Collection[Place] = ()
     ) -> dict[str, bytes]:
         """A snapshot of ``guests`` (number -> files with the names of the devices under load), whose files are under
-        ``vmN/``, and of ``others``. ``when``: before or after. Raises RunFailed."""
+        ``vmN/``, and of ``places``. ``when``: before or after. Raises RunFailed."""
         single = {"target": self.target, "hypervisor": self.hypervisor}
         sources: list[tuple[Session | None, str, Sequence[str]]] = [
             *((self.guests[guest], f"vm{guest}/", names) for guest, names in guests.items()),
-            *((session, "", ()) for place, session in single.items() if place in others),
+            *((session, "", ()) for place, session in single.items() if place in places),
         ]
         snapshots = await asyncio.gather(*(_snapshot(s, prefix, when, names) for s, prefix, names in sources if s))
         return {name: data for files in snapshots for name, data in files.items()}

@@ -164,10 +164,10 @@ rm -r $d
             raise RunFailed(f"{self.crew.guests[guest].name} sent no result of {self.block.trial_id(self.lane)}")
         self.outputs |= {self._prefix(guest) + name: data for name, data in outputs.items()}
 
-    async def _watch(self, when: str, guests: Iterable[int], others: Collection[Place]) -> None:
+    async def _watch(self, when: str, guests: Iterable[int], places: Collection[Place]) -> None:
         """Takes snapshots of the probes on all these machines at once."""
         names = {guest: [f"{device}.name" for device in self.devices(guest)] for guest in guests}
-        snapshots = await self.crew.watch.around(when, names, others)
+        snapshots = await self.crew.watch.around(when, names, places)
         self.outputs |= snapshots if self.fleet > 1 else {n.removeprefix("vm0/"): data for n, data in snapshots.items()}
 
     async def begun(self) -> float:

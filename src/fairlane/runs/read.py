@@ -80,12 +80,12 @@ def load_run(folder: Path) -> Evidence:
     return assemble(folder, plan, state, [e for e in events if e["type"] != "trial"])
 
 
-def assemble(folder: Path, plan: Plan, state: Done, others: Sequence[Event]) -> Evidence:
-    """The evidence of a run. ``state``: what is done; ``others``: the journal's events other than trials. Raises
+def assemble(folder: Path, plan: Plan, state: Done, other_events: Sequence[Event]) -> Evidence:
+    """The evidence of a run. ``state``: what is done; ``other_events``: the journal's events other than trials. Raises
     FairlaneError."""
     due = plan.due(state.opened)
     trials = {b.trial_id(lane) for b in due for lane in b.order}
-    begun = next((e for e in others if e["type"] in ("start", "resume")), {})
+    begun = next((e for e in other_events if e["type"] in ("start", "resume")), {})
     platform = registry.load("platforms", plan.study.platform.kind)
     return Evidence(
         name=folder.resolve().name,
@@ -98,7 +98,7 @@ def assemble(folder: Path, plan: Plan, state: Done, others: Sequence[Event]) -> 
         ),
         description=_description(folder / "description.json"),
         fingerprint=read_json(folder / "fingerprint.json"),
-        events=tuple(others) + tuple({"type": "damaged", "trial": trial} for trial in state.damaged),
+        events=tuple(other_events) + tuple({"type": "damaged", "trial": trial} for trial in state.damaged),
         modelled=bool(begun.get("modelled", platform.modelled)),
         emulated=bool(begun.get("emulated", platform.emulated)),
         complete=state.ended and trials <= state.observations.keys(),

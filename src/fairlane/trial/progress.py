@@ -33,7 +33,7 @@ class Estimate:
 
     def __init__(self, study: Study) -> None:
         self._study = study
-        self._left: dict[str, float] = {}
+        self._remaining: dict[str, float] = {}
         self._workers = 1
         self._expected = self._took = 0.0
 
@@ -41,11 +41,11 @@ class Estimate:
         """As ``Watch.due``."""
         self._workers = max(workers, 1)
         trials = ((block, block.trial_id(lane)) for block in blocks for lane in block.order)
-        self._left = {trial: self._expect(block) for block, trial in trials if trial not in done}
+        self._remaining = {trial: self._expect(block) for block, trial in trials if trial not in done}
 
     def trial(self, trial: str, seconds: float) -> None:
         """Trial id ``trial`` is done and took ``seconds`` of wall time."""
-        expected = self._left.pop(trial, 0.0)
+        expected = self._remaining.pop(trial, 0.0)
         if expected:
             self._expected += expected
             self._took += seconds
@@ -54,7 +54,7 @@ class Estimate:
     def seconds(self) -> float:
         """Expected wall time until the next look."""
         factor = self._took / self._expected if self._expected else 1.0
-        return sum(self._left.values()) * factor / self._workers
+        return sum(self._remaining.values()) * factor / self._workers
 
     def _expect(self, block: Block) -> float:
         workload = self._study.workloads[block.cell.workload]

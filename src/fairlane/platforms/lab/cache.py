@@ -42,10 +42,10 @@ async def hold(
     with _explained(entry.parent):
         while True:
             if not again:
-                held = await _locked(entry, LOCK_SH)
+                lock = await _locked(entry, LOCK_SH)
                 if (entry / last).exists():
                     break
-                held.close()
+                lock.close()
             with await _locked(entry, LOCK_EX):
                 if again or not (entry / last).exists():
                     with making(entry) as scratch:
@@ -54,7 +54,7 @@ async def hold(
             # Between the two locks another process may have pruned it: then it is built again.
         os.utime(entry)
         prune(entry.parent.name, keep=keep)
-    return held
+    return lock
 
 
 def _lock(entry: Path, how: int) -> Hold | None:
@@ -93,7 +93,7 @@ def making(entry: Path) -> Iterator[Path]:
     """An empty folder that becomes ``entry`` on success and is removed on failure. Call with ``entry`` locked."""
     scratch = entry.parent / f"{_HALF_MADE}{uuid4().hex}"
     with _explained(entry.parent):
-        held = _lock(scratch, LOCK_EX)  # before the folder exists: an unlocked one would count as abandoned
+        lock = _lock(scratch, LOCK_EX)  # before the folder exists: an unlocked one would count as abandoned
         try:
             scratch.mkdir(mode=0o700)
             yield scratch
@@ -102,8 +102,8 @@ def making(entry: Path) -> Iterator[Path]:
             scratch.rename(entry)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-            if held:
-                _unlock(held)
+            if lock:
+                _unlock(lock)
 
 
 def _sync(folder: Path) -> None:
@@ -144,10 +144,10 @@ def size(entry: Path) -> int:
 
 def remove(entry: Path) -> bool:
     """Removes ``entry`` unless it is in use; whether it did."""
-    if not (held := _lock(entry, LOCK_EX)):
+    if not (lock := _lock(entry, LOCK_EX)):
         return False
     _discard(entry)
-    _unlock(held)
+    _unlock(lock)
     return True
 
 
@@ -159,10 +159,10 @@ def _discard(entry: Path) -> None:
     shutil.rmtree(dead, ignore_errors=True)
 
 
-def _unlock(held: Hold) -> None:
+def _unlock(lock: Hold) -> None:
     """Releases a lock and removes its file, once the entry is removed."""
-    Path(held.name).unlink(missing_ok=True)
-    held.close()
+    Path(lock.name).unlink(missing_ok=True)
+    lock.close()
 
 
 def prune(kind: str, *, keep: int) -> None:
@@ -175,6 +175,6 @@ def prune(kind: str, *, keep: int) -> None:
         return 0.0  # gone meanwhile
 
     whole = [p for p in entries(kind) if not p.name.startswith(_HALF_MADE)]
-    left = [p for p in entries(kind) if p.name.startswith(_HALF_MADE)]
-    for entry in left + sorted(whole, key=used, reverse=True)[keep:]:
+    leftovers = [p for p in entries(kind) if p.name.startswith(_HALF_MADE)]
+    for entry in leftovers + sorted(whole, key=used, reverse=True)[keep:]:
         remove(entry)

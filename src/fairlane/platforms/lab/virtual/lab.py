@@ -119,11 +119,11 @@ class VirtualLab(Platform):
     def _media(self) -> dict[str, int]:
         """Lane -> number of its medium. All share the first, except further lanes of a transport whose target claims
         the medium exclusively: each of those has an identical one of its own."""
-        numbers, taken = {}, 0
+        numbers, count = {}, 0
         for name, lane in self.study.lanes.items():
             alone = registry.load("lanes", lane.transport).exclusive
-            numbers[name] = taken if alone else 0
-            taken += alone
+            numbers[name] = count if alone else 0
+            count += alone
         return numbers
 
     def _lanes(self) -> dict[str, tuple[Transport[Any], Site, tuple[Step, ...]]]:

@@ -229,9 +229,9 @@ class Storm:
 
 
 @asynccontextmanager
-async def _patiently(seconds: float, what: str) -> AsyncIterator[None]:
+async def _patiently(seconds: float, name: str) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError:
-        raise RunFailed(f"{what} did not end within {seconds:.0f} s") from None
+        raise RunFailed(f"{name} did not end within {seconds:.0f} s") from None

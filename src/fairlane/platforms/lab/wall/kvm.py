@@ -70,7 +70,7 @@ def _prints(process: "subprocess.Popen[bytes]", word: bytes, deadline: float) ->
     """Whether ``word`` appears in the process's output before it ends and before the deadline."""
     assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
     tail = b""
-    while (left := deadline - time.monotonic()) > 0 and select.select([process.stdout], [], [], left)[0]:
+    while (remaining := deadline - time.monotonic()) > 0 and select.select([process.stdout], [], [], remaining)[0]:
         chunk = os.read(process.stdout.fileno(), 65536)
         tail = tail[-len(word) :] + chunk
         if word in tail:

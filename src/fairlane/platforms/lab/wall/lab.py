@@ -105,8 +105,8 @@ class WallLab(Assembly, Platform):
         """Faults that a lane does not support, and loads that would overwrite the data that failover checks."""
         cells = [cell for cell in self.study.cells() if cell.kind == "failover"]
         problems: list[FairlaneError] = []
-        if cells and (others := sorted({c.workload for c in self.study.cells()} - {c.workload for c in cells})):
-            text = f"failover checks every block of its region, and {others[0]} would write there"
+        if cells and (other_loads := sorted({c.workload for c in self.study.cells()} - {c.workload for c in cells})):
+            text = f"failover checks every block of its region, and {other_loads[0]} would write there"
             problems.append(FairlaneError(text, where="workloads", hint="put the faults into a study of their own"))
         faults = {(cell.params["fault"], cell.params["path"]) for cell in cells}
         for kind, path in sorted(faults):
@@ -237,10 +237,10 @@ class WallLab(Assembly, Platform):
         if started:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._lost(), _DYING)
-        gone = [vm for vm in started if not vm.alive]
-        if not gone:
+        ended = [vm for vm in started if not vm.alive]
+        if not ended:
             return error
-        text = "; ".join(f"{vm.name} has ended ({vm.obituary()})" for vm in gone)
+        text = "; ".join(f"{vm.name} has ended ({vm.obituary()})" for vm in ended)
         return RunFailed(f"{error.message}; {text}", hint=error.hint)
 
     async def close(self) -> None:

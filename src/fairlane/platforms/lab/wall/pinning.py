@@ -59,14 +59,14 @@ def problems(spec: LabSpec, lanes: Mapping[str, Sequence[Volume]], cores: int) -
 def seats(threads: Sequence[Thread], cores: Collection[int]) -> dict[Thread, int]:
     """A core for each thread: cores in ascending order, seats in the order of ``threads``. Raises RunFailed."""
     free = iter(sorted(cores))
-    taken: dict[tuple[str, str], int] = {}
+    core_of: dict[tuple[str, str], int] = {}
     for thread in threads:
-        if thread.seat not in taken:
+        if thread.seat not in core_of:
             core = next(free, None)
             if core is None:
                 raise RunFailed(f"no core is left to pin {thread.name} of {thread.machine} to")
-            taken[thread.seat] = core
-    return {thread: taken[thread.seat] for thread in threads}
+            core_of[thread.seat] = core
+    return {thread: core_of[thread.seat] for thread in threads}
 
 
 async def pin(machines: Sequence[Vm]) -> dict[str, dict[str, str]]:

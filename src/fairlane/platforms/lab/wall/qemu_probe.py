@@ -170,11 +170,11 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
         )
     needed = {} if volume.transport.cluster else volume.transport.driver  # ceph.problems checks those of a cluster
     if needed and not has_driver(needed):
-        other = ", or set initiator: guest" if "guest" in type(volume.spec).initiators else ""
+        alternative = ", or set initiator: guest" if "guest" in type(volume.spec).initiators else ""
         yield (
             "initiator",
             f"this QEMU has no driver {needed['driver']}, which {volume.spec.transport} needs",
-            f"install qemu-block-extra{other}",
+            f"install qemu-block-extra{alternative}",
         )
     if own and spec.medium.file and (reason := opens(device.aio, device.cache)):
         yield ("device.aio", f"QEMU cannot open files here with aio {device.aio}, cache {device.cache}: {reason}",

@@ -61,9 +61,9 @@ class Vm:
         """Waits for a working SSH connection. Raises RunFailed with the console's last words."""
         self.guest = SshGuest(self.name, self._keys.login(await self._port()), self._scratch)
         opening = asyncio.ensure_future(self.guest.open(BOOT_TIMEOUT))
-        gone = asyncio.ensure_future(self.process.wait())
+        ended = asyncio.ensure_future(self.process.wait())
         try:
-            await asyncio.wait({opening, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({opening, ended}, return_when=asyncio.FIRST_COMPLETED)
             if not opening.done():
                 raise RunFailed(f"{self.name} ended while it booted:\n{self.last_words() or self.complaint()}")
             try:
@@ -72,7 +72,7 @@ class Vm:
                 raise RunFailed(f"{error.message}\n{self.last_words()}") from error
         finally:
             opening.cancel()
-            gone.cancel()
+            ended.cancel()
         self.boot_seconds = time.monotonic() - self._began
 
     async def power_on(self) -> None:
@@ -99,15 +99,15 @@ class Vm:
             raise RunFailed(f"{self.name}: QEMU did not start: {self.complaint()}") from error
 
     def _files(self) -> dict[str, str]:
-        here = resources.files(__package__).joinpath("guest")
+        guest_files = resources.files(__package__).joinpath("guest")
         parts = ("lib.sh", "wall.sh", "send.sh", "identity.sh", "guard.sh")
         files = {
-            "init": here.joinpath("init").read_text("utf-8"),
+            "init": guest_files.joinpath("init").read_text("utf-8"),
             "lib.sh": "".join(library.part(name) for name in parts),
             "programs": "",
             "name": f"{self.name}\n",
             "network": machines.network(self.machine),
-            "sshd_config": here.joinpath("sshd_config").read_text("utf-8"),
+            "sshd_config": guest_files.joinpath("sshd_config").read_text("utf-8"),
             **self._keys.files(),
             **self.machine.files,
         }
