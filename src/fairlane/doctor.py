@@ -1,6 +1,6 @@
-"""What this machine can do: one function per line of ``fairlane doctor``, each found out by trying where that is cheap.
+"""Check what this machine can do, one function per line of ``fairlane doctor``, by trying it where that is cheap.
 
-``missing`` means that the platform asked for cannot run; ``warn`` means that it can, and something else cannot.
+``missing`` means that the requested platform cannot run; ``warn`` means that it can, but something else cannot.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ STATE_SPACE = 512 * MIB
 RUN_SPACE = 200 * MIB
 """Free space where runs are written."""
 QEMU_OVERHEAD = 256 * MIB
-"""What a QEMU needs beside its guest's memory: translated code and devices."""
+"""Memory of a QEMU beside its guest's: translated code and devices."""
 OLDEST_QEMU = (6, 0)
 """``-action`` appeared in 6.0; the lab needs it to stop a guest at an exact instruction."""
 KVM_SECONDS = 10
@@ -48,13 +48,13 @@ CEPH_PACKAGES = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph-common", 
 
 
 def examine(platform: str, study: "Study | None" = None, *, context: str = "", namespace: str = "") -> tuple[Line, ...]:
-    """Everything ``platform`` needs or profits from, and what ``study`` needs of it. ``context``, ``namespace``: of a
-    cluster. Raises FairlaneError for an unknown platform."""
+    """Checks everything that ``platform`` needs or can use, and what ``study`` needs of it. ``context``, ``namespace``:
+    of a cluster. Raises FairlaneError for an unknown platform."""
     if platform not in registry.names("platforms"):
         raise FairlaneError(f"no platform named {platform!r}", hint=f"known: {', '.join(registry.names('platforms'))}")
     lines = [python(), processor(), disk("disk for runs", Path.cwd(), RUN_SPACE)]
     kind = registry.load("platforms", platform)
-    if kind.described and study is None:  # of a study its problems say so
+    if kind.described and study is None:  # with a study, its problems report this
         lines.append(
             Line(
                 platform,
@@ -84,45 +84,47 @@ def examine(platform: str, study: "Study | None" = None, *, context: str = "", n
 
 
 def comparisons(study: "Study") -> tuple[Line, ...]:
-    """Whether the guard leaves anything of ``study`` to compare."""
-    seen = outlook(study)
-    count, refused = len(seen.comparisons), len(seen.refused(*seen.refusals))
+    """Whether the guard leaves any comparison in ``study``."""
+    forecast = outlook(study)
+    count, refused = len(forecast.comparisons), len(forecast.refused(*forecast.refusals))
     if not refused:
         return (Line("comparisons", "ok", f"nothing in the study refuses any of its {count}"),)
-    told = f"{refused} of {count} will be refused: {'; '.join(f.message for f in seen.refusals)}"
+    text = f"{refused} of {count} will be refused: {'; '.join(f.message for f in forecast.refusals)}"
     fix = "write into the study's design what may differ, vary or accept; `fairlane study check` prints the lines"
-    state: State = "missing" if seen.hopeless else "warn"
-    return (Line("comparisons", state, told, fix if seen.names else "run the others, or all of them with --unjudged"),)
+    state: State = "missing" if forecast.hopeless else "warn"
+    return (
+        Line("comparisons", state, text, fix if forecast.names else "run the others, or all of them with --unjudged"),
+    )
 
 
 def python() -> Line:
-    """Fairlane itself and the Python below it."""
+    """Versions of Fairlane and Python."""
     return Line("fairlane", "ok", f"{__version__} on Python {machine.python_version()}")
 
 
 def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> Line:
     """Cores that this process may use, and their model."""
     models = re.findall(r"^model name\s*: (.*)$", _read(cpuinfo), re.MULTILINE)
-    found = f"{_cores()} x {models[0] if models else machine.processor() or 'unknown model'} ({machine.machine()})"
+    text = f"{_cores()} x {models[0] if models else machine.processor() or 'unknown model'} ({machine.machine()})"
     if machine.machine() != "x86_64":
-        return Line("processor", "warn", found, "the lab's guests are x86_64; nothing else has been tried as a host")
-    return Line("processor", "ok", found)
+        return Line("processor", "warn", text, "the lab's guests are x86_64; nothing else has been tried as a host")
+    return Line("processor", "ok", text)
 
 
 def memory(jobs: int, meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> Line:
-    """Memory for ``jobs`` guests at once, against what is free and what a container's limit leaves."""
+    """Memory for ``jobs`` guests at once, against free memory and a container's limit."""
     free = int(re.findall(r"^MemAvailable:\s*(\d+) kB", _read(meminfo), re.MULTILINE)[0]) * 1024
     limit, used = _read(cgroup / "memory.max").strip(), _read(cgroup / "memory.current").strip()
     if limit.isdigit() and used.isdigit():
         free = min(free, max(0, int(limit) - int(used)))
     guest = LabSpec.model_fields["memory"].default + QEMU_OVERHEAD
-    room = free // guest
-    found = f"{_size(free)} free; {jobs} guests at once take {_size(jobs * guest)}"
-    if room < 1:
-        return Line("memory", "missing", found, "free some, or set platform.memory lower in the study")
-    if room < jobs:
-        return Line("memory", "warn", found, f"run with --jobs {room}; the result is the same, only later")
-    return Line("memory", "ok", found)
+    fitting = free // guest
+    text = f"{_size(free)} free; {jobs} guests at once take {_size(jobs * guest)}"
+    if fitting < 1:
+        return Line("memory", "missing", text, "free some, or set platform.memory lower in the study")
+    if fitting < jobs:
+        return Line("memory", "warn", text, f"run with --jobs {fitting}; the result is the same, only later")
+    return Line("memory", "ok", text)
 
 
 def disk(name: str, folder: Path, need: int) -> Line:
@@ -133,19 +135,19 @@ def disk(name: str, folder: Path, need: int) -> Line:
         fix = "choose another with --out" if name == "disk for runs" else "set FAIRLANE_CACHE to another folder"
         return Line(name, "missing", f"{folder} is not writable for this user", fix)
     free = shutil.disk_usage(folder).free
-    found = f"{_size(free)} free in {folder}"
-    return Line(name, "ok", found) if free >= need else Line(name, "missing", found, f"free at least {_size(need)}")
+    text = f"{_size(free)} free in {folder}"
+    return Line(name, "ok", text) if free >= need else Line(name, "missing", text, f"free at least {_size(need)}")
 
 
 def qemu() -> Line:
-    """QEMU with the instruction counter: started without a machine, asked for its version, and told to quit."""
+    """QEMU with the instruction counter: starts it without a machine, reads its version over QMP, and quits."""
     program = "qemu-system-x86_64"
     if not shutil.which(program):
         return Line("QEMU", "missing", f"no {program}", _install("qemu-system-x86", "qemu-system-x86-core"))
     counter = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
     words = "".join(json.dumps({"execute": word}) + "\n" for word in ("qmp_capabilities", "quit"))
     bare = ("-M", "none", "-nodefaults", "-display", "none", "-S", "-qmp", "stdio")
-    code, out, err = _try(program, *bare, *counter, given=words)
+    code, out, err = _try(program, *bare, *counter, stdin=words)
     try:
         version = json.loads(out.splitlines()[0])["QMP"]["version"]["qemu"]
         number = (version["major"], version["minor"], version["micro"])
@@ -153,20 +155,20 @@ def qemu() -> Line:
         reason = err.strip().splitlines() or [f"exit code {code}"]
         fix = "the lab needs QEMU's own emulation (TCG), which this build lacks: install your distribution's full QEMU"
         return Line("QEMU", "missing", f"does not start with the instruction counter: {reason[-1]}", fix)
-    found = ".".join(map(str, number))
+    text = ".".join(map(str, number))
     if number[:2] < OLDEST_QEMU:
-        return Line("QEMU", "missing", found, f"the lab needs {'.'.join(map(str, OLDEST_QEMU))} or newer")
-    return Line("QEMU", "ok", f"{found}, emulation (TCG) and instruction counter work")
+        return Line("QEMU", "missing", text, f"the lab needs {'.'.join(map(str, OLDEST_QEMU))} or newer")
+    return Line("QEMU", "ok", f"{text}, emulation (TCG) and instruction counter work")
 
 
 def images(cache: Path, image: Image | None) -> Line:
-    """What is cached, kind by kind, with sizes on disk."""
+    """Cache entries by kind, with sizes on disk."""
     kinds = sorted(p for p in cache.iterdir() if p.is_dir() and p.name != "uv") if cache.is_dir() else []
     counts = [f"{sum(1 for e in p.iterdir() if e.suffix != '.lock')} in {p.name} ({_size(_usage(p))})" for p in kinds]
-    found = f"{cache}: {', '.join(counts) or 'nothing yet'}"
+    text = f"{cache}: {', '.join(counts) or 'nothing yet'}"
     if image is None:
-        return Line("cache", "ok", f"{found}; no image for this version: the first run builds one")
-    return Line("cache", "ok", found)
+        return Line("cache", "ok", f"{text}; no image for this version: the first run builds one")
+    return Line("cache", "ok", text)
 
 
 def builder(image: Image | None) -> Line:
@@ -175,7 +177,7 @@ def builder(image: Image | None) -> Line:
 
 
 def keyring(image: Image | None, places: Iterable[Path] = KEYRINGS) -> Line:
-    """The keys that Debian's packages are checked with."""
+    """The keyring that verifies Debian's packages."""
     for place in places:
         if place.exists():
             return Line("Debian keys", "ok", str(place))
@@ -184,19 +186,19 @@ def keyring(image: Image | None, places: Iterable[Path] = KEYRINGS) -> Line:
 
 
 def namespaces(image: Image | None) -> Line:
-    """What building as an ordinary user takes (user namespaces, subordinate ids), by asking mmdebstrap to make one."""
+    """User namespaces and subordinate ids, which building without root needs: tried with mmdebstrap's own helper."""
     if os.geteuid() == 0:
         return Line("user namespaces", "ok", "not needed: this is root")
     code, _, err = _try("mmdebstrap", "--unshare-helper", "true")
     if code == 0:
         return Line("user namespaces", "ok", "images can be built without root")
-    reason = (err.strip().splitlines() or [f"exit code {code}"])[0]  # what follows is what came of it
+    reason = (err.strip().splitlines() or [f"exit code {code}"])[0]  # later lines are its consequences
     fix = f"{_install('uidmap', 'shadow-utils')}, and a range in /etc/subuid and /etc/subgid; or build as root"
     return _for_building(Line("user namespaces", "missing", reason, fix), image)
 
 
 def tool(name: str, package: str, *, needed: bool = True, use: str = "") -> Line:
-    """A program of which any version will do."""
+    """Whether a program runs; any version will do."""
     if not shutil.which(name):
         fix = _install(package, package) + (f" ({use})" if use else "")
         return Line(name, "missing" if needed else "warn", "not found", fix)
@@ -209,7 +211,8 @@ def tool(name: str, package: str, *, needed: bool = True, use: str = "") -> Line
 
 
 def kvm_boots(image: Image | None, device: Path = Path("/dev/kvm")) -> Line:
-    """KVM, by booting. Never ``missing``: the virtual clock does without it, and so can the rest, slowly."""
+    """Whether KVM boots a guest. Never ``missing``: the virtual clock does not use it, and the rest runs without,
+    slowly."""
     without = "nothing, for the virtual clock; other guests are emulated, and marked so"
     if not device.exists():
         return Line("KVM", "warn", f"no {device}", without)
@@ -223,18 +226,20 @@ def kvm_boots(image: Image | None, device: Path = Path("/dev/kvm")) -> Line:
 
 
 def wall_clock() -> tuple[Line, ...]:
-    """What `clock: wall` needs beside the rest. Never ``missing``: the virtual clock does without it."""
+    """Further programs for `clock: wall`. Never ``missing``: the virtual clock does not use them."""
     use = "only clock: wall needs it"
     lines = [
         tool("qemu-img", "qemu-utils", needed=False, use=use),
         Line("ssh", "ok", "found") if shutil.which("ssh") else Line("ssh", "warn", "not found", use),
     ]
-    known = set(_try("qemu-img", "--help")[1].partition("Supported formats:")[2].split())
+    formats = set(_try("qemu-img", "--help")[1].partition("Supported formats:")[2].split())
     drivers = _drivers()
-    lacking = [f"{driver} (for {', '.join(needed_by)})" for driver, needed_by in drivers.items() if driver not in known]
+    lacking = [
+        f"{driver} (for {', '.join(needed_by)})" for driver, needed_by in drivers.items() if driver not in formats
+    ]
     packages = _install("qemu-block-extra", "qemu-block-iscsi qemu-block-rbd")
-    found = f"without {', '.join(lacking)}" if lacking else f"with {', '.join(drivers)}"
-    lines.append(Line("QEMU's initiators", "warn" if lacking else "ok", found, packages if lacking else ""))
+    text = f"without {', '.join(lacking)}" if lacking else f"with {', '.join(drivers)}"
+    lines.append(Line("QEMU's initiators", "warn" if lacking else "ok", text, packages if lacking else ""))
     daemons = [name for name in CEPH if not shutil.which(name)]
     if daemons:
         fix = _install(" ".join(CEPH_PACKAGES), "ceph-mon ceph-osd ceph-mgr ceph-mds ceph-common ceph-fuse")
@@ -246,45 +251,45 @@ def wall_clock() -> tuple[Line, ...]:
 
 def _drivers() -> dict[str, list[str]]:
     """QEMU's own initiators, and the transports that need each."""
-    found: dict[str, list[str]] = {}
+    drivers: dict[str, list[str]] = {}
     for name, transport in registry.every("lanes"):
         if transport.driver:
-            found.setdefault(transport.driver["driver"], []).append(name)
-    return found
+            drivers.setdefault(transport.driver["driver"], []).append(name)
+    return drivers
 
 
 def modules(root: Path = Path("/")) -> Line:
-    """Modules that transports need, of this machine's own kernel: to know, not to need; the lab uses its guest's."""
+    """Modules of transports in this machine's own kernel: for information; the lab uses its guest's."""
     wanted = sorted({module for _, transport in registry.every("lanes") for module in transport.modules})
     tree = root / "lib/modules" / machine.release()
-    known = set(re.findall(r"/([^/]+)\.ko", _read(tree / "modules.dep") + _read(tree / "modules.builtin")))
-    known = {name.replace("-", "_") for name in known}
+    available = set(re.findall(r"/([^/]+)\.ko", _read(tree / "modules.dep") + _read(tree / "modules.builtin")))
+    available = {name.replace("-", "_") for name in available}
     loaded = [m for m in wanted if (root / "sys/module" / m).exists()]
-    there = [m for m in wanted if m in known and m not in loaded]
-    absent = [m for m in wanted if m not in loaded and m not in there]
-    groups = (("loaded", loaded), ("can be loaded", there), ("absent", absent))
-    found = "; ".join(f"{word}: {', '.join(names)}" for word, names in groups if names)
-    return Line("host modules", "ok", f"{found} (the lab uses its guest's)")
+    loadable = [m for m in wanted if m in available and m not in loaded]
+    absent = [m for m in wanted if m not in loaded and m not in loadable]
+    groups = (("loaded", loaded), ("can be loaded", loadable), ("absent", absent))
+    text = "; ".join(f"{word}: {', '.join(names)}" for word, names in groups if names)
+    return Line("host modules", "ok", f"{text} (the lab uses its guest's)")
 
 
 def _for_building(line: Line, image: Image | None) -> Line:
-    """``line`` as it stands, or as a warning if an image is cached and nothing has to be built."""
+    """``line``, turned into a warning if an image is cached and nothing has to be built."""
     if line.state == "ok" or image is None:
         return line
     return Line(line.name, "warn", f"{line.found}; needed only to build another image", line.fix)
 
 
 def _install(debian: str, fedora: str) -> str:
-    if shutil.which("dnf"):  # asked first: Fedora has an apt-get too, mmdebstrap brings it
+    if shutil.which("dnf"):  # checked first: on Fedora mmdebstrap installs an apt-get
         return f"dnf install {fedora}"
     return f"apt-get install {debian}" if shutil.which("apt-get") else f"install {debian}"
 
 
-def _try(*command: str, given: str = "", seconds: float = 20) -> tuple[int, str, str]:
+def _try(*command: str, stdin: str = "", seconds: float = 20) -> tuple[int, str, str]:
     """Exit code, stdout and stderr; a program that does not start, or does not end, counts as failed."""
     try:
         done = subprocess.run(
-            command, input=given, capture_output=True, encoding="utf-8", errors="replace", timeout=seconds, check=False
+            command, input=stdin, capture_output=True, encoding="utf-8", errors="replace", timeout=seconds, check=False
         )
     except OSError as error:
         return 127, "", str(error.strerror)

@@ -43,8 +43,8 @@ class Told(Watch):
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def trial(self, block: Block, seen: Observation, seconds: float) -> None:
-        self.trials.append(seen.trial)
+    def trial(self, block: Block, observation: Observation, seconds: float) -> None:
+        self.trials.append(observation.trial)
 
     def failed(self, block: Block, reason: str) -> None:
         self.failures.append(block.key)

@@ -53,8 +53,8 @@ class Lines(Watch):
     def note(self, text: str) -> None:
         self.console.print(Text(printable(text)), soft_wrap=True)
 
-    def resumed(self, seen: Iterable[Observation]) -> None:
-        for trial in seen:
+    def resumed(self, observations: Iterable[Observation]) -> None:
+        for trial in observations:
             self._stand(trial)
 
     def due(self, blocks: Sequence[Block], done: frozenset[str], workers: int) -> None:
@@ -65,14 +65,14 @@ class Lines(Watch):
         if self.done < self.total:
             self._progress(now=True)
 
-    def trial(self, block: Block, seen: Observation, seconds: float) -> None:  # noqa: ARG002
+    def trial(self, block: Block, observation: Observation, seconds: float) -> None:  # noqa: ARG002
         self.done += 1
-        self.estimate.trial(seen.trial, seconds)
-        self._stand(seen)
-        if seen.failed:
+        self.estimate.trial(observation.trial, seconds)
+        self._stand(observation)
+        if observation.failed:
             self.failures += 1
             if self.failures <= _FAILURES_SHOWN:
-                self.note(f"{seen.trial} failed: {seen.failed}")
+                self.note(f"{observation.trial} failed: {observation.failed}")
             elif self.failures == _FAILURES_SHOWN + 1:
                 self.note("more trials failed; the report counts them")
         self._progress()

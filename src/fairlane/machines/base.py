@@ -1,11 +1,11 @@
-"""What a machine is to Fairlane: something that runs a script and returns the files that it wrote."""
+"""The interface of a machine: it runs a script and returns the files that the script wrote."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 
 
 class Guest(ABC):
-    """A machine that runs a script and gives back the folders it leaves."""
+    """A machine that runs scripts and returns the folders they send."""
 
     name: str
     """For messages."""
@@ -17,8 +17,8 @@ class Guest(ABC):
     async def ask(self, script: str, timeout: float = 60) -> dict[str, bytes]:
         """Run ``script`` in an empty folder of its own and return the files that it leaves there. Raises RunFailed."""
         whole = f"set -eu\nd=$(mktemp -d)\ncd $d\n( {script}\n)\ncd /\nsend asked $d\nrm -r $d\n"
-        found: dict[str, bytes] = {}
+        outputs: dict[str, bytes] = {}
         async for name, files in self.run(whole, timeout):
             if name == "asked":
-                found = dict(files)
-        return found
+                outputs = dict(files)
+        return outputs

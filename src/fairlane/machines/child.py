@@ -1,4 +1,4 @@
-"""Child processes that end with us, however we end."""
+"""Child processes that the kernel kills when Fairlane ends, whatever ended it."""
 
 import asyncio
 import os
@@ -8,17 +8,17 @@ from contextlib import suppress
 from typing import Any
 
 WITH_US = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ $PPID = "$0" ] && exec "$@"')
-"""Before our pid and a command: runs it and kills it when we end; also if we ended before that was asked for."""
+"""Put before Fairlane's pid and a command: runs the command and kills it when Fairlane ends, even if it ended first."""
 
 _LOOK = 0.01
-"""Seconds from one look whether a process is gone to the next."""
+"""Seconds between two checks whether a process has ended."""
 
 
 async def end(process: asyncio.subprocess.Process) -> None:
     """Kills a process that leads its group, and the group; returns once it is gone.
 
-    Not by ``process.wait()``, which also waits until nobody holds its pipes: the master of an SSH connection holds
-    those of a killed session as long as the session's command runs on the other side.
+    Polls instead of calling ``process.wait()``, which also waits until all holders of its pipes close them: the master
+    of an SSH connection holds those of a killed session as long as the session's command runs on the other side.
     """
     if process.returncode is None:
         with suppress(ProcessLookupError):
@@ -28,7 +28,7 @@ async def end(process: asyncio.subprocess.Process) -> None:
 
 
 async def uninterrupted(closing: Coroutine[Any, Any, None]) -> None:
-    """Awaits ``closing`` to its end also when cancelled meanwhile, and passes the cancellation on after it."""
+    """Awaits ``closing`` to its end even when cancelled meanwhile, then raises the cancellation."""
     task = asyncio.ensure_future(closing)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

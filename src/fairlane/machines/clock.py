@@ -1,8 +1,8 @@
-"""A common instant for machines whose clocks disagree: what they disagree by, and a gate at which their loads wait.
+"""Start loads on several machines at one instant: measure the clocks' offsets, and hold each load at a gate.
 
-A load tells that it is ready and waits at the gate (``waiting``), as late as it can: fio does so when all is set up and
-only the I/O is left to begin. Once every machine's load is there, each machine is given the instant in its own clock,
-and its shell opens the gate then.
+A load reports that it is ready and waits at the gate (``waiting``), as late as it can: fio does so when all is set up
+and only the I/O is left. Once every machine's load is ready, each machine gets the instant in its own clock, and its
+shell opens the gate then.
 """
 
 import time
@@ -42,48 +42,48 @@ open() {{
   for ((i = 0; i < $2; i++)); do echo; done >&8
 }}
 """
-"""Of a machine's session (``Session``)."""
+"""Shell functions for a machine's ``Session``."""
 
 GIVE_UP = f"echo 0 > {FOLDER}/ready"
-"""Shell after a load: whoever waits for it need not, should it never have come to the gate."""
+"""Shell to run after a load: ends the wait for a load that never reached the gate."""
 
 _ROUNDS = 5
 _LEAD = 0.02
-"""Seconds beyond three round trips: what a busy machine may take longer to hear the instant."""
+"""Seconds beyond three round trips: a busy machine may receive the instant that much later."""
 
 
 def waiting(jobs: int = 1) -> str:
-    """One line of shell, free of ``;`` and ``#`` (fio's job files cut lines there), that tells that one of ``jobs`` is
-    ready, and waits for the gate."""
+    """One line of shell that reports one of ``jobs`` as ready and waits for the gate. Free of ``;`` and ``#``, where
+    fio's job files cut lines."""
     return f"echo {jobs} > {FOLDER}/ready && read never <> {FOLDER}/open"
 
 
 @dataclass(frozen=True)
 class Offset:
-    """A machine's clock against the host's, s."""
+    """Offset of a machine's clock from the host's, s."""
 
     ahead: float
-    """Machine minus host."""
+    """The machine's clock minus the host's."""
     within: float
-    """How far that may be off."""
+    """Largest error of ``ahead``."""
 
 
 async def measure(session: Session) -> Offset:
-    """Asks for the time; an answer came between question and its arrival here, so each gives an interval, and the
-    narrowest counts (Mills, RFC 5905, section 8). Raises RunFailed."""
-    found = []
+    """Asks the machine for its time several times and returns the offset with the narrowest error (half the round
+    trip; Mills, RFC 5905, section 8). Raises RunFailed."""
+    offsets = []
     for _ in range(_ROUNDS):
-        asked = time.time()
-        told = await session.ask("now")
-        answered = time.time()
+        sent = time.time()
+        answer = await session.ask("now")
+        received = time.time()
         try:
-            theirs = float(told)
+            machine_time = float(answer)
         except ValueError:
             raise RunFailed(f"{session.name} does not tell its time") from None
-        found.append(Offset(theirs - (asked + answered) / 2, (answered - asked) / 2))
-    return min(found, key=lambda offset: offset.within)
+        offsets.append(Offset(machine_time - (sent + received) / 2, (received - sent) / 2))
+    return min(offsets, key=lambda offset: offset.within)
 
 
 def lead(offsets: Sequence[Offset]) -> float:
-    """Seconds that it takes to tell every machine the instant."""
+    """Seconds to send the instant to every machine."""
     return _LEAD + 6 * max(offset.within for offset in offsets)

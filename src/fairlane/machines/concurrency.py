@@ -1,4 +1,4 @@
-"""Several things at once, of which none is left behind."""
+"""Run coroutines concurrently; cancel the rest on the first failure."""
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 async def together(*work: Awaitable[Result]) -> list[Result]:
     """The results of ``work``, in order. The first failure cancels the rest and is raised when all have ended."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(item) for item in work]
     try:
         return await asyncio.gather(*tasks)
     except BaseException:
@@ -22,7 +22,7 @@ async def together(*work: Awaitable[Result]) -> list[Result]:
 
 
 async def unless(work: Coroutine[Any, Any, None], ended: Coroutine[Any, Any, str]) -> None:
-    """Awaits ``work``, but no longer than until ``ended`` says why it is in vain: then raises RunFailed with that."""
+    """Awaits ``work``; raises RunFailed with the reason that ``ended`` returns if it returns first."""
     doing, watching = asyncio.ensure_future(work), asyncio.ensure_future(ended)
     try:
         await asyncio.wait([doing, watching], return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
-"""Device safety, the Python side: what was recorded of a volume, the call of the guard, and how a refusal is read.
+"""Device safety, the Python side: the recorded identity of a volume, the shell that calls the guard, its refusal.
 
-The guard itself is shell (guest/guard.sh), so that it runs on the machine whose device it is, in the same
-script as what is to be done to it.
+The guard itself is shell (guest/guard.sh): it runs on the machine that has the device, in the same script as the
+commands that use the device.
 """
 
 import re
@@ -15,7 +15,7 @@ _REFUSAL = re.compile(r"^@@REFUSED (.*)\n@@HINT (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a volume was when the lane was built."""
+    """Identity and size of a volume when the lane was built."""
 
     identity: str
     """``kind:value``, unique on its machine."""
@@ -24,18 +24,18 @@ class Recorded:
 
 
 def guard(device: str, recorded: Recorded, destroy: str = "") -> str:
-    """Shell that fails, with the reason, unless ``device`` may be written. To stand right before what writes.
+    """Shell that fails, with the reason, unless ``device`` may be written. Put it right before the commands that write.
 
-    ``destroy``: what the study says, or, of a volume that this run made, its recorded identity."""
+    ``destroy``: the study's key; for a volume that this run made, its recorded identity."""
     return f"guard {quote(device)} {quote(recorded.identity)} {quote(recorded.size)} {quote(destroy)} || exit 77\n"
 
 
-def meant(device: str, recorded: Recorded) -> str:
-    """Shell that fails, with the reason, unless ``device`` still is the volume recorded. Before what reads."""
+def read_guard(device: str, recorded: Recorded) -> str:
+    """Shell that fails, with the reason, unless ``device`` is the recorded volume. For commands that read."""
     return f"meant {quote(device)} {quote(recorded.identity)} {quote(recorded.size)} || exit 77\n"
 
 
-def refusal(said: str, machine: str) -> Refused | None:
-    """The guard's refusal in what a script on ``machine`` said on stderr; None: it failed for another reason."""
-    found = _REFUSAL.search(said)
-    return Refused(f"{machine}: {found[1]}", hint=found[2]) if found else None
+def refusal(stderr: str, machine: str) -> Refused | None:
+    """The guard's refusal in ``stderr`` of a script on ``machine``; None: the script failed for another reason."""
+    match = _REFUSAL.search(stderr)
+    return Refused(f"{machine}: {match[1]}", hint=match[2]) if match else None

@@ -1,5 +1,5 @@
-"""What is known of every volume's device: its identity, recorded when the lane was built; the guard in front of
-all that writes; the prefill, which must be seen to have happened; rounds until lanes are steady (docs/safety.md)."""
+"""The devices of a study's volumes: record their identities, guard every write, verify the prefill, and load lanes in
+rounds until they are steady (docs/safety.md)."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -20,13 +20,14 @@ from fairlane.workloads.base import Workload
 
 _TIMEOUT = 300.0
 _SLOWEST = 2**20
-"""Bytes per second that a prefill is waited for: an emulated machine on a busy host writes ten times as fast."""
+"""Bytes per second of the slowest prefill that is waited for: an emulated machine on a busy host writes ten times as
+fast."""
 _ALLOCATED = 0.98
-"""Share of a prefilled part that a file must have blocks for: file systems round, nothing more."""
+"""Share of the prefilled bytes for which a file must have blocks allocated; file systems round by less."""
 
 
 class Volume(Protocol):
-    """A volume of a lane on one of its machines, as platforms know it; linked there as ``script.device(name)``."""
+    """A volume of a lane on one machine, as a platform describes it; linked there as ``script.device(name)``."""
 
     @property
     def name(self) -> str:
@@ -43,11 +44,11 @@ class Volume(Protocol):
     def spec(self) -> LaneSpec: ...
 
     @property
-    def ours(self) -> bool:
-        """Made by this run: what is on it is nobody else's, and needs no ``destroy``."""
+    def owned(self) -> bool:
+        """This run made the volume: nobody else has data on it, and it needs no ``destroy``."""
 
     def file(self, media: Path) -> Path:
-        """Where its medium is if that is a file of this machine, in ``media``; it need not exist."""
+        """Path in ``media`` of the file of this machine that is its medium, if it is one; it need not exist."""
 
 
 @dataclass
@@ -56,18 +57,18 @@ class Devices:
 
     guests: Sequence[Guest]
     recorded: dict[str, Recorded] = field(default_factory=dict)
-    """Of volumes that are block devices, by name."""
+    """Volumes that are block devices, by name."""
     files: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Of volumes that are files in a share: mount point, bytes."""
+    """Volumes that are files in a share, by name: mount point, bytes."""
     steady: dict[str, dict[str, object]] = field(default_factory=dict)
-    """By lane: how it came to rest before the first trial."""
+    """By lane: the rounds of load before the first trial and whether the lane became steady."""
     filled: dict[str, int] = field(default_factory=dict)
-    """By volume: bytes that a prefill was seen to write."""
+    """By volume: bytes that the prefill wrote, by the device's counters."""
     allocated: dict[str, int] = field(default_factory=dict)
-    """By volume: bytes allocated after it of the file of this machine that is its medium."""
+    """By volume: bytes allocated after the prefill in the file of this machine that is its medium."""
 
     async def record(self, volumes: Iterable[Volume]) -> None:
-        """Reads what every linked device is. Raises Refused for one without an identity of its own."""
+        """Records identity and size of every linked device. Raises Refused for one without an identity of its own."""
         parts: dict[Guest, str] = {}
         for v in volumes:
             parts.setdefault(self.guests[v.guest], "DISKS=$(disks)\n")
@@ -82,24 +83,24 @@ else
 fi
 """
             parts[self.guests[v.guest]] += text
-        found = await asyncio.gather(*(g.ask(f"{{ {text}\n}} > rows", _TIMEOUT) for g, text in parts.items()))
-        for out in found:
-            lines = [line.partition("\t")[2] for line in out["rows"].decode(errors="replace").splitlines()]
-            kinds = [line.partition("\t")[0] for line in out["rows"].decode(errors="replace").splitlines()]
-            for kind, name, what, size in zip(kinds[::3], lines[::3], lines[1::3], lines[2::3], strict=True):
+        answers = await asyncio.gather(*(g.ask(f"{{ {text}\n}} > rows", _TIMEOUT) for g, text in parts.items()))
+        for files in answers:
+            lines = [line.partition("\t")[2] for line in files["rows"].decode(errors="replace").splitlines()]
+            kinds = [line.partition("\t")[0] for line in files["rows"].decode(errors="replace").splitlines()]
+            for kind, name, value, size in zip(kinds[::3], lines[::3], lines[1::3], lines[2::3], strict=True):
                 if kind == "file":
-                    self.files[name] = what, int(size)
+                    self.files[name] = value, int(size)
                 else:
-                    self.recorded[name] = Recorded(what, size)
+                    self.recorded[name] = Recorded(value, size)
 
     def capacity(self, volume: Volume) -> int:
-        """Bytes of its device or file."""
+        """Bytes of the volume's device or file."""
         if volume.name in self.files:
             return self.files[volume.name][1]
         return int(self.recorded[volume.name].size.partition("/")[0])
 
     async def handed_out(self, volumes: Iterable[Volume]) -> None:
-        """Raises Refused where a volume that a storage class gave to this run carries somebody's signature."""
+        """Raises Refused where a volume that a storage class provisioned for this run carries a signature."""
         texts: dict[Guest, str] = {}
         for v in volumes:
             if v.name in self.recorded:
@@ -108,43 +109,43 @@ fi
         await asyncio.gather(*(g.ask(text, _TIMEOUT) for g, text in texts.items()))
 
     def guard(self, volume: Volume, *, writes: bool = True) -> str:
-        """Shell to stand before a load on ``volume``; it ends the script where the device must not be used."""
+        """Shell to run before a load on ``volume``; it ends the script if the device must not be used."""
         device = script.device(volume.name)
         if volume.name in self.files:
             folder, size = self.files[volume.name]
             return f"file_guard {device} {quote(folder)} {size} || exit 77\n"
         if (recorded := self.recorded.get(volume.name)) is None:
-            return ""  # a lane without a volume that stands
+            return ""  # a lane without a permanent volume
         if not writes:
-            return device_guard.meant(device, recorded)
-        return device_guard.guard(device, recorded, recorded.identity if volume.ours else volume.spec.destroy)
+            return device_guard.read_guard(device, recorded)
+        return device_guard.guard(device, recorded, recorded.identity if volume.owned else volume.spec.destroy)
 
     def guards(self, volumes: Iterable[Volume], *, writes: bool = True) -> str:
-        """As ``guard``, for several volumes of a machine: its disks, and who has them open, are looked for once."""
+        """As ``guard``, for several volumes of a machine: lists its disks and their open files once."""
         each = "".join(self.guard(v, writes=writes) for v in volumes)
         opened = "OPENED=$(opened) || exit 1\n" if writes else ""
         return f"DISKS=$(disks)\n{opened}{each}unset DISKS OPENED\n"
 
-    def told(self, volumes: Sequence[Volume]) -> dict[str, object]:
-        """Of a lane, for its description."""
-        found: dict[str, object] = {}
+    def description(self, volumes: Sequence[Volume]) -> dict[str, object]:
+        """Facts about a lane's volumes for the lane's description, by key."""
+        facts: dict[str, object] = {}
         first = volumes[0]
         if recorded := self.recorded.get(first.name):
-            found["device.identity"] = recorded.identity
+            facts["device.identity"] = recorded.identity
         if first.name in self.filled:
-            found["prefill.bytes_written"] = min(self.filled.get(v.name, 0) for v in volumes)
+            facts["prefill.bytes_written"] = min(self.filled.get(v.name, 0) for v in volumes)
         if first.name in self.allocated:
-            found["medium.allocated_bytes"] = min(self.allocated.get(v.name, 0) for v in volumes)
+            facts["medium.allocated_bytes"] = min(self.allocated.get(v.name, 0) for v in volumes)
         if first.lane in self.steady:
-            found["steady"] = self.steady[first.lane]
-        return found
+            facts["steady"] = self.steady[first.lane]
+        return facts
 
     async def fill(
         self, volumes: Iterable[Volume], cells: Sequence[tuple[Workload, Cell]], media: Path | None = None
     ) -> None:
-        """The prefill of every workload, once for every volume; each must be seen to have happened: in the counters of
-        the block device, in the blocks of a file, and in those of the file on this machine behind it (in ``media``).
-        Raises RunFailed."""
+        """Runs the prefill of every workload once for every volume and verifies each: by the counters of the block
+        device, the blocks of a file, and the blocks of the file on this machine behind it (in ``media``). Raises
+        RunFailed."""
         todo = [(v, text, least) for v in volumes for text, least in self._prefills(v, cells).items()]
         texts: dict[Guest, list[str]] = {}
         total = 0
@@ -165,8 +166,8 @@ echo $(((w - before) * 512)) > written
 cd ..
 """)
         timeout = _TIMEOUT + total / _SLOWEST
-        found = await asyncio.gather(*(g.ask("\n".join(parts), timeout) for g, parts in texts.items()))
-        outputs = {name: data for files in found for name, data in files.items()}
+        answers = await asyncio.gather(*(g.ask("\n".join(parts), timeout) for g, parts in texts.items()))
+        outputs = {name: data for files in answers for name, data in files.items()}
         for number, (v, _, least) in enumerate(todo):
             written = int(outputs[f"{number}/written"])
             _enough(v, written, least, "its device counted" if v.name in self.recorded else "its file has blocks for")
@@ -177,16 +178,16 @@ cd ..
                 self.allocated[v.name] = allocated
 
     def _prefills(self, volume: Volume, cells: Sequence[tuple[Workload, Cell]]) -> dict[str, int]:
-        """Shell -> bytes that it must write."""
+        """Shell text of each prefill -> bytes that it must write."""
         if volume.name not in self.recorded and volume.name not in self.files:
             return {}
-        room, device = self.capacity(volume), script.device(volume.name)
-        found = {w.prepare(cell, device): w.prepares(cell, room) for w, cell in cells}
-        return {text: least for text, least in found.items() if text}
+        capacity, device = self.capacity(volume), script.device(volume.name)
+        prefills = {w.prepare(cell, device): w.prepares(cell, capacity) for w, cell in cells}
+        return {text: least for text, least in prefills.items() if text}
 
     async def settle(self, lane: str, volumes: Sequence[Volume], cells: Iterable[tuple[Workload, Cell]]) -> None:
-        """Loads the lane in rounds before its first trial until it is steady, where the study asks for it. Not steady
-        within the limit is a result, not an error."""
+        """Loads the lane in rounds before its first trial until it is steady, if the study sets ``steady``. A lane that
+        is not steady within the limit is recorded as such; that is no error."""
         done: list[object] = []
         for workload, cell in cells:
             rounds = workload.rounds(cell)
@@ -198,27 +199,27 @@ cd ..
             while len(rates) < rounds.most and not (judged and judged.steady):
                 rates.append(await self._round(volumes, workload, rounds.cell, len(rates)))
                 judged = steadiness(rates)
-            told = asdict(judged) if judged else {}
+            verdict = asdict(judged) if judged else {}
             self.steady[lane] = {"rounds": len(rates), "iops": [round(r, 1) for r in rates], "what": rounds.cell.name,
                                  "seconds": rounds.seconds * len(rates), "reached": bool(judged and judged.steady),
-                                 **told}  # fmt: skip
+                                 **verdict}  # fmt: skip
 
     async def _round(self, volumes: Sequence[Volume], workload: Workload, cell: Cell, number: int) -> float:
-        """One round on all machines; their IOPS, added."""
+        """Runs one round on all machines and returns the sum of their IOPS."""
         parts = []
         for index, guest in enumerate(self.guests):
-            mine = [v for v in volumes if v.guest == index]
-            if mine:
-                names = [script.device(v.name) for v in mine]
-                text = self.guards(mine) + workload.script(cell, names, number)
+            own = [v for v in volumes if v.guest == index]
+            if own:
+                names = [script.device(v.name) for v in own]
+                text = self.guards(own) + workload.script(cell, names, number)
                 parts.append(guest.ask(text, _TIMEOUT + 3 * cell.params["runtime"] / 1e9))
-        found = await asyncio.gather(*parts)
-        return sum(workload.observe(cell, files).metrics.get("iops", 0.0) for files in found)
+        outputs = await asyncio.gather(*parts)
+        return sum(workload.observe(cell, files).metrics.get("iops", 0.0) for files in outputs)
 
 
-def _enough(volume: Volume, written: int, least: int, who: str) -> None:
+def _enough(volume: Volume, written: int, least: int, evidence: str) -> None:
     if written < least:
         raise RunFailed(
-            f"the prefill of {volume.name} did not happen: {who} {format_size(written)} of {format_size(least)}",
+            f"the prefill of {volume.name} did not happen: {evidence} {format_size(written)} of {format_size(least)}",
             hint="is the volume thin and its pool full? set prefill: false only if something else has written it",
         )

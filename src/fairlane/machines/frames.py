@@ -1,4 +1,4 @@
-"""Read the frames that a guest sends over its serial port: pure, and safe against a stream cut anywhere."""
+"""Read the frames (named archives) that a guest sends over its serial port. Pure; a stream may be cut anywhere."""
 
 import hashlib
 import io
@@ -14,12 +14,12 @@ _HEADER = re.compile(rb"\n@@FAIRLANE (\S{1,200}) (\d{1,10}) ([0-9a-f]{64})\n")
 
 @dataclass
 class Frames:
-    """An incremental reader: ``feed`` what came, get the frames that are complete."""
+    """An incremental reader: ``feed`` takes bytes and returns the frames that are now complete."""
 
     _buffer: bytearray = field(default_factory=bytearray)
 
     def feed(self, data: bytes) -> list[tuple[str, dict[str, bytes]]]:
-        """Frames completed by ``data``: (name, file name -> content), a mark without. Raises RunFailed if damaged."""
+        """Frames that ``data`` completes: (name, file name -> content); marks have no files. Raises RunFailed."""
         self._buffer += data
         out = []
         while header := _HEADER.search(self._buffer):
@@ -36,7 +36,7 @@ class Frames:
 
 
 def unpack(body: bytes, name: str) -> dict[str, bytes]:
-    """The regular files of a gzipped tar. Raises RunFailed if it is none."""
+    """The regular files of a gzipped tar. Raises RunFailed if ``body`` cannot be read."""
     try:
         with tarfile.open(fileobj=io.BytesIO(body), mode="r:gz") as tar:
             files = {m.name.removeprefix("./"): tar.extractfile(m) for m in tar if m.isfile()}

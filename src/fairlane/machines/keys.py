@@ -1,4 +1,4 @@
-"""The SSH keys of one run: made for it, kept in its scratch folder, and never in a run directory."""
+"""The SSH keys of one run: generated for it, kept in its scratch folder, never in a run directory."""
 
 import subprocess
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from fairlane.machines.ssh import Login
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of one run: who may log in, and who answers."""
+    """The user key and the host key of one run."""
 
     folder: Path
 
     @classmethod
     def make(cls, folder: Path) -> "Keys":
-        """New keys in ``folder``. Raises RunFailed."""
+        """Generates new keys in ``folder``. Raises RunFailed."""
         for name in ("user", "host"):
             command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "fairlane", "-f", str(folder / name)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -27,12 +27,12 @@ class Keys:
         return cls(folder)
 
     def files(self) -> dict[str, str]:
-        """What a guest gets of them."""
+        """The key files that a guest needs: name -> content."""
         return {
             "host_key": (self.folder / "host").read_text(),
             "authorized_keys": (self.folder / "user.pub").read_text(),
         }
 
     def login(self, port: int, host: str = "127.0.0.1") -> Login:
-        """How a machine that has the keys is reached at ``host``."""
+        """The SSH login to a machine at ``host`` that has these keys."""
         return Login(host, port, "root", self.folder / "user", self.folder / "known_hosts", "fairlane")

@@ -1,4 +1,4 @@
-"""The shell functions that steps and scripts call on a machine: ``guest/*.sh``, put there once."""
+"""The shell functions that steps and scripts call on a machine (``guest/*.sh``), copied there once."""
 
 from importlib import resources
 
@@ -9,9 +9,9 @@ def part(name: str) -> str:
 
 
 def text(settings: str = "", programs: str = "/dev/null") -> str:
-    """The library of a machine that was not made for it: ``lib.sh`` with results to standard output, and the guard with
-    all it needs (docs/safety.md). ``settings``: shell between them. ``programs``: a file that lists the programs that
-    busybox would hide, one a line."""
+    """The library for a machine that is not built from the lab's image: ``lib.sh`` with results to standard output, and
+    the guard with what it needs (docs/safety.md). ``settings``: shell between them. ``programs``: a file that lists the
+    programs that busybox would hide, one a line."""
     library = part("lib.sh").replace("/fairlane/programs", programs)
     more = "".join(part(name) for name in ("send.sh", "identity.sh", "guard.sh"))
     return f"{library}RESULTS=/dev/stdout\n{settings}{more}"

@@ -1,7 +1,7 @@
-"""A shell that stays: commands to a machine over a connection that is open anyway, each answered in one round trip.
+"""A long-lived shell on a machine: each command over its open connection takes one round trip.
 
-It is bash, which tells the time and waits for an instant without starting a program: that takes 50 ms on an emulated
-processor.
+It is bash, which reads the time and waits for an instant without starting a program; starting one takes 50 ms on an
+emulated processor.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class Startable(Protocol):
 
 
 class Session:
-    """One shell on one machine. After a failure, or a command that was cancelled, it is closed and of no more use."""
+    """One shell on one machine. After a failure, or a command that was cancelled, it is closed for good."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
         self.name = name
@@ -42,13 +42,13 @@ class Session:
 
     @classmethod
     async def open(cls, guest: Startable, functions: str) -> "Session":
-        """``functions``: what commands may call. Raises RunFailed."""
+        """Starts the shell. ``functions``: shell functions that commands may call. Raises RunFailed."""
         session = cls(guest.name, await guest.start(("bash", "-c", quote(_LOOP.format(functions=functions)))))
         await session.ask(":")
         return session
 
     async def ask(self, command: str, timeout: float = 60) -> str:
-        """Runs ``command`` (one line) and returns what it printed. Raises RunFailed."""
+        """Runs ``command`` (one line) and returns its stdout. Raises RunFailed."""
         async with self._turn:
             try:
                 return await asyncio.wait_for(self._ask(command), timeout)

@@ -1,4 +1,4 @@
-"""What is watched on all machines: one session each for clocks, gate and probes, and what that costs."""
+"""Take probe snapshots on all machines through one session each, and measure the snapshots' cost."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -42,13 +42,13 @@ _WHOLE = 'capture "$@" > /run/fairlane.snapshot; echo "$(< /run/fairlane.snapsho
 
 @dataclass(frozen=True)
 class Watch:
-    """Sessions with the guests, in order, and with array and hypervisor."""
+    """Sessions with the guests, in order, and with the array and the hypervisor."""
 
     guests: Sequence[Session] = ()
     target: Session | None = None
     hypervisor: Session | None = None
     offsets: list[Offset] = field(default_factory=list)
-    """Of the guests' clocks, as last measured."""
+    """Offsets of the guests' clocks, as last measured."""
 
     @classmethod
     async def open(
@@ -57,8 +57,8 @@ class Watch:
         target: Startable | None = None,
         hypervisor: tuple[Startable, str] | None = None,
     ) -> "Watch":
-        """For running machines. ``hypervisor``: that machine, and shell that sets what probes of it ask for
-        (``MACHINES``, ...). Raises RunFailed."""
+        """Opens sessions with running machines. ``hypervisor``: the machine, and shell that sets the variables of its
+        probes (``MACHINES``, ...). Raises RunFailed."""
         opening = [Session.open(guest, clock.FUNCTIONS + functions("guest")) for guest in guests]
         if target:
             opening.append(Session.open(target, functions("target")))
@@ -75,22 +75,22 @@ class Watch:
         return self.offsets
 
     async def around(
-        self, when: str, guests: Mapping[int, Sequence[str]], others: Collection[Place] = ()
+        self, when: str, guests: Mapping[int, Sequence[str]], places: Collection[Place] = ()
     ) -> dict[str, bytes]:
         """A snapshot of ``guests`` (number -> files with the names of the devices under load), whose files are under
-        ``vmN/``, and of ``others``. ``when``: before or after. Raises RunFailed."""
-        beside = {"target": self.target, "hypervisor": self.hypervisor}
-        asked: list[tuple[Session | None, str, Sequence[str]]] = [
+        ``vmN/``, and of ``places``. ``when``: before or after. Raises RunFailed."""
+        single = {"target": self.target, "hypervisor": self.hypervisor}
+        sources: list[tuple[Session | None, str, Sequence[str]]] = [
             *((self.guests[guest], f"vm{guest}/", names) for guest, names in guests.items()),
-            *((session, "", ()) for place, session in beside.items() if place in others),
+            *((session, "", ()) for place, session in single.items() if place in places),
         ]
-        found = await asyncio.gather(*(_snapshot(s, prefix, when, names) for s, prefix, names in asked if s))
-        return {name: data for files in found for name, data in files.items()}
+        snapshots = await asyncio.gather(*(_snapshot(s, prefix, when, names) for s, prefix, names in sources if s))
+        return {name: data for files in snapshots for name, data in files.items()}
 
     async def costs(self) -> dict[str, Any]:
-        """Time that one snapshot takes on each machine, ms: CPU, of all that it starts, and wall. Raises RunFailed."""
-        asked = {"guest": self.guests[0] if self.guests else None, "array": self.target, "host": self.hypervisor}
-        return {name: await _cost(session) for name, session in asked.items() if session}
+        """Time of one snapshot on each machine, ms: CPU time with child processes, and wall time. Raises RunFailed."""
+        sessions = {"guest": self.guests[0] if self.guests else None, "array": self.target, "host": self.hypervisor}
+        return {name: await _cost(session) for name, session in sessions.items() if session}
 
     async def close(self) -> None:
         """Ends all sessions; never raises."""
@@ -111,17 +111,17 @@ def functions(place: Place) -> str:
 
 
 async def _snapshot(session: Session, prefix: str, when: str, names: Sequence[str]) -> dict[str, bytes]:
-    told = await session.ask(" ".join(("snapshot", when, *map(quote, names))))
-    return {f"{prefix}probe.{name}.{when}": text.encode() for name, text in parts(told).items()}
+    output = await session.ask(" ".join(("snapshot", when, *map(quote, names))))
+    return {f"{prefix}probe.{name}.{when}": text.encode() for name, text in parts(output).items()}
 
 
-def parts(told: str) -> dict[str, str]:
-    """What each probe printed of a whole snapshot."""
-    found: dict[str, str] = {}
-    for part in told.split(f"\n{_MARK}") if told.startswith(_MARK) else ():
+def parts(output: str) -> dict[str, str]:
+    """Splits the output of a snapshot: name of the probe -> text."""
+    texts: dict[str, str] = {}
+    for part in output.split(f"\n{_MARK}") if output.startswith(_MARK) else ():
         name, _, text = part.removeprefix(_MARK).partition("\n")
-        found[name] = text
-    return found
+        texts[name] = text
+    return texts
 
 
 async def _cost(session: Session) -> dict[str, float]:

@@ -1,7 +1,7 @@
-"""A guest reached with the system's OpenSSH: one class for the lab, libvirt, clusters and plain hosts.
+"""Run scripts on a guest with the system's OpenSSH: one class for the lab, clusters and plain hosts.
 
-One master connection per guest (``ControlMaster``), so that a command takes a round trip and no handshake; a key made
-for the run, host keys pinned. The master is our child and ends with us.
+One master connection per guest (``ControlMaster``), so that a command takes a round trip and no handshake; a key
+generated for the run, host keys pinned. The master is a child process and ends with Fairlane.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ _CONNECT = 10
 _CHUNK = 1 << 16
 _TAIL = 600
 _ENDED = "fairlane-ended"
-"""The frame that says how a script ended: without it the connection was lost."""
+"""Name of the frame with a script's exit status: without it the connection was lost."""
 
 LIBRARY = "/fairlane/lib.sh"
-"""Where machines that were made for it have the functions of scripts."""
+"""Path of the shell functions on machines built from the lab's image."""
 _WRAPPED = """d=$(mktemp -d /run/fairlane.XXXXXX) || exit 1
 STEP=$d/step
 {{
@@ -44,7 +44,7 @@ STEP=$d/step
 
 @dataclass(frozen=True)
 class Login:
-    """How a guest is reached."""
+    """Address, user and keys of a guest."""
 
     host: str
     port: int
@@ -99,9 +99,11 @@ class SshGuest(Guest):
                     return time.monotonic() - began
                 await asyncio.sleep(0.02)
             if time.monotonic() - began >= timeout:
-                said = self._log.read_text(errors="replace").strip()[-_TAIL:]
+                log_end = self._log.read_text(errors="replace").strip()[-_TAIL:]
                 await self.close()
-                raise RunFailed(f"{self.name} was not reached over SSH within {timeout:.0f} s: {said or 'no answer'}")
+                raise RunFailed(
+                    f"{self.name} was not reached over SSH within {timeout:.0f} s: {log_end or 'no answer'}"
+                )
             if time.monotonic() - tried >= connect:  # it may be there, and only slow: each try with more patience
                 connect *= 2
             await asyncio.sleep(0.1)
@@ -118,7 +120,7 @@ class SshGuest(Guest):
 
     @property
     def alive(self) -> bool:
-        """The master connection stands."""
+        """Whether the master connection is open."""
         return self._master is not None and self._master.returncode is None
 
     async def start(self, words: Sequence[str]) -> asyncio.subprocess.Process:
@@ -131,8 +133,8 @@ class SshGuest(Guest):
         )  # fmt: skip
 
     async def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:
-        """As ``Guest.run``. The script finds the functions of ``lib.sh`` under /fairlane; its errors come as RunFailed
-        with what it said, and a lost connection or a script that takes too long too."""
+        """As ``Guest.run``; ``lib.sh`` is loaded before the script. Raises RunFailed, with stderr if the script fails,
+        or if the connection is lost, and Unfinished after ``timeout``."""
         # Through cat, because sshd's standard output may be a socket, which /dev/stdout cannot open; and whole before
         # it runs, so that nothing in it can eat the rest.
         whole = _WRAPPED.format(script=shlex.quote(script), ended=_ENDED)
@@ -145,9 +147,9 @@ class SshGuest(Guest):
                 shell.stdin.write(whole.encode())
                 await shell.stdin.drain()
             while not ended:
-                left = deadline - time.monotonic()
+                remaining = deadline - time.monotonic()
                 try:
-                    data = await asyncio.wait_for(shell.stdout.read(_CHUNK), max(left, 0.01))
+                    data = await asyncio.wait_for(shell.stdout.read(_CHUNK), max(remaining, 0.01))
                 except TimeoutError:
                     raise Unfinished(f"{self.name} did not finish its script within {timeout:.0f} s") from None
                 for name, files in reader.feed(data):
@@ -158,15 +160,15 @@ class SshGuest(Guest):
                     else:
                         yield name, files
                 if not data and not ended:
-                    said = (await shell.stderr.read()).decode(errors="replace").strip()[-_TAIL:]
-                    raise RunFailed(f"the connection to {self.name} was lost: {said or 'no message'}")
+                    stderr = (await shell.stderr.read()).decode(errors="replace").strip()[-_TAIL:]
+                    raise RunFailed(f"the connection to {self.name} was lost: {stderr or 'no message'}")
         finally:
             if not ended:
                 await child.end(shell)
 
     async def _shell(self) -> asyncio.subprocess.Process:
-        """A shell on the guest that knows ``lib.sh``: one that has carried out its script, or a new one. To start one
-        takes an emulated guest longer than most scripts do."""
+        """A shell on the guest with ``lib.sh`` loaded: an idle one, or a new one. Starting one takes an emulated guest
+        longer than most scripts."""
         while self._idle:
             shell = self._idle.pop()
             if self.alive and shell.returncode is None:
@@ -182,7 +184,7 @@ class SshGuest(Guest):
         if status != "0":
             if refused := device_guard.refusal(frames.text(files, "err"), self.name):
                 raise refused
-            said = frames.text(files, "err").strip()[-_TAIL:]
+            stderr = frames.text(files, "err").strip()[-_TAIL:]
             step = frames.text(files, "step").strip()
             at = f" in step {step!r}" if step else ""
-            raise RunFailed(f"a script failed on {self.name}{at} (exit {status}): {said or 'no message'}")
+            raise RunFailed(f"a script failed on {self.name}{at} (exit {status}): {stderr or 'no message'}")

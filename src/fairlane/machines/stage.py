@@ -1,4 +1,4 @@
-"""One trial of one lane on running machines: the load on all guests at once, probes around it."""
+"""Run one trial of one lane on running machines: the load on all guests at once, probe snapshots before and after."""
 
 import asyncio
 import json
@@ -17,23 +17,23 @@ from fairlane.records import Block
 from fairlane.workloads.base import Stage
 
 _PATIENCE = 20.0
-"""Seconds a script may take beyond thrice its load: probes and the generator's start and end on a busy machine."""
+"""Seconds a script may take beyond three times its load: probes, the generator's start and end on a busy machine."""
 
 
 @dataclass(frozen=True)
 class Crew:
-    """The machines that carry a lane's load, all of them running."""
+    """The running machines that carry a lane's load."""
 
     guests: Sequence[Guest]
     watch: Watch
-    """Of the same guests, in the same order."""
+    """Sessions with the same guests, in the same order."""
     devices: Devices
     volumes: Sequence[Volume]
-    """Of the lane."""
+    """The lane's volumes."""
     settle: float
     """Idle seconds before a load."""
     broken: Callable[[str], None]
-    """Is told why, where machines must be built anew before the next trial."""
+    """Callback(reason): requests a rebuild of the machines before the next trial."""
 
 
 class FleetStage(Stage):
@@ -85,13 +85,13 @@ class FleetStage(Stage):
             self.load_seconds = max(self._ended) - min(self._began)
 
     async def _together(self, runs: Sequence["asyncio.Future[None]"], timeout: float) -> None:
-        """Lets all loads begin at one instant, once every machine's is ready and the probes have looked."""
+        """Starts all loads at one instant, once every machine's load is ready and the snapshots are taken."""
         watch = self.crew.watch
         array = asyncio.ensure_future(self._watch("before", (), ["target"]))  # while the generators set up
         ready = asyncio.ensure_future(self._ask_all(["ready"] * self.fleet, timeout))
         waited: set[asyncio.Future[Any]] = {ready, *runs}
         try:
-            while not ready.done():  # a load that ends before it was ready says so, too
+            while not ready.done():  # a load that ends before it was ready reports to the gate, too
                 done, waited = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 for run in done - {ready}:
                     run.result()
@@ -103,7 +103,7 @@ class FleetStage(Stage):
         at = time.time() + idle
         await asyncio.gather(array, self._watch("before", range(self.fleet), ["hypervisor"]))
         at = max(at, time.time() + clock.lead(watch.offsets))
-        opened = await self._ask_all(
+        answers = await self._ask_all(
             [
                 f"open {round((at + offset.ahead) * 1e6)} {n or 0}"
                 for offset, n in zip(watch.offsets, jobs, strict=True)
@@ -112,21 +112,21 @@ class FleetStage(Stage):
         )
         self._began += [time.monotonic() - max(0.0, time.time() - at)]
         self._running.set()
-        for guest, (offset, told) in enumerate(zip(watch.offsets, opened, strict=True)):
-            start = {"planned": at, "opened": float(told), "ahead": offset.ahead, "within": offset.within}
+        for guest, (offset, opened_at) in enumerate(zip(watch.offsets, answers, strict=True)):
+            start = {"planned": at, "opened": float(opened_at), "ahead": offset.ahead, "within": offset.within}
             self.outputs[f"{self._prefix(guest)}start.json"] = json.dumps(start).encode()
 
     async def _ask_all(self, commands: Sequence[str], timeout: float = 60) -> list[str]:
-        """One command for each guest, all at once."""
+        """Runs one command on each guest, all at once; the stripped outputs."""
         pairs = zip(self.crew.watch.guests, commands, strict=False)
-        return [told.strip() for told in await asyncio.gather(*(s.ask(c, timeout) for s, c in pairs))]
+        return [answer.strip() for answer in await asyncio.gather(*(s.ask(c, timeout) for s, c in pairs))]
 
     def _prefix(self, guest: int) -> str:
-        """Of a machine's files among the outputs of the trial."""
+        """Prefix of a machine's files among the trial's outputs."""
         return f"vm{guest}/" if self.fleet > 1 else ""
 
     def _text(self, guest: int, load: str, *, gate: bool) -> str:
-        """What a guest carries out: as a block of the virtual clock, for one lane."""
+        """The guest's script for one lane, in the form of a block of the virtual clock."""
         wait = f"{clock.waiting()}\n" if gate and clock.FOLDER not in load else ""
         return f"""set -u
 cd $(mktemp -d)
@@ -148,7 +148,7 @@ rm -r $d
         return self.crew.devices.guards(self._volumes(guest), writes=writes)
 
     async def _run(self, guest: int, text: str, timeout: float) -> None:
-        found: Mapping[str, bytes] = {}
+        outputs: Mapping[str, bytes] = {}
         async for name, files in self.crew.guests[guest].run(text, timeout):
             if name == script.LOAD_BEGINS and not self._gated:
                 self._began.append(time.monotonic())
@@ -159,16 +159,16 @@ rm -r $d
                 last = len(self._ended) == self.fleet
                 await self._watch("after", [guest], ["target", "hypervisor"] if last else [])
             elif name == "trial":
-                found = files
-        if not found:
+                outputs = files
+        if not outputs:
             raise RunFailed(f"{self.crew.guests[guest].name} sent no result of {self.block.trial_id(self.lane)}")
-        self.outputs |= {self._prefix(guest) + name: data for name, data in found.items()}
+        self.outputs |= {self._prefix(guest) + name: data for name, data in outputs.items()}
 
-    async def _watch(self, when: str, guests: Iterable[int], others: Collection[Place]) -> None:
-        """Snapshots of the probes, of all these machines at once."""
+    async def _watch(self, when: str, guests: Iterable[int], places: Collection[Place]) -> None:
+        """Takes snapshots of the probes on all these machines at once."""
         names = {guest: [f"{device}.name" for device in self.devices(guest)] for guest in guests}
-        found = await self.crew.watch.around(when, names, others)
-        self.outputs |= found if self.fleet > 1 else {n.removeprefix("vm0/"): data for n, data in found.items()}
+        snapshots = await self.crew.watch.around(when, names, places)
+        self.outputs |= snapshots if self.fleet > 1 else {n.removeprefix("vm0/"): data for n, data in snapshots.items()}
 
     async def begun(self) -> float:
         await self._running.wait()
@@ -176,10 +176,10 @@ rm -r $d
 
     async def after(self, script: Callable[[int], str], seconds: float) -> None:
         guests = self.crew.guests
-        # guarded again: a fault may have changed what is what
-        asked = (g.ask(self._guards(i) + script(i), seconds + _PATIENCE) for i, g in enumerate(guests))
-        found = await asyncio.gather(*asked)
-        for guest, files in enumerate(found):
+        # guarded again: a fault may have changed the devices
+        requests = (g.ask(self._guards(i) + script(i), seconds + _PATIENCE) for i, g in enumerate(guests))
+        answers = await asyncio.gather(*requests)
+        for guest, files in enumerate(answers):
             self.outputs |= {self._prefix(guest) + n: data for n, data in files.items()}
 
     async def offsets(self) -> Sequence[tuple[float, float]]:
@@ -189,12 +189,12 @@ rm -r $d
         self.crew.broken(f"{self.block.trial_id(self.lane)}: {reason}")
         for prefix in map(self._prefix, range(self.fleet)):
             name = f"{prefix}{self.block.cell.kind}.err"
-            told = self.outputs.get(name, b"")  # blocks that were found wrong are among it
-            self.outputs |= {f"{prefix}status": b"124\n", name: reason.encode() + b"\n" + told}
+            stderr = self.outputs.get(name, b"")  # it lists wrong blocks
+            self.outputs |= {f"{prefix}status": b"124\n", name: reason.encode() + b"\n" + stderr}
 
 
 async def _ended(*tasks: "asyncio.Future[Any]") -> None:
-    """Cancels what still goes on and waits until all have ended. What they raise is the first failure's to tell."""
+    """Cancels unfinished tasks and waits until all have ended. Drops their errors: the caller raises the first."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""This machine as a guest: steps of the hypervisor run here, with the same functions as in a guest."""
+"""This machine as a guest: the hypervisor's steps run here, with the same shell functions as in a guest."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ class LocalGuest(Guest):
         )  # fmt: skip
 
     async def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:
-        """As ``Guest.run``. Raises RunFailed with what the script said."""
+        """As ``Guest.run``. Raises RunFailed with the script's stderr."""
         whole = f". {self._library}\nSTEP={self._folder}/step\n{script}"
         # read in full before it runs, so that nothing in it reads the rest; no argument, because steps hold secrets
         process = await asyncio.create_subprocess_exec(

@@ -1,6 +1,6 @@
 """A platform without machines: deterministic figures with chosen true effects and noise, for unit tests and docs.
 
-How a trial's outputs look, its workload says (``Workload.invented``). A lane's ``speed`` is its true ratio of IOPS;
+The workload writes a trial's outputs (``Workload.invented``). A lane's ``speed`` is its true ratio of IOPS;
 noise comes from SHA-256 of study seed, block seed, lane and position, and is the same on every machine and in every
 version.
 """
@@ -122,11 +122,11 @@ class Fake(Platform):
         cell, effect = block.cell, self.spec.effects.get(lane, Effect())
         speed = _speed(effect, cell) * math.exp(self._noise(block, lane))
         workload = registry.load("workloads", cell.kind)
-        made = workload.invented(cell, Invention(self.spec.latency, speed, effect.tail))
+        files = workload.invented(cell, Invention(self.spec.latency, speed, effect.tail))
         if self._share(block, lane, "failure") >= self.spec.failures:
-            return {"status": b"0\n", **made}
+            return {"status": b"0\n", **files}
         complaint = f"{cell.kind}: io_u error on file /dev/fake: Input/output error\n".encode()
-        cut = {name: data[: len(data) // 3] for name, data in made.items()}
+        cut = {name: data[: len(data) // 3] for name, data in files.items()}
         return {"status": b"1\n", **cut, f"{cell.kind}.err": complaint}
 
     def _noise(self, block: Block, lane: str) -> float:

@@ -1,8 +1,8 @@
-"""What a whole machine did between two snapshots: pressure, context switches, and on array and host their disks and
-NICs. Not a probe: its three places are.
+"""Activity of a whole machine between two snapshots: pressure, context switches, and on array and host disks and NICs.
+The base of three probes, one per place.
 
 Pressure is the share of the time in which some task waited for CPU, memory or I/O (kernel: accounting/psi.rst; total of
-``some``, us). A machine without it (``psi=0``) does not tell.
+``some``, us). A machine without it (``psi=0``) reports none.
 """
 
 import re
@@ -15,7 +15,7 @@ from fairlane.records import Figures
 
 _SECTOR = 512
 _MOST = 4
-"""Disks and NICs that are told: those that carried most."""
+"""Disks and NICs that are reported: those that carried most."""
 
 _N = r"(\d{1,20})"
 _PRESSURE = re.compile(r"^/proc/pressure/(\w+):some .*total=(\d+)$", re.MULTILINE)
@@ -33,11 +33,11 @@ PRESSURE = (
 EVERYTHING = PRESSURE + (
     '; for f in /proc/diskstats /proc/net/dev; do while read -r l; do echo "$f:$l"; done < $f; done'
 )
-"""Disks and NICs too."""
+"""Shell for snapshots of array and host: disks and NICs too."""
 
 
 class System(Probe):
-    """Of one place; ``key``: its name in the context."""
+    """The probe of one place; ``key``: its name in the context."""
 
     key: ClassVar[str]
     virtual = False
@@ -47,28 +47,30 @@ class System(Probe):
         if first is None or last is None or last <= first:
             return Figures()
         seconds = last - first
-        told: dict[str, Any] = {}
-        was = dict(_PRESSURE.findall(before))
+        values: dict[str, Any] = {}
+        earlier = dict(_PRESSURE.findall(before))
         for kind, total in _PRESSURE.findall(after):
-            begun, ended = counter(was.get(kind, "")), counter(total)
+            begun, ended = counter(earlier.get(kind, "")), counter(total)
             if begun is not None and ended is not None and ended >= begun:
-                told[f"pressure_{kind}"] = min(1.0, (ended - begun) / 1e6 / seconds)
+                values[f"pressure_{kind}"] = min(1.0, (ended - begun) / 1e6 / seconds)
         switches = _moved(_SWITCHES, before, after)
         if switches is not None:
-            told["switches_per_s"] = switches / seconds
+            values["switches_per_s"] = switches / seconds
             if ios := ios_of(load):
-                told["switches_per_io"] = switches / ios
+                values["switches_per_io"] = switches / ios
         if (busy := _busy(before, after)) is not None:
-            told["busy"] = busy
-        told |= {
-            name: found for name, found in (("disks", _disks(before, after)), ("nics", _nics(before, after))) if found
+            values["busy"] = busy
+        values |= {
+            name: devices
+            for name, devices in (("disks", _disks(before, after)), ("nics", _nics(before, after)))
+            if devices
         }
-        return Figures(context={self.key: told} if told else {})
+        return Figures(context={self.key: values} if values else {})
 
 
 def _uptime(text: str) -> float | None:
-    found = _UPTIME.search(text)
-    return int(found[1][:12]) + int(found[2]) / 100 if found else None
+    match = _UPTIME.search(text)
+    return int(match[1][:12]) + int(match[2]) / 100 if match else None
 
 
 def _moved(pattern: re.Pattern[str], before: str, after: str) -> int | None:
@@ -88,28 +90,28 @@ def _busy(before: str, after: str) -> float | None:
 
 
 def _disks(before: str, after: str) -> Mapping[str, Mapping[str, int]]:
-    was = {name: tuple(map(int, told)) for name, *told in _DISK.findall(before)}
-    found = {}
-    for name, *told in _DISK.findall(after):
-        moved = [b - a for a, b in zip(was.get(name, ()), map(int, told), strict=False)]
+    earlier = {name: tuple(map(int, counters)) for name, *counters in _DISK.findall(before)}
+    disks = {}
+    for name, *counters in _DISK.findall(after):
+        moved = [b - a for a, b in zip(earlier.get(name, ()), map(int, counters), strict=False)]
         if any(moved) and min(moved) >= 0:
-            reads, read, writes, written = moved
-            found[name] = {"reads": reads, "read_bytes": read * _SECTOR, "writes": writes,
-                           "write_bytes": written * _SECTOR}  # fmt: skip
-    return largest(found)
+            reads, read_sectors, writes, written_sectors = moved
+            disks[name] = {"reads": reads, "read_bytes": read_sectors * _SECTOR, "writes": writes,
+                           "write_bytes": written_sectors * _SECTOR}  # fmt: skip
+    return largest(disks)
 
 
 def _nics(before: str, after: str) -> Mapping[str, Mapping[str, int]]:
-    was = {name: tuple(map(int, told)) for name, *told in _NIC.findall(before)}
-    found = {}
-    for name, *told in _NIC.findall(after):
-        moved = [b - a for a, b in zip(was.get(name, ()), map(int, told), strict=False)]
+    earlier = {name: tuple(map(int, counters)) for name, *counters in _NIC.findall(before)}
+    nics = {}
+    for name, *counters in _NIC.findall(after):
+        moved = [b - a for a, b in zip(earlier.get(name, ()), map(int, counters), strict=False)]
         if any(moved) and min(moved) >= 0:
-            found[name] = {"rx_bytes": moved[0], "tx_bytes": moved[1]}
-    return largest(found)
+            nics[name] = {"rx_bytes": moved[0], "tx_bytes": moved[1]}
+    return largest(nics)
 
 
-def largest(found: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
-    """The few that carried most bytes."""
-    bulk = sorted(found, key=lambda name: -sum(v for key, v in found[name].items() if key.endswith("bytes")))
-    return {name: found[name] for name in bulk[:_MOST]}
+def largest(devices: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+    """The ``_MOST`` devices that carried most bytes: name -> counters."""
+    bulk = sorted(devices, key=lambda name: -sum(v for key, v in devices[name].items() if key.endswith("bytes")))
+    return {name: devices[name] for name in bulk[:_MOST]}

@@ -1,5 +1,4 @@
-"""CPU time by thread from two snapshots: what the CPU probes of guest, array and hypervisor have in common. Not a
-probe."""
+"""CPU time by thread from two snapshots, shared by the CPU probes of guest, array and hypervisor."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,7 @@ from fairlane.records import Figures
 TICK_NS = 10_000_000
 """Unit of /proc/stat (USER_HZ = 100)."""
 RUNNER = frozenset({"sh", "bash", "dash", "grep", "tc", "busybox", "sshd"})
-"""Programs of the snapshots themselves, and of the connection they come over."""
+"""Programs of the snapshots themselves and of their connection: not counted."""
 
 LINE = 'read -r l < $f && echo "$f:$l"'
 """Shell: the first line of a file, as grep prints it."""
@@ -19,7 +18,7 @@ LIVE = (
     f"for f in /proc/[0-9]*/schedstat; do {LINE}; done; "
     f'[ "$WHEN" = before ] || for f in /proc/[0-9]*/comm; do {LINE}; done'
 )
-"""Shell for ``Probe.live``: every process of a machine; only the names afterwards count."""
+"""Shell for ``Probe.live``: every process of a machine; names are read in the second snapshot only."""
 
 _LINE = re.compile(
     r"^(?:/sys/class/block/[^/]+/|/proc/)(?:(\d+)/(?:task/(\d+)/)?)?(stat|schedstat|comm):(.*)$", re.MULTILINE
@@ -41,7 +40,7 @@ class Snapshot:
 
 
 def read(text: str) -> Snapshot:
-    """``FILE:LINE`` as grep prints it; lines that do not fit are left out."""
+    """Parses ``FILE:LINE`` as grep prints it; other lines are left out."""
     out = Snapshot()
     for pid, task, kind, line in _LINE.findall(text):
         thread = task or pid
@@ -59,7 +58,7 @@ def read(text: str) -> Snapshot:
 
 
 def between(first: Snapshot, last: Snapshot) -> Iterator[tuple[str, int]]:
-    """(thread, ns on CPU between the snapshots) of each that ran and is still there; of a new one since it began."""
+    """(thread, ns on CPU between the snapshots) of each that ran and still exists; of a new one since its start."""
     for thread, ran in last.ran.items():
         delta = ran - first.ran.get(thread, 0)
         if delta > 0:
@@ -67,18 +66,18 @@ def between(first: Snapshot, last: Snapshot) -> Iterator[tuple[str, int]]:
 
 
 def ios_of(load: Figures) -> float:
-    """I/Os of the whole window, ramp included, of all machines: as the guests' devices counted them, or else (a file in
-    a share has no device) as the workload tells; 0: not known."""
+    """I/Os of the whole window, ramp included, of all machines: as the guests' devices counted them, or (a file in a
+    share has no device) as the workload reports; 0: unknown."""
     cpu, disk = load.context.get("cpu", {}), load.context.get("disk", {})
     if ios := cpu.get("window_ios", 0):
         return float(ios)
-    return float(disk.get("reads", 0) + disk.get("writes", 0)) or ios_told(load)
+    return float(disk.get("reads", 0) + disk.get("writes", 0)) or reported_ios(load)
 
 
-def ios_told(load: Figures) -> float:
-    """I/Os of the whole window as the workload itself tells: those of the ramp as if it had been as fast."""
-    told = load.context.get("load", {})
-    return float(sum(told.get("ios", {}).values())) * float(told.get("window", 1.0))
+def reported_ios(load: Figures) -> float:
+    """I/Os of the whole window as the workload reports them; the ramp is assumed to run at the same rate."""
+    report = load.context.get("load", {})
+    return float(sum(report.get("ios", {}).values())) * float(report.get("window", 1.0))
 
 
 def per_io(metric: str, key: str, places: Mapping[str, int], load: Figures) -> Figures:
@@ -86,5 +85,5 @@ def per_io(metric: str, key: str, places: Mapping[str, int], load: Figures) -> F
     ios, total = ios_of(load), sum(places.values())
     if ios <= 0 or total <= 0:
         return Figures()
-    told = {place: ns / ios for place, ns in places.items()}
-    return Figures({metric: total / ios}, context={key: {"by_place": told, "window_ios": ios}})
+    by_place = {place: ns / ios for place, ns in places.items()}
+    return Figures({metric: total / ios}, context={key: {"by_place": by_place, "window_ios": ios}})

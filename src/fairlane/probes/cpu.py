@@ -1,11 +1,11 @@
 """CPU time per I/O: of the generator, of the kernel threads of initiator and target, and of all others.
 
-* Threads: ``/proc/PID/schedstat`` (time on CPU in ns), keyed by pid, because kworkers change their names. All that were
-  there before and after count, but for the shell that takes the snapshots.
-* The generator: what the workload reports of itself (context ``generator``, and ``generator_step``, how far that may be
-  off), because its threads are gone by the second snapshot, and because its start and end are not I/O.
-* I/Os of the whole window, ramp included, come from the lane's own device (``/sys/class/block/*/stat``); of a file in
-  a share, which has none, from the workload.
+* Threads: ``/proc/PID/schedstat`` (time on CPU in ns), keyed by pid, because kworkers change their names. All that
+  existed before and after count, except the shell that takes the snapshots.
+* The generator: the workload's own report (context ``generator``, with its error ``generator_step``), because its
+  threads are gone by the second snapshot, and because its start and end are not I/O.
+* I/Os of the whole window, ramp included, come from the lane's own device (``/sys/class/block/*/stat``); of a file
+  in a share, which has no device, from the workload.
 
 Softirq work is charged to the thread it interrupts (IRQ_TIME_ACCOUNTING is off in Debian's kernel; that is how
 rcu_preempt comes to a tenth of the time at 64k), and to nobody while the CPU idles: totals are good to about 1 % on a
@@ -21,9 +21,9 @@ from fairlane.probes import _threads as threads
 from fairlane.probes.base import Probe
 from fairlane.records import Figures
 
-# Name of a thread -> whose work it does; any other thread is "other". A kworker serves whoever has work for it, and its
-# name tells the last one only: nvme-tcp and nvmet-tcp take turns on one, open-iscsi and LIO's backend leave no name at
-# all. Their sum is honest, a split would not be.
+# Name of a thread -> whose work it does; any other thread is "other". A kworker serves any subsystem, and
+# its name shows the last one only: nvme-tcp and nvmet-tcp take turns on one, open-iscsi and LIO's backend leave no name
+# at all. Their sum is right, a split would not be.
 _PLACES = (
     (re.compile(r"iscsi_(np|ttx|trx)|LIO|tmr-"), "target"),
     (re.compile(r"kworker|nvme"), "shared"),
@@ -42,7 +42,7 @@ class Cpu(Probe):
     def observe(self, before: str, after: str, load: Figures) -> Figures:
         first, last = threads.read(before), threads.read(after)
         # a file in a share has no device that counts
-        ios = last.ios - first.ios if first.ios or last.ios else threads.ios_told(load)
+        ios = last.ios - first.ios if first.ios or last.ios else threads.reported_ios(load)
         generator = {mode: float(ns) for mode, ns in load.context.get("generator", {}).items()}
         if ios <= 0 or not generator:
             return Figures()
@@ -61,7 +61,7 @@ class Cpu(Probe):
 
 
 def _threads(first: threads.Snapshot, last: threads.Snapshot) -> Iterator[tuple[str, int]]:
-    """(place, ns on CPU between the snapshots) of each thread that was there all the time, and of new kworkers."""
+    """(place, ns on CPU between the snapshots) of each thread that existed in both, and of new kworkers."""
     for pid, delta in threads.between(first, last):
         name = last.names.get(pid, "")
         place = next((place for pattern, place in _PLACES if pattern.search(name)), "")

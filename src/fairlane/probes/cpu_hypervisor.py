@@ -1,7 +1,7 @@
 """CPU time of the machines' processes per I/O of the fleet: virtual CPUs, IO threads, main loop, workers, vhost.
 
-The array's own machine is not in it, though in the lab it runs beside them. Threads that end in between (QEMU's pool of
-workers) take their time with them. Under emulation the virtual CPUs' share says what emulating costs, and nothing else.
+The array's machine is not included, though in the lab it runs beside them. Threads that end in between (QEMU's pool of
+workers) take their time with them. Under emulation the virtual CPUs' share is the cost of emulation, and nothing else.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """CPU time of the array per I/O of the fleet, by group of kernel threads (iscsi_trx, kworker, nfsd, ksoftirqd, ...).
 
 As ``cpu`` does it in the guest, with the same limits: softirq work is charged to the thread it interrupts, and to
-nobody while the CPU idles. All lanes' targets stand at once; those that are not under load idle, and what they take all
-the same is in the figure of every lane alike.
+nobody while the CPU idles. All lanes' targets run at once; those not under load idle, and the CPU time they use anyway
+is in the figure of every lane alike.
 """
 
 import re
@@ -24,8 +24,8 @@ class CpuTarget(Probe):
         for thread, ns in threads.between(first, last):
             name = last.names.get(thread, "")
             if name not in threads.RUNNER:
-                found = _GROUP.match(name)
-                group = found[0].rstrip("_.-") if found else "other"
+                match = _GROUP.match(name)
+                group = match[0].rstrip("_.-") if match else "other"
                 places[group] = places.get(group, 0) + ns
         return threads.per_io("cpu_per_io_target", "cpu_target", places, load)
 

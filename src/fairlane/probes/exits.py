@@ -1,9 +1,9 @@
-"""Exits of the guests under KVM per I/O of the fleet: every one is a way out of the guest and back.
+"""Exits of the guests under KVM per I/O of the fleet: each one leaves the guest and enters it again.
 
-From the counters that KVM keeps of each machine in debugfs (``/sys/kernel/debug/kvm/PID-FD/``), which is where ``perf
-kvm stat live`` sorts by reason and these only count; they need no program that runs meanwhile. Without KVM, or without
-debugfs, there are none. Written from KVM's sources (``exits``, ``io_exits``, ``halt_exits``, ...: x86), never run here:
-no machine of ours had KVM.
+From the counters that KVM keeps of each machine in debugfs (``/sys/kernel/debug/kvm/PID-FD/``), which only count;
+``perf kvm stat live`` would sort by reason, but is a program that runs during the load. Without KVM, or without
+debugfs, there are none. Written from KVM's sources (``exits``, ``io_exits``, ``halt_exits``, ...: x86), never run: no
+machine in development had KVM.
 """
 
 import re
@@ -23,10 +23,10 @@ class Exits(Probe):
     )
 
     def observe(self, before: str, after: str, load: Figures) -> Figures:
-        was = {(machine, kind): counter(told) for machine, kind, told in _LINE.findall(before)}
+        earlier = {(machine, kind): counter(value) for machine, kind, value in _LINE.findall(before)}
         ios, moved = ios_of(load), dict[str, int]()
-        for machine, kind, told in _LINE.findall(after):
-            begun, ended = was.get((machine, kind)), counter(told)
+        for machine, kind, value in _LINE.findall(after):
+            begun, ended = earlier.get((machine, kind)), counter(value)
             if begun is None or ended is None or ended < begun:
                 return Figures()
             moved[kind] = moved.get(kind, 0) + ended - begun

@@ -1,8 +1,8 @@
-"""How busy the machine was between the snapshots: a machine without a core to spare is what was measured.
+"""How busy the machine was between the snapshots: with no idle core, the machine is what was measured.
 
 ``/proc/stat`` (kernel: Documentation/filesystems/proc.rst) in ticks of 10 ms, all CPUs added: user, nice, system, idle,
-iowait, irq, softirq, steal. Steal is what a hypervisor gave to others. The window is longer than the load: it has the
-time to settle, the generator's start and the ramp in it, and its length is told.
+iowait, irq, softirq, steal. Steal is time that a hypervisor gave to others. The window is longer than the load: it
+includes settling, the generator's start and the ramp; its length is reported.
 """
 
 from typing import ClassVar
@@ -16,7 +16,7 @@ _NAMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
 class Machine(Probe):
-    # the shell's own words, no program: see probes/disk.py
+    # shell builtins, no program: see probes/disk.py
     capture: ClassVar[str] = (
         'while read -r line; do case $line in cpu*) echo "$line" ;; *) break ;; esac; done < /proc/stat'
     )

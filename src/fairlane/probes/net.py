@@ -1,8 +1,8 @@
-"""What the network carried and lost during a trial: bytes of the busiest interface in each direction, TCP retransmits
+"""Network traffic and losses during a trial: bytes of the busiest interface in each direction, TCP retransmits
 of the machine, packets dropped by its queues and interfaces.
 
-A cell with either is no measurement of a protocol but of a broken link: it gets a finding and no headline. A counter
-that is missing in either snapshot is not told: "none lost" would be a claim.
+A cell with retransmits or drops measures a broken link, not a protocol: it gets a finding and no headline. A counter
+that is missing in either snapshot is left out: "none lost" would be a claim.
 """
 
 import re
@@ -31,7 +31,7 @@ class Net(Probe):
         for name, read in (("retransmits", _retransmits), ("drops", _drops)):
             first, last = read(before), read(after)
             if first is not None and last is not None:
-                lost[name] = max(0, last - first)  # a counter falls only where its interface was made anew
+                lost[name] = max(0, last - first)  # a counter falls only if its interface was recreated
         net = lost | _carried(before, after)
         return Figures(context={"net": net} if net else {})
 
@@ -45,14 +45,14 @@ def _retransmits(text: str) -> int | None:
 
 
 def _drops(text: str) -> int | None:
-    """Packets dropped by queues (tc) and by interfaces; None if neither is told."""
-    found = re.findall(r"\(dropped (\d+)|^/sys/class/net/\S+_dropped:(\d+)$", text, re.M)
-    return sum(counter(queue or interface) or 0 for queue, interface in found) if found else None
+    """Packets dropped by queues (tc) and by interfaces; None if neither is in the snapshot."""
+    matches = re.findall(r"\(dropped (\d+)|^/sys/class/net/\S+_dropped:(\d+)$", text, re.M)
+    return sum(counter(queue or interface) or 0 for queue, interface in matches) if matches else None
 
 
 def _carried(before: str, after: str) -> dict[str, int]:
     """``tx_bytes`` and ``rx_bytes`` of the interface that sent most, or received most. Not the sum: bonds, bridges and
-    VLANs count again what their members carried, and a link's speed is that of one interface."""
+    VLANs count their members' bytes again, and a link's speed is that of one interface."""
     first, last = _bytes(before), _bytes(after)
     moved: dict[str, int] = {}
     for (interface, name), count in last.items():
@@ -62,8 +62,8 @@ def _carried(before: str, after: str) -> dict[str, int]:
 
 
 def _bytes(text: str) -> dict[tuple[str, str], int]:
-    found = re.findall(r"^/sys/class/net/([^/\s]+)/statistics/([rt]x_bytes):(\d+)$", text, re.M)
-    return {(interface, name): count for interface, name, told in found if (count := counter(told)) is not None}
+    matches = re.findall(r"^/sys/class/net/([^/\s]+)/statistics/([rt]x_bytes):(\d+)$", text, re.M)
+    return {(interface, name): count for interface, name, value in matches if (count := counter(value)) is not None}
 
 
 PLUGIN = Net()

@@ -1,9 +1,9 @@
-"""What the nodes that carry a fleet did meanwhile: CPU time per I/O of all that ran there, pressure, disks, NICs.
+"""Activity of the nodes that carry a fleet: CPU time per I/O of everything that ran there, pressure, disks, NICs.
 
-A snapshot is JSON, node -> what ``platforms.kubevirt.exporter.compact`` kept of its node exporter, or ``failed``: why
-it has nothing. The CPU time is everything's: the guests' own, QEMU's, that of initiators in the node's kernel (which no
-probe of a guest or of a process sees), of storage daemons where they run on the same nodes, and of whatever else ran
-there. Lanes take turns on the same nodes, so what is not theirs is in all of them.
+A snapshot is JSON, node -> what ``platforms.kubevirt.exporter.compact`` kept of its node exporter, or ``failed``: the
+reason for no data. The CPU time includes everything: the guests' own, QEMU's, that of initiators in the node's kernel
+(which no probe of a guest or of a process sees), of storage daemons where they run on the same nodes, and of whatever
+else ran there. Lanes take turns on the same nodes, so other load is in all of them.
 
 Time spent waiting for I/O (iowait) and time that a hypervisor beneath the node took (steal) is not counted.
 """
@@ -23,8 +23,8 @@ _BUSY = ("user", "nice", "system", "irq", "softirq")
 """``guest`` is in ``user`` already (kernel: Documentation/filesystems/proc.rst)."""
 _IDLE = ("idle", "iowait", "steal")
 _TICK = 0.01
-"""Step of a counter, s: USER_HZ is 100. What two readings cut off differs by up to one step, with a variance of a sixth
-of its square; the errors of n counters add up to n steps at most, and to 3 sqrt(n/6) in 997 of 1000 cases."""
+"""Step of a counter, s: USER_HZ is 100. The error of a difference of two readings is up to one step, with a variance of
+a sixth of its square; the errors of n counters add up to n steps at most, and to 3 sqrt(n/6) in 997 of 1000 cases."""
 _LARGEST = 2.0**63
 
 Node = Mapping[str, Any]
@@ -72,7 +72,7 @@ def _between(first: Node | None, last: Node | None, moved: Mapping[str, list[flo
     window = (sum(each) + sum(sum(moved.get(mode, ())) for mode in _IDLE)) / cpus
     if not each or window <= 0:
         return {"failed": "its CPU time stands still"}
-    told: dict[str, Any] = {
+    usage: dict[str, Any] = {
         "busy": sum(each) / window / cpus,
         "busiest_cpu": min(1.0, max(each) / window),
         "steal": sum(moved.get("steal", ())) / window / cpus,
@@ -81,26 +81,31 @@ def _between(first: Node | None, last: Node | None, moved: Mapping[str, list[flo
     }
     for kind in ("cpu", "io", "memory"):
         if (waited := _rose(_at(first, "pressure", kind), _at(last, "pressure", kind))) is not None:
-            told[f"pressure_{kind}"] = min(1.0, waited / window)
+            usage[f"pressure_{kind}"] = min(1.0, waited / window)
     if (switches := _rose(_at(first, "switches"), _at(last, "switches"))) is not None:
-        told["switches_per_s"] = switches / window
+        usage["switches_per_s"] = switches / window
     if (again := _rose(_at(first, "retransmits"), _at(last, "retransmits"))) is not None:
-        told["retransmits"] = int(again)
-    return told | {kind: found for kind in ("disks", "nics") if (found := _devices(first, last, kind))}
+        usage["retransmits"] = int(again)
+    return usage | {kind: devices for kind in ("disks", "nics") if (devices := _devices(first, last, kind))}
 
 
 def _cpus(first: Node, last: Node) -> dict[str, list[float]]:
-    """Mode -> seconds of each CPU between the snapshots; empty where they do not go together: a CPU came or went, or
-    the node started anew."""
-    was, now = first.get("cpu"), last.get("cpu")
-    if not isinstance(was, dict) or not isinstance(now, dict) or was.keys() != now.keys() or "idle" not in now:
+    """Mode -> seconds of each CPU between the snapshots; empty if they do not match: a CPU was added or
+    removed, or the node restarted."""
+    earlier, later = first.get("cpu"), last.get("cpu")
+    if (
+        not isinstance(earlier, dict)
+        or not isinstance(later, dict)
+        or earlier.keys() != later.keys()
+        or "idle" not in later
+    ):
         return {}
     moved: dict[str, list[float]] = {}
-    cpus = len(now["idle"]) if isinstance(now["idle"], list) else 0
+    cpus = len(later["idle"]) if isinstance(later["idle"], list) else 0
     for mode in (*_BUSY, *_IDLE):
-        if mode not in now:
+        if mode not in later:
             continue
-        begun, ended = _counters(was[mode]), _counters(now[mode])
+        begun, ended = _counters(earlier[mode]), _counters(later[mode])
         if not cpus or not len(begun) == len(ended) == cpus:
             return {}
         deltas = list(map(sub, ended, begun))
@@ -111,27 +116,29 @@ def _cpus(first: Node, last: Node) -> dict[str, list[float]]:
 
 
 def _devices(first: Node, last: Node, kind: str) -> dict[str, Mapping[str, int]]:
-    """Those that carried most, as ``_system`` tells them; ``speed`` of a NIC is in bits per second."""
-    was, now = first.get(kind), last.get(kind)
-    if not isinstance(was, dict) or not isinstance(now, dict):
+    """The devices that carried most, as in ``_system``; ``speed`` of a NIC is in bits per second."""
+    earlier, later = first.get(kind), last.get(kind)
+    if not isinstance(earlier, dict) or not isinstance(later, dict):
         return {}
-    found: dict[str, Mapping[str, int]] = {}
-    for name in now:
-        keys = [key for key in (now[name] if isinstance(now[name], dict) else ()) if key != "speed"]
-        moved = {key: _rose(_at(was, name, key), _at(now, name, key)) for key in keys}
+    devices: dict[str, Mapping[str, int]] = {}
+    for name in later:
+        keys = [key for key in (later[name] if isinstance(later[name], dict) else ()) if key != "speed"]
+        moved = {key: _rose(_at(earlier, name, key), _at(later, name, key)) for key in keys}
         counts = {key: int(value) for key, value in moved.items() if value is not None}
         if len(counts) == len(keys) and any(counts.values()):
-            speed = _at(now, name, "speed")
-            found[name] = {**counts, "speed": int(8 * speed)} if speed else counts
-    return largest(found)
+            speed = _at(later, name, "speed")
+            devices[name] = {**counts, "speed": int(8 * speed)} if speed else counts
+    return largest(devices)
 
 
 def _read(text: str) -> dict[str, Node]:
     try:
-        told = json.loads(text)
+        snapshot = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return {name: node for name, node in told.items() if isinstance(node, dict)} if isinstance(told, dict) else {}
+    return (
+        {name: node for name, node in snapshot.items() if isinstance(node, dict)} if isinstance(snapshot, dict) else {}
+    )
 
 
 def _at(tree: Any, *path: str) -> float | None:
@@ -148,7 +155,8 @@ def _number(value: Any) -> float | None:
 
 
 def _counters(values: Any) -> list[float]:
-    """A list of counters; empty if one of them is none. All at once, because there are thousands in a snapshot."""
+    """A list of counters; empty if one of them is no counter. Checked all at once, because there are thousands in a
+    snapshot."""
     if not isinstance(values, list) or not values or not {*map(type, values)} <= {int, float}:
         return []
     if not (min(values) >= 0 and max(values) < _LARGEST) or math.isnan(sum(values)):

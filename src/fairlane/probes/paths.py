@@ -1,7 +1,7 @@
-"""I/Os of every path of the lane's device meanwhile: what a multipath policy did, whatever it is called.
+"""I/Os on every path of the lane's device: shows what a multipath policy did, whatever its name.
 
 NVMe: ``/sys/block/nvmeXcYnZ/stat``, one hidden device per controller; dm-multipath over iSCSI: the stat of each device
-under the map. A path is named by its portal's address, which stays when the kernel makes its device anew; further
+under the map. A path is named by its portal's address, which stays when the kernel recreates its device; further
 sessions to the same portal are ``ADDRESS #2``. Only volumes with more than one path, or with multipath, have any.
 """
 
@@ -12,7 +12,7 @@ from typing import ClassVar
 from fairlane.probes.base import Probe, counter
 from fairlane.records import Figures
 
-# The shell's own words, no program. A SCSI device lies two folders below its session.
+# Shell builtins, no program. A SCSI device lies two folders below its session.
 _EACH = """
 for p in /sys/block/${DEVICE%n*}c*n${DEVICE##*n}; do
   [ -e $p/stat ] || continue
@@ -48,18 +48,18 @@ class Paths(Probe):
         first, last = _read(before), _read(after)
         moved: Counter[str] = Counter()
         for device, path in last.items():
-            was = first.get(device)
-            # counters begin anew where a lost path came back as another device
-            begun = was.ios if was and was.name == path.name and was.ios <= path.ios else 0
+            earlier = first.get(device)
+            # counters start again where a lost path came back as another device
+            begun = earlier.ios if earlier and earlier.name == path.name and earlier.ios <= path.ios else 0
             moved[path.name] += path.ios - begun
         paths = [{"name": name, "ios": ios} for name, ios in moved.items()]
         return Figures(context={"paths": paths} if paths else {})
 
 
 def _read(text: str) -> dict[tuple[str, str], _Path]:
-    """(disk, device of the path) -> its name and I/Os so far; lines that do not fit are left out."""
-    found: dict[tuple[str, str], _Path] = {}
-    seen: Counter[tuple[str, str]] = Counter()
+    """(disk, device of the path) -> name of the path and its I/Os so far; malformed lines are left out."""
+    paths: dict[tuple[str, str], _Path] = {}
+    sessions: Counter[tuple[str, str]] = Counter()
     for line in text.splitlines():
         fields = line.split()
         if len(fields) != 5:
@@ -68,10 +68,10 @@ def _read(text: str) -> dict[tuple[str, str], _Path]:
         reads, writes = counter(fields[2]), counter(fields[3])
         if reads is None or writes is None or not address:
             continue
-        seen[disk, address] += 1
-        number = seen[disk, address]
-        found[disk, device] = _Path(address if number == 1 else f"{address} #{number}", reads + writes)
-    return found
+        sessions[disk, address] += 1
+        number = sessions[disk, address]
+        paths[disk, device] = _Path(address if number == 1 else f"{address} #{number}", reads + writes)
+    return paths
 
 
 def _address(text: str) -> str:

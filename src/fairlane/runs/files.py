@@ -1,4 +1,4 @@
-"""Writing files that survive a crash, and saying what to do when they cannot be written."""
+"""Write files that survive a crash; turn a failed write into an error with a remedy."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ _KEPT = "nothing measured so far is lost"
 
 @contextmanager
 def storing(path: Path) -> Iterator[None]:
-    """Turns an OSError of writing ``path`` into RunFailed: the run's own storage gave way, not the trial."""
+    """Turns an OSError of writing ``path`` into RunFailed: the run directory's disk failed, not the trial."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
 """The journal of a run: append-only JSON lines, one per finished step, each on disk before the next step begins.
 
 A line counts once its newline is written. What follows the last newline is a torn line, left by a crash or a full
-disk: readers pass over it, the next writer cuts it off. Anything else that cannot be read is damage, and is said.
+disk: readers pass over it, the next writer cuts it off. Any other unreadable line is damage and raises an error.
 """
 
 import fcntl
@@ -19,11 +19,11 @@ from fairlane.runs.files import storing, sync_folder, write_all, write_atomic
 NAME = "journal.jsonl"
 
 Event = Mapping[str, Any]
-"""One line: ``type``, ``at`` (UTC), and what belongs to the type."""
+"""One line: ``type``, ``at`` (UTC), and the fields of the type."""
 
 
 def now() -> str:
-    """Wall-clock time as it stands in journal and run.json."""
+    """The current time (UTC, ISO 8601) as journal and run.json store it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -64,7 +64,7 @@ def _parse(path: Path) -> tuple[tuple[Event, ...], int]:
 
 
 class Journal:
-    """Writes the journal of one run; as a context it holds the run directory's lock, so that nobody else writes.
+    """Writes the journal of one run; as a context manager it locks the run directory against other writers.
 
     Entering raises FairlaneError if another process is at work on the run or the journal is damaged.
     """
@@ -73,7 +73,7 @@ class Journal:
         self.folder = folder
         self.path = folder / NAME
         self.events: tuple[Event, ...] = ()
-        """What was there on entering."""
+        """The events in the journal on entering."""
         self.torn = False
         """A torn line was cut off on entering."""
         self._lock = self._file = -1
@@ -119,7 +119,7 @@ class Journal:
         self._end += len(line)
 
     def _cut(self) -> None:
-        """Back to the last whole line."""
+        """Truncates the file after the last whole line."""
         os.ftruncate(self._file, self._end)
         os.lseek(self._file, self._end, os.SEEK_SET)
         os.fsync(self._file)

@@ -1,6 +1,6 @@
-"""Reading the raw files of many trials: by all cores where there are enough to pay for it, with the same result.
+"""Read the raw files of many trials, on all cores where that saves time.
 
-A trial's observation is a function of its own raw file, so who reads it leaves no trace.
+A trial's observation is a function of its own raw file, so the result is the same on any number of processes.
 """
 
 import multiprocessing
@@ -29,23 +29,24 @@ _Job = tuple[str, Block, str, str, str]
 def observations(
     folder: Path, trials: Mapping[str, tuple[Block, str]], files: Mapping[str, tuple[str, str]]
 ) -> dict[str, Observation]:
-    """Trial id -> what was observed, in the order of ``trials``; without those whose raw file is missing or damaged."""
+    """Trial id -> observation, in the order of ``trials``; trials with damaged raw files are left out."""
     jobs: list[_Job] = [(trial, block, lane, *files[trial]) for trial, (block, lane) in trials.items()]
     cores = min(len(os.sched_getaffinity(0)), _MOST)
     read = partial(_read, folder)
-    # a process that has threads cannot be forked safely: the viewer reads by itself
+    # a process that has threads cannot be forked safely: the viewer reads in one process
     if len(jobs) < ENOUGH or cores < 2 or threading.active_count() > 1 or multiprocessing.parent_process():
-        return _found(map(read, jobs))
+        return _undamaged(map(read, jobs))
     with ProcessPoolExecutor(cores, multiprocessing.get_context("fork"), initializer=_alone) as pool:
         parts = pool.map(partial(_part, folder), jobs, chunksize=_CHUNK)
         whole = (
-            (job[0], seen and _whole(folder, job, seen, names)) for job, (seen, names) in zip(jobs, parts, strict=True)
+            (job[0], observation and _whole(folder, job, observation, names))
+            for job, (observation, names) in zip(jobs, parts, strict=True)
         )
-        return _found(whole)
+        return _undamaged(whole)
 
 
-def _found(read: Iterable[tuple[str, Observation | None]]) -> dict[str, Observation]:
-    return {trial: seen for trial, seen in read if seen is not None}
+def _undamaged(trials: Iterable[tuple[str, Observation | None]]) -> dict[str, Observation]:
+    return {trial: observation for trial, observation in trials if observation is not None}
 
 
 def _read(folder: Path, job: _Job) -> tuple[str, Observation | None]:
@@ -57,34 +58,40 @@ def _read(folder: Path, job: _Job) -> tuple[str, Observation | None]:
 
 
 def _part(folder: Path, job: _Job) -> tuple[Observation | None, tuple[str, ...]]:
-    """With the histograms of ``lat`` alone, and the names of all: what hardly anybody asks for is not passed on."""
-    _, seen = _read(folder, job)
-    if seen is None:
+    """The observation with the ``lat`` histograms only, and the names of all: the others are rarely used, and slow to
+    pass between processes."""
+    _, observation = _read(folder, job)
+    if observation is None:
         return None, ()
-    names = tuple(seen.histograms)
-    return replace(seen, histograms={name: seen.histograms[name] for name in names if name.endswith(".lat")}), names
+    names = tuple(observation.histograms)
+    return replace(
+        observation, histograms={name: observation.histograms[name] for name in names if name.endswith(".lat")}
+    ), names
 
 
-def _whole(folder: Path, job: _Job, seen: Observation, names: tuple[str, ...]) -> Observation:
-    return replace(seen, histograms=_Histograms(names, seen.histograms, partial(_read, folder, job)))
+def _whole(folder: Path, job: _Job, observation: Observation, names: tuple[str, ...]) -> Observation:
+    return replace(observation, histograms=_Histograms(names, observation.histograms, partial(_read, folder, job)))
 
 
 class _Histograms(Mapping[str, Histogram]):
-    """Those at hand, and others that are read from the raw file again when they are asked for. Raises Damaged then, if
-    the file is not what it was."""
+    """Histograms by name; those not passed on are read from the raw file when first used. Raises Damaged then, if the
+    file has changed."""
 
     def __init__(
-        self, names: tuple[str, ...], here: Mapping[str, Histogram], again: Callable[[], tuple[str, Observation | None]]
+        self,
+        names: tuple[str, ...],
+        loaded: Mapping[str, Histogram],
+        read_again: Callable[[], tuple[str, Observation | None]],
     ) -> None:
-        self._names, self._here, self._again = names, here, again
+        self._names, self._loaded, self._read_again = names, loaded, read_again
 
     def __getitem__(self, name: str) -> Histogram:
-        if name in self._names and name not in self._here:
-            _, seen = self._again()
-            if seen is None:
+        if name in self._names and name not in self._loaded:
+            _, observation = self._read_again()
+            if observation is None:
                 raise raw.Damaged("the raw file of a trial changed while its run was read")
-            self._here = seen.histograms
-        return self._here[name]
+            self._loaded = observation.histograms
+        return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -94,5 +101,5 @@ class _Histograms(Mapping[str, Histogram]):
 
 
 def _alone() -> None:
-    """Ctrl-C goes to all processes of a terminal; the one that was called answers it."""
+    """Ignores SIGINT: Ctrl-C goes to all processes of a terminal, and the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

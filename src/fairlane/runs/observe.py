@@ -1,4 +1,4 @@
-"""From the raw outputs of a trial to its observation: pure, so that a run can be read again at any time."""
+"""Compute a trial's observation from its raw outputs: pure, so that a run can be read again at any time."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from fairlane.records import Block, Figures, Histogram, Observation
 from fairlane.workloads.base import Garbage, Workload
 
 _TAIL = 300
-"""Characters of a tool's complaints that go into the reason of a failure."""
+"""Characters of a tool's stderr that go into the reason of a failure."""
 
 
 _MACHINE = re.compile(r"(vm\d+)/(.+)", re.DOTALL)
@@ -22,26 +22,34 @@ def observe(block: Block, lane: str, outputs: Mapping[str, bytes]) -> Observatio
     """Reads one trial with the plugin of its workload and with every probe that was running.
 
     ``outputs`` holds the files of the workload, ``status`` (its exit code) and for each probe ``probe.NAME.before``
-    and ``probe.NAME.after``; of several machines under ``vmN/``, read one by one and merged by the workload. What
-    cannot be read makes a failed trial, with the reason; nothing is imputed.
+    and ``probe.NAME.after``; of several machines under ``vmN/``, read one by one and merged by the workload. Outputs
+    that cannot be read make a failed trial, with the reason; nothing is imputed.
     """
     place = block.order.index(lane)
     try:
         figures = _load(block, outputs)
     except Garbage as reason:
         return Observation(block.cell.key, block.index, lane, place, failed=str(reason))
-    seen = _probed(figures, outputs, ("target", "hypervisor", "node"))
+    observed = _probed(figures, outputs, ("target", "hypervisor", "node"))
     return Observation(
-        block.cell.key, block.index, lane, place, "", seen.metrics, seen.histograms, seen.context, seen.steps
+        block.cell.key,
+        block.index,
+        lane,
+        place,
+        "",
+        observed.metrics,
+        observed.histograms,
+        observed.context,
+        observed.steps,
     )
 
 
 def _load(block: Block, outputs: Mapping[str, bytes]) -> Figures:
-    """The workload's figures with what the probes of its machines saw, of all machines."""
+    """The workload's figures, of all machines, with those of the probes on its machines."""
     machines: dict[str, dict[str, bytes]] = {}
     for name, data in outputs.items():
-        if found := _MACHINE.fullmatch(name):
-            machines.setdefault(found[1], {})[found[2]] = data
+        if match := _MACHINE.fullmatch(name):
+            machines.setdefault(match[1], {})[match[2]] = data
     if not machines:
         return _machine(block, outputs)
     common = {name: data for name, data in outputs.items() if "/" not in name}
@@ -56,17 +64,17 @@ def _load(block: Block, outputs: Mapping[str, bytes]) -> Figures:
 
 
 def _machine(block: Block, outputs: Mapping[str, bytes]) -> Figures:
-    """One machine's."""
+    """Figures of one machine."""
     figures = _probed(_workload(block, outputs), outputs, ("guest",))
     start = _start(outputs.get("start.json", b""))
     return replace(figures, context={**figures.context, "start": start}) if start else figures
 
 
 def _start(data: bytes) -> dict[str, float]:
-    """When the load was let begin, in ms on the host's clock: the machine's own time, put right by its offset."""
+    """The load's start in ms on the host's clock: the machine's own time, corrected by its offset."""
     try:
-        told = json.loads(data)
-        opened, ahead, within, planned = (float(told[key]) for key in ("opened", "ahead", "within", "planned"))
+        fields = json.loads(data)
+        opened, ahead, within, planned = (float(fields[key]) for key in ("opened", "ahead", "within", "planned"))
     except (ValueError, TypeError, KeyError):
         return {}
     start = {"start_ms": (opened - ahead) * 1e3, "within_ms": within * 1e3, "late_ms": (opened - ahead - planned) * 1e3}
@@ -74,7 +82,7 @@ def _start(data: bytes) -> dict[str, float]:
 
 
 def _probed(figures: Figures, outputs: Mapping[str, bytes], places: Collection[str]) -> Figures:
-    """``figures`` with what the probes of ``places`` saw."""
+    """``figures`` with those of the probes of ``places``."""
     metrics: dict[str, float] = dict(figures.metrics)
     histograms: Mapping[str, Histogram] = figures.histograms  # as they are: they may be read only when asked for
     context: dict[str, Any] = dict(figures.context)
@@ -83,12 +91,12 @@ def _probed(figures: Figures, outputs: Mapping[str, bytes], places: Collection[s
         before, after = outputs.get(f"probe.{name}.before"), outputs.get(f"probe.{name}.after")
         if before is None or after is None or probe.place not in places:
             continue
-        seen = probe.observe(before.decode(errors="replace"), after.decode(errors="replace"), figures)
-        metrics |= seen.metrics
-        if seen.histograms:
-            histograms = {**histograms, **seen.histograms}
-        context |= seen.context
-        steps |= seen.steps
+        observed = probe.observe(before.decode(errors="replace"), after.decode(errors="replace"), figures)
+        metrics |= observed.metrics
+        if observed.histograms:
+            histograms = {**histograms, **observed.histograms}
+        context |= observed.context
+        steps |= observed.steps
     return Figures(metrics, histograms, context, steps)
 
 
@@ -96,7 +104,7 @@ def _workload(block: Block, outputs: Mapping[str, bytes]) -> Figures:
     status = outputs.get("status", b"").decode(errors="replace").strip()
     if status != "0":
         complaints = outputs.get(f"{block.cell.kind}.err", b"").decode(errors="replace").strip()
-        told = f": {complaints[-_TAIL:]}" if complaints else ""
-        raise Garbage(f"{block.cell.kind} left no exit code" if not status else f"exit code {status[:20]}{told}")
+        detail = f": {complaints[-_TAIL:]}" if complaints else ""
+        raise Garbage(f"{block.cell.kind} left no exit code" if not status else f"exit code {status[:20]}{detail}")
     figures: Figures = registry.load("workloads", block.cell.kind).observe(block.cell, outputs)
     return figures

@@ -1,6 +1,6 @@
-"""The fixed part of a run directory: what is asked, written once before anything runs.
+"""The fixed part of a run directory: study, settings and schedule, written once before anything runs.
 
-``study.yaml`` as the user wrote it, ``run.json`` (format, version, seed, looks in force, hash of the study) and
+``study.yaml`` as the user wrote it, ``run.json`` (format, version, seed, looks, hash of the study) and
 ``schedule.jsonl`` (every block that may be needed, in order). They never change: a resumed run does the same work.
 """
 
@@ -33,8 +33,8 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Plan:
-    """A study as it is carried out. ``study.design`` holds the seed and the looks in force; where it stops on width,
-    every number of blocks at which a cell may end is one."""
+    """A study with its schedule. ``study.design`` holds the effective seed and looks; where it stops on width, every
+    number of blocks at which a cell may end is a look."""
 
     study: Study
     text: str
@@ -42,11 +42,11 @@ class Plan:
     blocks: tuple[Block, ...]
     """The whole schedule, up to the last look."""
     unjudged: bool = False
-    """It was asked for although nothing in it can be compared."""
+    """The user asked to run it although nothing in it can be compared."""
 
     @property
     def quick(self) -> bool:
-        """The study's quick form is carried out."""
+        """Whether the study's quick form is run."""
         return bool(self.study.quick)
 
     @property
@@ -64,7 +64,7 @@ class Plan:
         return tuple(b for b in within if not number or b.cell.key in opened[number - 1])
 
     def due(self, opened: Sequence[frozenset[str]]) -> tuple[Block, ...]:
-        """All blocks up to the next look, those carried out already included; ``opened``: the looks taken."""
+        """All blocks up to the next look, finished ones included; ``opened``: the looks taken."""
         stages = range(min(len(opened) + 1, len(self.looks)))
         return tuple(block for number in stages for block in self.stage(number, opened))
 
@@ -91,15 +91,15 @@ _IN_PLACE = "continue that run with --resume, or name another folder with --out"
 
 
 def create(folder: Path, plan: Plan) -> None:
-    """Makes the run directory: after a crash it is there whole, or not at all. Raises FairlaneError."""
+    """Creates the run directory atomically: after a crash it is complete or absent. Raises FairlaneError."""
     with beside(folder) as fresh, creating(folder):
         write(fresh, plan)
 
 
 @contextmanager
 def beside(folder: Path, hint: str = _IN_PLACE) -> Iterator[Path]:
-    """A new folder beside ``folder``, with an empty ``raw``, that takes its place at the end; after an error it is
-    gone. Raises FairlaneError if it cannot be made and, with ``hint``, if something is in its place already."""
+    """A new folder beside ``folder``, with an empty ``raw``, that is renamed to it at the end and removed after an
+    error. Raises FairlaneError if it cannot be created and, with ``hint``, if ``folder`` exists and is not empty."""
     with creating(folder):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise FairlaneError("already exists", where=str(folder), hint=hint)
@@ -151,7 +151,7 @@ def is_run(folder: Path) -> bool:
 
 
 def read(folder: Path) -> Plan:
-    """The plan of an existing run. Raises FairlaneError for a folder that is none, or whose files were changed."""
+    """The plan of an existing run. Raises FairlaneError if the folder is no run, or its files were changed."""
     manifest = _manifest(folder)
     text = _text(folder / "study.yaml")
     if hashlib.sha256(text.encode()).hexdigest() != manifest.get("study_sha256"):
@@ -171,16 +171,16 @@ def read(folder: Path) -> Plan:
 
 
 def created(folder: Path) -> str:
-    """When the run was begun, as text that sorts by time."""
+    """Time when the run was created, as text that sorts by time."""
     return str(_manifest(folder).get("created", ""))
 
 
 def identity(folder: Path) -> str:
-    """Ten hexadecimal digits that belong to this run alone, and stay with it when it is resumed or moved."""
+    """The run's id: ten hexadecimal digits, unique, unchanged when the run is resumed or moved."""
     manifest = _manifest(folder)
-    told = manifest.get("id")
-    if isinstance(told, str) and re.fullmatch(r"[0-9a-f]{10}", told):
-        return told
+    run_id = manifest.get("id")
+    if isinstance(run_id, str) and re.fullmatch(r"[0-9a-f]{10}", run_id):
+        return run_id
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:10]  # of an earlier version
 
 

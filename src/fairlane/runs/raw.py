@@ -16,7 +16,7 @@ FOLDER = "raw"
 
 
 class Damaged(FairlaneError):  # noqa: N818 - reads as what happened
-    """A raw file is missing or not the one that the journal speaks of."""
+    """A raw file is missing or differs from the one that the journal names."""
 
 
 def pack(outputs: Mapping[str, bytes], level: int = 6) -> bytes:
@@ -39,9 +39,9 @@ def unpack(data: bytes) -> dict[str, bytes]:
     """The reverse of ``pack``. Raises Damaged."""
     try:
         plain = gzip.decompress(data)
-        found = _ordinary(plain)
-        if found is not None:
-            return found
+        ordinary = _ordinary(plain)
+        if ordinary is not None:
+            return ordinary
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
             files = {m.name: archive.extractfile(m) for m in archive if m.isreg()}
             return {name: file.read() for name, file in files.items() if file}
@@ -51,7 +51,7 @@ def unpack(data: bytes) -> dict[str, bytes]:
 
 def _ordinary(plain: bytes) -> dict[str, bytes] | None:
     """The files in an archive as ``pack`` makes it for short names, in a tenth of the time that tarfile takes: a run
-    may have ten thousand. None: something else is in it, for tarfile to read or refuse. (POSIX.1-2001, ustar header.)
+    may have ten thousand. None: it has other members, and tarfile must read it. (POSIX.1-2001, ustar header.)
     """
     files: dict[str, bytes] = {}
     position = 0
@@ -66,7 +66,7 @@ def _ordinary(plain: bytes) -> dict[str, bytes] | None:
 
 
 _PREFIX = 345
-"""Where a header goes on with the folder of a long name."""
+"""Offset in a header of the folder of a long name."""
 _HEADER = re.compile(
     # name (100 bytes), mode, uid, gid (8 each), size and mtime in octal (12 each), checksum (8), ordinary file, no link
     rb"(?P<name>[!-~]{1,99})\0+(?<=\A.{100})[0-7]{7}\0[0-7]{7}\0[0-7]{7}\0(?P<size>[0-7]{11})\0[0-7]{11}\0.{8}0"
@@ -88,9 +88,9 @@ def store(folder: Path, trial: str, outputs: Mapping[str, bytes]) -> tuple[str, 
 
 
 def fetch(folder: Path, name: str, sha256: str) -> dict[str, bytes]:
-    """The outputs that the journal knows as ``name``. Raises Damaged if they are not there, or not those."""
+    """The outputs in raw file ``name``. Raises Damaged if it is missing or its SHA-256 differs."""
     path = folder / FOLDER / name
-    if Path(name).name != name:  # a journal made by others must not lead out of the run directory
+    if Path(name).name != name:  # a forged journal must not lead out of the run directory
         raise Damaged(f"{name!r} is not the name of a raw file", where=str(folder))
     try:
         data = path.read_bytes()

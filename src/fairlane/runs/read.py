@@ -1,4 +1,4 @@
-"""Reading a run directory: everything right of the journal is a function of it."""
+"""Read a run directory: journal and raw files to the evidence that checks, verdicts and reports use."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,22 +19,22 @@ from fairlane.stats.efficiency import efficient
 
 @dataclass(frozen=True)
 class Done:
-    """What the journal says is done, checked against the raw files."""
+    """The finished trials and looks in the journal, checked against the raw files."""
 
     observations: Mapping[str, Observation]
-    """Trial id -> figures, of the trials whose raw file is there and whole."""
+    """Trial id -> figures, of the trials whose raw file is present and undamaged."""
     files: Mapping[str, tuple[str, str]]
     """Trial id -> (name, SHA-256) of the raw file, for the same trials."""
     damaged: tuple[str, ...]
     """Trial ids that were journaled but whose raw file is missing or changed: they count as not done."""
     opened: tuple[frozenset[str], ...]
-    """For each look taken, the cells that went on."""
+    """For each look taken, the cells that continue."""
     ended: bool
-    """The run came to its end; with damaged raw files it is incomplete all the same."""
+    """The run has ended; with damaged raw files it is incomplete nevertheless."""
 
 
 def done(folder: Path, plan: Plan, events: Sequence[Event]) -> Done:
-    """Sorts the journal's events. Raises FairlaneError with file and line for an event that does not fit the plan."""
+    """Evaluates the journal's events. Raises FairlaneError with file and line if an event does not fit the plan."""
     blocks = {(b.cell.key, b.index): b for b in plan.blocks}
     files: dict[str, tuple[str, str]] = {}
     trials: dict[str, tuple[Block, str]] = {}
@@ -58,21 +58,21 @@ def done(folder: Path, plan: Plan, events: Sequence[Event]) -> Done:
                 where=f"{folder / NAME}:{number}",
                 hint="restore the run directory from a copy; its files belong together",
             ) from None
-    seen = many.observations(folder, trials, files)
-    whole = {trial: file for trial, file in files.items() if trial in seen}
+    observations = many.observations(folder, trials, files)
+    whole = {trial: file for trial, file in files.items() if trial in observations}
     ended = any(event["type"] == "end" for event in events)
-    return Done(seen, whole, tuple(sorted(files.keys() - whole.keys())), tuple(opened), ended)
+    return Done(observations, whole, tuple(sorted(files.keys() - whole.keys())), tuple(opened), ended)
 
 
-def in_order(seen: Iterable[Observation]) -> tuple[Observation, ...]:
-    """Sorted by cell, block, lane: the order of completion leaves no trace."""
-    return tuple(sorted(seen, key=lambda o: (o.cell, o.block, o.lane)))
+def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
+    """Sorted by cell, block, lane: the order of completion does not matter."""
+    return tuple(sorted(observations, key=lambda o: (o.cell, o.block, o.lane)))
 
 
 def load_run(folder: Path) -> Evidence:
-    """The evidence of a run, finished or not. Changes nothing. Raises FairlaneError with the place of the damage.
+    """The evidence of a run, finished or not. Changes no file. Raises FairlaneError with the place of the damage.
 
-    A trial whose raw file is damaged is left out, the run is then not complete, and ``events`` says which trial it was.
+    A trial whose raw file is damaged is left out; the run is then incomplete, and ``events`` names the trial.
     """
     plan = plans.read(folder)
     events = read(folder)
@@ -80,12 +80,12 @@ def load_run(folder: Path) -> Evidence:
     return assemble(folder, plan, state, [e for e in events if e["type"] != "trial"])
 
 
-def assemble(folder: Path, plan: Plan, state: Done, others: Sequence[Event]) -> Evidence:
-    """The evidence of a run of which ``state`` is done, and ``others`` are the journal's events but for trials. Raises
+def assemble(folder: Path, plan: Plan, state: Done, other_events: Sequence[Event]) -> Evidence:
+    """The evidence of a run. ``state``: what is done; ``other_events``: the journal's events other than trials. Raises
     FairlaneError."""
     due = plan.due(state.opened)
     trials = {b.trial_id(lane) for b in due for lane in b.order}
-    begun = next((e for e in others if e["type"] in ("start", "resume")), {})
+    begun = next((e for e in other_events if e["type"] in ("start", "resume")), {})
     platform = registry.load("platforms", plan.study.platform.kind)
     return Evidence(
         name=folder.resolve().name,
@@ -94,11 +94,11 @@ def assemble(folder: Path, plan: Plan, state: Done, others: Sequence[Event]) -> 
         seed=plan.study.design.seed,
         blocks=due,
         observations=efficient(
-            plan.study, in_order(seen for trial, seen in state.observations.items() if trial in trials)
+            plan.study, in_order(observation for trial, observation in state.observations.items() if trial in trials)
         ),
         description=_description(folder / "description.json"),
         fingerprint=read_json(folder / "fingerprint.json"),
-        events=tuple(others) + tuple({"type": "damaged", "trial": trial} for trial in state.damaged),
+        events=tuple(other_events) + tuple({"type": "damaged", "trial": trial} for trial in state.damaged),
         modelled=bool(begun.get("modelled", platform.modelled)),
         emulated=bool(begun.get("emulated", platform.emulated)),
         complete=state.ended and trials <= state.observations.keys(),
@@ -106,12 +106,14 @@ def assemble(folder: Path, plan: Plan, state: Done, others: Sequence[Event]) -> 
 
 
 def _description(path: Path) -> Mapping[str, Any]:
-    """How the lanes were built: an object per lane under ``lanes``, and ``platform``. Raises FairlaneError."""
-    found = read_json(path)
-    lanes = found.get("lanes", {})
-    if not isinstance(lanes, dict) or not all(isinstance(part, dict) for part in (*lanes.values(), *found.values())):
+    """The lanes as built: an object per lane under ``lanes``, and ``platform``. Raises FairlaneError."""
+    description = read_json(path)
+    lanes = description.get("lanes", {})
+    if not isinstance(lanes, dict) or not all(
+        isinstance(part, dict) for part in (*lanes.values(), *description.values())
+    ):
         raise FairlaneError("not a description of lanes and platform", where=str(path))
-    return found
+    return description
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
@@ -127,26 +129,26 @@ def read_json(path: Path) -> Mapping[str, Any]:
     return value
 
 
-def write_observations(folder: Path, seen: Iterable[Observation]) -> Path:
+def write_observations(folder: Path, observations: Iterable[Observation]) -> Path:
     """Writes ``observations.jsonl``: derived from the raw files alone, the same bytes for the same figures."""
     path = folder / "observations.jsonl"
-    lines = [json.dumps(_plain(o), sort_keys=True, separators=(",", ":"), allow_nan=False) + "\n" for o in seen]
+    lines = [json.dumps(_plain(o), sort_keys=True, separators=(",", ":"), allow_nan=False) + "\n" for o in observations]
     with storing(path):
         write_atomic(path, "".join(lines).encode())
     return path
 
 
-def _plain(seen: Observation) -> dict[str, Any]:
+def _plain(observation: Observation) -> dict[str, Any]:
     """As JSON, histogram bins in the order of latency: sorting them as text would not be."""
-    bins = {name: [[ns, bins[ns]] for ns in sorted(bins)] for name, bins in seen.histograms.items()}
+    bins = {name: [[ns, bins[ns]] for ns in sorted(bins)] for name, bins in observation.histograms.items()}
     return {
-        "cell": seen.cell,
-        "block": seen.block,
-        "lane": seen.lane,
-        "position": seen.position,
-        "failed": seen.failed,
-        "metrics": dict(seen.metrics),
+        "cell": observation.cell,
+        "block": observation.block,
+        "lane": observation.lane,
+        "position": observation.position,
+        "failed": observation.failed,
+        "metrics": dict(observation.metrics),
         "histograms": bins,
-        "context": dict(seen.context),
-        "steps": dict(seen.steps),
+        "context": dict(observation.context),
+        "steps": dict(observation.steps),
     }

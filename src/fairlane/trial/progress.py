@@ -1,4 +1,4 @@
-"""What a run tells while it is carried out, for whoever draws it, and an estimate of the time left."""
+"""The events of a running study, for progress displays, and an estimate of the time left."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,33 +7,33 @@ from fairlane.study.spec import Study
 
 
 class Watch:
-    """Told of everything that happens, in order, from one thread. All methods may be left as they are: say nothing."""
+    """Receives the events of a run, in order, from one thread. Subclasses override the methods they need."""
 
     def note(self, text: str) -> None:
         """One short line for the user."""
 
-    def resumed(self, seen: Iterable[Observation]) -> None:
-        """The run goes on; these trials were done before."""
+    def resumed(self, observations: Iterable[Observation]) -> None:
+        """The run begins or continues; these trials are done."""
 
     def due(self, blocks: Sequence[Block], done: frozenset[str], workers: int) -> None:
-        """A stage begins: all blocks up to its look, and the ids of the trials that are done already."""
+        """A stage begins. ``blocks``: all up to its look; ``done``: ids of the finished trials."""
 
-    def trial(self, block: Block, seen: Observation, seconds: float) -> None:
+    def trial(self, block: Block, observation: Observation, seconds: float) -> None:
         """A trial is done and on disk. ``seconds``: wall time since the one before it on the same worker."""
 
     def failed(self, block: Block, reason: str) -> None:
         """The platform failed in a block."""
 
     def look(self, number: int, opened: frozenset[str], cells: int) -> None:
-        """Look ``number`` was taken; of ``cells`` cells, those in ``opened`` go on."""
+        """Look ``number`` was taken; of ``cells`` cells, those in ``opened`` continue."""
 
 
 class Estimate:
-    """Time left until the next look: what the platform expects, corrected by what the finished trials took."""
+    """Time left until the next look: the platform's estimate, corrected by the times of the finished trials."""
 
     def __init__(self, study: Study) -> None:
         self._study = study
-        self._left: dict[str, float] = {}
+        self._remaining: dict[str, float] = {}
         self._workers = 1
         self._expected = self._took = 0.0
 
@@ -41,11 +41,11 @@ class Estimate:
         """As ``Watch.due``."""
         self._workers = max(workers, 1)
         trials = ((block, block.trial_id(lane)) for block in blocks for lane in block.order)
-        self._left = {trial: self._expect(block) for block, trial in trials if trial not in done}
+        self._remaining = {trial: self._expect(block) for block, trial in trials if trial not in done}
 
     def trial(self, trial: str, seconds: float) -> None:
         """Trial id ``trial`` is done and took ``seconds`` of wall time."""
-        expected = self._left.pop(trial, 0.0)
+        expected = self._remaining.pop(trial, 0.0)
         if expected:
             self._expected += expected
             self._took += seconds
@@ -54,7 +54,7 @@ class Estimate:
     def seconds(self) -> float:
         """Expected wall time until the next look."""
         factor = self._took / self._expected if self._expected else 1.0
-        return sum(self._left.values()) * factor / self._workers
+        return sum(self._remaining.values()) * factor / self._workers
 
     def _expect(self, block: Block) -> float:
         workload = self._study.workloads[block.cell.workload]

@@ -1,6 +1,6 @@
-"""Carrying a plan out: blocks on workers, each trial on disk before the next, look by look, until all is decided.
+"""Run a plan: blocks on workers, each trial on disk before the next, look by look, until every cell is decided.
 
-Resuming is the same path: a run that was never begun is one that has nothing done yet.
+Resuming takes the same path: a new run is one with no finished trials.
 """
 
 import asyncio
@@ -27,34 +27,34 @@ from fairlane.stats.judge import open_cells
 from fairlane.trial.progress import Watch
 
 _IN_A_ROW = 3
-"""So many blocks failing one after the other: the platform is broken, going on would only waste time."""
+"""Blocks in a row that may fail before the run stops: the platform is broken then."""
 
 
 def carry_out(folder: Path, plan: Plan, platform: Platform, watch: Watch, jobs: int) -> None:
-    """Does what is not done yet of the run in ``folder``, up to its end, on at most ``jobs`` workers.
+    """Runs the unfinished blocks of the run in ``folder`` on at most ``jobs`` workers.
 
-    The platform is always closed. Raises RunFailed if blocks are missing at a look, FairlaneError if another process is
-    at work on the run, and FairlaneError with ``Exit.INTERRUPTED`` after SIGINT or SIGTERM, which are then ignored.
-    What is done stays done.
+    The platform is always closed. Raises RunFailed if blocks are missing at a look, FairlaneError if another process
+    runs this study, and FairlaneError with ``Exit.INTERRUPTED`` after SIGINT or SIGTERM, which are then ignored.
+    Finished trials are kept.
     """
     with Journal(folder) as journal:
         runner = Runner(journal, plan, platform, watch, jobs)
         if not runner.finished:
-            asyncio.run(_until_told(runner, folder, watch))
+            asyncio.run(_run_until_signal(runner, folder, watch))
 
 
-async def _until_told(runner: "Runner", folder: Path, watch: Watch) -> None:
-    """Runs ``runner``; a signal cancels it once. Further ones are heard but wait: tearing down must come to its end."""
+async def _run_until_signal(runner: "Runner", folder: Path, watch: Watch) -> None:
+    """Runs ``runner``; the first signal cancels it. Later ones only print a note: tearing down must finish."""
     loop, work = asyncio.get_running_loop(), asyncio.ensure_future(runner.run())
-    told: list[signal.Signals] = []
+    signals: list[signal.Signals] = []
 
     def stop(number: signal.Signals) -> None:
-        if told:
+        if signals:
             watch.note("still tidying up; a moment")
         else:
             watch.note("stopping; what is done is kept")
             work.cancel()
-        told.append(number)
+        signals.append(number)
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # under nohup a lost terminal is no reason to stop
@@ -64,24 +64,24 @@ async def _until_told(runner: "Runner", folder: Path, watch: Watch) -> None:
     try:
         await work
     except (asyncio.CancelledError, FairlaneError):
-        if not told:
+        if not signals:
             raise
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
-            if told and not runner.finished:  # who called is about to say how to go on: no signal may cut that short
+            if signals and not runner.finished:  # the caller prints how to resume: no signal may cut that short
                 signal.signal(number, signal.SIG_IGN)
-    if told and not runner.finished:
+    if signals and not runner.finished:
         raise FairlaneError("interrupted", hint=f"continue with: {resume_command(folder)}", code=Exit.INTERRUPTED)
 
 
 def resume_command(folder: Path) -> str:
-    """What the user types to go on."""
+    """The command that resumes the run."""
     return f"fairlane run --resume {shlex.quote(str(folder))}"
 
 
 class Runner:
-    """The state of one run while it is carried out."""
+    """The state of one run in progress."""
 
     def __init__(self, journal: Journal, plan: Plan, platform: Platform, watch: Watch, jobs: int) -> None:
         self.journal = journal
@@ -92,7 +92,7 @@ class Runner:
         self.workers = max(1, plan.study.platform.workers(jobs))
         state = done(self.folder, plan, journal.events)
         self.files: dict[str, tuple[str, str]] = dict(state.files)
-        self.seen: dict[str, Observation] = dict(state.observations)
+        self.observations: dict[str, Observation] = dict(state.observations)
         self.opened = list(state.opened)
         self.ended = state.ended
         self.failures: list[str] = []
@@ -102,23 +102,23 @@ class Runner:
 
     @property
     def finished(self) -> bool:
-        """The end is journaled and every trial that led there is whole."""
+        """Whether the end is journaled and every trial before it is undamaged."""
         return self.ended and not self._missing(self.plan.due(self.opened))
 
     def _missing(self, blocks: tuple[Block, ...]) -> list[Block]:
-        return [b for b in blocks if any(b.trial_id(lane) not in self.seen for lane in b.order)]
+        return [b for b in blocks if any(b.trial_id(lane) not in self.observations for lane in b.order)]
 
     async def run(self) -> None:
-        """Open the platform (if anything is to be run), carry out what is due look by look, close the platform."""
+        """Opens the platform (if blocks are left to run), runs the due blocks look by look, closes the platform."""
         opened = False
-        self.watch.resumed(self.seen.values())
+        self.watch.resumed(self.observations.values())
         try:
             while True:
                 due = self.plan.due(self.opened)
                 if not opened and self._missing(due):
                     await self._open()
                     opened = True
-                self.watch.due(due, frozenset(self.seen), self.workers)
+                self.watch.due(due, frozenset(self.observations), self.workers)
                 await self._carry_out(self._missing(due))
                 if missing := self._missing(due):
                     raise RunFailed(
@@ -159,13 +159,13 @@ class Runner:
         )
 
     def _undecided(self) -> bool:
-        """Whether a look is still to be taken: there is one left, and the one before it left cells open."""
+        """Whether another look is to be taken: one is left, and the one before it left cells open."""
         return len(self.opened) < len(self.plan.looks) and (not self.opened or bool(self.opened[-1]))
 
     def _look(self) -> None:
         """Takes the next look. Its outcome is journaled: a resumed run does not decide again."""
         number = len(self.opened)
-        opened = open_cells(self.plan.study, in_order(self.seen.values()), number)
+        opened = open_cells(self.plan.study, in_order(self.observations.values()), number)
         self.journal.append("look", look=number, blocks=self.plan.looks[number], open=sorted(opened))
         self.opened.append(opened)
         self.watch.look(number, opened, len({b.cell.key for b in self.plan.blocks}))
@@ -186,25 +186,25 @@ class Runner:
 
     async def _block(self, block: Block) -> None:
         """One block, whole where the platform repeats exactly, otherwise the lanes that are missing."""
-        wanted = tuple(lane for lane in block.order if block.trial_id(lane) not in self.seen)
+        wanted = tuple(lane for lane in block.order if block.trial_id(lane) not in self.observations)
         ordered = block if self.platform.repeats_exactly else replace(block, order=wanted)
-        left = list(ordered.order)
+        missing = list(ordered.order)
         begun = time.monotonic()
         trials = self.platform.run_block(ordered)
         try:
             while True:
                 try:
                     trial = await anext(trials, None)
-                    if trial and trial.lane not in left:
+                    if trial and trial.lane not in missing:
                         raise RunFailed(f"the platform gave an unasked-for trial of lane {trial.lane!r}")
-                    if not trial and left:
-                        raise RunFailed(f"the platform gave no trial of lane {left[0]!r}")
+                    if not trial and missing:
+                        raise RunFailed(f"the platform gave no trial of lane {missing[0]!r}")
                 except RunFailed as error:
                     self._failed(block, error)
                     return
                 if not trial:
                     break
-                left.remove(trial.lane)
+                missing.remove(trial.lane)
                 self._keep(block, trial, time.monotonic() - begun)
                 begun = time.monotonic()
         finally:
@@ -213,7 +213,7 @@ class Runner:
         self._in_a_row = 0
 
     def _keep(self, block: Block, trial: RawTrial, seconds: float) -> None:
-        """First the raw file, then its line: a line never speaks of what is not there."""
+        """Writes the raw file, then its journal line: a line never names a missing file."""
         name = block.trial_id(trial.lane)
         if name in self.files:
             self._compare(block, trial)
@@ -233,8 +233,8 @@ class Runner:
             **({"load_seconds": round(loaded, 3)} if loaded is not None else {}),
         )
         self.files[name] = file, sha256
-        self.seen[name] = observe(block, trial.lane, trial.outputs)
-        self.watch.trial(block, self.seen[name], seconds)
+        self.observations[name] = observe(block, trial.lane, trial.outputs)
+        self.watch.trial(block, self.observations[name], seconds)
 
     def _compare(self, block: Block, trial: RawTrial) -> None:
         """A trial done before the interruption, run again: on an exact platform it must give the same bytes."""

@@ -1,6 +1,6 @@
-"""Workloads whose part of a study is settled before anybody carries them out. Not a workload.
+"""The base of workloads that a study file can describe but that cannot be run yet.
 
-They belong to platforms that are not carried out either (``WorkloadSpec.platforms``), so that no run can reach them.
+They belong to platforms that cannot be run either (``WorkloadSpec.platforms``), so no run reaches them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from fairlane.workloads.base import Workload
 
 
 class Described(Workload):
-    """Cannot be run; what other runs of the tool printed can be imported."""
+    """Cannot be run; outputs of the tool itself can be imported."""
 
     def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:  # noqa: ARG002
         self._refuse(cell)

@@ -1,5 +1,5 @@
-"""Reading what a failover trial left behind: when I/O stood still, when it was back, and what of the data is wrong.
-Pure. Times of the series are ms since the load's start, on the guest's clock."""
+"""Read the outputs of a failover trial: when I/O stalled and recovered, and which blocks are wrong. Pure. Times of the
+series are ms since the load's start, on the guest's clock."""
 
 import io
 import json
@@ -17,7 +17,7 @@ INTERVAL_MS = 100
 _SMOOTH = 5
 """Intervals over which IOPS are averaged before they count as fallen or recovered: half a second."""
 _LONGEST_INTERVAL_MS = 400
-"""fio's sampling thread may be late; a longer time between two samples is one in which nothing completed."""
+"""fio's sampling thread may be late; a longer gap between two samples means that nothing completed."""
 _MOST_INTERVALS = 10**6
 
 # Of a header: "verify: bad magic header 0, wanted acca at file /dev/x offset 4096, length 4096 (requested block: ...".
@@ -26,23 +26,23 @@ _WRONG = re.compile(r"^(?:verify: bad|verify: unsupported|[\w-]+: verify failed)
 # "fio: io_u error on file /dev/x: Input/output error: write offset=4096, buflen=4096" (fio's io_u.c)
 _ERROR = re.compile(r"^fio: io_u error on file (\S+): (.+?): (read|write) offset=(\d+), buflen=(\d+)")
 _VERIFY_ERROR = 84
-"""EILSEQ: what fio calls a block that is wrong."""
+"""EILSEQ: fio's error number for a wrong block."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What was done to the path: ``fault.json``. Times in s of the host's clock, Unix time."""
+    """The fault on the path, from ``fault.json``. Times in s of the host's clock, Unix time."""
 
     kind: str
     path: int
     begins: float
-    """When it was done; the path is dead from here at the latest."""
+    """When the fault was done; the path is dead from here at the latest."""
     ends: float
-    """When the path was back, as far as what cut it goes; the initiator may take longer to use it again."""
+    """When the fault was undone; the initiator may take longer to use the path again."""
     offset: float
     """The machine's clock minus the host's."""
     within: float
-    """By how much that may be off."""
+    """Largest error of ``offset``."""
 
     @classmethod
     def of(cls, data: bytes | None) -> "Fault":
@@ -58,7 +58,7 @@ class Series:
     """Completions per interval."""
 
     starts_ms: int
-    """Unix time of the guest."""
+    """Start, in the guest's Unix time."""
     counts: tuple[float, ...]
     """I/Os of the application in each interval."""
 
@@ -75,7 +75,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Stall:
-    """The longest I/O from a time on."""
+    """The longest I/O after a given time."""
 
     ns: int
     ended_ms: float
@@ -83,10 +83,10 @@ class Stall:
 
 
 def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
-    """The figures of one machine's trial. Raises Garbage: what is needed is missing or cannot be."""
+    """The figures of one machine's trial. Raises Garbage if an output is missing or impossible."""
     fault = Fault.of(outputs.get("fault.json"))
-    found = reports(_needed(outputs, "failover.json"), "failover.json")
-    load = summary(found[0], found[0].jobs, disk=True)
+    fio_reports = reports(_needed(outputs, "failover.json"), "failover.json")
+    load = summary(fio_reports[0], fio_reports[0].jobs, disk=True)
     final = reports(_needed(outputs, "final.json"), "final.json")[0]
     series = _series(list(_logs(outputs, "iops")))
     begins = (fault.begins + fault.offset) * 1000 - series.starts_ms
@@ -101,7 +101,7 @@ def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
     if not before:
         raise Garbage("no I/O of the application completed before the fault")
     back = recovery(series, begins, before * params["recovered"])
-    data = _data(params, outputs, found[0], final)
+    data = _data(params, outputs, fio_reports[0], final)
     metrics = {"stall": float(stall.ns), "iops_before": before}
     if back is not None:
         metrics["recover_time"] = back * 1e6
@@ -110,7 +110,7 @@ def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
     context = {
         **load.context,
         "load": {
-            **_of_the_application(load.context["load"], params["rw"]),
+            **_application_load(load.context["load"], params["rw"]),
             "series": {"interval_ms": INTERVAL_MS, "iops": series.iops},
         },
         "fault": {
@@ -131,8 +131,8 @@ def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
 
 
 def merge(machines: Sequence[Figures], merged: Figures) -> Figures:
-    """``merged`` with what machines tell of one fault: series added from the earliest common start of the load on the
-    fault's clock; the latest of what took time; blocks and errors added."""
+    """``merged`` with the machines' figures of one fault: series added from the earliest common start of the load on
+    the fault's clock; the longest of the times; blocks and errors added."""
     faults = [figures.context["fault"] for figures in machines]
     least = min(fault["begins_ms"] for fault in faults)
     first = [round((fault["begins_ms"] - least) / INTERVAL_MS) for fault in faults]
@@ -150,9 +150,9 @@ def merge(machines: Sequence[Figures], merged: Figures) -> Figures:
         "iops_during": sum(fault["iops_during"] for fault in faults),
         "carried": _added([fault["carried"] for fault in faults]),
     }
-    told = [figures.context["data"] for figures in machines]
-    data = {key: sum(each[key] for each in told) for key in told[0] if isinstance(told[0][key], int)}
-    errors = [each["first_error"] for each in told if "first_error" in each]
+    parts = [figures.context["data"] for figures in machines]
+    data = {key: sum(each[key] for each in parts) for key in parts[0] if isinstance(parts[0][key], int)}
+    errors = [each["first_error"] for each in parts if "first_error" in each]
     load = {**merged.context["load"], "series": {"interval_ms": INTERVAL_MS, "iops": iops}}
     context = {**merged.context, "load": load, "fault": fault,
                "data": data | ({"first_error": errors[0]} if errors else {})}  # fmt: skip
@@ -160,7 +160,7 @@ def merge(machines: Sequence[Figures], merged: Figures) -> Figures:
 
 
 def _added(carried: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
-    """Bytes of each path over the machines, where all tell of it."""
+    """Bytes of each path added over the machines, for paths that all report."""
     names = [name for name in carried[0] if all(name in each for each in carried)]
     return {name: {when: sum(each[name][when] for each in carried) for when in carried[0][name]} for name in names}
 
@@ -186,8 +186,8 @@ def _logs(outputs: Mapping[str, bytes], kind: str) -> Iterable[Log]:
 
 
 def _series(logs: Sequence[Log]) -> Series:
-    """IOPS of all jobs and directions on one grid. fio tells of the rate since its sample before, which its thread
-    takes about every 100 ms, and leaves out intervals without I/O: each rate is spread over the time it is of."""
+    """IOPS of all jobs and directions on one grid. fio logs the rate since its previous sample, which its
+    thread takes about every 100 ms, and leaves out intervals without I/O: each rate is spread over its own time."""
     start = min(log.first_ms for log in logs) - INTERVAL_MS
     length = max(log.last_ms for log in logs) - start
     if length > _MOST_INTERVALS * INTERVAL_MS:
@@ -212,7 +212,7 @@ def _spread(counts: list[float], first: float, last: float, per_ms: float) -> No
 
 
 def _stall(logs: Iterable[Log], start: int, begins: float) -> Stall:
-    """Logs with the largest latency of each interval, named by its end."""
+    """The largest latency after ``begins``. ``logs``: the largest latency of each interval, by the interval's end."""
     worst = Stall(0, begins)
     for log in logs:
         for rows in log.averages.values():
@@ -249,9 +249,9 @@ def _silence(series: Series, begins: float) -> int:
 _DIRECTIONS = ("ios", "bytes", "iops")
 
 
-def _of_the_application(load: Mapping[str, Any], rw: str) -> dict[str, Any]:
-    """What fio told of its load, without the reads of verification. fio counts them as any other: of a mix nothing can
-    be told by direction. Times of single jobs are no common time either: a job ends when it has verified."""
+def _application_load(load: Mapping[str, Any], rw: str) -> dict[str, Any]:
+    """fio's figures of its load without the reads of verification. fio counts these like any other, so a mix has no
+    figures by direction. Run times of single jobs are left out too: a job ends when it has verified."""
     kept = {key: load[key] for key in ("runtime_ms", "jobs") if key in load}
     if rw == "randwrite":
         kept |= {key: {"write": load[key]["write"]} for key in _DIRECTIONS if "write" in load.get(key, {})}
@@ -259,8 +259,8 @@ def _of_the_application(load: Mapping[str, Any], rw: str) -> dict[str, Any]:
 
 
 def _data(params: Mapping[str, Any], outputs: Mapping[str, bytes], load: Report, final: Report) -> dict[str, Any]:
-    """What came of the data. A block whose write was refused with an error may hold anything: that is no wrong block,
-    because the application was told."""
+    """Counts of written, checked and wrong blocks and of errors. A block whose write failed with an error may hold
+    anything: it is not wrong, because the application got the error."""
     complaints = _text(outputs, "failover.err").splitlines()
     failed = [m for line in complaints if (m := _ERROR.match(line))]
     excused = {
@@ -271,7 +271,7 @@ def _data(params: Mapping[str, Any], outputs: Mapping[str, bytes], load: Report,
     refused = {key for key in later if key in excused} - during
     wrong = (during | later) - refused
     errors = max(len(failed), _count(outputs, "failover.errors"))
-    told = [job.error for job in load.jobs if job.error]
+    job_errors = [job.error for job in load.jobs if job.error]
     unread = max(_count(outputs, "whole.errors"), _count(outputs, "final.errors"))
     unread = max(unread, int(any(job.error not in (0, _VERIFY_ERROR) for job in final.jobs)))
     checked = sum(side.size for job in final.jobs for side in job.sides.values())
@@ -281,20 +281,20 @@ def _data(params: Mapping[str, Any], outputs: Mapping[str, bytes], load: Report,
         "written": sum(side.ios for job in load.jobs for way, side in job.sides.items() if way == "write"),
         "checked": sum(side.ios for job in final.jobs for side in job.sides.values()),
         "checked_bytes": params["size"] * len(final.jobs),
-        "wrong_blocks": max(len(wrong), int(_VERIFY_ERROR in told)),
+        "wrong_blocks": max(len(wrong), int(_VERIFY_ERROR in job_errors)),
         "wrong_in_run": len(during),
-        "io_errors": max(errors, int(any(error != _VERIFY_ERROR for error in told))) + unread,
+        "io_errors": max(errors, int(any(error != _VERIFY_ERROR for error in job_errors))) + unread,
         **({"first_error": failed[0][2]} if failed else {}),
     }
 
 
 def _count(outputs: Mapping[str, bytes], name: str) -> int:
-    told = _text(outputs, name).strip()
-    return int(told) if told.isdecimal() else 0
+    text = _text(outputs, name).strip()
+    return int(text) if text.isdecimal() else 0
 
 
 def _wrong(lines: Iterable[str]) -> set[tuple[str, int]]:
-    """Blocks that fio found wrong: file and offset, each once however often it was read."""
+    """Blocks that fio reports as wrong: file and offset, each once."""
     return {(m[1], int(m[2])) for line in lines if (m := _WRONG.match(line))}
 
 
@@ -303,8 +303,8 @@ def _text(outputs: Mapping[str, bytes], name: str) -> str:
 
 
 def _carried(data: bytes, start: int, begins: float, ends: float) -> dict[str, dict[str, int]]:
-    """Per path's interface the bytes per second that it carried (both ways) before and during the fault, where the
-    watch tells: the first second of a fault and the last half do not count, for what was under way."""
+    """Per path's interface the bytes per second that it carried (both ways) before and during the fault, where
+    ``paths.tsv`` has samples: the first second of a fault and the last half second do not count (I/O in flight)."""
     rows: dict[str, list[tuple[float, int]]] = {}
     for line in data.decode(errors="replace").splitlines():
         words = line.split()
@@ -313,12 +313,12 @@ def _carried(data: bytes, start: int, begins: float, ends: float) -> dict[str, d
                 rows.setdefault(words[1], []).append((float(words[0]) * 1000 - start, int(words[2]) + int(words[3])))
             except ValueError:
                 continue
-    found = {}
+    carried = {}
     for name, samples in rows.items():
         rates = [_rate(samples, *window) for window in ((begins / 4, begins), (begins + 1000, ends - 500))]
         if rates[0] is not None and rates[1] is not None:
-            found[name] = {"before": round(rates[0]), "during": round(rates[1])}
-    return found
+            carried[name] = {"before": round(rates[0]), "during": round(rates[1])}
+    return carried
 
 
 def _rate(samples: Sequence[tuple[float, int]], first: float, last: float) -> float | None:

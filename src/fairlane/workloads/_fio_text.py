@@ -1,6 +1,6 @@
 """Text in the exact shape of fio 3.33's ``json+``, made from a chosen latency distribution instead of from a device.
 
-So the fake platform exercises the whole chain that real output goes through: raw file, parser, histograms, verdicts.
+So the fake platform tests the same chain as real output: raw file, parser, histograms, verdicts.
 """
 
 import math
@@ -20,10 +20,10 @@ _PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99
 _NORMAL = NormalDist()
 
 _SERVICE_NS = 4_000
-"""Time of the device for one more I/O in its queue, beside the bytes."""
+"""Time of the device for one more I/O in its queue, ns, without the time per byte."""
 _BYTES_PER_NS = 3.0
 _SUBMISSION = 0.05
-"""Share of the latency that is submission."""
+"""Share of submission in the latency."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Latency:
     """Latency of I/Os in ns: log-normal, and a share of slow ones that is log-normal around a multiple."""
 
     mean: float
-    """Of all I/Os."""
+    """Mean of all I/Os."""
     tail: float = 1.0
     """Factor on the slow ones alone."""
 
@@ -63,16 +63,16 @@ class Side:
     total: Latency
 
 
-def invented(cell: Cell, made: Invention) -> bytes:
-    """What fio would have written: a queue of depth iodepth x numjobs in front of a device, so that IOPS = depth /
-    latency (Little's law), and figures hang together as real ones do."""
+def invented(cell: Cell, invention: Invention) -> bytes:
+    """The output that fio would write: a queue of depth iodepth x numjobs in front of a device, so that IOPS = depth /
+    latency (Little's law), and figures are consistent as real ones are."""
     params = cell.params
     depth = params["iodepth"] * params["numjobs"]
     service = _SERVICE_NS + params["bs"] / _BYTES_PER_NS
-    mean = (made.latency + depth * service) / made.speed * _mean_factor(made.tail)
+    mean = (invention.latency + depth * service) / invention.speed * _mean_factor(invention.tail)
     iops = depth / mean * 1e9
-    if params["rate_iops"] is not None and iops > (asked := params["rate_iops"] * params["numjobs"]):
-        iops, mean = asked, (made.latency + service) / made.speed * _mean_factor(made.tail)
+    if params["rate_iops"] is not None and iops > (limit := params["rate_iops"] * params["numjobs"]):
+        iops, mean = limit, (invention.latency + service) / invention.speed * _mean_factor(invention.tail)
     runtime_ms = params["runtime"] // 10**6
     per_job = iops / params["numjobs"] * runtime_ms / 1000
     mix = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}.get(
@@ -83,8 +83,8 @@ def invented(cell: Cell, made: Invention) -> bytes:
         way: Side(
             count,
             Latency(mean * _SUBMISSION),
-            Latency(mean * (1 - _SUBMISSION), made.tail),
-            Latency(mean, made.tail),
+            Latency(mean * (1 - _SUBMISSION), invention.tail),
+            Latency(mean, invention.tail),
         )
         for way, count in ios.items()
     }
@@ -110,18 +110,18 @@ def edges() -> tuple[tuple[int, float], ...]:
 
 def bins(latency: Latency, ios: int) -> dict[int, int]:
     """``ios`` I/Os in fio's bins, as near to the distribution as whole numbers allow."""
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     before = 0
     for midpoint, edge in edges():
         if edge < latency.mean / 10:
-            continue  # so far below the mean the share is nothing
+            continue  # so far below the mean the share is 0
         upto = round(ios * latency.share_below(edge))
         if upto > before:
-            found[midpoint] = upto - before
+            counts[midpoint] = upto - before
             before = upto
         if before >= ios:
             break
-    return found
+    return counts
 
 
 def report(cell: Cell, sides: Mapping[str, Side], runtime_ms: int, usr_cpu: float, sys_cpu: float) -> bytes:
@@ -189,25 +189,25 @@ def _side(side: Side, bs: int, runtime_ms: int) -> dict[str, Any]:
 def _latency(latency: Latency, ios: int) -> dict[str, Any]:
     if not ios:
         return {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}
-    found = bins(latency, ios)
-    spread = sum(n * (ns - latency.mean) ** 2 for ns, n in found.items()) / ios
+    counts = bins(latency, ios)
+    spread = sum(n * (ns - latency.mean) ** 2 for ns, n in counts.items()) / ios
     return {
-        "min": min(found),
-        "max": max(found),
+        "min": min(counts),
+        "max": max(counts),
         "mean": latency.mean,
         "stddev": math.sqrt(spread),
         "N": ios,
-        "percentile": _percentiles(found, ios),
-        "bins": {str(ns): n for ns, n in found.items()},
+        "percentile": _percentiles(counts, ios),
+        "bins": {str(ns): n for ns, n in counts.items()},
     }
 
 
-def _percentiles(found: Mapping[int, int], ios: int) -> dict[str, int]:
-    out, seen = {}, 0
+def _percentiles(counts: Mapping[int, int], ios: int) -> dict[str, int]:
+    out, below = {}, 0
     wanted = list(_PERCENTILES)
-    for ns, n in found.items():
-        seen += n
-        while wanted and seen >= math.ceil(wanted[0] / 100 * ios):
+    for ns, n in counts.items():
+        below += n
+        while wanted and below >= math.ceil(wanted[0] / 100 * ios):
             out[f"{wanted.pop(0):.6f}"] = ns
     return out
 
@@ -216,8 +216,8 @@ def _levels(depth: int) -> dict[str, Any]:
     """How full fio's queue was: always full."""
     steps = ("1", "2", "4", "8", "16", "32", ">=64")
     full = min(depth.bit_length() - 1, len(steps) - 1)
-    handed = ("0", "4", "8", "16", "32", "64", ">=64")
-    batches = {name: 100.0 if name == "4" else 0.0 for name in handed}
+    batch_sizes = ("0", "4", "8", "16", "32", "64", ">=64")
+    batches = {name: 100.0 if name == "4" else 0.0 for name in batch_sizes}
     fine = ("2", "4", "10", "20", "50", "100", "250", "500", "750", "1000")
     return {
         "iodepth_level": {name: 100.0 if i == full else 0.0 for i, name in enumerate(steps)},

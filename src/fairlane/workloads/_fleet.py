@@ -1,6 +1,6 @@
-"""The figures of several machines as those of their fleet: pure. Percentiles come from merged bins, never from others.
+"""Merge the figures of several machines into those of their fleet: pure. Percentiles come from merged bins only.
 
-What a machine lacks the fleet lacks too: a sum or a mean over some of the machines would pass for one over all.
+A figure that one machine lacks is left out: a sum or a mean over some of the machines would pass for one over all.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,58 +13,58 @@ from fairlane.stats.histogram import Bins, latency, percentile, reportable
 from fairlane.stats.histogram import merge as merge_bins
 
 Named = Mapping[str, Any]
-"""Machine -> what it told."""
+"""Machine -> its value."""
 
 
 def merge(machines: Mapping[str, Figures]) -> Figures:
-    """Rates added, bins merged, means weighted by the machines' I/Os, the largest of what is a maximum
-    (``Metric.fleet``). Context: see ``_RULES``; what no rule knows stays as it is if all say the same, and is told by
-    machine otherwise. ``vms`` has each machine's own figures."""
-    all_of = list(machines.values())
-    weights = [_ios(figures) for figures in all_of]
-    histograms = _histograms([figures.histograms for figures in all_of])
-    metrics, steps = _metrics(all_of, weights, latency(histograms))
+    """Adds rates, merges bins, weights means by the machines' I/Os, takes the largest of maxima (``Metric.fleet``).
+    Context: see ``_RULES``; a key without a rule keeps its value if all machines agree, and is kept by machine
+    otherwise. ``vms`` has each machine's own figures."""
+    fleet = list(machines.values())
+    weights = [_ios(figures) for figures in fleet]
+    histograms = _histograms([figures.histograms for figures in fleet])
+    metrics, steps = _metrics(fleet, weights, latency(histograms))
     context = {}
-    for key in dict.fromkeys(key for figures in all_of for key in figures.context):
-        told = {name: figures.context[key] for name, figures in machines.items() if key in figures.context}
+    for key in dict.fromkeys(key for figures in fleet for key in figures.context):
+        by_machine = {name: figures.context[key] for name, figures in machines.items() if key in figures.context}
         if rule := _RULES.get(key):
-            if len(told) == len(machines) and (value := rule(told, weights)) is not None:
+            if len(by_machine) == len(machines) and (value := rule(by_machine, weights)) is not None:
                 context[key] = value
         else:
-            context[key] = _same(told) if len(told) == len(machines) else told
+            context[key] = _same(by_machine) if len(by_machine) == len(machines) else by_machine
     context["vms"] = [_own(name, figures) for name, figures in machines.items()]
-    if window := _window(all_of):
+    if window := _window(fleet):
         context["window"] = window
     return Figures(metrics, histograms, context, steps)
 
 
 def _ios(figures: Figures) -> float:
-    """What a machine's means are weighted by; 1 where it tells of no I/Os."""
+    """Weight of a machine's means: its I/Os; 1 if it reports none."""
     ios = figures.context.get("load", {}).get("ios", {})
     return float(sum(ios.values())) or 1.0
 
 
-def _histograms(found: Sequence[Mapping[str, Any]]) -> dict[str, Bins]:
-    """A kind that a machine with I/Os of that direction lacks is left out."""
+def _histograms(machines: Sequence[Mapping[str, Any]]) -> dict[str, Bins]:
+    """Merged bins; a kind that a machine with I/Os of that direction lacks is left out."""
     merged = {}
-    for key in dict.fromkeys(key for each in found for key in each):
+    for key in dict.fromkeys(key for each in machines for key in each):
         way, _, kind = key.partition(".")
-        having = [each for each in found if key in each]
-        without = [each for each in found if key not in each and any(k.startswith(f"{way}.") for k in each)]
+        having = [each for each in machines if key in each]
+        without = [each for each in machines if key not in each and any(k.startswith(f"{way}.") for k in each)]
         if not without:
             merged[f"{way}.{kind}"] = merge_bins(Bins.of(each[key]) for each in having)
     return merged
 
 
 def _metrics(
-    all_of: Sequence[Figures], weights: Sequence[float], bins: Bins
+    fleet: Sequence[Figures], weights: Sequence[float], bins: Bins
 ) -> tuple[dict[str, float], dict[str, float]]:
     metrics: dict[str, float] = {}
     steps: dict[str, float] = {}
-    for name in dict.fromkeys(name for figures in all_of for name in figures.metrics):
-        values = [figures.metrics[name] for figures in all_of if name in figures.metrics]
+    for name in dict.fromkeys(name for figures in fleet for name in figures.metrics):
+        values = [figures.metrics[name] for figures in fleet if name in figures.metrics]
         metric = METRICS.get(name)
-        if len(values) < len(all_of) or metric is None or metric.percentile is not None:
+        if len(values) < len(fleet) or metric is None or metric.percentile is not None:
             continue
         shares = weights
         if metric.fleet == "sum":
@@ -73,8 +73,8 @@ def _metrics(
             metrics[name] = max(values)
         else:
             metrics[name] = _mean(values, weights)
-        if any(name in figures.steps for figures in all_of) and sum(shares) > 0:
-            steps[name] = _mean([figures.steps.get(name, 0.0) for figures in all_of], shares)
+        if any(name in figures.steps for figures in fleet) and sum(shares) > 0:
+            steps[name] = _mean([figures.steps.get(name, 0.0) for figures in fleet], shares)
     for name, metric in METRICS.items():
         if metric.percentile is not None and bins and reportable(bins, metric.percentile):
             metrics[name] = float(percentile(bins, metric.percentile))
@@ -86,18 +86,18 @@ def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
 
 
 def _own(name: str, figures: Figures) -> dict[str, Any]:
-    """What ``vms`` tells of a machine."""
+    """A machine's entry in ``vms``."""
     own: dict[str, Any] = {"name": name}
     own |= {key: figures.metrics[key] for key in ("iops", "lat_p99", "cpu_per_io") if key in figures.metrics}
     own |= {key: value for key, value in figures.context.get("start", {}).items() if key in ("start_ms", "within_ms")}
     return own
 
 
-def _window(all_of: Sequence[Figures]) -> dict[str, float]:
-    """How far the starts lie apart, and the share of the time in which all machines were under load together. Ramps are
+def _window(fleet: Sequence[Figures]) -> dict[str, float]:
+    """How far the starts lie apart, and the share of the time in which all machines were under load. Ramps are
     the same everywhere, so ends lie as far apart as starts and run times make them."""
-    starts = [figures.context.get("start", {}) for figures in all_of]
-    ran = [figures.context.get("load", {}).get("runtime_ms") for figures in all_of]
+    starts = [figures.context.get("start", {}) for figures in fleet]
+    ran = [figures.context.get("load", {}).get("runtime_ms") for figures in fleet]
     if not all("start_ms" in start for start in starts) or not all(ran):
         return {}
     begins = [start["start_ms"] for start in starts]
@@ -110,23 +110,23 @@ def _window(all_of: Sequence[Figures]) -> dict[str, float]:
     }
 
 
-def _same(told: Named) -> Any:
-    values = list(told.values())
-    return values[0] if all(value == values[0] for value in values) else dict(told)
+def _same(by_machine: Named) -> Any:
+    values = list(by_machine.values())
+    return values[0] if all(value == values[0] for value in values) else dict(by_machine)
 
 
-def _added(told: Iterable[Any]) -> Any:
-    """Numbers added; in mappings by key, where all have it."""
-    values = list(told)
+def _added(by_machine: Iterable[Any]) -> Any:
+    """The sum of numbers; of mappings by key, for keys that all have."""
+    values = list(by_machine)
     if all(isinstance(value, Mapping) for value in values):
         keys = [key for key in values[0] if all(key in value for value in values)]
         return {key: _added(value[key] for value in values) for key in keys}
     return sum(values)
 
 
-def _load(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
+def _load(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
     """Series and samples of single machines do not add up without their clocks and are left out."""
-    loads = list(told.values())
+    loads = list(by_machine.values())
     merged = {key: _added(load.get(key, {}) for load in loads) for key in ("ios", "bytes", "iops")}
     for key, pick in (("runtime_ms", max), ("runtime_ms_min", min), ("jobs", sum), ("window", max)):
         if all(key in load for load in loads):
@@ -134,60 +134,60 @@ def _load(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
     return merged
 
 
-def _fio(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
-    every = list(told.values())
+def _fio(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
+    every = list(by_machine.values())
     numbers = ("jobs", "usr_cpu", "sys_cpu", "short_ios", "dropped_ios", "submitted")
     merged = {key: _added(fio[key] for fio in every) for key in numbers if all(key in fio for fio in every)}
     merged["version"] = ", ".join(dict.fromkeys(str(fio.get("version", "")) for fio in every))
-    if said := {name: fio["warnings"] for name, fio in told.items() if "warnings" in fio}:
-        merged["warnings"] = "\n".join(f"{name}: {text}" for name, text in said.items())
+    if warnings := {name: fio["warnings"] for name, fio in by_machine.items() if "warnings" in fio}:
+        merged["warnings"] = "\n".join(f"{name}: {text}" for name, text in warnings.items())
     return merged
 
 
-def _sum(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
-    return _added(told.values())
+def _sum(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
+    return _added(by_machine.values())
 
 
-def _weighted(told: Named, weights: Sequence[float]) -> Any:
-    values = list(told.values())
+def _weighted(by_machine: Named, weights: Sequence[float]) -> Any:
+    values = list(by_machine.values())
     if not all(isinstance(value, Mapping) for value in values):
         return _mean(values, weights)
     keys = dict.fromkeys(key for value in values for key in value)
     return {key: _mean([value.get(key, 0.0) for value in values], weights) for key in keys}
 
 
-def _cpu(told: Named, weights: Sequence[float]) -> Any:
-    every = list(told.values())
-    modes = {key: _weighted({n: cpu[key] for n, cpu in told.items()}, weights) for key in ("by_place", "by_mode")}
+def _cpu(by_machine: Named, weights: Sequence[float]) -> Any:
+    every = list(by_machine.values())
+    modes = {key: _weighted({n: cpu[key] for n, cpu in by_machine.items()}, weights) for key in ("by_place", "by_mode")}
     return {**modes, "window_ios": sum(cpu["window_ios"] for cpu in every)}
 
 
-def _busiest(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
+def _busiest(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
     """One machine at its limit limits the fleet, and a mean would hide it."""
-    return max(told.values(), key=lambda machine: machine["busy"])
+    return max(by_machine.values(), key=lambda machine: machine["busy"])
 
 
-def _net(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
-    """What was lost is added; bytes are of the busiest interface, as of one machine."""
-    every = list(told.values())
+def _net(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
+    """Adds losses; bytes are those of the busiest interface, as for one machine."""
+    every = list(by_machine.values())
     merged = {key: sum(n[key] for n in every) for key in ("retransmits", "drops") if all(key in n for n in every)}
     return merged | {key: max(n.get(key, 0) for n in every) for key in ("tx_bytes", "rx_bytes") if key in every[0]}
 
 
-def _paths(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
-    """I/Os added by the path's name: every machine uses the same portals."""
+def _paths(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
+    """Adds I/Os by path name: every machine uses the same portals."""
     sums: dict[str, int] = {}
-    for path in (path for paths in told.values() for path in paths):
+    for path in (path for paths in by_machine.values() for path in paths):
         sums[path["name"]] = sums.get(path["name"], 0) + path["ios"]
     return [{"name": name, "ios": ios} for name, ios in sums.items()]
 
 
-def _nothing(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
+def _nothing(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
     return None
 
 
-def _conditions(told: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
-    every = list(told.values())
+def _conditions(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
+    every = list(by_machine.values())
     merged = {}
     for key in dict.fromkeys(key for conditions in every for key in conditions):
         values = list(dict.fromkeys(str(conditions.get(key, "unknown")) for conditions in every))
@@ -200,4 +200,4 @@ _RULES: Mapping[str, Callable[[Named, Sequence[float]], Any]] = {
     "generator_step": _weighted, "conditions": _conditions, "system": _weighted, "start": _nothing,
     "paths": _paths,
 }  # fmt: skip
-"""Key of the context -> how it is merged; None: left out."""
+"""Key of the context -> function that merges it; a result of None is left out."""

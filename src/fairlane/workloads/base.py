@@ -1,4 +1,4 @@
-"""What is run in the guest, and how its raw output is read."""
+"""The interface of a workload: the script that runs in the guest, and the reader of its raw output."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +14,8 @@ __all__ = ["Garbage", "Invention", "Stage", "Workload"]
 
 
 class Stage(ABC):
-    """What a live platform offers to a workload during one trial of one lane: its machines, and what can be done to
-    them. Every method raises RunFailed when a machine is lost."""
+    """A live platform's interface to a workload during one trial of one lane: its machines and the operations on them.
+    Every method raises RunFailed when a machine is lost."""
 
     seconds: float
     """Time under load of the trial, as the study says (``WorkloadSpec.trial_seconds``)."""
@@ -26,68 +26,67 @@ class Stage(ABC):
 
     @abstractmethod
     async def load(self, script: Callable[[int], str], seconds: float, *, start: bool = True) -> None:
-        """Run ``script(machine)`` on every machine of the fleet from one instant, probes before and after, and keep the
-        files it leaves (of machine 2 of several: ``vm2/fio.json``). A script waits for the instant at its begin, or
-        where it has ``gate``. ``seconds``: how long it is expected to take.
-        ``start=False``: without waiting for a common instant."""
+        """Runs ``script(machine)`` on every machine of the fleet from one instant, with probes before and after, and
+        keeps its files (of machine 2 of several: ``vm2/fio.json``). A script waits for the instant at its start, or
+        where it has ``gate``. ``seconds``: expected duration. ``start=False``: without waiting for a common instant."""
 
     @abstractmethod
     def gate(self, jobs: int = 1) -> str:
-        """One line of shell at which each of ``jobs`` waits for the common instant of ``load``, for scripts that come
-        to it later than at their begin (a generator that has set everything up). Free of ``;`` and ``#``."""
+        """One line of shell at which each of ``jobs`` waits for the common instant of ``load``, for scripts that wait
+        later than at their start (a generator that has set everything up). Free of ``;`` and ``#``."""
 
     @abstractmethod
     async def begun(self) -> float:
         """Waits until the load that ``load`` starts runs on every machine. Returns the time on the host's clock (Unix
-        time, s). To be cancelled if ``load`` ends before."""
+        time, s). Cancel it if ``load`` ends before."""
 
     @abstractmethod
     async def after(self, script: Callable[[int], str], seconds: float) -> None:
-        """Run ``script(machine)`` on every machine of the fleet outside what is measured: no probes, no marks. Keeps
-        the files it leaves, as ``load``. ``seconds``: how long it is expected to take at most."""
+        """Runs ``script(machine)`` on every machine of the fleet outside the measurement: no probes, no marks. Keeps
+        its files as ``load`` does. ``seconds``: longest expected duration."""
 
     @abstractmethod
     async def offsets(self) -> Sequence[tuple[float, float]]:
-        """Per machine: its clock minus the host's, and how far that may be off (half the round trip), s."""
+        """Per machine: its clock minus the host's, and the largest error of that (half the round trip), s."""
 
     @abstractmethod
     def lost(self, reason: str) -> None:
-        """The machines are not to be used any more (a load that hangs): they are built anew before the next trial. This
-        trial is a failed one, with this reason."""
+        """Gives the machines up (a load hangs): they are rebuilt before the next trial. This trial fails with
+        ``reason``."""
 
     @abstractmethod
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:
-        """Make ``path`` (from 0) fail for the lane's volumes on all machines, or bring it back. Returns the time on the
+        """Makes ``path`` (from 0) fail for the lane's volumes on all machines, or restores it. Returns the time on the
         host's clock (Unix time, s) when it was done."""
 
     @abstractmethod
     async def clones(self, count: int) -> Sequence[Mapping[str, float]]:
-        """Provision ``count`` machines at once from the lane's golden image, wait for the first I/O of each, remove
+        """Provisions ``count`` machines at once from the lane's golden image, waits for the first I/O of each, removes
         them. Per machine seconds since the storm began: ``created``, ``booted``, ``answered``."""
 
     @abstractmethod
     def keep(self, name: str, data: bytes) -> None:
-        """Add a file to the raw outputs of the trial."""
+        """Adds a file to the raw outputs of the trial."""
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """Rounds of load that go before the first trial, until the rate is steady (``stats.steady``)."""
+    """Rounds of load before the first trial, until the rate is steady (``stats.steady``)."""
 
     cell: Cell
-    """What each round runs, as a trial."""
+    """The cell that each round runs, as a trial."""
     seconds: float
-    """Of a round."""
+    """Length of a round."""
     most: int
     """Rounds at most."""
 
 
 @dataclass(frozen=True)
 class Invention:
-    """What the platform ``fake`` makes up of one trial: a device, and how this lane differs from others."""
+    """An invented trial of the platform ``fake``: a device, and how this lane differs from others."""
 
     latency: int
-    """Of one small I/O on the idle device, ns."""
+    """Latency of one small I/O on the idle device, ns."""
     speed: float
     """True ratio of IOPS to a lane without effect, noise included; of latencies inverted."""
     tail: float
@@ -105,10 +104,10 @@ class Workload(ABC):
     programs: ClassVar[tuple[str, ...]] = ()
     """Programs that the scripts call."""
     virtual: ClassVar[bool] = False
-    """Is its ``script`` alone: runs under the virtual clock, where nothing can be done from outside."""
+    """Consists of its ``script`` alone, so that it runs under the virtual clock, where nothing acts from outside."""
 
     invents: ClassVar[bool] = False
-    """Says how its outputs are ``invented``: runs on the platform ``fake``."""
+    """Implements ``invented``, so that it runs on the platform ``fake``."""
 
     @abstractmethod
     def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:
@@ -117,34 +116,34 @@ class Workload(ABC):
 
     @abstractmethod
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
-        """Read the outputs of ``script``: file name -> content. Raises Garbage."""
+        """Reads the outputs of ``script``: file name -> content. Raises Garbage."""
 
-    def invented(self, cell: Cell, made: Invention) -> Mapping[str, bytes]:
-        """The outputs of ``script``, file name -> content, as the tool would have left them on such a device; the same
-        bytes for the same arguments. Only asked for where ``invents``."""
+    def invented(self, cell: Cell, invention: Invention) -> Mapping[str, bytes]:
+        """The outputs of ``script``, file name -> content, as the tool would write them for such a device; the same
+        bytes for the same arguments. Called only if ``invents``."""
         raise NotImplementedError
 
     async def drive(self, cell: Cell, devices: Callable[[int], Sequence[str]], seed: int, stage: Stage) -> None:
         """One trial on a live platform: by default ``script`` on every machine at once. ``devices(machine)``: the
-        lane's disks there. A workload that does more than load (faults, clones) overrides it."""
+        lane's disks there. Workloads with further actions (faults, clones) override it."""
         await stage.load(lambda machine: self.script(cell, devices(machine), seed + machine), stage.seconds)
 
     def merge(self, cell: Cell, machines: Mapping[str, Figures]) -> Figures:  # noqa: ARG002
-        """The figures of a fleet from those of its machines, by name, each with what its probes saw."""
+        """The figures of a fleet from those of its machines, by name, each with its probes' figures."""
         return _fleet.merge(machines)
 
     def prepare(self, cell: Cell, device: str) -> str:  # noqa: ARG002
-        """Shell that makes a medium ready (prefill), run once before the first trial; empty: nothing to do."""
+        """Shell that prepares a medium (prefill), run once before the first trial; empty: nothing to do."""
         return ""
 
     def prepares(self, cell: Cell, capacity: int) -> int:  # noqa: ARG002
-        """Bytes that ``prepare`` writes at least to a device of ``capacity`` bytes: it is seen whether they were."""
+        """Bytes that ``prepare`` must write at least to a device of ``capacity`` bytes; verified afterwards."""
         return 0
 
     def rounds(self, cell: Cell) -> Rounds | None:  # noqa: ARG002
-        """Load before the first trial of every lane, until it is steady; None: none is asked for."""
+        """Rounds of load before the first trial of every lane, until it is steady; None: the study sets none."""
         return None
 
     def writes(self, cell: Cell) -> bool:  # noqa: ARG002
-        """Whether a trial writes to its devices: then the guard examines them before each (docs/safety.md)."""
+        """Whether a trial writes to its devices: the guard then examines them before each (docs/safety.md)."""
         return True

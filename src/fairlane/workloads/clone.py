@@ -1,8 +1,8 @@
-"""Clone storms: so many virtual machines made at once of one golden image, and when each had its first I/O answered.
+"""Clone storms: many virtual machines created at once from one golden image, and the time to each one's first I/O.
 
-The load of Red Hat's virt-clone study (kube-burner, 1 to 50 machines per node), with the time of each machine taken
-apart: its volume was there, its system had booted, a read and a flushed write of its volume were answered. A cluster
-tells more: when each machine was scheduled and ran, what its API server's stamps say, and how the storm was made.
+The load of Red Hat's virt-clone study (kube-burner, 1 to 50 machines per node), with the time of each machine split:
+its volume existed, its system had booted, a read and a flushed write of its volume were answered. A cluster reports
+more: when each machine was scheduled and running, its API server's time stamps, and how the storm was made.
 """
 
 import json
@@ -21,17 +21,17 @@ from fairlane.workloads.base import Stage, Workload
 
 _STAGES = {"created": "vm_created_mean", "booted": "vm_booted_mean", "answered": "vm_ready_mean"}
 _PHASES = {"scheduled": "vm_scheduled_mean", "running": "vm_running_mean"}
-"""Phases with a metric, where a platform tells them of every machine."""
+"""Phases with a metric, if the platform reports them for every machine."""
 _IN_STEPS = {"vm_booted_mean": "answers", "vm_ready_mean": "first_io", "job_time": "first_io"}
-"""Metric -> phase whose instant is known within the time between two attempts to reach a machine."""
+"""Metric -> phase whose instant is known to within the time between two attempts to reach a machine."""
 _FENCE = 3.0
 """Interquartile ranges beyond the upper quartile: Tukey's outer fence (Exploratory Data Analysis, 1977, 2C)."""
 _APART = 1.5
-"""Times the median that a straggler takes at least: storms whose machines are equally quick have none."""
+"""A straggler takes at least this many times the median: storms of equally quick machines have none."""
 _ENOUGH = 5
-"""Machines of which it can be said that one of them straggles."""
+"""Machines that a storm needs for a statement on stragglers."""
 _BEYOND = 10
-"""Machines that must lie beyond a percentile before it is told."""
+"""Machines that must lie beyond a percentile before it is reported."""
 _OUTPUT = "clones.json"
 _RECORD = "storm.json"
 _NS = 1e9
@@ -101,18 +101,18 @@ class Clone(Workload):
         stage: Stage,
     ) -> None:
         vms = await stage.clones(int(cell.params["count"]))
-        told = [{"name": f"clone{n}", **vm} for n, vm in enumerate(vms)]
-        stage.keep(_OUTPUT, json.dumps({"vms": told}, indent=1).encode() + b"\n")
-        lost = [(str(vm["name"]), str(vm["failed"])) for vm in told if vm.get("failed")]
-        if lost:
-            stage.keep(f"{cell.kind}.err", f"{_lost(lost, len(told))}\n".encode())
-        stage.keep("status", b"1\n" if lost else b"0\n")
+        records = [{"name": f"clone{n}", **vm} for n, vm in enumerate(vms)]
+        stage.keep(_OUTPUT, json.dumps({"vms": records}, indent=1).encode() + b"\n")
+        failed = [(str(vm["name"]), str(vm["failed"])) for vm in records if vm.get("failed")]
+        if failed:
+            stage.keep(f"{cell.kind}.err", f"{_lost(failed, len(records))}\n".encode())
+        stage.keep("status", b"1\n" if failed else b"0\n")
 
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
         vms = [_machine(vm) for vm in _listed(outputs.get(_OUTPUT, b""))]
-        asked = cell.params["count"]
-        if len(vms) != asked:
-            raise Garbage(f"{_OUTPUT} tells of {len(vms)} machines, {asked} were asked for")
+        count = cell.params["count"]
+        if len(vms) != count:
+            raise Garbage(f"{_OUTPUT} tells of {len(vms)} machines, {count} were asked for")
         metrics = {metric: sum(vm[stage] for vm in vms) / len(vms) * _NS for stage, metric in _STAGES.items()}
         phases = [_seconds(vm.get("phases")) for vm in vms]
         for phase, metric in _PHASES.items():
@@ -135,40 +135,40 @@ _PERCENTILES = {"vm_ready_p50": 50, "vm_ready_p95": 95, "vm_ready_p99": 99}
 
 def _listed(data: bytes) -> list[Any]:
     try:
-        found = json.loads(data)["vms"]
+        machines = json.loads(data)["vms"]
     except (ValueError, KeyError, TypeError):
         raise Garbage(f"{_OUTPUT} cannot be read") from None
-    if not isinstance(found, list):
+    if not isinstance(machines, list):
         raise Garbage(f"{_OUTPUT} has no list of machines")
-    return found
+    return machines
 
 
 def _machine(vm: Any) -> dict[str, Any]:
-    """One machine's times, which must be in order."""
+    """One machine's record. Raises Garbage if its times are missing or not in order."""
     times = [vm.get(stage) for stage in _STAGES] if isinstance(vm, dict) else []
-    told = [t for t in times if isinstance(t, int | float) and not isinstance(t, bool)]
-    if len(told) != len(_STAGES):
+    numbers = [t for t in times if isinstance(t, int | float) and not isinstance(t, bool)]
+    if len(numbers) != len(_STAGES):
         raise Garbage(f"{_OUTPUT}: a machine without its times")
-    if not 0 < told[0] <= told[1] <= told[2] < float("inf"):
+    if not 0 < numbers[0] <= numbers[1] <= numbers[2] < float("inf"):
         raise Garbage(f"{_OUTPUT}: the times of {vm.get('name')} are not in order")
     return dict(vm)
 
 
 def _lost(lost: Sequence[tuple[str, str]], count: int) -> str:
-    """What became of the machines that did not come through: each reason once, the commonest first."""
+    """The machines that failed: each reason once, the commonest first."""
     names: dict[str, list[str]] = {}
     for name, reason in lost:
         names.setdefault(reason.replace(name, "it"), []).append(name)
-    told = [
+    reasons = [
         f"{own[0]}{f' and {len(own) - 1} more' if len(own) > 1 else ''}: {reason}"
-        for reason, own in sorted(names.items(), key=lambda one: -len(one[1]))
+        for reason, own in sorted(names.items(), key=lambda item: -len(item[1]))
     ]
-    return f"{len(lost)} of {count} machines did not come through: {'; '.join(told[:3])}"[:280]
+    return f"{len(lost)} of {count} machines did not come through: {'; '.join(reasons[:3])}"[:280]
 
 
-def _seconds(told: Any) -> dict[str, float]:
-    """Name -> seconds, of what is that."""
-    pairs = told.items() if isinstance(told, dict) else ()
+def _seconds(value: Any) -> dict[str, float]:
+    """Name -> seconds; other values are left out."""
+    pairs = value.items() if isinstance(value, dict) else ()
     return {str(name): float(s) for name, s in pairs if _is_time(s)}
 
 
@@ -177,7 +177,7 @@ def _is_time(s: Any) -> bool:
 
 
 def _row(vm: Mapping[str, Any], phases: Mapping[str, float]) -> dict[str, Any]:
-    """A machine in the context of its trial."""
+    """A machine's row in the context of its trial."""
     row: dict[str, Any] = {"name": vm["name"], **{f"{s}_ms": round(1000 * vm[s], 3) for s in _STAGES}}
     if phases:
         row["phases_ms"] = {name: round(1000 * s, 3) for name, s in phases.items()}
@@ -187,56 +187,56 @@ def _row(vm: Mapping[str, Any], phases: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _steps(vms: Sequence[Mapping[str, Any]], metrics: Mapping[str, float]) -> dict[str, float]:
-    """How far figures may lie from the truth: the mean of what each machine's instant may, for ``job_time`` what the
-    last one's may."""
+    """Largest relative error of each metric: the mean of the machines' errors, for ``job_time`` that of the last
+    machine."""
     within = [_seconds(vm.get("within")) for vm in vms]
     last = max(range(len(vms)), key=lambda n: vms[n]["answered"])
-    found = {}
+    steps = {}
     for metric, phase in _IN_STEPS.items():
         own = [within[last].get(phase, 0.0)] if metric == "job_time" else [w.get(phase, 0.0) for w in within]
         if any(own):
-            found[metric] = sum(own) / len(own) * _NS / metrics[metric]
-    return found
+            steps[metric] = sum(own) / len(own) * _NS / metrics[metric]
+    return steps
 
 
 def _storm(data: bytes, vms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How the storm was made, and which machines straggled; empty: the platform does not tell."""
+    """How the storm was made, and which machines straggled; empty: the platform reports neither."""
     try:
-        told = json.loads(data) if data else {}
+        record = json.loads(data) if data else {}
     except ValueError:
         raise Garbage(f"{_RECORD} cannot be read") from None
-    if not isinstance(told, dict):
+    if not isinstance(record, dict):
         raise Garbage(f"{_RECORD} is no record of a storm")
-    if not told:
+    if not record:
         return {}
     answered = {str(vm["name"]): float(vm["answered"]) for vm in vms}
-    warnings = told.get("warnings")
-    said = warnings if isinstance(warnings, dict) else {}
+    warnings = record.get("warnings")
+    complaints = warnings if isinstance(warnings, dict) else {}
     slow = [
-        {"name": name, "answered_ms": round(1000 * answered[name], 3), "warnings": _words(said.get(name))}
+        {"name": name, "answered_ms": round(1000 * answered[name], 3), "warnings": _words(complaints.get(name))}
         for name in stragglers(answered)
     ]
-    rates, gaps = told.get("rates"), told.get("gaps")
+    rates, gaps = record.get("rates"), record.get("gaps")
     rates = rates if isinstance(rates, dict) else {}
     return {
-        "strategy": str(told.get("strategy") or ""),
-        "used": _words(told.get("used")),
+        "strategy": str(record.get("strategy") or ""),
+        "used": _words(record.get("used")),
         "rates": {key: rates[key] for key in ("qps", "burst", "waited") if _is_time(rates.get(key))},
         "requests": sum(_seconds(rates.get("requests")).values()),
         "retried": sum(_seconds(rates.get("retried")).values()),
-        "removal": _seconds(told.get("removal")),
+        "removal": _seconds(record.get("removal")),
         "gaps": len(gaps) if isinstance(gaps, list) else 0,
         "stragglers": slow,
-        "warned": sorted(str(name) for name in said),
+        "warned": sorted(str(name) for name in complaints),
     }
 
 
-def _words(told: Any) -> list[str]:
-    return [str(word) for word in told] if isinstance(told, list) else []
+def _words(value: Any) -> list[str]:
+    return [str(word) for word in value] if isinstance(value, list) else []
 
 
 def stragglers(answered: Mapping[str, float]) -> list[str]:
-    """Names of the machines that took far longer than the others (name -> s), the slowest first."""
+    """Names of the machines that took far longer than the others, the slowest first. ``answered``: name -> s."""
     times = list(answered.values())
     if len(times) < _ENOUGH:
         return []

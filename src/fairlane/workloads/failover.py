@@ -1,8 +1,8 @@
-"""Failover: a path dies under verified load and comes back. How long is the longest I/O, is any block wrong?
+"""Failover: a path dies under verified load and comes back; measures the longest I/O and checks every block.
 
-fio writes random blocks, each with a header and a CRC32C, and reads back what it has just written (``verify_backlog``)
-all through the fault; once the load has ended, every block of the region is read and checked once more, written in
-this trial or not. In the run fio also compares the number of the write in each header (``numberio``), so that an older
+fio writes random blocks, each with a header and a CRC32C, and reads recent writes back (``verify_backlog``) throughout
+the fault; once the load has ended, every block of the region is read and checked once more, whether written in this
+trial or not. During the load fio also compares the number of the write in each header (``numberio``), so that an older
 block in place of a newer one is wrong too; therefore the job is not ``time_based``, which switches that off
 (``verify_header`` of fio's verify.c, 3.33).
 """
@@ -34,9 +34,9 @@ _BACKLOG = 32
 _CHECK = 65536
 """Bytes of one I/O of the last check."""
 _PATIENCE = 60.0
-"""Seconds after which a load that does not end, though its time is over and the path is back, counts as hanging."""
+"""Seconds after which a load that should have ended, with the path back, counts as hanging."""
 _SLOWEST = 2**17
-"""Bytes per second at which the last check is waited for: emulated machines on a busy host."""
+"""Bytes per second of the slowest last check that is waited for: emulated machines on a busy host."""
 _ENDLESS = "1000000g"
 
 
@@ -105,17 +105,17 @@ class FailoverSpec(WorkloadSpec):
 
     def known(self, cell: Cell) -> Mapping[str, Any]:
         p = cell.params
-        told = {name: p[name] for name in ("rw", "bs", "iodepth", "size", "rate_iops") if p[name] is not None}
+        options = {name: p[name] for name in ("rw", "bs", "iodepth", "size", "rate_iops") if p[name] is not None}
         mix = {"rwmixread": p["rwmixread"]} if p["rw"] == "randrw" else {}
-        return {**told, **mix, "numjobs": 1, "engine": "io_uring", "tool": "fio", "direct": True, "prefill": True,
-                "runtime": p["before"] + p["outage"] + p["after"], "ramp": 0, "fault": fault_told(p)}  # fmt: skip
+        return {**options, **mix, "numjobs": 1, "engine": "io_uring", "tool": "fio", "direct": True, "prefill": True,
+                "runtime": p["before"] + p["outage"] + p["after"], "ramp": 0, "fault": fault_text(p)}  # fmt: skip
 
     def trial_seconds(self, cell: Cell) -> float:  # noqa: ARG002
         return (self.before + self.outage + self.after) / 1e9
 
 
-def fault_told(params: Mapping[str, Any]) -> str:
-    """``link 0 for 10 s``."""
+def fault_text(params: Mapping[str, Any]) -> str:
+    """The fault for a reader: ``link 0 for 10 s``."""
     return f"{params['fault']} {params['path']} for {params['outage'] / 1e9:g} s"
 
 
@@ -131,7 +131,7 @@ def _verifying(params: Mapping[str, Any]) -> dict[str, Any]:
             "verify_interval": _HEADER}  # fmt: skip
 
 
-# Where each network interface stands, four times a second, without starting a program: which path carried the I/O.
+# Counters of each network interface, four times a second, without starting a program: which path carried the I/O.
 _WATCH = """
 mkfifo clock
 bash -c 'exec 9<> clock
@@ -147,9 +147,9 @@ watch=$!
 
 
 class Failover(Workload):
-    """Outputs: ``failover.json`` (json+), ``failover.err`` (fio's complaints, cut), ``job_lat.*.log`` (longest I/O of
+    """Outputs: ``failover.json`` (json+), ``failover.err`` (fio's stderr, cut), ``job_lat.*.log`` (longest I/O of
     each 100 ms) and ``job_iops.*.log``, in the guest's Unix time; ``paths.tsv`` (bytes of each path's interface);
-    ``final.json``, ``final.err`` of the last check (``whole.err``: of its first look, if that found a wrong block);
+    ``final.json``, ``final.err`` of the last check (``whole.err``: of its first pass, if that found a wrong block);
     ``fault.json`` (``read.Fault``)."""
 
     Spec = FailoverSpec
@@ -182,7 +182,7 @@ class Failover(Workload):
             "write_lat_log": "job",
             "write_iops_log": "job",
         }
-        if gate:  # from here on there is load: the fault's time counts from it
+        if gate:  # the load starts here: the fault's time counts from it
             options["exec_prerun"] = gate
         if p["rw"] == "randrw":
             options["rwmixread"] = p["rwmixread"]
@@ -204,9 +204,9 @@ rm -f clock job_slat.*.log job_clat.*.log local-*.state
         return fio_shell((device,), options, "prefill", "prefill")
 
     def final(self, cell: Cell, devices: Sequence[str]) -> str:
-        """Shell that checks every block of the region: at first many at once, and if any is wrong each by itself,
-        because fio tells of the first of an I/O only; then the region is written anew for the next trial. What the
-        first look found stays in ``whole.err``: a block that is right when it is read again was wrong all the same."""
+        """Shell that checks every block of the region: first many per I/O, and if any is wrong each by itself, because
+        fio reports only the first of an I/O; then the region is rewritten for the next trial. The first pass's errors
+        stay in ``whole.err``: a block that is right on the second read was wrong nevertheless."""
         options = {**_verifying(cell.params), "rw": "read", "iodepth": 8, "continue_on_error": "all"}
         whole = fio_shell(devices, {**options, "bs": _CHECK}, "final", "final")
         single = fio_shell(devices, {**options, "bs": _HEADER}, "final", "final")
@@ -269,7 +269,7 @@ mv final.err whole.err
 
 
 async def _fault(p: Mapping[str, Any], stage: Stage, load: "asyncio.Future[None]") -> tuple[float, float]:
-    """Takes the path away in its time and brings it back whatever happens. Returns when, on the host's clock."""
+    """Cuts the path on schedule and restores it whatever happens. Returns both times (host's Unix time, s)."""
     begun = asyncio.ensure_future(stage.begun())
     either: set[asyncio.Future[Any]] = {begun, load}
     try:
@@ -281,16 +281,16 @@ async def _fault(p: Mapping[str, Any], stage: Stage, load: "asyncio.Future[None]
         begun.cancel()
     await asyncio.wait({load}, timeout=p["before"] / 1e9)
     try:
-        gone = await stage.fault(p["fault"], p["path"], on=True)
+        cut = await stage.fault(p["fault"], p["path"], on=True)
         await asyncio.wait({load}, timeout=p["outage"] / 1e9)
     finally:
-        # also after Ctrl-C, and if the fault came half-way: what follows needs the path
-        back = await asyncio.shield(asyncio.ensure_future(stage.fault(p["fault"], p["path"], on=False)))
-    return gone, back
+        # also after Ctrl-C, and after half a fault: later trials need the path
+        restored = await asyncio.shield(asyncio.ensure_future(stage.fault(p["fault"], p["path"], on=False)))
+    return cut, restored
 
 
 def _cut(name: str) -> str:
-    """Shell that keeps the beginning of a file of complaints, and counts those it drops."""
+    """Shell that keeps the first 256 KiB of a file of errors and counts all of them."""
     return (
         f"grep -c 'io_u error' {name}.err > {name}.errors || :\n"
         f"head -c 262144 {name}.err > {name}.kept; mv {name}.kept {name}.err"

@@ -128,11 +128,11 @@ class FioSpec(WorkloadSpec):
         return tuple(dict.fromkeys(cells))  # a value listed twice is one cell
 
     def known(self, cell: Cell) -> Mapping[str, Any]:
-        told = {name: value for name, value in cell.params.items() if value is not None}
+        params = {name: value for name, value in cell.params.items() if value is not None}
         if steady := cell.params.get("steady"):
-            told["steady"] = _steady_name(steady)
+            params["steady"] = _steady_name(steady)
         writes = {} if cell.params["rw"] in ("read", "randread") else {"refill_buffers": "1"}
-        return {"size": "whole disk", **told, **writes, "tool": "fio", "direct": True}
+        return {"size": "whole disk", **params, **writes, "tool": "fio", "direct": True}
 
     def trial_seconds(self, cell: Cell) -> float:  # noqa: ARG002
         return (self.ramp + self.runtime) / 1e9
@@ -160,14 +160,16 @@ def _steady_name(steady: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class _Part:
-    """Where on the device the jobs of a cell work: fio's ``size`` and, for disjoint regions, ``offset_increment``."""
+    """Region of the device that the jobs of a cell use: fio's ``size`` and, for disjoint regions,
+    ``offset_increment``."""
 
     size: str
     increment: str = ""
 
 
 def _part(params: Mapping[str, Any]) -> _Part:
-    """Sequential jobs on the same blocks would feed each other from a cache: each gets a region of its own."""
+    """The jobs' regions. Sequential jobs on the same blocks would hit each other's cached data: each gets its own
+    region."""
     size, jobs, bs = params["size"], params["numjobs"], params["bs"]
     if jobs == 1 or params["rw"] in ("randread", "randwrite", "randrw"):
         return _Part("100%" if size is None else str(size))
@@ -176,7 +178,7 @@ def _part(params: Mapping[str, Any]) -> _Part:
 
 
 def _filename(device: str) -> str:
-    """``device`` as fio's job file takes it. Raises FairlaneError for a name that a job file cannot carry.
+    """``device`` escaped for fio's job file. Raises FairlaneError for a name that a job file cannot carry.
 
     fio splits names at ``:``, which by-path names have; it cuts lines at ``;`` and ``#`` and expands ``$``.
     """
@@ -189,8 +191,8 @@ def _filename(device: str) -> str:
 
 
 def fio_shell(devices: Sequence[str], options: Mapping[str, Any], job: str, out: str) -> str:
-    """Shell that writes ``JOB.fio`` and runs it, every device under the same load at once; the shell expands nothing in
-    the quoted heredoc."""
+    """Shell that writes ``JOB.fio`` and runs it, with every device under the same load at once; the shell expands
+    nothing in the quoted heredoc."""
     lines = "\n".join(f"{key}={value}" for key, value in options.items())
     names = [_filename(device) for device in devices]
     if len(names) == 1:
@@ -204,7 +206,7 @@ def fio_shell(devices: Sequence[str], options: Mapping[str, Any], job: str, out:
 
 
 class Fio(Workload):
-    """Outputs: ``job.fio`` (what was run), ``fio.json`` (json+), ``fio.err`` (its complaints)."""
+    """Outputs: ``job.fio`` (the job), ``fio.json`` (json+), ``fio.err`` (stderr)."""
 
     Spec = FioSpec
     virtual = True
@@ -247,7 +249,7 @@ class Fio(Workload):
         }
         if part.increment:
             options["offset_increment"] = part.increment
-        if gate:  # everything is set up then, and fio's own CPU time counts from here
+        if gate:  # fio has set everything up by then; its own CPU time counts from here
             options["exec_prerun"] = gate
         rate, mix = params["rate_iops"], params["rwmixread"]
         if mix is not None:
@@ -289,15 +291,15 @@ class Fio(Workload):
         return cell.params["rw"] not in ("read", "randread")
 
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
-        found = figures(outputs.get("fio.json"))
+        result = figures(outputs.get("fio.json"))
         ramp, runtime = cell.params["ramp"], cell.params["runtime"]
         if not ramp:
-            return found
-        load = {**found.context["load"], "window": (ramp + runtime) / runtime}
-        return replace(found, context={**found.context, "load": load})
+            return result
+        load = {**result.context["load"], "window": (ramp + runtime) / runtime}
+        return replace(result, context={**result.context, "load": load})
 
-    def invented(self, cell: Cell, made: Invention) -> Mapping[str, bytes]:
-        return {"fio.err": b"", "fio.json": _fio_text.invented(cell, made)}
+    def invented(self, cell: Cell, invention: Invention) -> Mapping[str, bytes]:
+        return {"fio.err": b"", "fio.json": _fio_text.invented(cell, invention)}
 
 
 PLUGIN = Fio()

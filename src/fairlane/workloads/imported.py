@@ -1,4 +1,4 @@
-"""Figures that another tool measured: read by its importer once, kept as a record, read from there ever after."""
+"""Figures that another tool measured: its importer reads them once and stores them as a record."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

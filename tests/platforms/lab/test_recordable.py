@@ -163,7 +163,7 @@ def endless(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """A lab whose set-up never ends, and of which one hears after each second of CPU time."""
     monkeypatch.setenv("FAIRLANE_CACHE", str(cache))
     monkeypatch.setattr(Lab, "setup_script", lambda self: "while :; do :; done\n")
-    monkeypatch.setattr(saved, "_TOLD", 1.0)
+    monkeypatch.setattr(saved, "_NOTICE_EVERY", 1.0)
     return lab(QUICK)
 
 

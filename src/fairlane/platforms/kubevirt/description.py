@@ -118,7 +118,7 @@ async def _lane(api: "Api", fleet: Fleet, lane: Lane, nodes: Sequence[Object], c
         volume = str((claim or {}).get("spec", {}).get("volumeName") or "")
         rows |= readback.volume(claim or {}, await _may(api, kinds.PV, volume))
         rows |= readback.machine(vmi or {})
-        rows |= script.rows(await _device(lane)) | lane.devices.told(lane.disks)
+        rows |= script.rows(await _device(lane)) | lane.devices.description(lane.disks)
         rows["machines"] = {
             m.name: str(fleet.vmis.items.get(m.name, {}).get("status", {}).get("nodeName", "")) for m in lane.machines
         }

@@ -57,7 +57,7 @@ class Disk:
     serial: str
     claim: str
     """Name of its PersistentVolumeClaim."""
-    ours: bool = True
+    owned: bool = True
 
     def file(self, media: Path) -> Path:
         """The cluster has the medium, not this machine."""

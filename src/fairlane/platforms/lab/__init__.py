@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Lab(VirtualLab):
-    """The lab under the clock that a study names; the virtual one is the default."""
+    """The lab under the study's clock; the virtual clock is the default."""
 
     @classmethod
     def of(cls, study: "Study") -> Platform:

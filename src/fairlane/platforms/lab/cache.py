@@ -1,7 +1,7 @@
 """The cache of images and saved states: outside the tree, shared by processes, bounded.
 
 Each entry is a folder with a lock file beside it: held exclusively while the entry is made or removed, shared while a
-run uses it. An entry comes and goes whole, by renaming: whatever is killed half-way leaves a folder with a name of its
+run uses it. An entry appears and disappears at once, by renaming: a killed process leaves a folder with a name of its
 own, which the next user of the cache removes. The kernel frees a killed process's locks.
 """
 
@@ -20,11 +20,11 @@ from fairlane.errors import FairlaneError
 _HALF_MADE = "build-"
 
 Hold = IO[str]
-"""An entry is held until this is closed, or the process ends."""
+"""An entry is locked until this file is closed or the process ends."""
 
 
 def cache_dir() -> Path:
-    """Where images and states are kept: FAIRLANE_CACHE, else XDG_CACHE_HOME/fairlane, else ~/.cache/fairlane."""
+    """Folder of images and states: FAIRLANE_CACHE, else XDG_CACHE_HOME/fairlane, else ~/.cache/fairlane."""
     if chosen := os.environ.get("FAIRLANE_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlane"
@@ -33,32 +33,32 @@ def cache_dir() -> Path:
 async def hold(
     entry: Path, last: str, make: Callable[[Path], Awaitable[None]], *, keep: int, again: bool = False
 ) -> Hold:
-    """Holds ``entry``, so that nobody removes it; it is made if it is missing, or ``again``.
+    """Locks ``entry`` against removal; builds it first if it is missing, or if ``again``.
 
     ``make`` gets an empty folder and writes the file ``last`` last: without it the entry counts as missing. ``keep``
-    entries of its kind stay, the most recently used. Who wants what another makes waits; waiting can be cancelled.
-    Raises FairlaneError if the cache cannot be written, and what ``make`` does.
+    entries of its kind stay, the most recently used. If another process builds the entry, this one waits; waiting can
+    be cancelled. Raises FairlaneError if the cache cannot be written, and the errors of ``make``.
     """
     with _explained(entry.parent):
         while True:
             if not again:
-                held = await _locked(entry, LOCK_SH)
+                lock = await _locked(entry, LOCK_SH)
                 if (entry / last).exists():
                     break
-                held.close()
+                lock.close()
             with await _locked(entry, LOCK_EX):
                 if again or not (entry / last).exists():
                     with making(entry) as scratch:
                         await make(scratch)
                     again = False
-            # Between the two locks another process may have pruned it: then it is made once more.
+            # Between the two locks another process may have pruned it: then it is built again.
         os.utime(entry)
         prune(entry.parent.name, keep=keep)
-    return held
+    return lock
 
 
 def _lock(entry: Path, how: int) -> Hold | None:
-    """The lock on ``entry``, shared or exclusive; none if others hold it."""
+    """The lock on ``entry``, shared or exclusive; None if others hold it."""
     entry.parent.mkdir(parents=True, exist_ok=True)
     path = Path(f"{entry}.lock")
     while True:
@@ -68,7 +68,7 @@ def _lock(entry: Path, how: int) -> Hold | None:
         except BlockingIOError:
             handle.close()
             return None
-        # Who removes an entry removes its lock file: a lock on one that is gone keeps nobody out.
+        # Removing an entry removes its lock file: a lock on a removed file keeps nobody out.
         if _same(handle, path):
             return handle
         handle.close()
@@ -82,7 +82,7 @@ def _same(handle: Hold, path: Path) -> bool:
 
 
 async def _locked(entry: Path, how: int) -> Hold:
-    """The lock on ``entry`` once nobody holds another that excludes it. Waits so that Ctrl-C still works."""
+    """The lock on ``entry``; waits while others hold a conflicting one. Ctrl-C works meanwhile."""
     while not (handle := _lock(entry, how)):
         await asyncio.sleep(0.1)
     return handle
@@ -90,10 +90,10 @@ async def _locked(entry: Path, how: int) -> Hold:
 
 @contextmanager
 def making(entry: Path) -> Iterator[Path]:
-    """An empty folder that becomes ``entry`` if all goes well, and is gone otherwise. Call it with ``entry`` locked."""
+    """An empty folder that becomes ``entry`` on success and is removed on failure. Call with ``entry`` locked."""
     scratch = entry.parent / f"{_HALF_MADE}{uuid4().hex}"
     with _explained(entry.parent):
-        held = _lock(scratch, LOCK_EX)  # before there is a folder: an unlocked one would be taken for a dead one
+        lock = _lock(scratch, LOCK_EX)  # before the folder exists: an unlocked one would count as abandoned
         try:
             scratch.mkdir(mode=0o700)
             yield scratch
@@ -102,12 +102,12 @@ def making(entry: Path) -> Iterator[Path]:
             scratch.rename(entry)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-            if held:
-                _unlock(held)
+            if lock:
+                _unlock(lock)
 
 
 def _sync(folder: Path) -> None:
-    """A name that outlives a power cut stands for contents that do."""
+    """Syncs the files of ``folder``, so that after a power cut its name stands for complete contents."""
     for path in folder.iterdir():
         with path.open("rb") as handle:
             os.fsync(handle.fileno())
@@ -127,7 +127,7 @@ def _explained(folder: Path) -> Iterator[None]:
 
 
 def entries(kind: str) -> list[Path]:
-    """The folders of ``kind`` (images, states), those a killed process left half-made included."""
+    """The folders of ``kind`` (images, states), with those that a killed process left incomplete."""
     folder = cache_dir() / kind
     return sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
 
@@ -135,7 +135,7 @@ def entries(kind: str) -> list[Path]:
 def size(entry: Path) -> int:
     """Bytes on disk."""
     total = 0
-    for folder, _, names in os.walk(entry):  # others make and remove entries meanwhile: it passes over what is gone
+    for folder, _, names in os.walk(entry):  # passes over entries that other processes remove meanwhile
         for name in names:
             with suppress(FileNotFoundError):
                 total += Path(folder, name).stat().st_size
@@ -143,30 +143,31 @@ def size(entry: Path) -> int:
 
 
 def remove(entry: Path) -> bool:
-    """Remove ``entry`` unless somebody uses it."""
-    if not (held := _lock(entry, LOCK_EX)):
+    """Removes ``entry`` unless it is in use; whether it did."""
+    if not (lock := _lock(entry, LOCK_EX)):
         return False
     _discard(entry)
-    _unlock(held)
+    _unlock(lock)
     return True
 
 
 def _discard(entry: Path) -> None:
-    """Removes a locked entry: first its name, so that no part of it is ever taken for the whole."""
+    """Removes a locked entry: first its name, so that a part of it never passes for the whole."""
     dead = entry.parent / f"{_HALF_MADE}{uuid4().hex}"
     with suppress(FileNotFoundError):
         entry.rename(dead)
     shutil.rmtree(dead, ignore_errors=True)
 
 
-def _unlock(held: Hold) -> None:
-    """Gives a lock up for good: nothing is left that it stands for."""
-    Path(held.name).unlink(missing_ok=True)
-    held.close()
+def _unlock(lock: Hold) -> None:
+    """Releases a lock and removes its file, once the entry is removed."""
+    Path(lock.name).unlink(missing_ok=True)
+    lock.close()
 
 
 def prune(kind: str, *, keep: int) -> None:
-    """Remove what killed processes left, and all but the ``keep`` most recently used entries; what is in use stays."""
+    """Removes leftovers of killed processes and all but the ``keep`` most recently used entries, except those in
+    use."""
 
     def used(entry: Path) -> float:
         with suppress(FileNotFoundError):
@@ -174,6 +175,6 @@ def prune(kind: str, *, keep: int) -> None:
         return 0.0  # gone meanwhile
 
     whole = [p for p in entries(kind) if not p.name.startswith(_HALF_MADE)]
-    left = [p for p in entries(kind) if p.name.startswith(_HALF_MADE)]
-    for entry in left + sorted(whole, key=used, reverse=True)[keep:]:
+    leftovers = [p for p in entries(kind) if p.name.startswith(_HALF_MADE)]
+    for entry in leftovers + sorted(whole, key=used, reverse=True)[keep:]:
         remove(entry)

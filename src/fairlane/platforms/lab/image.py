@@ -1,9 +1,9 @@
-"""The lab image: a kernel and one initramfs that holds everything a guest needs, made from Debian packages and cached.
+"""The lab image: a kernel and one initramfs with everything a guest needs, built from Debian packages and cached.
 
 mmdebstrap downloads and unpacks the packages (unprivileged where the machine allows); compose.py picks what a guest
-needs. Nothing of it runs on the host, and no root is needed.
+needs. None of the packages runs on the host, and no root is needed.
 
-The cache key covers every input but the package versions, which the archive decides; those are recorded in the
+The cache key covers every input except the package versions, which the archive decides; these are recorded in the
 manifest, and the hash of the finished image is part of every run's fingerprint.
 """
 
@@ -32,7 +32,7 @@ from fairlane.platforms.lab.compose import Recipe
 _KEPT = 4
 """Images in the cache at once; one has 40 MB."""
 _UNPACKED, _PACKED = 600 * 2**20, 400 * 2**20
-"""Bytes that building takes: 530 MiB of packages among the temporary files; in the cache their tar and the image."""
+"""Bytes needed to build: 530 MiB of packages among the temporary files; in the cache their tar and the image."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Image:
 
 
 def key(wanted: Recipe) -> str:
-    """Hash of the recipe and of the code that follows it."""
+    """Hash of the recipe and of the code that builds from it."""
     code = (
         resources.files(__package__).joinpath(name).read_text("utf-8") for name in ("compose.py", "elf.py", "cpio.py")
     )
@@ -96,14 +96,14 @@ async def build(notify: Notify, held: ExitStack, *, force: bool = False) -> Imag
     wanted = recipe()
     folder = cache_dir() / "images" / key(wanted)
 
-    async def make(made: Path) -> None:
+    async def make(scratch: Path) -> None:
         room(Path(tempfile.gettempdir()), _UNPACKED, "TMPDIR")
-        room(made, _PACKED, "FAIRLANE_CACHE")
-        root = made / "root.tar"
+        room(scratch, _PACKED, "FAIRLANE_CACHE")
+        root = scratch / "root.tar"
         notify("downloading Debian packages for the lab image (once)")
         await unpack(compose.mmdebstrap(wanted, root))
         notify("composing the lab image")
-        await asyncio.to_thread(compose.compose, wanted, root, made)
+        await asyncio.to_thread(compose.compose, wanted, root, scratch)
         root.unlink()
 
     held.enter_context(await hold(folder, "manifest.json", make, keep=_KEPT, again=force))
@@ -111,22 +111,22 @@ async def build(notify: Notify, held: ExitStack, *, force: bool = False) -> Imag
 
 
 async def unpack(command: Sequence[str]) -> None:
-    """Runs mmdebstrap; however it or we end, it removes its own temporary files."""
+    """Runs mmdebstrap, which removes its temporary files even if Fairlane is killed. Raises FairlaneError."""
     if not shutil.which("mmdebstrap"):
         raise FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
-    ours = ("setpriv", "--pdeathsig", "TERM")
+    prefix = ("setpriv", "--pdeathsig", "TERM")
     with (
-        tempfile.TemporaryFile() as said
+        tempfile.TemporaryFile() as stderr
     ):  # a pipe would make us wait for whatever child of it still holds the other end
-        done = await asyncio.create_subprocess_exec(*ours, *command, stdout=DEVNULL, stderr=said)
+        done = await asyncio.create_subprocess_exec(*prefix, *command, stdout=DEVNULL, stderr=stderr)
         try:
             await done.wait()
         finally:
             if done.returncode is None:
                 done.terminate()
                 await done.wait()
-        said.seek(0)
-        tail = "\n".join(said.read().decode(errors="replace").strip().splitlines()[-8:])
+        stderr.seek(0)
+        tail = "\n".join(stderr.read().decode(errors="replace").strip().splitlines()[-8:])
     if done.returncode:
         raise FairlaneError(
             f"mmdebstrap failed ({done.returncode}):\n{tail}",
@@ -135,7 +135,8 @@ async def unpack(command: Sequence[str]) -> None:
 
 
 def room(folder: Path, needed: int, variable: str) -> None:
-    """Told before: on a full disk apt tries again and again, and then does not say why it gave up."""
+    """Raises FairlaneError if fewer than ``needed`` bytes are free: on a full disk apt retries and then gives no
+    reason."""
     if (free := shutil.disk_usage(folder).free) < needed:
         raise FairlaneError(
             f"{free // 2**20} MiB are free, and building the lab image takes {needed // 2**20} MiB there",

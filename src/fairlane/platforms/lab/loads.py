@@ -1,4 +1,4 @@
-"""What loads ask of the lab's machines and volumes that these do not have: known from the study alone."""
+"""Check that the study's loads fit the lab's volumes and huge pages: from the study alone."""
 
 from collections.abc import Iterator
 
@@ -11,8 +11,8 @@ _HUGE = 2 * 1024**2
 
 
 def unfit(study: Study, spec: LabSpec, *, own: bool) -> list[FairlaneError]:
-    """Loads larger than a volume, or than the pages reserved for their buffers. ``own``: some volume is the lab's, so
-    that platform.medium.size is what it has."""
+    """Loads larger than a volume, or than the pages reserved for their buffers. ``own``: the lab makes a
+    volume, of platform.medium.size bytes."""
     return [*(_larger(study, spec) if own else ()), *_buffers(study, spec)]
 
 

@@ -5,7 +5,7 @@ from fairlane.platforms.lab.spec import Link, Medium
 from fairlane.units import format_bitrate, format_duration
 
 MEDIUM = "/dev/nullb"
-"""With its number behind it."""
+"""Prefix of the device name; the number follows."""
 
 
 def medium_step(medium: Medium, number: int = 0) -> Step:

@@ -1,4 +1,4 @@
-"""QEMU as a child process: started so that it dies with us, controlled through QMP, its serial ports kept as files."""
+"""QEMU as a child process: it ends with Fairlane, is controlled over QMP, and writes its serial ports to files."""
 
 import asyncio
 import os
@@ -26,9 +26,9 @@ JOB_BYTES = 64 * 1024
 """Size of the job in fw_cfg: fixed, because the guest learns it before the state is saved."""
 
 _START_TIMEOUT = 180.0
-"""Seconds until QEMU answers: half of one on an idle machine; one that fails ends, and is not waited for."""
+"""Seconds until QEMU answers: half a second on an idle machine; a failed QEMU ends earlier."""
 _LOAD_TIMEOUT = 300.0
-"""Seconds until a saved state is in memory: one or two on an idle machine."""
+"""Seconds to load a saved state: one or two on an idle machine."""
 _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr norandmaps"
 
 
@@ -43,7 +43,7 @@ def version() -> str:
 def virtual_clock(image: Image, initrd: Path, *, memory: int, preempt: str) -> list[str]:
     """The machine of the virtual clock: one instruction is one nanosecond, idle time is skipped, nothing else is used.
 
-    Every figure of a guest depends on every word here: it is part of the saved state's key."""
+    Every word changes a guest's figures, so the command is part of the saved state's key."""
     return [
         BINARY, "-M", "q35", "-nodefaults", "-no-user-config", "-accel", "tcg,thread=single", "-cpu", "max",
         "-smp", "1", "-m", f"{memory // 2**20}M", "-nic", "none", "-display", "none", "-no-reboot",
@@ -55,7 +55,7 @@ def virtual_clock(image: Image, initrd: Path, *, memory: int, preempt: str) -> l
 
 class Qemu:
     """One running QEMU; used as ``async with``. Console and results are files, which QEMU can always write:
-    a pipe could make the guest's serial port wait for its reader and so tie the virtual clock to the wall."""
+    with a pipe the guest's serial port would wait for its reader and tie the virtual clock to wall time."""
 
     def __init__(self, machine: Sequence[str], *, job: str = "", incoming: Path | None = None) -> None:
         self.machine = list(machine)
@@ -78,34 +78,34 @@ class Qemu:
                 where=str(self.folder.parent),
                 hint="make room there, or set TMPDIR to a folder on another disk",
             ) from error
-        ours, theirs = socket.socketpair()
+        own_end, qemu_end = socket.socketpair()
         # Names relative to the scratch folder and an inherited socket: no path can be too long or hold a comma.
         command = [
             *WITH_US, str(os.getpid()), *self.machine, "-serial", "file:console", "-serial", "file:results",
-            "-fw_cfg", "name=opt/lab/job,file=job", "-chardev", f"socket,id=qmp,fd={theirs.fileno()}",
+            "-fw_cfg", "name=opt/lab/job,file=job", "-chardev", f"socket,id=qmp,fd={qemu_end.fileno()}",
             "-mon", "chardev=qmp,mode=control", "-S",
         ]  # fmt: skip
         if self.incoming:
             command += ["-incoming", f"exec:cat {shlex.quote(str(self.incoming))}"]
             # When the guest halts, QEMU's main thread may skip the idle time before the vCPU thread has counted what it
-            # ran last; then the clock is some instructions ahead. Seen once in some 200 blocks, and in one of six when
-            # QEMU is woken all the time. Recording, which is kept nowhere, makes the two threads take turns. States are
+            # ran last; then the clock is some instructions ahead. Observed once in some 200 blocks, and in one of six
+            # when QEMU is woken all the time. Recording (to /dev/null) makes the two threads take turns. States are
             # saved without it: QEMU 7.2 aborts when it migrates while recording.
             command += ["-icount", "rr=record,rrfile=/dev/null"]
         self._errors = (self.folder / "errors").open("wb")
-        with theirs:
+        with qemu_end:
             self.process = await asyncio.create_subprocess_exec(
                 *command, stdin=subprocess.DEVNULL, stdout=self._errors, stderr=self._errors, cwd=self.folder,
-                start_new_session=True, pass_fds=[theirs.fileno()],
+                start_new_session=True, pass_fds=[qemu_end.fileno()],
             )  # fmt: skip
         self.qmp = QMPClient("fairlane")
         self.qmp.logger.setLevel("CRITICAL")  # a guest that ends itself is no news
         try:
-            await asyncio.wait_for(self.qmp.connect(ours), _START_TIMEOUT)
+            await asyncio.wait_for(self.qmp.connect(own_end), _START_TIMEOUT)
         except (OSError, QMPError, TimeoutError) as error:
             await self.__aexit__(None, None, None)
             raise RunFailed(
-                f"QEMU did not start: {self._said}", hint="`fairlane doctor` shows what is missing"
+                f"QEMU did not start: {self._last_complaint}", hint="`fairlane doctor` shows what is missing"
             ) from error
         except BaseException:
             await self.__aexit__(None, None, None)
@@ -113,9 +113,9 @@ class Qemu:
         return self
 
     def complaint(self) -> str:
-        """The end of what QEMU itself said."""
-        said = (self.folder / "errors").read_text(errors="replace").strip()
-        return said[-400:] or "no message"
+        """The end of QEMU's stderr."""
+        text = (self.folder / "errors").read_text(errors="replace").strip()
+        return text[-400:] or "no message"
 
     def last_words(self) -> str:
         """The end of the guest's console, for error messages."""
@@ -125,13 +125,13 @@ class Qemu:
         return "\n".join(lines[max(panic - 2, 0) : panic + 6] if panic is not None else lines[-6:])
 
     def obituary(self) -> str:
-        """Why guest or QEMU ended: what QEMU said where it aborted, otherwise the end of the guest's console."""
+        """Why guest or QEMU ended: QEMU's stderr if it aborted, otherwise the end of the guest's console."""
         if self._aborted():
             return f"QEMU {version()} aborted: {self.complaint()}"
         return self.last_words() or self.complaint()
 
     def advice(self) -> str:
-        """What to do where QEMU aborted: it does so each time, for nothing in the guest depends on chance."""
+        """What to do if QEMU aborted: it aborts each time, because nothing in the guest is random."""
         if not self._aborted():
             return ""
         return (
@@ -187,7 +187,7 @@ class Qemu:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def loaded(self) -> None:
-        """Wait until an incoming state is in memory (the guest is still stopped)."""
+        """Waits until an incoming state is in memory (the guest is still stopped)."""
         deadline = time.monotonic() + _LOAD_TIMEOUT
         while (await self.execute("query-status"))["status"] in ("inmigrate", "postmigrate"):
             if time.monotonic() > deadline:
@@ -204,8 +204,8 @@ class Qemu:
 
     async def _close(self) -> None:
         await end(self.process)
-        with suppress(Exception):  # QEMU is gone: whatever the client thinks of that does not matter
+        with suppress(Exception):  # QEMU has ended: errors of the client do not matter
             await self.qmp.disconnect()
         self._errors.close()
-        self._said = self.complaint()
+        self._last_complaint = self.complaint()
         self._scratch.close()

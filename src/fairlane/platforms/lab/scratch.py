@@ -1,7 +1,7 @@
-"""Scratch folders of running labs, and what is left where one was killed: processes, mounts, loop devices, folders.
+"""Scratch folders of running labs, and the leftovers of killed ones: processes, mounts, loop devices, folders.
 
-Every process of a lab ends with its Fairlane (``machines/child``), so that after ``kill -9`` only folders should be
-left. ``fairlane lab clean --leftovers`` removes what it finds; what belongs to a live Fairlane is left alone.
+Every process of a lab ends with its Fairlane (``machines/child``), so only folders should be left after ``kill -9``.
+``fairlane lab clean --leftovers`` removes leftovers; it does not touch those of a live Fairlane.
 """
 
 import os
@@ -25,7 +25,7 @@ _GRACE = 5.0
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder of our own in the system's place for temporary files, gone at the end. Raises RunFailed."""
+    """A new folder in the system's temporary folder, removed at the end. Raises RunFailed."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         (folder / _OWNER).write_text(_identity(os.getpid()))
@@ -43,7 +43,7 @@ def scratch() -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something of a lab whose Fairlane is gone."""
+    """A process, mount, loop device or folder of a lab whose Fairlane has ended."""
 
     kind: str
     """process, mount, loop device, folder"""
@@ -54,25 +54,25 @@ class Leftover:
 
 
 def abandoned() -> list[Path]:
-    """Scratch folders of this user whose owner is gone."""
-    found = []
+    """Scratch folders of this user whose owning process has ended."""
+    folders = []
     for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
         with suppress(OSError):
             if folder.is_dir() and folder.stat().st_uid == os.getuid() and not _owned(folder):
-                found.append(folder)
-    return found
+                folders.append(folder)
+    return folders
 
 
 def leftovers(folder: Path) -> list[Leftover]:
-    """What there is of an abandoned lab, in the order in which it must go."""
-    found = [Leftover("process", f"{pid} ({_name(pid)})") for pid in _processes(folder)]
-    found += [Leftover("mount", str(path)) for path in _mounts(folder)]
-    found += [Leftover("loop device", device) for device in _loops(folder)]
-    return [*found, Leftover("folder", str(folder))]
+    """Everything left of an abandoned lab, in the order of removal."""
+    items = [Leftover("process", f"{pid} ({_name(pid)})") for pid in _processes(folder)]
+    items += [Leftover("mount", str(path)) for path in _mounts(folder)]
+    items += [Leftover("loop device", device) for device in _loops(folder)]
+    return [*items, Leftover("folder", str(folder))]
 
 
 def remove(folder: Path) -> list[Leftover]:
-    """Removes everything of an abandoned lab; returns what is still there."""
+    """Removes everything of an abandoned lab; returns what could not be removed."""
     for pid in _processes(folder):
         _end(pid)
     for mount in _mounts(folder):
@@ -80,18 +80,18 @@ def remove(folder: Path) -> list[Leftover]:
     for device in _loops(folder):
         subprocess.run(["losetup", "--detach", device], capture_output=True, check=False)
     shutil.rmtree(folder, ignore_errors=True)
-    return [left for left in leftovers(folder) if left.kind != "folder" or folder.exists()]
+    return [item for item in leftovers(folder) if item.kind != "folder" or folder.exists()]
 
 
 def _identity(pid: int) -> str:
-    """Pid and start time: a pid alone may be another process by now. Empty: there is no such process."""
+    """Pid and start time: a pid may be reused. Empty: there is no such process."""
     with suppress(OSError, IndexError):
         return f"{pid} {_stat(pid)[19]}"
     return ""
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of a process behind its name: state, parent, ... (proc(5)). Raises OSError."""
+    """The fields of a process after its name: state, parent, ... (proc(5)). Raises OSError."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
@@ -99,33 +99,33 @@ def _owned(folder: Path) -> bool:
     try:
         owner = (folder / _OWNER).read_text()
     except OSError:
-        return True  # not ours, whatever its name, or just being made
+        return True  # of another program, or being created right now
     return bool(owner) and _identity(int(owner.split()[0])) == owner
 
 
 def _processes(folder: Path) -> list[int]:
-    """Processes that were started with something in ``folder``, or that work there; ourselves left out, and whoever
-    started us: the user's shell may stand in the folder."""
-    needle, found, ours = str(folder).encode(), [], _ancestors(os.getpid())
+    """Processes with ``folder`` in their command line or as working directory, without this process and its ancestors:
+    the user's shell may be in the folder."""
+    needle, pids, ancestors = str(folder).encode(), [], _ancestors(os.getpid())
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (entry / "cmdline").read_bytes()
             inside = str((entry / "cwd").readlink()).startswith(str(folder))
-            if (needle in words or inside) and int(entry.name) not in ours:
-                found.append(int(entry.name))
-    return sorted(found)
+            if (needle in words or inside) and int(entry.name) not in ancestors:
+                pids.append(int(entry.name))
+    return sorted(pids)
 
 
 def _ancestors(pid: int) -> set[int]:
-    """A process, its parent, and so on."""
-    found: set[int] = set()
+    """Pids of a process and its ancestors."""
+    pids: set[int] = set()
     while pid > 0:
-        found.add(pid)
+        pids.add(pid)
         try:
             pid = int(_stat(pid)[1])
         except (OSError, IndexError, ValueError):
             break
-    return found
+    return pids
 
 
 def _name(pid: int) -> str:
@@ -165,9 +165,9 @@ def _mounts(folder: Path) -> list[Path]:
 
 def _loops(folder: Path) -> list[str]:
     """Loop devices whose file is, or was, in ``folder``."""
-    found = []
+    devices = []
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         with suppress(OSError):
             if backing.read_text().startswith(f"{folder}/"):
-                found.append(f"/dev/{backing.parts[3]}")
-    return sorted(found)
+                devices.append(f"/dev/{backing.parts[3]}")
+    return sorted(devices)

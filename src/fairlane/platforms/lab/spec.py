@@ -121,9 +121,9 @@ class LabSpec(PlatformSpec):
     def _of_the_clock(self) -> Self:
         if self.clock == "wall":
             return self
-        given = [key for key in _WALL if getattr(self, key) != type(self).model_fields[key].default]
-        if given:
-            raise ValueError(f"{given[0]}: is for the wall clock; set clock: wall")
+        changed = [key for key in _WALL if getattr(self, key) != type(self).model_fields[key].default]
+        if changed:
+            raise ValueError(f"{changed[0]}: is for the wall clock; set clock: wall")
         if self.medium.file:
             raise ValueError("medium.file: is for the wall clock; set clock: wall")
         return self

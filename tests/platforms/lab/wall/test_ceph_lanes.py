@@ -156,9 +156,9 @@ def test_configuration_keeps_to_its_folder_and_to_loopback() -> None:
 
 def test_the_cluster_s_memory_and_disk_are_in_the_sums() -> None:
     spec, volumes = study(ceph={"osds": 6})
-    memory, disk = resources.problems(spec, volumes, resources.Here(2**30, 8, 2**30))
+    memory, disk = resources.problems(spec, volumes, resources.Capacity(2**30, 8, 2**30))
     assert "a Ceph cluster of 2.0 GiB" in memory.message
     assert disk.message.startswith("2 volumes of 1g take 4.5 GiB with their copies, and 1.0 GiB are free")
     spec, volumes = study(ceph={"osds": 6, "memstore": True})
-    (memory,) = resources.problems(spec, volumes, resources.Here(2**30, 8, 2**30))
+    (memory,) = resources.problems(spec, volumes, resources.Capacity(2**30, 8, 2**30))
     assert "a Ceph cluster of 13.6 GiB" in memory.message

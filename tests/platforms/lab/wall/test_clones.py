@@ -174,10 +174,10 @@ def test_rbd_clones_are_private_and_go_away() -> None:
 
 
 async def _rbd_left(lab: WallLab) -> list[str]:
-    assert lab.here
+    assert lab.host
     site = lab.lanes["rbd"][0].site
     command = f"for p in $(rados -c {site.cluster}/ceph.conf lspools); do rbd -c {site.cluster}/ceph.conf ls $p; done"
-    found = await lab.here.ask(f"( {command} ) 2> /dev/null > images || :", 60)
+    found = await lab.host.ask(f"( {command} ) 2> /dev/null > images || :", 60)
     return [name for name in found["images"].decode().split() if name != "rbd"]
 
 

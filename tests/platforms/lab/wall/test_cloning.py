@@ -10,13 +10,13 @@ from fairlane.lanes._clones import Cloning
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import cloning, layout, store
 from fairlane.platforms.lab.wall.clones import Kind, command
-from fairlane.platforms.lab.wall.resources import Here
+from fairlane.platforms.lab.wall.resources import Capacity
 from fairlane.platforms.lab.wall.rootfs import Root
 from fairlane.study.load import parse_study
 from fairlane.study.spec import Study
 
 GIB = 2**30
-PLENTY = Here(memory=64 * GIB, cores=16, disk=1000 * GIB)
+PLENTY = Capacity(memory=64 * GIB, cores=16, disk=1000 * GIB)
 FILES = "{a: {transport: clone_copy}, b: {transport: clone_overlay}}"
 
 
@@ -31,7 +31,7 @@ workloads: {workloads}
     return parse_study(text, "x")
 
 
-def told(machine: Here = PLENTY, /, **parts: str) -> list[FairlaneError]:
+def told(machine: Capacity = PLENTY, /, **parts: str) -> list[FairlaneError]:
     study = parsed(**parts)
     assert isinstance(study.platform, LabSpec)
     volumes = layout.volumes(study, study.platform)
@@ -44,7 +44,7 @@ def test_a_storm_that_fits_is_no_problem() -> None:
 
 def test_memory_is_summed_over_the_machines_of_the_largest_storm() -> None:
     lanes = "{a: {transport: clone_copy}, b: {transport: clone_lvm_thin}}"
-    [problem] = told(Here(4 * GIB, 16, 1000 * GIB), platform="memory: 256m, array: {memory: 1g}", lanes=lanes)
+    [problem] = told(Capacity(4 * GIB, 16, 1000 * GIB), platform="memory: 256m, array: {memory: 1g}", lanes=lanes)
     assert problem.message == (
         "a storm of 10 machines of 256m + 120m for each QEMU + an array of 1144m = 4.8 GiB, and 4.0 GiB of memory are "
         "available"
@@ -52,13 +52,13 @@ def test_memory_is_summed_over_the_machines_of_the_largest_storm() -> None:
 
 
 def test_virtual_cpus_are_summed_against_cores_and_overcommit() -> None:
-    [problem] = told(Here(64 * GIB, 2, 1000 * GIB), platform="overcommit: 4")
+    [problem] = told(Capacity(64 * GIB, 2, 1000 * GIB), platform="overcommit: 4")
     assert problem.message.startswith("a storm of 10 machines of 1 CPU = 10 virtual CPUs on 2 cores")
-    assert told(Here(64 * GIB, 2, 1000 * GIB), platform="overcommit: 5") == []
+    assert told(Capacity(64 * GIB, 2, 1000 * GIB), platform="overcommit: 5") == []
 
 
 def test_copies_must_fit_on_the_disk_and_the_data_in_a_volume() -> None:
-    [problem] = told(Here(64 * GIB, 16, 2 * GIB))
+    [problem] = told(Capacity(64 * GIB, 16, 2 * GIB))
     assert "10 copies of it take" in problem.message
     [problem] = told(workloads="{main: {kind: clone, data: 1000m}}")
     assert problem.where == "platform.medium.size"

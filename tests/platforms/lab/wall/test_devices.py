@@ -58,7 +58,7 @@ def test_every_disk_is_the_one_that_it_should_be(hall: SharedLab) -> None:
 
 
 async def _every_disk(lab: WallLab, volumes: Sequence[Volume]) -> None:
-    threads = {v.name: (await hypervisor.told(lab.vms[0], v)).rows for v in volumes}
+    threads = {v.name: (await hypervisor.disk_state(lab.vms[0], v)).rows for v in volumes}
     assert [threads[f"blk-qcow2-0-{n}"]["qemu.io_thread"].rpartition(".")[2] for n in range(3)] == ["0", "1", "0"]
     write = "".join(
         f"printf '%-512s' {v.name} | dd of=/dev/lane/{v.name} bs=512 oflag=direct conv=fsync 2> /dev/null\n"
@@ -78,7 +78,7 @@ async def _not_as_asked(lab: WallLab) -> None:
     with pytest.raises(
         RunFailed, match=r"(?s)format is raw.*cache is writeback.*io_thread is io\.scsi\.0, expected none"
     ):
-        await hypervisor.told(lab.vms[0], replace(volume, transport=replace(volume.transport, spec=other)))
+        await hypervisor.disk_state(lab.vms[0], replace(volume, transport=replace(volume.transport, spec=other)))
 
 
 def test_the_hypervisors_initiator_reads_what_the_guests_writes(hall: SharedLab) -> None:

@@ -230,10 +230,10 @@ def test_what_qemu_says_is_held_against_the_lane() -> None:
     sixth = lanes["disk"][5]
     threads = ["io.disk.0", "io.disk.1", "io.disk-two.0"]
     assert disks.qdev(sixth) == "c-disk-1"
-    found = disks.told(sixth, answers(), threads, "/objects/io.disk.1")
+    found = disks.disk_state(sixth, answers(), threads, "/objects/io.disk.1")
     assert found.wrong == ()
     assert found.rows["qemu.io_threads"] == "io.disk.0 io.disk.1"
-    wrong = disks.told(sixth, answers(direct=False), threads[:1], "/objects/io.disk.0").wrong
+    wrong = disks.disk_state(sixth, answers(direct=False), threads[:1], "/objects/io.disk.0").wrong
     assert wrong == (
         "qemu.cache is writeback, expected cache none",
         "qemu.io_thread is io.disk.0, expected io.disk.1",
@@ -244,6 +244,6 @@ def test_what_qemu_says_is_held_against_the_lane() -> None:
 def test_qemus_own_drivers_have_no_aio_and_forwarded_links_their_own_mtu() -> None:
     _, lanes = volumes("", 1, "", "{transport: iscsi, initiator: hypervisor}")
     volume = lanes["disk"][0].at(reach="127.0.0.1:4000")
-    assert disks.told(volume, answers(drv="iscsi"), [], "").conditions == {"aio": "none", "mtu": 1500}
+    assert disks.disk_state(volume, answers(drv="iscsi"), [], "").conditions == {"aio": "none", "mtu": 1500}
     _, lanes = volumes("", 1)
-    assert disks.told(lanes["disk"][0], answers(), [], "").conditions == {}
+    assert disks.disk_state(lanes["disk"][0], answers(), [], "").conditions == {}

@@ -6,17 +6,17 @@ import pytest
 
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import layout, resources
-from fairlane.platforms.lab.wall.resources import Here
+from fairlane.platforms.lab.wall.resources import Capacity
 from fairlane.study.load import parse_study
 
 GIB = 2**30
-PLENTY = Here(memory=64 * GIB, cores=16, disk=1000 * GIB)
+PLENTY = Capacity(memory=64 * GIB, cores=16, disk=1000 * GIB)
 
 
 BOTH = "{a: {transport: iscsi}, b: {transport: nvme_tcp}}"
 
 
-def told(platform: str, machine: Here = PLENTY, lanes: str = BOTH) -> list[Any]:
+def told(platform: str, machine: Capacity = PLENTY, lanes: str = BOTH) -> list[Any]:
     study = parse_study(
         f"""
 name: x
@@ -37,21 +37,21 @@ def test_what_fits_is_no_problem() -> None:
 
 
 def test_memory_is_summed_over_guests_array_and_qemu() -> None:
-    [problem] = told("fleet: 3, memory: 2g, array: {memory: 1g}", Here(7 * GIB, 16, 1000 * GIB))
+    [problem] = told("fleet: 3, memory: 2g, array: {memory: 1g}", Capacity(7 * GIB, 16, 1000 * GIB))
     assert problem.message == (
         "3 guests of 2g + an array of 1g + 120m for each QEMU = 7.5 GiB, and 7.0 GiB of memory are available"
     )
-    assert told("fleet: 3, memory: 2g, array: {memory: 1g}", Here(8 * GIB, 16, 1000 * GIB)) == []
+    assert told("fleet: 3, memory: 2g, array: {memory: 1g}", Capacity(8 * GIB, 16, 1000 * GIB)) == []
 
 
 def test_virtual_cpus_are_summed_against_cores_and_overcommit() -> None:
-    [problem] = told("fleet: 4, cpus: 2, overcommit: 2", Here(64 * GIB, 4, 1000 * GIB))
+    [problem] = told("fleet: 4, cpus: 2, overcommit: 2", Capacity(64 * GIB, 4, 1000 * GIB))
     assert problem.message.startswith("4 guests of 2 CPUs + an array of 1 = 9 virtual CPUs on 4 cores")
-    assert told("fleet: 4, cpus: 2, overcommit: 2.25", Here(64 * GIB, 4, 1000 * GIB)) == []
+    assert told("fleet: 4, cpus: 2, overcommit: 2.25", Capacity(64 * GIB, 4, 1000 * GIB)) == []
 
 
 def test_without_a_target_there_is_no_array_to_sum() -> None:
-    small = Here(int(1.5 * GIB), 1, GIB)
+    small = Capacity(int(1.5 * GIB), 1, GIB)
     assert len(told("memory: 1g", small)) == 1
     assert told("memory: 1g", small, "{a: {transport: local}, b: {transport: local, device: {bus: nvme}}}") == []
 
@@ -63,7 +63,7 @@ def test_memory_backed_media_must_fit_in_the_array() -> None:
 
 
 def test_files_must_fit_on_the_disk() -> None:
-    [problem] = told("medium: {file: true, size: 100g}, disks: 4", Here(64 * GIB, 16, 700 * GIB))
+    [problem] = told("medium: {file: true, size: 100g}, disks: 4", Capacity(64 * GIB, 16, 700 * GIB))
     assert problem.message.startswith("8 volumes of 100g take 800.0 GiB, and 700.0 GiB are free in ")
 
 
@@ -74,7 +74,7 @@ def test_a_folder_whose_name_is_too_long_for_sockets(monkeypatch: pytest.MonkeyP
 
 
 def test_this_machine_has_something() -> None:
-    seen = resources.here()
+    seen = resources.capacity()
     assert seen.memory > 0
     assert seen.cores >= 1
     assert seen.disk > 0

@@ -51,9 +51,9 @@ class Dd(Workload):
         rate = int(found[1]) / float(found[2])
         return Figures({"bw": rate, "iops": rate / cell.params["bs"]})
 
-    def invented(self, cell: Cell, made: Invention) -> Mapping[str, bytes]:
+    def invented(self, cell: Cell, invention: Invention) -> Mapping[str, bytes]:
         blocks, size = cell.params["count"], cell.params["count"] * cell.params["bs"]
-        seconds = blocks * made.latency / made.speed / 1e9
+        seconds = blocks * invention.latency / invention.speed / 1e9
         told = f"{blocks}+0 records in\n{blocks}+0 records out\n{size} bytes copied, {seconds:.6f} s, 1 MB/s\n"
         return {"dd.err": told.encode()}
 

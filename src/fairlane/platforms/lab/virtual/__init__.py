@@ -1,1 +1,1 @@
-"""The lab under the virtual clock: one guest, whose time is the instructions that it executes."""
+"""The lab under the virtual clock: one guest whose time is the number of instructions it has executed."""

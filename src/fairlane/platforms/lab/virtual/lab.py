@@ -25,7 +25,7 @@ _LIVE = {
     "multipath": "under the virtual clock there is one link, inside one guest",
     "external": "under the virtual clock a guest talks to nobody",
 }
-"""Keys of lanes that need live machines -> why."""
+"""Keys of lanes that need live machines -> reason."""
 
 
 class VirtualLab(Platform):
@@ -42,21 +42,23 @@ class VirtualLab(Platform):
         self._held = ExitStack()
 
     def problems(self) -> list[FairlaneError]:
-        found = []
+        problems = []
         for program, package in ((qemu.BINARY, "qemu-system-x86"), ("setpriv", "util-linux")):
             if not shutil.which(program):
-                found.append(FairlaneError(f"{program} is not installed", hint=f"run: make setup (package {package})"))
+                problems.append(
+                    FairlaneError(f"{program} is not installed", hint=f"run: make setup (package {package})")
+                )
         if not image.cached_image() and not shutil.which("mmdebstrap"):
-            found.append(
+            problems.append(
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
-        return found + self.unfit()
+        return problems + self.unfit()
 
     def unfit(self) -> list[FairlaneError]:
-        found = self._of_workloads()
+        problems = self._of_workloads()
         for name, lane in self.study.lanes.items():
             if lane.initiator == "hypervisor":
-                found.append(
+                problems.append(
                     FairlaneError(
                         "guest devices are emulated outside of the virtual clock's instruction count",
                         where=f"lanes.{name}.{'device' if lane.device else 'initiator'}",
@@ -64,25 +66,25 @@ class VirtualLab(Platform):
                     )
                 )
             if getattr(lane, "queues", 1) > 1:
-                found.append(
+                problems.append(
                     FairlaneError(
                         "the virtual clock models one core, and the kernel makes at most one I/O queue per core",
                         where=f"lanes.{name}.queues",
                         hint="set queues: 1",
                     )
                 )
-            for key, why in _LIVE.items():
+            for key, reason in _LIVE.items():
                 if getattr(lane, key, None):
-                    found.append(
+                    problems.append(
                         FairlaneError(
-                            f"{key} is for the wall clock: {why}",
+                            f"{key} is for the wall clock: {reason}",
                             where=f"lanes.{name}.{key}",
                             hint=f"set platform.clock: wall, or leave {key} away",
                         )
                     )
         media = len(set(self._media().values()))
         if self.spec.medium.memory_backed and media * self.spec.medium.size > self.spec.memory // 2:
-            found.append(
+            problems.append(
                 FairlaneError(
                     f"{'a memory-backed medium' if media == 1 else f'{media} memory-backed media'} must fit in half of "
                     "the guest's memory",
@@ -90,14 +92,14 @@ class VirtualLab(Platform):
                     hint="lower platform.medium.size or raise platform.memory",
                 )
             )
-        return found
+        return problems
 
     def _of_workloads(self) -> list[FairlaneError]:
-        """What workloads ask for and one guest with a modelled medium has not."""
-        found = loads.unfit(self.study, self.spec, own=True)
+        """Workload settings that one guest with a modelled medium does not support."""
+        problems = loads.unfit(self.study, self.spec, own=True)
         for name, workload in self.study.workloads.items():
             if getattr(workload, "prefill", False) and not self.spec.medium.memory_backed:
-                found.append(
+                problems.append(
                     FairlaneError(
                         "prefill has no effect: the modelled medium discards what is written",
                         where=f"workloads.{name}.prefill",
@@ -105,30 +107,30 @@ class VirtualLab(Platform):
                     )
                 )
             if getattr(workload, "steady", None):
-                found.append(
+                problems.append(
                     FairlaneError(
                         "the virtual clock's medium is steady by itself: every I/O takes the same time",
                         where=f"workloads.{name}.steady",
                         hint="leave steady away, or set platform.clock: wall",
                     )
                 )
-        return found
+        return problems
 
     def _media(self) -> dict[str, int]:
-        """Lane -> number of its medium. All share the first, but for further lanes of a transport whose target takes
-        it for itself: each of those has one of its own, alike."""
-        numbers, taken = {}, 0
+        """Lane -> number of its medium. All share the first, except further lanes of a transport whose target claims
+        the medium exclusively: each of those has an identical one of its own."""
+        numbers, count = {}, 0
         for name, lane in self.study.lanes.items():
             alone = registry.load("lanes", lane.transport).exclusive
-            numbers[name] = taken if alone else 0
-            taken += alone
+            numbers[name] = count if alone else 0
+            count += alone
         return numbers
 
     def _lanes(self) -> dict[str, Transport[Any]]:
         out = {}
         media = self._media()
         for index, (name, lane) in enumerate(self.study.lanes.items()):
-            # The guest talks to nobody: a fixed secret keeps the state's bytes the same wherever it is built.
+            # The guest has no network: a fixed secret keeps the state's bytes the same wherever it is built.
             secret = hashlib.sha256(f"fairlane lab {name}".encode()).hexdigest()[:16]
             site = Site(f"{modelled.MEDIUM}{media[name]}", _ADDRESS, _INTERFACE, index, secret)
             out[name] = registry.load("lanes", lane.transport)(name, lane, site)
@@ -145,7 +147,7 @@ class VirtualLab(Platform):
         )
 
     def _prepare(self) -> list[str]:
-        """The prefill of every workload, once a medium: it goes to the first lane that ends there."""
+        """The prefill of every workload, once per medium, through the first lane on it."""
         first = {number: name for name, number in reversed(self._media().items())}
         texts = (
             registry.load("workloads", cell.kind).prepare(cell, script.device(first[number]))
@@ -184,7 +186,7 @@ class VirtualLab(Platform):
         self._held.close()
 
     def _check(self, described: Mapping[str, Mapping[str, str]]) -> None:
-        """What was read back must be what the study asked for."""
+        """Raises RunFailed if the read-back values differ from the study's."""
         wrong = script.differences(self._platform_steps(), described["platform"])
         for name, transport in self._lanes().items():
             wrong += [f"lane {name}: {text}" for text in script.differences(transport.steps(), described[name])]

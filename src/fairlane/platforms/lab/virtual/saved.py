@@ -1,13 +1,13 @@
-"""Guests under the virtual clock: set up once, save the state, start every block from it.
+"""Guests under the virtual clock: set up once, the state saved, every block started from it.
 
 The state is cached beside the image, under a key made of all its inputs: image, QEMU version, command line, set-up
 script. From one state every block gives the same figures, bit for bit, however busy the machine: blocks run under
-QEMU's recording, which orders its threads. A state cannot be saved under it. Two builds are alike because a watchdog
-stops the guest in its sleep; after an instruction that stops it, QEMU skips to the next timer or does not (of 12 builds
-on a busy machine, one did). To be sure, each state carries an identity, which is part of the fingerprint.
+QEMU's recording, which orders its threads. A state cannot be saved while recording. Two builds are alike because a
+watchdog stops the guest in its sleep; after an instruction that stops it, QEMU skips to the next timer or does not (of
+12 builds on a busy machine, one did). To be sure, each state carries an identity, which is part of the fingerprint.
 
 QEMU can record from a state only if the count of its instructions has bit 31 clear (``recordable``). Where the set-up
-ends at another count, the guest is let go on: it works off a fixed amount and stops again, until the count is right.
+ends at another count, the guest continues: it executes a fixed amount and stops again, until the count is right.
 """
 
 import asyncio
@@ -30,11 +30,12 @@ from fairlane.platforms.lab.cache import cache_dir, hold
 from fairlane.platforms.lab.spec import LabSpec
 
 _SETUP_CPU = 7200.0
-"""Seconds of CPU time for a set-up, some 10^12 instructions: in CPU time, for a busy machine is no hung guest."""
+"""Seconds of CPU time for a set-up, some 10^12 instructions: in CPU time, so that a busy machine does not count as a
+hung guest."""
 _STALLED = 600.0
-"""Seconds in which a guest that is alive has used a second of CPU time, however busy the machine."""
-_TOLD = 60.0
-"""Seconds of CPU time from one word of a set-up that still goes on to the next."""
+"""Seconds in which a live guest uses at least one second of CPU time, even on a busy machine."""
+_NOTICE_EVERY = 60.0
+"""Seconds of CPU time between two progress notes of a set-up."""
 _LOOK_TIMEOUT = 600.0
 _FLUSH_TIMEOUT = 60.0
 _KEPT = 12
@@ -43,7 +44,7 @@ _KEPT = 12
 
 @dataclass(frozen=True)
 class State:
-    """A saved guest: lanes built, nothing run yet."""
+    """A saved guest: lanes built, no load run yet."""
 
     folder: Path
     key: str
@@ -59,17 +60,17 @@ class State:
 
     @property
     def identity(self) -> str:
-        """SHA-256 of how the guest stands. Equal identity, equal figures; the key alone does not promise that much."""
+        """SHA-256 of the guest's state. Equal identities give equal figures; equal keys alone may not."""
         return (self.folder / "identity").read_text("utf-8")
 
     def described(self) -> dict[str, str]:
-        """What the set-up read back: file name -> text."""
+        """The values that the set-up read back: file name -> text."""
         loaded: dict[str, str] = json.loads((self.folder / "described.json").read_text("utf-8"))
         return loaded
 
 
 async def state(built: image.Image, spec: LabSpec, setup: str, notify: Notify, held: ExitStack) -> State:
-    """The saved state for this set-up, made now (some 15 s) if it is not cached, and held until ``held`` is closed.
+    """The saved state for this set-up, built (some 15 s) if it is not cached, and locked until ``held`` is closed.
 
     Raises RunFailed, and FairlaneError if the cache cannot be written."""
     key = state_key(built, spec, setup, qemu.version())
@@ -101,8 +102,8 @@ _BURN = """while :; do
   sleep 3
 done
 """
-"""The job of the VM whose state is saved: to work off some 2^28 instructions and to stop again, for as long as it is
-let go on with this job. Once it finds another one in its place, the state has been saved, and that one is run."""
+"""The job of the VM whose state is saved: executes some 2^28 instructions and stops, repeatedly, while the job is this
+one. Once it finds another job in its place, the state has been saved, and it runs that job."""
 
 
 def recordable(count: int) -> bool:
@@ -129,11 +130,11 @@ async def _make(folder: Path, built: image.Image, spec: LabSpec, setup: str, not
 
 
 async def _stopped(vm: qemu.Qemu, events: "asyncio.Queue[str]", notify: Notify) -> None:
-    """Lets the guest run until it stops itself. Raises RunFailed if it ends, hangs or stands still instead.
+    """Lets the guest run until it stops itself. Raises RunFailed if it ends, hangs or stalls instead.
 
-    Listens only: any command to the running guest, a poll included, can change what is saved."""
+    Only listens: any command to the running guest, a poll included, can change the saved state."""
     await vm.execute("cont")
-    began = told = moved = vm.cpu_seconds()
+    began = notified = moved = vm.cpu_seconds()
     deadline = time.monotonic() + _STALLED
     while True:
         with suppress(TimeoutError):
@@ -143,8 +144,8 @@ async def _stopped(vm: qemu.Qemu, events: "asyncio.Queue[str]", notify: Notify) 
         used = vm.cpu_seconds()
         if used - moved >= 1:
             moved, deadline = used, time.monotonic() + _STALLED
-        if used - told >= _TOLD:
-            told = used
+        if used - notified >= _NOTICE_EVERY:
+            notified = used
             notify(f"the lab VM is still being set up ({used - began:.0f} s of CPU time)")
         if used - began > _SETUP_CPU or time.monotonic() > deadline:
             spent = f"{used - began:.0f} s of CPU time" + ("" if used - began > _SETUP_CPU else ", and stands still")
@@ -158,8 +159,8 @@ def _failed(vm: qemu.Qemu) -> RunFailed:
     """Why a guest ended during its set-up."""
     results = dict(frames.Frames().feed(vm.results.read_bytes()))
     if failed := results.get("failed"):
-        said = frames.text(failed, "err").strip()[-600:]
-        return RunFailed(f"set-up step {frames.text(failed, 'step').strip()!r} failed: {said or 'no message'}")
+        stderr = frames.text(failed, "err").strip()[-600:]
+        return RunFailed(f"set-up step {frames.text(failed, 'step').strip()!r} failed: {stderr or 'no message'}")
     return RunFailed(f"the lab VM died during its set-up:\n{vm.obituary()}", hint=vm.advice())
 
 
@@ -169,7 +170,7 @@ async def _save(vm: qemu.Qemu, memory: Path) -> None:
     await vm.execute("migrate", uri=f"exec:cat > {shlex.quote(str(memory))} && : > {shlex.quote(str(saved))}")
     while (progress := await vm.execute("query-migrate"))["status"] not in ("completed", "failed", "cancelled"):
         await asyncio.sleep(0.02)
-    # "completed" means handed to cat; ended now, cat would take along what it has not written yet.
+    # "completed" means handed to cat; killed now, cat would lose what it has not written yet.
     deadline = time.monotonic() + (_FLUSH_TIMEOUT if progress["status"] == "completed" else 0)
     while not saved.exists() and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
@@ -185,9 +186,9 @@ send look /run/look
 
 
 async def _identity(saved: State) -> str:
-    """SHA-256 of what a guest sees when it looks around: every timer, clock and thread's time, to the instruction.
+    """SHA-256 of the guest's own view of its state: every timer, clock and thread's time, to the instruction.
 
-    The file would not do: it holds host clocks, and the order of its parts depends on how fast it was written."""
+    A hash of the file would differ: it holds host clocks, and its parts are ordered by the speed of writing."""
     digest = hashlib.sha256()
     async for name, files in VirtualGuest(saved).run(_LOOK, _LOOK_TIMEOUT):
         for file, data in sorted(files.items()):
@@ -196,7 +197,7 @@ async def _identity(saved: State) -> str:
 
 
 class VirtualGuest(Guest):
-    """A guest that starts from a saved state, runs one script, and is gone."""
+    """A guest that starts from a saved state, runs one script, and ends."""
 
     def __init__(self, saved: State) -> None:
         self.name = "the lab VM"

@@ -1,4 +1,4 @@
-"""What a wall-clock lab consists of, and how it is built and taken down: machines, networks, a cluster, lanes."""
+"""Build and tear down a wall-clock lab: machines, networks, a cluster, lanes."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 
 class Untrustworthy(Exception):  # noqa: N818 - reads as what it is
-    """Something may still go on in machines that were just built: they must not be measured."""
+    """Commands may still run in machines that were just built: they must not be measured."""
 
 
-def _not_probed(why: str) -> dict[str, dict[str, str]]:
-    return {"all": {"value": capabilities.NOT_PROBED, "evidence": why}}
+def _not_probed(reason: str) -> dict[str, dict[str, str]]:
+    return {"all": {"value": capabilities.NOT_PROBED, "evidence": reason}}
 
 
 class Assembly:
-    """The lab as it stands. ``build`` makes it from scratch, ``tear_down`` leaves nothing of it."""
+    """The parts of a running lab. ``build`` makes it from scratch, ``tear_down`` removes all of it."""
 
     def __init__(self, study: "Study", spec: LabSpec) -> None:
         self.study = study
@@ -55,13 +55,13 @@ class Assembly:
         self.root: rootfs.Root
         self.accel = "tcg"
         self.wanted = layout.volumes(study, spec)
-        """The volumes as asked for; ``lanes`` has them as they were built."""
+        """The volumes of the study; ``lanes`` has them as built."""
         self.lanes = dict(layout.by_lane(self.wanted))
         self.vms: list[Vm] = []
         self.guests: list[Guest] = []
         self.array_vm: Vm | None = None
         self.array: Guest | None = None
-        self.here: LocalGuest | None = None
+        self.host: LocalGuest | None = None
         self.ceph: Cluster | None = None
         self.devices = Devices(())
         self.capable: dict[str, dict[str, dict[str, str]]] = {}
@@ -75,27 +75,27 @@ class Assembly:
     @property
     def volumes(self) -> list[Volume]:
         """Every volume, lane by lane."""
-        return [volume for found in self.lanes.values() for volume in found]
+        return [volume for volumes in self.lanes.values() for volume in volumes]
 
     def machines(self) -> list[Vm]:
-        """Those that stand for the whole run: the array, the guests."""
+        """The machines of the whole run: the array, the guests."""
         return [*([self.array_vm] if self.array_vm else []), *self.vms]
 
     async def build(self) -> dict[str, dict[str, object]]:
-        """Everything from scratch: machines, networks, lanes. Returns the lanes' descriptions."""
+        """Builds everything from scratch: machines, networks, lanes. Returns the lanes' descriptions."""
         self.scratch = self._built.enter_context(scratch())
         (self.scratch / "keys").mkdir()
         (self.scratch / "here").mkdir()
         keys = Keys.make(self.scratch / "keys")
-        self.here = LocalGuest(self.scratch / "here")
+        self.host = LocalGuest(self.scratch / "here")
         spec = self.spec
         self.lanes = dict(layout.by_lane(layout.placed(self.wanted, spec, self.scratch)))
-        made = disks.Parts()
-        if storms := cloning.asked(self.study):
+        golden_disk = disks.Parts()
+        if storms := cloning.demand(self.study):
             self.notify("making the golden image")
-            self.golden, found = await cloning.prepare(storms, self.volumes, self.root, self.scratch, self._built)
-            self.lanes, made = dict(layout.by_lane(tuple(found))), cloning.disk(self.golden)
-        await self._switch_on_array(keys, made)
+            self.golden, placed = await cloning.prepare(storms, self.volumes, self.root, self.scratch, self._built)
+            self.lanes, golden_disk = dict(layout.by_lane(tuple(placed))), cloning.disk(self.golden)
+        await self._switch_on_array(keys, golden_disk)
         # hypervisor lanes need their target before the guest starts, guests must run before theirs are connected
         beside = [] if storms or any(v.emulated for v in self.volumes) else [self._start_guests(keys, ())]
         await build.together(self._reach_array(), self._start_cluster(), *beside)
@@ -105,10 +105,10 @@ class Assembly:
         self._undo = [s for v in hosted for s in v.steps() if s.place == "hypervisor"]
         await build.apply(emulated, self.where)
         if hosted:
-            self._place(await hypervisor.host_devices(self.here, hosted))
+            self._place(await hypervisor.host_devices(self.host, hosted))
             emulated = [v for v in self.volumes if v.emulated]
         if storms:
-            return await self._described()  # machines are made while it is measured, and none stands
+            return await self._described()  # storms create machines during the trials; none runs now
         if not beside:
             await self._start_guests(keys, emulated)
         self.guests = [vm.guest for vm in self.vms]
@@ -116,15 +116,15 @@ class Assembly:
         self.notify("building the lanes")
         await build.everywhere({g: self._ready(i) for i, g in enumerate(self.guests)})
         await build.apply(inside, self.where)
-        await build.everywhere({g: build.link(self._of(i)) for i, g in enumerate(self.guests)})
+        await build.everywhere({g: build.link(self._disks(i)) for i, g in enumerate(self.guests)})
         await self._prepare()
         array = self.array_vm.guest if self.array_vm else None
-        here = (self.here, await processes(self.vms))
-        self.watch = await Watch.open([vm.guest for vm in self.vms], array, here)
+        host = (self.host, await processes(self.vms))
+        self.watch = await Watch.open([vm.guest for vm in self.vms], array, host)
         return await self._described()
 
     async def _start_guests(self, keys: Keys, emulated: Sequence[Volume]) -> None:
-        """Boots the guests beside each other, with the disks ``emulated``."""
+        """Boots the guests in parallel, with the disks ``emulated``."""
         fleet = self.spec.fleet
         self.notify(f"booting {fleet} guest{'s' * (fleet > 1)}")
         await hypervisor.images(emulated)
@@ -132,37 +132,37 @@ class Assembly:
         await build.together(*(vm.start() for vm in self.vms))
 
     def _guest(self, number: int, emulated: Sequence[Volume]) -> Machine:
-        """What a guest is made of; the secrets of its disks are written."""
+        """The parts of a guest; writes the secrets of its disks."""
         spec = self.spec
         parts = disks.parts(v for v in emulated if v.guest == number)
         hypervisor.write_secrets(parts.secrets, self.scratch)
         nics = layout.guest_nics(spec, number, self.scratch) if self.array_vm else ()
         return Machine(
             f"guest{number}", spec.cpus, spec.memory, self.accel, nics, spec.preempt,
-            parts.objects, parts.blockdevs, parts.devices, outside=bool(external.outside(self._of(number), spec)),
+            parts.objects, parts.blockdevs, parts.devices, outside=bool(external.outside(self._disks(number), spec)),
         )  # fmt: skip
 
     async def _described(self) -> dict[str, dict[str, object]]:
-        """The lanes as the machines tell of them."""
+        """Description of each lane, read back from the machines."""
         described: dict[str, dict[str, object]] = {}
-        for name, found in self.lanes.items():
-            told = await build.describe(found, self.where)
-            described[name] = {"path": list(self._path(found[0])), **told[0], **self.devices.told(found)}
-            if not self.spec.medium.file and found[0].ours and not found[0].needs_ceph:
+        for name, volumes in self.lanes.items():
+            rows = await build.describe(volumes, self.where)
+            described[name] = {"path": list(self._path(volumes[0])), **rows[0], **self.devices.description(volumes)}
+            if not self.spec.medium.file and volumes[0].owned and not volumes[0].needs_ceph:
                 described[name].setdefault("medium.kind", "null_blk")  # or QEMU's null-co, which is the same
             if name in self.capable:
                 described[name]["capabilities"] = self.capable[name]
-            if found[0].emulated and self.vms:
-                seen = [await hypervisor.told(self.vms[volume.guest], volume) for volume in found]
-                described[name] |= {**seen[0].rows, "conditions": seen[0].conditions}
+            if volumes[0].emulated and self.vms:
+                states = [await hypervisor.disk_state(self.vms[volume.guest], volume) for volume in volumes]
+                described[name] |= {**states[0].rows, "conditions": states[0].conditions}
         return described
 
-    async def _switch_on_array(self, keys: Keys, made: disks.Parts) -> None:
-        """Lets the array boot if a lane needs it; from then on guests can, too. ``made``: further disks of it."""
+    async def _switch_on_array(self, keys: Keys, golden_disk: disks.Parts) -> None:
+        """Starts the array if a lane needs it, so that guests can boot. ``golden_disk``: its further disks."""
         if not any(v.needs_array for v in self.volumes):
             return
         self.notify("booting the array")
-        self.array_vm = self._vm(self._array_machine(made), keys)
+        self.array_vm = self._vm(self._array_machine(golden_disk), keys)
         await self.array_vm.switch_on()
 
     async def _reach_array(self) -> None:
@@ -174,13 +174,13 @@ class Assembly:
         await self.array.ask(layout.bridges(self.spec) + "\n" + self._shape(layout.array_nics(self.spec, self.scratch)))
         await self._forward()
 
-    def _array_machine(self, made: disks.Parts) -> Machine:
-        """What the array is made of."""
+    def _array_machine(self, golden_disk: disks.Parts) -> Machine:
+        """The parts of the array's machine."""
         spec = self.spec
         files = disks.files(v for v in self.volumes if v.needs_array and spec.medium.file)
         return Machine(
             layout.ARRAY, spec.array.cpus, spec.array.memory, self.accel, layout.array_nics(spec, self.scratch),
-            blockdevs=files.blockdevs + made.blockdevs, devices=files.devices + made.devices,
+            blockdevs=files.blockdevs + golden_disk.blockdevs, devices=files.devices + golden_disk.devices,
         )  # fmt: skip
 
     async def _start_cluster(self) -> None:
@@ -196,14 +196,14 @@ class Assembly:
         return Vm(machine, self.root, keys, self.scratch)
 
     def _place(self, changed: Mapping[str, Volume]) -> None:
-        """Volumes, by name, of which more is known now."""
-        self.lanes = {lane: tuple(changed.get(v.name, v) for v in found) for lane, found in self.lanes.items()}
+        """Replaces volumes by name with completed ones."""
+        self.lanes = {lane: tuple(changed.get(v.name, v) for v in volumes) for lane, volumes in self.lanes.items()}
 
-    def _of(self, guest: int) -> list[Volume]:
+    def _disks(self, guest: int) -> list[Volume]:
         return [v for v in self.volumes if v.guest == guest]
 
     def where(self, place: Place, volume: Volume) -> Guest:
-        guest = {"target": self.array, "hypervisor": self.here}.get(place) or (
+        guest = {"target": self.array, "hypervisor": self.host}.get(place) or (
             self.guests[volume.guest] if place == "initiator" else None
         )
         if guest is None:
@@ -228,10 +228,10 @@ class Assembly:
         return modelled.medium_step(medium, volume.site.index)
 
     def _ready(self, guest: int) -> str:
-        """Modules, links, huge pages and local media of a guest."""
-        own = [v for v in self._of(guest) if not v.emulated]
+        """Shell for modules, links, huge pages and local media of a guest."""
+        own = [v for v in self._disks(guest) if not v.emulated]
         modules = sorted({m for v in own for m in v.transport.modules})
-        modules += sorted({m for v in self._of(guest) if v.emulated for m in disks.MODULES[disks.device(v).bus]})
+        modules += sorted({m for v in self._disks(guest) if v.emulated for m in disks.MODULES[disks.device(v).bus]})
         load = "".join(f"modprobe {m} 2> /dev/null || :\n" for m in modules)
         local = [v for v in own if v.transport.backing == "machine"]
         steps = [modelled.hugepages_step(self.spec.hugepages)]
@@ -240,7 +240,7 @@ class Assembly:
         return load + build.shell(steps) + self._shape(nics) + external.routes(own, self.spec)
 
     async def _forward(self) -> None:
-        """Ports of the array through which initiators of the hypervisor reach their targets."""
+        """Forwards ports of the array, through which initiators of the hypervisor reach their targets."""
         assert self.array_vm and self.array  # noqa: S101, PT018 - booted
         reach = await hypervisor.forward(self.array_vm, self.volumes)
         if reach:
@@ -248,32 +248,32 @@ class Assembly:
             self._place({v.name: v.at(reach=reach[v.name]) for v in self.volumes if v.name in reach})
 
     async def _prepare(self) -> None:
-        """Records what every device is; then the prefill of every workload and rounds until lanes are steady."""
+        """Records every device's identity; then runs the prefills, and rounds of load until lanes are steady."""
         self.devices = Devices(self.guests)
         await self.devices.record(self.volumes)
         untried = [lane for lane in self.lanes if lane not in self.capable]
-        if self.spec.capabilities and untried:  # once: lanes that are built again can do the same
+        if self.spec.capabilities and untried:  # once: rebuilt lanes have the same
             self.notify("trying what the lanes can do")
             for lane in untried:
                 self.capable[lane] = _not_probed("it was given up")
-                self.capable[lane] = await self._tried(self.lanes[lane][0])
+                self.capable[lane] = await self._probed(self.lanes[lane][0])
         cells = [(registry.load("workloads", cell.kind), cell) for cell in self.study.cells()]
         if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in cells):
             self.notify("filling the volumes")
         await self.devices.fill(self.volumes, cells, self.scratch)
-        for lane, found in self.lanes.items():
+        for lane, volumes in self.lanes.items():
             if any(workload.rounds(cell) for workload, cell in cells):
                 self.notify(f"loading {lane} until it is steady")
-            await self.devices.settle(lane, found, cells)
+            await self.devices.settle(lane, volumes, cells)
 
-    async def _tried(self, volume: Volume) -> dict[str, dict[str, str]]:
+    async def _probed(self, volume: Volume) -> dict[str, dict[str, str]]:
         """The capabilities of a lane by its first volume. Raises Refused, Untrustworthy."""
-        guard = self.devices.guard(volume, writes=volume.ours)
+        guard = self.devices.guard(volume, writes=volume.owned)
         try:
             return await capabilities.probe(self.vms[volume.guest], volume, before=guard)
         except Unfinished as error:
             raise Untrustworthy(f"{volume.lane}: not all was tried, and what was may go on: {error}") from error
-        except RunFailed as error:  # a lane that cannot be asked can be measured all the same
+        except RunFailed as error:  # a lane whose capabilities cannot be probed can still be measured
             self.notify(f"{volume.lane}: not all was tried: {error}")
             return _not_probed(error.message)
 
@@ -281,19 +281,19 @@ class Assembly:
         hops = volume.transport.path()
         medium = "file" if self.spec.medium.file else "null_blk"  # each lane has one of its own, and all are alike
         hops = tuple(medium if hop == volume.site.medium else hop for hop in hops)
-        told = [f"{hop}: {layout.told(self.spec.link)}" if layout.interface(0) in hop else hop for hop in hops]
-        return (told[0], disks.device(volume).bus, *told[1:]) if volume.emulated else tuple(told)
+        texts = [f"{hop}: {layout.link_text(self.spec.link)}" if layout.interface(0) in hop else hop for hop in hops]
+        return (texts[0], disks.device(volume).bus, *texts[1:]) if volume.emulated else tuple(texts)
 
     async def tear_down(self) -> None:
-        """Guests before their array: an initiator without target would wait for it. Never raises."""
+        """Stops guests before their array: an initiator without target would wait for it. Never raises."""
         await self.watch.close()
         self.watch = Watch()
         await external.disconnect(self.vms, self.volumes)
         await asyncio.gather(*(vm.stop() for vm in self.vms))
-        if self.here and self._undo:
-            for step in reversed(self._undo):  # each by itself: one that was never applied must not keep others
+        if self.host and self._undo:
+            for step in reversed(self._undo):  # each by itself: one that was never applied must not stop the others
                 with suppress(RunFailed):
-                    await self.here.ask(build.shell([step], undo=True))
+                    await self.host.ask(build.shell([step], undo=True))
         if self.array_vm:
             await self.array_vm.stop()
         if self.ceph:

@@ -1,5 +1,4 @@
-"""Building lanes on running machines: steps in rounds, each round on all machines at once, then what was built is read
-back. Pure but for the machines it is given."""
+"""Build lanes on running machines: steps in rounds, each round on all machines at once; then read the lanes back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -21,14 +20,14 @@ Where = Callable[[Place, Volume], Guest]
 
 
 def rounds(steps: Sequence[Step]) -> list[tuple[Place, tuple[Step, ...]]]:
-    """Steps in runs of the same place: what one machine can do before another must."""
-    found: list[tuple[Place, tuple[Step, ...]]] = []
+    """Groups consecutive steps of the same place, which one machine can run in one script."""
+    grouped: list[tuple[Place, tuple[Step, ...]]] = []
     for step in steps:
-        if found and found[-1][0] == step.place:
-            found[-1] = (step.place, (*found[-1][1], step))
+        if grouped and grouped[-1][0] == step.place:
+            grouped[-1] = (step.place, (*grouped[-1][1], step))
         else:
-            found.append((step.place, (step,)))
-    return found
+            grouped.append((step.place, (step,)))
+    return grouped
 
 
 def shell(steps: Iterable[Step], *, undo: bool = False) -> str:
@@ -39,11 +38,11 @@ def shell(steps: Iterable[Step], *, undo: bool = False) -> str:
 
 
 async def apply(volumes: Sequence[Volume], where: Where) -> None:
-    """Builds every volume. Raises RunFailed with the step that failed and what it said."""
-    left = [(volume, rounds(volume.steps())) for volume in volumes]
-    while any(parts for _, parts in left):
+    """Builds every volume. Raises RunFailed with the failed step and its stderr."""
+    remaining = [(volume, rounds(volume.steps())) for volume in volumes]
+    while any(parts for _, parts in remaining):
         texts: dict[Guest, str] = {}
-        for volume, parts in left:
+        for volume, parts in remaining:
             if parts:
                 place, steps = parts.pop(0)
                 guest = where(place, volume)
@@ -69,14 +68,14 @@ def link(volumes: Iterable[Volume]) -> str:
     for volume in volumes:
         find = disks.find(volume) if volume.emulated else volume.transport.find()
         parts.append(script.link_step(volume.name, find, "$STEP"))
-    parts.append("udevadm settle --timeout=120 || :\n")  # what still looks at new disks would be load beside trials
+    parts.append("udevadm settle --timeout=120 || :\n")  # scans of new disks would be load during trials
     return "".join(parts)
 
 
 async def describe(volumes: Sequence[Volume], where: Where) -> list[dict[str, str]]:
-    """What the machines say of built volumes: key -> value of each. Raises RunFailed where one is not what was asked
-    for."""
-    found: list[dict[str, str]] = [{} for _ in volumes]
+    """Description of each volume, read back from the machines: key -> value. Raises RunFailed where one differs from
+    the study."""
+    described: list[dict[str, str]] = [{} for _ in volumes]
     steps = [_described(volume) for volume in volumes]
     texts: dict[Guest, str] = {}
     for number, volume in enumerate(volumes):
@@ -92,11 +91,11 @@ async def describe(volumes: Sequence[Volume], where: Where) -> list[dict[str, st
     for guest, text in texts.items():
         for name, rows in (await guest.ask(text, TIMEOUT)).items():
             number = int(name.removeprefix("rows."))
-            found[number] = {**script.rows(rows.decode(errors="replace")), **found[number]}
-    for volume, expected, told in zip(volumes, steps, found, strict=True):
-        if wrong := script.differences(expected, told):
+            described[number] = {**script.rows(rows.decode(errors="replace")), **described[number]}
+    for volume, expected, facts in zip(volumes, steps, described, strict=True):
+        if wrong := script.differences(expected, facts):
             raise RunFailed(f"{quote(volume.name)} is not what the study asks for:\n" + "\n".join(wrong))
-    return found
+    return described
 
 
 def _described(volume: Volume) -> tuple[Step, ...]:

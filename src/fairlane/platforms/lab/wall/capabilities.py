@@ -1,7 +1,7 @@
-"""What a lane's volume can do, tried on the machines as they stand: study 004's other half beside speed.
+"""Probe the capabilities of a lane's volume on the running machines.
 
-In the guest, capabilities.sh; here what only the hypervisor can try: plugging disks while the machine runs, how many it
-can have, and resizing one. Each answer has its evidence.
+capabilities.sh probes in the guest; this module what only the hypervisor can try: plugging disks while the machine
+runs, their largest number, and resizing one. Each answer has its evidence.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from fairlane.platforms.lab.wall.vm import Vm
 from fairlane.study.guest_device import Bus
 
 _TIMEOUT = 120.0
-_SEEN = 20.0
-"""Seconds within which a guest must have seen a change of its disks."""
+_NOTICED = 20.0
+"""Seconds within which a guest must notice a change of its disks."""
 _MIB = 2**20
 _MOST_DISKS = 64
 """Disks up to which it is tried how many a machine can have."""
@@ -36,41 +36,41 @@ _IN_GUEST = "the initiator is in the guest: its disks are connected, not plugged
 
 @dataclass(frozen=True)
 class Answer:
-    """``value``: yes, no, a figure, or ``not probed``; ``evidence``: what was done and seen."""
+    """``value``: yes, no, a figure, or ``not probed``; ``evidence``: the action and its result."""
 
     value: str
     evidence: str
 
 
 async def probe(vm: Vm, volume: Volume, *, before: str) -> dict[str, dict[str, str]]:
-    """The capabilities of ``volume`` in ``vm``, by key. ``before``: the guard, as shell. The first 4 MiB of a volume of
-    ours are overwritten. Raises RunFailed, Refused where the guard says no."""
+    """The capabilities of ``volume`` in ``vm``, by key. ``before``: the guard, as shell. The first 4 MiB of a volume
+    that this run made are overwritten. Raises RunFailed, and Refused if the guard refuses."""
     shell = resources.files(__package__).joinpath("guest/capabilities.sh").read_text("utf-8")
     device = script.device(volume.name)
-    found: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     if volume.transport.stores_files:
-        found["naming"] = Answer("a file", "in a share: no block device, so that nothing else is asked")
+        answers["naming"] = Answer("a file", "in a share: no block device, so that nothing else is asked")
     else:
-        text = f"{shell}\n{before}capabilities {device} {int(volume.ours)} > rows"
-        told = await vm.guest.ask(text, _TIMEOUT)
-        found |= read(told["rows"].decode(errors="replace"))
+        text = f"{shell}\n{before}capabilities {device} {int(volume.owned)} > rows"
+        output = await vm.guest.ask(text, _TIMEOUT)
+        answers |= read(output["rows"].decode(errors="replace"))
     if volume.emulated:
-        found["disks"] = await attachable(disks.device(volume).bus)
-        found["hot_plug"] = await _hot_plug(vm, volume)
-        found["resize"] = await _resize(vm, volume)
+        answers["disks"] = await attachable(disks.device(volume).bus)
+        answers["hot_plug"] = await _hot_plug(vm, volume)
+        answers["resize"] = await _resize(vm, volume)
     else:
-        found |= {key: Answer(NOT_PROBED, _IN_GUEST) for key in ("disks", "hot_plug", "resize")}
-    return {key: {"value": a.value, "evidence": a.evidence} for key, a in found.items()}
+        answers |= {key: Answer(NOT_PROBED, _IN_GUEST) for key in ("disks", "hot_plug", "resize")}
+    return {key: {"value": a.value, "evidence": a.evidence} for key, a in answers.items()}
 
 
 def read(rows: str) -> dict[str, Answer]:
-    """What capabilities.sh printed."""
+    """Parses the output of capabilities.sh."""
     lines = [line.split("\t") for line in rows.splitlines()]
     return {line[0]: Answer(line[1], line[2]) for line in lines if len(line) == 3}
 
 
 async def _hot_plug(vm: Vm, volume: Volume) -> Answer:
-    """One more disk of the same bus, of null-co, is plugged, seen by the guest, and unplugged."""
+    """Plugs a further null-co disk on the same bus, waits until the guest sees it, and unplugs it."""
     device, bus = disks.device(volume), disks.device(volume).bus
     serial, node = f"plugged-{volume.site.index}", "plugged"
     await vm.execute("blockdev-add", driver="null-co", size=64 * _MIB, **{"node-name": node, "read-zeroes": True})
@@ -82,15 +82,15 @@ async def _hot_plug(vm: Vm, volume: Volume) -> Answer:
         await vm.execute("device_add", id=node, drive=node, serial=serial, **arguments)
     except RunFailed as error:
         await _forget(vm, node)
-        return Answer("no", f"QEMU: {_said(error)} (lab: disks lie on the root bus of q35)")
+        return Answer("no", f"QEMU: {_qemu_message(error)} (lab: disks lie on the root bus of q35)")
     try:
-        seen = await _until(vm, f'[ -n "$(volumes serial:{serial})" ]')
+        visible = await _until(vm, f'[ -n "$(volumes serial:{serial})" ]')
     finally:
         await vm.execute("device_del", id=node)
         gone = await _until(vm, f'[ -z "$(volumes serial:{serial})" ]')
         await _forget(vm, node)
-    told = f"a {device.bus} disk was plugged; the guest {'saw it' if seen else 'did not see it'}"
-    return Answer("yes" if seen and gone else "no", f"{told}; unplugged, it {'was gone' if gone else 'stayed'}")
+    text = f"a {device.bus} disk was plugged; the guest {'saw it' if visible else 'did not see it'}"
+    return Answer("yes" if visible and gone else "no", f"{text}; unplugged, it {'was gone' if gone else 'stayed'}")
 
 
 async def _forget(vm: Vm, node: str) -> None:
@@ -103,16 +103,16 @@ async def _forget(vm: Vm, node: str) -> None:
 
 
 async def _resize(vm: Vm, volume: Volume) -> Answer:
-    """One MiB more, seen by the guest, and back."""
+    """Grows the disk by 1 MiB, waits until the guest sees it, and shrinks it again."""
     node, link = disks.node(volume), script.device(volume.name)
     nodes = await vm.execute("query-named-block-nodes", flat=True)
-    size = next(int(one["image"]["virtual-size"]) for one in nodes if one["node-name"] == node)
+    size = next(int(entry["image"]["virtual-size"]) for entry in nodes if entry["node-name"] == node)
     try:
         await vm.execute("block_resize", **{"node-name": node, "size": size + _MIB})
     except RunFailed as error:
-        said = _said(error)
-        # null-co cannot: that is the medium, and nothing is learnt of the device
-        return Answer(NOT_PROBED if "does not support resize" in said else "no", f"QEMU: {said}")
+        message = _qemu_message(error)
+        # null-co cannot resize: that is the medium, and says nothing of the device
+        return Answer(NOT_PROBED if "does not support resize" in message else "no", f"QEMU: {message}")
     rescan = f"d=$(readlink -f {link}); s=/sys/block/${{d##*/}}; [ ! -e $s/device/rescan ] || echo 1 > $s/device/rescan"
     grown = await _until(vm, f"{rescan}; [ $(cat $s/size) -eq {(size + _MIB) // 512} ]")
     await vm.execute("block_resize", **{"node-name": node, "size": size})
@@ -120,31 +120,31 @@ async def _resize(vm: Vm, volume: Volume) -> Answer:
         raise RunFailed(f"{volume.name}: the guest does not see that its disk has its old size again")
     if grown:
         return Answer("yes", "QMP block_resize by 1 MiB: seen by the guest while it ran, and undone")
-    return Answer("no", f"QMP block_resize by 1 MiB succeeded, but the guest saw nothing of it for {_SEEN:.0f} s")
+    return Answer("no", f"QMP block_resize by 1 MiB succeeded, but the guest saw nothing of it for {_NOTICED:.0f} s")
 
 
 async def _until(vm: Vm, condition: str) -> bool:
-    """Waits in the guest until ``condition`` holds."""
+    """Waits in the guest until ``condition`` holds; whether it did in time."""
     text = f"""
 i=0
-until {{ {condition}; }} 2> /dev/null; do i=$((i + 1)); [ $i -lt {int(_SEEN / 0.2)} ] || break; sleep 0.2; done
+until {{ {condition}; }} 2> /dev/null; do i=$((i + 1)); [ $i -lt {int(_NOTICED / 0.2)} ] || break; sleep 0.2; done
 if {{ {condition}; }} 2> /dev/null; then echo 1; else echo 0; fi > seen
 """
     return (await vm.guest.ask(text, _TIMEOUT))["seen"].strip() == b"1"
 
 
-def _said(error: RunFailed) -> str:
-    """QEMU's own words in the failure of a QMP command."""
+def _qemu_message(error: RunFailed) -> str:
+    """QEMU's own message in the error of a QMP command."""
     return error.message.partition(" failed: ")[2].partition(";")[0] or error.message
 
 
 _attachable: dict[Bus, Answer] = {}
-"""Of this process: QEMU does not change meanwhile."""
+"""Cache for this process: QEMU does not change meanwhile."""
 
 
 async def attachable(bus: Bus) -> Answer:
-    """How many disks of ``bus`` QEMU gives to a machine like the lab's, tried up to 64 by starting it with so many
-    disks of null-co and no guest running: halving what is left, some seven starts."""
+    """The largest number of disks of ``bus``, up to 64, with which QEMU starts a machine like the lab's: a binary
+    search with null-co disks and no guest running, some seven starts."""
     if bus not in _attachable:
         _attachable[bus] = await _searched(bus)
     return _attachable[bus]
@@ -152,11 +152,11 @@ async def attachable(bus: Bus) -> Answer:
 
 async def _searched(bus: Bus) -> Answer:
     begun = time.monotonic()
-    good, bad, why = 0, _MOST_DISKS + 1, ""
+    good, bad, refusal = 0, _MOST_DISKS + 1, ""
     number = _MOST_DISKS
     while bad - good > 1:
-        if said := await _refuses(bus, number):
-            bad, why = number, said
+        if reason := await _refuses(bus, number):
+            bad, refusal = number, reason
         else:
             good = number
         number = (good + bad) // 2
@@ -164,7 +164,7 @@ async def _searched(bus: Bus) -> Answer:
     if good == _MOST_DISKS:
         return Answer(f"at least {good}", f"QEMU starts with {good} of them on q35, no guest booted ({took})")
     return Answer(
-        str(good), f"QEMU starts with {good} of them on q35 beside system disk, NIC and RNG; with {bad}: {why}"
+        str(good), f"QEMU starts with {good} of them on q35 beside system disk, NIC and RNG; with {bad}: {refusal}"
     )
 
 
@@ -188,12 +188,12 @@ async def _refuses(bus: Bus, number: int) -> str:
         *WITH_US, str(os.getpid()), *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=tempfile.gettempdir()
     )
     try:
-        _, said = await asyncio.wait_for(done.communicate(quit_.encode()), _TIMEOUT)
+        _, stderr = await asyncio.wait_for(done.communicate(quit_.encode()), _TIMEOUT)
     except TimeoutError:
         return "it did not answer"
     finally:
         if done.returncode is None:
             done.kill()
             await done.wait()
-    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
+    lines = [line for line in stderr.decode(errors="replace").splitlines() if line.strip()]
     return (lines[-1].rpartition("}: ")[2][:200] or "no message") if done.returncode and lines else ""

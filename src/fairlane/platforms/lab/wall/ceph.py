@@ -1,8 +1,9 @@
 """A Ceph cluster on this machine, for the lanes that need one: a monitor, a manager, OSDs, and for CephFS an MDS and a
-mount. Everything is a child of ours, on loopback, in one folder, with keys of its own; nothing outlives the run.
+mount. All processes are children of Fairlane, on loopback, in one folder, with their own keys; nothing outlives the
+run.
 
-All copies are on one machine, so the failure domain is the OSD: the cluster shows what Ceph's software costs, and
-nothing of what several machines and their network add.
+All copies are on one machine, so the failure domain is the OSD: the cluster shows the cost of Ceph's
+software without that of several machines and their network.
 """
 
 import asyncio
@@ -41,11 +42,11 @@ FILESYSTEM: Mapping[str, str] = {"ceph-mds": "ceph-mds", "ceph-fuse": "ceph-fuse
 """Program -> Debian package; the second for CephFS."""
 
 OSD_OVERHEAD = 320 * 2**20
-"""Bytes of an OSD that BlueStore keeps for itself; 290 MiB were seen on an empty one."""
+"""Bytes of an OSD that BlueStore keeps for itself; an empty OSD had 290 MiB."""
 _FULL = 0.8
 """Share of an OSD that may be used: Ceph warns at 0.85, and images are spread unevenly."""
 _HEALTHY = 300.0
-"""Seconds for the cluster to come up: about 10 on an idle machine."""
+"""Seconds until the cluster must be healthy: about 10 on an idle machine."""
 _TIMEOUT = 300.0
 """Seconds for one command."""
 _TAIL = 600
@@ -81,7 +82,7 @@ class Cluster:
         return self.folder / "fs"
 
     async def start(self) -> None:
-        """Makes the cluster and waits until it is healthy. Raises RunFailed with what the daemon at fault said."""
+        """Makes the cluster and waits until it is healthy. Raises RunFailed with the failed daemon's stderr."""
         began = time.monotonic()
         self._write()
         osds = {str(i): str(uuid.uuid4()) for i in range(self.spec.osds)}
@@ -120,23 +121,23 @@ class Cluster:
         caps = {**_CAPS, **{f"osd.{i}": _OSD_CAPS for i in range(self.spec.osds)}}
         handle = os.open(self.folder / "keyring", os.O_WRONLY | os.O_CREAT, 0o600)
         with os.fdopen(handle, "w") as file:
-            for name, of in caps.items():
-                file.write(f"[{name}]\nkey = {_key()}\n" + "".join(f'caps {k} = "{v}"\n' for k, v in of.items()))
+            for name, grants in caps.items():
+                file.write(f"[{name}]\nkey = {_key()}\n" + "".join(f'caps {k} = "{v}"\n' for k, v in grants.items()))
 
     async def _daemon(self, name: str) -> None:
-        kind, _, which = name.partition(".")
-        await self._child(name, f"ceph-{kind}", "-f", "-i", which)
+        kind, _, ident = name.partition(".")
+        await self._child(name, f"ceph-{kind}", "-f", "-i", ident)
 
     async def _child(self, name: str, *words: str) -> None:
         command = [*WITH_US, str(os.getpid()), words[0], "-c", "ceph.conf", *words[1:]]
-        with (self.folder / "log" / f"{name}.err").open("wb") as said:
+        with (self.folder / "log" / f"{name}.err").open("wb") as log:
             self._daemons[name] = await asyncio.create_subprocess_exec(
-                *command, stdin=DEVNULL, stdout=said, stderr=said, cwd=self.folder, start_new_session=True,
+                *command, stdin=DEVNULL, stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
                 env=_environment(),
             )  # fmt: skip
 
     async def _healthy(self) -> None:
-        """Until every OSD is up, every placement group is active and clean and the file system has its MDS."""
+        """Waits until every OSD is up, every placement group is active and clean and the file system has its MDS."""
         deadline = time.monotonic() + _HEALTHY
         while missing := self._missing(loads(await self.ask("-s", "-f", "json"))):
             if time.monotonic() > deadline:
@@ -144,7 +145,7 @@ class Cluster:
             await asyncio.sleep(0.2)
 
     def _missing(self, status: Mapping[str, Any]) -> str:
-        """What is not there yet; empty: all is."""
+        """The part that is not ready yet; empty: the cluster is healthy."""
         states = {s["state_name"] for s in status["pgmap"].get("pgs_by_state", ())}
         up = status["osdmap"]["num_up_osds"]
         if up < self.spec.osds:
@@ -165,16 +166,16 @@ class Cluster:
         while not self.mount.is_mount():
             self._complain()
             if time.monotonic() > deadline:
-                raise RunFailed(f"ceph-fuse did not mount CephFS within {_TIMEOUT:.0f} s: {self._said('ceph-fuse')}")
+                raise RunFailed(f"ceph-fuse did not mount CephFS within {_TIMEOUT:.0f} s: {self._log_end('ceph-fuse')}")
             await asyncio.sleep(0.1)
 
     async def ask(self, *words: str, stdin: str = "") -> str:
-        """What ``ceph WORDS`` prints; or what it prints for commands on its standard input, one a line. Raises
-        RunFailed where it fails; a command on standard input that fails does not."""
+        """The stdout of ``ceph WORDS``, or of commands on its stdin, one a line. Raises RunFailed if it fails; a failed
+        command on stdin does not raise."""
         return await self._run("ceph", *words, stdin=stdin)
 
     async def _run(self, program: str, *words: str, stdin: str = "") -> str:
-        """One command in the cluster's folder. A daemon that dies meanwhile ends it: it would wait for that."""
+        """Runs one command in the cluster's folder. Kills it if a daemon dies: it would wait for the daemon."""
         process = await asyncio.create_subprocess_exec(
             *WITH_US, str(os.getpid()), program, "-c", "ceph.conf", *words, cwd=self.folder, start_new_session=True,
             stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_environment(),
@@ -202,20 +203,20 @@ class Cluster:
         """Raises RunFailed if a daemon has ended."""
         for name, process in self._daemons.items():
             if process.returncode is not None:
-                raise RunFailed(f"Ceph's {name} has ended (exit {process.returncode}): {self._said(name)}")
+                raise RunFailed(f"Ceph's {name} has ended (exit {process.returncode}): {self._log_end(name)}")
 
-    def _said(self, name: str) -> str:
+    def _log_end(self, name: str) -> str:
         with suppress(OSError):
             return (self.folder / "log" / f"{name}.err").read_text(errors="replace").strip()[-_TAIL:] or "no message"
         return "no message"
 
     async def version(self) -> str:
-        """Of Ceph. Raises RunFailed."""
+        """Version of Ceph. Raises RunFailed."""
         words = (await self._run("ceph", "--version")).split()
         return words[2] if len(words) > 2 else "unknown"
 
     async def describe(self) -> dict[str, str]:
-        """What the cluster is: versions, health, store, and how it was made. Raises RunFailed."""
+        """Description of the cluster: version, health, store, start time. Raises RunFailed."""
         status = loads(await self.ask("-s", "-f", "json"))
         checks = ", ".join(sorted(status["health"]["checks"]))
         store = "memory (memstore)" if self.spec.memstore else "files of this machine (BlueStore)"
@@ -231,8 +232,8 @@ class Cluster:
         }
 
     async def stop(self) -> None:
-        """Undoes the mount, ends every process and removes the folder. Never raises. The data is thrown away: there is
-        nothing to flush. Clients must have ended before: their I/O would wait for ever."""
+        """Unmounts, ends every process and removes the folder. Never raises. The data is discarded: there is nothing to
+        flush. Clients must have ended before: their I/O would wait for ever."""
         if self.filesystem:
             with suppress(OSError):
                 lazy = await asyncio.create_subprocess_exec(
@@ -312,33 +313,33 @@ admin socket = {folder}/$name.asok
 
 def problems(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
     """What is missing for the cluster that ``volumes`` need: programs, OSDs, room."""
-    mine = [v for v in volumes if v.needs_ceph]
-    if not mine:
+    own = [v for v in volumes if v.needs_ceph]
+    if not own:
         return []
-    filesystem = any(v.transport.backing == "cephfs" for v in mine)
+    filesystem = any(v.transport.backing == "cephfs" for v in own)
     wanted = {**PROGRAMS, **(FILESYSTEM if filesystem else {})}
     missing = {package for program, package in wanted.items() if not shutil.which(program)}
-    drivers = [v.transport.driver for v in mine if v.transport.driver]
+    drivers = [v.transport.driver for v in own if v.transport.driver]
     if drivers and shutil.which(qemu.BINARY) and not all(map(qemu_probe.has_driver, drivers)):
         missing.add("qemu-block-extra")
-    found = []
+    problems = []
     if missing:
-        found.append(
+        problems.append(
             FairlaneError(
                 f"Ceph lanes need packages that are not installed: {', '.join(sorted(missing))}",
                 hint="run: scripts/setup.sh ceph",
             )
         )
     if filesystem and os.geteuid() != 0:
-        found.append(FairlaneError("CephFS is mounted on this machine, which needs root", hint="run as root"))
-    return [*found, *_room(spec, mine)]
+        problems.append(FairlaneError("CephFS is mounted on this machine, which needs root", hint="run as root"))
+    return [*problems, *_room(spec, own)]
 
 
 def _room(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
-    found = []
+    problems = []
     widest = max(volumes, key=lambda v: _width(v.spec))
     if _width(widest.spec) > spec.osds:
-        found.append(
+        problems.append(
             FairlaneError(
                 f"lanes.{widest.lane}: its pools need {_width(widest.spec)} OSDs, and ceph.osds is {spec.osds}",
                 where="platform.ceph",
@@ -348,7 +349,7 @@ def _room(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
     needed = sum(v.medium_size for v in volumes)
     room = int(spec.osds * (_FULL * spec.osd_size - (0 if spec.memstore else OSD_OVERHEAD)))
     if needed > room:
-        found.append(
+        problems.append(
             FairlaneError(
                 f"the volumes with their copies take {needed / 2**30:.1f} GiB, and {spec.osds} OSDs of "
                 f"{spec.osd_size / 2**30:.1f} GiB hold {max(room, 0) / 2**30:.1f} GiB before they are nearly full",
@@ -356,7 +357,7 @@ def _room(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
                 hint="lower platform.medium.size, or raise platform.ceph.osd_size",
             )
         )
-    return found
+    return problems
 
 
 def _width(spec: LaneSpec) -> int:
@@ -367,7 +368,7 @@ def _width(spec: LaneSpec) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without what is meant for a cluster of the user's (CEPH_CONF, CEPH_ARGS, CEPH_KEYRING)."""
+    """Fairlane's environment without settings for the user's own cluster (CEPH_CONF, CEPH_ARGS, CEPH_KEYRING)."""
     return {name: value for name, value in os.environ.items() if not name.startswith("CEPH_")}
 
 
@@ -377,7 +378,7 @@ def _key() -> str:
 
 
 def _free_port() -> int:
-    """A free port below those that the kernel gives to connections, so that none of these takes it meanwhile."""
+    """A free port below those that the kernel gives to connections, so that no connection takes it meanwhile."""
     for port in random.sample(range(20000, 32000), 100):
         with suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))

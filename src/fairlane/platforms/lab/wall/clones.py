@@ -1,7 +1,7 @@
-"""Clone storms: machines made at once of a golden image, timed up to their first I/O, and removed.
+"""Clone storms: machines created at once from a golden image, timed up to their first I/O, and removed.
 
-A clone has no network: it tells what it did over a serial port, and the host takes the times. Beside the times every
-storm shows that the clones are what they should be: each held the golden image's data, and none saw what another wrote.
+A clone has no network: it reports its progress over a serial port, and the host takes the times. Every storm also
+verifies the clones: each has the golden image's data, and none sees what another wrote.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ from fairlane.study.guest_device import GuestDevice
 
 _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr preempt=none cryptomgr.notests"
 _SERIAL = "fairlane-root"
-"""By which the initrd finds the disk to boot from."""
+"""Serial by which the initrd finds the disk to boot from."""
 _ON_HOST = ("file", "host_device")
 _PATIENCE = 600.0
-"""Seconds that a storm of one machine may take; each further one adds ``_EACH``."""
+"""Seconds that a storm may take, plus ``_EACH`` per machine."""
 _EACH = 30.0
 _GRACE = 20.0
 """Seconds that QEMU has to close its disks."""
@@ -47,7 +47,7 @@ Times = dict[str, float]
 
 @dataclass(frozen=True)
 class Kind:
-    """What all clones of a storm are made of."""
+    """The common parts of all clones of a storm."""
 
     root: Root
     init: str
@@ -58,8 +58,8 @@ class Kind:
     accel: str
 
 
-def command(kind: Kind, initrd: Path, clone: Clone, device: GuestDevice, told: int) -> list[str]:
-    """QEMU's command line. ``told``: file descriptor of the serial port that the clone talks over."""
+def command(kind: Kind, initrd: Path, clone: Clone, device: GuestDevice, serial_fd: int) -> list[str]:
+    """QEMU's command line. ``serial_fd``: file descriptor of the clone's serial port for reports."""
     node = {**_with_aio(clone.backend, device.aio), "node-name": "root", "cache": {"direct": device.cache == "none"}}
     disk = {"driver": "virtio-blk-pci", "drive": "root", "serial": _SERIAL}
     return [
@@ -69,44 +69,44 @@ def command(kind: Kind, initrd: Path, clone: Clone, device: GuestDevice, told: i
         "-m", f"{kind.memory // 2**20}M",
         "-display", "none", "-no-reboot", "-kernel", str(kind.root.kernel), "-initrd", str(initrd),
         "-append", f"{_KERNEL} nr_cpus={kind.cpus}", "-serial", f"file:{initrd.parent}/console",
-        "-chardev", f"socket,id=told,fd={told}", "-serial", "chardev:told", "-device", "virtio-rng-pci",
+        "-chardev", f"socket,id=told,fd={serial_fd}", "-serial", "chardev:told", "-device", "virtio-rng-pci",
         "-blockdev", json.dumps(node), "-device", json.dumps(disk),
     ]  # fmt: skip
 
 
 def _with_aio(node: Mapping[str, Any], aio: str) -> dict[str, Any]:
-    """The block node with ``aio`` wherever a driver does I/O on this machine's files."""
-    found = {key: _with_aio(value, aio) if isinstance(value, Mapping) else value for key, value in node.items()}
-    return {**found, "aio": aio} if found.get("driver") in _ON_HOST else found
+    """The block node with ``aio`` set on every driver that does I/O on this machine's files."""
+    result = {key: _with_aio(value, aio) if isinstance(value, Mapping) else value for key, value in node.items()}
+    return {**result, "aio": aio} if result.get("driver") in _ON_HOST else result
 
 
 class CloneVm:
-    """One clone while it runs."""
+    """One running clone."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        """``folder``: its own, made here."""
+        """Creates ``folder`` for the clone."""
         self.name = name
         self.folder = folder
         self.folder.mkdir()
         self.initrd = folder / "initrd"
 
     def prepare(self, kind: Kind) -> None:
-        """Its part of the initrd: the init, and the block that it writes."""
+        """Writes its initrd: with the init, and the block that it writes."""
         own = {"fairlane/init": kind.init, "fairlane/own": golden.block(self.name).decode()}
         self.initrd.write_bytes(kind.root.initrd.read_bytes() + image.as_initrd(own))
 
     async def start(self, kind: Kind, clone: Clone, device: GuestDevice) -> None:
-        ours, theirs = socket.socketpair()
-        argv = [*WITH_US, str(os.getpid()), *command(kind, self.initrd, clone, device, theirs.fileno())]
-        with theirs, (self.folder / "errors").open("wb") as errors:
+        own_end, qemu_end = socket.socketpair()
+        argv = [*WITH_US, str(os.getpid()), *command(kind, self.initrd, clone, device, qemu_end.fileno())]
+        with qemu_end, (self.folder / "errors").open("wb") as errors:
             self.process = await asyncio.create_subprocess_exec(
                 *argv, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, start_new_session=True,
-                cwd=self.folder, pass_fds=[theirs.fileno()],
+                cwd=self.folder, pass_fds=[qemu_end.fileno()],
             )  # fmt: skip
-        self.reader, self.writer = await asyncio.open_connection(sock=ours)
+        self.reader, self.writer = await asyncio.open_connection(sock=own_end)
 
-    async def hear(self, event: str) -> list[str]:
-        """Waits for ``event``; the words after it. Raises RunFailed if the machine ends, or says that it failed."""
+    async def wait_for_event(self, event: str) -> list[str]:
+        """Waits for ``event``; the words after it. Raises RunFailed if the machine ends or reports another event."""
         with suppress(ConnectionError):
             while line := await self.reader.readline():
                 words = line.decode(errors="replace").split()
@@ -117,8 +117,8 @@ class CloneVm:
                 raise RunFailed(f"{self.name} was to tell {event}, and said: {' '.join(words[1:])[:300]}")
         raise RunFailed(f"{self.name} ended before it told {event}: {self._last_words()}")
 
-    async def say(self, word: str) -> None:
-        with suppress(ConnectionError):  # it is gone: ``hear`` tells
+    async def send(self, word: str) -> None:
+        with suppress(ConnectionError):  # it has ended: ``wait_for_event`` raises
             self.writer.write(f"{word}\n".encode())
             await self.writer.drain()
 
@@ -136,7 +136,7 @@ class CloneVm:
             self.writer.close()
         if not hasattr(self, "process"):
             return
-        for number in (signal.SIGTERM, signal.SIGKILL):  # asked first: a cluster waits for clients that just vanish
+        for number in (signal.SIGTERM, signal.SIGKILL):  # SIGTERM first: a cluster waits for clients that vanish
             with suppress(ProcessLookupError, TimeoutError):
                 os.killpg(self.process.pid, number)
                 await asyncio.wait_for(self.process.wait(), _GRACE)
@@ -166,7 +166,7 @@ class Storm:
         async with self._machines(clones) as vms:
             began = time.monotonic()
             async with _patiently(_PATIENCE + _EACH * count, f"a storm of {count} clones of {self.volume.lane}"):
-                times = await together(*(self._one(vm, clone, began) for vm, clone in zip(vms, clones, strict=True)))
+                times = await together(*(self._time(vm, clone, began) for vm, clone in zip(vms, clones, strict=True)))
                 await together(*(self._check(vm) for vm in vms))
         return times
 
@@ -185,7 +185,7 @@ class Storm:
             try:
                 yield vms
             except BaseException:
-                with suppress(RunFailed):  # the first failure is the one to tell, and the lab is built anew
+                with suppress(RunFailed):  # the first failure is raised, and the lab is rebuilt
                     await self._delete(vms, clones)
                 raise
             await self._delete(vms, clones)
@@ -193,43 +193,44 @@ class Storm:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def _delete(self, vms: Sequence[CloneVm], clones: Sequence[Clone]) -> None:
-        """Machines first, then their volumes in turn: what these share (a volume group, a pool) is locked meanwhile."""
+        """Stops the machines, then deletes their volumes one by one: a shared volume group or pool is locked
+        meanwhile."""
         await asyncio.gather(*(vm.stop() for vm in vms))
         for place in dict.fromkeys(clone.step.place for clone in clones):
             steps = [clone.step for clone in clones if clone.step.place == place]
             await self._at(place).ask(build.shell(steps, undo=True), build.TIMEOUT)
 
-    async def _one(self, vm: CloneVm, clone: Clone, began: float) -> Times:
+    async def _time(self, vm: CloneVm, clone: Clone, began: float) -> Times:
         times: Times = {}
         await self._at(clone.step.place).ask(build.shell([clone.step]), build.TIMEOUT)
         times["created"] = time.monotonic() - began
         await vm.start(self.kind, clone, self.device)
-        await vm.hear("booted")
+        await vm.wait_for_event("booted")
         times["booted"] = time.monotonic() - began
-        found = await vm.hear("answered")
+        words = await vm.wait_for_event("answered")
         times["answered"] = time.monotonic() - began
-        if found != [golden.OWN]:
+        if words != [golden.OWN]:
             raise RunFailed(
-                f"lane {self.volume.lane}: {vm.name} found {' '.join(found)[:40]!r} where the golden image has "
+                f"lane {self.volume.lane}: {vm.name} found {' '.join(words)[:40]!r} where the golden image has "
                 f"{golden.OWN!r}: it is no clone of it, or a clone before wrote into it"
             )
         return times
 
     async def _check(self, vm: CloneVm) -> None:
-        """Once every clone has written: its own data are there, and the golden image's."""
-        await vm.say("check")
-        if (found := await vm.hear("checked")) != [vm.name, self.golden.stamp]:
+        """After every clone has written: verifies its own data and the golden image's. Raises RunFailed."""
+        await vm.send("check")
+        if (words := await vm.wait_for_event("checked")) != [vm.name, self.golden.stamp]:
             raise RunFailed(
                 f"lane {self.volume.lane}: {vm.name} wrote {vm.name} into its own block, and reads "
-                f"{' '.join(found)[:100] or 'nothing'}; expected {vm.name} {self.golden.stamp} (its block, hash of the "
+                f"{' '.join(words)[:100] or 'nothing'}; expected {vm.name} {self.golden.stamp} (its block, hash of the "
                 "golden image's data): the clones are not private"
             )
 
 
 @asynccontextmanager
-async def _patiently(seconds: float, what: str) -> AsyncIterator[None]:
+async def _patiently(seconds: float, name: str) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError:
-        raise RunFailed(f"{what} did not end within {seconds:.0f} s") from None
+        raise RunFailed(f"{name} did not end within {seconds:.0f} s") from None

@@ -1,4 +1,4 @@
-"""What a study of clone storms needs before the first one: whether it fits, the golden image, a place for files."""
+"""Prepare a study's clone storms: check that they fit, make the golden image, provide a file system for the files."""
 
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -13,36 +13,36 @@ from fairlane.platforms.lab.wall import golden, store
 from fairlane.platforms.lab.wall.disks import Parts
 from fairlane.platforms.lab.wall.golden import Golden
 from fairlane.platforms.lab.wall.layout import Volume
-from fairlane.platforms.lab.wall.resources import OVERHEAD, Here
+from fairlane.platforms.lab.wall.resources import OVERHEAD, Capacity
 from fairlane.platforms.lab.wall.rootfs import Root
 from fairlane.study.spec import Study
 from fairlane.units import format_size
 
 _KIND = "clone"
 _WRITES = 48 * 2**20
-"""Bytes that a clone writes at most while it boots."""
+"""Most bytes that a clone writes while it boots."""
 _GOLDEN_SERIAL = "golden"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the storms of a study need at most."""
+class Demand:
+    """The most that a storm of the study needs."""
 
     machines: int
     data: int
     """Bytes of data in the golden image."""
 
 
-def asked(study: Study) -> Asked | None:
-    """None: the study has no storms."""
+def demand(study: Study) -> Demand | None:
+    """The largest demand of the study's storms; None: it has none."""
     cells = [cell.params for cell in study.cells() if cell.kind == _KIND]
-    return Asked(max(c["count"] for c in cells), max(c["data"] for c in cells)) if cells else None
+    return Demand(max(c["count"] for c in cells), max(c["data"] for c in cells)) if cells else None
 
 
-def problems(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[FairlaneError]:
-    """Why this machine cannot carry out the study's storms, or its lanes that clone; each with a way out."""
-    found = [*_too_much(study, spec, volumes, machine)]
-    return found + (store.problems(Path(tempfile.gettempdir())) if _reflinks(volumes) else [])
+def problems(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> list[FairlaneError]:
+    """Why this machine cannot run the study's storms or its cloning lanes; each with a remedy."""
+    problems = [*_too_much(study, spec, volumes, machine)]
+    return problems + (store.problems(Path(tempfile.gettempdir())) if _reflinks(volumes) else [])
 
 
 def _reflinks(volumes: Iterable[Volume]) -> bool:
@@ -50,12 +50,12 @@ def _reflinks(volumes: Iterable[Volume]) -> bool:
 
 
 def unfit(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> list[FairlaneError]:
-    """Why no machine can, by what the study says alone."""
+    """Why no machine can run them; from the study alone."""
     return [*_mixed(study, spec, volumes), *_too_small(study, spec)]
 
 
 def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[FairlaneError]:
-    storms = asked(study)
+    storms = demand(study)
     for volume in volumes:
         if isinstance(volume.transport, Cloning) and any(cell.kind != _KIND for cell in study.cells()):
             yield FairlaneError(
@@ -87,7 +87,7 @@ def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[F
 
 
 def _too_small(study: Study, spec: LabSpec) -> Iterable[FairlaneError]:
-    storms = asked(study)
+    storms = demand(study)
     if storms and (least := golden.least(storms.data)) > spec.medium.size:
         yield FairlaneError(
             f"the golden image with {format_size(storms.data)} of data takes {_size(least)}, and a volume has "
@@ -97,24 +97,24 @@ def _too_small(study: Study, spec: LabSpec) -> Iterable[FairlaneError]:
         )
 
 
-def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> Iterable[FairlaneError]:
-    storms = asked(study)
+def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> Iterable[FairlaneError]:
+    storms = demand(study)
     if not storms:
         return
     array = any(v.needs_array for v in volumes)
     count, each = storms.machines, spec.memory + OVERHEAD
-    told = f" + an array of {format_size(spec.array.memory + OVERHEAD)}" if array else ""
+    plus = f" + an array of {format_size(spec.array.memory + OVERHEAD)}" if array else ""
     if (needed := count * each + array * (spec.array.memory + OVERHEAD)) > machine.memory:
         yield FairlaneError(
-            f"a storm of {count} machines of {format_size(spec.memory)} + {format_size(OVERHEAD)} for each QEMU{told} "
+            f"a storm of {count} machines of {format_size(spec.memory)} + {format_size(OVERHEAD)} for each QEMU{plus} "
             f"= {_size(needed)}, and {_size(machine.memory)} of memory are available",
             where="workloads",
             hint="lower the workload's counts, or platform.memory (192m boots)",
         )
-    told = f" + an array of {spec.array.cpus}" if array else ""
+    plus = f" + an array of {spec.array.cpus}" if array else ""
     if (cpus := count * spec.cpus + array * spec.array.cpus) > machine.cores * spec.overcommit:
         yield FairlaneError(
-            f"a storm of {count} machines of {spec.cpus} CPU{'s' * (spec.cpus > 1)}{told} = {cpus} virtual CPUs on "
+            f"a storm of {count} machines of {spec.cpus} CPU{'s' * (spec.cpus > 1)}{plus} = {cpus} virtual CPUs on "
             f"{machine.cores} cores, and platform.overcommit is {spec.overcommit:g}",
             where="workloads",
             hint="lower the workload's counts, or raise platform.overcommit: then machines wait for each other",
@@ -128,7 +128,7 @@ def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: H
         )
 
 
-def _files(storms: Asked) -> int:
+def _files(storms: Demand) -> int:
     """Bytes of the golden image, of the folder it is made from, and of whole copies."""
     return (storms.machines + 2) * (golden.least(storms.data) + _WRITES)
 
@@ -138,23 +138,23 @@ def _size(count: int) -> str:
 
 
 async def prepare(
-    storms: Asked, volumes: Sequence[Volume], root: Root, scratch: Path, held: ExitStack
+    storms: Demand, volumes: Sequence[Volume], root: Root, scratch: Path, held: ExitStack
 ) -> tuple[Golden, list[Volume]]:
-    """The golden image, as large as the volumes, and these with their places for it. Raises RunFailed.
+    """The golden image, as large as the volumes, and the volumes with its path. Raises RunFailed.
 
-    Files of all lanes lie on one file system, so that methods differ and not what they lie on."""
+    Files of all lanes are on one file system, so that only the methods differ."""
     place = scratch / "store"
     if _reflinks(volumes) and not store.shares(scratch):
         place = store.sharing(scratch, _files(storms) + _files(storms) // 8, held)
     else:
         place.mkdir()
-    made = await golden.make(root, place, volumes[0].site.size, storms.data)
+    image = await golden.make(root, place, volumes[0].site.size, storms.data)
     device = f"/dev/disk/by-id/virtio-{_GOLDEN_SERIAL}"
-    own = {"golden": str(made.file), "medium": str(place)}
-    return made, [v.at(golden=device) if v.needs_array else v.at(**own) for v in volumes]
+    own = {"golden": str(image.file), "medium": str(place)}
+    return image, [v.at(golden=device) if v.needs_array else v.at(**own) for v in volumes]
 
 
-def disk(made: Golden) -> Parts:
-    """The golden image as a disk of the array, from which its steps take it."""
-    node = {"driver": "file", "filename": str(made.file), "node-name": "golden", "read-only": True}
+def disk(image: Golden) -> Parts:
+    """The golden image as a disk of the array, for its steps to read."""
+    node = {"driver": "file", "filename": str(image.file), "node-name": "golden", "read-only": True}
     return Parts((), (node,), ({"driver": "virtio-blk-pci", "drive": "golden", "serial": _GOLDEN_SERIAL},))

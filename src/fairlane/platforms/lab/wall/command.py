@@ -1,4 +1,4 @@
-"""QEMU's command line for a wall-clock machine: pure, from what it is to be."""
+"""QEMU's command line for a wall-clock machine, from its description: pure."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from fairlane.platforms.lab.qemu import BINARY
 
 FUNCTIONS = 27 * 8
 """PCI functions for NICs, disks and controllers: eight in each slot of the root bus from the fourth on. Slot 0 is the
-host bridge, 1 to 3 are what every machine has, 31 is the chipset's."""
+host bridge, 1 to 3 have the devices of every machine, 31 is the chipset's."""
 
 _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr net.ifnames=0 no_timer_check"
 """no_timer_check: an emulated timer may not tick in time on a busy host, and the kernel would panic at boot ("IO-APIC +
@@ -23,7 +23,7 @@ class Nic:
     """A network interface of a path. One end listens (the array's), the other connects."""
 
     name: str
-    """In the guest, and QEMU's id: ``path0``, on the array of several guests ``path0.2``."""
+    """Interface name in the guest, and QEMU's id: ``path0``, on the array of several guests ``path0.2``."""
     mac: str
     socket: Path
     listens: bool
@@ -34,7 +34,7 @@ class Nic:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a machine is made of. ``devices`` and ``blockdevs`` are QEMU's own JSON (``-device``, ``-blockdev``),
+    """The parts of a machine. ``devices`` and ``blockdevs`` are QEMU's own JSON (``-device``, ``-blockdev``),
     ``objects`` its ``-object``: disks, controllers and IO threads beside the root disk."""
 
     name: str
@@ -51,14 +51,14 @@ class Machine:
     files: Mapping[str, str] = field(default_factory=dict)
     """Further files under /fairlane of the guest: name -> text."""
     outside: bool = False
-    """May reach addresses that this machine reaches; otherwise only what the lab has made."""
+    """Whether it may reach addresses outside the lab."""
 
 
 def cpus(count: int, accel: str) -> str:
-    """QEMU's ``-smp`` for ``count`` CPUs. An emulated machine has room for a second one: where there can be but one,
+    """QEMU's ``-smp`` for ``count`` CPUs. An emulated machine has room for a second one: with at most one,
     QEMU translates its locked instructions without the lock (``tcg_cpu_init_cflags``), Linux's barriers among them, and
-    a request that another thread of QEMU was to see is lost: seen after sixty thousand with QEMU 7.2, the guest
-    waiting for a disk that had nothing to do. The kernel is told the number that is meant (``nr_cpus``)."""
+    a request to another thread of QEMU is lost: observed after sixty thousand with QEMU 7.2, the guest waiting for an
+    idle disk. The kernel gets the real number (``nr_cpus``)."""
     return str(count) if accel == "kvm" else f"{count},maxcpus={max(count, 2)}"
 
 
@@ -72,7 +72,7 @@ def command(machine: Machine, kernel: Path, initrd: Path) -> list[str]:
         BINARY, "-M", "q35", "-nodefaults", "-no-user-config", "-accel", accelerator,
         "-cpu", "host" if machine.accel == "kvm" else "max", "-smp", cpus(machine.cpus, machine.accel),
         "-m", f"{machine.memory // 2**20}M", "-display", "none", "-no-reboot", "-rtc", "base=utc,clock=host",
-        "-boot", "strict=on",  # the firmware would look into every disk
+        "-boot", "strict=on",  # the firmware would read every disk
         "-kernel", str(kernel), "-initrd", str(initrd),
         "-append", f"{_KERNEL} nr_cpus={machine.cpus} preempt={machine.preempt}",
         "-serial", "file:console", "-device", "virtio-rng-pci",
@@ -82,8 +82,8 @@ def command(machine: Machine, kernel: Path, initrd: Path) -> list[str]:
         *_option("-device", {"driver": "virtio-net-pci", "netdev": "mgmt", "mac": MANAGEMENT, "romfile": ""}),
     ]  # fmt: skip
     for nic in machine.nics:
-        ours = "on" if nic.listens else "off"
-        out += ["-netdev", f"stream,id={nic.name},server={ours},addr.type=unix,addr.path={nic.socket}"]
+        server = "on" if nic.listens else "off"
+        out += ["-netdev", f"stream,id={nic.name},server={server},addr.type=unix,addr.path={nic.socket}"]
         nic_device = {"driver": "virtio-net-pci", "netdev": nic.name, "id": f"nic-{nic.name}", "mac": nic.mac,
                       "host_mtu": nic.mtu, "romfile": "", **next(place)}  # fmt: skip
         out += _option("-device", nic_device)

@@ -1,7 +1,7 @@
 """Disks of a guest as QEMU's ``-object``, ``-blockdev`` and ``-device``, found and read back in the guest by their
 serials: pure, from lanes and their volumes.
 
-Lanes take turns in one guest, so each has IO threads and controllers of its own.
+Lanes take turns in one guest, so each has its own IO threads and controllers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,12 +23,12 @@ _ON_HOST = ("file", "host_device")
 """QEMU's drivers that have ``aio``: files and block devices of this machine."""
 
 _USER_MTU = 1500
-"""Of QEMU's user network, through which the hypervisor reaches the array."""
+"""MTU of QEMU's user network, through which the hypervisor reaches the array."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What one guest's disks add to its command line."""
+    """Options of one guest's disks for its command line."""
 
     objects: tuple[Json, ...] = ()
     blockdevs: tuple[Json, ...] = ()
@@ -38,7 +38,7 @@ class Parts:
 
 
 def device(volume: Volume) -> GuestDevice:
-    """What the guest sees of ``volume``."""
+    """The guest's device of ``volume``."""
     return volume.spec.device or GuestDevice()
 
 
@@ -63,17 +63,17 @@ def parts(volumes: Iterable[Volume]) -> Parts:
     blockdevs: list[Json] = []
     devices: list[Json] = []
     secrets: dict[str, str] = {}
-    for lane, found in by_lane(volumes).items():
-        spec = device(found[0])
-        threads = io_threads(lane, spec, len(found))
+    for lane, disks in by_lane(volumes).items():
+        spec = device(disks[0])
+        threads = io_threads(lane, spec, len(disks))
         objects += [{"qom-type": "iothread", "id": thread} for thread in threads]
-        for volume in found:
+        for volume in disks:
             nodes = _nodes(volume, spec)
             blockdevs += nodes
             if name := nodes[0].get("password-secret"):
                 objects.append({"qom-type": "secret", "id": name, "file": f"../{name}"})
                 secrets[name] = volume.site.secret
-        devices += _devices(lane, found, spec, threads)
+        devices += _devices(lane, disks, spec, threads)
     return Parts(tuple(objects), tuple(blockdevs), tuple(devices), secrets)
 
 
@@ -167,10 +167,10 @@ _SERIALS: Mapping[Bus, tuple[str, str]] = {
 
 
 def find(volume: Volume) -> str:
-    """Shell that prints the guest's block device of ``volume``, found by its serial; waits for it up to 30 s, because
-    SCSI and NVMe drivers look for their disks in the background.
+    """Shell that prints the guest's block device of ``volume``, found by its serial; waits up to 30 s, because SCSI
+    and NVMe drivers scan for their disks in the background.
 
-    It starts no program for a disk: with fifty disks an emulated guest would take minutes."""
+    It starts no program per disk: with fifty disks an emulated guest would take minutes."""
     pattern, serial = _SERIALS[device(volume).bus]
     return f"""
 i=0; hit=
@@ -188,7 +188,7 @@ echo $hit
 
 
 def read_back(volume: Volume, link: str) -> Step:
-    """Reads back in the guest what it sees at ``link``: a step that changes nothing."""
+    """A step that reads back the guest's device at ``link`` and changes nothing."""
     spec = device(volume)
     pattern, serial = _SERIALS[spec.bus]
     file = pattern.partition("*")[2].partition("/")[2]  # serial, device/vpd_pg80
@@ -223,28 +223,28 @@ for k in scheduler max_sectors_kb physical_block_size discard_max_bytes; do tell
 
 
 @dataclass(frozen=True)
-class Told:
-    """What QEMU says of one disk, and where that is not what was asked for."""
+class DiskState:
+    """QEMU's state of one disk, and its differences from the study."""
 
     rows: Mapping[str, str]
     conditions: Mapping[str, Any]
-    """Parameters (``guard.parameters``) as they really are."""
+    """Actual values of parameters (``guard.parameters``)."""
     wrong: tuple[str, ...]
 
 
-def told(volume: Volume, nodes: Iterable[Json], threads: Iterable[str], thread: str) -> Told:
-    """Judges QEMU's answers: ``query-named-block-nodes``, ids of ``query-iothreads``, and the path of the IO thread of
-    the device ``qdev`` (empty: none).
+def disk_state(volume: Volume, nodes: Iterable[Json], threads: Iterable[str], thread: str) -> DiskState:
+    """The state of ``volume`` from QEMU's answers: ``query-named-block-nodes``, ids of ``query-iothreads``, and the
+    path of the IO thread of the device ``qdev`` (empty: none).
 
-    ``aio`` cannot be read back: QEMU does not tell it, but refuses to start with one that it cannot do.
+    ``aio`` cannot be read back: QEMU does not report it, but refuses to start with one that it does not support.
     """
     spec = device(volume)
-    known = {one["node-name"]: one for one in nodes}
-    used = known.get(node(volume), {})
-    below = known.get(f"f{volume.site.index}", used)
+    by_name = {item["node-name"]: item for item in nodes}
+    used = by_name.get(node(volume), {})
+    below = by_name.get(f"f{volume.site.index}", used)
     lane = io_threads(volume.lane, spec, 1 + volume.disk)
     number = volume.disk % spec.controllers if spec.bus == "virtio-scsi" else volume.disk
-    asked = lane[number % len(lane)] if lane else ""
+    expected = lane[number % len(lane)] if lane else ""
     cache = used.get("cache", {})
     rows = {
         "qemu.backend": str(below.get("drv", "missing")),
@@ -258,11 +258,11 @@ def told(volume: Volume, nodes: Iterable[Json], threads: Iterable[str], thread: 
         wrong.append(f"qemu.format is {rows['qemu.format']}, expected {spec.format}")
     if cache.get("direct") is not (spec.cache == "none"):
         wrong.append(f"qemu.cache is {rows['qemu.cache']}, expected cache {spec.cache}")
-    if not spec.vq_mapping and rows["qemu.io_thread"] != (asked or NONE):
-        wrong.append(f"qemu.io_thread is {rows['qemu.io_thread']}, expected {asked or NONE}")
-    if missing := set(lane if spec.io_threads != "per-disk" else (asked,)) - {*rows["qemu.io_threads"].split(), ""}:
+    if not spec.vq_mapping and rows["qemu.io_thread"] != (expected or NONE):
+        wrong.append(f"qemu.io_thread is {rows['qemu.io_thread']}, expected {expected or NONE}")
+    if missing := set(lane if spec.io_threads != "per-disk" else (expected,)) - {*rows["qemu.io_threads"].split(), ""}:
         wrong.append(f"qemu.io_threads lacks {', '.join(sorted(missing))}")
     conditions: dict[str, Any] = {} if below.get("drv") in _ON_HOST else {"aio": NONE}
     if volume.site.reach:
         conditions["mtu"] = _USER_MTU
-    return Told(rows, conditions, tuple(wrong))
+    return DiskState(rows, conditions, tuple(wrong))

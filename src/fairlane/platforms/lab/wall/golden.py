@@ -22,7 +22,7 @@ _STAMP = 65536
 _PROGRAMS = ("sh", "dd", "cut", "sha256sum", "sleep")
 _CHUNK = 2**20
 _SYSTEM = 24 * 2**20
-"""Bytes that the system, the journal and the inodes take at most."""
+"""Most bytes that the system, the journal and the inodes take."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Golden:
 
 
 def least(data: int) -> int:
-    """Bytes that an image with ``data`` bytes of data has at least."""
+    """Fewest bytes of an image with ``data`` bytes of data."""
     return data + data // 16 + _SYSTEM + 8 * 2**20
 
 
 async def make(root: Root, folder: Path, size: int, data: int) -> Golden:
-    """The image in ``folder``: ``size`` bytes, ``data`` of them random (from a fixed seed), so that no method can make
-    them smaller. Raises RunFailed."""
+    """The image in ``folder``: ``size`` bytes, ``data`` of them random (from a fixed seed), so that no method can
+    compress them. Raises RunFailed."""
     tree, image = folder / "golden.d", folder / "golden"
     for name in ("bin", "dev", "proc", "sys", "fairlane", "root"):
         (tree / name).mkdir(parents=True)
@@ -71,7 +71,7 @@ def block(word: str) -> bytes:
 
 async def _run(*command: str) -> None:
     done = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
-    _, said = await done.communicate()
+    _, stderr = await done.communicate()
     if done.returncode:
-        text = said.decode(errors="replace").strip()[-400:]
+        text = stderr.decode(errors="replace").strip()[-400:]
         raise RunFailed(f"{command[0]} could not make the golden image ({done.returncode}): {text}")

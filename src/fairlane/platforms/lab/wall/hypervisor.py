@@ -1,5 +1,5 @@
-"""What the hypervisor does for the disks that it gives to guests: images, secrets, the way to the array, and what QEMU
-says of the disks afterwards."""
+"""Prepare the disks that the hypervisor gives to guests (images, secrets, forwarded ports) and read back QEMU's state
+of them."""
 
 import asyncio
 import os
@@ -23,22 +23,22 @@ _INTERFACE = "mgmt"
 
 
 async def images(volumes: Iterable[Volume]) -> None:
-    """Makes the images of volumes that are no plain files. Raises RunFailed."""
+    """Creates the images of volumes whose format is not raw. Raises RunFailed."""
     for volume in volumes:
         if (wanted := disks.device(volume).format) == "raw":
             continue
         command = ("qemu-img", "create", "-q", "-f", wanted, volume.site.medium, str(volume.site.size))
         done = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
-        _, said = await done.communicate()
+        _, stderr = await done.communicate()
         if done.returncode:
             raise RunFailed(
-                f"{volume.name}: qemu-img could not make its image: {said.decode(errors='replace').strip()}"
+                f"{volume.name}: qemu-img could not make its image: {stderr.decode(errors='replace').strip()}"
             )
 
 
-def write_secrets(found: Mapping[str, str], folder: Path) -> None:
+def write_secrets(secrets: Mapping[str, str], folder: Path) -> None:
     """Puts the files of ``Parts.secrets`` into the folder of the run's machines, for their owner alone."""
-    for name, secret in found.items():
+    for name, secret in secrets.items():
         handle = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w") as file:
             file.write(secret)
@@ -52,9 +52,9 @@ async def forward(array: Vm, volumes: Iterable[Volume]) -> dict[str, str]:
         if volume.emulated and volume.needs_array and (port := volume.transport.port):
             ports[volume.name] = port
             rule = f"hostfwd_add {_INTERFACE} tcp:127.0.0.1:0-{ARRAY_MANAGED}:{port}"
-            said = await array.execute("human-monitor-command", **{"command-line": rule})
-            if said.strip():
-                raise RunFailed(f"{volume.name}: no port can be forwarded to the array: {said.strip()}")
+            reply = await array.execute("human-monitor-command", **{"command-line": rule})
+            if reply.strip():
+                raise RunFailed(f"{volume.name}: no port can be forwarded to the array: {reply.strip()}")
     if not ports:
         return {}
     table = await array.execute("human-monitor-command", **{"command-line": "info usernet"})
@@ -70,25 +70,25 @@ def forwarded(table: str) -> dict[int, int]:
     return {int(inside): int(outside) for outside, inside in rows}
 
 
-async def host_devices(here: Guest, volumes: Iterable[Volume]) -> dict[str, Volume]:
-    """Volumes whose initiator is this machine's kernel, by name, each with its block device here, found as a guest
-    would find it. Raises RunFailed."""
-    found = {}
+async def host_devices(host: Guest, volumes: Iterable[Volume]) -> dict[str, Volume]:
+    """Volumes whose initiator is this machine's kernel, by name, each with its block device here, found as in a
+    guest. Raises RunFailed."""
+    placed = {}
     for volume in volumes:
         find = volume.transport.find()
-        told = (await here.ask(f"{find} > device"))["device"].decode().split()
-        if len(told) != 1:
-            raise RunFailed(f"{volume.name}: expected one device on this machine, found: {' '.join(told) or 'none'}")
-        # a guest will write to it, and its own guard sees nothing of this machine
-        destroy = '"$i"' if volume.ours else quote(volume.spec.destroy)
-        await here.ask(f'i=$(identity {told[0]}); guard {told[0]} "$i" - {destroy}')
-        found[volume.name] = replace(volume, host_device=told[0])
-    return found
+        paths = (await host.ask(f"{find} > device"))["device"].decode().split()
+        if len(paths) != 1:
+            raise RunFailed(f"{volume.name}: expected one device on this machine, found: {' '.join(paths) or 'none'}")
+        # a guest will write to it, and its own guard cannot examine this machine
+        destroy = '"$i"' if volume.owned else quote(volume.spec.destroy)
+        await host.ask(f'i=$(identity {paths[0]}); guard {paths[0]} "$i" - {destroy}')
+        placed[volume.name] = replace(volume, host_device=paths[0])
+    return placed
 
 
 def shape(link: Link) -> str:
-    """Shell for the array that delays and limits what comes and goes through the forwarded ports as every other link,
-    both ways: QEMU's user network has no other end that could be shaped, so an ifb device takes what comes in."""
+    """Shell for the array that shapes traffic of the forwarded ports as every other link, both ways: QEMU's user
+    network has no other end to shape, so an ifb device shapes incoming packets."""
     netem = f"netem delay {format_duration(link.delay)} rate {format_bitrate(link.rate)} limit 100000"
     text = f"""
 modprobe ifb numifbs=0
@@ -102,14 +102,14 @@ tc qdisc add dev {_INTERFACE}-in root {netem}
     return script.run_step("shape the forwarded link", text, "$STEP")
 
 
-async def told(vm: Vm, volume: Volume) -> disks.Told:
-    """What QEMU says of a disk of ``vm``. Raises RunFailed where it is not what was asked for."""
+async def disk_state(vm: Vm, volume: Volume) -> disks.DiskState:
+    """QEMU's state of a disk of ``vm``. Raises RunFailed if it differs from the study."""
     nodes = await vm.execute("query-named-block-nodes", flat=True)
-    threads = [one["id"] for one in await vm.execute("query-iothreads")]
+    threads = [item["id"] for item in await vm.execute("query-iothreads")]
     thread = ""
     if disks.device(volume).bus != "nvme":
         thread = await vm.execute("qom-get", path=f"/machine/peripheral/{disks.qdev(volume)}", property="iothread")
-    found = disks.told(volume, nodes, threads, thread)
-    if found.wrong:
-        raise RunFailed(f"{volume.name} is not what the study asks for:\n" + "\n".join(found.wrong))
-    return found
+    state = disks.disk_state(volume, nodes, threads, thread)
+    if state.wrong:
+        raise RunFailed(f"{volume.name} is not what the study asks for:\n" + "\n".join(state.wrong))
+    return state

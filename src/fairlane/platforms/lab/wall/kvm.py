@@ -1,4 +1,4 @@
-"""Does KVM run here? Found out by booting: /dev/kvm may open, and even create a vCPU, and yet never boot a kernel."""
+"""Check whether KVM works here by booting: /dev/kvm may open, and even create a vCPU, yet never boot a kernel."""
 
 import os
 import select
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 READY = b"FAIRLANE-READY"
-"""What the guest's init prints first thing."""
+"""The first output of the guest's init."""
 
 _QEMU = (
     # QEMU goes when we go, even after kill -9
@@ -19,7 +19,7 @@ _QEMU = (
 
 
 class Bootable(Protocol):
-    """Whose initrd says READY and stops where the kernel command line has ``fairlane.probe=1``."""
+    """An image whose initrd prints READY and stops if the kernel command line has ``fairlane.probe=1``."""
 
     @property
     def kernel(self) -> Path: ...
@@ -29,7 +29,7 @@ class Bootable(Protocol):
 
 
 def usable(device: Path = Path("/dev/kvm")) -> bool:
-    """Whether this user may open the device at all; what ``boots`` needs, and far from enough."""
+    """Whether this user may open the device: necessary for ``boots``, not sufficient."""
     return os.access(device, os.R_OK | os.W_OK)
 
 
@@ -45,35 +45,35 @@ def boots(image: Bootable, seconds: float = 20) -> bool:
         return False
     with qemu:  # waits for its end, also after an exception
         try:
-            return _says(qemu, READY, time.monotonic() + seconds)
+            return _prints(qemu, READY, time.monotonic() + seconds)
         finally:
             qemu.kill()
 
 
 def remembered(image: Bootable, folder: Path) -> bool:
-    """As ``boots``, tried once for a kernel and a boot of this machine: the answer stays in ``folder``. A machine where
-    KVM does not get a guest through its boot would wait for that at the start of every run."""
+    """As ``boots``, tried once per kernel and boot of this machine; the answer is stored in ``folder``. Without that,
+    every run on a machine where KVM fails would wait for the time-out."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    asked = f"{boot} {image.kernel} {image.kernel.stat().st_mtime_ns}"
+    key = f"{boot} {image.kernel} {image.kernel.stat().st_mtime_ns}"
     note = folder / "kvm"
     with suppress(OSError):
-        known, _, answer = note.read_text().rpartition(" ")
-        if known == asked:
+        stored_key, _, answer = note.read_text().rpartition(" ")
+        if stored_key == key:
             return answer == "boots"
-    found = boots(image)
+    works = boots(image)
     with suppress(OSError):  # not remembered, then
-        note.write_text(f"{asked} {'boots' if found else 'fails'}")
-    return found
+        note.write_text(f"{key} {'boots' if works else 'fails'}")
+    return works
 
 
-def _says(process: "subprocess.Popen[bytes]", word: bytes, deadline: float) -> bool:
+def _prints(process: "subprocess.Popen[bytes]", word: bytes, deadline: float) -> bool:
     """Whether ``word`` appears in the process's output before it ends and before the deadline."""
     assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
-    seen = b""
-    while (left := deadline - time.monotonic()) > 0 and select.select([process.stdout], [], [], left)[0]:
+    tail = b""
+    while (remaining := deadline - time.monotonic()) > 0 and select.select([process.stdout], [], [], remaining)[0]:
         chunk = os.read(process.stdout.fileno(), 65536)
-        seen = seen[-len(word) :] + chunk
-        if word in seen:
+        tail = tail[-len(word) :] + chunk
+        if word in tail:
             return True
         if not chunk:
             return False

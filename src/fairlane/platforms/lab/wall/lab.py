@@ -48,8 +48,8 @@ _PROGRAMS = {
     "ssh-keygen": "openssh-client", "mke2fs": "e2fsprogs",
 }  # fmt: skip
 _DYING = 15.0
-"""Seconds that a machine has to end after its connection was lost. An idle host takes a tenth of one, a busy one many
-times that."""
+"""Seconds that a machine has to end after its connection was lost: an idle host takes 0.1 s, a busy one many times
+that."""
 
 
 class WallLab(Assembly, Platform):
@@ -66,22 +66,22 @@ class WallLab(Assembly, Platform):
         self._held = ExitStack()
 
     def problems(self) -> list[FairlaneError]:
-        found = [
+        problems = [
             FairlaneError(f"{program} is not installed", hint=f"run: make setup (package {package})")
             for program, package in _PROGRAMS.items()
             if not shutil.which(program)
         ]
         if not rootfs.cached_root() and not shutil.which("mmdebstrap"):
-            found.append(
+            problems.append(
                 FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
             )
-        here = host.here()
-        found += ceph.problems(self.spec.ceph, self.wanted)
-        fits = host.problems(self.spec, self.wanted, here)
-        fits += cloning.problems(self.study, self.spec, self.wanted, here)
+        capacity = host.capacity()
+        problems += ceph.problems(self.spec.ceph, self.wanted)
+        fits = host.problems(self.spec, self.wanted, capacity)
+        fits += cloning.problems(self.study, self.spec, self.wanted, capacity)
         fits += pinning.problems(self.spec, self.lanes, len(os.sched_getaffinity(0)))
         fits += external.problems(self.lanes, self.spec)
-        return found + fits + self.unfit() + qemu_probe.problems(self.lanes, self.spec)
+        return problems + fits + self.unfit() + qemu_probe.problems(self.lanes, self.spec)
 
     def unfit(self) -> list[FairlaneError]:
         spec = self.spec
@@ -90,7 +90,7 @@ class WallLab(Assembly, Platform):
             spec.medium.keeps, spec.fleet, spec.link.mtu, self.study.lanes, spec.cpus, faults=tuple(faults)
         )  # fmt: skip
         lanes = {v.lane: v for v in self.wanted}.values()
-        found = [
+        problems = [
             FairlaneError(
                 f"the lab boots its own machines, and no disk of this host is in them: {v.spec.transport} finds none",
                 where=f"lanes.{v.lane}.transport",
@@ -99,33 +99,34 @@ class WallLab(Assembly, Platform):
             for v in lanes
             if v.transport.backing == "external"
         ]
-        found += [error for v in lanes for error in replace(v.transport, name=v.lane).problems(ground)]
-        found += loads.unfit(self.study, spec, own=any(v.ours and not isinstance(v.transport, Cloning) for v in lanes))
-        return found + self._unfit_for_faults(tuple(lanes)) + cloning.unfit(self.study, self.spec, self.wanted)
+        problems += [error for v in lanes for error in replace(v.transport, name=v.lane).problems(ground)]
+        own = any(v.owned and not isinstance(v.transport, Cloning) for v in lanes)
+        problems += loads.unfit(self.study, spec, own=own)
+        return problems + self._unfit_for_faults(tuple(lanes)) + cloning.unfit(self.study, self.spec, self.wanted)
 
     def _unfit_for_faults(self, lanes: Sequence[Volume]) -> list[FairlaneError]:
-        """Faults that a lane cannot have, and loads that would write over what the check of the data looks for."""
+        """Faults that a lane does not support, and loads that would overwrite the data that failover checks."""
         cells = [cell for cell in self.study.cells() if cell.kind == "failover"]
-        found: list[FairlaneError] = []
-        if cells and (others := sorted({c.workload for c in self.study.cells()} - {c.workload for c in cells})):
-            told = f"failover checks every block of its region, and {others[0]} would write there"
-            found.append(FairlaneError(told, where="workloads", hint="put the faults into a study of their own"))
-        asked = {(cell.params["fault"], cell.params["path"]) for cell in cells}
-        for kind, path in sorted(asked):
+        problems: list[FairlaneError] = []
+        if cells and (other_loads := sorted({c.workload for c in self.study.cells()} - {c.workload for c in cells})):
+            text = f"failover checks every block of its region, and {other_loads[0]} would write there"
+            problems.append(FairlaneError(text, where="workloads", hint="put the faults into a study of their own"))
+        faults = {(cell.params["fault"], cell.params["path"]) for cell in cells}
+        for kind, path in sorted(faults):
             if kind == "link" and path >= self.spec.paths:
-                told = f"the lab has no path {path}: platform.paths is {self.spec.paths}, counted from 0"
-                found.append(FairlaneError(told, where="workloads", hint="lower path, or raise platform.paths"))
+                text = f"the lab has no path {path}: platform.paths is {self.spec.paths}, counted from 0"
+                problems.append(FairlaneError(text, where="workloads", hint="lower path, or raise platform.paths"))
             for v in lanes if kind != "link" else ():
                 try:
                     step = v.transport.fault(kind, path)
                 except FairlaneError as error:
-                    found.append(error)
+                    problems.append(error)
                     continue
                 if step is None:
-                    told = f"{v.spec.transport} has no fault {kind!r} as the lane is set up"
+                    text = f"{v.spec.transport} has no fault {kind!r} as the lane is set up"
                     hint = "link fails the network of any lane; state needs several paths (multipath)"
-                    found.append(FairlaneError(told, where=f"lanes.{v.lane}", hint=hint))
-        return found
+                    problems.append(FairlaneError(text, where=f"lanes.{v.lane}", hint=hint))
+        return problems
 
     async def open(self, notify: Notify) -> Opened:
         self.notify = notify
@@ -193,19 +194,19 @@ class WallLab(Assembly, Platform):
             yield RawTrial(lane, stage.outputs, stage.load_seconds)
 
     async def _again(self) -> None:
-        """Machines and lanes anew, because something of them is lost or hangs; and their clocks compared."""
+        """Rebuilds machines and lanes, because one of them is lost or hangs, and synchronises the clocks."""
         self.notify("building the lab again")
         await self.tear_down()
         try:
             await self.build()
         except OSError as error:
-            told = f"the lab could not be built again: {error.strerror or error}"
-            raise RunFailed(told, where=str(error.filename or "")) from error
+            text = f"the lab could not be built again: {error.strerror or error}"
+            raise RunFailed(text, where=str(error.filename or "")) from error
         self._broken = False
         await self.watch.synchronise()
 
     def storm(self, lane: str) -> Storm:
-        """A storm of clones of ``lane``. Raises RunFailed where the study has none."""
+        """A storm of clones of ``lane``. Raises RunFailed if the study has none."""
         if not self.golden:
             raise RunFailed(f"lane {lane}: the lab has no golden image")
         init = resources.files(__package__).joinpath("guest/clone-init").read_text("utf-8")
@@ -213,16 +214,17 @@ class WallLab(Assembly, Platform):
         return Storm(self.lanes[lane][0], self.golden, kind, self.where, self.scratch)
 
     def broken(self, reason: str) -> None:
-        """Machines in which something hangs are built anew before the next trial."""
+        """Requests a rebuild of the machines before the next trial."""
         self.notify(reason)
         self._broken = True
 
     async def _attended(self, work: Coroutine[Any, Any, None]) -> None:
-        """Awaits ``work``, but no longer than all machines live: I/O to an array that is gone would wait for it."""
+        """Awaits ``work`` while all machines run: I/O to an array that has ended would wait for ever. Raises
+        RunFailed."""
         await unless(work, self._lost())
 
     async def _lost(self) -> str:
-        """Waits until a machine ends; says so."""
+        """Waits until a machine ends; returns the reason."""
         ending = [asyncio.ensure_future(vm.process.wait()) for vm in self.machines() if vm.started]
         try:
             await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
@@ -233,16 +235,16 @@ class WallLab(Assembly, Platform):
         return "a machine of the lab was lost"
 
     async def _explained(self, error: RunFailed) -> RunFailed:
-        """The failure, with the machines that have ended: they are why. A machine's connections end before it does."""
+        """``error`` with the machines that have ended, its cause. A machine's connections end before it does."""
         started = [vm for vm in self.machines() if vm.started]
         if started:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._lost(), _DYING)
-        gone = [vm for vm in started if not vm.alive]
-        if not gone:
+        ended = [vm for vm in started if not vm.alive]
+        if not ended:
             return error
-        told = "; ".join(f"{vm.name} has ended ({vm.obituary()})" for vm in gone)
-        return RunFailed(f"{error.message}; {told}", hint=error.hint)
+        text = "; ".join(f"{vm.name} has ended ({vm.obituary()})" for vm in ended)
+        return RunFailed(f"{error.message}; {text}", hint=error.hint)
 
     async def close(self) -> None:
         await self.tear_down()
@@ -256,7 +258,7 @@ class LabStage(FleetStage):
         crew = Crew(lab.guests, lab.watch, lab.devices, lab.lanes[lane], lab.spec.settle / 1e9, lab.broken)
         super().__init__(crew, block, lane, lab.study.workloads[block.cell.workload].trial_seconds(block.cell))
         self.lab = lab
-        self.fleet, self.paths = lab.spec.fleet, lab.spec.paths  # of clone storms no guest stands
+        self.fleet, self.paths = lab.spec.fleet, lab.spec.paths  # in clone storms no guest runs
 
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:
         lab = self.lab
@@ -265,8 +267,8 @@ class LabStage(FleetStage):
                 raise RunFailed(f"lane {self.lane}: the lab has no link of path {path}")
             # a cable has two ends: guests and array both lose the carrier
             ends = [(vm, layout.interface(path)) for vm in lab.vms]
-            ours = layout.array_nics(lab.spec, lab.scratch)  # QEMU 7.2 dies of a link that is plugged and leads nowhere
-            ends += [(lab.array_vm, nic.name) for nic in ours if layout.on_path(nic, path)]
+            nics = layout.array_nics(lab.spec, lab.scratch)  # QEMU 7.2 crashes when an unconnected link is plugged
+            ends += [(lab.array_vm, nic.name) for nic in nics if layout.on_path(nic, path)]
             await asyncio.gather(*(vm.link(nic, up=not on) for vm, nic in ends))
             return time.time()
         texts = []

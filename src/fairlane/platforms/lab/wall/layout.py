@@ -1,4 +1,4 @@
-"""Which volumes a study needs, where each is built, and how machines and array are wired: pure."""
+"""The volumes of a study, their sites, and the network between guests and array: pure."""
 
 import secrets
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ ARRAY_MANAGED = "10.0.2.15"
 
 @dataclass(frozen=True)
 class Volume:
-    """One volume: of a lane, in a guest, one of its disks."""
+    """One volume of a lane: one disk of one guest."""
 
     lane: str
     guest: int
@@ -48,17 +48,17 @@ class Volume:
 
     @property
     def serial(self) -> str:
-        """Of the guest's device where the hypervisor provides it: at most 20 characters (virtio-blk, NVMe)."""
+        """Serial of the guest's device if the hypervisor provides it: at most 20 characters (virtio-blk, NVMe)."""
         return f"fairlane-{self.site.index:04d}"
 
     @property
     def medium_serial(self) -> str:
-        """Of the array's disk where the medium is a file of this machine."""
+        """Serial of the array's disk if the medium is a file of this machine."""
         return f"medium-{self.site.index:04d}"
 
     @property
     def emulated(self) -> bool:
-        """The guest sees a device of the hypervisor's."""
+        """Whether the hypervisor provides the guest's device."""
         return self.spec.initiator == "hypervisor"
 
     @property
@@ -72,7 +72,7 @@ class Volume:
         return self.transport.backing in ("ceph", "cephfs")
 
     @property
-    def ours(self) -> bool:
+    def owned(self) -> bool:
         """The lab makes the volume, and nobody else has anything on it."""
         return self.transport.backing != "external" and not getattr(self.spec, "external", None)
 
@@ -82,7 +82,7 @@ class Volume:
         return -(-self.transport.medium_size() // 2**20) * 2**20
 
     def file(self, media: Path) -> Path:
-        """Where its medium is if that is a file of this machine, in the folder ``media``; it need not exist."""
+        """Path in ``media`` of the file of this machine that is its medium, if it is one; it need not exist."""
         return media / f"medium{self.site.index}"
 
     @property
@@ -104,21 +104,21 @@ class Volume:
 
 
 def volumes(study: Study, spec: LabSpec) -> tuple[Volume, ...]:
-    """Every volume of the study, lane by lane, guest by guest. Sites lack what is known only once machines run."""
-    found: list[Volume] = []
+    """Every volume of the study, lane by lane, guest by guest. Sites lack values that only running machines have."""
+    result: list[Volume] = []
     single = spec.fleet == 1 and spec.disks == 1
     for lane, lane_spec in study.lanes.items():
         bind = registry.load("lanes", lane_spec.transport)
         for guest in range(spec.fleet):
             for disk in range(spec.disks):
                 name = lane if single else f"{lane}-{guest}-{disk}"
-                site = _site(spec, len(found), guest, lane_spec)
+                site = _site(spec, len(result), guest, lane_spec)
                 volume = Volume(lane, guest, disk, bind(name, lane_spec, site))
                 if volume.emulated and volume.needs_array:
                     volume = volume.at(address=ARRAY_MANAGED, addresses=(ARRAY_MANAGED,), interface="mgmt",
                                        interfaces=("mgmt",))  # fmt: skip
-                found.append(volume)
-    return tuple(found)
+                result.append(volume)
+    return tuple(result)
 
 
 def _site(spec: LabSpec, index: int, guest: int, lane: LaneSpec) -> Site:
@@ -138,11 +138,11 @@ def _site(spec: LabSpec, index: int, guest: int, lane: LaneSpec) -> Site:
     )
 
 
-def placed(found: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volume, ...]:
-    """The volumes with their media: null_blk on the array or in the guest, QEMU's null-co, or sparse files that this
-    makes in ``scratch``. Raises OSError."""
+def placed(volumes: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volume, ...]:
+    """The volumes with their media: null_blk on the array or in the guest, QEMU's null-co, or sparse files, which this
+    creates in ``scratch``. Raises OSError."""
     out = []
-    for volume in found:
+    for volume in volumes:
         if volume.needs_ceph:
             out.append(volume.at(medium="", cluster=str(cluster(scratch))))
             continue
@@ -158,7 +158,7 @@ def placed(found: Iterable[Volume], spec: LabSpec, scratch: Path) -> tuple[Volum
 
 
 def cluster(scratch: Path) -> Path:
-    """Folder of the cluster of this machine."""
+    """Folder of the Ceph cluster on this machine."""
     return scratch / "ceph"
 
 
@@ -167,7 +167,7 @@ def interface(path: int) -> str:
     return f"path{path}"
 
 
-def told(link: Link) -> str:
+def link_text(link: Link) -> str:
     """A link for a reader: rate, delay, MTU."""
     return f"{format_bitrate(link.rate)}, {format_duration(link.delay)}, MTU {link.mtu}"
 
@@ -227,9 +227,9 @@ def _socket(scratch: Path, guest: int, path: int) -> Path:
     return scratch / f"g{guest}p{path}.sock"
 
 
-def by_lane(found: tuple[Volume, ...]) -> Mapping[str, tuple[Volume, ...]]:
+def by_lane(volumes: tuple[Volume, ...]) -> Mapping[str, tuple[Volume, ...]]:
     """Volumes by lane, in order."""
     lanes: dict[str, tuple[Volume, ...]] = {}
-    for volume in found:
+    for volume in volumes:
         lanes[volume.lane] = (*lanes.get(volume.lane, ()), volume)
     return lanes

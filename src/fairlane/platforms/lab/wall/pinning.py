@@ -1,4 +1,4 @@
-"""CPU pinning: the virtual CPUs and IO threads of every machine on cores of their own (``sched_setaffinity(2)``).
+"""Pin the virtual CPUs and IO threads of every machine to cores of their own (``sched_setaffinity(2)``).
 
 Lanes take turns, so the first IO thread of one lane shares its core with the first of every other lane.
 """
@@ -14,7 +14,7 @@ from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.vm import Vm
 
 REST = "others"
-"""QEMU's main loop and helpers: they share the cores that are left over, or any where none is."""
+"""QEMU's main loop and helpers: they share the remaining cores, or all cores if none remain."""
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,16 @@ class Thread:
 
     @property
     def seat(self) -> tuple[str, str]:
-        """Threads with the same seat share a core: they are never at work at one time."""
+        """Threads with the same seat share a core: they never work at the same time."""
         number = self.name.rpartition(".")[2]
         return self.machine, self.name if number == self.name else f"io{number}"
 
 
 def problems(spec: LabSpec, lanes: Mapping[str, Sequence[Volume]], cores: int) -> list[FairlaneError]:
-    """Refuses, with the sums, what ``cores`` cores cannot seat."""
+    """An error, with the sum, if the pinned threads need more than ``cores`` cores."""
     if not spec.pinning:
         return []
-    array = spec.array.cpus if any(v.needs_array for found in lanes.values() for v in found) else 0
+    array = spec.array.cpus if any(v.needs_array for volumes in lanes.values() for v in volumes) else 0
     threads = max(
         (len(disks.io_threads(lane, disks.device(v[0]), spec.disks)) for lane, v in lanes.items() if v[0].emulated),
         default=0,
@@ -59,14 +59,14 @@ def problems(spec: LabSpec, lanes: Mapping[str, Sequence[Volume]], cores: int) -
 def seats(threads: Sequence[Thread], cores: Collection[int]) -> dict[Thread, int]:
     """A core for each thread: cores in ascending order, seats in the order of ``threads``. Raises RunFailed."""
     free = iter(sorted(cores))
-    taken: dict[tuple[str, str], int] = {}
+    core_of: dict[tuple[str, str], int] = {}
     for thread in threads:
-        if thread.seat not in taken:
+        if thread.seat not in core_of:
             core = next(free, None)
             if core is None:
                 raise RunFailed(f"no core is left to pin {thread.name} of {thread.machine} to")
-            taken[thread.seat] = core
-    return {thread: taken[thread.seat] for thread in threads}
+            core_of[thread.seat] = core
+    return {thread: core_of[thread.seat] for thread in threads}
 
 
 async def pin(machines: Sequence[Vm]) -> dict[str, dict[str, str]]:
@@ -76,33 +76,33 @@ async def pin(machines: Sequence[Vm]) -> dict[str, dict[str, str]]:
     for vm in machines:
         for cpu in await vm.execute("query-cpus-fast"):
             virtual.append(Thread(vm.name, f"vcpu{cpu['cpu-index']}", cpu["thread-id"]))
-        io += [Thread(vm.name, one["id"], one["thread-id"]) for one in await vm.execute("query-iothreads")]
+        io += [Thread(vm.name, item["id"], item["thread-id"]) for item in await vm.execute("query-iothreads")]
     cores = os.sched_getaffinity(0)
     placed = seats([*virtual, *io], cores)
-    left = cores - set(placed.values()) or cores
-    told: dict[str, dict[str, str]] = {}
+    rest = cores - set(placed.values()) or cores
+    pinned: dict[str, dict[str, str]] = {}
     for vm in machines:
         own = {thread.id: thread.name for thread in placed if thread.machine == vm.name}
-        for other in vm.threads().keys() - own.keys():
-            _set(other, left, f"{vm.name}: {REST}")
-        told[vm.name] = {REST: _shown(left)}
+        for helper in vm.threads().keys() - own.keys():
+            _set(helper, rest, f"{vm.name}: {REST}")
+        pinned[vm.name] = {REST: _core_list(rest)}
     for thread, core in placed.items():
         _set(thread.id, {core}, f"{thread.machine}: {thread.name}")
-        told[thread.machine][thread.name] = _shown(os.sched_getaffinity(thread.id))
-    return told
+        pinned[thread.machine][thread.name] = _core_list(os.sched_getaffinity(thread.id))
+    return pinned
 
 
 def _set(thread: int, cores: Collection[int], name: str) -> None:
     try:
         os.sched_setaffinity(thread, cores)
-        kept = os.sched_getaffinity(thread)
+        actual = os.sched_getaffinity(thread)
     except ProcessLookupError:
         return  # a helper that has ended meanwhile
     except OSError as error:
         raise RunFailed(f"{name} cannot be pinned: {error.strerror}") from error
-    if kept != set(cores):
-        raise RunFailed(f"{name} was pinned to cores {_shown(cores)}, and is on {_shown(kept)}")
+    if actual != set(cores):
+        raise RunFailed(f"{name} was pinned to cores {_core_list(cores)}, and is on {_core_list(actual)}")
 
 
-def _shown(cores: Collection[int]) -> str:
+def _core_list(cores: Collection[int]) -> str:
     return ",".join(map(str, sorted(cores)))

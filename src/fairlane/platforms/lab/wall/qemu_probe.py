@@ -1,4 +1,4 @@
-"""What the QEMU and the kernel of this machine can do for guest devices: asked, not guessed from versions."""
+"""Probe what this machine's QEMU and kernel support for guest devices, rather than infer it from versions."""
 
 import json
 import subprocess
@@ -21,8 +21,8 @@ _PROBED = 1 << 20
 
 
 @cache
-def asked(questions: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
-    """QEMU's answers to QMP commands (JSON), of a QEMU without a machine, in a folder where the file ``probe`` lies.
+def query(questions: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
+    """QEMU's answers to QMP commands (JSON), from a QEMU without a machine in a folder with the file ``probe``.
 
     Raises FairlaneError if it does not run."""
     command = [qemu.BINARY, "-M", "none", "-accel", "tcg", "-nodefaults", "-no-user-config", "-display", "none",
@@ -42,39 +42,39 @@ def asked(questions: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise FairlaneError(f"{qemu.BINARY} does not answer: {error}") from error
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    answers = tuple(line for line in told if "return" in line or "error" in line)
+    messages = [json.loads(message) for message in done.stdout.splitlines() if message.startswith("{")]
+    answers = tuple(message for message in messages if "return" in message or "error" in message)
     if len(answers) < len(questions) + 1:
         raise FairlaneError(f"{qemu.BINARY} does not answer: {done.stderr.strip()[-300:] or 'no message'}")
     return answers[1 : len(questions) + 1]
 
 
 def _ask(command: str, **arguments: Any) -> Mapping[str, Any]:
-    return asked((json.dumps({"execute": command, "arguments": arguments}),))[0]
+    return query((json.dumps({"execute": command, "arguments": arguments}),))[0]
 
 
 def opens(aio: str, cache_mode: str) -> str:
-    """Why QEMU cannot open a file in the scratch folder so (it opens one); empty: it can."""
+    """Why QEMU cannot open a file in the scratch folder with these settings (by trying); empty: it can."""
     node = {"driver": "file", "filename": "probe", "node-name": "probe", "aio": aio}
     answer = _ask("blockdev-add", **node, cache={"direct": cache_mode == "none"})
     return str(answer["error"]["desc"]) if "error" in answer else ""
 
 
 def maps_queues(bus: str) -> bool:
-    """The device of ``bus`` has iothread-vq-mapping."""
+    """Whether the device of ``bus`` has iothread-vq-mapping."""
     properties = _ask("device-list-properties", typename=_DEVICES[bus]).get("return", [])
-    return any(one["name"] == "iothread-vq-mapping" for one in properties)
+    return any(item["name"] == "iothread-vq-mapping" for item in properties)
 
 
 def has_driver(node: Mapping[str, str]) -> bool:
-    """QEMU has the block driver of ``node`` (``Transport.driver``), which may be a module of its own (Debian:
-    qemu-block-extra): tried with all that the driver needs, and nothing that works."""
+    """Whether QEMU has the block driver of ``node`` (``Transport.driver``), which may be a module of its own (Debian:
+    qemu-block-extra): tries to open a node with all its required options, and an unusable target."""
     answer = _ask("blockdev-add", **node, **{"node-name": "probe"})
     return "nknown driver" not in str(answer.get("error", {}).get("desc", ""))
 
 
 def lacks_module(name: str) -> bool:
-    """The kernel of this machine neither has the module nor could load it."""
+    """Whether this machine's kernel neither has the module nor can load it."""
     if Path("/sys/module", name).exists():
         return False
     try:
@@ -85,28 +85,28 @@ def lacks_module(name: str) -> bool:
 
 
 def problems(lanes: Mapping[str, Sequence[Volume]], spec: LabSpec) -> list[FairlaneError]:
-    """What cannot be built of the guest devices of ``lanes``, before anything is created."""
-    found: list[FairlaneError] = []
+    """Guest devices of ``lanes`` that cannot be built; checked before anything is created."""
+    problems: list[FairlaneError] = []
     guests: dict[int, list[Volume]] = {}
     for lane, volumes in lanes.items():
         if not volumes[0].emulated:
             continue
         device = disks.device(volumes[0])
         wrong = [*_shape(device, spec), *_possible(device, spec, volumes[0])]
-        found += [FairlaneError(text, where=f"lanes.{lane}.{key}", hint=hint) for key, text, hint in wrong]
+        problems += [FairlaneError(text, where=f"lanes.{lane}.{key}", hint=hint) for key, text, hint in wrong]
         for volume in volumes:
             guests.setdefault(volume.guest, []).append(volume)
     wanted = max((disks.functions(volumes) for volumes in guests.values()), default=0)
     room = command.FUNCTIONS - spec.paths
     if wanted > room:
-        found.append(
+        problems.append(
             FairlaneError(
                 f"a guest would need {wanted} PCI functions for its disks, and has {room}",
                 where="platform.disks",
                 hint="use fewer disks or lanes; virtio-scsi takes one function per controller, not per disk",
             )
         )
-    return found
+    return problems
 
 
 _Wrong = tuple[str, str, str]
@@ -114,7 +114,7 @@ _Wrong = tuple[str, str, str]
 
 
 def _shape(device: GuestDevice, spec: LabSpec) -> Iterable[_Wrong]:
-    """Threads, queues and controllers that would do nothing: lanes are what they are called."""
+    """Threads, queues and controllers that would be unused: a lane's name must describe it."""
     if device.queues > spec.cpus:
         yield (
             "device.queues",
@@ -122,9 +122,9 @@ def _shape(device: GuestDevice, spec: LabSpec) -> Iterable[_Wrong]:
             "and its kernel makes at most one queue per CPU",
             f"set platform.cpus: {device.queues}, or fewer queues",
         )
-    dealt, what = spec.disks, "disk"
+    dealt, unit = spec.disks, "disk"
     if device.bus == "virtio-scsi":
-        dealt, what = device.controllers, "controller"
+        dealt, unit = device.controllers, "controller"
         if device.controllers > spec.disks:
             yield (
                 "device.controllers",
@@ -140,7 +140,7 @@ def _shape(device: GuestDevice, spec: LabSpec) -> Iterable[_Wrong]:
     if not device.vq_mapping and isinstance(device.io_threads, int) and device.io_threads > dealt:
         yield (
             "device.io_threads",
-            f"{device.io_threads} IO threads for {dealt} {what}{'s' * (dealt > 1)}: the others would idle",
+            f"{device.io_threads} IO threads for {dealt} {unit}{'s' * (dealt > 1)}: the others would idle",
             "set device.controllers to as many, or fewer IO threads"
             if device.bus == "virtio-scsi"
             else f"set platform.disks: {device.io_threads}, or fewer IO threads",
@@ -148,7 +148,7 @@ def _shape(device: GuestDevice, spec: LabSpec) -> Iterable[_Wrong]:
 
 
 def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_Wrong]:
-    """What this machine's QEMU cannot do."""
+    """Settings that this machine's QEMU or kernel does not support."""
     if device.vq_mapping and not maps_queues(device.bus):
         yield (
             "device.vq_mapping",
@@ -170,12 +170,12 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
         )
     needed = {} if volume.needs_ceph else volume.transport.driver  # of a cluster ceph.problems tells
     if needed and not has_driver(needed):
-        other = ", or set initiator: guest" if "guest" in type(volume.spec).initiators else ""
+        alternative = ", or set initiator: guest" if "guest" in type(volume.spec).initiators else ""
         yield (
             "initiator",
             f"this QEMU has no driver {needed['driver']}, which {volume.spec.transport} needs",
-            f"install qemu-block-extra{other}",
+            f"install qemu-block-extra{alternative}",
         )
-    if own and spec.medium.file and (why := opens(device.aio, device.cache)):
-        yield ("device.aio", f"QEMU cannot open files here with aio {device.aio}, cache {device.cache}: {why}",
+    if own and spec.medium.file and (reason := opens(device.aio, device.cache)):
+        yield ("device.aio", f"QEMU cannot open files here with aio {device.aio}, cache {device.cache}: {reason}",
                "set TMPDIR to a folder on another file system, or take another aio or cache")  # fmt: skip

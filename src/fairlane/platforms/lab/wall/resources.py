@@ -1,4 +1,4 @@
-"""Whether this machine can hold what a study wants to start: sums, told before anything is. Pure but for ``here``."""
+"""Check that this machine has the memory, cores and disk for a study. Pure except for ``capacity``."""
 
 import os
 import shutil
@@ -14,27 +14,28 @@ from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.units import format_size
 
 OVERHEAD = 120 * 2**20
-"""Bytes that QEMU itself takes for a machine, its disks' caches left out."""
+"""Bytes that QEMU itself takes for a machine, without caches of its disks."""
 _SYSTEM = 256 * 2**20
 """Bytes that a guest's kernel and programs take."""
 
 _LONGEST = 60
-"""A socket's name has 107 bytes (unix(7)); OpenSSH's own names in our folder, which has 18 more, take up to 29."""
+"""Most characters of the temporary folder's name: a socket's name has 107 bytes (unix(7)); the scratch folder adds 18
+and OpenSSH's names in it up to 29."""
 
 
 @dataclass(frozen=True)
-class Here:
-    """What this machine has."""
+class Capacity:
+    """Resources of this machine."""
 
     memory: int
     """Bytes available."""
     cores: int
     disk: int
-    """Bytes free where scratch files go."""
+    """Bytes free in the temporary folder."""
 
 
-def here() -> Here:
-    """What this machine has now."""
+def capacity() -> Capacity:
+    """This machine's available memory, cores and disk space."""
     memory = 0
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
@@ -42,20 +43,20 @@ def here() -> Here:
     with suppress(OSError, ValueError):  # a container's limit, if it has one
         limit, used = (int(Path(f"/sys/fs/cgroup/memory.{n}").read_text()) for n in ("max", "current"))
         memory = min(memory, limit - used)
-    return Here(memory, len(os.sched_getaffinity(0)), shutil.disk_usage(tempfile.gettempdir()).free)
+    return Capacity(memory, len(os.sched_getaffinity(0)), shutil.disk_usage(tempfile.gettempdir()).free)
 
 
-def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[FairlaneError]:
-    """What does not fit, each with its sum."""
+def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> list[FairlaneError]:
+    """Resources that the study exceeds, each with its sum."""
     array = any(v.needs_array for v in volumes)
     guests = f"{spec.fleet} guest{'s' * (spec.fleet > 1)}"
-    found = []
+    problems = []
     ceph = any(v.needs_ceph for v in volumes) * spec.ceph.memory
     needed = spec.fleet * (spec.memory + OVERHEAD) + array * (spec.array.memory + OVERHEAD) + ceph
     if needed > machine.memory:
         with_array = f" + an array of {format_size(spec.array.memory)}" if array else ""
         with_array += f" + a Ceph cluster of {_size(ceph)}" if ceph else ""
-        found.append(
+        problems.append(
             FairlaneError(
                 f"{guests} of {format_size(spec.memory)}{with_array} + {format_size(OVERHEAD)} for each QEMU = "
                 f"{_size(needed)}, and {_size(machine.memory)} of memory are available",
@@ -66,7 +67,7 @@ def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[Fa
     cpus = spec.fleet * spec.cpus + array * spec.array.cpus
     if cpus > machine.cores * spec.overcommit:
         with_array = f" + an array of {spec.array.cpus}" if array else ""
-        found.append(
+        problems.append(
             FairlaneError(
                 f"{guests} of {spec.cpus} CPU{'s' * (spec.cpus > 1)}{with_array} = {cpus} virtual CPUs on "
                 f"{machine.cores} cores, and platform.overcommit is {spec.overcommit:g}",
@@ -75,29 +76,29 @@ def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[Fa
             )
         )
     if len(tempfile.gettempdir()) > _LONGEST:
-        found.append(
+        problems.append(
             FairlaneError(
                 f"the name of the folder for temporary files has more than {_LONGEST} characters, too long for sockets",
                 where=tempfile.gettempdir(),
                 hint="set TMPDIR to a folder with a shorter name, such as /tmp",
             )
         )
-    return found + _media(spec, volumes, machine)
+    return problems + _media(spec, volumes, machine)
 
 
-def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[FairlaneError]:
+def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> list[FairlaneError]:
     """Media that keep what is written must fit where they are kept."""
-    found = []
+    problems = []
     if spec.medium.memory_backed:
-        held = {"array": [v.medium_size for v in volumes if v.needs_array]}
+        media = {"array": [v.medium_size for v in volumes if v.needs_array]}
         for volume in volumes:
             if volume.transport.backing == "machine" and not volume.emulated:
-                held.setdefault(f"guest {volume.guest}", []).append(volume.medium_size)
-        for where, sizes in held.items():
+                media.setdefault(f"guest {volume.guest}", []).append(volume.medium_size)
+        for where, sizes in media.items():
             key = "array.memory" if where == "array" else "memory"
             memory = spec.array.memory if where == "array" else spec.memory
             if sum(sizes) + _SYSTEM > memory:
-                found.append(
+                problems.append(
                     FairlaneError(
                         f"{len(sizes)} memory-backed media, {_size(sum(sizes))}, + {format_size(_SYSTEM)} for the "
                         f"system = {_size(sum(sizes) + _SYSTEM)}, and the {where} has {format_size(memory)}",
@@ -105,19 +106,19 @@ def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Here) -> list[Fair
                         hint=f"lower platform.medium.size, or raise platform.{key}",
                     )
                 )
-    kept = [v for v in volumes if (not spec.ceph.memstore if v.needs_ceph else spec.medium.file)]
-    needed = sum(v.medium_size for v in kept)
+    stored = [v for v in volumes if (not spec.ceph.memstore if v.needs_ceph else spec.medium.file)]
+    needed = sum(v.medium_size for v in stored)
     if needed > machine.disk:
-        copies = " with their copies" if any(v.needs_ceph for v in kept) else ""
-        found.append(
+        copies = " with their copies" if any(v.needs_ceph for v in stored) else ""
+        problems.append(
             FairlaneError(
-                f"{len(kept)} volumes of {format_size(spec.medium.size)} take {_size(needed)}{copies}, and "
+                f"{len(stored)} volumes of {format_size(spec.medium.size)} take {_size(needed)}{copies}, and "
                 f"{_size(machine.disk)} are free in {tempfile.gettempdir()}",
                 where="platform.medium",
                 hint="lower platform.medium.size, or set TMPDIR to a folder on another disk",
             )
         )
-    return found
+    return problems
 
 
 def _size(count: int) -> str:

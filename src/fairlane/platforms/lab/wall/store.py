@@ -1,4 +1,4 @@
-"""Where the files of clones lie: on a file system that can share blocks, if any lane needs that."""
+"""A file system for the files of clones that can share blocks (reflinks), if a lane needs that."""
 
 import os
 import shutil
@@ -19,16 +19,16 @@ _PROGRAMS = {
 
 
 def shares(folder: Path) -> bool:
-    """Whether files in ``folder`` can share blocks: tried, because no file system's name promises it."""
+    """Whether files in ``folder`` can share blocks, by trying: a file system's name does not tell."""
     with tempfile.TemporaryDirectory(prefix="fairlane-shares-", dir=folder) as place:
-        one, other = Path(place, "one"), Path(place, "other")
-        one.write_bytes(b"x" * 65536)
-        done = subprocess.run(["cp", "--reflink=always", str(one), str(other)], capture_output=True, check=False)
+        source, copy = Path(place, "one"), Path(place, "other")
+        source.write_bytes(b"x" * 65536)
+        done = subprocess.run(["cp", "--reflink=always", str(source), str(copy)], capture_output=True, check=False)
     return done.returncode == 0
 
 
 def problems(folder: Path) -> list[FairlaneError]:
-    """Why no files in ``folder``, or on an XFS of ours in it, can share blocks; empty: they can."""
+    """Why files can share blocks neither in ``folder`` nor on a new XFS in it; empty: they can."""
     missing = [f"{program} (package {package})" for program, package in _PROGRAMS.items() if not shutil.which(program)]
     if shares(folder) or not (os.geteuid() or missing):
         return []
@@ -44,18 +44,18 @@ def problems(folder: Path) -> list[FairlaneError]:
 
 def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
     """A folder on an XFS of ``size`` bytes, made in ``scratch`` and mounted through a loop device until ``held`` is
-    closed. Raises RunFailed. Takes a second, in the main thread: a child that ends with us ends with its thread.
+    closed. Raises RunFailed. Takes a second, in the main thread: a child that ends with Fairlane ends with its thread.
 
-    The mount is in a namespace of its own, kept by a process that ends with us and reached through its ``/proc``
-    folder: however we end, the kernel takes mount and loop device away with it.
+    The mount is in a namespace of its own, kept by a process that ends with Fairlane and reached through its
+    ``/proc`` folder: the kernel removes mount and loop device with the process.
     """
     image, place = scratch / "xfs", scratch / "store"
     place.mkdir()
     with image.open("wb") as file:
         file.truncate(max(size, _XFS_LEAST))
-    made = subprocess.run(["mkfs.xfs", "-q", "-m", "reflink=1", str(image)], capture_output=True, check=False)
-    if made.returncode:
-        raise RunFailed(f"mkfs.xfs failed: {made.stderr.decode(errors='replace').strip()[-300:]}", where=str(image))
+    done = subprocess.run(["mkfs.xfs", "-q", "-m", "reflink=1", str(image)], capture_output=True, check=False)
+    if done.returncode:
+        raise RunFailed(f"mkfs.xfs failed: {done.stderr.decode(errors='replace').strip()[-300:]}", where=str(image))
     # the loop device keeps no second copy in the page cache (direct I/O), and goes with its last user (-d)
     text = (
         'd=$(losetup --find --show --direct-io=on "$1") && mount -o noatime "$d" "$2"; s=$?; losetup -d "$d" && '
@@ -69,11 +69,11 @@ def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
     assert keeper.stdout and keeper.stderr  # noqa: S101, PT018 - opened as pipes
     if keeper.stdout.readline() == b"mounted\n":
         return Path(f"/proc/{keeper.pid}/root{place}")
-    told = keeper.stderr.read().decode(errors="replace").strip()[-300:]
-    raise RunFailed(f"the XFS for clone_reflink could not be mounted: {told or 'no answer'}", where=str(image))
+    stderr = keeper.stderr.read().decode(errors="replace").strip()[-300:]
+    raise RunFailed(f"the XFS for clone_reflink could not be mounted: {stderr or 'no answer'}", where=str(image))
 
 
 def _end(keeper: subprocess.Popen[bytes]) -> None:
-    """Once nothing runs in its namespace, the kernel unmounts."""
+    """Ends the process that keeps the namespace; the kernel then unmounts."""
     keeper.kill()
     keeper.communicate()

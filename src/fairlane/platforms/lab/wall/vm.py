@@ -1,4 +1,4 @@
-"""A running wall-clock machine: QEMU as our child, QMP for control, SSH for everything in the guest."""
+"""A running wall-clock machine: QEMU as a child process, QMP for control, SSH for everything in the guest."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ BOOT_TIMEOUT = 300.0
 
 
 class Vm:
-    """One machine. ``start`` boots it, ``stop`` ends it whatever state it is in."""
+    """One machine. ``start`` boots it, ``stop`` ends it in any state."""
 
     def __init__(self, machine: Machine, root: Root, keys: Keys, scratch: Path) -> None:
         """``scratch``: an existing folder with a short path, for sockets, console and overlay."""
@@ -61,9 +61,9 @@ class Vm:
         """Waits for a working SSH connection. Raises RunFailed with the console's last words."""
         self.guest = SshGuest(self.name, self._keys.login(await self._port()), self._scratch)
         opening = asyncio.ensure_future(self.guest.open(BOOT_TIMEOUT))
-        gone = asyncio.ensure_future(self.process.wait())
+        ended = asyncio.ensure_future(self.process.wait())
         try:
-            await asyncio.wait({opening, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({opening, ended}, return_when=asyncio.FIRST_COMPLETED)
             if not opening.done():
                 raise RunFailed(f"{self.name} ended while it booted:\n{self.last_words() or self.complaint()}")
             try:
@@ -72,42 +72,42 @@ class Vm:
                 raise RunFailed(f"{error.message}\n{self.last_words()}") from error
         finally:
             opening.cancel()
-            gone.cancel()
+            ended.cancel()
         self.boot_seconds = time.monotonic() - self._began
 
     async def power_on(self) -> None:
-        """Starts QEMU in the folder, which has the root disk (root.qcow2); it is controlled from here on. Raises
-        RunFailed with what QEMU said."""
+        """Starts QEMU in the folder, which has the root disk (root.qcow2); it can be controlled from then on. Raises
+        RunFailed with QEMU's stderr."""
         initrd = self.folder / "initrd"
         initrd.write_bytes(self._root.initrd.read_bytes() + image.as_initrd(self._files()))
-        ours, theirs = socket.socketpair()
+        own_end, qemu_end = socket.socketpair()
         command = [
             *WITH_US, str(os.getpid()),
             *machines.command(self.machine, self._root.kernel, initrd),
-            "-chardev", f"socket,id=qmp,fd={theirs.fileno()}", "-mon", "chardev=qmp,mode=control",
+            "-chardev", f"socket,id=qmp,fd={qemu_end.fileno()}", "-mon", "chardev=qmp,mode=control",
         ]  # fmt: skip
-        with theirs, (self.folder / "errors").open("wb") as errors:
+        with qemu_end, (self.folder / "errors").open("wb") as errors:
             self.process = await asyncio.create_subprocess_exec(
                 *command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, cwd=self.folder,
-                start_new_session=True, pass_fds=[theirs.fileno()],
+                start_new_session=True, pass_fds=[qemu_end.fileno()],
             )  # fmt: skip
         self.qmp = QMPClient(self.name)
         self.qmp.logger.setLevel("CRITICAL")
         try:
-            await asyncio.wait_for(self.qmp.connect(ours), BOOT_TIMEOUT)
+            await asyncio.wait_for(self.qmp.connect(own_end), BOOT_TIMEOUT)
         except (OSError, QMPError, TimeoutError) as error:
             raise RunFailed(f"{self.name}: QEMU did not start: {self.complaint()}") from error
 
     def _files(self) -> dict[str, str]:
-        here = resources.files(__package__).joinpath("guest")
+        guest_files = resources.files(__package__).joinpath("guest")
         parts = ("lib.sh", "wall.sh", "send.sh", "identity.sh", "guard.sh")
         files = {
-            "init": here.joinpath("init").read_text("utf-8"),
+            "init": guest_files.joinpath("init").read_text("utf-8"),
             "lib.sh": "".join(library.part(name) for name in parts),
             "programs": "",
             "name": f"{self.name}\n",
             "network": machines.network(self.machine),
-            "sshd_config": here.joinpath("sshd_config").read_text("utf-8"),
+            "sshd_config": guest_files.joinpath("sshd_config").read_text("utf-8"),
             **self._keys.files(),
             **self.machine.files,
         }
@@ -116,11 +116,11 @@ class Vm:
 
     async def _port(self) -> int:
         """The port that QEMU chose for the guest's sshd."""
-        told = await self.execute("human-monitor-command", **{"command-line": "info usernet"})
-        found = re.search(r"TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)", told)
-        if not found:
+        table = await self.execute("human-monitor-command", **{"command-line": "info usernet"})
+        match = re.search(r"TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)", table)
+        if not match:
             raise RunFailed(f"{self.name}: QEMU forwards no port to the guest's sshd")
-        return int(found[1])
+        return int(match[1])
 
     async def execute(self, command: str, **arguments: Any) -> Any:
         """One QMP command. Raises RunFailed."""
@@ -130,7 +130,7 @@ class Vm:
             raise RunFailed(f"{self.name}: QEMU's {command} failed: {error}; {self.complaint()}") from error
 
     async def link(self, nic: str, *, up: bool) -> None:
-        """Plug or unplug the cable of a NIC. Raises RunFailed."""
+        """Plugs or unplugs the cable of a NIC. Raises RunFailed."""
         await self.execute("set_link", name=nic, up=up)
 
     @property
@@ -143,14 +143,14 @@ class Vm:
 
     def threads(self) -> Mapping[int, str]:
         """QEMU's threads: id -> name."""
-        found = {}
+        names = {}
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():
             with suppress(OSError):
-                found[int(task.name)] = (task / "comm").read_text().strip()
-        return found
+                names[int(task.name)] = (task / "comm").read_text().strip()
+        return names
 
     def complaint(self) -> str:
-        """The end of what QEMU itself said."""
+        """The end of QEMU's stderr."""
         with suppress(OSError):
             return (self.folder / "errors").read_text(errors="replace").strip()[-400:] or "no message"
         return "no message"
@@ -165,12 +165,12 @@ class Vm:
         return ""
 
     def obituary(self) -> str:
-        """Why it may have ended: the end of the guest's console, then what QEMU said where it said anything."""
+        """Why it may have ended: the end of the guest's console, then QEMU's exit code and stderr."""
         ended = f"QEMU ended with exit code {self.process.returncode}: {self.complaint()}" if self.started else ""
         return "\n".join(text for text in (self.last_words(), ended) if text)
 
     async def stop(self) -> None:
-        """Ends connection and machine, whole also where it is cancelled meanwhile; raises nothing else."""
+        """Ends connection and machine, completely even if cancelled meanwhile; raises nothing else."""
         await uninterrupted(self._stop())
 
     async def _stop(self) -> None:
@@ -178,13 +178,13 @@ class Vm:
             await self.guest.close()
         if self.started:
             await end(self.process)
-            with suppress(Exception):  # QEMU is gone: whatever the client thinks of that does not matter
+            with suppress(Exception):  # QEMU has ended: errors of the client do not matter
                 await self.qmp.disconnect()
 
 
 async def processes(vms: Sequence[Vm]) -> str:
-    """For the probes of the hypervisor: QEMU's processes, and which of their threads is what."""
-    told = [f"MACHINES={quote(' '.join(str(vm.process.pid) for vm in vms))}"]
+    """Shell variables for probes of the hypervisor: QEMU's processes, their vCPU threads and IO threads."""
+    lines = [f"MACHINES={quote(' '.join(str(vm.process.pid) for vm in vms))}"]
     cpus = [str(cpu["thread-id"]) for vm in vms for cpu in await vm.execute("query-cpus-fast")]
-    io = [str(one["thread-id"]) for vm in vms for one in await vm.execute("query-iothreads")]
-    return "\n".join([*told, f"VCPUS={quote(' '.join(cpus))}", f"IO_THREADS={quote(' '.join(io))}\n"])
+    io = [str(item["thread-id"]) for vm in vms for item in await vm.execute("query-iothreads")]
+    return "\n".join([*lines, f"VCPUS={quote(' '.join(cpus))}", f"IO_THREADS={quote(' '.join(io))}\n"])
