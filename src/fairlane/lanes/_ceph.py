@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from fairlane.guard.values import NONE
-from fairlane.lanes.base import Step, Transport
+from fairlane.lanes.base import Backing, Step, Transport
 from fairlane.study.base import LaneSpec
 
 METADATA_COPIES = 3
@@ -101,7 +101,7 @@ SpecT = TypeVar("SpecT", bound=CephSpec)
 class CephTransport(Transport[SpecT]):
     """What transports on Ceph have in common: the target is a cluster, and the guest sees the hypervisor's device."""
 
-    backing = "ceph"
+    backing: ClassVar[Backing] = "ceph"
     kind: ClassVar[str]
     """What its pools are for: names them."""
 

@@ -55,8 +55,8 @@ class Subsystem:
 class Nvmet(Transport[SpecT]):
     """The medium as the one namespace of a subsystem."""
 
-    packages = ("nvme-cli",)
-    programs = ("nvme",)
+    packages: ClassVar[tuple[str, ...]] = ("nvme-cli",)
+    programs: ClassVar[tuple[str, ...]] = ("nvme",)
     fabric: ClassVar[str]
     """As ``nvme connect -t`` calls it."""
     remark: ClassVar[str] = ""

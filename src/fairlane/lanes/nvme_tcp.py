@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 from uuid import NAMESPACE_URL, uuid5
 
 from pydantic import Field, model_validator
@@ -15,6 +15,7 @@ from fairlane.lanes._external import External, Name, one_address, without_argv
 from fairlane.lanes._nvmet import CONFIG, Nvmet, NvmetSpec, Subsystem, nqn
 from fairlane.lanes.base import Ground, Step, digests
 from fairlane.records import FaultKind
+from fairlane.study.base import LaneSpec
 
 _PORT = 4420
 
@@ -62,7 +63,7 @@ class NvmeTcpSpec(NvmetSpec):
 
 
 class NvmeTcp(Nvmet[NvmeTcpSpec]):
-    Spec = NvmeTcpSpec
+    Spec: ClassVar[type[LaneSpec]] = NvmeTcpSpec
     virtual = True
     fabric = "tcp"
     first_port = _PORT

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from fairlane.lanes._ceph import METADATA_COPIES, CephSpec, CephTransport
 from fairlane.lanes.base import Step
+from fairlane.study.base import LaneSpec
 from fairlane.units import Size, format_size
 
 Feature = Literal["layering", "exclusive-lock", "object-map", "fast-diff", "deep-flatten", "journaling"]
@@ -55,7 +56,7 @@ class RbdSpec(CephSpec):
 
 
 class Rbd(CephTransport[RbdSpec]):
-    Spec = RbdSpec
+    Spec: ClassVar[type[LaneSpec]] = RbdSpec
     kind = "rbd"
     driver: ClassVar[Mapping[str, str]] = {"driver": "rbd", "pool": "no", "image": "no", "conf": "missing"}
 
