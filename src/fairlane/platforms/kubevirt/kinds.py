@@ -40,7 +40,6 @@ class Kind:
 
 _KUBEVIRT = "kubevirt.io"
 _CDI = "cdi.kubevirt.io"
-_INSTANCE_TYPE = "instancetype.kubevirt.io"
 _SNAPSHOT = "snapshot.storage.k8s.io"
 _SUBRESOURCES = "subresources.kubevirt.io"
 _STORAGE = "storage.k8s.io"
@@ -52,62 +51,37 @@ PVC = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 POD = Kind("", "v1", "pods", "Pod")
 SECRET = Kind("", "v1", "secrets", "Secret")
 CONFIG_MAP = Kind("", "v1", "configmaps", "ConfigMap")
-SERVICE = Kind("", "v1", "services", "Service")
 SERVICE_ACCOUNT = Kind("", "v1", "serviceaccounts", "ServiceAccount")
 EVENT = Kind("", "v1", "events", "Event")
 QUOTA = Kind("", "v1", "resourcequotas", "ResourceQuota")
-LIMIT_RANGE = Kind("", "v1", "limitranges", "LimitRange")
 
 DAEMON_SET = Kind("apps", "v1", "daemonsets", "DaemonSet")
-DEPLOYMENT = Kind("apps", "v1", "deployments", "Deployment")
-JOB = Kind("batch", "v1", "jobs", "Job")
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 
 STORAGE_CLASS = Kind(_STORAGE, "v1", "storageclasses", "StorageClass", namespaced=False)
 CSI_DRIVER = Kind(_STORAGE, "v1", "csidrivers", "CSIDriver", namespaced=False)
-CSI_NODE = Kind(_STORAGE, "v1", "csinodes", "CSINode", namespaced=False)
 CSI_CAPACITY = Kind(_STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity")
-VOLUME_ATTACHMENT = Kind(_STORAGE, "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 
 SNAPSHOT = Kind(_SNAPSHOT, "v1", "volumesnapshots", "VolumeSnapshot")
-SNAPSHOT_CONTENT = Kind(_SNAPSHOT, "v1", "volumesnapshotcontents", "VolumeSnapshotContent", namespaced=False)
 SNAPSHOT_CLASS = Kind(_SNAPSHOT, "v1", "volumesnapshotclasses", "VolumeSnapshotClass", namespaced=False)
 
 KUBEVIRT = Kind(_KUBEVIRT, "v1", "kubevirts", "KubeVirt")
 VM = Kind(_KUBEVIRT, "v1", "virtualmachines", "VirtualMachine")
 VMI = Kind(_KUBEVIRT, "v1", "virtualmachineinstances", "VirtualMachineInstance")
-INSTANCE_TYPE = Kind(_INSTANCE_TYPE, "v1beta1", "virtualmachineinstancetypes", "VirtualMachineInstancetype")
-CLUSTER_INSTANCE_TYPE = Kind(
-    _INSTANCE_TYPE, "v1beta1", "virtualmachineclusterinstancetypes", "VirtualMachineClusterInstancetype",
-    namespaced=False,
-)  # fmt: skip
-VM_ACTION = Kind(_SUBRESOURCES, "v1", "virtualmachines", "VirtualMachine")
-"""Verbs of a machine: subresources ``start``, ``stop``, ``restart``, served by KubeVirt's own API server."""
 VMI_ACTION = Kind(_SUBRESOURCES, "v1", "virtualmachineinstances", "VirtualMachineInstance")
 """Verbs of a running machine: subresource ``portforward/PORT/tcp`` and others."""
 
 CDI = Kind(_CDI, "v1beta1", "cdis", "CDI", namespaced=False)
-CDI_CONFIG = Kind(_CDI, "v1beta1", "cdiconfigs", "CDIConfig", namespaced=False)
 DATA_VOLUME = Kind(_CDI, "v1beta1", "datavolumes", "DataVolume")
 DATA_SOURCE = Kind(_CDI, "v1beta1", "datasources", "DataSource")
 STORAGE_PROFILE = Kind(_CDI, "v1beta1", "storageprofiles", "StorageProfile", namespaced=False)
-CLONE_SOURCE = Kind(_CDI, "v1beta1", "volumeclonesources", "VolumeCloneSource")
 
-CRD = Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 API_SERVICE = Kind("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
-ROLE = Kind("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDING = Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
-CLUSTER_ROLE = Kind("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
-CLUSTER_ROLE_BINDING = Kind(
-    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
-)
 ACCESS_REVIEW = Kind(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False, stored=False
 )
 """May I do this? Answered for the one who asks."""
-RULES_REVIEW = Kind(
-    "authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False, stored=False
-)
 WHO_AM_I = Kind(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False, stored=False
 )
