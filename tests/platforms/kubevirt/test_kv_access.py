@@ -17,7 +17,7 @@ from fairlane.errors import FairlaneError
 from fairlane.platforms.kubevirt import kinds
 from fairlane.platforms.kubevirt.access import Access
 from fairlane.platforms.kubevirt.api import Api, ApiError
-from fairlane.platforms.kubevirt.api_errors import Answer, Asked, plain
+from fairlane.platforms.kubevirt.api_errors import Answer, Operation, plain
 from fairlane.platforms.kubevirt.transport import Transport
 from testkit.control_plane import ControlPlane
 from tests.platforms.kubevirt.conftest import Connected
@@ -352,7 +352,9 @@ def test_an_entry_of_netrc_does_not_get_in_the_way(
 )  # fmt: skip
 def test_answers_are_read_and_told_in_one_line_whatever_they_are(body: bytes) -> None:
     for status in (400, 401, 403, 404, 409, 410, 422, 429, 500, 503):
-        error = Answer.read(status, body, {"Retry-After": "\u0661"}).error(Asked("create", "Thing\x1b", "a\nb", "c"))
+        error = Answer.read(status, body, {"Retry-After": "\u0661"}).error(
+            Operation("create", "Thing\x1b", "a\nb", "c")
+        )
         assert error.status == status
         assert error.message.isprintable()
         assert error.hint.isprintable()
@@ -362,7 +364,7 @@ def test_answers_are_read_and_told_in_one_line_whatever_they_are(body: bytes) ->
 
 def test_webhooks_and_quotas_are_known_by_their_words() -> None:
     def hint(message: str, status: int = 403) -> str:
-        return Answer.of({"message": message, "code": status}).error(Asked("create", "VirtualMachine")).hint
+        return Answer.of({"message": message, "code": status}).error(Operation("create", "VirtualMachine")).hint
 
     denied = 'admission webhook "virtualmachine-validator.kubevirt.io" denied the request: spec.x is not allowed'
     assert "virtualmachine-validator.kubevirt.io" in hint(denied)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.platforms.kubevirt.cloudinit import user_data
-from fairlane.platforms.kubevirt.manifests import Manifests, quantity, slugs, unsaid_clones
+from fairlane.platforms.kubevirt.manifests import Manifests, quantity, slugs, unspecified_clones
 from fairlane.platforms.kubevirt.placement import dealt, fits
 from fairlane.study.load import load_study, parse_study
 from tests.platforms.kubevirt import furnished
@@ -315,13 +315,13 @@ def test_golden_volumes_are_shared_or_one_on_each_node() -> None:
 
 
 def test_a_lane_must_say_how_it_is_cloned_where_anything_is() -> None:
-    assert unsaid_clones(of().study) == []
-    (problem,) = unsaid_clones(of(more=STORM).study)
+    assert unspecified_clones(of().study) == []
+    (problem,) = unspecified_clones(of(more=STORM).study)
     assert isinstance(problem, FairlaneError)
     assert problem.where == "lanes.a"
     assert "storage profile would choose" in problem.message
     assert "clone: snapshot, csi-clone or copy" in str(problem.hint)
-    assert unsaid_clones(load_study("study-000-clone")[0]) == []
+    assert unspecified_clones(load_study("study-000-clone")[0]) == []
 
 
 # --- first boot

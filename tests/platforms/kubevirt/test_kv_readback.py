@@ -327,7 +327,7 @@ def test_the_guard_gets_what_runs_and_not_what_was_asked() -> None:
     }  # fmt: skip
     for name, value in told.items():
         assert parameter(name).read(value) == value
-    said = readback.conditions(lane(), {}, nodes=[node], kubevirt=kubevirt, said=["host_cpu", "hypervisor"])
+    said = readback.conditions(lane(), {}, nodes=[node], kubevirt=kubevirt, stated=["host_cpu", "hypervisor"])
     assert said == {}, "what a user says of the host is better than a name of libvirt's"
 
 

@@ -1,7 +1,7 @@
 """KubeVirt: virtual machines of a Kubernetes cluster (OpenShift Virtualization), their volumes by storage class.
 
-The cluster makes everything; what is asked of it, what it made of that and when is read back from its API. The client
-library is an extra, so that what needs it is imported where a cluster is really talked to.
+The cluster makes everything; what it made, and when, is read back from its API. The client library is an extra, so
+modules that need it are imported where a cluster is used.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Kubevirt(Platform):
         self.notify: Notify = lambda _: None
         self._heartbeat: Heartbeat | None = None
         self._left: Left | None = None
-        """What there is of this run in the cluster."""
+        """The run's objects in the cluster."""
         self._broken: set[str] = set()
         """Lanes whose machines must be started anew."""
         self._held = ExitStack()
@@ -66,21 +66,22 @@ class Kubevirt(Platform):
         return preflight.problems(asyncio.run(preflight.look(self.study)))
 
     def unfit(self) -> list[FairlaneError]:
-        from fairlane.platforms.kubevirt.manifests import unsaid_clones  # noqa: PLC0415
+        from fairlane.platforms.kubevirt.manifests import unspecified_clones  # noqa: PLC0415
 
-        found = list(unsaid_clones(self.study))
+        problems = list(unspecified_clones(self.study))
         for name, lane in self.study.lanes.items():
             if lane.transport != "storage_class":
-                told = f"transport {lane.transport!r} is not carried out by platform kubevirt"
-                found.append(FairlaneError(told, where=f"lanes.{name}", hint="transport: storage_class"))
+                text = f"transport {lane.transport!r} is not carried out by platform kubevirt"
+                problems.append(FairlaneError(text, where=f"lanes.{name}", hint="transport: storage_class"))
         for name, workload in self.study.workloads.items():
             if workload.kind == "failover":
-                told = "the cluster owns the paths to its storage: none can be made to fail from here"
-                found.append(FairlaneError(told, where=f"workloads.{name}", hint="platform: {kind: lab, clock: wall}"))
-        return found
+                text = "the cluster owns the paths to its storage: none can be made to fail from here"
+                hint = "platform: {kind: lab, clock: wall}"
+                problems.append(FairlaneError(text, where=f"workloads.{name}", hint=hint))
+        return problems
 
     def _described(self) -> list[FairlaneError]:
-        """Workloads that are checked and planned, and not carried out yet."""
+        """Workloads that can be planned here, and not run yet."""
         return [
             FairlaneError(
                 f"workload {workload.kind!r} is described, not carried out yet",
@@ -164,7 +165,7 @@ class Kubevirt(Platform):
         )
 
     async def _begin(self, api: "Api", namespace: str) -> None:
-        """Makes the namespace, where the run is to have its own, and the run's sign of life. Raises RunFailed."""
+        """Makes the run's own namespace, unless it uses an existing one, and its Lease. Raises RunFailed."""
         from fairlane.platforms.kubevirt import cleanup, kinds  # noqa: PLC0415
         from fairlane.platforms.kubevirt.api_errors import ApiError  # noqa: PLC0415
         from fairlane.platforms.kubevirt.heartbeat import Heartbeat  # noqa: PLC0415
@@ -180,7 +181,7 @@ class Kubevirt(Platform):
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-            self._left = None  # another process was quicker: what there is belongs to it
+            self._left = None  # another process was quicker: the objects are its own
             raise RunFailed(
                 f"run {self.run_id} was begun by another process at the same moment", hint="wait for it, or end it"
             ) from error
@@ -237,7 +238,7 @@ class Kubevirt(Platform):
         self._broken.clear()
 
     async def _attended(self, lane: str, work: Coroutine[Any, Any, None]) -> None:
-        """Awaits ``work``, but no longer than all machines of the lane run: I/O of one that is gone never ends."""
+        """Awaits ``work``, and raises RunFailed when a machine of the lane is lost: its I/O would never end."""
         from fairlane.machines.concurrency import unless  # noqa: PLC0415
 
         assert self.fleet  # noqa: S101 - opened
@@ -258,7 +259,7 @@ class Kubevirt(Platform):
                     await cleanup.remove(self.api, self._left, self.notify)
                 except FairlaneError as error:
                     self.notify(f"{cleanup.stays(self._left)}: {error}")
-            with suppress(Exception):  # nothing is asked of it any more
+            with suppress(Exception):  # no request follows
                 await self.api.close()
         self._held.close()
 

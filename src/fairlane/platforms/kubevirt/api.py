@@ -1,7 +1,7 @@
 """One connection to a cluster's API server: plain objects in and out, through the official client's session.
 
-What makes it more than the client: it asks again for what passes (429, 5xx, a lost connection), knows its own
-creations again after an answer was lost, reads its credentials again when they expire, keeps to a rate, and counts.
+Beyond the client it retries after transient errors (429, 5xx, a lost connection), recognizes its own objects after an
+answer was lost, reads its credentials again when they expire, keeps to a rate, and counts.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import orjson
 
 from fairlane.platforms.base import Notify
 from fairlane.platforms.kubevirt.access import Access
-from fairlane.platforms.kubevirt.api_errors import ApiError, Asked
+from fairlane.platforms.kubevirt.api_errors import ApiError, Operation
 from fairlane.platforms.kubevirt.kinds import Kind
 from fairlane.platforms.kubevirt.transport import Pauses, Request, Transport
 
@@ -54,8 +54,8 @@ class Api:
         patience: float = 120,
         notify: Notify | None = None,
     ) -> Self:
-        """The cluster of the kubeconfig's ``context`` (empty: the current one), or the one whose pod this is. Nothing
-        is asked of it yet. ``qps``, ``burst``: requests per second, and how many may come at once; ``patience``:
+        """The cluster of the kubeconfig's ``context`` (empty: the current one), or the one whose pod this is. Sends
+        nothing yet. ``qps``, ``burst``: requests per second, and how many may come at once; ``patience``:
         seconds for which a request is sent again. Raises FairlaneError."""
         access = await Access.find(context)
         return cls(Transport(access, qps=qps, burst=burst, patience=patience, notify=notify))
@@ -76,7 +76,7 @@ class Api:
         return self._transport.bucket.waited
 
     async def rested(self) -> None:
-        """Waits until a whole burst may be sent: storms that are compared begin alike, whatever was asked before."""
+        """Waits until a whole burst may be sent, so that storms that are compared begin alike."""
         await self._transport.bucket.full()
 
     async def close(self) -> None:
@@ -92,12 +92,12 @@ class Api:
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
         """The object; None: there is none. A cluster that does not know the kind is an ApiError."""
         try:
-            found: Object = await self._transport.json(_request("get", "GET", kind, namespace, name))
+            stored: Object = await self._transport.json(_request("get", "GET", kind, namespace, name))
         except ApiError as error:
             if error.status == 404 and not error.unknown_kind:
                 return None
             raise
-        return found
+        return stored
 
     async def list(self, kind: Kind, namespace: str = "", labels: str = "", fields: str = "") -> Objects:
         """All objects of a ``kind``, those of all namespaces where none is named; by pages."""
@@ -111,17 +111,17 @@ class Api:
             request = _request("list", "GET", kind, namespace)
             request.query = {"labelSelector": labels, "fieldSelector": fields, **page}
             try:
-                found = await self._transport.json(request)
+                answer = await self._transport.json(request)
             except ApiError as error:
                 if error.status != 410 or "continue" not in page:
                     raise
                 # The list's version was compacted away between two pages: all at once, as kubectl does.
                 items, page = [], {}
                 continue
-            for item in found.get("items") or []:
+            for item in answer.get("items") or []:
                 # Only the list says what its items are.
                 items.append({"apiVersion": kind.api_version, "kind": kind.kind, **item})
-            meta = found.get("metadata") or {}
+            meta = answer.get("metadata") or {}
             if not meta.get("continue"):
                 return items, str(meta.get("resourceVersion", ""))
             page = {"limit": str(_PAGE), "continue": meta["continue"]}
@@ -130,15 +130,15 @@ class Api:
         """The version that a list of them would have now."""
         request = _request("list", "GET", kind, namespace)
         request.query = {"limit": "1"}
-        found = await self._transport.json(request)
-        return str(found["metadata"]["resourceVersion"])
+        answer = await self._transport.json(request)
+        return str(answer["metadata"]["resourceVersion"])
 
     async def create(self, kind: Kind, body: Mapping[str, Any], namespace: str = "") -> Object:
         """What the server stored of ``body``, in which a field that it does not know is an error. Where an answer was
         lost and the object turns out to be there as it was sent, that is the answer."""
         name = str((body.get("metadata") or {}).get("name", ""))
         request = _request("create", "POST", kind, namespace)
-        request.asked = replace(request.asked, name=name)
+        request.operation = replace(request.operation, name=name)
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
         request.query, request.body = _STRICT, signed(body) if kind.stored else body
         try:
@@ -214,9 +214,9 @@ class Api:
         """Any other request (``/version``, ``PUT .../start``): its JSON, or its text where it is none. A POST whose
         answer was lost is not sent again."""
         method = method.upper()
-        asked = Asked(method.lower(), path)
+        operation = Operation(method.lower(), path)
         return await self._transport.json(
-            Request(asked, "other", method, path, query or {}, body, resend=method != "POST")
+            Request(operation, "other", method, path, query or {}, body, resend=method != "POST")
         )
 
     def watch(
@@ -233,9 +233,9 @@ class Api:
 
 
 def _request(verb: str, method: str, kind: Kind, namespace: str, name: str = "", *, sub: str = "") -> Request:
-    said = f"{name}/{sub}" if sub else name
+    target = f"{name}/{sub}" if sub else name
     return Request(
-        Asked(verb, kind.kind, said, namespace, kind.group), kind.plural, method, kind.path(namespace, name, sub)
+        Operation(verb, kind.kind, target, namespace, kind.group), kind.plural, method, kind.path(namespace, name, sub)
     )
 
 

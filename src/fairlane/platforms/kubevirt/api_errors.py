@@ -1,4 +1,4 @@
-"""What an API server says when it does not do what was asked, as a sentence with the next thing to try."""
+"""Errors of an API server, as a sentence with the next thing to try."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -27,8 +27,8 @@ _OPERATORS = {
 
 
 class ApiError(RunFailed):
-    """The API server did not do it. ``status``: HTTP status, 0 where there was no answer; ``reason``: the API's word
-    for it (``Forbidden``, ``AlreadyExists``, ``Expired``), or ``Unreachable``."""
+    """The API server refused, or did not answer. ``status``: HTTP status, 0 without an answer; ``reason``: the API's
+    word for it (``Forbidden``, ``AlreadyExists``, ``Expired``), or ``Unreachable``."""
 
     def __init__(self, message: str, *, status: int, reason: str, hint: str = "", unknown_kind: bool = False) -> None:
         super().__init__(message, hint=hint)
@@ -39,8 +39,8 @@ class ApiError(RunFailed):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What was asked, for messages: ``create VirtualMachine fl/nvme-0``."""
+class Operation:
+    """A request in words, for messages: ``create VirtualMachine fl/nvme-0``."""
 
     verb: str
     kind: str
@@ -71,49 +71,49 @@ class Answer:
         after = (headers or {}).get("Retry-After", "")
         pause = float(after) if after.isascii() and after.isdigit() and len(after) < 6 else 0.0
         try:
-            said = orjson.loads(body)
+            status_object = orjson.loads(body)
         except orjson.JSONDecodeError:
-            said = None
-        if isinstance(said, dict) and said.get("kind") == "Status":
-            return replace(cls.of(said, status), retry_after=pause)
+            status_object = None
+        if isinstance(status_object, dict) and status_object.get("kind") == "Status":
+            return replace(cls.of(status_object, status), retry_after=pause)
         text = plain(body[: 4 * _LONGEST].decode(errors="replace")) or "no message"
         return cls(status, _WORDS.get(status, f"HTTP {status}"), text, retry_after=pause)
 
     @classmethod
-    def of(cls, said: Mapping[str, Any], status: int = 0) -> "Answer":
-        """From a Status object, as it also comes as the ERROR event of a watch."""
-        code = said.get("code")
+    def of(cls, status_object: Mapping[str, Any], status: int = 0) -> "Answer":
+        """From a Status object, which is also the ERROR event of a watch."""
+        code = status_object.get("code")
         status = status or (code if isinstance(code, int) else 500)
-        details = said.get("details")
+        details = status_object.get("details")
         details = details if isinstance(details, dict) else {}
-        found = details.get("causes")
-        causes = [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
-        message = plain(str(said.get("message") or ""))
-        told = tuple(
+        listed = details.get("causes")
+        causes = [c for c in listed if isinstance(c, dict)] if isinstance(listed, list) else []
+        message = plain(str(status_object.get("message") or ""))
+        fields = tuple(
             f"{c.get('field', '')}: {c.get('message', '')}" for c in causes if str(c.get("field")) not in message
         )
-        reason = plain(str(said.get("reason") or _WORDS.get(status, f"HTTP {status}")), 80)
-        return cls(status, reason, message, told)
+        reason = plain(str(status_object.get("reason") or _WORDS.get(status, f"HTTP {status}")), 80)
+        return cls(status, reason, message, fields)
 
     @property
     def passing(self) -> bool:
-        """It may be done if asked again, as it is."""
+        """The same request may succeed later."""
         if self.status in {429, 500, 502, 503, 504}:
             return True
         # A quota whose controller has not counted yet, and two creations that book on the same quota at once.
         waits = "status unknown for quota" in self.message
         return (self.status == 403 and waits) or (self.status == 409 and "resourcequotas" in self.message)
 
-    def error(self, asked: Asked) -> ApiError:
-        """The whole story of what was ``asked``."""
+    def error(self, operation: Operation) -> ApiError:
+        """The exception for ``operation``, with a hint."""
         fields = "; ".join(plain(cause, 200) for cause in self.causes[:_MOST_CAUSES])
         listed = f" ({fields})" if fields and self.status in {400, 422} else ""
-        message = ": ".join(dict.fromkeys((str(asked), self.reason, f"{self.message}{listed}")))
+        message = ": ".join(dict.fromkeys((str(operation), self.reason, f"{self.message}{listed}")))
         return ApiError(
             plain(message, 2 * _LONGEST),
             status=self.status,
             reason=self.reason,
-            hint=self._hint(asked),
+            hint=self._hint(operation),
             unknown_kind=self._unknown_kind,
         )
 
@@ -123,7 +123,7 @@ class Answer:
             "could not find the requested resource" in self.message or self.message == "404 page not found"
         )
 
-    def _hint(self, asked: Asked) -> str:  # noqa: PLR0911 - one for each kind of answer
+    def _hint(self, operation: Operation) -> str:  # noqa: PLR0911 - one for each kind of answer
         if quota := _QUOTA.search(self.message):
             return (
                 f"the quota {quota['quota']} leaves no room for {quota['requested']}: raise it, or take fewer machines"
@@ -133,7 +133,7 @@ class Answer:
             return f"a policy of the cluster refused it ({name}): its administrator knows what it wants"
         if webhook := _WEBHOOK_DOWN.search(self.message):
             return f"the service behind {webhook['name']} does not answer: see its pods"
-        if _UNKNOWN_FIELD in self.message and asked.group:
+        if _UNKNOWN_FIELD in self.message and operation.group:
             return "this cluster's version knows no such field: it is older (or newer) than what was asked of it"
         if self.status == 401:
             return "the credentials are refused, and were read again in vain: sign in again"
@@ -141,9 +141,9 @@ class Answer:
             return "the namespace is on its way out: take another, or wait until it is gone"
         if self.status == 403:
             return "`fairlane doctor --platform kubevirt` tells which permission is missing"
-        if self._unknown_kind and asked.group:
-            name = next((name for group, name in _OPERATORS.items() if f".{asked.group}".endswith(f".{group}")), "")
-            return f"{name or asked.group} is not installed in this cluster, or too old"
+        if self._unknown_kind and operation.group:
+            name = next((name for group, name in _OPERATORS.items() if f".{operation.group}".endswith(f".{group}")), "")
+            return f"{name or operation.group} is not installed in this cluster, or too old"
         return ""
 
 
@@ -155,8 +155,8 @@ _WORDS = {
 
 
 def plain(text: str, longest: int = _LONGEST) -> str:
-    """One line of printable characters, the middle left out where there are more than ``longest``: what a server says
-    may hold escapes for a terminal, marks that turn text around, and megabytes."""
+    """One line of printable characters, without its middle where it is longer than ``longest``: text of a server may
+    hold terminal escapes, marks that reverse text, and megabytes."""
     text = text[: longest * 40]
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     if len(text) <= longest:
@@ -180,8 +180,8 @@ class Lost(OSError):  # noqa: N818 - reads as what happened
 async def candid(
     request: "ClientRequest", handler: "Callable[[ClientRequest], Awaitable[ClientResponse]]"
 ) -> "ClientResponse":
-    """Middleware of a session. aiohttp throws away what a server says to a handshake that it refuses, and sends a
-    request whose connection is lost again without a word: both are told here, as Refusal and Lost."""
+    """Middleware of a session. aiohttp drops a server's answer to a handshake that it refuses, and silently resends a
+    request whose connection was lost; this raises Refusal and Lost."""
     from aiohttp import ClientConnectorError, ClientOSError, ServerDisconnectedError  # noqa: PLC0415 - 150 ms
 
     try:

@@ -1,7 +1,7 @@
-"""Removing what a run made in a cluster, and finding what killed runs left: by labels, so that nothing else is touched.
+"""Deletes the objects of a run, and finds those that killed runs left: by labels, so that nothing else is touched.
 
-A namespace that the run made goes as a whole; in one that was there before, kind by kind, machines first: their
-volumes are in use until then.
+A namespace that the run made is deleted as a whole; in one that existed before, objects go kind by kind, machines
+first, because their volumes are in use until then.
 """
 
 import re
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api
 
 TIMEOUT = 600.0
-"""Seconds for one kind of object, or for the namespace, to be gone: volumes are deleted by their drivers meanwhile."""
+"""Seconds until one kind of object, or the namespace, must be gone: drivers delete their volumes meanwhile."""
 
 _ORDER = (
     kinds.DAEMON_SET, kinds.VM, kinds.VMI, kinds.DATA_VOLUME, kinds.DATA_SOURCE, kinds.SNAPSHOT, kinds.PVC,
     kinds.SECRET, kinds.LEASE,
 )  # fmt: skip
-"""Kinds of what a run makes, in the order in which they go."""
+"""Kinds of a run's objects, in the order in which they are deleted."""
 _FOLLOW = (kinds.VMI,)
-"""Made by the cluster for ours: waited for, not deleted by us."""
+"""Made and deleted by the cluster: waited for."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """A run that has something in the cluster."""
+    """A run that has objects in the cluster."""
 
     run_id: str
     namespace: str
     study: str
     holder: str
-    """Who carries it out, or did: HOST/PID; empty: not known."""
+    """Its process: HOST/PID; empty: not known."""
     own: bool
     """The namespace was made for the run."""
     lease: Mapping[str, Any] | None = None
@@ -50,28 +50,28 @@ _RUN_ID = re.compile("[0-9a-f]{10}")
 
 
 def namespace_of(prefix: str, run_id: str, *, use_existing: bool) -> str:
-    """Name of the namespace in which a run has its objects."""
+    """Name of a run's namespace."""
     return prefix if use_existing else f"{prefix[: 63 - len(run_id) - 1].rstrip('-')}-{run_id}"
 
 
 async def runs(api: "Api", namespace: str = "") -> list[Left]:
-    """Runs that have something in the cluster: namespaces made for one, and with ``namespace`` those that share it.
-    Raises RunFailed."""
-    found = []
-    for one in await api.list(kinds.NAMESPACE, labels=selector()):
-        meta = one["metadata"]
-        if meta.get("deletionTimestamp") and not one.get("spec", {}).get("finalizers"):
+    """Runs with objects in the cluster: those with a namespace of their own, and with ``namespace`` those that share
+    it. Raises RunFailed."""
+    left = []
+    for item in await api.list(kinds.NAMESPACE, labels=selector()):
+        meta = item["metadata"]
+        if meta.get("deletionTimestamp") and not item.get("spec", {}).get("finalizers"):
             continue
         run_id = str(meta["labels"].get(RUN, ""))
         if _made_for(meta, run_id):
             lease = await api.get(kinds.LEASE, heartbeat.name(run_id), meta["name"])
-            found.append(_left(run_id, meta["name"], lease, own=True))
-    if namespace and namespace not in {one.namespace for one in found}:
+            left.append(_left(run_id, meta["name"], lease, own=True))
+    if namespace and namespace not in {run.namespace for run in left}:
         for lease in await api.list(kinds.LEASE, namespace, labels=selector()):
             run_id = heartbeat.run_of(lease)
             if _RUN_ID.fullmatch(run_id) and lease["metadata"]["name"] == heartbeat.name(run_id):
-                found.append(_left(run_id, namespace, lease, own=False))
-    return found
+                left.append(_left(run_id, namespace, lease, own=False))
+    return left
 
 
 def _made_for(namespace: Mapping[str, Any], run_id: str) -> bool:
@@ -86,7 +86,7 @@ def _left(run_id: str, namespace: str, lease: Mapping[str, Any] | None, *, own: 
 
 
 async def remove(api: "Api", left: Left, notify: Notify, timeout: float = TIMEOUT) -> None:
-    """Removes everything of a run and waits until it is gone. Raises RunFailed with what is still there, and why."""
+    """Deletes all objects of a run and waits until they are gone. Raises RunFailed with those that stay, and why."""
     if left.own:
         await _remove_namespace(api, left, notify, timeout)
         return
@@ -137,23 +137,22 @@ _FINALIZERS = (
 
 
 def _held(kind: kinds.Kind, items: Mapping[str, Mapping[str, Any]]) -> str:
-    told = [
-        f"{name} ({', '.join(one['metadata'].get('finalizers', [])) or 'no finalizer'})" for name, one in items.items()
-    ]
-    more = f" and {len(told) - 5} more" if len(told) > 5 else ""
-    return f"{kind.plural} {', '.join(told[:5])}{more}"
+    finalizers = {name: ", ".join(item["metadata"].get("finalizers", [])) for name, item in items.items()}
+    texts = [f"{name} ({listed or 'no finalizer'})" for name, listed in finalizers.items()]
+    more = f" and {len(texts) - 5} more" if len(texts) > 5 else ""
+    return f"{kind.plural} {', '.join(texts[:5])}{more}"
 
 
 def _conditions(namespace: Mapping[str, Any]) -> str:
-    """What the API server says of a namespace that cannot go."""
+    """The API server's reasons why a namespace stays."""
     every: Sequence[Mapping[str, Any]] = namespace.get("status", {}).get("conditions", [])
-    told = [str(c.get("message", "")) for c in every if c.get("status") == "True" and c.get("message")]
-    return " ".join(told)[:600] or "the API server does not say why"
+    messages = [str(c.get("message", "")) for c in every if c.get("status") == "True" and c.get("message")]
+    return " ".join(messages)[:600] or "the API server does not say why"
 
 
 async def make_way(api: "Api", namespace: str, run_id: str, *, own: bool, notify: Notify) -> None:
-    """Removes what an earlier process of the same run left, before it is resumed. Raises RunFailed, also where that
-    process goes on."""
+    """Deletes what an earlier process of the same run left, before the run is resumed. Raises RunFailed, also if that
+    process still runs."""
     if own:
         if await api.get(kinds.NAMESPACE, namespace) is None:
             return
@@ -183,7 +182,7 @@ async def stands(api: "Api", namespace: str) -> None:
 
 
 def stays(left: Left) -> str:
-    """That something is left in the cluster, and how it goes."""
+    """For users: what is left in the cluster, and how to remove it."""
     what = f"namespace {left.namespace}" if left.own else f"what run {left.run_id} made in namespace {left.namespace}"
     where = "" if left.own else f" --namespace {left.namespace}"
     return (
@@ -193,21 +192,21 @@ def stays(left: Left) -> str:
 
 
 async def sweep(api: "Api", namespace: str, run: str, notify: Notify) -> None:
-    """Removes what runs left that do not go on: of ``run`` alone, or of all. Raises FairlaneError for what stays."""
-    found = [left for left in await runs(api, namespace) if run in ("", left.run_id)]
-    if not found:
+    """Deletes what ended runs left: ``run`` alone, or all of them. Raises FairlaneError for objects that stay."""
+    every = [left for left in await runs(api, namespace) if run in ("", left.run_id)]
+    if not every:
         notify(f"nothing of {f'run {run}' if run else 'any run'} is in {api.server}")
         return
-    if unsure := [left for left in found if not heartbeat.ended_here(left.lease)]:
+    if unsure := [left for left in every if not heartbeat.ended_here(left.lease)]:
         notify(f"watching for {heartbeat.PATIENCE:.0f} s whether any of {len(unsure)} runs goes on")
-    alive = await heartbeat.living(api, {left.run_id: (left.namespace, left.lease) for left in found})
+    alive = await heartbeat.living(api, {left.run_id: (left.namespace, left.lease) for left in every})
     failed = []
-    for left in found:
-        told = f"run {left.run_id} ({left.study or 'study unknown'}) in namespace {left.namespace}"
+    for left in every:
+        text = f"run {left.run_id} ({left.study or 'study unknown'}) in namespace {left.namespace}"
         if left.run_id in alive:
-            notify(f"{told} goes on at {left.holder}: it stays")
+            notify(f"{text} goes on at {left.holder}: it stays")
             continue
-        notify(f"removing {told}")
+        notify(f"removing {text}")
         try:
             await remove(api, left, notify)
         except RunFailed as error:

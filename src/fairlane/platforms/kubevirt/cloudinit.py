@@ -1,4 +1,4 @@
-"""What a machine's first boot is told, as cloud-init reads it. Pure."""
+"""cloud-init's user data for a machine's first boot. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ def user_data(files: Mapping[str, str], programs: Sequence[str] = ()) -> str:
     the image lacks are installed. The hostname is left to KubeVirt's own data and the network to the image.
 
     It is JSON, which YAML contains: nothing in a key can become anything else."""
-    told: dict[str, object] = {
+    config: dict[str, object] = {
         "disable_root": False,
         "ssh_pwauth": False,
         "users": [],
@@ -43,5 +43,5 @@ def user_data(files: Mapping[str, str], programs: Sequence[str] = ()) -> str:
     }
     if programs:
         script = _INSTALL.format(programs=" ".join(quote(program) for program in programs))
-        told["runcmd"] = [["sh", "-c", script]]
-    return "#cloud-config\n" + json.dumps(told, indent=1, sort_keys=True) + "\n"
+        config["runcmd"] = [["sh", "-c", script]]
+    return "#cloud-config\n" + json.dumps(config, indent=1, sort_keys=True) + "\n"

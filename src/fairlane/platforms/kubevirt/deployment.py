@@ -226,11 +226,12 @@ def text(objects: Iterable[Mapping[str, Any]], permissions: Sequence[Permission]
     """YAML that kubectl takes, each rule below the reason for it. What is not ASCII is escaped."""
     why = {_key(rule(p)): p.why for p in permissions}
     documents = []
-    for one in objects:
-        told = _dump({key: value for key, value in one.items() if key != "rules"})
-        for number, granted in enumerate(one.get("rules", ())):
-            told += ("" if number else "rules:\n") + f"# {why.get(_key(granted), 'needed')}\n{_dump([granted], None)}"
-        documents.append(told)
+    for item in objects:
+        document = _dump({key: value for key, value in item.items() if key != "rules"})
+        for number, granted in enumerate(item.get("rules", ())):
+            document += "" if number else "rules:\n"
+            document += f"# {why.get(_key(granted), 'needed')}\n{_dump([granted], None)}"
+        documents.append(document)
     return "---\n".join(documents)
 
 

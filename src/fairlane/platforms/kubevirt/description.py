@@ -1,4 +1,4 @@
-"""The run's description: the cluster, its nodes, each lane and its machines, as the API and the guests tell of them."""
+"""The run's description: the cluster, its nodes, each lane and its machines, read from the API and the guests."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api
 
 _CHANGES = 40
-"""Values that the server put beside ours that are told of a machine."""
+"""Defaults of the server that are kept of a machine, at most."""
 _OWN = ("firmware.uuid", "firmware.serial", "macAddress")
-"""Defaults that every machine has to itself: they tell nothing of the lane."""
+"""Defaults that differ from machine to machine: they say nothing about the lane."""
 _SITE = Site(medium="", address="", interface="", index=0, secret="")
 """A lane by name has none: its volumes are the cluster's."""
 
@@ -42,8 +42,8 @@ class Description:
     async def read(
         cls, api: "Api", fleet: Fleet, nodes: Sequence[Object], clones: Sequence[Mapping[str, str]] = ()
     ) -> "Description":
-        """Of machines that stand. ``nodes``: those that carry them; ``clones``: what the guests that are cloned said
-        of themselves. Raises RunFailed."""
+        """Of running machines. ``nodes``: theirs; ``clones``: traits of the guests that are cloned. Raises
+        RunFailed."""
         cluster = await _Cluster.read(api)
         lanes = {lane.name: await _lane(api, fleet, lane, nodes, cluster) for lane in fleet.lanes.values()}
         fingerprint, emulated = _traits([*await _guests(fleet), *clones])
@@ -90,7 +90,7 @@ class _Cluster:
 
 
 async def _may(api: "Api", kind: Kind, name: str, namespace: str = "") -> Object | None:
-    """An object that tells readers more; None: it is not there, or not for us."""
+    """An object that the description can do without; None: it does not exist, or may not be read."""
     with suppress(RunFailed):
         return await api.get(kind, name, namespace) if name else None
     return None
@@ -105,7 +105,7 @@ async def _lane(api: "Api", fleet: Fleet, lane: Lane, nodes: Sequence[Object], c
     profile = await _may(api, kinds.STORAGE_PROFILE, spec.storage_class)
     driver = await _may(api, kinds.CSI_DRIVER, str(storage_class.get("provisioner") or ""))
     transport = registry.load("lanes", spec.transport)
-    told: dict[str, Any] = {
+    rows: dict[str, Any] = {
         "path": list(transport.path(lane.name, spec, _SITE)),
         **readback.storage(storage_class, profile, driver),
     }
@@ -116,33 +116,33 @@ async def _lane(api: "Api", fleet: Fleet, lane: Lane, nodes: Sequence[Object], c
         vmi = fleet.vmis.items.get(first.name)
         claim = await api.get(kinds.PVC, lane.disks[0].claim, where)
         volume = str((claim or {}).get("spec", {}).get("volumeName") or "")
-        told |= readback.volume(claim or {}, await _may(api, kinds.PV, volume))
-        told |= readback.machine(vmi or {})
-        told |= script.rows(await _device(lane)) | lane.devices.told(lane.disks)
-        told["machines"] = {
+        rows |= readback.volume(claim or {}, await _may(api, kinds.PV, volume))
+        rows |= readback.machine(vmi or {})
+        rows |= script.rows(await _device(lane)) | lane.devices.told(lane.disks)
+        rows["machines"] = {
             m.name: str(fleet.vmis.items.get(m.name, {}).get("status", {}).get("nodeName", "")) for m in lane.machines
         }
-        told |= _as_asked(lane.name, fleet.sent[first.name], fleet.stored[first.name], vmi or {})
-    told["conditions"] = readback.conditions(
+        rows |= _server_defaults(lane.name, fleet.sent[first.name], fleet.stored[first.name], vmi or {})
+    rows["conditions"] = readback.conditions(
         spec, storage_class, claim, vmi, nodes=nodes, kubevirt=cluster.kubevirt,
-        said={*spec.conditions, *fleet.study.conditions},
+        stated={*spec.conditions, *fleet.study.conditions},
     )  # fmt: skip
-    return told
+    return rows
 
 
-def _as_asked(lane: str, sent: Object, stored: Object, vmi: Object) -> dict[str, list[str]]:
-    """What the server put in place of what was sent of a machine, and beside it. Raises RunFailed where it is not the
-    machine that the lane asks for."""
-    found = [c for c in readback.changes(sent, stored) if not c.path.endswith(SENT)]
+def _server_defaults(lane: str, sent: Object, stored: Object, vmi: Object) -> dict[str, list[str]]:
+    """The server's defaults in a machine. Raises RunFailed if the server changed a value that was sent."""
+    differences = [c for c in readback.changes(sent, stored) if not c.path.endswith(SENT)]
     template = sent["spec"]["template"]["spec"]["domain"]
-    found += readback.changes({"instance.domain": template}, {"instance.domain": vmi.get("spec", {}).get("domain", {})})
-    changed = [str(change) for change in found if not change.added]
+    actual = vmi.get("spec", {}).get("domain", {})
+    differences += readback.changes({"instance.domain": template}, {"instance.domain": actual})
+    changed = [str(change) for change in differences if not change.added]
     if changed:
         raise RunFailed(
             f"lane {lane}: the cluster made another machine than was asked for: {'; '.join(changed[:_CHANGES])[:900]}",
             hint="an admission webhook, a preference or an instance type says otherwise: ask for what it makes",
         )
-    return {"server_defaults": [str(change) for change in found if not change.path.endswith(_OWN)][:_CHANGES]}
+    return {"server_defaults": [str(change) for change in differences if not change.path.endswith(_OWN)][:_CHANGES]}
 
 
 async def _device(lane: Lane) -> str:
@@ -158,16 +158,16 @@ _GUEST = f"""
 
 
 async def _guests(fleet: Fleet) -> list[Mapping[str, str]]:
-    """What the standing guests say of themselves."""
+    """Traits of the running guests."""
     guests = [guest for lane in fleet.lanes.values() for guest in lane.guests]
-    found = await asyncio.gather(*(guest.ask(_GUEST) for guest in guests))
-    return [traits(files["traits"].decode(errors="replace")) for files in found]
+    outputs = await asyncio.gather(*(guest.ask(_GUEST) for guest in guests))
+    return [traits(files["traits"].decode(errors="replace")) for files in outputs]
 
 
 def _traits(guests: Sequence[Mapping[str, str]]) -> tuple[dict[str, str], bool]:
-    """Of all guests together, and whether one of them is emulated."""
-    told = {name: ", ".join(sorted({g[name] for g in guests if g.get(name)})) for name in ("kernel", "system", "fio")}
-    return {name: value for name, value in told.items() if value}, any("emulated" in guest for guest in guests)
+    """Traits of all guests together, and whether one of them is emulated."""
+    merged = {name: ", ".join(sorted({g[name] for g in guests if g.get(name)})) for name in ("kernel", "system", "fio")}
+    return {name: value for name, value in merged.items() if value}, any("emulated" in guest for guest in guests)
 
 
 def _observed(of: Object | None, key: str) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api
 
 _MOST = 3
-"""Events that are told, the newest first."""
+"""Events that an error quotes, the newest first."""
 
 _NO_TROUBLE = ("LiveMigratable", "StorageLiveMigratable")
 """Conditions that are False of most machines of a benchmark, and stop none."""
@@ -21,23 +21,23 @@ Object = Mapping[str, Any]
 
 
 async def why(api: "Api", namespace: str, name: str, vm: Object | None, vmi: Object | None) -> str:
-    """What the cluster says of machine ``name``, for an error: one line."""
-    told = [*_state(vm, vmi), *_conditions(vmi or vm)]
+    """What the cluster reports about machine ``name``, for an error: one line."""
+    texts = [*_state(vm, vmi), *_conditions(vmi or vm)]
     volumes = [str(t["metadata"]["name"]) for t in (vm or {}).get("spec", {}).get("dataVolumeTemplates", [])]
-    with suppress(RunFailed):  # who may not read them is told the rest
+    with suppress(RunFailed):  # without permission to read them the rest must do
         claims = await api.list(kinds.PVC, namespace) if volumes else []
         unbound = [
             c for c in claims if c["metadata"]["name"] in volumes and c.get("status", {}).get("phase") != "Bound"
         ]
-        told += [_claim(claim) for claim in unbound]
+        texts += [_claim(claim) for claim in unbound]
         events = await api.list(kinds.EVENT, namespace)
-        told += _events(events, {name, *volumes}, {str(claim["metadata"]["name"]) for claim in unbound})
-    return plain("; ".join(dict.fromkeys(plain(text, 400) for text in told)), 900) or "the cluster says nothing of it"
+        texts += _events(events, {name, *volumes}, {str(claim["metadata"]["name"]) for claim in unbound})
+    return plain("; ".join(dict.fromkeys(plain(text, 400) for text in texts)), 900) or "the cluster says nothing of it"
 
 
-def advice(told: str) -> str:
-    """The next thing to try, by what ``why`` has ``told``; empty: nothing that is known here helps."""
-    return next((hint for sign, hint in _ADVICE if sign in told), "")
+def advice(text: str) -> str:
+    """The next thing to try, by the ``text`` that ``why`` returned; empty: none is known."""
+    return next((hint for sign, hint in _ADVICE if sign in text), "")
 
 
 _ADVICE = (
@@ -50,7 +50,7 @@ _ADVICE = (
     ("it is Provisioning", "the logs of CDI and of the storage class's driver tell more; where they are only slow, "
      "platform.boot_timeout says how long is waited"),
 )  # fmt: skip
-"""What ``why`` may tell -> what helps; the first that fits."""
+"""Part of what ``why`` returns -> hint; the first that fits."""
 
 
 def _state(vm: Object | None, vmi: Object | None) -> Iterable[str]:
@@ -64,8 +64,8 @@ def _state(vm: Object | None, vmi: Object | None) -> Iterable[str]:
 
 def _conditions(of: Object | None) -> Iterable[str]:
     for condition in (of or {}).get("status", {}).get("conditions", []):
-        told = condition.get("status") == "False" and condition.get("type") not in _NO_TROUBLE
-        if told and condition.get("message"):
+        failed = condition.get("status") == "False" and condition.get("type") not in _NO_TROUBLE
+        if failed and condition.get("message"):
             yield f"{condition.get('type')}: {condition['message']}"
 
 
@@ -76,15 +76,15 @@ def _claim(claim: Object) -> str:
 
 
 def _events(every: Iterable[Object], names: set[str], unbound: set[str]) -> Iterable[str]:
-    """The newest warnings of objects whose names begin with one of ``names`` (launcher pods have more), and all that
-    is told of ``unbound`` claims: that their driver does not answer is no warning to Kubernetes."""
-    found = []
+    """The newest warnings of objects whose names begin with one of ``names`` (launcher pods have more), and all events
+    of ``unbound`` claims: for Kubernetes a driver that does not answer is no warning."""
+    relevant = []
     for event in every:
         name = str(event.get("involvedObject", {}).get("name", ""))
         if name in unbound or (event.get("type") == "Warning" and _of(name, names)):
-            found.append(event)
-    found.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""), reverse=True)
-    for event in found[:_MOST]:
+            relevant.append(event)
+    relevant.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""), reverse=True)
+    for event in relevant[:_MOST]:
         yield f"{event.get('reason')}: {event.get('message')}"
 
 

@@ -1,4 +1,4 @@
-"""Prometheus' node exporter on the nodes of a run: its DaemonSet, and what is kept of what it tells.
+"""Prometheus' node exporter on the nodes of a run: its DaemonSet, and which of its figures are kept.
 
 The kernel's counters of CPU, pressure and disks (``/proc/stat``, ``/proc/pressure``, ``/proc/diskstats``) are not
 namespaced: any container reads the node's own, so the exporter needs none of the rights that monitoring gives it (no
@@ -14,10 +14,10 @@ from typing import Any, Literal
 from fairlane.platforms.kubevirt.labels import labels, selector
 
 Network = Literal["host", "pod"]
-"""Whose network the exporter's pods use. ``host``: the node's interfaces are seen, and the exporter listens on the
-node's address while the run lasts."""
+"""Whose network the exporter's pods use. ``host``: the node's interfaces are visible, and the exporter listens
+on the node's address during the run."""
 NETWORKS: tuple[Network, ...] = ("host", "pod")
-"""The one that tells more comes first."""
+"""The one with more figures comes first."""
 
 IMAGE = "quay.io/prometheus/node-exporter:v1.9.1"
 NAME = "fairlane-nodes"
@@ -136,37 +136,37 @@ def compact(text: str) -> dict[str, Any]:
 
     ``cpu``: mode -> seconds of each CPU, in the CPUs' order; ``pressure``: kind -> seconds in which some task waited;
     ``disks`` and ``nics``: name -> counters (``speed``: bytes/s); ``switches``, ``retransmits``, ``time``, ``load1``;
-    ``version`` of the exporter. What was not told is not there; empty: this was no exporter.
+    ``version`` of the exporter. A figure that is missing has no key; empty: this was no exporter.
     """
-    told: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     cpus: dict[str, dict[str, float]] = {}
     for name, of, value in _samples(text):
         if key := _PLAIN.get(name):
-            told[key] = value
+            kept[key] = value
         elif name == "node_exporter_build_info":
-            told["version"] = of.get("version", "")[:40]
+            kept["version"] = of.get("version", "")[:40]
         elif name == "node_cpu_seconds_total":
             cpus.setdefault(of.get("cpu", ""), {})[of.get("mode", "")] = value
-        elif found := _PRESSURE.fullmatch(name):
-            told.setdefault("pressure", {})[found[1]] = value
+        elif match := _PRESSURE.fullmatch(name):
+            kept.setdefault("pressure", {})[match[1]] = value
         elif key := _DISKS.get(name):
-            told.setdefault("disks", {}).setdefault(of.get("device", ""), {})[key] = value
+            kept.setdefault("disks", {}).setdefault(of.get("device", ""), {})[key] = value
         elif key := _NICS.get(name):
-            told.setdefault("nics", {}).setdefault(of.get("device", ""), {})[key] = value
+            kept.setdefault("nics", {}).setdefault(of.get("device", ""), {})[key] = value
     if cpus:
         order = sorted(cpus, key=lambda cpu: (len(cpu), cpu))
         modes = {mode: None for cpu in order for mode in cpus[cpu]}
-        told["cpu"] = {mode: [cpus[cpu].get(mode, 0.0) for cpu in order] for mode in modes}
-    return told
+        kept["cpu"] = {mode: [cpus[cpu].get(mode, 0.0) for cpu in order] for mode in modes}
+    return kept
 
 
 def _samples(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
     for line in text.splitlines():
-        if not (found := _LINE.match(line)):
+        if not (match := _LINE.match(line)):
             continue
         try:
-            value = float(found[3])
+            value = float(match[3])
         except ValueError:
             continue
-        if math.isfinite(value) and value >= 0:  # an interface without a link tells a negative speed
-            yield found[1], dict(_LABEL.findall(found[2] or "")), value
+        if math.isfinite(value) and value >= 0:  # an interface without a link reports a negative speed
+            yield match[1], dict(_LABEL.findall(match[2] or "")), value

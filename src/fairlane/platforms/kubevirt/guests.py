@@ -28,13 +28,13 @@ _ATTEMPT = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 2.0
 _TIMEOUT = 60.0
 _NEEDED = ("bash", "tar", "gzip", "sha256sum", "wipefs", "stat", "find", "timeout")
-"""Programs that scripts call in every guest; what workloads call comes on top."""
+"""Programs that scripts call in every guest, beside those of workloads."""
 TRAITS = """
 echo "kernel $(uname -r)"
 ( . /etc/os-release && echo "system $PRETTY_NAME" )
 ! grep -q "QEMU TCG" /proc/cpuinfo || echo "emulated yes"
 """
-"""Shell that prints what a guest says of itself, for ``traits``. QEMU's TCG names itself."""
+"""Shell that prints a guest's kernel and system, for ``traits``. QEMU's TCG names itself."""
 
 
 _FILES = 65536
@@ -83,11 +83,11 @@ class ClusterGuest(SshGuest):
         """Writes the library. Not by ``run``, which needs it."""
         process = await self.start((f"cat > {LIBRARY}.new && mv {LIBRARY}.new {LIBRARY}",))
         try:
-            _, said = await asyncio.wait_for(process.communicate(text.encode()), _TIMEOUT)
+            _, stderr = await asyncio.wait_for(process.communicate(text.encode()), _TIMEOUT)
         except TimeoutError:
             raise RunFailed(f"{self.name} did not take its library within {_TIMEOUT:.0f} s") from None
         if process.returncode:
-            raise RunFailed(f"{self.name} could not write {LIBRARY}: {said.decode(errors='replace').strip()[-300:]}")
+            raise RunFailed(f"{self.name} could not write {LIBRARY}: {stderr.decode(errors='replace').strip()[-300:]}")
 
     async def settle_down(self, timeout: float) -> None:
         """Waits until the guest's first boot is over: cloud-init would be load beside trials. Raises RunFailed."""
@@ -113,9 +113,9 @@ class ClusterGuest(SshGuest):
             self._tunnel = None
 
 
-def traits(told: str) -> dict[str, str]:
+def traits(text: str) -> dict[str, str]:
     """Name -> value of lines as ``TRAITS`` prints them: kernel, system; emulated, if it is."""
-    lines = (line.partition(" ") for line in told.splitlines())
+    lines = (line.partition(" ") for line in text.splitlines())
     return {name: plain(value.strip(), 200) for name, _, value in lines if value.strip()}
 
 

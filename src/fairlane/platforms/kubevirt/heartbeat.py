@@ -1,7 +1,7 @@
-"""A sign of life of a run in its namespace: a Lease that is renewed, so that nobody removes a run that goes on.
+"""A run's Lease in its namespace, renewed while the run goes on, so that nobody removes it.
 
-Whether a run lives is judged by seeing its Lease change, not by its time stamps: the clocks of two machines may differ
-by more than any patience (as Kubernetes' own leader election does it, client-go's ``leaderelection`` package).
+A run is alive if its Lease changes. Its time stamps do not count, because the clocks of two machines may differ by more
+than any patience; Kubernetes' own leader election does the same (client-go's ``leaderelection`` package).
 """
 
 import asyncio
@@ -33,13 +33,13 @@ def name(run_id: str) -> str:
 
 
 def holder() -> str:
-    """This process, for other people: HOST/PID."""
+    """This process: HOST/PID."""
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
 def _processes() -> str:
-    """Where numbers of processes hold: this boot of this machine, and this container. Names of hosts do not tell it,
-    for many are called localhost."""
+    """Where process ids are valid: this boot of this machine, and this container. Host names do not identify it, many
+    are localhost."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
@@ -107,19 +107,19 @@ class Heartbeat:
 
 
 async def living(api: "Api", runs: Mapping[str, tuple[str, Mapping[str, Any] | None]]) -> set[str]:
-    """Which of ``runs`` go on: id -> namespace, and Lease as it was seen. They are watched where that has to be seen,
-    for ``PATIENCE`` or until all are known to go on; one without a Lease may be about to make it. Raises RunFailed."""
-    unsure = {run_id: told for run_id, told in runs.items() if not ended_here(told[1])}
-    found: set[str] = set()
+    """Which of ``runs`` go on: id -> namespace, and Lease as it was read. They are watched for ``PATIENCE``, or until
+    all are known to go on; one without a Lease may be about to make it. Raises RunFailed."""
+    unsure = {run_id: known for run_id, known in runs.items() if not ended_here(known[1])}
+    alive: set[str] = set()
     left = PATIENCE
-    while left > 0 and found != unsure.keys():
+    while left > 0 and alive != unsure.keys():
         await asyncio.sleep(min(EVERY, left))
         left -= EVERY
         for run_id, (namespace, before) in unsure.items():
             now = await api.get(kinds.LEASE, name(run_id), namespace)
             if now and (not before or now["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]):
-                found.add(run_id)
-    return found
+                alive.add(run_id)
+    return alive
 
 
 def ended_here(lease: Mapping[str, Any] | None) -> bool:
@@ -127,8 +127,8 @@ def ended_here(lease: Mapping[str, Any] | None) -> bool:
     if lease is None:
         return False
     host, _, pid = str(lease.get("spec", {}).get("holderIdentity", "")).rpartition("/")
-    told = (lease["metadata"].get("annotations") or {}).get(_PROCESSES)
-    if host != socket.gethostname() or not pid.isdigit() or not told or told != _processes():
+    processes = (lease["metadata"].get("annotations") or {}).get(_PROCESSES)
+    if host != socket.gethostname() or not pid.isdigit() or not processes or processes != _processes():
         return False
     if int(pid) == os.getpid():
         return True

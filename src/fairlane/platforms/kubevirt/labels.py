@@ -1,4 +1,4 @@
-"""The labels by which everything that a run makes in a cluster is found again, and nothing else is touched."""
+"""Labels of a run's objects, by which they are selected and nothing else is touched."""
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 FAIRLANE = "fairlane"

@@ -1,7 +1,7 @@
 """The objects that a run sends to the cluster, made of the study alone. Pure: the same study gives the same objects.
 
-Everything that the lane is about is said in them, so that neither a storage profile, nor a preference, nor a cluster's
-default decides it. What KubeVirt and CDI make of each setting was read in their sources (kubevirt/kubevirt and
+Every setting of a lane is sent, so that neither a storage profile nor a preference nor a default of the cluster decides
+it. What KubeVirt and CDI make of each setting was read in their sources (kubevirt/kubevirt and
 kubevirt/containerized-data-importer, main branches of August 2026).
 """
 
@@ -80,16 +80,16 @@ class Golden:
 
 def slugs(lanes: Iterable[str]) -> dict[str, str]:
     """A label of DNS for each lane, unique: no dash at its end, and never two in a row, which are ours."""
-    found: dict[str, str] = {}
+    unique: dict[str, str] = {}
     for lane in lanes:
         word = re.sub("-+", "-", lane).strip("-") or "lane"
-        tries = (word, *(f"{word}-{n}" for n in range(2, len(found) + 3)))
-        found[lane] = next(slug for slug in tries if slug not in found.values())
-    return found
+        tries = (word, *(f"{word}-{n}" for n in range(2, len(unique) + 3)))
+        unique[lane] = next(slug for slug in tries if slug not in unique.values())
+    return unique
 
 
-def unsaid_clones(study: "Study") -> list[FairlaneError]:
-    """Lanes that do not say how they are cloned, of a study with clone storms."""
+def unspecified_clones(study: "Study") -> list[FairlaneError]:
+    """Lanes without ``clone``, in a study with clone storms."""
     if all(workload.kind != "clone" for workload in study.workloads.values()):
         return []
     return [
@@ -142,8 +142,8 @@ class Manifests:
     @cached_property
     def disk_size(self) -> int:
         """Bytes of a volume under test: as many as the largest cell asks for."""
-        asked = (int(cell.params.get("disk_size") or 0) for cell in self.study.cells())
-        return max(self.spec.disk_size, *asked)
+        sizes = (int(cell.params.get("disk_size") or 0) for cell in self.study.cells())
+        return max(self.spec.disk_size, *sizes)
 
     def machines(self, lane: str) -> tuple[Machine, ...]:
         """The fleet of ``lane``, by number."""
@@ -190,8 +190,8 @@ class Manifests:
             root: Object = {"dataVolume": {"name": machine.root}}
             lane = self._lane(machine.lane)
             storage = self._storage(lane, self.spec.root_size, self.spec.root_class)
-            told = self._told(machine)
-            templates.insert(0, self._template(machine.root, {**self._source(), "storage": storage}, told))
+            marks = self._marks(machine)
+            templates.insert(0, self._template(machine.root, {**self._source(), "storage": storage}, marks))
         else:
             root = {"containerDisk": {"image": self.spec.container_disk}}
         return self._vm(machine, node, root, templates)
@@ -199,9 +199,9 @@ class Manifests:
     def golden_volume(self, golden: Golden) -> Object:
         """The image, imported into the lane's storage class."""
         storage = self._storage(self._lane(golden.lane), self.spec.root_size)
-        told = {"lane": self.slugs[golden.lane]}
+        marks = {"lane": self.slugs[golden.lane]}
         return {
-            **self._named(kinds.DATA_VOLUME, golden.name, **told),
+            **self._named(kinds.DATA_VOLUME, golden.name, **marks),
             "spec": {**self._source(), "storage": storage, "preallocation": False},
         }
 
@@ -250,8 +250,8 @@ class Manifests:
         else:
             body["sourceRef"] = {"kind": kinds.DATA_SOURCE.kind, "namespace": self.namespace, "name": golden.name}
             notes = _LEGACY if lane.clone == "copy" else {}
-        told = self._told(machine)
-        root = self._template(machine.root, body, told, notes)
+        marks = self._marks(machine)
+        root = self._template(machine.root, body, marks, notes)
         templates = [root, *(self._blank(machine, disk) for disk in machine.disks)]
         return self._vm(machine, node, {"dataVolume": {"name": machine.root}}, templates)
 
@@ -266,25 +266,25 @@ class Manifests:
         disks = tuple(Disk(n, f"{name}-disk{n}", self._serial(name, n), self.disk_size) for n in range(self.spec.disks))
         return Machine(lane, number, name, disks, f"{name}-root" if stored else "")
 
-    def _told(self, machine: Machine) -> dict[str, str]:
-        """What labels tell of a machine."""
-        told = {"lane": self.slugs[machine.lane], "machine": str(machine.number)}
-        return {**told, "storm": machine.storm} if machine.storm else told
+    def _marks(self, machine: Machine) -> dict[str, str]:
+        """Values of a machine's labels."""
+        marks = {"lane": self.slugs[machine.lane], "machine": str(machine.number)}
+        return {**marks, "storm": machine.storm} if machine.storm else marks
 
     def _serial(self, name: str, disk: int) -> str:
         digest = hashlib.sha256(f"{self.run_id}/{name}/{disk}".encode()).hexdigest()
         return f"fl-{digest}"[:_SERIAL]
 
-    def _named(self, kind: Kind, name: str, **told: str) -> Object:
+    def _named(self, kind: Kind, name: str, **marks: str) -> Object:
         return {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
-            "metadata": {"name": name, "namespace": self.namespace, "labels": labels(self.run_id, **told)},
+            "metadata": {"name": name, "namespace": self.namespace, "labels": labels(self.run_id, **marks)},
         }
 
     def _storage(self, lane: StorageClassSpec, size: int, storage_class: str = "") -> Object:
-        """A claim with every part said: what is left out the storage profile would decide. In a file system CDI makes
-        the claim larger, so that the disk in it has ``size``."""
+        """A claim with every part set, which the storage profile would decide otherwise. In a file system CDI makes the
+        claim larger, so that the disk in it has ``size``."""
         return {
             "accessModes": [lane.access_mode],
             "resources": {"requests": {"storage": quantity(size)}},
@@ -304,21 +304,21 @@ class Manifests:
         return {"source": {"http": {"url": image}}}
 
     def _template(
-        self, name: str, spec: Object, told: Mapping[str, str], notes: Mapping[str, str] | None = None
+        self, name: str, spec: Object, marks: Mapping[str, str], notes: Mapping[str, str] | None = None
     ) -> Object:
         """A DataVolume that the machine brings. Nothing is preallocated, whatever the cluster's default is."""
-        metadata: Object = {"name": name, "labels": labels(self.run_id, **told)}
+        metadata: Object = {"name": name, "labels": labels(self.run_id, **marks)}
         if notes:
             metadata["annotations"] = dict(notes)
         return {"metadata": metadata, "spec": {"preallocation": False, **spec}}
 
     def _blank(self, machine: Machine, disk: Disk) -> Object:
         storage = self._storage(self._lane(machine.lane), disk.size)
-        told = self._told(machine)
-        return self._template(disk.name, {"source": {"blank": {}}, "storage": storage}, told)
+        marks = self._marks(machine)
+        return self._template(disk.name, {"source": {"blank": {}}, "storage": storage}, marks)
 
     def _vm(self, machine: Machine, node: str, root: Object, templates: Sequence[Object]) -> Object:
-        told = self._told(machine)
+        marks = self._marks(machine)
         lane = self._lane(machine.lane)
         volumes: list[Object] = [{"name": "root", **root}]
         volumes += [{"name": f"disk{d.number}", "dataVolume": {"name": d.name}} for d in machine.disks]
@@ -335,7 +335,7 @@ class Manifests:
             template["nodeSelector"] = selector
         spec: Object = {
             "runStrategy": "Always",
-            "template": {"metadata": {"labels": labels(self.run_id, **told)}, "spec": template},
+            "template": {"metadata": {"labels": labels(self.run_id, **marks)}, "spec": template},
         }
         if templates:
             spec["dataVolumeTemplates"] = list(templates)
@@ -345,11 +345,11 @@ class Manifests:
         ):
             if name:
                 spec[key] = {"kind": kind, "name": name}
-        return {**self._named(kinds.VM, machine.name, **told), "spec": spec}
+        return {**self._named(kinds.VM, machine.name, **marks), "spec": spec}
 
     def _domain(self, lane: StorageClassSpec, machine: Machine) -> Object:
         cpu: Object = {}
-        if not self.spec.instance_type:  # which refuses to be said twice
+        if not self.spec.instance_type:  # which must not be given twice
             # no sockets to plug in later: the guest would see processors that are not there
             cpu = {"cores": self.spec.cpus, "sockets": 1, "threads": 1, "maxSockets": 1}
         if lane.dedicated_cpus:
@@ -379,12 +379,12 @@ class Manifests:
 
 
 def _disk(lane: StorageClassSpec, disk: Disk) -> Object:
-    """A disk under test. ``io: default`` is said by saying nothing: KubeVirt's own check refuses the word."""
-    told: Object = {
+    """A disk under test. ``io: default`` sends nothing: KubeVirt refuses the word."""
+    device: Object = {
         "name": f"disk{disk.number}",
         "cache": lane.cache,
         "dedicatedIOThread": lane.dedicated_io_thread,
         "disk": {"bus": lane.bus},
         "serial": disk.serial,
     }
-    return told if lane.io == "default" else {**told, "io": lane.io}
+    return device if lane.io == "default" else {**device, "io": lane.io}

@@ -59,8 +59,8 @@ class NodeProbes:
         self._name = f"{exporter.NAME}-{run_id}"
         self._image, self._uid = "", ""
         self._network: Network = "host"
-        self._unseen = ""
-        """Why the nodes' interfaces are not seen."""
+        self._no_interfaces = ""
+        """Why the nodes' interfaces are not visible."""
         self._pods: dict[str, str] = {}
         self._pulled: set[str] = set()
         """What the image was, by digest."""
@@ -81,7 +81,7 @@ class NodeProbes:
         patience: float = _PATIENCE,
     ) -> "NodeProbes":
         """Exporters on exactly ``nodes`` (their names). A cluster that does not allow them, or whose API server does
-        not reach them, is no error: it is said once, and ``refused`` says why."""
+        not reach them, is no error: it is reported once, and ``refused`` says why."""
         probes = cls(api, namespace, run_id, nodes, notify)
         if spec.node_probes == _OFF:
             probes.refused = _OFF
@@ -97,7 +97,7 @@ class NodeProbes:
                 if isinstance(reason, _NoImageError) or _forbids(reason):
                     break
             else:
-                probes._unseen = str(reasons[0]) if reasons else ""
+                probes._no_interfaces = str(reasons[0]) if reasons else ""
                 if reasons:
                     notify(f"the nodes' interfaces are not watched: {reasons[0]}")
                 return probes
@@ -115,13 +115,13 @@ class NodeProbes:
         if self._silent:
             with suppress(FairlaneError):
                 await self._find()
-        told = dict[str, Object]()
+        snapshot = dict[str, Object]()
         for node, kept in zip(self._nodes, await self._all(), strict=True):
-            told[node] = {"failed": str(kept)} if isinstance(kept, FairlaneError) else kept
+            snapshot[node] = {"failed": str(kept)} if isinstance(kept, FairlaneError) else kept
             if isinstance(kept, FairlaneError) and node not in self._silent:
                 self._notify(f"node {node} is not watched: {kept}")
-        self._silent = {node for node, kept in told.items() if "failed" in kept}
-        return {f"{_FILE}.{when}": json.dumps(told, separators=(",", ":")).encode()}
+        self._silent = {node for node, kept in snapshot.items() if "failed" in kept}
+        return {f"{_FILE}.{when}": json.dumps(snapshot, separators=(",", ":")).encode()}
 
     def describe(self) -> str | dict[str, Any]:
         """For the description of the platform (``node_probes``): how the nodes are watched, or in a sentence why
@@ -132,7 +132,7 @@ class NodeProbes:
             "image": self._image,
             **({"pulled": sorted(self._pulled)} if self._pulled else {}),
             "network": self._network,
-            **({"interfaces": f"not watched: {self._unseen}"} if self._unseen else {}),
+            **({"interfaces": f"not watched: {self._no_interfaces}"} if self._no_interfaces else {}),
             "nodes": {node: _read(kept) for node, kept in self._first.items()},
         }
 
@@ -179,14 +179,14 @@ class NodeProbes:
                 await asyncio.gather(ready, refused, return_exceptions=True)
 
     def _is_ready(self, sets: Mapping[str, Object]) -> bool | None:
-        found = sets.get(self._name, {})
-        status = found.get("status", {})
-        ready = found.get("metadata", {}).get("uid") == self._uid and status.get("numberReady", 0) >= len(self._nodes)
-        return ready or None
+        daemon_set = sets.get(self._name, {})
+        status = daemon_set.get("status", {})
+        ours = daemon_set.get("metadata", {}).get("uid") == self._uid
+        return (ours and status.get("numberReady", 0) >= len(self._nodes)) or None
 
     async def _refused(self) -> str:
-        """What forbids the pods. A DaemonSet has no condition that tells it, only events. Waits for ever where nothing
-        does, or events may not be read."""
+        """What forbids the pods. A DaemonSet has no condition for it, only events. Waits for ever if nothing does, or
+        events may not be read."""
         with suppress(FairlaneError):
             async with Watcher(self._api, EVENT, self._namespace) as events:
                 return await events.until(self._forbidden, math.inf, "")
@@ -194,8 +194,8 @@ class NodeProbes:
         return await never
 
     def _forbidden(self, events: Mapping[str, Object]) -> str | None:
-        """The words of an admission plugin; other trouble may pass (a webhook that does not answer, a new quota that is
-        not counted yet)."""
+        """The message of an admission plugin. Other errors may pass (a webhook that does not answer, a new quota that
+        is not counted yet)."""
         for event in events.values():
             message = str(event.get("message", ""))
             passes = "status unknown for quota" in message
@@ -204,17 +204,17 @@ class NodeProbes:
         return None
 
     async def _explain(self, patience: float) -> None:
-        """Raises what is known of pods that are not ready."""
+        """Raises the reason why pods are not ready."""
         pods = sorted(await self._own_pods(), key=lambda pod: str(pod["spec"].get("nodeName", "")))
         for pod in pods:
             status, node = pod.get("status", {}), pod.get("spec", {}).get("nodeName", "")
             for container in status.get("containerStatuses", ()):
                 waiting = container.get("state", {}).get("waiting", {})
-                told = ": ".join(filter(None, (waiting.get("reason", ""), waiting.get("message", ""))))
+                reason = ": ".join(filter(None, (waiting.get("reason", ""), waiting.get("message", ""))))
                 if "Image" in waiting.get("reason", ""):
-                    raise _NoImageError(plain(f"the image is not to be had on node {node}: {told}"))
-                if told:
-                    raise RunFailed(plain(f"the exporter does not run on node {node}: {told}"))
+                    raise _NoImageError(plain(f"the image is not to be had on node {node}: {reason}"))
+                if reason:
+                    raise RunFailed(plain(f"the exporter does not run on node {node}: {reason}"))
             for condition in status.get("conditions", ()):
                 if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
                     raise RunFailed(plain(f"a pod is not scheduled: {condition.get('message', '')}"))
@@ -253,7 +253,7 @@ class NodeProbes:
     async def _one(self, node: str) -> Object:
         limit = _ANSWER_AGAIN if node in self._silent else _ANSWER
         async with self._slots:
-            asked = time.time()
+            sent = time.time()
             try:
                 async with asyncio.timeout(limit):
                     text = await self._fetch(node)
@@ -263,7 +263,7 @@ class NodeProbes:
         kept = exporter.compact(text)
         if "cpu" not in kept:
             raise RunFailed(f"what answers on node {node} tells no CPU time")
-        return {**kept, "asked": asked, "answered": answered}
+        return {**kept, "asked": sent, "answered": answered}
 
     async def _fetch(self, node: str) -> str:
         try:
@@ -291,9 +291,9 @@ def _forbids(reason: FairlaneError) -> bool:
 def _read(kept: Object) -> dict[str, Any]:
     """What the first answer of a node says of its exporter; how far its clock is ahead of ours, and how far that may be
     off: half the time of the answer."""
-    asked, answered = float(kept["asked"]), float(kept["answered"])
-    told: dict[str, Any] = {"exporter": kept["version"]} if "version" in kept else {}
+    sent, answered = float(kept["asked"]), float(kept["answered"])
+    description: dict[str, Any] = {"exporter": kept["version"]} if "version" in kept else {}
     if "time" in kept:
-        told["clock_ahead_ms"] = round(1e3 * (float(kept["time"]) - (asked + answered) / 2), 1)
-        told["clock_within_ms"] = round(1e3 * (answered - asked) / 2, 1)
-    return told
+        description["clock_ahead_ms"] = round(1e3 * (float(kept["time"]) - (sent + answered) / 2), 1)
+        description["clock_within_ms"] = round(1e3 * (answered - sent) / 2, 1)
+    return description

@@ -44,7 +44,7 @@ class Permission:
     why: str
     needed: Need = "always"
     optional: bool = False
-    """Without it the run goes on, and says what it lacks."""
+    """Without it the run goes on, and reports what it lacks."""
 
     @property
     def name(self) -> str:
@@ -105,29 +105,27 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(_CDI, "cdis", ("list",), "cluster", "CDI's version"),
     Permission("config.openshift.io", "clusterversions", ("get",), "cluster", "OpenShift's version", optional=True),
 )
-"""Everything. Leave to ask for one's own permissions, and who one is, is not here: everybody has it (ClusterRole
+"""All of them, except to ask for one's own permissions and identity, which everybody may (ClusterRole
 system:basic-user)."""
 
 
 def needs(study: "Study | None", *, use_existing: bool = False) -> frozenset[Need]:
-    """What a run of ``study`` needs; of no study: whatever any run may need, but for an image in another namespace.
-
-    ``use_existing`` counts where there is no study; a study says it itself.
-    """
+    """What a run of ``study`` needs; without a study: what any run may need, except for an image in another namespace.
+    ``use_existing`` counts only without a study, which has its own."""
     if study is not None:
         use_existing = bool(getattr(study.platform, "use_existing", False))
-    found: set[Need] = {"always", "shared" if use_existing else "own"}
+    needed: set[Need] = {"always", "shared" if use_existing else "own"}
     if study is None:
-        return frozenset(found | {"storms", "snapshots", "nodes"})
+        return frozenset(needed | {"storms", "snapshots", "nodes"})
     if getattr(study.platform, "node_probes", "off") != "off":
-        found.add("nodes")
+        needed.add("nodes")
     if any(workload.kind == "clone" for workload in study.workloads.values()):
-        found.add("storms")
+        needed.add("storms")
         if any(getattr(lane, "clone", None) == "snapshot" for lane in study.lanes.values()):
-            found.add("snapshots")
+            needed.add("snapshots")
     if source(study):
-        found.add("source")
-    return frozenset(found)
+        needed.add("source")
+    return frozenset(needed)
 
 
 def source(study: "Study | None") -> str:
@@ -139,19 +137,19 @@ def source(study: "Study | None") -> str:
 def wanted(need: Iterable[Need]) -> tuple[Permission, ...]:
     """The permissions of ``need``, each resource once per scope: verbs and reasons are put together."""
     need = frozenset(need)
-    found: dict[tuple[str, str, str], Permission] = {}
-    for one in PERMISSIONS:
-        if one.needed not in need:
+    merged: dict[tuple[str, str, str], Permission] = {}
+    for permission in PERMISSIONS:
+        if permission.needed not in need:
             continue
-        key = (one.group, one.resource, one.scope)
-        old = found.get(key)
+        key = (permission.group, permission.resource, permission.scope)
+        old = merged.get(key)
         if old is None:
-            found[key] = one
+            merged[key] = permission
         else:
-            verbs = tuple(dict.fromkeys(old.verbs + one.verbs))
-            why = old.why if one.why == _SWEEP else "; ".join(dict.fromkeys((old.why, one.why)))
-            found[key] = replace(old, verbs=verbs, why=why, optional=old.optional and one.optional)
-    return tuple(found.values())
+            verbs = tuple(dict.fromkeys(old.verbs + permission.verbs))
+            why = old.why if permission.why == _SWEEP else "; ".join(dict.fromkeys((old.why, permission.why)))
+            merged[key] = replace(old, verbs=verbs, why=why, optional=old.optional and permission.optional)
+    return tuple(merged.values())
 
 
 # --- RBAC
@@ -180,8 +178,8 @@ class Deployed:
 
     @property
     def cloners(self) -> list[dict[str, str]]:
-        """Whose leave CDI asks for before it clones an image: of who makes the volume, and, where a machine brings its
-        volumes, of the service account ``default`` beside it (KubeVirt's webhook: "User system:serviceaccount:
+        """Whose permission CDI checks before it clones an image: of who makes the volume, and, where a machine brings
+        its volumes, of the service account ``default`` beside it (KubeVirt's webhook: "User system:serviceaccount:
         NAMESPACE:default has insufficient permissions in clone source namespace")."""
         if self.use_existing:
             return [self.subject, {"kind": "ServiceAccount", "name": "default", "namespace": self.namespace}]
@@ -230,7 +228,7 @@ def rule(permission: Permission) -> dict[str, list[str]]:
     return {"apiGroups": [permission.group], "resources": [permission.resource], "verbs": list(permission.verbs)}
 
 
-# --- asked of the cluster
+# --- review
 
 _NO_RUN = "0" * 10
 """Id of no run: permissions are asked for in its namespace, which does not exist."""

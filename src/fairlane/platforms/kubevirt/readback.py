@@ -41,13 +41,12 @@ def storage(storage_class: Object, profile: Object | None = None, driver: Object
         _put(rows, f"storageClass.{key}", storage_class.get(key))
     for key, value in sorted((storage_class.get("parameters") or {}).items()):
         _put(rows, f"storageClass.parameters.{key}", _open(key, value))
-    told = (profile or {}).get("status") or {}
+    status = (profile or {}).get("status") or {}
     for key in ("cloneStrategy", "dataImportCronSourceFormat", "snapshotClass"):
-        _put(rows, f"storageProfile.{key}", told.get(key))
-    sets = [
-        f"{one.get('volumeMode')}: {', '.join(one.get('accessModes', []))}" for one in _list(told, "claimPropertySets")
-    ]
-    _put(rows, "storageProfile.claimPropertySets", sets)
+        _put(rows, f"storageProfile.{key}", status.get(key))
+    sets = _list(status, "claimPropertySets")
+    offers = [f"{item.get('volumeMode')}: {', '.join(item.get('accessModes', []))}" for item in sets]
+    _put(rows, "storageProfile.claimPropertySets", offers)
     own = (driver or {}).get("spec") or {}
     for key in ("attachRequired", "fsGroupPolicy", "storageCapacity", "volumeLifecycleModes"):
         _put(rows, f"csiDriver.{key}", own.get(key))
@@ -82,7 +81,7 @@ def nodes_of(pv: Object | None) -> list[str]:
 
 
 def machine(vmi: Object) -> Rows:
-    """Of a running machine: where it is, what it got, what its guest's agent says."""
+    """Of a running machine: its node, its type and size, its guest agent's facts."""
     domain, status = _path(vmi, "spec", "domain") or {}, vmi.get("status") or {}
     rows: Rows = {}
     _put(rows, "machine.node", status.get("nodeName"))
@@ -97,7 +96,7 @@ def machine(vmi: Object) -> Rows:
 
 
 def node(of: Object) -> Rows:
-    """Of a node: its system, its size, and what labels tell of its processor."""
+    """Of a node: its system, its size, and its processor by labels."""
     metadata, status = of.get("metadata") or {}, of.get("status") or {}
     rows: Rows = {}
     _put(rows, "name", metadata.get("name"))
@@ -115,13 +114,13 @@ def cpu_model(of: Object) -> str:
     """The processor of a node by its labels: KubeVirt's (``host-model-cpu.node.kubevirt.io/NAME``, libvirt's name of
     it), else Node Feature Discovery's vendor, family and model number; empty: neither is there."""
     labels = _path(of, "metadata", "labels") or {}
-    found = {}
+    model = {}
     for key in sorted(labels):
         prefix, _, name = key.rpartition("/")
         if prefix in ("host-model-cpu.node.kubevirt.io", "cpu-vendor.node.kubevirt.io"):
-            found[prefix.partition(".")[0]] = name
-    if "host-model-cpu" in found:
-        return " ".join(found[key] for key in ("cpu-vendor", "host-model-cpu") if key in found)
+            model[prefix.partition(".")[0]] = name
+    if "host-model-cpu" in model:
+        return " ".join(model[key] for key in ("cpu-vendor", "host-model-cpu") if key in model)
     words = (("vendor_id", ""), ("family", "family "), ("id", "model "))
     nfd = ((word, labels.get(f"feature.node.kubernetes.io/cpu-model.{key}")) for key, word in words)
     return " ".join(f"{word}{value}" for word, value in nfd if value)
@@ -131,11 +130,11 @@ def cpu_model(of: Object) -> str:
 
 
 def cloned_by(claim: Object) -> str:
-    """How the claim was made of another: CDI's own word (csi-clone, snapshot, copy), or what Kubernetes was asked to
-    make it of; empty: of nothing, or not known yet."""
+    """How the claim was cloned: CDI's word (csi-clone, snapshot, copy), else by its data source; empty: it is no clone,
+    or that is not known yet."""
     notes = _path(claim, "metadata", "annotations") or {}
-    if told := notes.get("cdi.kubevirt.io/cloneType"):
-        return str(told)
+    if way := notes.get("cdi.kubevirt.io/cloneType"):
+        return str(way)
     kind = _path(claim, "spec", "dataSource", "kind") or _path(claim, "spec", "dataSourceRef", "kind")
     return {"PersistentVolumeClaim": "csi-clone", "VolumeSnapshot": "snapshot"}.get(str(kind), "")
 
@@ -168,18 +167,19 @@ def protocol(storage_class: Object) -> str:
 
 
 def misnamed(lane: str, spec: StorageClassSpec, storage_class: Object) -> str:
-    """Why ``lane`` cannot be of the protocol that it says, in a sentence; empty: it can."""
-    found = protocol(storage_class)
-    if not found or spec.protocol in (None, found):
+    """Why ``lane`` cannot have the protocol that it states; empty: it can."""
+    actual = protocol(storage_class)
+    if not actual or spec.protocol in (None, actual):
         return ""
     by = shown(storage_class.get("provisioner"))
-    return f"lane {lane} says protocol {spec.protocol}, and storage class {spec.storage_class} is of {by}: {found}"
+    return f"lane {lane} says protocol {spec.protocol}, and storage class {spec.storage_class} is of {by}: {actual}"
 
 
 def copies(storage_class: Object) -> str:
-    """Copies of the data, where the class itself tells; empty: it does not."""
-    name, told = str(storage_class.get("provisioner") or ""), storage_class.get("parameters") or {}
-    return next((str(told[key]) for owner, key in _COPIES if name == owner and str(told.get(key, "")).isdigit()), "")
+    """Copies of the data, by the parameters of the class; empty: it has no such parameter."""
+    name, parameters = str(storage_class.get("provisioner") or ""), storage_class.get("parameters") or {}
+    values = (str(parameters.get(key, "")) for owner, key in _COPIES if name == owner)
+    return next((value for value in values if value.isdigit()), "")
 
 
 def conditions(
@@ -190,39 +190,39 @@ def conditions(
     *,
     nodes: Sequence[Object] = (),
     kubevirt: Object | None = None,
-    said: Collection[str] = (),
+    stated: Collection[str] = (),
 ) -> dict[str, str | int | bool]:
-    """Parameters of a lane as the cluster tells them; they win over what the study says, but for those that only tell
-    readers more (host_cpu, hypervisor) and are in ``said``, the names in the study's own conditions."""
-    told: dict[str, str | int | bool] = {}
+    """Parameters of a lane, read from the cluster. They win over those of the study, except host_cpu and hypervisor if
+    they are in ``stated``, the names in the study's own conditions."""
+    values: dict[str, str | int | bool] = {}
     if provisioner := storage_class.get("provisioner"):
-        told["backend"] = shown(f"storage class {spec.storage_class} of {provisioner}")
+        values["backend"] = shown(f"storage class {spec.storage_class} of {provisioner}")
     if word := protocol(storage_class):
-        told["transport"] = word
+        values["transport"] = word
     if count := copies(storage_class):
-        told["copies"] = int(count)
+        values["copies"] = int(count)
     if mode := _path(claim or {}, "spec", "volumeMode"):
-        told["volume_mode"] = str(mode)
-    told |= _of_machine(vmi or {})
+        values["volume_mode"] = str(mode)
+    values |= _of_machine(vmi or {})
     context = {
         "hypervisor": _version(kubevirt),
         "host_cpu": ", ".join(sorted({m for n in nodes if (m := cpu_model(n))})),
     }
-    return told | {name: value for name, value in context.items() if value and name not in said}
+    return values | {name: value for name, value in context.items() if value and name not in stated}
 
 
 def _of_machine(vmi: Object) -> dict[str, str | int | bool]:
     domain = _path(vmi, "spec", "domain") or {}
-    told: dict[str, str | int | bool] = {}
+    values: dict[str, str | int | bool] = {}
     cpu = domain.get("cpu") or {}
     topology = [cpu.get(key) for key in ("cores", "sockets", "threads")]
     if any(isinstance(count, int) for count in topology):
         cores, sockets, threads = (count or 1 for count in topology)
-        told["vm_cpus"] = cores * sockets * threads
-        told["cpu_pinning"] = bool(cpu.get("dedicatedCpuPlacement")) or NONE
+        values["vm_cpus"] = cores * sockets * threads
+        values["cpu_pinning"] = bool(cpu.get("dedicatedCpuPlacement")) or NONE
     if (memory := _path(domain, "memory", "guest")) and (size := quantity(memory)) > 0:
-        told["vm_memory"] = int(size)
-    return told
+        values["vm_memory"] = int(size)
+    return values
 
 
 def _version(kubevirt: Object | None) -> str:
@@ -234,15 +234,15 @@ def _version(kubevirt: Object | None) -> str:
 
 
 def _path(of: Object, *keys: str) -> Any:
-    found: Any = of
+    value: Any = of
     for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _list(of: Object, key: str) -> list[Any]:
-    found = of.get(key)
-    return found if isinstance(found, list) else []
+    value = of.get(key)
+    return value if isinstance(value, list) else []
 
 
 def _open(key: str, value: Any) -> Any:
@@ -251,7 +251,7 @@ def _open(key: str, value: Any) -> Any:
 
 
 def _put(rows: Rows, key: str, value: Any) -> None:
-    """Adds a row, if there is anything to say."""
+    """Adds a row, unless the value is empty."""
     if isinstance(value, list):
         value = ", ".join(map(str, value))
     if value is None or value == "":
@@ -279,7 +279,7 @@ class Change:
 
     @property
     def added(self) -> bool:
-        """Nothing was asked, so nothing was refused."""
+        """It was not sent, so it is a default."""
         return self.sent is None
 
     def __str__(self) -> str:

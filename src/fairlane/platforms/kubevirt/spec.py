@@ -117,10 +117,10 @@ class KubevirtSpec(MachinesSpec):
         return self.image.removeprefix("docker://") if self.image.startswith("docker://") else ""
 
     def known(self) -> Mapping[str, Any]:
-        told = {**super().known()}
+        parameters = {**super().known()}
         if self.instance_type:  # read back of the running machines
-            del told["vm_cpus"], told["vm_memory"]
-        return told
+            del parameters["vm_cpus"], parameters["vm_memory"]
+        return parameters
 
     @property
     def machines(self) -> int:

@@ -37,7 +37,7 @@ AT_ONCE = 100
 """Creations under way; the rate limit of ``Api`` holds beside it. At 100 a second a busy API server that takes a second
 for each has so many: with fewer, ours would be the limit."""
 _SESSIONS = 64
-"""SSH sessions at once: each is two processes here. How long a machine waited for one is told."""
+"""SSH sessions at once: each is two processes here. How long a machine waited for one is recorded."""
 _PAUSE = 0.2
 """Seconds between two attempts to hear a guest's sshd, at least."""
 _SHARE = 0.5

@@ -1,4 +1,4 @@
-"""Requests to an API server: at a rate, again where the trouble passes, with credentials that still hold."""
+"""Requests to an API server: rate-limited, retried after transient errors, with renewed credentials."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ import orjson
 
 from fairlane.platforms.base import Notify
 from fairlane.platforms.kubevirt.access import CONNECTIONS, Access
-from fairlane.platforms.kubevirt.api_errors import Answer, ApiError, Asked, Refusal, plain
+from fairlane.platforms.kubevirt.api_errors import Answer, ApiError, Operation, Refusal, plain
 
 if TYPE_CHECKING:
     import aiohttp
@@ -23,7 +23,7 @@ _REQUEST_SECONDS = 65.0
 """A little more than the server's own limit for a request."""
 _CONNECT_SECONDS = 10.0
 _SILENCE_SECONDS = 75.0
-"""A watch that says nothing for so long may be dead, and loses nothing when it is opened again."""
+"""A watch without data for so long may be dead, and loses nothing when it is opened again."""
 _FIRST_PATIENCE = 12.0
 """Until a server has answered once, it is more likely the wrong address than a restart."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 8.0
@@ -35,9 +35,9 @@ _MERGE_PATCH = "application/merge-patch+json"
 
 @dataclass
 class Request:
-    """One request, and what may be done with it."""
+    """One request, and how it may be retried."""
 
-    asked: Asked
+    operation: Operation
     plural: str
     method: str
     path: str
@@ -48,7 +48,7 @@ class Request:
     conflicts: bool = False
     """A 409 passes by itself."""
     in_doubt: bool = False
-    """Set on the way: an answer was lost, so the request may have been carried out."""
+    """Set while it is sent: an answer was lost, so the request may have been carried out."""
 
 
 class Pauses:
@@ -65,7 +65,7 @@ class Pauses:
         return time.monotonic() - self.began
 
     async def again(self, at_least: float = 0) -> bool:
-        """Sleeps and says True; False at once: patience would be over by then."""
+        """Sleeps and returns True; returns False at once if the pause would exceed the patience."""
         longest = min(_FIRST_PAUSE * 2**self.count, _LONGEST_PAUSE)
         # Jitter so that what failed together does not come back together. No secret hangs on it.
         pause = max(longest * random.uniform(0.5, 1), at_least)  # noqa: S311
@@ -117,7 +117,7 @@ class Transport:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.retried: Counter[str] = Counter()
         self._notify = notify or (lambda _: None)
-        self._told = float("-inf")
+        self._notified = float("-inf")
         self._slots = asyncio.Semaphore(CONNECTIONS)
         self._answered = False
 
@@ -151,11 +151,11 @@ class Transport:
         expired): whoever wants a connection knows for how long. Raises ApiError."""
         import aiohttp  # noqa: PLC0415 - 150 ms
 
-        asked = Asked("connect", path, group=path.split("/")[2] if path.startswith("/apis/") else "")
+        operation = Operation("connect", path, group=path.split("/")[2] if path.startswith("/apis/") else "")
         renewed = False
         while True:
             await self.bucket.take()
-            seen, streams = self.access.generation, self.access.streams
+            generation, streams = self.access.generation, self.access.streams
             session = streams.pool_manager
             assert session  # noqa: S101 - Access made it
             self.counts["connect", "websocket"] += 1
@@ -173,28 +173,28 @@ class Transport:
                 return await asyncio.wait_for(opening, _REQUEST_SECONDS)
             except Refusal as refusal:
                 if refusal.answer.status != 401 or renewed:
-                    raise refusal.answer.error(asked) from None
-                await self.access.renew(seen)
+                    raise refusal.answer.error(operation) from None
+                await self.access.renew(generation)
                 renewed = True
                 self.retried["401"] += 1
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise self._unreachable(asked, error) from error
+                raise self._unreachable(operation, error) from error
 
     async def _answer(self, request: Request, *, whole: bool) -> "aiohttp.ClientResponse":
-        """The first answer that is none of the passing troubles; ``whole``: it is read to its end."""
+        """The first answer that is no transient error; ``whole``: it is read to its end."""
         import aiohttp  # noqa: PLC0415 - as above
 
         pauses = Pauses(self.patience if self._answered else min(self.patience, _FIRST_PATIENCE))
         renewed = False
         while True:
             await self.bucket.take()
-            seen = self.access.generation
-            self.counts[request.asked.verb, request.plural] += 1
+            generation = self.access.generation
+            self.counts[request.operation.verb, request.plural] += 1
             pause = 0.0
             try:
-                found = await self._once(request, whole=whole)
+                answer = await self._once(request, whole=whole)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                trouble = self._unreachable(request.asked, error)
+                trouble = self._unreachable(request.operation, error)
                 if isinstance(error, aiohttp.ClientConnectorCertificateError):
                     raise trouble from error
                 reason = "timeout" if isinstance(error, TimeoutError) else "connection"
@@ -202,21 +202,21 @@ class Transport:
             else:
                 self._answered = True
                 pauses.patience = self.patience
-                if not isinstance(found, Answer):
-                    return found
-                trouble, reason, pause = found.error(request.asked), str(found.status), found.retry_after
-                if found.status == 401 and not renewed:
-                    await self.access.renew(seen)
+                if not isinstance(answer, Answer):
+                    return answer
+                trouble, reason, pause = answer.error(request.operation), str(answer.status), answer.retry_after
+                if answer.status == 401 and not renewed:
+                    await self.access.renew(generation)
                     renewed = True
                     self.retried["401"] += 1
                     continue
-                if not found.passing and not (found.status == 409 and request.conflicts):
+                if not answer.passing and not (answer.status == 409 and request.conflicts):
                     raise trouble
-                lost = found.status >= 500
+                lost = answer.status >= 500
             request.in_doubt = request.in_doubt or lost
             if lost and not request.resend:
                 raise trouble
-            self._tell(trouble)
+            self._report(trouble)
             if not await pauses.again(pause):
                 trouble.message += f" (asked {pauses.count + 1} times in {pauses.seconds:.0f} s)"
                 raise trouble
@@ -248,18 +248,19 @@ class Transport:
                 body = await response.read()
         return response if response.status < 400 else Answer.read(response.status, body, response.headers)
 
-    def _unreachable(self, asked: Asked, error: Exception) -> ApiError:
+    def _unreachable(self, operation: Operation, error: Exception) -> ApiError:
         import aiohttp  # noqa: PLC0415 - as above
 
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             hint = "the kubeconfig's certificate-authority-data does not fit this server, or somebody is in between"
         else:
             hint = "is the cluster up, and are you in its network (VPN, proxy)?"
-        said = plain(str(error)) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
-        return ApiError(f"{asked}: {self.access.server}: {said}", status=0, reason="Unreachable", hint=hint)
+        unnamed = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+        details = plain(str(error)) or unnamed
+        return ApiError(f"{operation}: {self.access.server}: {details}", status=0, reason="Unreachable", hint=hint)
 
-    def _tell(self, trouble: ApiError) -> None:
-        """Says it once in a while: a thousand requests may have the same trouble."""
-        if time.monotonic() - self._told >= _NEWS_SECONDS:
-            self._told = time.monotonic()
+    def _report(self, trouble: ApiError) -> None:
+        """Reports it at most every 10 s: a thousand requests may have the same trouble."""
+        if time.monotonic() - self._notified >= _NEWS_SECONDS:
+            self._notified = time.monotonic()
             self._notify(f"the API server is asked again: {trouble.message}")

@@ -39,7 +39,7 @@ class Tunnel:
 
     @classmethod
     async def open(cls, api: Api, namespace: str, vmi: str, port: int = 22) -> Self:
-        """Listens; nothing is asked of the machine yet."""
+        """Listens; does not connect to the machine yet."""
         tunnel = cls(api, namespace, vmi, port)
         tunnel._server = await asyncio.start_server(tunnel._come, "127.0.0.1", 0)
         tunnel.port = tunnel._server.sockets[0].getsockname()[1]
@@ -79,7 +79,7 @@ class Tunnel:
         except FairlaneError as error:
             self.trouble = error.message
         except OSError:
-            pass  # either end broke off, and the other is told so below
+            pass  # either end broke off; the other is closed below
         finally:
             # What is closed already has no socket left, and there abort() fails in Python 3.11.
             if writer.get_extra_info("socket").fileno() >= 0:
@@ -109,15 +109,15 @@ async def _connect(api: Api, namespace: str, vmi: str, port: int) -> "ClientWebS
 
 
 async def _greeting(socket: "ClientWebSocketResponse") -> bytes | None:
-    said = b""
+    received = b""
     async for message in socket:
         if isinstance(message.data, bytes):
-            said += message.data
-        *lines, _ = said.split(b"\n")
+            received += message.data
+        *lines, _ = received.split(b"\n")
         # RFC 4253, 4.2: other lines may come before the one that begins with SSH-.
-        if found := next((line for line in lines if line.startswith(b"SSH-")), None):
-            return found.rstrip(b"\r")
-        if len(said) > _LONGEST_GREETING:
+        if greeting := next((line for line in lines if line.startswith(b"SSH-")), None):
+            return greeting.rstrip(b"\r")
+        if len(received) > _LONGEST_GREETING:
             break
     return None
 
@@ -141,7 +141,7 @@ async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sock
     both = (asyncio.create_task(up()), asyncio.create_task(down()))
     try:
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        # The local side may have said all it has to say, and still listen: the machine cannot be told so.
+        # The local side may have sent everything and still listen: the machine does not learn of it.
         before = -1
         while carried > before and not both[1].done():
             before = carried

@@ -81,8 +81,8 @@ class Lane:
 
 
 class Fleet:
-    """All lanes' machines. ``build`` makes them, ``heal`` brings back what was lost, ``close`` ends the connections;
-    what is in the cluster is removed by ``cleanup``."""
+    """All lanes' machines. ``build`` makes them, ``heal`` restarts lost ones, ``close`` ends the connections; the
+    module ``cleanup`` deletes the objects."""
 
     def __init__(
         self, api: "Api", study: "Study", manifests: Manifests, *, places: Sequence[str], keys: Keys, scratch: Path,
@@ -120,7 +120,7 @@ class Fleet:
         return [(registry.load("workloads", c.kind), c) for c in self.study.cells() if c.kind != "clone"]
 
     async def build(self) -> None:
-        """Everything, from nothing up to filled volumes. Raises RunFailed."""
+        """Makes all machines and fills their volumes. Raises RunFailed."""
         await self._look()
         every = [machine for lane in self.lanes.values() for machine in lane.machines]
         if every:
@@ -136,7 +136,7 @@ class Fleet:
             await lane.devices.settle(lane.name, lane.disks, self.cells)
 
     async def _look(self) -> None:
-        """Opens the watches, in place of those that there are."""
+        """Opens the watches anew."""
         await self._look_away()
         where, labels = self.manifests.namespace, selector(self.manifests.run_id)
         enter = self._held.enter_async_context
@@ -155,7 +155,7 @@ class Fleet:
         self.stored[machine.name] = await self.api.create(kinds.VM, body, self.manifests.namespace)
 
     async def _up(self) -> None:
-        """Waits for all machines. The error for the first that does not come up names the others. Raises RunFailed."""
+        """Waits for all machines. Raises RunFailed for the first that does not come up, and names the others."""
         every = [(lane, machine) for lane in self.lanes.values() for machine in lane.machines]
         try:
             await together(*(self._connect(lane, machine) for lane, machine in every))
@@ -164,22 +164,22 @@ class Fleet:
             if len(late) < 2 or isinstance(error, ApiError):
                 raise
             names = ", ".join(late[:_NAMED]) + (", ..." if len(late) > _NAMED else "")
-            told = f"{error.message} (not up by then: {len(late)} of {len(every)} machines, {names})"
-            raise RunFailed(told, hint=error.hint) from error
+            text = f"{error.message} (not up by then: {len(late)} of {len(every)} machines, {names})"
+            raise RunFailed(text, hint=error.hint) from error
 
     async def _connect(self, lane: Lane, machine: Machine) -> None:
-        """Waits until ``machine`` runs, and opens its session. Raises RunFailed with what the cluster says of it."""
+        """Waits until ``machine`` runs, and opens its session. Raises RunFailed with the cluster's reasons."""
         await unless(self._reach(lane, machine), self._deleted(machine.name))
 
     async def _deleted(self, name: str) -> str:
-        """Waits until the VirtualMachine ``name`` is deleted, and says so."""
+        """Waits until the VirtualMachine ``name`` is deleted; returns the error's text."""
 
-        def found(items: Mapping[str, dict[str, Any]]) -> bool | None:
+        def deleted(items: Mapping[str, dict[str, Any]]) -> bool | None:
             return True if name not in items or items[name]["metadata"].get("deletionTimestamp") else None
 
         known = f"VirtualMachine {name} was not seen"
         await self.vms.until(lambda items: True if name in items else None, self._timeout, known)
-        await self.vms.until(found, float("inf"), f"VirtualMachine {name} stays")
+        await self.vms.until(deleted, float("inf"), f"VirtualMachine {name} stays")
         await cleanup.stands(self.api, self.manifests.namespace)
         return f"VirtualMachine {name} was deleted, and not by this run"
 
@@ -217,7 +217,7 @@ class Fleet:
     async def _running(self, name: str) -> dict[str, Any]:
         """The instance ``name`` once it runs."""
 
-        def found(items: Mapping[str, dict[str, Any]]) -> dict[str, Any] | None:
+        def running(items: Mapping[str, dict[str, Any]]) -> dict[str, Any] | None:
             vmi = items.get(name)
             if vmi is None or not _same(vmi, vmi["metadata"]["uid"]):
                 return None
@@ -225,7 +225,7 @@ class Fleet:
             return vmi if self.way == "portforward" or address_of(vmi) else None
 
         try:
-            return await self.vmis.until(found, self._timeout, f"machine {name} does not run")
+            return await self.vmis.until(running, self._timeout, f"machine {name} does not run")
         except RunFailed as error:
             why = await self._why(name)
             raise RunFailed(f"{error.message}: {why}", hint=error.hint or diagnose.advice(why)) from error
@@ -247,15 +247,15 @@ class Fleet:
         lane.watch = await Watch.open(lane.guests)
 
     async def _fill(self, lanes: Sequence[Lane]) -> None:
-        """The prefill of volumes that have not had it, all lanes after each other: they share what is behind them."""
+        """Prefills the volumes that have not been filled, one lane after the other: they may share the storage."""
         if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in self.cells):
             self.notify("filling the volumes")
         for lane in lanes:
-            found = {disk.name: self._claim(disk) for disk in lane.disks}
-            new = [disk for disk in lane.disks if found[disk.name] != lane.volumes.get(disk.name)]
+            claims = {disk.name: self._claim(disk) for disk in lane.disks}
+            new = [disk for disk in lane.disks if claims[disk.name] != lane.volumes.get(disk.name)]
             await lane.devices.handed_out(new)
             await lane.devices.fill(new, self.cells)
-            lane.volumes = found
+            lane.volumes = claims
 
     def _claim(self, disk: Disk) -> str:
         claim = self.claims.items.get(disk.claim)
@@ -271,20 +271,19 @@ class Fleet:
         await together(*(self.lanes[lane].watch.synchronise() for lane in lanes))
 
     async def lost(self, lane: str) -> str:
-        """Waits until a machine of ``lane`` is not any more what its guest is connected to; says which, and why."""
+        """Waits until a machine of ``lane`` is lost or started anew; returns which, and why."""
         boots = self.lanes[lane].boots
 
-        def found(items: Mapping[str, dict[str, Any]]) -> str | None:
+        def lost_machine(items: Mapping[str, dict[str, Any]]) -> str | None:
             return next((name for name, uid in boots.items() if _wrong(items.get(name), uid)), None)
 
-        name = await self.vmis.until(found, float("inf"), "no machine was lost")
+        name = await self.vmis.until(lost_machine, float("inf"), "no machine was lost")
         what = _wrong(self.vmis.items.get(name), boots[name]) or "was lost"
         return f"machine {name} {what}: {await self._why(name)}"
 
     async def heal(self, broken: Collection[str]) -> None:
-        """Machines of the lanes ``broken`` are started anew, because something of a trial may go on in them; those of
-        other lanes only where they were lost. Volumes stay, and are filled again where they did not. Raises
-        RunFailed."""
+        """Restarts all machines of the lanes ``broken``, because processes of a trial may still run in them, and lost
+        machines of other lanes. New volumes are filled again. Raises RunFailed."""
         if any(watcher.ended for watcher in (self.vms, self.vmis, self.claims)):  # the server was away for too long
             await self._look()
         for lane in self.lanes.values():
@@ -345,7 +344,7 @@ def _same(vmi: Mapping[str, Any] | None, uid: str) -> bool:
 
 
 def _wrong(vmi: Mapping[str, Any] | None, uid: str) -> str:
-    """Why nothing can be measured on the boot ``uid`` any more, in words; empty: it can."""
+    """Why the boot ``uid`` can no longer be measured; empty: it can."""
     if vmi is None or not _same(vmi, uid):
         return "was lost"
     for condition in vmi.get("status", {}).get("conditions", []):

@@ -1,4 +1,4 @@
-"""Objects as they change: one list, then a watch that goes on whatever happens to the server. Nothing is polled."""
+"""Objects as they change: one list, then a watch that survives errors of the server. Nothing is polled."""
 
 import asyncio
 import math
@@ -21,20 +21,20 @@ T = TypeVar("T")
 Change = Literal["ADDED", "MODIFIED", "DELETED"]
 
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 240, 290
-"""How long a watch is asked for: the server ends it then, and the next one goes on from there."""
+"""Length of a watch: the server ends it then, and the next one goes on from there."""
 _STEADY_SECONDS = 5.0
-"""A watch that lasted so long was no flash in the pan: the next is opened without a pause."""
+"""After a watch that lasted so long the next is opened without a pause."""
 _LONGEST_LINE = 32 << 20
 
 
 class WatchEvent(NamedTuple):
-    """One change of an object, with our own clocks: the API's stamps have whole seconds."""
+    """One change of an object, with times of our own clocks: the API's stamps are whole seconds."""
 
     type: Change
     object: Object
     """Without ``managedFields``. For DELETED: its last state."""
     time: float
-    """``time.time()`` when the news came in."""
+    """``time.time()`` when the event arrived."""
     monotonic: float
     listed: bool
     """It came with a list, or late after the watch was cut: the change happened at some time before."""
@@ -57,21 +57,21 @@ class _Cut(Exception):  # noqa: N818 - reads as what happened
 
 @dataclass(eq=False)
 class _Waiting(Generic[T]):
-    """Somebody waits until ``found`` finds."""
+    """A call of ``until``: waits until ``condition`` returns a value."""
 
-    found: Callable[[Mapping[str, Object]], T | None]
+    condition: Callable[[Mapping[str, Object]], T | None]
     answer: "asyncio.Future[T]"
 
     def look(self, items: Mapping[str, Object]) -> None:
         if self.answer.done():
             return
         try:
-            found = self.found(items)
+            value = self.condition(items)
         except Exception as error:
             self.answer.set_exception(error)
         else:
-            if found is not None:
-                self.answer.set_result(found)
+            if value is not None:
+                self.answer.set_result(value)
 
 
 class _Silent(_Cut):
@@ -80,7 +80,7 @@ class _Silent(_Cut):
 
 class Watcher:
     """Objects of one kind in one namespace (empty: in all), kept current while ``async with`` lasts. The watch stands
-    when it begins: what is done in it is seen as it happens.
+    when it begins, so changes made inside it arrive as they happen.
 
     What ends it for good (a permission withdrawn, the server away for longer than the API's patience, a listener that
     raises) is raised by every ``until`` from then on, and at the end of ``async with``.
@@ -88,7 +88,7 @@ class Watcher:
 
     def __init__(self, api: Api, kind: Kind, namespace: str = "", labels: str = "") -> None:
         self.at = 0.0
-        """``time.time()`` of the last news, or of the last time that the server said there is none."""
+        """``time.time()`` of the last event, or of the last answer that there is none."""
         self.gaps: list[Gap] = []
         """When the watch was cut, and why."""
         self._api, self._kind, self._namespace, self._labels = api, kind, namespace, labels
@@ -119,15 +119,15 @@ class Watcher:
         """Every change goes to ``callback``, the objects that are there already first (ADDED, ``listed``)."""
         self._listeners.append(callback)
         now, clock = time.time(), time.monotonic()
-        for found in self._items.values():
-            callback(WatchEvent("ADDED", found, now, clock, listed=True))
+        for item in self._items.values():
+            callback(WatchEvent("ADDED", item, now, clock, listed=True))
 
-    async def until(self, found: Callable[[Mapping[str, Object]], T | None], timeout: float, what: str) -> T:
-        """The first answer of ``found(items)`` that is not None. It is asked now and after each single change, so that
-        no state is passed over. Raises RunFailed with ``what`` is the matter after ``timeout`` seconds."""
+    async def until(self, condition: Callable[[Mapping[str, Object]], T | None], timeout: float, what: str) -> T:
+        """The first value of ``condition(items)`` that is not None. It is called now and after each single change, so
+        that no state is missed. After ``timeout`` seconds raises RunFailed with ``what`` as its text."""
         if self._broken:
             raise self._broken
-        waiting: _Waiting[T] = _Waiting(found, asyncio.get_running_loop().create_future())
+        waiting: _Waiting[T] = _Waiting(condition, asyncio.get_running_loop().create_future())
         waiting.look(self._shown)
         self._waiting.append(waiting)
         try:
@@ -191,18 +191,18 @@ class Watcher:
 
     async def _list(self) -> None:
         """All objects anew. What the list no longer has is gone; what it has in another version has changed."""
-        found, self._version = await self._api.listing(self._kind, self._namespace, self._labels)
+        items, self._version = await self._api.listing(self._kind, self._namespace, self._labels)
         now, clock = self._now()
-        fresh = {self._key(item): item for item in found}
+        fresh = {self._key(item): item for item in items}
         for key in [key for key, item in self._items.items() if _uid(fresh.get(key)) != _uid(item)]:
-            self._tell(WatchEvent("DELETED", self._items[key], now, clock, listed=True))
+            self._publish(WatchEvent("DELETED", self._items[key], now, clock, listed=True))
         for key, item in fresh.items():
             known = self._items.get(key)
             if known is None or _version(known) != _version(item):
-                self._tell(WatchEvent("MODIFIED" if known else "ADDED", item, now, clock, listed=True))
+                self._publish(WatchEvent("MODIFIED" if known else "ADDED", item, now, clock, listed=True))
 
     async def _watch(self) -> None:
-        """One watch, until it ends as it was asked to; else _Cut, or the ApiError of one that cannot be opened."""
+        """One watch until its regular end. Raises _Cut if it ends early, ApiError if it cannot be opened."""
         import aiohttp  # noqa: PLC0415 - 150 ms
 
         seconds = random.randint(_SHORTEST_SECONDS, _LONGEST_SECONDS)  # noqa: S311 - so that not all end together
@@ -241,17 +241,17 @@ class Watcher:
             return
         try:
             event = orjson.loads(line)
-            change, found = event["type"], event["object"]
+            change, item = event["type"], event["object"]
             if change == "ERROR":
-                answer = Answer.of(found)
+                answer = Answer.of(item)
                 raise _Cut(f"{answer.reason}: {answer.message}", expired=answer.status == 410)
-            version = _version(found)
+            version = _version(item)
             if change in {"ADDED", "MODIFIED", "DELETED"}:
                 late = version.isdigit() and int(version) <= self._late
                 if late and self._silent_since:
                     self.gaps.append(Gap(self._silent_since, "the connection was dead"))
                 self._silent_since = 0.0
-                self._tell(WatchEvent(cast(Change, change), found, now, clock, listed=late))
+                self._publish(WatchEvent(cast(Change, change), item, now, clock, listed=late))
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise _Cut("the server sent what is not an event") from error
         self._version = version
@@ -261,15 +261,15 @@ class Watcher:
         version = await self._api.version(self._kind, self._namespace)
         return int(version) if version.isdigit() else 0
 
-    def _tell(self, seen: WatchEvent) -> None:
-        """Everybody learns of it, in order."""
-        seen.object["metadata"].pop("managedFields", None)
-        if seen.type == "DELETED":
-            self._items.pop(self._key(seen.object), None)
+    def _publish(self, event: WatchEvent) -> None:
+        """Updates the items, then calls listeners and waiting conditions."""
+        event.object["metadata"].pop("managedFields", None)
+        if event.type == "DELETED":
+            self._items.pop(self._key(event.object), None)
         else:
-            self._items[self._key(seen.object)] = seen.object
+            self._items[self._key(event.object)] = event.object
         for callback in self._listeners:
-            callback(seen)
+            callback(event)
         for waiting in self._waiting:
             waiting.look(self._shown)
 
@@ -277,15 +277,15 @@ class Watcher:
         self.at = time.time()
         return self.at, time.monotonic()
 
-    def _key(self, found: Object) -> str:
-        meta = found["metadata"]
+    def _key(self, item: Object) -> str:
+        meta = item["metadata"]
         alone = self._namespace or not self._kind.namespaced
         return str(meta["name"]) if alone else f"{meta['namespace']}/{meta['name']}"
 
 
-def _uid(found: Object | None) -> str:
-    return str(found["metadata"]["uid"]) if found else ""
+def _uid(item: Object | None) -> str:
+    return str(item["metadata"]["uid"]) if item else ""
 
 
-def _version(found: Object) -> str:
-    return str(found["metadata"]["resourceVersion"])
+def _version(item: Object) -> str:
+    return str(item["metadata"]["resourceVersion"])
