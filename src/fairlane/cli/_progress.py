@@ -54,8 +54,8 @@ class Lines(Watch):
         self.console.print(Text(printable(text)), soft_wrap=True)
 
     def resumed(self, observations: Iterable[Observation]) -> None:
-        for observation in observations:
-            self._stand(observation)
+        for trial in observations:
+            self._stand(trial)
 
     def due(self, blocks: Sequence[Block], done: frozenset[str], workers: int) -> None:
         trials = [block.trial_id(lane) for block in blocks for lane in block.order]

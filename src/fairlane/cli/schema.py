@@ -1,4 +1,4 @@
-"""``fairlane schema``: the study file's JSON Schema for editors, or its reference for readers."""
+"""``fairlane schema``: the study file's form, for editors and for readers."""
 
 import click
 

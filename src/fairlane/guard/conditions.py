@@ -1,4 +1,4 @@
-"""The conditions of every trial's lane and cell, gathered from all that a run knows. Pure."""
+"""Gather the known parameters of every lane and cell from study, description, journal and trials. Pure."""
 
 import hashlib
 import math
@@ -12,7 +12,7 @@ from fairlane.guard.values import MIXED, Scalar, date, size
 from fairlane.records import Cell, Evidence, Observation
 
 Known = Mapping[str, Any]
-"""Parameter -> value in the registry's unit; what is not in it is not known."""
+"""Parameter -> value in the registry's unit; absent: not known."""
 
 Place = tuple[str, str]
 """Lane, key of the cell."""
@@ -33,12 +33,12 @@ _last: list[tuple["weakref.ref[Evidence]", Mapping[Place, Known]]] = []
 
 
 def conditions(evidence: Evidence) -> Mapping[Place, Known]:
-    """``(lane, cell key)`` -> what is known of it. Later sources win over earlier ones:
+    """``(lane, cell key)`` -> its known parameters. Later sources win over earlier ones:
 
     the platform's and the study's conditions; the workload's of the cell; the lane's; what was read back
     (description, fingerprint, journal); what the trials report (``context["conditions"]``, fio's version).
 
-    Raises nothing, whatever trials and description hold: what is no scalar is not known, long text is cut. The result
+    Raises nothing, whatever trials and description hold: only scalars count, long text is cut. The result
     for the last evidence is cached, because every check needs it.
     """
     if _last and _last[0][0]() is evidence:

@@ -26,7 +26,7 @@ class Side:
 
     name: str
     cells: Mapping[str, Known]
-    """Cell key -> what is known there."""
+    """Cell key -> its known parameters."""
     tried: frozenset[str]
     """Cells that have a successful trial: nothing is compared in others."""
 

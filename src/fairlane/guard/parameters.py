@@ -1,8 +1,8 @@
-"""The one registry of parameters: what describes the conditions of a trial, and whether lanes must agree in it.
+"""The registry of parameters: the conditions of a trial, and whether lanes must agree in them.
 
-* ``identity``: what the lanes are meant to differ in; never required to match.
+* ``identity``: lanes are meant to differ in it; never required to match.
 * ``controlled``: must match, or the verdict is refused.
-* ``context``: reported, because a reader wants to know it; not required to match.
+* ``context``: reported for the reader; not required to match.
 
 A study's ``design.vary`` makes a controlled parameter part of the question; ``design.accept`` and ``--accept`` turn a
 refusal into a caveat. A name that a plugin brings and this registry does not know is controlled: the safe side.

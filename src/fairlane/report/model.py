@@ -71,7 +71,7 @@ def build(
         matched=matched(evidence, label),
         lanes=lanes.views(evidence),
         lane_table=lanes.side_by_side(evidence),
-        able=capabilities.parts(evidence),
+        capabilities=capabilities.parts(evidence),
         platform=platform_facts.rows(evidence.description.get("platform") or {}),
         method=prose.method(evidence),
         metrics=_metrics(shown),

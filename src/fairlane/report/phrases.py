@@ -181,7 +181,7 @@ def reason(verdict: Verdict) -> str:
 
 
 def withheld(verdict: Verdict) -> bool:
-    """Whether a critical finding took a decided primary verdict out of the headline."""
+    """A decided primary verdict that a critical finding took out of the headline."""
     return verdict.primary and not verdict.headline and verdict.verdict not in {"inconclusive", "no-spread", "refused"}
 
 

@@ -164,7 +164,7 @@ class Report:
     matched: Matched
     lanes: tuple[Lane, ...]
     lane_table: LaneTable
-    able: tuple[Part, ...]
+    capabilities: tuple[Part, ...]
     """Capabilities of the lanes, and their steady state before the trials."""
     platform: tuple[tuple[str, str], ...]
     method: tuple[str, ...]

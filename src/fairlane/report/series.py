@@ -20,7 +20,7 @@ from fairlane.report.phrases import change, count, metric_of, value
 from fairlane.report.plot import axis, lane_order, level, log_ticks, mark, named, paint, path
 from fairlane.report.svg import INK, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
-from fairlane.report.time_series import WithinView
+from fairlane.report.time_series import TimeSeriesView
 
 MOST = 2
 """Cells of a workload that are drawn by themselves."""
@@ -104,7 +104,7 @@ class CellView:
     journal: Journal
 
 
-View = RunView | CellView | WithinView
+View = RunView | CellView | TimeSeriesView
 
 
 def views(

@@ -21,7 +21,7 @@ Samples = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
-class WithinView:
+class TimeSeriesView:
     """Rates over time within the trials of one cell."""
 
     workload: str
@@ -34,7 +34,7 @@ class WithinView:
 
 def view(
     cell: Cell, observations: Sequence[Observation], order: Sequence[str], label: Mapping[str, str]
-) -> WithinView | None:
+) -> TimeSeriesView | None:
     """None: no trial has its rate over time."""
     for metric in ("iops", "tps"):
         by_lane: dict[str, list[tuple[int, Samples]]] = {}
@@ -43,7 +43,7 @@ def view(
                 by_lane.setdefault(o.lane, []).append((o.block, samples))
         lanes = tuple((label[lane], n, tuple(by_lane[lane])) for n, lane in enumerate(order) if lane in by_lane)
         if lanes:
-            return WithinView(cell.workload, cell.name, metric, lanes)
+            return TimeSeriesView(cell.workload, cell.name, metric, lanes)
     return None
 
 
@@ -60,7 +60,7 @@ def _samples(context: Mapping[str, Any], metric: str) -> Samples:
     return tuple(((n * size + len(part) / 2) * step / 1000, fmean(part)) for n, part in enumerate(parts))
 
 
-def figure(view: WithinView, ident: str) -> Figure:
+def figure(view: TimeSeriesView, ident: str) -> Figure:
     """A strip per lane on the same scales from zero: every trial faint, the one of median rate strong."""
     metric = metric_of(view.metric)
     points = [p for _, _, trials in view.lanes for _, samples in trials for p in samples]

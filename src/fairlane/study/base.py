@@ -99,7 +99,7 @@ class LaneSpec(Strict):
         if "initiator" in self.model_fields_set and self.initiator not in allowed:
             raise ValueError(f"initiator: {self.transport} runs in the {' or the '.join(allowed)} only")
         if self.initiator not in allowed:
-            object.__setattr__(self, "initiator", allowed[0])  # frozen: what is read is never changed again
+            object.__setattr__(self, "initiator", allowed[0])  # the model is frozen
         if self.device and self.initiator == "guest":
             raise ValueError("device: the initiator runs in the guest, so there is none; set initiator: hypervisor")
         return self
@@ -260,5 +260,5 @@ class Design(Strict):
             raise ValueError("stop: give looks or stop, not both")
         if not self.paired:
             raise ValueError("stop: lanes that ran at different times are judged once: leave stop away")
-        object.__setattr__(self, "looks", every)  # frozen: what is read is never changed again
+        object.__setattr__(self, "looks", every)  # the model is frozen
         return self
