@@ -90,7 +90,7 @@ def _rows(schema: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 
 def _nested(part: Mapping[str, Any], prefix: str) -> tuple[Mapping[str, Any], str]:
-    """The keys within a key, and what stands before them: ``link.``, ``effects.NAME.``; empty if there are none."""
+    """The keys within a key, and their prefix: ``link.``, ``effects.NAME.``; empty if there are none."""
     other = part.get("additionalProperties")
     if part.get("type") == "object" and "properties" in part:
         return part, prefix
@@ -118,7 +118,7 @@ def _kind(raw: Mapping[str, Any]) -> str:
         text = "one of the parts below"
     elif "const" in part or "enum" in part:
         text = ", ".join(f"`{value}`" for value in part.get("enum", [part.get("const")]))
-    elif "$comment" in part:  # a quantity: units.py says which
+    elif "$comment" in part:  # a quantity: units.py writes the comment
         text = str(part["$comment"]).partition(":")[0]
     elif part.get("type") == "array":
         text = f"a list; each: {_kind(part['items'])}"

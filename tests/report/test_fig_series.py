@@ -154,10 +154,10 @@ def test_looks_resumes_and_lost_blocks_are_marked(case):
 
 
 def test_rates_within_trials_are_drawn_where_a_tool_tells_them(case):
-    assert of(case, time_series.WithinView) == []
+    assert of(case, time_series.TimeSeriesView) == []
     ramp = {"load": {"series": {"interval_ms": 500, "iops": [100.0 * n for n in range(1, 11)]}}}
     seen = tuple(replace(o, context={**o.context, **ramp}) for o in case[0].observations)
-    (view,) = of(changed(case, observations=seen), time_series.WithinView)
+    (view,) = of(changed(case, observations=seen), time_series.TimeSeriesView)
     label, _, trials = view.lanes[0]
     assert label == "iSCSI"
     assert trials[0][1][0] == (0.25, 100.0)
@@ -171,7 +171,7 @@ def test_rates_within_trials_are_drawn_where_a_tool_tells_them(case):
 def test_a_series_that_cannot_be_read_is_none(case, told):
     context = {"load": {"series": {"interval_ms": 100, "iops": told}}}
     seen = tuple(replace(o, context=context) for o in case[0].observations)
-    assert of(changed(case, observations=seen), time_series.WithinView) == []
+    assert of(changed(case, observations=seen), time_series.TimeSeriesView) == []
 
 
 def test_long_series_are_thinned_by_means():

@@ -83,7 +83,7 @@ class Unmatched(Check):
             if label:
                 groups.setdefault(f"known of {label} only: ", []).append(f"{case.title} ({value})")
             else:
-                groups.setdefault(_WORDS[case.relation], []).append(f"{case.title} ({case.said})")
+                groups.setdefault(_WORDS[case.relation], []).append(f"{case.title} ({case.text})")
         parts = [words + ", ".join(titles) for words, titles in groups.items()]
         parts += [f"and {len(same) - _MOST} more"] * (len(same) > _MOST)
         message = f"{ours} and {theirs} are not comparable: {'; '.join(parts)}"
@@ -103,7 +103,7 @@ class Unmatched(Check):
         cells = {key: None for case in cases for key in case.cells}
         evidence: dict[str, dict[str, str]] = {}
         for case in cases:
-            evidence.setdefault(case.name, {})[case.side] = case.said
+            evidence.setdefault(case.name, {})[case.side] = case.text
         return self.finding(
             severity,
             message,
@@ -123,11 +123,11 @@ def _by(cases: Iterable[Case], key: Callable[[Case], Hashable]) -> list[list[Cas
 
 
 def _details(cases: Sequence[Case]) -> str:
-    return "; ".join(dict.fromkeys(case.said for case in cases))
+    return "; ".join(dict.fromkeys(case.text for case in cases))
 
 
 def _listed(cases: Sequence[Case]) -> str:
-    return "; ".join(f"{case.title} ({case.said})" for case in cases)
+    return "; ".join(f"{case.title} ({case.text})" for case in cases)
 
 
 PLUGIN = Unmatched()

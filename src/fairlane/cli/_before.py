@@ -1,9 +1,9 @@
-"""What is said before anything runs: what this machine or platform lacks, and what the guard will refuse."""
+"""Checks before a run: print what the guard will refuse, and raise errors for what the machine or platform lacks."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fairlane.cli._output import tell
+from fairlane.cli._output import notify
 from fairlane.errors import FairlaneError
 
 if TYPE_CHECKING:
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
 
 
 def consider(study: "Study", where: str, problems: Sequence[FairlaneError], *, unjudged: bool = False) -> None:
-    """Tells what will be refused of ``study``. Raises FairlaneError for ``problems`` and, unless the study may run
+    """Print the expected refusals of ``study`` to stderr. Raises FairlaneError for ``problems`` and, unless
     ``unjudged``, where nothing is left to compare (``Exit.NOT_DECIDED``)."""
     from fairlane.checks._outlook import outlook
 
-    seen = outlook(study)
-    for line in seen.warnings():
-        tell(line)
-    vain = seen.error(where)
-    if vain and (unjudged or problems):
-        tell(f"warning: {vain.message}")
+    expected = outlook(study)
+    for line in expected.warnings():
+        notify(line)
+    refusal = expected.error(where)
+    if refusal and (unjudged or problems):
+        notify(f"warning: {refusal.message}")
     refuse(problems)
-    if vain and not unjudged:
-        raise vain
+    if refusal and not unjudged:
+        raise refusal
 
 
 def refuse(problems: Sequence[FairlaneError]) -> None:
-    """Raises one error for all ``problems``."""
+    """Raises one FairlaneError that lists all ``problems``; nothing if there are none."""
     if len(problems) == 1:
         raise problems[0]
     if problems:

@@ -1,4 +1,4 @@
-"""The house form of a click command: help with examples, help if nothing is asked, the nearest name for a wrong one.
+"""Click classes of all commands: help with examples, help without a subcommand, the nearest name for a wrong one.
 
 @click.command(cls=Command, examples=\"\"\"
     fairlane run demo

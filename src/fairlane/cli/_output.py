@@ -1,6 +1,6 @@
-"""What every command that prints a result shares: ``--format table|json|md`` and the three ways to print rows.
+"""Output of commands: the option ``--format table|json|md``, rows printed in each format, and notices on stderr.
 
-The result goes to stdout and nothing else does; what is told meanwhile goes to stderr (``tell``).
+Only the result goes to stdout; progress and notices go to stderr (``notify``).
 """
 
 import json
@@ -29,18 +29,18 @@ def format_option(function: F) -> F:
 
 
 def remote() -> str:
-    """The platforms that a context and a namespace are for, for messages."""
+    """Names of the platforms that take a context and a namespace, for messages."""
     return " or ".join(name for name, platform in registry.every("platforms") if platform.remote)
 
 
-def tell(message: str) -> None:
-    """One line of progress, to stderr; what would steer a terminal is written out."""
+def notify(message: str) -> None:
+    """Print one line to stderr; control characters are escaped."""
     click.echo(clean(message), err=True)
 
 
 def text(value: Any) -> str:
-    """A value as a reader wants it in a table: lists with commas, yes and no, nothing for None. What would steer a
-    terminal or turn text around is written out: names come from outside."""
+    """A value as text for a table: lists with commas, yes and no, empty for None. Control and direction characters are
+    escaped: names come from outside."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -60,9 +60,9 @@ def print_json(value: Any) -> None:
 def print_rows(
     rows: Sequence[Mapping[str, Any]], output: Format, *, columns: Sequence[str] | None = None, title: str = ""
 ) -> None:
-    """Print ``rows`` in the asked form.
+    """Print ``rows`` in the format ``output``.
 
-    ``columns`` chooses and orders what table and md show (default: the first row's keys); json has the whole rows.
+    ``columns`` chooses and orders the columns of table and md (default: the first row's keys); json has the whole rows.
     """
     if output == "json":
         print_json([dict(row) for row in rows])
@@ -81,7 +81,7 @@ def _numeric(rows: Sequence[Mapping[str, Any]], head: str) -> bool:
 
 
 _LEAST = 6
-"""Columns of text are not made narrower than this to fit a line."""
+"""Least width of a column of text that is narrowed to fit a line."""
 
 
 def _table(heads: list[str], lines: list[list[str]], title: str, right: list[bool]) -> list[str]:
@@ -99,7 +99,7 @@ def _table(heads: list[str], lines: list[list[str]], title: str, right: list[boo
 
 
 def _fitted(heads: list[str], lines: list[list[str]], right: list[bool], room: int) -> list[int]:
-    """Widths of columns: of what stands in them, or less, taken from the widest texts until all fit ``room``."""
+    """Widths of columns: of their contents, or less, taken from the widest texts until all fit ``room``."""
     columns = list(zip(heads, *lines, strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
     # a number is never split; a text may be, but its words only where nothing else helps

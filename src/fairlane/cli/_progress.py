@@ -1,4 +1,4 @@
-"""Drawing the progress of a run on stderr: a bar on a terminal, plain lines now and then otherwise."""
+"""Show the progress of a run on stderr: a bar on a terminal, else a plain line every ten seconds."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -23,12 +23,12 @@ _FAILURES_SHOWN = 5
 
 
 def printable(text: str) -> str:
-    """``text`` on one line, without what would steer a terminal: it may come from outside."""
+    """``text`` on one line without control characters: it may come from outside."""
     return "".join(c if c.isprintable() else " " for c in text).strip()
 
 
 class Lines(Watch):
-    """Plain lines; as a context, so that ``Bar`` can take its place."""
+    """Plain lines. A context manager, so that ``Bar`` can take its place."""
 
     def __init__(self, console: Console, study: Study) -> None:
         self.console = console
@@ -40,7 +40,7 @@ class Lines(Watch):
         self.standing: Standing | None = None
         self.total = self.done = self.failures = 0
         self.taken = 0
-        self._told = time.monotonic()
+        self._last_note = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +83,7 @@ class Lines(Watch):
     def look(self, number: int, opened: frozenset[str], cells: int) -> None:
         self.taken = number + 1
         blocks = self.looks[number]
-        if self.on_width:  # every block is a look: told is when cells end
+        if self.on_width:  # every block is a look: only ended cells are reported
             ended = max(self.going, cells if not number else 0) - len(opened)
             self.going = len(opened)
             if ended > 0:
@@ -101,13 +101,13 @@ class Lines(Watch):
         failed = f", {self.failures} failed" if self.failures else ""
         return f"{self.done} of {self.total} trials{failed}{left}{self._so_far()}"
 
-    def _stand(self, seen: Observation) -> None:
-        changed = self.live.add(seen)
+    def _stand(self, observation: Observation) -> None:
+        changed = self.live.add(observation)
         self.standing = changed[-1] if changed else self.standing
 
     def _so_far(self) -> str:
-        """What the blocks so far say, valid whenever it is read: ``, 3 of 8 cells decided so far``; of a study with one
-        comparison, its interval: ``, nvme-tcp so far +11.2 % to +18.9 %``."""
+        """Interim result, valid at any moment: ``, 3 of 8 cells decided so far``; of a study with one comparison, its
+        interval: ``, nvme-tcp so far +11.2 % to +18.9 %``."""
         if self.live.comparisons > 1:
             decided = self.live.decided
             return f", {decided} of {self.live.cells} cells decided so far" if decided else ""
@@ -115,8 +115,8 @@ class Lines(Watch):
         return f", {at.lane} so far {percent(at.low)} to {percent(at.high)}" if at and at.high < FAR else ""
 
     def _progress(self, *, now: bool = False) -> None:
-        if now or time.monotonic() - self._told >= _EVERY or self.done == self.total:
-            self._told = time.monotonic()
+        if now or time.monotonic() - self._last_note >= _EVERY or self.done == self.total:
+            self._last_note = time.monotonic()
             self.note(self.status())
 
 
@@ -149,6 +149,6 @@ class Bar(Lines):
 
 
 def watching(study: Study) -> Lines:
-    """What fits stderr."""
+    """A bar if stderr is a terminal, else plain lines."""
     console = Console(stderr=True)
     return Bar(console, study) if console.is_terminal else Lines(console, study)

@@ -1,4 +1,4 @@
-"""``fairlane check``: may these be compared? The matched-parameter table, and what the checks say."""
+"""``fairlane check``: may these be compared? The matched-parameter table, and the findings of all checks."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import click
 
 from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, tell
+from fairlane.cli._output import Format, format_option, notify
 from fairlane.errors import Exit, FairlaneError, nearest
 
 if TYPE_CHECKING:
@@ -49,19 +49,19 @@ def command(
     loaded = _named(runs, [load_run(run) for run in runs])
     _all_known(lanes, list(loaded.values()))
     accepted = {name: accepting(run, accepts) for name, run in loaded.items()}
-    found: list[tuple[str, Finding]]
+    findings: list[tuple[str, Finding]]
     if len(loaded) == 1:
         table = _within(next(iter(accepted.values())), lanes)
-        found = [("", finding) for run in accepted.values() for finding in _about(run_all(run), lanes)]
+        findings = [("", finding) for run in accepted.values() for finding in _about(run_all(run), lanes)]
     else:
         table, between = _between(accepted, lanes)
-        found = [("", finding) for finding in between]
-        for name, run in loaded.items():  # how a run's own lanes compare is not asked
-            found += [(name, finding) for finding in _about(run_all(run, between=False), lanes)]
-    _print(table, found, differing, output)
-    refusing = sum(finding.refuses for _, finding in found)
+        findings = [("", finding) for finding in between]
+        for name, run in loaded.items():  # a run's own lanes are not compared with each other here
+            findings += [(name, finding) for finding in _about(run_all(run, between=False), lanes)]
+    _print(table, findings, differing, output)
+    refusing = sum(finding.refuses for _, finding in findings)
     if refusing:
-        tell(
+        notify(
             f"{refusing} finding{' refuses' if refusing == 1 else 's refuse'} a comparison. Say what is missing in the "
             'conditions of study or import map, or accept what cannot be helped: --accept KEY="reason"'
         )
@@ -69,7 +69,7 @@ def command(
 
 
 def _about(findings: "Sequence[Finding]", lanes: Sequence[str]) -> "list[Finding]":
-    """Those that name one of ``lanes`` or no lane at all; all, if none is chosen."""
+    """Findings that name one of ``lanes`` or no lane at all; all, if ``lanes`` is empty."""
     return [finding for finding in findings if not lanes or not finding.lanes or set(lanes) & set(finding.lanes)]
 
 
@@ -92,18 +92,18 @@ def _all_known(lanes: Sequence[str], runs: "Sequence[Evidence]") -> None:
 
 
 def _within(run: "Evidence", lanes: Sequence[str]) -> "Table":
-    """The lanes of one run; those chosen with the baseline, which they are held against."""
+    """The lanes of one run; the chosen ones with the baseline, which they are compared with."""
     from fairlane.guard.matched import Rules, interleaved, primaries, sides, table, table_of
 
     if not lanes:
         return table_of(run)
-    found = sides(run)
-    chosen = [found[name] for name in dict.fromkeys([run.study.baseline, *lanes])]
+    by_name = sides(run)
+    chosen = [by_name[name] for name in dict.fromkeys([run.study.baseline, *lanes])]
     return table(chosen, Rules.of(run.study), primaries(run.study), interleaved=interleaved(run.study))
 
 
 def _between(runs: "dict[str, Evidence]", lanes: Sequence[str]) -> "tuple[Table, list[Finding]]":
-    """Several runs side by side, and what the guard says of each against the first."""
+    """Several runs side by side, and the guard's findings on each against the first."""
     from dataclasses import replace
 
     from fairlane.checks.unmatched import PLUGIN
@@ -127,7 +127,7 @@ def _between(runs: "dict[str, Evidence]", lanes: Sequence[str]) -> "tuple[Table,
     return table(shown, rules, primary, interleaved=False), list(findings)
 
 
-def _print(table: "Table", found: "Sequence[tuple[str, Finding]]", differing: bool, output: Format) -> None:
+def _print(table: "Table", findings: "Sequence[tuple[str, Finding]]", differing: bool, output: Format) -> None:
     from fairlane.cli._output import print_json, print_rows
     from fairlane.report.text import clean, markdown, shorten
 
@@ -136,10 +136,10 @@ def _print(table: "Table", found: "Sequence[tuple[str, Finding]]", differing: bo
         parameters = [vars(row) | {"values": dict(zip(table.columns, row.values, strict=True))} for row in rows]
         print_json(
             {
-                "comparable": not any(finding.refuses for _, finding in found),
+                "comparable": not any(finding.refuses for _, finding in findings),
                 "columns": table.columns,
                 "parameters": parameters,
-                "findings": [{"run": run, **vars(finding)} for run, finding in found],
+                "findings": [{"run": run, **vars(finding)} for run, finding in findings],
             }
         )
         return
@@ -154,20 +154,20 @@ def _print(table: "Table", found: "Sequence[tuple[str, Finding]]", differing: bo
         lines.append(dict(zip(heads, cells, strict=True)))
         last = row.group
     print_rows(lines, output, columns=heads)
-    if found:
+    if findings:
         click.echo()
-    for line in _lines(found):
+    for line in _lines(findings):
         click.echo(f"- {markdown(clean(line))}" if output == "md" else clean(line))
 
 
-def _lines(found: "Sequence[tuple[str, Finding]]") -> list[str]:
-    """A line per sentence, with the lanes that it is said of and that it does not name."""
-    said: dict[str, list[str]] = {}
-    for run, finding in found:
+def _lines(findings: "Sequence[tuple[str, Finding]]") -> list[str]:
+    """A line per message, with the lanes of its findings, which it does not name itself."""
+    by_line: dict[str, list[str]] = {}
+    for run, finding in findings:
         line = f"{finding.severity}: {f'{run}: ' if run else ''}{finding.message}"
-        lanes = said.setdefault(line, [])
+        lanes = by_line.setdefault(line, [])
         lanes += [lane for lane in finding.lanes if finding.check != "unmatched" and lane not in lanes]
-    return [line + (f" ({', '.join(lanes)})" if lanes else "") for line, lanes in said.items()]
+    return [line + (f" ({', '.join(lanes)})" if lanes else "") for line, lanes in by_line.items()]
 
 
 def _apart(titles: Sequence[str]) -> list[str]:

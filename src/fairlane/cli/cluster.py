@@ -61,8 +61,8 @@ def rbac(study: str | None, namespace: str | None, use_existing: bool, user: str
         raise click.UsageError("give --user or --group, not both")
     if namespace is not None and not _NAMESPACE.fullmatch(namespace):
         raise click.BadParameter("expected lower-case letters, digits and dashes, at most 63", param_hint="--namespace")
-    asked = _study(study) if study else None
-    granted, deployed = _granted(asked, namespace or "fairlane", use_existing, user, group)
+    loaded = _study(study) if study else None
+    granted, deployed = _granted(loaded, namespace or "fairlane", use_existing, user, group)
     objects = [*deployment.account(deployed), *permissions.roles(granted, deployed)]
     click.echo(deployment.text(objects, granted), nl=False)
 
@@ -116,16 +116,16 @@ def manifests(
     from fairlane.platforms.kubevirt import deployment, permissions
     from fairlane.study.load import load_study
 
-    asked = _study(study)
-    if getattr(asked.platform, "context", ""):
-        told = "platform.context names a context of a kubeconfig, and within the cluster there is none"
-        raise FairlaneError(told, where=study, hint="leave context away")
-    consider(asked, study, registry.load("platforms", asked.platform.kind).of(asked).unfit())
+    loaded = _study(study)
+    if getattr(loaded.platform, "context", ""):
+        message = "platform.context names a context of a kubeconfig, and within the cluster there is none"
+        raise FairlaneError(message, where=study, hint="leave context away")
+    consider(loaded, study, registry.load("platforms", loaded.platform.kind).of(loaded).unfit())
     if not _QUANTITY.fullmatch(runs_size):
         raise click.BadParameter(f"{runs_size!r} is not a size such as 10Gi", param_hint="--runs-size")
-    granted, deployed = _granted(asked, "", False, "", "")
+    granted, deployed = _granted(loaded, "", False, "", "")
     plan = deployment.Plan(
-        asked.name,
+        loaded.name,
         load_study(study)[1],
         image,
         deployed.namespace,
@@ -144,15 +144,15 @@ def _study(ref: str) -> "Study":
 
     study, _ = load_study(ref)
     if study.platform.kind != "kubevirt":
-        told = f"the study is for platform {study.platform.kind}, not for a cluster"
-        raise FairlaneError(told, where=ref, hint="platform: {kind: kubevirt, ...}")
+        message = f"the study is for platform {study.platform.kind}, not for a cluster"
+        raise FairlaneError(message, where=ref, hint="platform: {kind: kubevirt, ...}")
     return study
 
 
 def _granted(
     study: "Study | None", namespace: str, use_existing: bool, user: str, group: str
 ) -> "tuple[tuple[Permission, ...], Deployed]":
-    """The permissions, and whom they are for."""
+    """The permissions, and the account or user that gets them."""
     from fairlane.platforms.kubevirt import permissions
 
     if study is not None:
@@ -163,9 +163,9 @@ def _granted(
 
 
 def _labels(given: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for one in given:
-        if not (label := _LABEL.fullmatch(one)):
-            raise click.BadParameter(f"{one!r} is not LABEL=VALUE", param_hint="--on")
-        found[label[1]] = label[2]
-    return found
+    labels = {}
+    for text in given:
+        if not (label := _LABEL.fullmatch(text)):
+            raise click.BadParameter(f"{text!r} is not LABEL=VALUE", param_hint="--on")
+        labels[label[1]] = label[2]
+    return labels

@@ -11,7 +11,7 @@ import click
 
 from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, tell
+from fairlane.cli._output import Format, format_option, notify
 from fairlane.errors import Exit, FairlaneError
 
 if TYPE_CHECKING:
@@ -171,4 +171,4 @@ def _report(comparison: "Comparison", places: Mapping[str, Path], out: Path) -> 
         link=link,
     )
     paths = write_reports(comparison.evidence, comparison.verdicts, comparison.findings, out, around)
-    tell("\n".join(str(path) for path in paths))
+    notify("\n".join(str(path) for path in paths))

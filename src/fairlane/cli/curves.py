@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from fairlane.stats.capacity import Objective
 
 
-def _asked(slos: tuple[str, ...]) -> "list[Objective]":
+def _objectives(slos: tuple[str, ...]) -> "list[Objective]":
     from fairlane.metrics import METRICS
     from fairlane.stats.capacity import Objective
     from fairlane.units import parse_duration
 
-    asked = []
+    objectives = []
     for text in slos:
         name, _, limit = text.partition("=")
         latencies = [n for n, m in METRICS.items() if n.startswith("lat_")]
@@ -35,8 +35,8 @@ def _asked(slos: tuple[str, ...]) -> "list[Objective]":
             raise FairlaneError(f"--slo {name}: {error}", hint="such as --slo lat_p99=2ms") from None
         if not ns:
             raise FairlaneError(f"--slo {name}: the limit must be above 0")
-        asked.append(Objective(name, float(ns)))
-    return asked
+        objectives.append(Objective(name, float(ns)))
+    return objectives
 
 
 @click.command(
@@ -68,7 +68,7 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
     from fairlane.runs.read import load_run
 
     evidence = accepting(load_run(run), accepts)
-    views = scrub(curves.views(evidence, lanes.labels(evidence.study), run_all(evidence), _asked(slos) or None))
+    views = scrub(curves.views(evidence, lanes.labels(evidence.study), run_all(evidence), _objectives(slos) or None))
     if not views:
         raise FairlaneError(
             "no ladder in this run",
@@ -79,7 +79,7 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
     if output == "json":
         print_json([_plain(view) for view in views])
         return
-    told = markdown if output == "md" else str
+    escape = markdown if output == "md" else str
     for n, view in enumerate(views):
         figure = curves.figure(view, "curve").table
         head = f"{view.workload}: {view.name}, {metric_of(view.metric).title}"
@@ -88,9 +88,9 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
         print_rows([dict(zip(figure.columns, row, strict=True)) for row in figure.rows], output, title=head)
         for curve in view.curves:
             if curve.law:
-                click.echo(told(f"{curve.lane}: {curve.law}"))
+                click.echo(escape(f"{curve.lane}: {curve.law}"))
         for answer in view.answers:
-            click.echo(f"- {told(answer)}" if output == "md" else f"• {answer}")
+            click.echo(f"- {escape(answer)}" if output == "md" else f"• {answer}")
         click.echo()
         rows = [dict(zip(view.equal.columns, row, strict=True)) for row in view.equal.rows]
         print_rows(rows, output, title="Lanes at equal latency and at equal throughput (exploratory)")

@@ -7,7 +7,7 @@ import click
 
 from fairlane import registry
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, print_rows, remote, tell, text
+from fairlane.cli._output import Format, format_option, notify, print_rows, remote, text
 from fairlane.errors import Exit, FairlaneError
 
 if TYPE_CHECKING:
@@ -52,17 +52,19 @@ def command(
 
     if quick and study is None:
         raise click.UsageError("--quick goes with a study")
-    asked = _study(study, platform, quick=quick)
-    platform = platform or (asked.platform.kind if asked else "lab")
+    loaded = _study(study, platform, quick=quick)
+    platform = platform or (loaded.platform.kind if loaded else "lab")
     if (context or namespace) and not registry.load("platforms", platform).remote:
         raise click.UsageError(f"--context and --namespace go with --platform {remote()}")
     if platform == "lab":
-        tell(f"looking; trying KVM takes up to {doctor.KVM_SECONDS} s")
-    lines = doctor.examine(platform, asked, context=context, namespace=namespace)
+        notify(f"looking; trying KVM takes up to {doctor.KVM_SECONDS} s")
+    lines = doctor.examine(platform, loaded, context=context, namespace=namespace)
     if output == "table":
         _show(lines)
-        lack = dict.fromkeys(text(line.name) for line in lines if line.state == "missing")
-        click.echo(f"\n{platform}: " + (f"cannot run here, for lack of {', '.join(lack)}" if lack else "can run here"))
+        missing = dict.fromkeys(text(line.name) for line in lines if line.state == "missing")
+        click.echo(
+            f"\n{platform}: " + (f"cannot run here, for lack of {', '.join(missing)}" if missing else "can run here")
+        )
     else:
         print_rows([asdict(line) for line in lines], output)
     return Exit.OK if doctor.able(lines) else Exit.USER_ERROR
@@ -75,16 +77,16 @@ def _study(ref: str | None, platform: str | None, *, quick: bool) -> "Study | No
 
     study, _ = load_study(ref, quick=quick)
     if platform not in (None, study.platform.kind):
-        told = f"the study is for platform {study.platform.kind}, not for {platform}"
-        raise FairlaneError(told, where=ref, hint="leave --platform away")
+        message = f"the study is for platform {study.platform.kind}, not for {platform}"
+        raise FairlaneError(message, where=ref, hint="leave --platform away")
     return study
 
 
 def _show(lines: "Sequence[Line]") -> None:
-    """State, name, what was found; the fix below it, so that nothing has to be cut on a narrow terminal."""
+    """State, name, details; the fix on a line below, so that nothing is cut on a narrow terminal."""
     width = max(len(line.name) for line in lines)
     for line, after in zip(lines, [*lines[1:], None], strict=True):
         state = click.style(f"{line.state:<7}", fg=COLOURS[line.state])
         click.echo(f"{state}  {text(line.name):<{width}}  {text(line.found)}")
-        if line.fix and (after is None or after.fix != line.fix):  # once for lines that one thing mends
+        if line.fix and (after is None or after.fix != line.fix):  # once for lines with the same fix
             click.echo(f"{'':<{width + 11}}fix: {text(line.fix)}")

@@ -7,7 +7,7 @@ import click
 from fairlane import registry
 from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, tell
+from fairlane.cli._output import Format, format_option, notify
 
 
 @click.command(
@@ -58,14 +58,14 @@ def command(run: Path, formats: tuple[str, ...], out: Path | None, accepts: dict
         raise click.UsageError(f"--out - takes one format, of one file: {', '.join(single)}")
     content = _gather.read(run, accepts)
     if not content.provenance["complete"]:
-        tell(content.provenance["caveats"][-1])
+        notify(content.provenance["caveats"][-1])
     files = {name: writer.files(content) for name, writer in writers.items()}
     if to_stdout:
-        ((name, found),) = files.items()
-        click.echo(found[writers[name].stream], nl=False)
+        ((name, contents),) = files.items()
+        click.echo(contents[writers[name].stream], nl=False)
         return
     folder = run / "export" if out is None else out
-    written = {name: [str(path) for path in write(folder, found)] for name, found in files.items()}
+    written = {name: [str(path) for path in write(folder, contents)] for name, contents in files.items()}
     if output == "json":
         print_json(written)
         return

@@ -69,13 +69,13 @@ def command(
     if not names:
         print_rows([{"name": f.id, "title": f.title} for f in every.values()], output)
         return
-    found = {pattern: {name for name in every if fnmatchcase(name, pattern)} for pattern in names}
-    for pattern, matching in found.items():
+    matches = {pattern: {name for name in every if fnmatchcase(name, pattern)} for pattern in names}
+    for pattern, matching in matches.items():
         if not matching:
             raise FairlaneError(
                 f"no figure {pattern!r} in the report of {run}", hint=f"one of: {', '.join(every)}" if every else ""
             )
-    chosen = [f for name, f in every.items() if any(name in matching for matching in found.values())]
+    chosen = [f for name, f in every.items() if any(name in matching for matching in matches.values())]
     ending = out.suffix.lower() if out and not out.is_dir() else ""
     if ending not in ("", ".svg", ".png"):
         raise FairlaneError(f"{out}: figures are .svg or .png", hint="give the file one of these endings")

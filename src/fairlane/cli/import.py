@@ -1,4 +1,4 @@
-"""``fairlane import``: what other tools measured becomes a run."""
+"""``fairlane import``: make a run from other tools' results."""
 
 import time
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, print_rows, tell
+from fairlane.cli._output import Format, format_option, notify, print_rows
 
 if TYPE_CHECKING:
     from fairlane.importers._run import Progress, Summary
 
 _SHOWN = 10
-"""Files left out that get a line; the others are counted."""
+"""Skipped files that get a line; the others are counted."""
 _EVERY = 5.0
 """Seconds between two lines of progress."""
 
@@ -108,13 +108,13 @@ def _tools() -> Iterator[dict[str, str]]:
 @contextmanager
 def _progress() -> "Iterator[Progress]":
     """Lines on stderr, for imports that take long."""
-    told = time.monotonic()
+    last = time.monotonic()
 
     def progress(done: int, total: int) -> None:
-        nonlocal told
-        if time.monotonic() - told >= _EVERY:
-            told = time.monotonic()
-            tell(f"{done} of {total} files")
+        nonlocal last
+        if time.monotonic() - last >= _EVERY:
+            last = time.monotonic()
+            notify(f"{done} of {total} files")
 
     yield progress
 
@@ -122,16 +122,16 @@ def _progress() -> "Iterator[Progress]":
 def _tell(summary: "Summary") -> None:
     from fairlane.report.text import clean
 
-    for gone in summary.unreadable[:_SHOWN]:
-        tell(clean(f"left out: {gone.where}: {gone.reason}"))
+    for skipped in summary.unreadable[:_SHOWN]:
+        notify(clean(f"left out: {skipped.where}: {skipped.reason}"))
     if len(summary.unreadable) > _SHOWN:
-        tell(f"and {len(summary.unreadable) - _SHOWN} more")
-    unknown = [name for gone in summary.left_out if not gone.reason for name in gone.files]
+        notify(f"and {len(summary.unreadable) - _SHOWN} more")
+    unknown = [name for skipped in summary.left_out if not skipped.reason for name in skipped.files]
     if unknown:
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
-        tell(clean(f"left out, because no importer knows them: {', '.join(unknown[:3])}{more}"))
+        notify(clean(f"left out, because no importer knows them: {', '.join(unknown[:3])}{more}"))
     if summary.folder:
-        tell(f"run directory: {summary.folder}")
+        notify(f"run directory: {summary.folder}")
 
 
 def _places(summary: "Summary") -> Iterator[dict[str, Any]]:

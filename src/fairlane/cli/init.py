@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, print_rows, tell
+from fairlane.cli._output import Format, format_option, notify, print_rows
 from fairlane.errors import FairlaneError
 
 
@@ -44,7 +44,7 @@ def command(preset: str, target: str | None, force: bool, listing: bool, output:
             file.write(text)
     except FileExistsError:
         raise FairlaneError("exists already", where=target, hint="choose another name with -o, or --force") from None
-    tell(f"wrote {target}; next: fairlane study check {target}")
+    notify(f"wrote {target}; next: fairlane study check {target}")
 
 
 def _question(text: str) -> str:

@@ -8,7 +8,7 @@ import click
 
 from fairlane import registry
 from fairlane.cli._click import Command, Group
-from fairlane.cli._output import Format, format_option, print_rows, remote, tell
+from fairlane.cli._output import Format, format_option, notify, print_rows, remote
 from fairlane.errors import FairlaneError
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def build(wall: bool, force: bool, output: Format) -> None:
     from fairlane.platforms.lab.wall import rootfs
 
     with ExitStack() as held:
-        rows = [_image_row(asyncio.run(image.build(tell, held, force=force)).folder)]
+        rows = [_image_row(asyncio.run(image.build(notify, held, force=force)).folder)]
         if wall:
-            rows.append(_image_row(asyncio.run(rootfs.build(tell, held, force=force)).folder, "root"))
+            rows.append(_image_row(asyncio.run(rootfs.build(notify, held, force=force)).folder, "root"))
         print_rows(rows, output)
 
 
@@ -67,12 +67,12 @@ def info(output: Format) -> None:
 
     for folder in scratch.abandoned():
         left = ", ".join(map(str, scratch.leftovers(folder)))
-        tell(f"left by a killed run: {left}; `fairlane lab clean --leftovers` removes it")
+        notify(f"left by a killed run: {left}; `fairlane lab clean --leftovers` removes it")
     rows = [_image_row(f) for f in cache.entries("images")]
     rows += [_image_row(f, "root") for f in cache.entries("roots")]
     rows += [{"kind": "state", "key": f.name, "size": _size(f), "path": str(f)} for f in cache.entries("states")]
     if not rows:
-        tell(f"nothing is cached in {cache.cache_dir()}: `fairlane lab build` builds the image")
+        notify(f"nothing is cached in {cache.cache_dir()}: `fairlane lab build` builds the image")
     print_rows(rows, output)
 
 
@@ -116,7 +116,7 @@ def clean(*, states: bool, leftovers: bool, platform: str, context: str, namespa
     freed, stays = _clean_leftovers()
     if not leftovers:
         freed += _clean_cache(("states",) if states else ("states", "images", "roots"))
-    tell(f"{freed / 2**20:.0f} MiB freed")
+    notify(f"{freed / 2**20:.0f} MiB freed")
     if stays:
         raise FairlaneError(
             f"could not be removed: {', '.join(map(str, stays))}", hint="try as root, or after a reboot"
@@ -124,13 +124,13 @@ def clean(*, states: bool, leftovers: bool, platform: str, context: str, namespa
 
 
 def _clean_leftovers() -> tuple[int, list["Leftover"]]:
-    """Removes what killed runs left: bytes of their folders, and what could not be removed."""
+    """Remove what killed runs left; returns freed bytes, and the leftovers that could not be removed."""
     from fairlane.platforms.lab import cache, scratch
 
     freed, stays = 0, []
     for folder in scratch.abandoned():
         for left in scratch.leftovers(folder):
-            tell(f"removing {left}")
+            notify(f"removing {left}")
         size = cache.size(folder)
         stays += scratch.remove(folder)
         freed += 0 if folder.exists() else size
@@ -138,7 +138,7 @@ def _clean_leftovers() -> tuple[int, list["Leftover"]]:
 
 
 def _clean_cache(kinds: Iterable[str]) -> int:
-    """Removes the entries of ``kinds`` that nobody uses; returns their bytes."""
+    """Remove the cache entries of ``kinds`` that no process uses; returns their bytes."""
     from fairlane.platforms.lab import cache
 
     freed = 0
@@ -148,7 +148,7 @@ def _clean_cache(kinds: Iterable[str]) -> int:
             if cache.remove(folder):
                 freed += size
             else:
-                tell(f"{folder} is in use and stays")
+                notify(f"{folder} is in use and stays")
     return freed
 
 
@@ -156,7 +156,7 @@ def _clean_platform(platform: str, context: str, namespace: str, run: str) -> No
     import asyncio
 
     kind = registry.load("platforms", platform)
-    asyncio.run(kind.clean(context=context, namespace=namespace, run=run, notify=tell))
+    asyncio.run(kind.clean(context=context, namespace=namespace, run=run, notify=notify))
 
 
 def _image_row(folder: Path, kind: str = "image") -> dict[str, Any]:

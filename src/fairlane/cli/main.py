@@ -1,4 +1,4 @@
-"""The ``fairlane`` program: finds the commands, and turns what went wrong into one message and an exit code."""
+"""The ``fairlane`` program: finds the commands, and turns errors into one message and an exit code."""
 
 import errno
 import gc
@@ -65,13 +65,13 @@ def run(args: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         _complain("interrupted")
         return Exit.INTERRUPTED
-    except BrokenPipeError:  # the reader has seen enough: `fairlane schema | head`
+    except BrokenPipeError:  # the reader closed the pipe: `fairlane schema | head`
         _close_stdout()
         return Exit.USER_ERROR
     except OSError as error:
         if os.environ.get("FAIRLANE_TRACEBACK"):
             raise
-        if not error.filename:  # most likely the result could not be written
+        if not error.filename:  # most likely the output failed
             _close_stdout()
         _complain(*_of_files(error))
         return Exit.USER_ERROR
@@ -81,11 +81,11 @@ def run(args: Sequence[str]) -> int:
 _LONGEST = 20_000
 """Characters of an error: a study can have many."""
 _WRITING = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What only writing runs into; the others come of reading as well."""
+"""Errors of writing alone; others can also come from reading."""
 
 
 def _of_files(error: OSError) -> tuple[str, str]:
-    """Message and hint."""
+    """Message and hint for an error of a file."""
     where = error.filename or "input or output failed"
     if error.errno in _WRITING:
         reason, remedy = unwritable(error)
@@ -94,7 +94,7 @@ def _of_files(error: OSError) -> tuple[str, str]:
 
 
 def _close_stdout() -> None:
-    """What is still in the buffer goes nowhere, so that the flush at exit cannot fail again."""
+    """Discard the buffer, so that the flush at exit cannot fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -109,7 +109,7 @@ def _complain(message: str, hint: str = "") -> None:
 
 
 def entry() -> NoReturn:
-    """What the console script calls."""
+    """Entry point of the console script."""
     # Ten thousand trials are millions of objects that stay: to look them through for garbage every 700 new ones is a
     # fifth of the time (bench/import_speed.py).
     gc.set_threshold(100_000, 50, 100)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, print_json, print_rows, tell
+from fairlane.cli._output import Format, format_option, notify, print_json, print_rows
 from fairlane.errors import FairlaneError
 
 if TYPE_CHECKING:
@@ -61,16 +61,16 @@ def command(run: Path, half_width: float | None, jobs: int | None, output: Forma
             hint="run the lanes side by side as one study, a few blocks of it, and take that as the pilot",
         )
     _foresee(evidence.study)
-    told = _plan(evidence, needs(evidence, half_width), jobs or len(os.sched_getaffinity(0)))
+    plan = _plan(evidence, needs(evidence, half_width), jobs or len(os.sched_getaffinity(0)))
     if output == "json":
-        print_json(told)
+        print_json(plan)
         return
-    print_rows([_readable(row) for row in told["cells"]], output)
-    for line in _advice(told):
+    print_rows([_readable(row) for row in plan["cells"]], output)
+    for line in _advice(plan):
         click.echo(f"\n{line}")
 
 
-def _plan(evidence: "Evidence", found: tuple["Need", ...], jobs: int) -> dict[str, Any]:
+def _plan(evidence: "Evidence", needs: tuple["Need", ...], jobs: int) -> dict[str, Any]:
     """Everything as plain data; times in seconds, wall time without setting up."""
     from fairlane.stats.pilot import level
 
@@ -96,36 +96,36 @@ def _plan(evidence: "Evidence", found: tuple["Need", ...], jobs: int) -> dict[st
             "seconds": seconds(n, n.needed),
             "seconds_upper": seconds(n, n.needed_upper),
         }
-        for n in found
+        for n in needs
     ]
     return {
         "level": level(study),
         "cells": cells,
         "looks": _most(cells, "needed"),
         "looks_upper": _most(cells, "needed_upper"),
-        "seconds": _whole(study, _most(cells, "needed"), jobs),
-        "seconds_upper": _whole(study, _most(cells, "needed_upper"), jobs),
+        "seconds": _wall_seconds(study, _most(cells, "needed"), jobs),
+        "seconds_upper": _wall_seconds(study, _most(cells, "needed_upper"), jobs),
     }
 
 
 def _foresee(study: Any) -> None:
-    """More blocks do not help what the guard refuses: said before they are planned."""
+    """Warn of comparisons that the guard will refuse: more blocks do not help them."""
     from fairlane.checks._outlook import outlook
 
-    seen = outlook(study)
-    for line in seen.warnings():
-        tell(line)
-    if vain := seen.error():
-        tell(f"warning: {vain.message}\n{vain.hint}")
+    expected = outlook(study)
+    for line in expected.warnings():
+        notify(line)
+    if refusal := expected.error():
+        notify(f"warning: {refusal.message}\n{refusal.hint}")
 
 
 def _most(cells: list[dict[str, Any]], key: str) -> list[int] | None:
-    """The looks that serve every cell; None: not known of one, or not to be had."""
+    """The looks that suffice for every cell; None: not known for one of them, or out of reach."""
     wanted = [cell[key] for cell in cells]
     return None if not wanted or None in wanted else [max(2, *wanted)]
 
 
-def _whole(study: Any, looks: list[int] | None, jobs: int) -> float | None:
+def _wall_seconds(study: Any, looks: list[int] | None, jobs: int) -> float | None:
     from fairlane.study.forecast import plan
 
     if looks is None:
@@ -154,21 +154,21 @@ def _readable(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _advice(told: dict[str, Any]) -> list[str]:
+def _advice(plan: dict[str, Any]) -> list[str]:
     from fairlane.report.phrases import coverage
     from fairlane.study.forecast import about
 
-    if told["looks"] is None:
+    if plan["looks"] is None:
         return [
             "No number of blocks can be told for all of them: fewer than 2 blocks count, the figures are counted in "
             "steps coarser than the half width, or the spread is too large."
         ]
     surely = (
-        f"{told['looks_upper'][0]:,} (about {about(told['seconds_upper'])})" if told["looks_upper"] else "no number"
+        f"{plan['looks_upper'][0]:,} (about {about(plan['seconds_upper'])})" if plan["looks_upper"] else "no number"
     )
     return [
-        f"Intervals of {coverage(told['level'])} each, so that all primary comparisons hold together. At the spread "
-        f"seen {told['looks'][0]:,} blocks do (about {about(told['seconds'])}); at its upper 90 % limit {surely}. "
+        f"Intervals of {coverage(plan['level'])} each, so that all primary comparisons hold together. At the spread "
+        f"seen {plan['looks'][0]:,} blocks do (about {about(plan['seconds'])}); at its upper 90 % limit {surely}. "
         "A fixed number, in the study:",
-        f"design:\n  looks: {told['looks']}",
+        f"design:\n  looks: {plan['looks']}",
     ]

@@ -1,4 +1,4 @@
-"""``fairlane replicate``: what published studies claim, asked again in the lab."""
+"""``fairlane replicate``: test the claims of published studies in the lab."""
 
 import os
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, print_json, print_rows, tell
+from fairlane.cli._output import Format, format_option, notify, print_json, print_rows
 
 OUT = Path("runs/replicate")
-"""Where its runs land, unless ``--out`` says otherwise; the quick form's in ``runs/replicate-quick``."""
+"""Default folder of its runs; the quick form's are in ``runs/replicate-quick``."""
 
 
 @click.command(
@@ -51,19 +51,21 @@ def command(
     from fairlane_replication.claims import catalogue
     from fairlane_replication.runner import plan, replicate
 
-    asked = catalogue().of(studies)
+    chosen = catalogue().of(studies)
     folder = out or (OUT.with_name(f"{OUT.name}-quick") if quick else OUT)
     workers = jobs or len(os.sched_getaffinity(0))
     if dry_run:
-        steps = plan(asked, folder, quick=quick, jobs=workers)
+        steps = plan(chosen, folder, quick=quick, jobs=workers)
         print_rows(render.plan_rows(steps), output)
         if output != "json":
             total = sum(step.seconds for step in steps)
-            click.echo(f"\n{len(asked.claims)} claims; about {about(total)} at most, set-up included; runs in {folder}")
+            click.echo(
+                f"\n{len(chosen.claims)} claims; about {about(total)} at most, set-up included; runs in {folder}"
+            )
         return
-    tell(f"runs: {folder}")
-    answers = replicate(asked, folder, quick=quick, jobs=workers, resume=resume, watching=watching, tell=tell)
+    notify(f"runs: {folder}")
+    answers = replicate(chosen, folder, quick=quick, jobs=workers, resume=resume, watching=watching, tell=notify)
     if output == "json":
-        print_json(render.data(asked, answers))
+        print_json(render.data(chosen, answers))
     else:
-        click.echo((render.page if output == "md" else render.table)(asked, answers))
+        click.echo((render.page if output == "md" else render.table)(chosen, answers))

@@ -1,4 +1,4 @@
-"""``fairlane run``: carry a study out, or go on with a run, and print the verdicts."""
+"""``fairlane run``: run a study, or resume a run, and print the verdicts."""
 
 import os
 from collections import Counter
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, print_json, tell
+from fairlane.cli._output import Format, format_option, notify, print_json
 from fairlane.errors import FairlaneError, RunFailed
 
 if TYPE_CHECKING:
     from fairlane.runs.plan import Plan
 
 RUNS = Path("runs")
-"""Where runs land, in the current folder, unless ``--out`` says otherwise."""
+"""Default folder of runs, in the current folder."""
 
 
 @click.command(
@@ -73,9 +73,9 @@ def command(
     from fairlane.runs import plan as plans
     from fairlane.trial.runner import carry_out
 
-    asked = _Asked(quick, blocks, seed, unjudged)
+    options = _Options(quick, blocks, seed, unjudged)
     workers = jobs or len(os.sched_getaffinity(0))
-    folder, plan = _resumed(study, out, asked) if resume else _fresh(study, out, asked)
+    folder, plan = _resumed(study, out, options) if resume else _fresh(study, out, options)
     platform = registry.load("platforms", plan.study.platform.kind).of(plan.study)
     if dry_run:
         from fairlane.cli.study import _print, describe
@@ -88,15 +88,15 @@ def command(
         return
     if not plans.is_run(folder):
         plans.create(folder, plan)
-    tell(f"run directory: {folder}")
+    notify(f"run directory: {folder}")
     with watching(plan.study) as watch:
         carry_out(folder, plan, platform, watch, workers)
     _conclude(folder, output)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What the command line says of the plan."""
+class _Options:
+    """Options of the command line that are part of the plan."""
 
     quick: bool
     blocks: int | None
@@ -111,25 +111,25 @@ class _Asked:
         return plans.make(study, text, seed=self.seed, blocks=self.blocks, unjudged=self.unjudged)
 
     def same(self, plan: "Plan", folder: Path) -> None:
-        """Raises FairlaneError if the run of ``plan`` was begun with something else."""
+        """Raises FairlaneError if the run of ``plan`` was begun with other options."""
         if self.quick and not plan.quick:
             raise FairlaneError("--quick: the run began with the whole study", where=str(folder), hint=_AS_BEGUN)
         if self.blocks is not None and plan.looks != (self.blocks,):
-            told = f"--blocks {self.blocks}: the run began with {plan.looks}"
-            raise FairlaneError(told, where=str(folder), hint=_AS_BEGUN)
+            message = f"--blocks {self.blocks}: the run began with {plan.looks}"
+            raise FairlaneError(message, where=str(folder), hint=_AS_BEGUN)
         if self.seed is not None and plan.study.design.seed != self.seed:
             seed = plan.study.design.seed
             raise FairlaneError(f"--seed {self.seed}: the run began with {seed}", where=str(folder), hint=_AS_BEGUN)
 
 
-def _fresh(ref: str, out: Path | None, asked: _Asked) -> tuple[Path, "Plan"]:
-    """A new run: its folder, which is not made yet, and its plan."""
+def _fresh(ref: str, out: Path | None, options: _Options) -> tuple[Path, "Plan"]:
+    """A new run: its folder, not created yet, and its plan."""
     from fairlane.runs import plan as plans
     from fairlane.study.load import presets
 
     if plans.is_run(Path(ref)) and ref not in presets():
         raise FairlaneError("this is a run, not a study", where=ref, hint="go on with it: add --resume")
-    plan = asked.plan(ref)
+    plan = options.plan(ref)
     if out is not None and plans.is_run(out):
         raise FairlaneError("a run is there already", where=str(out), hint="add --resume, or choose another --out")
     return out or _new_folder(plan.study.name), plan
@@ -141,8 +141,8 @@ def _new_folder(name: str) -> Path:
     return next(folder for folder in taken if not folder.exists())
 
 
-def _resumed(ref: str, out: Path | None, asked: _Asked) -> tuple[Path, "Plan"]:
-    """The run to go on with. A run that was killed before its directory was whole is begun afresh."""
+def _resumed(ref: str, out: Path | None, options: _Options) -> tuple[Path, "Plan"]:
+    """The run to resume: its folder and plan. A run that was killed before its directory was complete starts again."""
     from fairlane.runs import plan as plans
 
     if plans.is_run(Path(ref)):
@@ -151,7 +151,7 @@ def _resumed(ref: str, out: Path | None, asked: _Asked) -> tuple[Path, "Plan"]:
             raise FairlaneError(f"two runs to resume: {ref} and {out}", hint="name one of them")
         plan = plans.read(folder)
     else:
-        wanted = asked.plan(ref)
+        wanted = options.plan(ref)
         folder = out or _newest_unfinished(wanted, ref)
         if not plans.is_run(folder):
             return folder, wanted
@@ -162,7 +162,7 @@ def _resumed(ref: str, out: Path | None, asked: _Asked) -> tuple[Path, "Plan"]:
                 where=ref,
                 hint=f"compare it with {folder / 'study.yaml'}; a changed study is a new run: choose another --out",
             )
-    asked.same(plan, folder)
+    options.same(plan, folder)
     return folder, plan
 
 
@@ -172,37 +172,40 @@ _AS_BEGUN = "a run is finished as it was begun: leave the option away, or begin 
 def _newest_unfinished(wanted: "Plan", ref: str) -> Path:
     from fairlane.runs import plan as plans
 
-    mine = []
+    of_study = []
     for folder in sorted(RUNS.glob("*/")) if RUNS.is_dir() else ():
         try:
-            if plans.is_run(folder) and _alike(plans.read(folder), wanted):
-                mine.append((plans.created(folder), folder, _ended(folder)))
+            if plans.is_run(folder) and _same_study(plans.read(folder), wanted):
+                of_study.append((plans.created(folder), folder, _ended(folder)))
         except FairlaneError as error:
-            tell(f"passed over: {error}")
-    open_runs = [(begun, folder) for begun, folder, ended in mine if not ended]
+            notify(f"passed over: {error}")
+    open_runs = [(begun, folder) for begun, folder, ended in of_study if not ended]
     if not open_runs:
-        found = f"{len(mine)} finished" if mine else "none at all"
+        finished = f"{len(of_study)} finished" if of_study else "none at all"
         raise FairlaneError(
-            f"no unfinished run of this study in {RUNS}/ ({found})",
+            f"no unfinished run of this study in {RUNS}/ ({finished})",
             where=ref,
             hint="name the run: fairlane run --resume DIRECTORY",
         )
     return max(open_runs)[1]
 
 
-def _alike(plan: "Plan", wanted: "Plan") -> bool:
+def _same_study(plan: "Plan", wanted: "Plan") -> bool:
     return (plan.sha256, plan.quick) == (wanted.sha256, wanted.quick)
 
 
 def _ended(folder: Path) -> bool:
-    """The run came to its end: what is left is reading it, which needs nothing of this machine."""
+    """Whether the run has ended: only reports are left, which need nothing of this machine."""
     from fairlane.runs import journal
 
     return any(event["type"] == "end" for event in journal.read(folder))
 
 
 def _conclude(folder: Path, output: Format) -> None:
-    """Everything that is a function of the run: observations, verdicts, reports; and the answer on stdout."""
+    """Write observations, verdicts and reports, and print the verdicts to stdout.
+
+    Raises RunFailed if every trial failed.
+    """
     import json
 
     from fairlane.checks.base import run_all
@@ -231,8 +234,8 @@ def _conclude(folder: Path, output: Format) -> None:
         from fairlane.report.terminal import show
 
         show(Console(), evidence, verdicts, findings)
-    tell(f"report: {html} and {markdown}")
-    reasons = Counter(seen.failed for seen in evidence.observations)
+    notify(f"report: {html} and {markdown}")
+    reasons = Counter(observation.failed for observation in evidence.observations)
     if reasons and "" not in reasons:
         raise RunFailed(
             f"every trial failed, mostly: {reasons.most_common(1)[0][0]}",

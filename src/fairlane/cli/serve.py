@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from fairlane.cli._click import Command
-from fairlane.cli._output import tell
+from fairlane.cli._output import notify
 from fairlane.errors import FairlaneError
 
 PORT = 8642
@@ -48,10 +48,10 @@ def command(folder: Path, host: str, port: int) -> None:
     def ready() -> None:
         click.echo(door.url)
         if stamp(root / "run.json") is None and next(iter(runs_below(root)), None) is None:
-            tell(f"no runs in {folder} yet; they appear as they begin: fairlane run demo --out {folder / 'first'}")
+            notify(f"no runs in {folder} yet; they appear as they begin: fairlane run demo --out {folder / 'first'}")
         if door.token and not door.generated:
-            tell("asks for the token in FAIRLANE_TOKEN: add ?token=... to the address, once")
-        tell("Ctrl-C ends it")
+            notify("asks for the token in FAIRLANE_TOKEN: add ?token=... to the address, once")
+        notify("Ctrl-C ends it")
 
     serve(root, door, ready)
-    tell("stopped")
+    notify("stopped")

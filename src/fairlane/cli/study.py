@@ -1,4 +1,4 @@
-"""``fairlane study``: look at a study before it runs."""
+"""``fairlane study``: check a study and print its plan before it runs."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairlane.cli._click import Group
-from fairlane.cli._output import Format, format_option, print_json, print_rows, tell
+from fairlane.cli._output import Format, format_option, notify, print_json, print_rows
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -52,7 +52,7 @@ def check(study: str, jobs: int | None, quick: bool, output: Format) -> None:
         _print(report, output)
     platform = registry.load("platforms", model.platform.kind).of(model)
     if platform.described:
-        tell(f"warning: platform {model.platform.kind}: {platform.described}")
+        notify(f"warning: platform {model.platform.kind}: {platform.described}")
     consider(model, study, platform.unfit())
 
 
@@ -95,8 +95,8 @@ def _print(report: dict[str, Any], output: Format) -> None:
     facts = [("study", report["study"]), ("question", report["question"]), ("platform", report["platform"])]
     facts += [("baseline", report["baseline"]), ("seed", report["seed"]), ("jobs", report["jobs"])]
     for key, value in facts:
-        told = clean(str(value))
-        click.echo(f"- **{key}**: {markdown(told)}" if output == "md" else f"{key:9} {told}")
+        text = clean(str(value))
+        click.echo(f"- **{key}**: {markdown(text)}" if output == "md" else f"{key:9} {text}")
     lanes = [
         {
             "lane": lane["lane"] + (" (baseline)" if lane["lane"] == report["baseline"] else ""),

@@ -48,24 +48,24 @@ def command(run: Path, metric: str | None, primary: bool | None, accepts: dict[s
     from fairlane.stats.judge import judge
 
     evidence = accepting(load_run(run), accepts)
-    found = judge(evidence, run_all(evidence))
-    known = list(dict.fromkeys(v.metric for v in found))
+    verdicts = judge(evidence, run_all(evidence))
+    known = list(dict.fromkeys(v.metric for v in verdicts))
     if metric is not None and metric not in known:
         near = nearest(metric, known)
         hint = f"did you mean {near}?" if near else f"this run has: {', '.join(known) or 'none'}"
         raise FairlaneError(f"no verdict on the metric {metric!r}", hint=hint, where=str(run))
     if primary is None:
         primary = output != "json" and metric is None
-    rows = [v for v in found if metric in (None, v.metric) and (v.primary or not primary)]
+    rows = [v for v in verdicts if metric in (None, v.metric) and (v.primary or not primary)]
     if output == "json":
         print_rows([as_json(v) for v in rows], output)
         return
     shown = [_readable(v) for v in rows]
-    print_rows(shown, output, columns=_telling(shown))
+    print_rows(shown, output, columns=_varying(shown))
 
 
-def _telling(rows: list[dict[str, Any]]) -> list[str]:
-    """The columns without those that say the same in every row."""
+def _varying(rows: list[dict[str, Any]]) -> list[str]:
+    """All columns but workload and metric where these are the same in every row."""
     return [
         key for key in (rows[0] if rows else ()) if key not in {"workload", "metric"} or len({r[key] for r in rows}) > 1
     ]

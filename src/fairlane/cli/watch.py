@@ -21,8 +21,8 @@ _WIDTH = 80
 _EVERY = 10.0
 """Seconds between two plain lines of progress."""
 _PATIENCE = 5.0
-"""Seconds for which a run may have nobody at work on it before it counts as interrupted: one that is just being begun
-or resumed has none for a moment."""
+"""Seconds without a running process before a run counts as interrupted: one that is just starting has none for a
+moment."""
 _NICE = 10
 _COLOUR = {
     "better": "bold blue",
@@ -79,7 +79,7 @@ def _resume(run: Path) -> str:
 
 
 def _states(follower: "Follower", interval: float) -> "Iterator[State]":
-    """How the run stands, every ``interval`` seconds, up to its end or until nobody has been at work for a while."""
+    """The run's state every ``interval`` seconds, until it ends or has had no process for ``_PATIENCE`` seconds."""
     idle = 0.0
     while True:
         state = follower.poll()
@@ -100,35 +100,35 @@ def _live(console: "Console", follower: "Follower", interval: float) -> "State":
 
 
 def _lines(console: "Console", follower: "Follower", interval: float) -> "State":
-    """Plain lines: progress now and then, failures and findings as they come."""
-    told: set[str] = set()
+    """Print plain lines: progress every ten seconds, failures and findings as they come; returns the last state."""
+    printed: set[str] = set()
     due = float("-inf")
     for state in _states(follower, interval):
         news = [f"{f.severity}: {f.message}" + (f" ({f.where})" if f.where else "") for f in state.findings]
         for line in (*reversed(state.failures), *news):
-            if line not in told:
-                told.add(line)
-                _say(console, line)
+            if line not in printed:
+                printed.add(line)
+                _print_line(console, line)
         if time.monotonic() >= due:
             due = time.monotonic() + _EVERY
-            _say(console, state.status)
+            _print_line(console, state.status)
     return state
 
 
-def _say(console: "Console", line: str) -> None:
+def _print_line(console: "Console", line: str) -> None:
     from rich.text import Text
 
     console.print(Text(line), soft_wrap=True, highlight=False)
 
 
 def _print(console: "Console", state: "State") -> None:
-    """All of it, once; plain text, 80 columns wide, if there is no terminal."""
+    """Print the whole state once; plain text, 80 columns wide, if there is no terminal."""
     width = min(console.width, 100) if console.is_terminal else _WIDTH
     console.print(_view(state, width, 10**6), width=width)
 
 
 def _view(state: "State", width: int, height: int) -> "RenderableType":
-    """All of it, within ``height`` lines if it can be: of a long table the open rows come first, others are counted."""
+    """The state within ``height`` lines if possible: of a long table the open rows come first, others are counted."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.text import Text

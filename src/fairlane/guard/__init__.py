@@ -1,1 +1,1 @@
-"""Which parameters must match for a comparison, what is known of them, and how a mismatch is accepted."""
+"""The guard: parameters that must match for a comparison, their known values, and accepted mismatches."""

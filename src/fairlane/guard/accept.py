@@ -1,4 +1,4 @@
-"""Accepting what does not match: a refusal becomes a caveat, with its reason in print."""
+"""Accept parameters that do not match: the guard's refusal becomes a caveat with a printed reason."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,11 +13,11 @@ def accepting(evidence: Evidence, reasons: Mapping[str, str]) -> Evidence:
     """``evidence`` with ``reasons`` (parameter -> why it may differ or be unknown) added to its study's ``accept``.
 
     A reason given here wins over the study's own. Raises FairlaneError for a name that is neither in the registry nor
-    known of any lane, and for a reason that says nothing.
+    known of any lane, and for a reason without a word in it.
     """
     if not reasons:
         return evidence
-    known = {*PARAMETERS, *(name for one in conditions(evidence).values() for name in one)}
+    known = {*PARAMETERS, *(name for values in conditions(evidence).values() for name in values)}
     for name, reason in reasons.items():
         if name not in known:
             near = nearest(name, known)

@@ -1,4 +1,4 @@
-"""Where two sides of a comparison do not provably agree, and what the study says of it. Pure."""
+"""Controlled parameters in which two sides of a comparison are not proven equal, and what the study rules. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from fairlane.guard.parameters import UNKNOWN, parameter
 
 @dataclass(frozen=True)
 class Setting:
-    """How the sides are told of, and how they were measured."""
+    """Names for messages, and how the sides were measured."""
 
     names: Mapping[str, str]
     """Cell key -> name."""
     labels: Mapping[str, str]
-    """Side -> how readers know it."""
+    """Side -> its name for readers."""
     primary: Mapping[str, str]
-    """Cell key -> headline metric: tells what kind of load it is."""
+    """Cell key -> headline metric, which shows the kind of load."""
     interleaved: bool
     """One run measured all sides; see ``guard.matched.interleaved``."""
 
@@ -30,10 +30,10 @@ class Case:
     name: str
     relation: Relation
     cells: tuple[str, ...]
-    said: str
+    text: str
     """``10s on ROKS, unknown on VCF``."""
     alone: tuple[str, str] = ("", "")
-    """Where one side alone says it in all cells: its label, and what it says."""
+    """Where one side alone states the parameter in all cells: its label and its value."""
 
     @property
     def title(self) -> str:
@@ -50,19 +50,19 @@ class Case:
 def cases_of(side: Side, base: Side, setting: Setting) -> Iterator[Case]:
     """Every controlled parameter in which ``side`` does not provably agree with ``base``, or that neither states."""
     first, second = (setting.labels.get(s.name, s.name) for s in (side, base))
-    for found in differences(side, base):
-        if parameter(found.name).role == "controlled":
-            said = found.said(first, second, setting.names)
-            alone = _alone(found, first, second)
-            yield Case(side.name, found.name, found.relation, tuple(found.cells), said, alone)
+    for difference in differences(side, base):
+        if parameter(difference.name).role == "controlled":
+            text = difference.describe(first, second, setting.names)
+            alone = _alone(difference, first, second)
+            yield Case(side.name, difference.name, difference.relation, tuple(difference.cells), text, alone)
     for name, cells in missed(side, base, setting.primary, interleaved=setting.interleaved).items():
         yield Case(side.name, name, "unknown", tuple(cells), f"unknown on {first} and {second}")
 
 
-def _alone(found: Difference, first: str, second: str) -> tuple[str, str]:
-    """``("ROKS", "10s")``; empty where both sides say something, or each in other cells."""
-    ours, theirs = (tuple(dict.fromkeys(pair[n] for pair in found.cells.values())) for n in (0, 1))
+def _alone(difference: Difference, first: str, second: str) -> tuple[str, str]:
+    """``("ROKS", "10s")``; empty strings where both sides state a value in some cell."""
+    ours, theirs = (tuple(dict.fromkeys(pair[n] for pair in difference.cells.values())) for n in (0, 1))
     for label, values, others in ((first, ours, theirs), (second, theirs, ours)):
-        if found.relation == "one-sided" and others == (UNKNOWN,):
+        if difference.relation == "one-sided" and others == (UNKNOWN,):
             return label, ", ".join(values[:3]) + (", ..." if len(values) > 3 else "")
     return "", ""

@@ -1,6 +1,6 @@
-"""The matched-parameter table: what is known of two and more sides of a comparison, and whether they agree. Pure.
+"""The matched-parameter table: parameters of two or more sides of a comparison, and whether they agree. Pure.
 
-A side is a lane, or a whole run. What is known of it stands per cell, because a load's parameters differ by cell.
+A side is a lane, or a whole run. Its parameters are kept per cell, because a load's parameters differ by cell.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +16,8 @@ Relation = Literal["same", "differs", "one-sided", "mixed", "unknown"]
 """``one-sided``: known of one side only. ``mixed``: not the same in all trials of one side."""
 
 Status = Literal["match", "differs", "unknown", "accepted", "varied", ""]
-"""Of a row over all sides. ``differs``: refuses. ``unknown``: nobody says it. ``varied``: need not match. Empty: there
-was nothing to compare."""
+"""Of a row over all sides. ``differs``: refuses. ``unknown``: no side states it. ``varied``: need not match. Empty:
+nothing to compare."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class Side:
 
     name: str
     cells: Mapping[str, Known]
-    """Cell key -> what is known there."""
+    """Cell key -> its known parameters."""
     tried: frozenset[str]
     """Cells that have a successful trial: nothing is compared in others."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a study says of parameters that need not match."""
+    """Parameters that need not match, by a study's ``vary`` and ``accept``."""
 
     vary: frozenset[str] = frozenset()
     accept: Mapping[str, str] = field(default_factory=dict)
@@ -62,39 +62,41 @@ def sides(evidence: Evidence) -> dict[str, Side]:
 
 
 def foreseen(study: Any) -> dict[str, Side]:
-    """The lanes as sides before anything has run: what the study says, with every cell counted as tried.
+    """The lanes as sides before anything has run: the study's parameters, with every cell counted as tried.
 
-    What machines will tell (``PlatformSpec.told_later``) and one side alone says counts as equal until they tell it.
+    A parameter that machines will report (``PlatformSpec.reported_later``) and one side alone states counts as equal.
     """
     known, keys = stated(study), [cell.key for cell in study.cells()]
-    later, base = study.platform.told_later, study.baseline
+    later, base = study.platform.reported_later, study.baseline
     cells = {name: {key: _awaiting(known[name, key], known[base, key], later) for key in keys} for name in study.lanes}
     return {name: Side(name, cells[name], frozenset(keys)) for name in study.lanes}
 
 
 def _awaiting(known: Known, base: Known, later: frozenset[str]) -> Known:
-    said = {name: value for name, value in known.items() if name in base or name not in later}
-    return {**{name: base[name] for name in later & base.keys()}, **said}
+    declared = {name: value for name, value in known.items() if name in base or name not in later}
+    return {**{name: base[name] for name in later & base.keys()}, **declared}
 
 
 def together(name: str, lanes: Iterable[Side]) -> Side:
-    """Several lanes as one side: where they do not agree, the value says so."""
-    found = list(lanes)
-    keys = list(dict.fromkeys(key for lane in found for key in lane.cells))
-    cells = {key: _merged([lane.cells[key] for lane in found if key in lane.cells], "varies by lane: ") for key in keys}
-    return Side(name, cells, frozenset().union(*(lane.tried for lane in found)))
+    """Several lanes as one side; a value they do not agree on becomes text that lists them."""
+    members = list(lanes)
+    keys = list(dict.fromkeys(key for lane in members for key in lane.cells))
+    cells = {
+        key: _merged([lane.cells[key] for lane in members if key in lane.cells], "varies by lane: ") for key in keys
+    }
+    return Side(name, cells, frozenset().union(*(lane.tried for lane in members)))
 
 
 def comparable(lanes: Sequence[Side]) -> tuple[Side, ...]:
-    """The sides as they can be held against each other: unchanged if each has a cell in common with the first, else
-    all cells of each taken as one, because cells of different studies may have different names."""
+    """The sides, unchanged if each has a cell in common with the first; else all cells of each merged into one, because
+    cells of different studies may have different names."""
     if all(lane.tried & lanes[0].tried for lane in lanes):
         return tuple(lanes)
     return tuple(Side(lane.name, {"": overall(lane)}, frozenset({""} if lane.tried else ())) for lane in lanes)
 
 
 def overall(side: Side) -> Known:
-    """What is known of all cells of a side; where they do not agree, the value says so."""
+    """A side's parameters over all its cells; a value they do not agree on becomes text that lists them."""
     keys = [key for key in side.cells if key in side.tried] or list(side.cells)
     return _merged([side.cells[key] for key in keys], "varies by cell: ")
 
@@ -108,15 +110,15 @@ def _merged(parts: Sequence[Known], words: str) -> dict[str, object]:
         if all(value is not None and about.match(values[0], value) for value in values):
             merged[name] = values[0]
         else:
-            seen = {about.shown(v): v for v in values}
-            numbers = all(isinstance(v, int | float) for v in seen.values())
-            shown = sorted(seen, key=lambda text: (seen[text] if numbers else 0, text))
+            by_text = {about.shown(v): v for v in values}
+            numbers = all(isinstance(v, int | float) for v in by_text.values())
+            shown = sorted(by_text, key=lambda text: (by_text[text] if numbers else 0, text))
             merged[name] = words + ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
     return merged
 
 
 def relation(name: str, a: Known, b: Known) -> Relation:
-    """How two sides stand in one parameter, whatever its role."""
+    """How two sides compare in one parameter, whatever its role."""
     ours, theirs = a.get(name), b.get(name)
     if ours is None and theirs is None:
         return "unknown"
@@ -135,9 +137,9 @@ class Difference:
     relation: Relation
     """The gravest of its cells: differs, mixed, one-sided."""
     cells: Mapping[str, tuple[str, str]]
-    """Cell key -> what the first and what the second side says, for a reader."""
+    """Cell key -> the first and the second side's value, for a reader."""
 
-    def said(self, first: str, second: str, names: Mapping[str, str]) -> str:
+    def describe(self, first: str, second: str, names: Mapping[str, str]) -> str:
         """``10s on ROKS, unknown on VCF``; ``names``: cell key -> name, for values that differ between cells."""
         pairs = list(dict.fromkeys(self.cells.values()))
         ours, theirs = pairs[0]
@@ -153,29 +155,29 @@ _GRAVEST: tuple[Relation, ...] = ("differs", "mixed", "one-sided")
 
 
 def differences(a: Side, b: Side) -> tuple[Difference, ...]:
-    """Every parameter, of whatever role, that is not known to be the same in all cells that both sides have tried."""
+    """Parameters of any role that are not known to be the same in all cells that both sides have tried."""
     keys = [key for key in a.cells if key in a.tried & b.tried]
-    found: dict[str, dict[str, tuple[str, str]]] = {}
+    by_name: dict[str, dict[str, tuple[str, str]]] = {}
     grades: dict[str, set[Relation]] = {}
     for key in keys:
         ours, theirs = a.cells[key], b.cells[key]
         for name in {**ours, **theirs}:
             if (grade := relation(name, ours, theirs)) in _GRAVEST:
                 about = parameter(name)
-                found.setdefault(name, {})[key] = (about.shown(ours.get(name)), about.shown(theirs.get(name)))
+                by_name.setdefault(name, {})[key] = (about.shown(ours.get(name)), about.shown(theirs.get(name)))
                 grades.setdefault(name, set()).add(grade)
     return tuple(
-        Difference(name, next(grade for grade in _GRAVEST if grade in grades[name]), found[name])
-        for name in in_order(set(found))
+        Difference(name, next(grade for grade in _GRAVEST if grade in grades[name]), by_name[name])
+        for name in in_order(set(by_name))
     )
 
 
 def missed(a: Side, b: Side, primary: Mapping[str, str], *, interleaved: bool) -> dict[str, list[str]]:
-    """Parameters that neither side says and that would matter -> the cells. ``primary``: cell key -> metric.
+    """Parameters that neither side states and that would matter -> the cells. ``primary``: cell key -> metric.
 
     ``interleaved``: one run measured both in the same machine, so that only what belongs to the path can differ.
     """
-    found: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
     for key in a.cells:
         if key not in a.tried & b.tried:
             continue
@@ -183,8 +185,8 @@ def missed(a: Side, b: Side, primary: Mapping[str, str], *, interleaved: bool) -
         wanted = WANTED[load_of({**ours, **theirs}, primary.get(key, ""))]
         for name in wanted:
             if name not in ours and name not in theirs and (not interleaved or name in OF_THE_PATH):
-                found.setdefault(name, []).append(key)
-    return found
+                missing.setdefault(name, []).append(key)
+    return missing
 
 
 @dataclass(frozen=True)
@@ -202,14 +204,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Parameters of several sides. The first column is the one that the others are held against."""
+    """Parameters of several sides; the others are compared with the first column."""
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
 
 
 def table(columns: Sequence[Side], rules: Rules, primary: Mapping[str, str], *, interleaved: bool) -> Table:
-    """Every parameter that any side says, and those that are missed because none does; see ``missed`` for the rest."""
+    """Every parameter that any side states, and those of ``missed``, which also explains the arguments."""
     base, *others = columns
     unequal: dict[str, set[Relation]] = {}
     wanted: set[str] = set()
@@ -219,8 +221,8 @@ def table(columns: Sequence[Side], rules: Rules, primary: Mapping[str, str], *, 
             unequal.setdefault(difference.name, set()).add(difference.relation)
     compared = any(base.tried & side.tried for side in others)
     known = [overall(side) for side in columns]
-    named = {name for one in known for name in one}
-    found = []
+    named = {name for column in known for name in column}
+    rows = []
     for name in in_order(named | wanted):
         about = parameter(name)
         status: Status = "match" if compared else ""
@@ -230,11 +232,11 @@ def table(columns: Sequence[Side], rules: Rules, primary: Mapping[str, str], *, 
         elif name in wanted:
             free = name in rules.vary
             status = "varied" if free else "accepted" if name in rules.accept else "unknown"
-        elif compared and about.absent and len({one.get(name) for one in known}) > 1:
+        elif compared and about.absent and len({column.get(name) for column in known}) > 1:
             status = "varied"
-        values = tuple(about.shown(one.get(name)) for one in known)
-        found.append(Row(name, about.title, about.group, about.role, values, status))
-    return Table(tuple(side.name for side in columns), tuple(found))
+        values = tuple(about.shown(column.get(name)) for column in known)
+        rows.append(Row(name, about.title, about.group, about.role, values, status))
+    return Table(tuple(side.name for side in columns), tuple(rows))
 
 
 def table_of(evidence: Evidence) -> Table:

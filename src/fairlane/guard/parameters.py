@@ -1,8 +1,8 @@
-"""The one registry of parameters: what describes the conditions of a trial, and whether lanes must agree in it.
+"""The registry of parameters: the conditions of a trial, and whether lanes must agree in them.
 
-* ``identity``: what the lanes are meant to differ in; never required to match.
+* ``identity``: lanes are meant to differ in it; never required to match.
 * ``controlled``: must match, or the verdict is refused.
-* ``context``: reported, because a reader wants to know it; not required to match.
+* ``context``: reported for the reader; not required to match.
 
 A study's ``design.vary`` makes a controlled parameter part of the question; ``design.accept`` and ``--accept`` turn a
 refusal into a caveat. A name that a plugin brings and this registry does not know is controlled: the safe side.
@@ -23,10 +23,10 @@ Scalar = values.Scalar
 Role = Literal["identity", "controlled", "context"]
 Group = Literal["path", "machine", "durability", "link", "load", "context"]
 GROUPS: tuple[Group, ...] = ("machine", "durability", "link", "load", "path", "context")
-"""In the order of a table: what must match comes first."""
+"""In the order of a table: parameters that must match come first."""
 
 UNKNOWN = "unknown"
-"""Stands where nothing is known of a parameter."""
+"""Text for a parameter that is not known."""
 
 
 @dataclass(frozen=True)
@@ -163,15 +163,18 @@ def parameter(name: str) -> Parameter:
 
 def in_order(names: Collection[str]) -> tuple[str, ...]:
     """``names`` by group, and within it in the registry's order; those that it does not know follow by name."""
-    found = (*(name for name in PARAMETERS if name in names), *sorted(name for name in names if name not in PARAMETERS))
-    return tuple(sorted(found, key=lambda name: GROUPS.index(parameter(name).group)))
+    ordered = (
+        *(name for name in PARAMETERS if name in names),
+        *sorted(name for name in names if name not in PARAMETERS),
+    )
+    return tuple(sorted(ordered, key=lambda name: GROUPS.index(parameter(name).group)))
 
 
 Load = Literal["block", "database", "fleet"]
-"""What kind of load a cell is: I/O on a device, transactions, virtual machines that are made."""
+"""Kind of a cell's load: I/O on a device, transactions, virtual machines that are made."""
 
 OF_THE_PATH = ("copies", "write_ack", "flush", "link_speed")
-"""Can differ between lanes even if one run measured them side by side in the same machine, so they are missed there."""
+"""Can differ between lanes even if one run measured them side by side in the same machine: must be stated there too."""
 
 _MACHINE = ("vm_cpus", "vm_memory", "guest_kernel", "fleet", "bus", "io_threads", "queues", "cache_mode", "volume_mode",
             "disk_size")  # fmt: skip
@@ -183,13 +186,13 @@ WANTED: Mapping[Load, tuple[str, ...]] = {
     "fleet": ("vm_cpus", "vm_memory", "fleet", "volume_mode", "disk_size", "provisioning", "copies", "link_speed",
               "tool", "tool_version", "date"),
 }  # fmt: skip
-"""What is missed if nobody says it of lanes that were measured apart."""
+"""Parameters that lanes measured apart must state."""
 
 _DATABASE, _FLEET = frozenset({"tps", "tpm", "nopm"}), ("vm_ready", "job_time")
 
 
 def load_of(known: Mapping[str, Any], primary: str) -> Load:
-    """The kind of load of a cell, from what is known of it and, if that does not tell, its primary metric."""
+    """The kind of load of a cell, from its parameters or else its primary metric."""
     if "scale" in known or (primary in _DATABASE and "rw" not in known):
         return "database"
     return "fleet" if primary.startswith(_FLEET) and "rw" not in known else "block"
@@ -213,7 +216,7 @@ def _with_reason(accept: dict[str, str]) -> dict[str, str]:
 
 
 def says_something(reason: str) -> bool:
-    """Whether a reason has any word in it."""
+    """Whether a reason has a letter or digit."""
     return any(letter.isalnum() for letter in reason)
 
 
@@ -221,9 +224,9 @@ Accepted = Annotated[dict[ParameterName, str], AfterValidator(_with_reason)]
 """Parameters that need not match, each with the reason why not."""
 
 
-def _read_all(found: Mapping[str, Scalar]) -> dict[str, Any]:
+def _read_all(given: Mapping[str, Scalar]) -> dict[str, Any]:
     read = {}
-    for name, value in found.items():
+    for name, value in given.items():
         try:
             read[name] = PARAMETERS[name].read(value)
         except (ValueError, OverflowError) as error:

@@ -26,7 +26,7 @@ _YES, _NO = frozenset({"yes", "true", "on", "1"}), frozenset({"no", "false", "of
 
 
 def _reader(read: Read) -> Read:
-    """What all have in common: blanks at the ends, ``none``, empty text and numbers that are none."""
+    """Handle what all readers share: blanks at the ends, ``none``, empty text, NaN and infinity."""
 
     @wraps(read)
     def whole(value: Any) -> Any:
@@ -49,7 +49,7 @@ def _reader(read: Read) -> Read:
 
 @_reader
 def text(value: Any) -> str:
-    """Words: ``Block``, ``after all copies``. A YAML true or false is the yes or no that was meant."""
+    """Words: ``Block``, ``after all copies``. A YAML true or false becomes yes or no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)
@@ -73,7 +73,7 @@ def yes_no(value: Any) -> bool:
 
 
 def _count(value: Any) -> Any:
-    """A whole number, or what it is not."""
+    """A whole number; other text unchanged."""
     if isinstance(value, bool):
         raise ValueError("expected a whole number, not true or false")
     if isinstance(value, str) and re.fullmatch(r"\d{1,15}", value):
@@ -113,7 +113,7 @@ def percent(value: Any) -> float:
         value = float(match[1])
     if not 0 <= value <= 100:
         raise ValueError("expected 0 to 100 percent")
-    return _whole(value)
+    return _int_if_whole(value)
 
 
 @_reader
@@ -127,16 +127,16 @@ def number(value: Any) -> float:
         value = float(value)
     if value < 0:
         raise ValueError("expected 0 or more")
-    return _whole(value)
+    return _int_if_whole(value)
 
 
-def _whole(value: float) -> float:
+def _int_if_whole(value: float) -> float:
     return int(value) if float(value).is_integer() else value
 
 
 def _quantity(parse: Read, least: int, unit: str) -> Read:
-    """Text with a unit by ``parse``; a number is in ``unit`` already, and at least ``least`` (or 0): who writes a
-    ramp of 10 does not mean nanoseconds."""
+    """Parse text with ``parse``; a number is in ``unit`` already and must be at least ``least`` (or 0): a ramp of 10
+    is not meant in nanoseconds."""
 
     def read(value: Any) -> Any:
         if isinstance(value, bool):
@@ -145,7 +145,7 @@ def _quantity(parse: Read, least: int, unit: str) -> Read:
             return parse(value)
         if value and value < least:
             raise ValueError(f"{value:g} would be {unit}: write the unit")
-        return _whole(value)
+        return _int_if_whole(value)
 
     return _reader(read)
 
@@ -175,7 +175,7 @@ _LAST_DAY = 100_000
 
 @_reader
 def date(value: Any) -> float:
-    """A date or time in ISO form (``2026-01-31``, UTC unless it says otherwise) to days since 1970-01-01."""
+    """A date or time in ISO form (``2026-01-31``, UTC unless it has an offset) to days since 1970-01-01."""
     if isinstance(value, bool):
         raise ValueError("expected a date such as 2026-01-31")
     if isinstance(value, str):
@@ -196,6 +196,6 @@ def date_shown(days: float) -> str:
 
 @_reader
 def plain(value: Any) -> Scalar:
-    """Anything, as it stands."""
+    """Any scalar, unchanged."""
     read: Scalar = value
     return read

@@ -1,4 +1,4 @@
-"""Writes the reports beside a run: whole or not at all, the same bytes for the same run."""
+"""Write report.html and report.md of a run, atomically; the same run gives the same bytes."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What lanes can do beside being fast, and how they came to rest before they were measured: tables. Pure."""
+"""Tables of the lanes' capabilities (discard, flush, resize, ...) and of their steady state before the trials. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -27,35 +27,35 @@ TITLES: Mapping[str, str] = {
 
 
 def parts(evidence: Evidence) -> tuple[Part, ...]:
-    """The tables that the run has something for."""
+    """The tables for which the run has data."""
     return (*_capabilities(evidence), *_steady(evidence))
 
 
-def _told(evidence: Evidence, key: str) -> dict[str, Mapping[str, Any]]:
-    """Lane -> what its description has under ``key``."""
+def _described(evidence: Evidence, key: str) -> dict[str, Mapping[str, Any]]:
+    """Lane -> the mapping under ``key`` in its description; lanes without one are left out."""
     lanes = evidence.description.get("lanes") or {}
-    found = {name: lanes.get(name) for name in labels(evidence.study)}
-    inner = {name: lane.get(key) for name, lane in found.items() if isinstance(lane, Mapping)}
+    by_lane = {name: lanes.get(name) for name in labels(evidence.study)}
+    inner = {name: lane.get(key) for name, lane in by_lane.items() if isinstance(lane, Mapping)}
     return {name: value for name, value in inner.items() if isinstance(value, Mapping)}
 
 
-def _field(told: Mapping[str, Any], key: str, field: str) -> str:
-    answer = told.get(key)
+def _field(described: Mapping[str, Any], key: str, field: str) -> str:
+    answer = described.get(key)
     return str(answer.get(field, DASH)) if isinstance(answer, Mapping) else DASH
 
 
 def _capabilities(evidence: Evidence) -> Iterator[Part]:
-    told, label = _told(evidence, "capabilities"), labels(evidence.study)
-    if not told:
+    described, label = _described(evidence, "capabilities"), labels(evidence.study)
+    if not described:
         return
-    known = [*TITLES, *sorted({key for lane in told.values() for key in lane} - {*TITLES})]
-    keys = [key for key in known if any(key in lane for lane in told.values())]
-    rows = [(TITLES.get(key, key), *(_field(told.get(lane, {}), key, "value") for lane in label)) for key in keys]
+    known = [*TITLES, *sorted({key for lane in described.values() for key in lane} - {*TITLES})]
+    keys = [key for key in known if any(key in lane for lane in described.values())]
+    rows = [(TITLES.get(key, key), *(_field(described.get(lane, {}), key, "value") for lane in label)) for key in keys]
     proof = [
-        (f"{TITLES.get(key, key)}, {label[lane]}", _field(told[lane], key, "evidence"))
+        (f"{TITLES.get(key, key)}, {label[lane]}", _field(described[lane], key, "evidence"))
         for key in keys
         for lane in label
-        if key in told.get(lane, {})
+        if key in described.get(lane, {})
     ]
     yield part(
         "What the lanes can do",
@@ -68,19 +68,19 @@ def _capabilities(evidence: Evidence) -> Iterator[Part]:
 
 
 def _steady(evidence: Evidence) -> Iterator[Part]:
-    told, label = _told(evidence, "steady"), labels(evidence.study)
-    if not told:
+    described, label = _described(evidence, "steady"), labels(evidence.study)
+    if not described:
         return
     rows = []
     for lane, title in label.items():
-        if (one := told.get(lane)) is not None:
+        if (state := described.get(lane)) is not None:
             shares = [
-                f"{one[key]:.1%}" if isinstance(one.get(key), int | float) else DASH for key in ("range", "slope")
+                f"{state[key]:.1%}" if isinstance(state.get(key), int | float) else DASH for key in ("range", "slope")
             ]
-            seconds = one.get("seconds")
+            seconds = state.get("seconds")
             took = format_duration(int(seconds * 1e9)) if isinstance(seconds, int | float) else DASH
-            reached = "yes" if one.get("reached") is True else "no"
-            rows.append((title, reached, str(one.get("rounds", DASH)), took, *shares, str(one.get("what", DASH))))
+            reached = "yes" if state.get("reached") is True else "no"
+            rows.append((title, reached, str(state.get("rounds", DASH)), took, *shares, str(state.get("what", DASH))))
     yield part(
         "Steady state before the first trial",
         sentences=(

@@ -1,4 +1,4 @@
-"""Throughput against latency: what each lane did on the rungs of a ladder, and what it carries within an objective."""
+"""Throughput against latency: each lane on the rungs of a ladder, and the throughput it carries within an objective."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ class Curve:
     """0 for the baseline, then the other lanes in the study's order: the lane's colour."""
     rungs: tuple[Rung, ...]
     law: str
-    """The scalability law's parameters in words; empty where it was not fitted."""
+    """Parameters of the scalability law in words; empty where it was not fitted."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class LadderView:
     """The latency's name in the registry."""
     open_loop: bool
     unit: str
-    """What the load counts: ``in flight`` or ``asked for, 1/s``."""
+    """Unit of the load: ``in flight`` or ``asked for, 1/s``."""
     rounds: int
     limits: tuple[float, ...]
     """Objectives on this metric, ns."""
@@ -78,41 +78,43 @@ def views(
     evidence: Evidence,
     label: Mapping[str, str],
     findings: Sequence[Finding],
-    asked: Sequence[Objective] | None = None,
+    override: Sequence[Objective] | None = None,
 ) -> tuple[LadderView, ...]:
-    """Every ladder of a run, with the latency that its objective names (p99, or what the run has, without one).
+    """Every ladder of a run, with the latency that its objective names; without one see ``_default_metric``.
 
-    ``asked`` takes the place of the study's objectives.
+    ``override`` takes the place of the study's objectives.
     """
     study = evidence.study
-    found = ladders(study)
-    if not found:
+    all_ladders = ladders(study)
+    if not all_ladders:
         return ()
     observations = evidence.observations
     shelves = shelve(observations)
-    told = guarded(capacities(study, observations, asked), findings)
+    carried = guarded(capacities(study, observations, override), findings)
     equal: dict[str, tuple[Capacity, ...]] = {}
     result = []
-    for ladder in found:
-        goals = objectives(study, ladder.workload) if asked is None else tuple(asked)
+    for ladder in all_ladders:
+        goals = objectives(study, ladder.workload) if override is None else tuple(override)
         counted = rounds(study, shelves, ladder)[0]
-        for metric in dict.fromkeys(goal.metric for goal in goals) or [_told(shelves, ladder, study.baseline, counted)]:
+        for metric in dict.fromkeys(goal.metric for goal in goals) or [
+            _default_metric(shelves, ladder, study.baseline, counted)
+        ]:
             curves = []
             for index, lane in enumerate(lane_order(study)):
-                seen = list(climbs(study, shelves, ladder, lane, metric).values())
-                if seen:
+                per_block = list(climbs(study, shelves, ladder, lane, metric).values())
+                if per_block:
                     rungs = tuple(
                         Rung(
                             at[0].load, geometric_mean(p.throughput for p in at), geometric_mean(p.latency for p in at)
                         )
-                        for at in zip(*seen, strict=True)
+                        for at in zip(*per_block, strict=True)
                     )
                     curves.append(Curve(label[lane], index, rungs, "" if ladder.open_loop else _law(rungs)))
             if curves:
                 equal.setdefault(metric, guarded(at_equal_terms(study, observations, metric), findings))
-                mine = [c for c in equal[metric] if c.question.ladder == ladder]
+                at_equal = [c for c in equal[metric] if c.question.ladder == ladder]
                 answers = [
-                    _answer(c, label) for c in told if c.question.ladder == ladder and c.question.metric == metric
+                    _answer(c, label) for c in carried if c.question.ladder == ladder and c.question.metric == metric
                 ]
                 limits = tuple(goal.limit for goal in goals if goal.metric == metric)
                 unit = "asked for, 1/s" if ladder.open_loop else "in flight"
@@ -127,13 +129,13 @@ def views(
                         limits,
                         tuple(curves),
                         tuple(answers),
-                        _equal(mine, label, metric),
+                        _equal(at_equal, label, metric),
                     )
                 )
     return tuple(result)
 
 
-def _told(shelves: Shelves, ladder: Ladder, lane: str, counted: range) -> str:
+def _default_metric(shelves: Shelves, ladder: Ladder, lane: str, counted: range) -> str:
     """The deepest latency that every rung of the baseline has: p99, else p95, p50, mean."""
     for metric in ("lat_p99", "lat_p95", "lat_p50"):
         if any(climb(ladder, shelves, lane, b, metric) for b in counted):
@@ -153,7 +155,7 @@ def _law(rungs: Sequence[Rung]) -> str:
 
 
 def figure_of(bounds: Bounds, metric: str) -> str:
-    """A figure, or what is known of it: ``≥ 12,300``, ``< 1.2 ms``."""
+    """A figure, or its known bound: ``≥ 12,300``, ``< 1.2 ms``."""
     if bounds.exact:
         return value(metric, bounds.low)
     if bounds.high == INF:
@@ -164,12 +166,13 @@ def figure_of(bounds: Bounds, metric: str) -> str:
 def _answer(c: Capacity, label: Mapping[str, str]) -> str:
     metric = metric_of(c.question.metric)
     lane, baseline = label[c.lane], label[c.baseline]
-    told = _change(c)
+    changed = _change(c)
     notes = "".join(f"; {note}" for note in c.notes)
     ours, theirs = figure_of(c.lane_value, "iops"), figure_of(c.baseline_value, "iops")
     return (
         f"Within {metric.title} of {metric.format(c.question.at)}, {lane} carries {ours} IOPS, {baseline} {theirs}: "
-        f"{SYMBOL[c.verdict]} {c.verdict}{told}{_WITHHELD if c.withheld else ''} ({count(c.blocks, 'block')}){notes}."
+        f"{SYMBOL[c.verdict]} {c.verdict}{changed}{_WITHHELD if c.withheld else ''} "
+        f"({count(c.blocks, 'block')}){notes}."
     )
 
 
@@ -185,10 +188,10 @@ def _change(c: Capacity) -> str:
     return f", {change(c.high)} or less" if c.high is not None else ""
 
 
-def _equal(found: Sequence[Capacity], label: Mapping[str, str], metric: str) -> Table:
+def _equal(at_equal: Sequence[Capacity], label: Mapping[str, str], metric: str) -> Table:
     """One row per rung of the baseline, kind and lane."""
     rows = []
-    for c in found:
+    for c in at_equal:
         by = c.question.kind == "throughput"
         at = value(metric if by else "iops", c.question.at)
         measured = "iops" if by else metric
@@ -218,8 +221,8 @@ def figure(view: LadderView, ident: str) -> Figure:
     for limit in view.limits:
         y = up(limit)
         parts.append(svg.line(_LEFT, y, WIDTH - _RIGHT, y, stroke=colour("worse"), stroke_dasharray="6 4"))
-        told = f"objective {value(view.metric, limit)}"
-        parts.append(svg.text(WIDTH - _RIGHT, y - 4, told, text_anchor="end", font_size=12, fill=colour("worse")))
+        label = f"objective {value(view.metric, limit)}"
+        parts.append(svg.text(WIDTH - _RIGHT, y - 4, label, text_anchor="end", font_size=12, fill=colour("worse")))
     for curve in view.curves:
         parts.append(_curve(curve, across, up, view))
     described = "; ".join(
@@ -238,8 +241,8 @@ def figure(view: LadderView, ident: str) -> Figure:
 
 
 def _cells(curve: Curve, load: float, metric: str) -> tuple[str, str]:
-    found = next((r for r in curve.rungs if r.load == load), None)
-    return (value("iops", found.throughput), value(metric, found.latency)) if found else (DASH, DASH)
+    rung = next((r for r in curve.rungs if r.load == load), None)
+    return (value("iops", rung.throughput), value(metric, rung.latency)) if rung else (DASH, DASH)
 
 
 def _legend(view: LadderView) -> list[Markup]:

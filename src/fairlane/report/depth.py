@@ -1,7 +1,7 @@
 """Throughput and latency against load: two panels over one axis, a line per lane, the range over blocks at each rung.
 
-The means, the rounds that count and what a lane carries within an objective are those of the throughput-latency curves
-(``report.curves``, ``stats.capacity``); nothing is computed twice, so that two figures never disagree. Pure.
+The means, the rounds that count and the throughput carried within an objective come from the throughput-latency curves
+(``report.curves``, ``stats.capacity``), so that two figures never disagree. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from fairlane.stats.pairs import shelve
 
 @dataclass(frozen=True)
 class Span:
-    """A figure over the blocks: geometric mean, lowest and highest."""
+    """A metric over the blocks: geometric mean, lowest and highest."""
 
     mean: float
     low: float
@@ -61,7 +61,7 @@ class DepthView:
     workload: str
     name: str
     axis: str
-    """What rises: ``I/Os in flight``."""
+    """Title of the load axis: ``I/Os in flight``."""
     rate: str
     """The throughput's name in the registry."""
     metric: str
@@ -80,31 +80,31 @@ def views(
     shown: Sequence[LadderView] | None = None,
 ) -> tuple[DepthView, ...]:
     """Every ladder of a run; none: fewer than three loads, or no lane has them all. ``shown``: its throughput-latency
-    curves, where they are there already."""
+    curves, if already made."""
     shown = curves.views(evidence, label, findings) if shown is None else shown
     if not shown:
         return ()
     study, shelves = evidence.study, shelve(evidence.observations)
-    found = {(ladder.workload, ladder.name): ladder for ladder in ladders(study)}
-    told = guarded(capacities(study, evidence.observations), findings)
+    by_name = {(ladder.workload, ladder.name): ladder for ladder in ladders(study)}
+    carried = guarded(capacities(study, evidence.observations), findings)
     names = lane_order(study)
     barred = {(v.key, v.lane) for v in verdicts if v.primary and v.verdict == "refused"}
     result = []
     for view in shown:
-        ladder = found[view.workload, view.name]
+        ladder = by_name[view.workload, view.name]
         lines = []
         for curve in view.curves:
             lane = names[curve.index]
-            seen = climbs(study, shelves, ladder, lane, view.metric).values()
+            per_block = climbs(study, shelves, ladder, lane, view.metric).values()
             steps = tuple(
                 Step(
                     rung.load,
                     _span(rung.throughput, [p.throughput for p in at]),
                     _span(rung.latency, [p.latency for p in at]),
                 )
-                for rung, at in zip(curve.rungs, zip(*seen, strict=True), strict=True)
+                for rung, at in zip(curve.rungs, zip(*per_block, strict=True), strict=True)
             )
-            carries = tuple(_carries(told, ladder, view.metric, limit, lane) for limit in view.limits)
+            carries = tuple(_carries(carried, ladder, view.metric, limit, lane) for limit in view.limits)
             refused = any((cell.key, lane) in barred for cell in ladder.cells)
             lines.append(Line(label[lane], curve.index, steps, carries, refused))
         rate = (
@@ -128,8 +128,8 @@ def _span(mean: float, values: Sequence[float]) -> Span:
     return Span(mean, min(values), max(values))
 
 
-def _carries(told: Sequence[Capacity], ladder: Ladder, metric: str, limit: float, lane: str) -> Bounds | None:
-    for c in told:
+def _carries(carried: Sequence[Capacity], ladder: Ladder, metric: str, limit: float, lane: str) -> Bounds | None:
+    for c in carried:
         if (c.question.ladder, c.question.metric, c.question.at) == (ladder, metric, limit) and c.blocks:
             if lane == c.lane:
                 return c.lane_value
@@ -138,11 +138,11 @@ def _carries(told: Sequence[Capacity], ladder: Ladder, metric: str, limit: float
     return None
 
 
-# --- how
+# --- drawing
 
 _LEFT, _RIGHT, _TOP, _GAP, _FOOT = 66, 124, 24, 36, 40
 _DODGE = 4.5
-"""Lanes at the same load stand so far apart that their ranges can be told from each other."""
+"""Horizontal distance of lanes at the same load, so that their ranges do not overlap."""
 
 
 def figure(view: DepthView, ident: str) -> Figure:
@@ -151,14 +151,14 @@ def figure(view: DepthView, ident: str) -> Figure:
     height = max(130, rows * len(view.lines) + 6)
     loads = sorted({s.load for x in view.lines for s in x.steps})
     end = WIDTH - _RIGHT
-    # room on both sides for what stands beside the first load and the last
+    # room on both sides for marks beside the first load and the last
     side = (loads[-1] / loads[0]) ** 0.05
     across = Scale(loads[0] / side, loads[-1] * side, _LEFT, end, log=True)
     middle, bottom = _TOP + height, _TOP + height + _GAP + 130
     top = max(s.throughput.high for x in view.lines for s in x.steps)
     up = Scale(0, top * 1.05, middle, _TOP)
-    seen = [y for x in view.lines for s in x.steps for y in (s.latency.low, s.latency.high)] + list(view.limits)
-    slow = Scale(min(seen) / 1.12, max(seen) * 1.12, bottom, middle + _GAP, log=True)
+    latencies = [y for x in view.lines for s in x.steps for y in (s.latency.low, s.latency.high)] + list(view.limits)
+    slow = Scale(min(latencies) / 1.12, max(latencies) * 1.12, bottom, middle + _GAP, log=True)
     metric = metric_of(view.metric)
     rate = metric_of(view.rate)
     parts = [
@@ -174,9 +174,9 @@ def figure(view: DepthView, ident: str) -> Figure:
     ]
     points = [(across(s.load), slow(s.latency.mean)) for x in view.lines for s in x.steps]
     for limit in view.limits:
-        told = f"objective {value(view.metric, limit)}"
+        label = f"objective {value(view.metric, limit)}"
         parts.append(svg.line(_LEFT, slow(limit), end, slow(limit), stroke=colour("worse"), stroke_dasharray="6 4"))
-        parts.append(_beside(slow(limit), told, points, end))
+        parts.append(_beside(slow(limit), label, points, end))
     ends: list[tuple[float, float]] = []
     for n, line in enumerate(view.lines):
         shift = (n - (len(view.lines) - 1) / 2) * min(_DODGE, 26 / len(view.lines))
@@ -203,9 +203,9 @@ def figure(view: DepthView, ident: str) -> Figure:
     )
 
 
-def _beside(y: float, told: str, points: Sequence[tuple[float, float]], end: float) -> Markup:
-    """The objective's name at that end of its line, above or below, where the fewest points are in its way."""
-    width = 7.5 * len(told)
+def _beside(y: float, label: str, points: Sequence[tuple[float, float]], end: float) -> Markup:
+    """The objective's name at the end of its line, above or below, where the fewest points overlap it."""
+    width = 7.5 * len(label)
     places = [(x, base) for base in (y - 4, y + 13) for x in (_LEFT + 2, end - 2 - width)]
 
     def crowded(place: tuple[float, float]) -> int:
@@ -213,7 +213,7 @@ def _beside(y: float, told: str, points: Sequence[tuple[float, float]], end: flo
         return sum(left - 12 <= x <= left + width + 12 and base - 20 <= at <= base + 10 for x, at in points)
 
     left, base = min(places, key=crowded)
-    return svg.text(left, base, told, font_size=12, fill=colour("worse"))
+    return svg.text(left, base, label, font_size=12, fill=colour("worse"))
 
 
 def _drawn(line: Line, xs: Sequence[float], up: Scale, slow: Scale, view: DepthView) -> Markup:
@@ -229,27 +229,27 @@ def _drawn(line: Line, xs: Sequence[float], up: Scale, slow: Scale, view: DepthV
         parts.append(stroke(line.index, at))
         parts.append(svg.tag("path", d=whiskers, fill="none", stroke=INK, stroke_width=1))
         for (x, y), step in zip(at, line.steps, strict=True):
-            told = (
+            title = (
                 f"{line.lane} at {step.load:g}: {value(view.rate, step.throughput.mean)} "
                 f"{metric_of(view.rate).title}, {value(view.metric, step.latency.mean)}"
             )
-            parts.append(svg.tag("g", svg.tag("title", told), mark(line.index, x, y, 3.6)))
+            parts.append(svg.tag("g", svg.tag("title", title), mark(line.index, x, y, 3.6)))
         if name == "throughput":
             parts += [_ring(line, carried, at, scale, view) for carried in line.carries if carried and carried.exact]
     return svg.tag("g", *parts)
 
 
 def _ring(line: Line, carried: Bounds, at: Sequence[tuple[float, float]], up: Scale, view: DepthView) -> Markup:
-    """Around the place of the lane's line that is as high as what it carries."""
+    """A ring around the point of the lane's line at the throughput that it carries."""
     y = up(carried.low)
     x = next(
         (x1 + (x2 - x1) * (y1 - y) / (y1 - y2) for (x1, y1), (x2, y2) in pairwise(at) if y1 >= y >= y2 and y1 > y2),
         at[-1][0] if y < at[-1][1] else at[0][0],
     )
-    told = f"{line.lane} carries {curves.figure_of(carried, view.rate)} within the objective"
+    title = f"{line.lane} carries {curves.figure_of(carried, view.rate)} within the objective"
     return svg.tag(
         "g",
-        svg.tag("title", told),
+        svg.tag("title", title),
         svg.marker("circle", x, y, 7.5, fill="none", stroke=colour("worse"), stroke_width=2),
     )
 
@@ -257,7 +257,7 @@ def _ring(line: Line, carried: Bounds, at: Sequence[tuple[float, float]], up: Sc
 def _labels(
     view: DepthView, wanted: Sequence[float], gap: float, low: float, high: float, *, carried: bool
 ) -> list[Markup]:
-    """Names at the lines' ends, moved apart, each led to its line; with what the lane carries, where it is asked."""
+    """Names at the lines' ends, moved apart, each led to its line; with ``carried`` also the throughput carried."""
     edge = WIDTH - _RIGHT
     below = 14 if carried and view.limits else 0
     parts = []
@@ -269,10 +269,8 @@ def _labels(
         parts.append(svg.text(edge + 21, y + 4, name, font_size=12))
         if carried and view.limits:
             bounds = line.carries[0]
-            told = f"SLO: {curves.figure_of(bounds, view.rate) if bounds else DASH}"
-            parts.append(
-                svg.text(edge + 21, y + 17, svg.fit(told, _RIGHT - 16, 10), font_size=11, fill=colour("muted"))
-            )
+            slo = f"SLO: {curves.figure_of(bounds, view.rate) if bounds else DASH}"
+            parts.append(svg.text(edge + 21, y + 17, svg.fit(slo, _RIGHT - 16, 10), font_size=11, fill=colour("muted")))
     return parts
 
 
@@ -282,8 +280,8 @@ def _table(view: DepthView, loads: Sequence[float]) -> Table:
     columns = ("load", *(f"{x.lane}: {head}" for x in view.lines for head in heads))
     rows = [(f"{load:g}", *(cell for x in view.lines for cell in _cells(x, load, view))) for load in loads]
     for n, limit in enumerate(view.limits):
-        told = (x.carries[n] for x in view.lines)
-        cells = (curves.figure_of(b, view.rate) if b and b != Bounds(0.0, INF) else DASH for b in told)
+        bounds = (x.carries[n] for x in view.lines)
+        cells = (curves.figure_of(b, view.rate) if b and b != Bounds(0.0, INF) else DASH for b in bounds)
         rows.append((f"within {value(view.metric, limit)}", *(c for cell in cells for c in (cell, DASH, DASH, DASH))))
     return Table(columns, tuple(rows))
 
@@ -292,7 +290,7 @@ def _cells(line: Line, load: float, view: DepthView) -> Sequence[str]:
     step = next((s for s in line.steps if s.load == load), None)
     if step is None:
         return [DASH] * 4
-    told = []
+    cells = []
     for name, span in ((view.rate, step.throughput), (view.metric, step.latency)):
-        told += [value(name, span.mean), f"{value(name, span.low)} to {value(name, span.high)}"]
-    return told
+        cells += [value(name, span.mean), f"{value(name, span.low)} to {value(name, span.high)}"]
+    return cells

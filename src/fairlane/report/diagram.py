@@ -1,7 +1,7 @@
 """Lane diagrams: the path of an I/O from the program in the guest down to the medium, drawn from the description.
 
-A column per lane, a band per place that the lanes have in common, so that what stands for what is at one height. What
-the baseline does not have is framed thick and marked; the rest of a lane is what both share.
+A column per lane, a band per place that the lanes have in common, so that corresponding hops are at one height. Hops
+that the baseline does not have get a thick frame and a mark.
 """
 
 import re
@@ -35,16 +35,16 @@ class Hop:
     own: bool
     """The baseline has no such hop."""
     paths: int = 0
-    """Of a link: how many paths it has; 0 of what is no link."""
+    """Number of paths of a link; 0 for other hops."""
 
 
 _NOTHING = Hop("nothing here", own=True)
-"""Where the baseline passes something that a lane does not."""
+"""Placeholder where the baseline has hops and a lane has none."""
 
 
 def bands(lane: Lane) -> dict[str, tuple[Hop, ...]]:
-    """The hops of a lane by place. The first link parts machine and storage; the hypervisor begins where a hop names
-    it, and what follows it up to the link is its own. Without any link the last hop is the storage."""
+    """The hops of a lane by place. The first link separates machine and storage; the hypervisor's hops begin where one
+    names it and end at the link. Without any link the last hop is the storage."""
     texts = [hop for hop, _ in lane.hops]
     links = [i for i, hop in enumerate(texts) if _LINK.match(hop)]
     first, last = (links[0], links[-1] + 1) if links else (len(texts) - 1, len(texts) - 1)
@@ -112,7 +112,7 @@ def _figure(lanes: Sequence[Lane], ident: str, number: int, of: int) -> Figure:
 
 
 def _height(hops: Sequence[Hop], width: float) -> float:
-    """Of a lane's hops in a band, gaps between them included."""
+    """Height of a lane's hops in a band, gaps included."""
     return sum(_tall(hop, width) for hop in hops) + _GAP * max(len(hops) - 1, 0)
 
 
@@ -123,8 +123,8 @@ def _tall(hop: Hop, width: float) -> float:
 def _column(
     hops: Sequence[Hop], x: float, y: float, *, width: float, above: float | None, tall: float
 ) -> tuple[list[Markup], float]:
-    """One lane's hops in a band ``tall`` high, from ``y`` down, joined to what ended at ``above``; returns the lower
-    edge too. The last of several stands at the bottom, so that the media of all lanes are at one height."""
+    """One lane's hops in a band ``tall`` high, from ``y`` down, joined to the hop that ended at ``above``; returns the
+    lower edge too. The last of several stands at the bottom, so that the media of all lanes are at one height."""
     parts: list[Markup] = []
     middle, floor = x + width / 2, y + tall
     for i, hop in enumerate(hops):
@@ -169,7 +169,7 @@ def _arrow(x: float, start: float, end: float) -> Markup:
 
 
 def _lines(hop: Hop, column: float) -> list[str]:
-    """The hop's text in at most four lines that fit a column; the whole of it stands in the title and the table."""
+    """The hop's text in at most four lines that fit a column; the title and the table have all of it."""
     width = column - 2 * _PAD - 12
     content = f"≠ {hop.text}" if hop.own else hop.text
     wide = max(8, int(width / (0.56 * 12)))

@@ -1,9 +1,8 @@
-"""Latency of all I/Os: which share came back within which time, per lane, from merged histograms. Pure.
+"""Latency distribution of all I/Os per lane (share completed within a time), from merged histograms. Pure.
 
 The share goes up in nines (0, 90, 99, 99.9 %): each step is a tenth of the I/Os of the one below it. On a plain axis
-from 0 to 100 % the slowest hundredth, for which storage is bought, is a hundredth of the picture; here p99 and p99.9
-lie as far apart as p90 and p99. A line ends where fewer than ten I/Os remain: beyond, one I/O more or less would
-move it.
+from 0 to 100 % the slowest hundredth is a hundredth of the picture; here p99 and p99.9 lie as far apart as p90 and
+p99. A line ends where fewer than ten I/Os remain: beyond, a single I/O would move it.
 """
 
 import math
@@ -52,41 +51,41 @@ class EcdfView:
     workload: str
     cell: str
     drawn: int
-    """Cells of the workload that are drawn,"""
+    """Cells of the workload that are drawn."""
     of: int
-    """of so many that have histograms."""
+    """Cells of the workload that have histograms."""
     traces: tuple[Trace, ...]
 
 
 def views(
     evidence: Evidence,
     verdicts: Sequence[Verdict],
-    findings: Sequence[Finding],  # noqa: ARG001 - figures of this package are asked alike
+    findings: Sequence[Finding],  # noqa: ARG001 - all views share one signature
     label: Mapping[str, str],
 ) -> tuple[EcdfView, ...]:
     """For each workload the four cells, at most, in which p99 differs most between the lanes; in the study's order."""
     refused = {(v.key, v.lane) for v in verdicts if v.primary and v.verdict == "refused"}
     order = lane_order(evidence.study)
-    seen: dict[tuple[str, str], list[Bins]] = {}
+    by_place: dict[tuple[str, str], list[Bins]] = {}
     for o in evidence.observations:
         if not o.failed and (bins := latency(o.histograms)):
-            seen.setdefault((o.cell, o.lane), []).append(bins)
-    found = []
+            by_place.setdefault((o.cell, o.lane), []).append(bins)
+    result = []
     for workload in evidence.study.workloads:
         whole: dict[Cell, dict[str, Bins]] = {}
         for cell in (c for c in evidence.cells() if c.workload == workload):
-            lanes = {lane: merge(seen[cell.key, lane]) for lane in order if (cell.key, lane) in seen}
+            lanes = {lane: merge(by_place[cell.key, lane]) for lane in order if (cell.key, lane) in by_place}
             lanes = {lane: bins for lane, bins in lanes.items() if bins.total >= _FEWEST}
             if lanes:
                 whole[cell] = lanes
         chosen = set(sorted(whole, key=lambda c: -_difference(c, whole[c], refused))[:MOST])
         for cell in (c for c in whole if c in chosen):
             traces = tuple(
-                _trace(label[lane], order.index(lane), bins, len(seen[cell.key, lane]), (cell.key, lane) in refused)
+                _trace(label[lane], order.index(lane), bins, len(by_place[cell.key, lane]), (cell.key, lane) in refused)
                 for lane, bins in whole[cell].items()
             )
-            found.append(EcdfView(workload, cell.name, len(chosen), len(whole), traces))
-    return tuple(found)
+            result.append(EcdfView(workload, cell.name, len(chosen), len(whole), traces))
+    return tuple(result)
 
 
 def _difference(cell: Cell, lanes: Mapping[str, Bins], refused: set[tuple[str, str]]) -> float:
@@ -107,7 +106,7 @@ def _trace(lane: str, index: int, bins: Bins, trials: int, refused: bool) -> Tra
 _LEFT, _RIGHT, _HEIGHT, _FOOT = 78, 12, 210, 40
 _NAME, _COLUMN = 214, 84
 _LINE = 14.0
-"""Figures on the axis need so much room."""
+"""Height of a label on the axis."""
 
 
 def _nines(share: float) -> float:
@@ -122,8 +121,8 @@ def figure(view: EcdfView, ident: str) -> Figure:
     bottom = top + _HEIGHT
     most = max((_nines(t.points[-1][1]) for t in traces), default=1.0)
     up = Scale(0, max(most * 1.04, 1.0), bottom, top)
-    seen = [ns for t in traces for ns in (t.points[0][0], t.points[-1][0])] or [1, 10]
-    across = Scale(max(min(seen), 1) / 1.05, max(seen) * 1.05, _LEFT, WIDTH - _RIGHT, log=True)
+    latencies = [ns for t in traces for ns in (t.points[0][0], t.points[-1][0])] or [1, 10]
+    across = Scale(max(min(latencies), 1) / 1.05, max(latencies) * 1.05, _LEFT, WIDTH - _RIGHT, log=True)
     parts = [*_legend(view), *_axes(across, up, bottom)]
     parts += [_line(t, across, up) for t in traces]
     parts += [_marks(t, across, up) for t in traces]
@@ -179,7 +178,7 @@ def _axes(across: Scale, up: Scale, bottom: float) -> list[Markup]:
 
 
 def _line(trace: Trace, across: Scale, up: Scale) -> Markup:
-    """A step at each bin that is kept; steps below half a unit are left out."""
+    """A staircase through the bins; steps below half a unit are left out."""
     x, y = across(trace.points[0][0]), up(0)
     d = f"M{svg.num(x)} {svg.num(y)}"
     for n, (ns, share) in enumerate(trace.points):

@@ -1,4 +1,4 @@
-"""Sentences about a fleet's common start, and about what watching the machines costs. Pure."""
+"""Sentences about a fleet's simultaneous start, and about the CPU cost of the probes. Pure."""
 
 from collections.abc import Mapping
 from statistics import median
@@ -12,16 +12,16 @@ _PLACES = {"guest": "a guest", "array": "the array", "host": "this machine"}
 
 
 def sentences(evidence: Evidence) -> tuple[str, ...]:
-    """What is known of it; nothing where a run has one machine and measures no cost."""
+    """The sentences; none where a run has one machine and measures no cost."""
     return tuple(text for text in (_starts(evidence), _cost(evidence)) if text)
 
 
 def _starts(evidence: Evidence) -> str:
     """``4 VMs started within 12 ms of each other``."""
-    told = [
+    starts = [
         (o.context["window"], len(o.context.get("vms", ()))) for o in evidence.observations if "window" in o.context
     ]
-    windows = [window for window, _ in told if _numbers(window, "skew_ms", "within_ms", "share")]
+    windows = [window for window, _ in starts if _numbers(window, "skew_ms", "within_ms", "share")]
     if not windows:
         return ""
     skews = [window["skew_ms"] for window in windows]
@@ -29,7 +29,7 @@ def _starts(evidence: Evidence) -> str:
     together = min(window["share"] for window in windows)
     over = f" (the median of {len(skews)} trials; at most {_ms(max(skews))})" if len(skews) > 1 else ""
     return (
-        f"{count(max(n for _, n in told), 'VM')} started within {_ms(median(skews))} of each other{over}, by clocks "
+        f"{count(max(n for _, n in starts), 'VM')} started within {_ms(median(skews))} of each other{over}, by clocks "
         f"known to {_ms(within)}. All were under load together for at least {share(together)} of "
         "the time."
     )
@@ -38,16 +38,16 @@ def _starts(evidence: Evidence) -> str:
 def _cost(evidence: Evidence) -> str:
     probes = (evidence.description.get("platform") or {}).get("probes")
     costs = probes if isinstance(probes, Mapping) else {}
-    told = [
+    snapshots = [
         f"{rounded(costs[place]['cpu_ms'])} ms of CPU time on {name} ({rounded(costs[place]['wall_ms'])} ms)"
         for place, name in _PLACES.items()
         if _numbers(costs.get(place), "cpu_ms", "wall_ms")
     ]
-    if not told:
+    if not snapshots:
         return ""
     return (
-        f"Watching has its cost, measured before the trials: one snapshot takes {', '.join(told)}. Each trial has two, "
-        "before its load and after it."
+        f"Watching has its cost, measured before the trials: one snapshot takes {', '.join(snapshots)}. Each trial has "
+        "two, before its load and after it."
     )
 
 

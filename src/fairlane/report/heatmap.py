@@ -1,4 +1,4 @@
-"""Block size against access pattern: what a lane changes in every cell of a workload, as a map with its figures. Pure.
+"""Heat map of block size against access pattern: a lane's change against the baseline in every cell. Pure.
 
 One map per lane that is compared; one panel per load (iodepth, numjobs, rate) where the cells differ in it too.
 """
@@ -34,7 +34,7 @@ class Tile:
 
     @property
     def sure(self) -> bool:
-        """What it shows may be claimed; others are hatched."""
+        """The verdict allows a claim; other tiles are hatched."""
         return outcome_of(self.word) in SETTLED and not self.withheld
 
     @property
@@ -72,32 +72,32 @@ class HeatView:
 def views(
     evidence: Evidence,
     verdicts: Sequence[Verdict],
-    findings: Sequence[Finding],  # noqa: ARG001 - figures of this package are asked alike
+    findings: Sequence[Finding],  # noqa: ARG001 - all views share one signature
     label: Mapping[str, str],
 ) -> tuple[HeatView, ...]:
     """By workload and lane, in the study's order; only of workloads with two block sizes and two patterns or more, and
     of lanes that have a figure in any cell."""
-    found = []
+    result = []
     for workload in evidence.study.workloads:
         cells = [c for c in evidence.cells() if c.workload == workload and _bs(c) and _pattern(c)]
         if min(len({_bs(c) for c in cells}), len({_pattern(c) for c in cells})) < 2:
             continue
-        told = [v for v in verdicts if v.primary and v.workload == workload and v.lane != v.baseline and not v.control]
-        shown = [v for v in told if v.ratio is not None and v.verdict != "refused"]
+        mine = [v for v in verdicts if v.primary and v.workload == workload and v.lane != v.baseline and not v.control]
+        shown = [v for v in mine if v.ratio is not None and v.verdict != "refused"]
         for lane in label:
             if first := next((v for v in shown if v.lane == lane), None):
-                panels = tuple(_panels(cells, {v.key: v for v in told if v.lane == lane}))
+                panels = tuple(_panels(cells, {v.key: v for v in mine if v.lane == lane}))
                 lanes = label[lane], label.get(first.baseline, first.baseline)
                 better = metric_of(first.metric).better
                 limit = _limit(shown, first.margin)
-                found.append(HeatView(workload, *lanes, first.metric, better, first.margin, limit, panels))
-    return tuple(found)
+                result.append(HeatView(workload, *lanes, first.metric, better, first.margin, limit, panels))
+    return tuple(result)
 
 
 def _limit(verdicts: Sequence[Verdict], margin: float) -> float:
     """A round factor that contains every change, at least four margins."""
-    seen = [abs(math.log(v.ratio)) for v in verdicts if v.ratio]
-    most = max([math.log1p(4 * margin), *seen])
+    changes = [abs(math.log(v.ratio)) for v in verdicts if v.ratio]
+    most = max([math.log1p(4 * margin), *changes])
     steps = (1.1, 1.2, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 100.0)
     return next((math.log(s) for s in steps if math.log(s) >= most - 1e-9), most)
 
@@ -132,18 +132,18 @@ def _panels(cells: Sequence[Cell], verdicts: Mapping[str, Verdict]) -> Iterable[
 
 
 def _load(params: Mapping[str, Any]) -> str:
-    told = [f"iodepth {params['iodepth']}"] if params.get("iodepth") else []
-    told += [f"numjobs {params['numjobs']}"] if params.get("numjobs", 1) != 1 else []
-    told += [f"{params['rate_iops']} IOPS asked for"] if params.get("rate_iops") else []
-    return ", ".join(told)
+    parts = [f"iodepth {params['iodepth']}"] if params.get("iodepth") else []
+    parts += [f"numjobs {params['numjobs']}"] if params.get("numjobs", 1) != 1 else []
+    parts += [f"{params['rate_iops']} IOPS asked for"] if params.get("rate_iops") else []
+    return ", ".join(parts)
 
 
 def _tile(cell: Cell, v: Verdict | None) -> Tile | None:
     if v is None:
         return None
     shown = change(v.ratio) if v.ratio is not None and v.verdict != "refused" else ""
-    seen = interval(v.low, v.high) if shown else DASH
-    return Tile(cell.name, v.verdict, withheld(v), v.ratio if shown else None, shown, seen, reason(v))
+    span = interval(v.low, v.high) if shown else DASH
+    return Tile(cell.name, v.verdict, withheld(v), v.ratio if shown else None, shown, span, reason(v))
 
 
 _NAME, _HEAD, _TITLE, _ROW, _LEGEND, _MOST = 46, 20, 24, 42, 66, 6
@@ -165,16 +165,16 @@ def figure(view: HeatView, ident: str) -> Figure:
     parts += _legend(view, y + 6)
     metric = metric_of(view.metric)
     title = f"{metric.title} by block size and pattern: {view.lane} against {view.baseline}"
-    told = [(t, f"{t.cell}: {t.change} {t.word}".replace(":  ", ": ")) for t in _tiles(view)]
+    texts = [(t, f"{t.cell}: {t.change} {t.word}".replace(":  ", ": ")) for t in _tiles(view)]
     hatched = (
-        " Hatched: what allows no claim (withheld, inconclusive, refused)." if any(not t.sure for t, _ in told) else ""
+        " Hatched: what allows no claim (withheld, inconclusive, refused)." if any(not t.sure for t, _ in texts) else ""
     )
     caption = (
         f"Change of {metric.title} with {view.lane} instead of {view.baseline}, and the verdict's sign. The colour is "
         f"the change on a symmetric logarithmic scale, the same for all lanes; blue is better.{hatched} "
         f"Margin: {share(view.margin)}."
     )
-    described = "; ".join(text for _, text in told[:40])
+    described = "; ".join(text for _, text in texts[:40])
     drawn = svg.picture(ident, y + _LEGEND, title, described, *parts)
     return Figure(ident, title, caption, drawn, _table(view))
 
@@ -211,8 +211,10 @@ def _box(tile: Tile | None, box: dict[str, float], view: HeatView, ident: str) -
     if tile is None:
         return svg.tag("g", frame, svg.text(x, y + 24, DASH, text_anchor="middle", fill=colour("muted")))
     word = "withheld" if tile.withheld else tile.word
-    told = ", ".join(t for t in (tile.change, word, tile.interval if tile.interval != DASH else "", tile.reason) if t)
-    parts = [svg.tag("title", f"{tile.cell}: {told}")]
+    description = ", ".join(
+        t for t in (tile.change, word, tile.interval if tile.interval != DASH else "", tile.reason) if t
+    )
+    parts = [svg.tag("title", f"{tile.cell}: {description}")]
     if tile.ratio is not None and (tile.sure or tile.withheld):
         parts.append(svg.tag("rect", **box, **_fill(tile.ratio, view)))
     parts.append(frame)
@@ -282,10 +284,10 @@ def _legend(view: HeatView, y: float) -> list[Markup]:
     muted: dict[str, str | float | None] = {"font_size": 12, "fill": colour("muted")}
     parts.append(svg.text(left - 6, y + 12, "worse", text_anchor="end", **muted))
     parts.append(svg.text(left + wide * steps + 6, y + 12, "better", **muted))
-    here = [(t.sign, "withheld" if t.withheld else t.word) for t in _tiles(view)]
+    signs = [(t.sign, "withheld" if t.withheld else t.word) for t in _tiles(view)]
     x = 0.0
     rows = 0
-    for sign, word in dict.fromkeys(here):
+    for sign, word in dict.fromkeys(signs):
         width = 6.4 * (len(word) + 2) + 14
         if x + width > WIDTH:
             x, rows = 0.0, rows + 1
@@ -301,11 +303,11 @@ def _table(view: HeatView) -> Table:
         for bs, tiles in panel.rows:
             at = dict(zip(panel.patterns, tiles, strict=True))
             name = f"{bs}, {panel.name}" if panel.name else bs
-            rows.append((name, *(_told(at.get(p)) for p in patterns)))
+            rows.append((name, *(_cell_text(at.get(p)) for p in patterns)))
     return Table(("block size", *patterns), tuple(rows))
 
 
-def _told(tile: Tile | None) -> str:
+def _cell_text(tile: Tile | None) -> str:
     """``▲ +11.8 % (+11.72 % to +11.94 %)``, ``✕ refused``."""
     if tile is None:
         return DASH

@@ -27,18 +27,18 @@ def _environment() -> Environment:
 
 
 def _glue(text: str) -> str:
-    """A number stays with its unit when a line breaks."""
+    """``text`` with no-break spaces between numbers and their units."""
     return re.sub(r"(?<=\d) (?=%|(?:[mnu]?s|min|h|IOPS|[KMG]iB(?:/s)?)\b)", "\u00a0", text)
 
 
 @cache
 def _style() -> Markup:
-    """Our own style sheet: the one thing besides figures that goes in unescaped."""
+    """The style sheet; besides figures the only unescaped part of the page."""
     return Markup(resources.files("fairlane.report").joinpath("templates/style.css").read_text())  # noqa: S704
 
 
 def render(report: Report, drawn: Pictures | None = None) -> str:
-    """The whole page. ``drawn``: its pictures, where they are there already."""
+    """The whole page. ``drawn``: its pictures, if already made."""
     template = _environment().get_template("report.html.j2")
     anchors = {row.cell: row.anchor for row in report.trials if row.anchor}
     return template.render(

@@ -1,4 +1,4 @@
-"""The lanes side by side: the path of each, what was asked and what was read back, and where they differ. Pure."""
+"""The lanes side by side: their paths, requested and read-back parameters, and the differences. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from fairlane.report.text import DASH, flatten
 
 _PATH = "path"
 _ELSEWHERE = (_PATH, "capabilities", "steady", "conditions")
-"""Parts of a lane's description that are shown by themselves."""
+"""Parts of a lane's description that are shown elsewhere."""
 _NAMES = re.compile(
     r"(device\.identity|volume\.volumeHandle|\.firmware\.(uuid|serial)|/sent|/pvc?/name"
     r"|volume\.attributes\.(imageName|subvolumeName|subvolumePath))$"
 )
-"""What tells a lane's volumes and machines from others: made anew for each, so that it always differs."""
+"""Keys of names and ids that are made anew for each volume or machine, so that they always differ."""
 _CHANGE = re.compile(r"([^\s:]+): (.*)", re.DOTALL)
-"""A line of what a server added: path and value."""
+"""A line of a server's defaults: path and value."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Lane:
     shared: frozenset[str] = frozenset()
     """Hops that the baseline has too."""
     described: bool = True
-    """The path is what the run described; else what the transport would build."""
+    """The path comes from the run's description; else from the transport."""
 
     @property
     def hops(self) -> tuple[tuple[str, bool], ...]:
@@ -53,7 +53,7 @@ class LaneRow:
 
 @dataclass(frozen=True)
 class LaneTable:
-    """Parameters of all lanes. ``asked`` is the study, ``read back`` what the machines said after set-up."""
+    """Parameters of all lanes. ``asked``: from the study; ``read back``: from the machines after set-up."""
 
     labels: tuple[str, ...]
     differing: tuple[LaneRow, ...]
@@ -62,7 +62,7 @@ class LaneTable:
     """Only some lanes, of several transports, have it, and those agree."""
     same: tuple[LaneRow, ...]
     names: tuple[LaneRow, ...] = ()
-    """Differs by its nature, and says nothing of the lanes."""
+    """Names and ids, which always differ."""
 
 
 def labels(study: Any) -> dict[str, str]:
@@ -95,12 +95,12 @@ def views(evidence: Evidence) -> tuple[Lane, ...]:
 
 
 def _described(evidence: Evidence, name: str) -> Mapping[str, Any]:
-    found = (evidence.description.get("lanes") or {}).get(name)
-    return found if isinstance(found, Mapping) else {}
+    lane = (evidence.description.get("lanes") or {}).get(name)
+    return lane if isinstance(lane, Mapping) else {}
 
 
 def _path(evidence: Evidence, index: int, name: str) -> tuple[str, ...]:
-    """As the run described it, else as the transport draws it for a nameless site."""
+    """The path from the run's description, else from the transport for a nameless site."""
     path = _described(evidence, name).get(_PATH)
     if isinstance(path, list | tuple):
         return tuple(str(hop) for hop in path)
@@ -113,25 +113,29 @@ def _path(evidence: Evidence, index: int, name: str) -> tuple[str, ...]:
 
 
 def side_by_side(evidence: Evidence) -> LaneTable:
-    """Every parameter that any lane has, sorted into what differs, what only some have, and what all share."""
+    """Every parameter of any lane, sorted into those that differ, those of some lanes, and those that all share."""
     named = labels(evidence.study)
     columns = []
     for name in named:
-        # conditions have a table of their own; caps and cost are told where there are any
-        asked = evidence.study.lanes[name].model_dump(mode="json", exclude={"label", "conditions"}, exclude_none=True)
-        asked = {key: value for key, value in asked.items() if value != ""}
+        # conditions have a table of their own; caps and cost appear only if set
+        requested = evidence.study.lanes[name].model_dump(
+            mode="json", exclude={"label", "conditions"}, exclude_none=True
+        )
+        requested = {key: value for key, value in requested.items() if value != ""}
         read = _read_back(_described(evidence, name))
         columns.append(
-            {f"asked: {k}": v for k, v in flatten(asked).items()}
+            {f"asked: {k}": v for k, v in flatten(requested).items()}
             | {f"read back: {k}": v for k, v in flatten(read).items()}
         )
-    # lanes of one transport have the same keys, so that one which is missing is a difference
-    alike = len({lane.transport for lane in evidence.study.lanes.values()}) == 1
+    # lanes of one transport have the same keys, so that a missing one is a difference
+    one_transport = len({lane.transport for lane in evidence.study.lanes.values()}) == 1
     parts: dict[str, list[LaneRow]] = {"differing": [], "own": [], "same": [], "names": []}
     for key in dict.fromkeys(k for column in columns for k in column):
         present = {column[key] for column in columns if key in column}
         everywhere = all(key in column for column in columns)
-        part = "differing" if len(present) > 1 or (alike and not everywhere) else "same" if everywhere else "own"
+        part = (
+            "differing" if len(present) > 1 or (one_transport and not everywhere) else "same" if everywhere else "own"
+        )
         if part != "same" and _NAMES.search(key):
             part = "names"
         parts[part].append(LaneRow(key, tuple(column.get(key, DASH) for column in columns)))
@@ -139,7 +143,7 @@ def side_by_side(evidence: Evidence) -> LaneTable:
 
 
 def _read_back(described: Mapping[str, Any]) -> dict[str, Any]:
-    """A lane's description, what is a list or a name for each machine made comparable with other lanes'."""
+    """A lane's description; lists and machines' names are made comparable with other lanes'."""
     read = {key: value for key, value in described.items() if key not in _ELSEWHERE}
     if isinstance(machines := read.get("machines"), Mapping):
         read["machines"] = _placed(machines)
@@ -151,11 +155,11 @@ def _read_back(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _placed(machines: Mapping[str, Any]) -> str:
-    """``0, 2 on worker-0; 1 on worker-1``: machines of the same number are compared, whatever the lane calls them."""
+    """``0, 2 on worker-0; 1 on worker-1``: machines are known by number, whatever their names."""
 
     def number(name: str) -> int:
-        found = re.search(r"\d{1,9}$", name)
-        return int(found[0]) if found else 0
+        match = re.search(r"\d{1,9}$", name)
+        return int(match[0]) if match else 0
 
     nodes: dict[str, list[str]] = {}
     for name in sorted(machines, key=number):

@@ -1,4 +1,4 @@
-"""Absolute figures per lane and cell, with the blocks they are made of, and CPU per I/O by place. Pure."""
+"""Absolute values per lane and cell, with those of single blocks, and CPU per I/O by place. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ PLACES = {
     "NVMe/TCP runs on them; of iSCSI, the initiator's sending and the target's access to the medium)",
     "other": "everything else: ksoftirqd, RCU, daemons",
 }
-"""Where CPU time went, in the order in which an I/O travels, and what that means; unknown places count as other."""
+"""Place where CPU time was spent, in the order of an I/O's path -> its meaning; unknown places count as other."""
 
 
 REFUSED = SYMBOL["refused"]
@@ -87,13 +87,13 @@ def _cells(evidence: Evidence, workload: str) -> list[Cell]:
 def levels(
     evidence: Evidence, verdicts: Sequence[Verdict], workload: str, metrics: Sequence[str], label: Mapping[str, str]
 ) -> tuple[Levels, ...]:
-    """``metrics`` of the cells of ``workload``. The value is the verdict's own figure, so that table and bar agree. A
-    lane that a cell's verdict refuses to compare is marked by ``REFUSED`` before its name."""
-    told: dict[tuple[str, str, str], float] = {}
+    """``metrics`` of the cells of ``workload``. The value is the verdict's own, so that table and bar agree. A lane
+    that a cell's verdict refuses to compare has ``REFUSED`` before its name."""
+    by_verdict: dict[tuple[str, str, str], float] = {}
     for v in verdicts:
         for lane, figure in ((v.lane, v.lane_value), (v.baseline, v.baseline_value)):
             if figure is not None:
-                told.setdefault((v.key, lane, v.metric), figure)
+                by_verdict.setdefault((v.key, lane, v.metric), figure)
     refused = {(v.key, v.lane) for v in verdicts if v.primary and v.verdict == "refused"}
     points: dict[tuple[str, str, str], list[float]] = {}
     for o in evidence.observations:
@@ -109,7 +109,7 @@ def levels(
             bars = [
                 _bar(
                     metric,
-                    told.get((cell.key, lane, metric)),
+                    by_verdict.get((cell.key, lane, metric)),
                     points.get((cell.key, lane, metric), []),
                     f"{REFUSED} {text}" if (cell.key, lane) in refused else text,
                     index[lane],
@@ -124,25 +124,25 @@ def levels(
     return tuple(result)
 
 
-def _bar(metric: str, told: float | None, points: list[float], label: str, index: int) -> Bar:
-    if told is None and points:
-        told = geometric_mean(points) if min(points) > 0 else math.fsum(points) / len(points)
+def _bar(metric: str, figure: float | None, points: list[float], label: str, index: int) -> Bar:
+    if figure is None and points:
+        figure = geometric_mean(points) if min(points) > 0 else math.fsum(points) / len(points)
     ends = (value(metric, min(points)), value(metric, max(points))) if points else (DASH, DASH)
-    return Bar(label, index, told, value(metric, told), tuple(points), *ends)
+    return Bar(label, index, figure, value(metric, figure), tuple(points), *ends)
 
 
 def cpu(evidence: Evidence, workload: str, label: Mapping[str, str]) -> Stacks | None:
-    """CPU per I/O by place where the probe tells it; None where it does not."""
-    seen: dict[tuple[str, str], list[list[float]]] = {}
+    """CPU per I/O by place; None where the probe does not report it."""
+    times: dict[tuple[str, str], list[list[float]]] = {}
     for o in evidence.observations:
         by_place = (o.context.get("cpu") or {}).get("by_place") or {}
         if by_place and not o.failed:
             parts = [float(by_place.get(place) or 0) for place in PLACES]
             parts[-1] += math.fsum(float(v) for k, v in by_place.items() if k not in PLACES)
-            seen.setdefault((o.cell, o.lane), []).append(parts)
-    if not seen:
+            times.setdefault((o.cell, o.lane), []).append(parts)
+    if not times:
         return None
-    means = {key: [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)] for key, rows in seen.items()}
+    means = {key: [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)] for key, rows in times.items()}
     used = [i for i in range(len(PLACES)) if any(parts[i] > 0 for parts in means.values())]
     places = tuple(list(PLACES)[i] for i in used)
     cells = []

@@ -1,4 +1,4 @@
-"""report.md: the same content as report.html, as GitHub-flavoured Markdown; tables stand for the figures."""
+"""report.md: the content of report.html as GitHub-flavoured Markdown, with tables in place of figures."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ def _list(lines: Iterable[str]) -> str:
 
 
 def render(report: Report, drawn: Pictures | None = None) -> str:
-    """The whole document. ``drawn``: the report's pictures, whose tables it takes, where they are there already."""
+    """The whole document. ``drawn``: the report's pictures, whose tables it takes, if already made."""
     drawn = drawn or pictures(report)
     parts: list[str] = [f"> **{md(b.title)}.** {md(b.text)}" for b in report.banners]
     parts += [
@@ -53,7 +53,7 @@ def render(report: Report, drawn: Pictures | None = None) -> str:
         parts += [f"### {md(figure.title)}", _figure_table(figure.table)]
     parts += _faults(report)
     parts += _curves(drawn)
-    parts += parts_of(report.able)
+    parts += parts_of(report.capabilities)
     parts += ["## Findings", *_findings(report)]
     parts += ["## Method", _list(report.method), table(("Metric", "Definition"), report.metrics)]
     parts += [

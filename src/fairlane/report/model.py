@@ -1,6 +1,6 @@
-"""The report as data: made once from evidence, verdicts and findings; HTML, Markdown and terminal only lay it out.
+"""Build the report as data from evidence, verdicts and findings; HTML, Markdown and terminal only lay it out.
 
-Every string that came from outside is made harmless here (``text.scrub``), once, for all of them. Pure.
+Every string from outside is cleaned here, once for all formats (``text.scrub``). Pure.
 """
 
 import re
@@ -35,13 +35,13 @@ from fairlane.report.text import DASH, flatten, scrub
 from fairlane.verdicts.scorecard import withheld
 
 _LONG = 12
-"""Entries of a part of the fingerprint from which on it is folded away."""
+"""A part of the fingerprint with more entries is folded away."""
 
 
 def build(
     evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding], around: Around | None = None
 ) -> Report:
-    """The report of a run, or of several with what a command puts ``around`` it."""
+    """The report of a run, or of several with the parts that a command puts ``around`` it."""
     around = around or Around()
     study = evidence.study
     label = lanes.labels(study)
@@ -71,7 +71,7 @@ def build(
         matched=matched(evidence, label),
         lanes=lanes.views(evidence),
         lane_table=lanes.side_by_side(evidence),
-        able=capabilities.parts(evidence),
+        capabilities=capabilities.parts(evidence),
         platform=platform_facts.rows(evidence.description.get("platform") or {}),
         method=prose.method(evidence),
         metrics=_metrics(shown),
@@ -88,7 +88,7 @@ def build(
 
 
 def _refused(verdicts: Sequence[Verdict], lane: str) -> bool:
-    """Nothing of the lane may be compared: a picture that draws it beside the others says so in its name."""
+    """All primary verdicts of the lane are refused: pictures mark its name."""
     words = {v.verdict for v in verdicts if v.lane == lane and v.primary}
     return words == {"refused"}
 
@@ -100,20 +100,20 @@ def _names(label: Mapping[str, str]) -> str:
 
 def _section(evidence: Evidence, name: str, verdicts: Sequence[Verdict], label: Mapping[str, str]) -> Section:
     workload = evidence.study.workloads[name]
-    mine = [v for v in verdicts if v.workload == name]
-    metrics = list(dict.fromkeys([workload.primary, *(v.metric for v in mine)]))
+    own = [v for v in verdicts if v.workload == name]
+    metrics = list(dict.fromkeys([workload.primary, *(v.metric for v in own)]))
     comparisons = [
         _comparison(evidence, group, label)
         for metric in metrics
         for lane in label
-        if (group := [v for v in mine if v.metric == metric and v.lane == lane])
+        if (group := [v for v in own if v.metric == metric and v.lane == lane])
     ]
     return Section(
         name=name,
         kind=workload.kind,
         primary=tuple(c for c in comparisons if c.primary),
         exploratory=tuple(c for c in comparisons if not c.primary),
-        levels=levels.levels(evidence, mine, name, metrics, label),
+        levels=levels.levels(evidence, own, name, metrics, label),
         cpu=levels.cpu(evidence, name, label),
         storms=storms.view(evidence, name, label),
     )
@@ -181,7 +181,7 @@ def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[st
     for finding in sorted(findings, key=lambda f: rank[f.severity]):
         view = FindingView(finding.message, _where(finding, names, label), tuple(flatten(finding.evidence).items()))
         items = groups.setdefault((finding.severity, finding.check), [])
-        if items and items[-1].message == view.message:  # the same of several lanes is said once
+        if items and items[-1].message == view.message:  # lanes with the same message share one item
             last = items.pop()
             where = "; ".join(dict.fromkeys(x for x in (last.where, view.where) if x))
             view = FindingView(view.message, where, (*last.evidence, *view.evidence))
@@ -190,12 +190,12 @@ def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[st
 
 
 def _mentions(message: str, name: str) -> bool:
-    """``name`` stands in ``message`` by itself: "4k randread qd1" does not stand in "64k randread qd16"."""
+    """Whether ``message`` has ``name`` as a whole: "64k randread qd16" does not have "4k randread qd1"."""
     return re.search(rf"(?<![\w/-]){re.escape(name)}(?![\w/-])", message) is not None
 
 
 def _where(finding: Finding, names: Mapping[str, str], label: Mapping[str, str]) -> str:
-    """``local: 4k randread qd16, 64k randread qd16``: the lanes and cells that the message does not name itself."""
+    """Lanes and cells that the message does not name: ``local: 4k randread qd16, 64k randread qd16``."""
     known = set(finding.cells)
     cells = [name for key, name in names.items() if key in known] + [c for c in finding.cells if c not in names]
     if all(_mentions(finding.message, cell) for cell in cells):
@@ -203,10 +203,10 @@ def _where(finding: Finding, names: Mapping[str, str], label: Mapping[str, str])
     listed = ", ".join(cells) if len(cells) <= 6 else f"{', '.join(cells[:5])} and {len(cells) - 5} more cells"
     if known.issuperset(names) and len(names) > 1:
         listed = f"all {len(names)} cells"
-    told = [
+    named = [
         label.get(n, n) for n in finding.lanes if not any(_mentions(finding.message, x) for x in (n, label.get(n, n)))
     ]
-    return ": ".join(x for x in (", ".join(told), listed) if x)
+    return ": ".join(x for x in (", ".join(named), listed) if x)
 
 
 def _metrics(verdicts: Sequence[Verdict]) -> tuple[tuple[str, str], ...]:

@@ -1,4 +1,4 @@
-"""Cost against performance, where lanes declare a cost: which are worth it, and which another lane beats in both.
+"""Cost against performance of lanes that declare a cost: the front, and the lanes that another beats in both.
 
 Performance is the primary metric against the baseline: of one cell with its interval, of several as the geometric mean
 of the ratios with their range over the cells. No interval is invented for the mean. Pure.
@@ -37,7 +37,7 @@ class Place:
     """Lower end of the verdict's interval; of several cells the lowest cell's ratio. None: not known."""
     high: float | None
     beaten_by: str
-    """Label of the lane that costs no more and does no worse, and is better in one of the two; empty: on the front."""
+    """Label of a lane that costs no more, performs no worse, and is better in one of the two; empty: on the front."""
 
 
 @dataclass(frozen=True)
@@ -50,65 +50,65 @@ class ParetoView:
     metric: str
     better: int
     cells: tuple[str, ...]
-    """Those in which every lane shown has a figure that may be compared."""
+    """Names of the cells in which every lane shown has a comparable figure."""
     of: int
     """Cells of the workload."""
     places: tuple[Place, ...]
     left_out: tuple[str, ...]
-    """Labels of lanes with a cost but without a figure that may be compared."""
+    """Labels of lanes with a cost but without a comparable figure."""
 
 
 def views(
     evidence: Evidence,
     verdicts: Sequence[Verdict],
-    findings: Sequence[Finding],  # noqa: ARG001 - figures of this package are asked alike
+    findings: Sequence[Finding],  # noqa: ARG001 - all views share one signature
     label: Mapping[str, str],
 ) -> tuple[ParetoView, ...]:
     """One per workload; none where fewer than two lanes have both a cost and figures."""
     study = evidence.study
     order = [lane for lane in lane_order(study) if study.lanes[lane].cost and not study.lanes[lane].copy_of]
-    found = []
+    result = []
     for workload in study.workloads if len(order) > 1 else ():
         cells = [c for c in evidence.cells() if c.workload == workload]
-        told: dict[str, dict[str, Verdict]] = {}
+        by_lane: dict[str, dict[str, Verdict]] = {}
         for v in verdicts:
             if v.workload == workload and v.primary and v.ratio and v.verdict != "refused" and not withheld(v):
-                told.setdefault(v.lane, {})[v.key] = v
-        lanes = [lane for lane in order if lane == study.baseline or lane in told]
+                by_lane.setdefault(v.lane, {})[v.key] = v
+        lanes = [lane for lane in order if lane == study.baseline or lane in by_lane]
         rivals = [lane for lane in lanes if lane != study.baseline]
-        common = [c for c in cells if all(c.key in told[lane] for lane in rivals)]
+        common = [c for c in cells if all(c.key in by_lane[lane] for lane in rivals)]
         if len(lanes) < 2 or not rivals or not common:
             continue
         metric = study.workloads[workload].primary
         better = metric_of(metric).better
-        seen = {lane: _ratios(lane, told, [c.key for c in common]) for lane in lanes}
+        ratios = {lane: _ratios(lane, by_lane, [c.key for c in common]) for lane in lanes}
         costs = {lane: float(study.lanes[lane].cost) for lane in lanes}
-        means = {lane: geometric_mean(r for r, _, _ in rows) for lane, rows in seen.items()}
+        means = {lane: geometric_mean(r for r, _, _ in rows) for lane, rows in ratios.items()}
         places = tuple(
             Place(
                 label[lane],
                 lane_order(study).index(lane),
                 costs[lane],
                 means[lane],
-                *_ends(seen[lane], baseline=lane == study.baseline),
+                *_ends(ratios[lane], baseline=lane == study.baseline),
                 label.get(_beats(lane, costs, means, better), ""),
             )
             for lane in lanes
         )
         left_out = tuple(label[lane] for lane in order if lane not in lanes)
         names = tuple(c.name for c in common)
-        found.append(ParetoView(workload, label[study.baseline], metric, better, names, len(cells), places, left_out))
-    return tuple(found)
+        result.append(ParetoView(workload, label[study.baseline], metric, better, names, len(cells), places, left_out))
+    return tuple(result)
 
 
 _Row = tuple[float, float | None, float | None]
 
 
-def _ratios(lane: str, told: Mapping[str, Mapping[str, Verdict]], cells: Sequence[str]) -> list[_Row]:
+def _ratios(lane: str, verdicts: Mapping[str, Mapping[str, Verdict]], cells: Sequence[str]) -> list[_Row]:
     """Ratio and interval in each cell; the baseline is 1 everywhere."""
-    if lane not in told:
+    if lane not in verdicts:
         return [(1.0, None, None)] * len(cells)
-    return [(v.ratio or 1.0, v.low, v.high) for v in (told[lane][key] for key in cells)]
+    return [(v.ratio or 1.0, v.low, v.high) for v in (verdicts[lane][key] for key in cells)]
 
 
 def _ends(rows: Sequence[_Row], *, baseline: bool) -> tuple[float | None, float | None]:
@@ -123,14 +123,14 @@ def _ends(rows: Sequence[_Row], *, baseline: bool) -> tuple[float | None, float 
 def _beats(lane: str, costs: Mapping[str, float], means: Mapping[str, float], better: int) -> str:
     """The lane with the best figure among those that dominate ``lane``; empty: none does."""
     gain = {name: better * math.log(mean) for name, mean in means.items()}
-    able = [
+    dominating = [
         other
         for other in costs
         if costs[other] <= costs[lane]
         and gain[other] >= gain[lane]
         and (costs[other] < costs[lane] or gain[other] > gain[lane])
     ]
-    return max(able, key=lambda other: gain[other], default="")
+    return max(dominating, key=lambda other: gain[other], default="")
 
 
 _LEFT, _RIGHT, _TOP, _HEIGHT, _FOOT = 62, 168, 26, 210, 40
@@ -168,7 +168,7 @@ def figure(view: ParetoView, ident: str) -> Figure:
     table = Table(
         ("lane", "cost", "change", bars, f"{metric.title} per cost, {view.baseline} = 100 %", "standing"),
         tuple(
-            (p.lane, rounded(p.cost), _shown(p, view), interval(p.low, p.high), _worth(p, view), _standing(p))
+            (p.lane, rounded(p.cost), _shown(p, view), interval(p.low, p.high), _per_cost(p, view), _standing(p))
             for p in view.places
         ),
     )
@@ -183,7 +183,7 @@ def _standing(place: Place) -> str:
     return f"beaten by {place.beaten_by}" if place.beaten_by else "on the front"
 
 
-def _worth(place: Place, view: ParetoView) -> str:
+def _per_cost(place: Place, view: ParetoView) -> str:
     """Performance per cost against the baseline's; only where the baseline has a cost, and more is better."""
     base = next((p for p in view.places if p.lane == view.baseline), None)
     if base is None or view.better < 0:
@@ -215,7 +215,7 @@ def _drawn(place: Place, across: Scale, up: Scale) -> Markup:
 
 
 def _labels(view: ParetoView, across: Scale, up: Scale, end: float, bottom: float) -> list[Markup]:
-    """At the right edge, at the height of the point, each led to it; who is beaten says by whom."""
+    """Names at the right edge, each led to its point, with the change or the lane that beats it."""
     wanted = [up(p.ratio) for p in view.places]
     parts = []
     for p, y, at in zip(view.places, apart(wanted, 31, _TOP, bottom - 16), wanted, strict=True):
@@ -225,6 +225,6 @@ def _labels(view: ParetoView, across: Scale, up: Scale, end: float, bottom: floa
         )
         parts.append(mark(p.index, end + 13, y, 4))
         parts.append(svg.text(end + 22, y + 4, svg.fit(p.lane, _RIGHT - 22, 12), font_size=12))
-        told = f"✕ beaten by {p.beaten_by}" if p.beaten_by else _shown(p, view)
-        parts.append(svg.text(end + 22, y + 17, svg.fit(told, _RIGHT - 22, 11), font_size=11, fill=colour("muted")))
+        standing = f"✕ beaten by {p.beaten_by}" if p.beaten_by else _shown(p, view)
+        parts.append(svg.text(end + 22, y + 17, svg.fit(standing, _RIGHT - 22, 11), font_size=11, fill=colour("muted")))
     return parts

@@ -1,6 +1,6 @@
-"""Parts that a command puts before a report: headings, sentences and tables, laid out for Markdown and terminals.
+"""Parts that a command puts before a report (headings, sentences, tables), and their layout in Markdown.
 
-Their strings may come from outside; ``part`` makes them harmless.
+Their strings may come from outside; ``part`` cleans them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,25 +25,25 @@ class Part:
     notes: tuple[str, ...] = ()
     """Below the table."""
     marked: tuple[int, ...] = ()
-    """Rows, from 0, that a page highlights; their text says why too."""
+    """Rows, from 0, that a page highlights; the difference is also in their text."""
     proof: tuple[tuple[str, str], ...] = ()
-    """What was seen, behind the values of the table; a page folds it away, a terminal leaves it out."""
+    """Evidence behind the values of the table (name, text); a page folds it away, a terminal leaves it out."""
 
 
 @dataclass(frozen=True)
 class Around:
-    """What a command puts around a report that is not of one run directory."""
+    """Parts that a command adds to a report that is not of one run directory."""
 
     parts: tuple[Part, ...] = ()
     """Before everything else."""
     banners: tuple[Banner, ...] = ()
     """Beside those of the evidence."""
     commands: tuple[str, ...] = ()
-    """How to repeat it; empty: as of a run."""
+    """Commands that repeat it; empty: those of a run."""
     source: str = ""
-    """What the text under "how to repeat it" is; empty: a study."""
+    """Sentence above the commands; empty: that of a run."""
     link: Callable[[Observation], str] | None = None
-    """A trial's raw outputs, relative to the report; None: as of a run."""
+    """Path of a trial's raw outputs, relative to the report; None: as in a run."""
 
 
 def part(

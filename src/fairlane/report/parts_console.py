@@ -1,4 +1,4 @@
-"""Parts on a terminal. By itself, because a page needs none of what draws there."""
+"""Print parts on a terminal. A module of its own so that rendering HTML does not import rich."""
 
 from collections.abc import Iterable
 
@@ -11,24 +11,24 @@ from fairlane.report.parts import Part
 
 
 def show(console: Console, parts: Iterable[Part], width: int = 80) -> None:
-    """Print them; plain text if there is no terminal behind ``console``."""
+    """Print the parts; plain text if there is no terminal behind ``console``."""
     for n, p in enumerate(parts):
         if n:
             console.print()
-        _say(console, Text(p.title, style="bold"), width)
+        _print(console, Text(p.title, style="bold"), width)
         for line in p.sentences:
             grid = Table.grid(padding=(0, 1))
             grid.add_column(width=1)
             grid.add_column(overflow="fold")
             grid.add_row("•", Text(line))
-            _say(console, grid, width)
+            _print(console, grid, width)
         if p.columns:
-            _say(console, _table(p), width)
+            _print(console, _table(p), width)
         for note in p.notes:
-            _say(console, Text(note, style="dim"), width)
+            _print(console, Text(note, style="dim"), width)
 
 
-def _say(console: Console, what: Text | Table, width: int) -> None:
+def _print(console: Console, what: Text | Table, width: int) -> None:
     console.print(what, width=width, highlight=False, markup=False, emoji=False)
 
 

@@ -1,4 +1,4 @@
-"""Verdicts in words: how a ratio, an interval, a verdict and a group of verdicts are said. Pure."""
+"""Ratios, intervals and verdicts in words, as all reports print them. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ SYMBOL: dict[Word, str] = {
     "no-spread": "○",
     "refused": "✕",
 }
-"""Stands before the word, so that a verdict is never told by colour alone."""
+"""Symbol before the verdict word, so that colour is never the only mark."""
 
 MEANING: dict[Word, str] = {
     "faster": "better than the baseline beyond doubt (the whole interval is on the better side), and not proven to be "
@@ -36,11 +36,11 @@ ORDER: tuple[Word, ...] = ("faster", "slower", "different-but-small", "tie", "in
 
 
 _BOUND = 1e3
-"""An interval that spans more is what two or three wild blocks give: its far ends are no limits worth the name."""
+"""An interval that spans a larger factor comes from two or three wild blocks: its upper end prints as no limit."""
 
 
 _LARGE = 11.0
-"""From 1,000 % on a decimal of a percent is noise for the eye."""
+"""Ratio (+1,000 %) from which on changes have no decimals."""
 
 
 def change(ratio: float, decimals: int = 1) -> str:
@@ -116,7 +116,7 @@ def count(n: int, noun: str) -> str:
 
 
 _ABSURD = 100
-"""Further blocks beyond which the number says nothing but "not this way"."""
+"""Further blocks beyond which the number is not printed."""
 
 
 def further(blocks: Sequence[int]) -> str:
@@ -140,10 +140,10 @@ def value(metric: str, figure: float | None) -> str:
 
 
 def comparison(verdict: Verdict, lane: str, baseline: str) -> str:  # noqa: PLR0911 - one sentence a word
-    """What was found, without the cell: ``NVMe/TCP is at least 11.8 % faster than iSCSI``."""
+    """The verdict without the cell: ``NVMe/TCP is at least 11.8 % faster than iSCSI``."""
     metric, sized = metric_of(verdict.metric), at_least(verdict)
     margin = share(verdict.margin)
-    seen = interval(verdict.low, verdict.high)
+    span = interval(verdict.low, verdict.high)
     match verdict.verdict:
         case "faster" | "slower" if verdict.metric in {"iops", "bw"}:
             return f"{lane} is {sized} {verdict.verdict} than {baseline}"
@@ -156,10 +156,10 @@ def comparison(verdict: Verdict, lane: str, baseline: str) -> str:  # noqa: PLR0
             return f"{lane} and {baseline} tie: any difference is smaller than {margin} ({tie_interval(verdict)})"
         case "inconclusive":
             more = f"; {further([verdict.more_blocks])} to reach the margin" if verdict.more_blocks else ""
-            return f"no conclusion for {lane} against {baseline} ({seen}{more})"
+            return f"no conclusion for {lane} against {baseline} ({span}{more})"
         case "no-spread":
-            seen = change(verdict.ratio) if verdict.ratio else "nothing"
-            return f"{lane} against {baseline} is {seen} in single results, and nothing is known of their spread"
+            span = change(verdict.ratio) if verdict.ratio else "nothing"
+            return f"{lane} against {baseline} is {span} in single results, and nothing is known of their spread"
         case "refused":
             return f"{lane} cannot be compared with {baseline}"
 
@@ -175,7 +175,7 @@ def sentence(verdict: Verdict, lane: str, baseline: str) -> str:
 
 
 def reason(verdict: Verdict) -> str:
-    """Why there is no interval, where there is none: the first of several refusals, the last of other notes."""
+    """Why there is no interval, else empty: the first note of a refusal, the last of other verdicts."""
     if verdict.low is not None or not verdict.notes:
         return ""
     return verdict.notes[0 if verdict.verdict == "refused" else -1]
@@ -198,7 +198,7 @@ def _range(verdicts: Sequence[Verdict]) -> str:
 
 
 def _plainly(word: Word, metric: Metric) -> str:
-    """CPU time is not faster but better."""
+    """The verdict word as it fits the metric: CPU time is not faster but better."""
     plain = {"faster": "better", "slower": "worse"}
     return word if metric.name in {"iops", "bw"} else plain.get(word, word)
 
@@ -240,8 +240,8 @@ def summary(verdicts: Sequence[Verdict], lane: str, baseline: str) -> str:
             reasons = {note for v in group for note in v.notes[:1]} if word == "refused" else set()
             why = reasons.pop() if len(reasons) == 1 else ""
             detail = "; ".join(x for x in (named, size, why) if x)
-            said = _plainly(word, metric_of(group[0].metric))
-            parts.append(f"{said} in {len(group)}" + (f" ({detail})" if detail else ""))
+            adjective = _plainly(word, metric_of(group[0].metric))
+            parts.append(f"{adjective} in {len(group)}" + (f" ({detail})" if detail else ""))
     if held:
         parts.append(f"withheld in {len(held)} because of a critical finding ({_where(held)})")
     return f"{lane} against {baseline} in {count(total, 'cell')}: {', '.join(parts)}."

@@ -33,8 +33,8 @@ class WorkloadPictures:
     """Of clone storms."""
     levels: tuple[Figure, ...]
     cpu: Figure | None
-    told: tuple[Comparison, ...]
-    """What verdicts say of CPU per I/O."""
+    cpu_comparisons: tuple[Comparison, ...]
+    """Comparisons of CPU per I/O."""
 
     @property
     def shown(self) -> tuple[Figure, ...]:
@@ -65,18 +65,18 @@ class Pictures:
 
 
 def pictures(report: Report) -> Pictures:
-    """Draw them."""
+    """Draw all figures of ``report``."""
     return Pictures(
         lanes=diagram.figures(report.lanes, "lanes"),
-        costs=_told_apart(report, report.costs, _all(pareto.figure, report.costs, "cost")),
+        costs=_with_workload(report, report.costs, _all(pareto.figure, report.costs, "cost")),
         workloads=tuple(_workload(report, section, n) for n, section in enumerate(report.sections, start=1)),
-        ecdfs=_told_apart(report, report.ecdfs, _all(ecdf.figure, report.ecdfs, "latency")),
+        ecdfs=_with_workload(report, report.ecdfs, _all(ecdf.figure, report.ecdfs, "latency")),
         faults=tuple(
             (view, timeline.figure(view, f"fault-{n}") if view.panels else None)
             for n, view in enumerate(report.failovers, start=1)
         ),
         depths=_all(depth.figure, report.depths, "load"),
-        times=_told_apart(report, report.times, _all(series.figure, report.times, "time")),
+        times=_with_workload(report, report.times, _all(series.figure, report.times, "time")),
         ladders=tuple((view, curves.figure(view, f"curve-{n}")) for n, view in enumerate(report.curves, start=1)),
     )
 
@@ -85,8 +85,8 @@ def _all(draw: Callable[[V, str], Figure], views: Iterable[V], name: str) -> tup
     return tuple(draw(view, f"{name}-{n}") for n, view in enumerate(views, start=1))
 
 
-def _told_apart(report: Report, views: Sequence[OfWorkload], figures: Iterable[Figure]) -> tuple[Figure, ...]:
-    """Titles with the name of the workload, where there are several."""
+def _with_workload(report: Report, views: Sequence[OfWorkload], figures: Iterable[Figure]) -> tuple[Figure, ...]:
+    """The figures, titled with their workload where there are several."""
     several = len(report.sections) > 1
     return tuple(
         replace(f, title=f"{f.title}, workload {v.workload}") if several else f
@@ -95,7 +95,7 @@ def _told_apart(report: Report, views: Sequence[OfWorkload], figures: Iterable[F
 
 
 def _workload(report: Report, section: Section, n: int) -> WorkloadPictures:
-    told = [c for c in (*section.primary, *section.exploratory) if c.metric == METRICS["cpu_per_io"].title]
+    comparisons = [c for c in (*section.primary, *section.exploratory) if c.metric == METRICS["cpu_per_io"].title]
     return WorkloadPictures(
         section=section,
         heats=_all(heatmap.figure, (view for view in report.heats if view.workload == section.name), f"map-{n}"),
@@ -104,16 +104,16 @@ def _workload(report: Report, section: Section, n: int) -> WorkloadPictures:
             for i, c in enumerate(section.primary, start=1)
         ),
         clones=storms.figure(section.storms, f"storms-{n}") if section.storms else None,
-        levels=tuple(bars(levels, f"bars-{n}-{levels.metric}") for levels in _worth(section.levels)),
+        levels=tuple(bars(levels, f"bars-{n}-{levels.metric}") for levels in _drawn_levels(section.levels)),
         cpu=stacks(section.cpu, f"cpu-{n}") if section.cpu else None,
-        told=tuple(told),
+        cpu_comparisons=tuple(comparisons),
     )
 
 
-def _worth(levels: tuple[Levels, ...]) -> list[Levels]:
-    """Worth a picture: the primary metric and a latency, the tail where it is told for all. Tables have the rest."""
+def _drawn_levels(levels: tuple[Levels, ...]) -> list[Levels]:
+    """The primary metric and one latency: p99 if all bars have it, else the mean. Tables have the rest."""
     by_name = {entry.metric: entry for entry in levels}
     tail = by_name.get("lat_p99")
-    told = tail and all(bar.value is not None for cell in tail.cells for bar in cell.bars)
-    latency = tail if told else by_name.get("lat_mean", tail)
+    complete = tail and all(bar.value is not None for cell in tail.cells for bar in cell.bars)
+    latency = tail if complete else by_name.get("lat_mean", tail)
     return [entry for i, entry in enumerate(levels) if i == 0 or entry is latency]

@@ -1,4 +1,4 @@
-"""Lanes and axes as line figures draw them: a lane's colour, shape and dash; ticks, grid lines, places for names."""
+"""Shared parts of line figures: a lane's colour, shape and dash; ticks, grid lines, places for names."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -49,8 +49,8 @@ def apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[
         places.append(max(min(max(wanted[i], low), high), places[-1] + gap if places else low))
     for k in range(len(places) - 1, -1, -1):
         places[k] = min(places[k], places[k + 1] - gap if k + 1 < len(places) else high)
-    found = dict(zip(rising, places, strict=True))
-    return [found[i] for i in range(len(wanted))]
+    by_index = dict(zip(rising, places, strict=True))
+    return [by_index[i] for i in range(len(wanted))]
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -68,7 +68,7 @@ def level(x: float, end: float, y: float, shown: str) -> Markup:
     return svg.line(x, y, end, y, stroke=colour("grid")) + label
 
 
-def axis(across: Scale, y: float, ticks: Iterable[tuple[float, str]], told: str) -> list[Markup]:
+def axis(across: Scale, y: float, ticks: Iterable[tuple[float, str]], title: str) -> list[Markup]:
     """The line at ``y`` with ``ticks`` (value, text) below it, those left out whose text has no room, and its name."""
     muted, last = colour("muted"), -math.inf
     parts = [svg.line(across.start, y, across.end, y, stroke=muted)]
@@ -80,7 +80,7 @@ def axis(across: Scale, y: float, ticks: Iterable[tuple[float, str]], told: str)
         if at - half >= last:
             parts.append(svg.text(at, y + 18, shown, text_anchor="middle", font_size=12, fill=muted))
             last = at + half
-    parts.append(svg.text(across.end, y + 34, f"{told} →", text_anchor="end", font_size=12, fill=muted))
+    parts.append(svg.text(across.end, y + 34, f"{title} →", text_anchor="end", font_size=12, fill=muted))
     return parts
 
 

@@ -1,4 +1,4 @@
-"""What a report says in whole sentences: the banners, how sure it is, the method, how to repeat it. Pure."""
+"""The report's prose: banners, how sure the answer is, the method, how to repeat it. Pure."""
 
 import math
 import shlex
@@ -19,7 +19,7 @@ from fairlane.verdicts.scorecard import withheld
 
 @dataclass(frozen=True)
 class Banner:
-    """What a reader must know before the first figure."""
+    """A warning that a reader needs before the first figure."""
 
     title: str
     text: str
@@ -49,7 +49,7 @@ INVENTED = Banner(
 
 
 def banners(evidence: Evidence) -> tuple[Banner, ...]:
-    """What stands above everything else."""
+    """The banners at the top of the report."""
     invented = evidence.study.platform.invented
     shown = ((INVENTED, invented), (MODELLED, evidence.modelled), (EMULATED, evidence.emulated),
              (QUICK, bool(evidence.study.quick)))  # fmt: skip
@@ -62,56 +62,59 @@ def _span(numbers: Sequence[int]) -> str:
 
 
 _FEW = 6
-"""Blocks below which nothing can be said about the shape of their distribution: the sign-flip test begins here too."""
+"""Blocks below which the shape of their distribution is unknown; the sign-flip test begins here too."""
 
 
 def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding]) -> tuple[str, ...]:
-    """What speaks for and against believing the answer."""
-    study, seen = evidence.study, evidence.observations
-    said: list[str] = []
+    """Sentences for and against trusting the answer."""
+    study, observations = evidence.study, evidence.observations
+    sentences: list[str] = []
     if not evidence.complete:
         planned = sum(len(b.order) for b in evidence.blocks)
-        said.append(
-            f"The run is not complete: {len(seen):,} of {count(planned, 'planned trial')} are in. Figures may change."
+        sentences.append(
+            f"The run is not complete: {len(observations):,} of {count(planned, 'planned trial')} are in. Figures may "
+            "change."
         )
-    blocks = [len({o.block for o in group}) for _, group in groupby(seen, key=lambda o: o.cell)]
+    blocks = [len({o.block for o in group}) for _, group in groupby(observations, key=lambda o: o.cell)]
     if blocks:
-        said.append(_blocks(evidence, len(blocks), _span(blocks)))
+        sentences.append(_blocks(evidence, len(blocks), _span(blocks)))
     primary = [v for v in verdicts if v.primary and v.verdict != "refused"]
     if len(primary) > 1 and any(v.low is not None for v in primary):
         widest = phrases.coverage(min(v.level for v in primary))
-        said.append(
+        sentences.append(
             f"With {len(primary)} primary comparisons, the chance that any is called different without being so is "
             f"held at about {share(study.design.alpha)} (Holm); for that, single intervals are drawn at up to {widest}."
         )
     if evidence.modelled:
-        said.append(
+        sentences.append(
             "The virtual clock repeats bit for bit: running the same seed again adds nothing. Between blocks only "
             "addresses, the order of the lanes and the instants of starting vary; on real machines more does."
         )
-    few = [v.blocks for v in primary if v.low is not None and v.blocks < _FEW]
-    if few:
-        what = ", and the spread is that of addresses, order and instants of starting alone"
-        said.append(
-            f"With {_span(few)} blocks a normal distribution of the log-ratios is assumed, not seen"
-            f"{what if evidence.modelled else ''}: "
+    few_blocks = [v.blocks for v in primary if v.low is not None and v.blocks < _FEW]
+    if few_blocks:
+        modelled_only = ", and the spread is that of addresses, order and instants of starting alone"
+        sentences.append(
+            f"With {_span(few_blocks)} blocks a normal distribution of the log-ratios is assumed, not seen"
+            f"{modelled_only if evidence.modelled else ''}: "
             "trust the size of a difference more than the last digit of its interval."
         )
-    failed = [o for o in seen if o.failed]
+    failed = [o for o in observations if o.failed]
     if failed:
-        said.append(
-            f"{len(failed)} of {count(len(seen), 'trial')} failed; each voids its block for the pairs it belongs to. "
-            "Nothing was filled in and no outlier was dropped."
+        sentences.append(
+            f"{len(failed)} of {count(len(observations), 'trial')} failed; each voids its block for the pairs it "
+            "belongs to. Nothing was filled in and no outlier was dropped."
         )
-    elif seen and not study.platform.measured_here:
-        said.append(
-            f"{count(len(seen), 'result')}, each with figures. Nothing was filled in and nothing dropped here; what "
-            "was left out before they came here is not known."
+    elif observations and not study.platform.measured_here:
+        sentences.append(
+            f"{count(len(observations), 'result')}, each with figures. Nothing was filled in and nothing dropped "
+            "here; what was left out before they came here is not known."
         )
-    elif seen:
-        said.append(f"All {len(seen):,} trials succeeded. Nothing was filled in and no outlier was dropped.")
-    said += fleet.sentences(evidence)
-    said += _no_claims(verdicts)
+    elif observations:
+        sentences.append(
+            f"All {len(observations):,} trials succeeded. Nothing was filled in and no outlier was dropped."
+        )
+    sentences += fleet.sentences(evidence)
+    sentences += _no_claims(verdicts)
     open_ = [v for v in primary if v.verdict == "inconclusive"]
     if open_:
         more = [v.more_blocks for v in open_ if v.more_blocks]
@@ -120,16 +123,20 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
             if more
             else ""
         )
-        said.append(
+        sentences.append(
             f"{len(open_)} of {count(len(primary), 'primary comparison')} {'is' if len(open_) == 1 else 'are'} "
             f"inconclusive.{advice}"
         )
     if held := [v for v in verdicts if withheld(v)]:
-        said.append(f"{count(len(held), 'decided verdict')} withheld from the headline because of critical findings.")
+        sentences.append(
+            f"{count(len(held), 'decided verdict')} withheld from the headline because of critical findings."
+        )
     sums = [(s, sum(f.severity == s for f in findings)) for s in ("critical", "warning", "info")]
-    told = ", ".join(count(n, s) if s == "warning" else f"{n} {s}" for s, n in sums if n)
-    said.append(f"Checks of comparability and plausibility found: {told}." if told else "No check has found anything.")
-    return (*said, *_pairing(evidence))
+    totals = ", ".join(count(n, s) if s == "warning" else f"{n} {s}" for s, n in sums if n)
+    sentences.append(
+        f"Checks of comparability and plausibility found: {totals}." if totals else "No check has found anything."
+    )
+    return (*sentences, *_pairing(evidence))
 
 
 def _pairing(evidence: Evidence) -> Iterator[str]:
@@ -154,27 +161,29 @@ _MANY_TIMES = 99
 
 
 def _no_claims(verdicts: Sequence[Verdict]) -> list[str]:
-    """What is compared and claims nothing: single results, what the guard refuses, copies of lanes."""
-    said = []
+    """Sentences on comparisons without a claim: single results, refusals, copies of lanes."""
+    sentences = []
     primary = [v for v in verdicts if v.primary]
     if single := [v for v in primary if v.verdict == "no-spread"]:
-        said.append(
+        sentences.append(
             f"{count(len(single), 'primary comparison')} {'rests' if len(single) == 1 else 'rest'} on single results: "
             "nothing is known of their spread, and nothing can be claimed."
         )
     if refused := [v for v in primary if v.verdict == "refused"]:
-        said.append(f"{count(len(refused), 'primary comparison')} refused: what is compared there is not comparable.")
+        sentences.append(
+            f"{count(len(refused), 'primary comparison')} refused: what is compared there is not comparable."
+        )
     if copies := [v for v in verdicts if v.control and v.low and v.high]:
         floor = max(math.sqrt(v.high / v.low) - 1 for v in copies if v.low and v.high)
-        said.append(
+        sentences.append(
             f"{count(len(copies), 'comparison')} of a lane with its own copy (A/A control): the widest interval is "
             f"within {share(floor)} of the ratio, which is the noise floor."
         )
-    return said
+    return sentences
 
 
 def _blocks(evidence: Evidence, cells: int, each: str) -> str:
-    """How the trials hang together, as far as it is known."""
+    """How the trials were grouped and ordered, as far as it is known."""
     head = f"{count(cells, 'cell')}, {each} {'trial' if each == '1' else 'trials'} of each lane."
     if not evidence.study.design.paired:
         return (
@@ -215,7 +224,7 @@ def _stopping(design: Design) -> str:
 
 
 def method(evidence: Evidence) -> tuple[str, ...]:
-    """How the verdicts come about."""
+    """Sentences on the statistical method."""
     design = evidence.study.design
     if not evidence.study.platform.measured_here:
         return _method_elsewhere(evidence)
@@ -239,7 +248,7 @@ def method(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _method_elsewhere(evidence: Evidence) -> tuple[str, ...]:
-    """Of results that Fairlane read and did not measure: it says nothing of orders, addresses and seeds."""
+    """The method of imported results: without orders, addresses and seeds."""
     alpha = share(evidence.study.design.alpha)
     return (
         "The figures were measured by others, and read from what their tools or pages say; how they were measured is "
@@ -260,23 +269,23 @@ def _method_elsewhere(evidence: Evidence) -> tuple[str, ...]:
 
 
 def repeat(evidence: Evidence) -> str:
-    """What the commands below it need."""
+    """The sentence above the commands: their input."""
     if not evidence.study.platform.measured_here:
         return "Nothing can be measured again from here. The same files and map make the same run; its study is below:"
     return f"Save the study below as {evidence.study.name}.yaml, then:"
 
 
 def commands(evidence: Evidence) -> tuple[str, ...]:
-    """Options only where the run departed from its study file."""
+    """Commands that repeat the run; with options only where it departed from its study file."""
     if not evidence.study.platform.measured_here:
         return ("fairlane import FILES --map MAP --out repeat", "fairlane report repeat")
     name, design, options = shlex.quote(f"{evidence.study.name}.yaml"), evidence.study.design, ""
     try:
-        asked = parse_study(evidence.study_text, name).design
-    except FairlaneError:  # written for another version of Fairlane: say it all
-        asked = None
-    if asked is None or evidence.seed != asked.seed:
+        original = parse_study(evidence.study_text, name).design
+    except FairlaneError:  # written for another version of Fairlane: print all options
+        original = None
+    if original is None or evidence.seed != original.seed:
         options += f" --seed {evidence.seed}"
-    if len(design.looks) == 1 and (asked is None or design.looks != asked.looks):
+    if len(design.looks) == 1 and (original is None or design.looks != original.looks):
         options += f" --blocks {design.looks[0]}"
     return (f"fairlane run {name}{options} --out repeat", "fairlane report repeat")

@@ -1,4 +1,4 @@
-"""What a report says, as data: made by ``model.build``, laid out as HTML, Markdown and text. Strings are harmless."""
+"""The report's data classes: made by ``model.build``, laid out as HTML, Markdown and text. All strings are clean."""
 
 from dataclasses import dataclass
 
@@ -51,7 +51,7 @@ class Row:
     sentence: str
     notes: tuple[str, ...]
     reason: str
-    """Why there is no interval, where there is none."""
+    """Why there is no interval; else empty."""
     trials: str
     """Anchor of this cell's trials."""
 
@@ -93,7 +93,7 @@ class Section:
 
 @dataclass(frozen=True)
 class FindingView:
-    """A finding with the names a reader knows."""
+    """A finding with labels in place of keys."""
 
     message: str
     where: str
@@ -103,7 +103,7 @@ class FindingView:
 
 @dataclass(frozen=True)
 class FindingGroup:
-    """What one check found at one severity."""
+    """The findings of one check at one severity."""
 
     severity: str
     check: str
@@ -132,11 +132,11 @@ class TrialRow:
 
 @dataclass(frozen=True)
 class Report:
-    """All a report says, in the order in which it says it."""
+    """The content of a report, in its order."""
 
     title: str
     parts: tuple[Part, ...]
-    """What a command puts first."""
+    """Parts that a command puts first."""
     question: str
     banners: tuple[Banner, ...]
     sections: tuple[Section, ...]
@@ -144,9 +144,9 @@ class Report:
     """Which lanes may be the best, where there are three or more."""
     sureness: tuple[str, ...]
     scores: tuple[ScoreView, ...]
-    """Who is shown to be better, by metric: where several metrics or lanes are compared."""
+    """Counts of verdicts by metric and lane, where several of either are compared."""
     costs: tuple[ParetoView, ...]
-    """Cost against performance, where lanes declare what they cost."""
+    """Cost against performance, where lanes declare a cost."""
     heats: tuple[HeatView, ...]
     """Block size against pattern, where a workload has several of both."""
     curves: tuple[LadderView, ...]
@@ -164,8 +164,8 @@ class Report:
     matched: Matched
     lanes: tuple[Lane, ...]
     lane_table: LaneTable
-    able: tuple[Part, ...]
-    """What lanes can do, and how they came to rest before they were measured."""
+    capabilities: tuple[Part, ...]
+    """Capabilities of the lanes, and their steady state before the trials."""
     platform: tuple[tuple[str, str], ...]
     method: tuple[str, ...]
     metrics: tuple[tuple[str, str], ...]
@@ -173,7 +173,7 @@ class Report:
     words: tuple[tuple[Word, str, str], ...]
     """Verdict word, its symbol, its meaning."""
     repeat: str
-    """What the commands need: a sentence that ends with a colon."""
+    """The sentence above the commands; ends with a colon."""
     commands: tuple[str, ...]
     study_text: str
     provenance: tuple[tuple[str, str], ...]
@@ -183,7 +183,7 @@ class Report:
 
     @property
     def shares(self) -> tuple[int, ...]:
-        """Every number of cells that the scorecards tell: as wide are their bars."""
+        """Every number of cells in the scorecards: the widths of their bars."""
         scores = [s for view in self.scores for row in view.rows for s in row.scores]
         return tuple(sorted({n for s in scores for n in (s.rest, *(count for _, _, count in s.counts))}))
 

@@ -1,8 +1,8 @@
-"""The run in time: every trial in the order in which it was carried out, so that drift, ramps and faults can be seen.
+"""The run in time: every trial in the order in which it ran, to show drift, ramps and faults.
 
 Three pictures: all cells of a workload as deviations from each cell's own mean, a strip per lane; a few cells in their
-own unit, lanes in the place that they had within each block; and what went on within the trials of a cell, where a tool
-tells it. The order is the schedule's (rounds of all cells): the evidence has no time for a trial. Pure.
+own unit, lanes in their order within each block; and the rate within the trials of a cell, where a tool reports it. The
+order is the schedule's (rounds of all cells): the evidence has no time for a trial. Pure.
 """
 
 import math
@@ -20,32 +20,32 @@ from fairlane.report.phrases import change, count, metric_of, value
 from fairlane.report.plot import axis, lane_order, level, log_ticks, mark, named, paint, path
 from fairlane.report.svg import INK, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
-from fairlane.report.time_series import WithinView
+from fairlane.report.time_series import TimeSeriesView
 
 MOST = 2
 """Cells of a workload that are drawn by themselves."""
 _TELLING = ("drift", "spread", "unsteady", "autocorrelation", "carry_over", "repeated")
-"""Checks whose cells are worth looking at in time, in this order."""
+"""Checks whose cells are drawn first, in this order."""
 _KINDS = {"resume": "resumed", "block-failed": "block failed", "mismatch": "not repeated", "damaged": "damaged"}
 
 
 @dataclass(frozen=True)
 class Incident:
-    """What the journal tells of beside trials and looks; ``cell`` and ``block``: None where it does not name them."""
+    """An event of the journal beside trials and looks; ``cell`` and ``block``: None where it does not name them."""
 
     kind: str
     cell: str | None
     block: int | None
     after: int
-    """Between the looks at ``after`` blocks (0: the start)"""
+    """It happened after the look at this number of blocks (0: the start)."""
     before: int | None
-    """and at ``before`` (None: the end)."""
+    """It happened before the look at this number of blocks (None: the end)."""
 
 
 @dataclass(frozen=True)
 class Journal:
     looks: tuple[int, ...]
-    """Blocks of each cell after which the verdicts were looked at."""
+    """Blocks per cell at each look at the verdicts."""
     incidents: tuple[Incident, ...]
 
 
@@ -76,12 +76,12 @@ class RunView:
     strips: tuple[Strip, ...]
     journal: Journal
     spans: tuple[tuple[float, float], ...]
-    """For each incident, the places between which it was."""
+    """For each incident, the places of blocks between which it happened."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Place within the block from 0, of ``of``; ``figure`` None: there is none, ``failed`` may say why."""
+    """Place within the block from 0, of ``of``; ``figure`` None: there is none, ``failed`` may have the reason."""
 
     block: int
     place: int
@@ -104,12 +104,12 @@ class CellView:
     journal: Journal
 
 
-View = RunView | CellView | WithinView
+View = RunView | CellView | TimeSeriesView
 
 
 def views(
     evidence: Evidence,
-    verdicts: Sequence[Verdict],  # noqa: ARG001 - figures of this package are asked alike
+    verdicts: Sequence[Verdict],  # noqa: ARG001 - all views share one signature
     findings: Sequence[Finding],
     label: Mapping[str, str],
 ) -> tuple[View, ...]:
@@ -118,74 +118,74 @@ def views(
     for o in evidence.observations:
         by_cell.setdefault(o.cell, []).append(o)
     journal = _journal(evidence)
-    found: list[View] = []
+    result: list[View] = []
     for workload in evidence.study.workloads:
         metric = evidence.study.workloads[workload].primary
-        told = {
+        observed = {
             c: by_cell[c.key]
             for c in evidence.cells()
             if c.workload == workload and any(_figure(o, metric) for o in by_cell.get(c.key, ()))
         }
-        if len(told) > 1:
-            found.append(_run(evidence, workload, told, label, journal))
-        ranked = sorted(told, key=lambda c: _rank(c, told[c], metric, findings))
-        for cell in (c for c in told if c in ranked[:MOST]):
-            lanes = tuple(_trials(told[cell], metric, lane_order(evidence.study), label))
+        if len(observed) > 1:
+            result.append(_run(evidence, workload, observed, label, journal))
+        ranked = sorted(observed, key=lambda c: _rank(c, observed[c], metric, findings))
+        for cell in (c for c in observed if c in ranked[:MOST]):
+            lanes = tuple(_trials(observed[cell], metric, lane_order(evidence.study), label))
             own = Journal(
-                tuple(n for n in journal.looks if any(o.block == n - 1 for o in told[cell])),
+                tuple(n for n in journal.looks if any(o.block == n - 1 for o in observed[cell])),
                 tuple(i for i in journal.incidents if i.cell in (None, cell.key)),
             )
-            found.append(CellView(workload, cell.name, metric, min(MOST, len(told)), len(told), lanes, own))
+            result.append(CellView(workload, cell.name, metric, min(MOST, len(observed)), len(observed), lanes, own))
         inner = (
-            time_series.view(c, told[c], lane_order(evidence.study), label) for c in ranked if c.kind != "failover"
+            time_series.view(c, observed[c], lane_order(evidence.study), label) for c in ranked if c.kind != "failover"
         )
-        found += [view for view in inner if view][:1]
-    return tuple(found)
+        result += [view for view in inner if view][:1]
+    return tuple(result)
 
 
-def _figure(seen: Observation, metric: str) -> float | None:
-    return None if seen.failed else number(seen.metrics, metric) or None
+def _figure(observation: Observation, metric: str) -> float | None:
+    return None if observation.failed else number(observation.metrics, metric) or None
 
 
 def _journal(evidence: Evidence) -> Journal:
-    """In the journal's order; what cannot be read is left out."""
+    """Looks and incidents in the journal's order; invalid events are left out."""
     looks: list[int] = []
-    found: list[tuple[str, str | None, int | None, int]] = []
+    unplaced: list[tuple[str, str | None, int | None, int]] = []
     for event in evidence.events:
         kind, block, cell = event.get("type"), number(event, "block"), event.get("cell")
         if kind == "look" and (blocks := number(event, "blocks")):
             looks.append(int(blocks))
         elif isinstance(kind, str) and kind in _KINDS:
             place = cell if isinstance(cell, str) else None
-            found.append((_KINDS[kind], place, None if block is None else int(block), looks[-1] if looks else 0))
-    # damaged files are found when the run is read, at no place in its order
-    told = [Incident(*i, next((n for n in looks if n > i[3]), None)) for i in found if i[0] != "damaged"]
-    return Journal(tuple(looks), (*told, *(Incident(*i[:3], 0, None) for i in found if i[0] == "damaged")))
+            unplaced.append((_KINDS[kind], place, None if block is None else int(block), looks[-1] if looks else 0))
+    # damaged files are detected when the run is read: they have no place in its order
+    placed = [Incident(*i, next((n for n in looks if n > i[3]), None)) for i in unplaced if i[0] != "damaged"]
+    return Journal(tuple(looks), (*placed, *(Incident(*i[:3], 0, None) for i in unplaced if i[0] == "damaged")))
 
 
 def _run(
     evidence: Evidence,
     workload: str,
-    told: Mapping[Cell, Sequence[Observation]],
+    observed: Mapping[Cell, Sequence[Observation]],
     label: Mapping[str, str],
     journal: Journal,
 ) -> RunView:
     metric = evidence.study.workloads[workload].primary
-    done = {(o.cell, o.block) for seen in told.values() for o in seen}
+    done = {(o.cell, o.block) for trials in observed.values() for o in trials}
     order = [key for b in evidence.blocks if (key := (b.cell.key, b.index)) in done]
     place = {key: n for n, key in enumerate(order)}
     strips = []
     for index, lane in enumerate(lane_order(evidence.study)):
         points: list[tuple[int, float]] = []
         failed: list[int] = []
-        for seen in told.values():
-            mine = [o for o in seen if o.lane == lane and (o.cell, o.block) in place]
-            figures = {place[o.cell, o.block]: f for o in mine if (f := _figure(o, metric))}
+        for trials in observed.values():
+            of_lane = [o for o in trials if o.lane == lane and (o.cell, o.block) in place]
+            figures = {place[o.cell, o.block]: f for o in of_lane if (f := _figure(o, metric))}
             # cells end at different looks: the blocks before the first one are those that all of them have
             first = [f for n, f in figures.items() if order[n][1] < (journal.looks or (math.inf,))[0]]
             mean = geometric_mean(first or figures.values() or [1.0])
             points += [(at, figure / mean) for at, figure in figures.items()]
-            failed += [place[o.cell, o.block] for o in mine if o.failed]
+            failed += [place[o.cell, o.block] for o in of_lane if o.failed]
         if points or failed:
             rounds: dict[int, list[tuple[int, float]]] = {}
             for point in points:
@@ -193,7 +193,7 @@ def _run(
             middles = ((fmean(p for p, _ in r), median(x for _, x in r)) for _, r in sorted(rounds.items()))
             strips.append(Strip(label[lane], index, tuple(sorted(points)), tuple(middles), tuple(sorted(failed))))
     places = {n: sum(block < n for _, block in order) for n in journal.looks}
-    keys = {c.key for c in told}
+    keys = {c.key for c in observed}
     own = Journal(journal.looks, tuple(i for i in journal.incidents if i.cell is None or i.cell in keys))
     spans = tuple(
         (known - 0.4, known + 0.4)
@@ -204,25 +204,26 @@ def _run(
     return RunView(workload, metric, len(order), places, tuple(strips), own, spans)
 
 
-def _rank(cell: Cell, seen: Sequence[Observation], metric: str, findings: Sequence[Finding]) -> tuple[float, ...]:
-    """Cells with failed trials first, then those that a check names, then by how far a lane's figures spread."""
+def _rank(cell: Cell, trials: Sequence[Observation], metric: str, findings: Sequence[Finding]) -> tuple[float, ...]:
+    """Sort key: cells with failed trials first, then those that a check names, then by the widest spread of a lane."""
     named = [_TELLING.index(f.check) for f in findings if f.check in _TELLING and cell.key in f.cells]
     lanes: dict[str, list[float]] = {}
-    for o in seen:
+    for o in trials:
         if figure := _figure(o, metric):
             lanes.setdefault(o.lane, []).append(figure)
-    failed = sum(bool(o.failed) for o in seen)
+    failed = sum(bool(o.failed) for o in trials)
     return -failed, min(named, default=len(_TELLING)), -max(max(x) / min(x) for x in lanes.values())
 
 
 def _trials(
-    seen: Sequence[Observation], metric: str, order: Sequence[str], label: Mapping[str, str]
+    observations: Sequence[Observation], metric: str, order: Sequence[str], label: Mapping[str, str]
 ) -> Iterable[tuple[str, int, tuple[Trial, ...]]]:
-    sizes = Counter(o.block for o in seen)
+    sizes = Counter(o.block for o in observations)
     for index, lane in enumerate(order):
-        mine = [o for o in seen if o.lane == lane]
+        of_lane = [o for o in observations if o.lane == lane]
         trials = tuple(
-            Trial(o.block, o.position, max(sizes[o.block], o.position + 1), _figure(o, metric), o.failed) for o in mine
+            Trial(o.block, o.position, max(sizes[o.block], o.position + 1), _figure(o, metric), o.failed)
+            for o in of_lane
         )
         if trials:
             yield label[lane], index, trials
@@ -238,26 +239,26 @@ def figure(view: View, ident: str) -> Figure:
     return _cell_figure(view, ident) if isinstance(view, CellView) else time_series.figure(view, ident)
 
 
-def _cross(told: str, x: float, y: float) -> Markup:
-    """A failed trial."""
+def _cross(title: str, x: float, y: float) -> Markup:
+    """The mark of a failed trial."""
     shape = svg.marker("cross", x, y, 4, fill="none", stroke=colour("worse"), stroke_width=2)
-    return svg.tag("g", svg.tag("title", told), shape)
+    return svg.tag("g", svg.tag("title", title), shape)
 
 
 def _looks(looks: Iterable[tuple[int, float]], top: float, bottom: float) -> list[Markup]:
     """(blocks, x) as lines through all panels, named where there is room."""
     parts, last = [], -math.inf
     for blocks, x in looks:
-        told = f"look at {blocks}"
+        label = f"look at {blocks}"
         parts.append(svg.line(x, top, x, bottom, stroke=INK, stroke_dasharray="2 3", stroke_opacity=0.7))
-        if x - 6.3 * len(told) > last:
-            parts.append(svg.text(x - 2, top - 4, told, text_anchor="end", font_size=11, fill=colour("muted")))
+        if x - 6.3 * len(label) > last:
+            parts.append(svg.text(x - 2, top - 4, label, text_anchor="end", font_size=11, fill=colour("muted")))
             last = x
     return parts
 
 
 def _incidents(placed: Iterable[tuple[float, float, Incident]], y: float) -> list[Markup]:
-    """Bars over the blocks in which something happened, with its name where there is room."""
+    """Bars over the blocks of each incident, with its name where there is room."""
     parts, free = [], -math.inf
     paint: dict[str, str | float | None] = {"stroke": colour("worse"), "stroke_width": 2}
     for first, last, what in sorted(placed, key=lambda i: i[:2]):
@@ -275,17 +276,17 @@ def _incidents(placed: Iterable[tuple[float, float, Incident]], y: float) -> lis
     return parts
 
 
-def _told(journal: Journal) -> str:
+def _incidents_sentence(journal: Journal) -> str:
     kinds = Counter(i.kind for i in journal.incidents)
-    told = ", ".join(f"{kind} {n} times" if n > 1 else f"{kind} once" for kind, n in kinds.items())
-    return f" The journal tells: {told}; the bar covers the blocks in which it may have been." if told else ""
+    listed = ", ".join(f"{kind} {n} times" if n > 1 else f"{kind} once" for kind, n in kinds.items())
+    return f" The journal tells: {listed}; the bar covers the blocks in which it may have been." if listed else ""
 
 
 def _run_figure(view: RunView, ident: str) -> Figure:
     """A strip per lane, all on one axis; a dot per trial, the line the median of each round."""
     metric = metric_of(view.metric)
     ratios = sorted(abs(math.log(r)) for s in view.strips for _, r in s.points)
-    # one wild trial must not flatten all others: it stands on the edge
+    # one wild trial must not flatten all others: it is drawn on the edge
     reach = max(0.01, min(ratios[-1], 4 * ratios[int(0.95 * (len(ratios) - 1))]))
     half = max((s for s in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8) if -math.log1p(-s) < reach), default=0.005)
     top, bottom = 20.0, 12.0 + len(view.strips) * (_STRIP + 30)
@@ -313,7 +314,7 @@ def _run_figure(view: RunView, ident: str) -> Figure:
         + (f" in the {first} blocks before the first look" if (first := min(view.places, default=0)) else "")
         + ". The axis is logarithmic; a trial beyond it stands on its edge. Line: median of each round of all cells."
         + (f" ✕: {count(failed, 'failed trial')}." if failed else "")
-        + _told(view.journal)
+        + _incidents_sentence(view.journal)
     )
     rows = tuple(_thirds(s, view.blocks) for s in view.strips)
     described = "; ".join(f"{lane}: {n} trials, {lost} failed, {a} to {z}" for lane, n, lost, a, _, z, *_ in rows)
@@ -330,7 +331,7 @@ def _thirds(strip: Strip, blocks: int) -> tuple[str, ...]:
 
 
 def _x(t: Trial) -> float:
-    """In its block's slot, by its place in the order."""
+    """x of a trial: in its block's slot, by its place in the order."""
     return t.block + ((t.place + 0.5) / t.of - 0.5) * 0.84
 
 
@@ -377,7 +378,7 @@ def _cell_figure(view: CellView, ident: str) -> Figure:
             if failed
             else ""
         )
-        + _told(view.journal)
+        + _incidents_sentence(view.journal)
         + (
             f" {view.drawn} of {view.of} cells are drawn: those with failed trials first, then those that checks name, "
             "then those that vary most."
@@ -386,9 +387,9 @@ def _cell_figure(view: CellView, ident: str) -> Figure:
         )
     )
     described = "; ".join(
-        f"{lane}: {value(view.metric, min(seen))} to {value(view.metric, max(seen))}"
+        f"{lane}: {value(view.metric, min(measured))} to {value(view.metric, max(measured))}"
         for lane, _, mine in view.lanes
-        if (seen := [t.figure for t in mine if t.figure])
+        if (measured := [t.figure for t in mine if t.figure])
     )
     by_lane = [{t.block: t for t in mine} for _, _, mine in view.lanes]
     rows = tuple((str(b), *(_shown(m.get(b), view.metric) for m in by_lane)) for b in sorted({t.block for t in trials}))
@@ -404,8 +405,8 @@ def _walk(lane: tuple[str, int, tuple[Trial, ...]], across: Scale, up: Scale, me
         if t.figure is not None:
             x, y = across(_x(t)), up(t.figure)
             d += f"{pen}{svg.num(x)} {svg.num(y)}"
-            told = f"{name}, block {t.block}, run as number {t.place + 1}: {value(metric, t.figure)}"
-            shapes.append(svg.tag("g", svg.tag("title", told), mark(index, x, y, 3.2)))
+            title = f"{name}, block {t.block}, run as number {t.place + 1}: {value(metric, t.figure)}"
+            shapes.append(svg.tag("g", svg.tag("title", title), mark(index, x, y, 3.2)))
         pen = "M" if t.figure is None else "L"
     path = svg.tag("path", d=d, fill="none", stroke=paint(index), stroke_width=1, stroke_opacity=0.8)
     return svg.tag("g", path, *shapes)

@@ -1,4 +1,4 @@
-"""A figure by itself: with paper, title, caption and what the run is, in colours that need no style sheet."""
+"""A figure as a file of its own: with background, title, caption and the run's banners, without a style sheet."""
 
 import re
 import textwrap
@@ -23,7 +23,7 @@ _FONTS = "DejaVu Sans, Liberation Sans, Noto Sans, Arial, sans-serif"
 
 @cache
 def _palette(dark: bool) -> dict[str, str]:
-    """The page's own colours by name, light or dark: read from its style sheet, so that they are written down once."""
+    """The page's colours by name, light or dark, read from its style sheet."""
     style = resources.files("fairlane.report").joinpath("templates/style.css").read_text()
     schemes = [
         dict(re.findall(r"--([\w-]+):\s*(#\w+)", block)) for block in re.findall(r":root \{(.*?)\}", style, re.S)
@@ -32,14 +32,14 @@ def _palette(dark: bool) -> dict[str, str]:
 
 
 def alone(figure: Figure, report: Report, *, dark: bool = False) -> Markup:
-    """The figure as an SVG document. Its colours are plain values: other programs know nothing of CSS variables."""
-    told = [*textwrap.wrap(figure.caption, _WRAP)]
-    told += [line for b in report.banners for line in textwrap.wrap(f"{b.title}. {b.text}", _WRAP)]
-    told.append(f"Fairlane, study {report.title}")
+    """The figure as an SVG document. Its colours are plain values: other programs do not support CSS variables."""
+    lines = [*textwrap.wrap(figure.caption, _WRAP)]
+    lines += [line for b in report.banners for line in textwrap.wrap(f"{b.title}. {b.text}", _WRAP)]
+    lines.append(f"Fairlane, study {report.title}")
     heads = textwrap.wrap(figure.title, _WRAP_TITLE)
     inner_height, top = _size(figure.svg)[1], _EDGE + _TITLE * len(heads)
     width = WIDTH + 2 * _EDGE
-    height = top + inner_height + 10 + _SMALL * len(told) + _EDGE / 2
+    height = top + inner_height + 10 + _SMALL * len(lines) + _EDGE / 2
     body = re.sub(r"^<svg ", f'<svg x="{_EDGE}" y="{top}" width="{WIDTH}" height="{inner_height:g}" ', figure.svg)
     parts = [
         svg.tag("rect", width=width, height=height, fill="var(--paper)"),
@@ -47,7 +47,7 @@ def alone(figure: Figure, report: Report, *, dark: bool = False) -> Markup:
         Markup(body),  # noqa: S704 - made by this package, escaped when it was made
         *(
             svg.text(_EDGE, top + inner_height + 18 + n * _SMALL, line, font_size=11, fill="var(--muted)")
-            for n, line in enumerate(told)
+            for n, line in enumerate(lines)
         ),
     ]
     palette = _palette(dark)
@@ -69,7 +69,7 @@ def alone(figure: Figure, report: Report, *, dark: bool = False) -> Markup:
 
 
 def bitmap(picture: Markup, scale: float) -> bytes:
-    """PNG of a picture from ``alone``, ``scale`` pixels per unit. resvg draws it: no browser, nothing from outside."""
+    """PNG of a picture from ``alone``, ``scale`` pixels per unit. Drawn by resvg, without browser or other files."""
     return bytes(resvg_py.svg_to_bytes(svg_string=str(picture), width=round(_size(picture)[0] * scale)))
 
 

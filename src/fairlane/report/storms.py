@@ -1,4 +1,4 @@
-"""Clone storms: how long machines take against how many are made at once, and what their time went into. Pure."""
+"""Clone storms: time to ready against machines made at once, and the parts of that time. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from fairlane.report.text import DASH
 _METRICS = ("vm_created_mean", "vm_booted_mean", "vm_ready_mean", "job_time")
 _HEADS = ("created", "booted", "answered", "last answered")
 _PHASES = (("bound", "cloned"), ("scheduled",), ("running",), ("answers",), ("first_io",))
-"""What ends each part of a machine's time, where a cluster tells it: the last of these."""
+"""Phases that end each part of a machine's time, where a cluster reports them: the last of these."""
 _PARTS = ("volume", "scheduled", "started", "booted", "first I/O")
-_TOLD = 3
+_NAMED = 3
 """Stragglers that are named."""
 
 
@@ -34,7 +34,7 @@ class Size:
     count: int
     times: tuple[float, ...]
     parts: tuple[float, ...] = ()
-    """Mean time that a machine spent in each of ``_PARTS``, ns; empty where the platform does not tell."""
+    """Mean time that a machine spent in each of ``_PARTS``, ns; empty where the platform does not report it."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,20 @@ class StormView:
     workload: str
     lines: tuple[Line, ...]
     notes: tuple[str, ...] = ()
-    """How clones were made, who straggled, what was waited for: sentences."""
+    """Sentences: how clones were made, stragglers, waits."""
 
 
 def view(evidence: Evidence, workload: str, label: Mapping[str, str]) -> StormView | None:
     """None: ``workload`` has no storms of two sizes or more, or none with figures."""
     cells = {c.key: _count(c.params) for c in evidence.cells() if c.workload == workload and c.kind == "clone"}
-    found: dict[tuple[str, int], list[tuple[float, ...]]] = {}
+    by_size: dict[tuple[str, int], list[tuple[float, ...]]] = {}
     split: dict[tuple[str, int], list[tuple[float, ...]]] = {}
-    seen = []
+    good = []
     for o in evidence.observations:
         times = tuple(o.metrics.get(metric, 0.0) for metric in _METRICS)
         if not o.failed and cells.get(o.cell) and all(time > 0 for time in times):
-            found.setdefault((o.lane, cells[o.cell]), []).append(times)
-            seen.append(o)
+            by_size.setdefault((o.lane, cells[o.cell]), []).append(times)
+            good.append(o)
             if parts := _split(o):
                 split.setdefault((o.lane, cells[o.cell]), []).append(parts)
     baseline = evidence.study.baseline
@@ -77,82 +77,84 @@ def view(evidence: Evidence, workload: str, label: Mapping[str, str]) -> StormVi
         sizes = [
             Size(
                 count,
-                tuple(geometric_mean(column) for column in zip(*found[lane, count], strict=True)),
+                tuple(geometric_mean(column) for column in zip(*by_size[lane, count], strict=True)),
                 tuple(fmean(column) for column in zip(*split.get((lane, count), ()), strict=True)),
             )
             for count in sorted(set(cells.values()))
-            if (lane, count) in found
+            if (lane, count) in by_size
         ]
         if sizes:
             lines.append(Line(label[lane], index, tuple(sizes)))
     if len({s.count for x in lines for s in x.sizes}) < 2:
         return None
-    notes = (*_made(seen, label), *_known(seen), *_stragglers(seen, cells, label), *_waited(seen))
+    notes = (*_made(good, label), *_known(good), *_stragglers(good, cells, label), *_waited(good))
     return StormView(workload, tuple(lines), notes)
 
 
 def _split(o: Observation) -> tuple[float, ...]:
-    """Mean time of a trial's machines in each part, ns; empty: not told of every machine."""
+    """Mean time of a trial's machines in each part, ns; empty: not reported for every machine."""
     vms = o.context.get("vms")
     ends = []
     for vm in vms if isinstance(vms, list | tuple) else ():
-        told = [[t for name in names if (t := number(vm, "phases_ms", name)) is not None] for names in _PHASES]
-        if not all(told):
+        phases = [[t for name in names if (t := number(vm, "phases_ms", name)) is not None] for names in _PHASES]
+        if not all(phases):
             return ()
         reached = [0.0]
-        for times in told:  # two watches may tell of two phases in the other order
+        for times in phases:  # two watches may report two phases in the other order
             reached.append(max(reached[-1], *times))
         ends.append([(b - a) * 1e6 for a, b in pairwise(reached)])
     return tuple(fmean(column) for column in zip(*ends, strict=True))
 
 
-def _made(seen: Sequence[Observation], label: Mapping[str, str]) -> list[str]:
-    """By what clones were made, as it was read back."""
+def _made(observations: Sequence[Observation], label: Mapping[str, str]) -> list[str]:
+    """A sentence on how clones were made, as read back."""
     ways: dict[str, list[str]] = {}
-    for o in seen:
+    for o in observations:
         used = at(o.context, "storm", "used")
         for way in used if isinstance(used, list | tuple) else ():
             if label[o.lane] not in ways.setdefault(str(way), []):
                 ways[str(way)].append(label[o.lane])
-    told = "; ".join(f"{way} ({', '.join(lanes)})" for way, lanes in ways.items())
-    return [f"Clones were made by {told}, as read back."] if told else []
+    listed = "; ".join(f"{way} ({', '.join(lanes)})" for way, lanes in ways.items())
+    return [f"Clones were made by {listed}, as read back."] if listed else []
 
 
-def _known(seen: Sequence[Observation]) -> list[str]:
-    """How exactly the end of a storm is known: machines are tried again and again until they answer."""
-    steps = [step for o in seen if (step := o.steps.get("job_time"))]
-    cut = sum(bool(number(o.context, "storm", "gaps")) for o in seen)
-    told = []
+def _known(observations: Sequence[Observation]) -> list[str]:
+    """Sentences on how exactly the end of a storm is known: machines are polled until they answer."""
+    steps = [step for o in observations if (step := o.steps.get("job_time"))]
+    cut = sum(bool(number(o.context, "storm", "gaps")) for o in observations)
+    sentences = []
     if steps:
         worst = f"the last machine may have answered up to {max(steps):.1%} earlier than told"
-        told.append(f"Machines are tried until they answer: {worst} (the median storm: {median(steps):.1%}).")
+        sentences.append(f"Machines are tried until they answer: {worst} (the median storm: {median(steps):.1%}).")
     if cut:
-        told.append(f"A watch was cut in {counted(cut, 'storm')}: what happened meanwhile is told late, never early.")
-    return told
+        sentences.append(
+            f"A watch was cut in {counted(cut, 'storm')}: what happened meanwhile is told late, never early."
+        )
+    return sentences
 
 
-def _stragglers(seen: Sequence[Observation], cells: Mapping[str, int], label: Mapping[str, str]) -> list[str]:
-    """Machines that took far longer than the others of their storm."""
-    found = []
-    for o in seen:
+def _stragglers(observations: Sequence[Observation], cells: Mapping[str, int], label: Mapping[str, str]) -> list[str]:
+    """A sentence on machines that took far longer than the others of their storm."""
+    stragglers = []
+    for o in observations:
         slow = at(o.context, "storm", "stragglers")
-        for one in slow if isinstance(slow, list | tuple) else ():
-            if (time := number(one, "answered_ms")) is not None:
-                said = at(one, "warnings")
-                why = f" ({said[0]})" if isinstance(said, list | tuple) and said else ""
+        for machine in slow if isinstance(slow, list | tuple) else ():
+            if (time := number(machine, "answered_ms")) is not None:
+                warnings = at(machine, "warnings")
+                why = f" ({warnings[0]})" if isinstance(warnings, list | tuple) and warnings else ""
                 where = f"{label[o.lane]}, {cells[o.cell]} at once, block {o.block}"
-                found.append((-time, f"{one.get('name')} after {value('job_time', time * 1e6)}{why}: {where}"))
-    if not found:
+                stragglers.append((-time, f"{machine.get('name')} after {value('job_time', time * 1e6)}{why}: {where}"))
+    if not stragglers:
         return []
-    told = "; ".join(text for _, text in sorted(found)[:_TOLD])
-    more = f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
-    return [f"{counted(len(found), 'machine')} straggled: {told}{more}."]
+    listed = "; ".join(text for _, text in sorted(stragglers)[:_NAMED])
+    more = f"; and {len(stragglers) - _NAMED} more" if len(stragglers) > _NAMED else ""
+    return [f"{counted(len(stragglers), 'machine')} straggled: {listed}{more}."]
 
 
-def _waited(seen: Sequence[Observation]) -> list[str]:
-    """Whether our own rate limit is in the figures."""
-    waits = [w for o in seen if (w := number(o.context, "storm", "rates", "waited"))]
-    rates = {r for o in seen if (r := number(o.context, "storm", "rates", "qps"))}
+def _waited(observations: Sequence[Observation]) -> list[str]:
+    """A sentence if our own rate limit affects the figures."""
+    waits = [w for o in observations if (w := number(o.context, "storm", "rates", "waited"))]
+    rates = {r for o in observations if (r := number(o.context, "storm", "rates", "qps"))}
     if not waits or not rates:
         return []
     return [
@@ -180,7 +182,7 @@ def figure(storms: StormView, ident: str) -> Figure:
     parts = [*_legend(storms.lines), *_axes(across, up, counts, bottom)]
     for line in storms.lines:
         parts.append(_line(line, across, up))
-    told = "; ".join(
+    described = "; ".join(
         f"{x.lane}: {value('job_time', x.sizes[-1].times[-1])} at {x.sizes[-1].count}" for x in storms.lines
     )
     caption = (
@@ -205,14 +207,14 @@ def figure(storms: StormView, ident: str) -> Figure:
         row = [str(n), *(cell for line in storms.lines for cell in _cells(line, n))]
         rows.append((*row, *(cell for line in storms.lines for cell in _shares(line, n))) if split else tuple(row))
     return Figure(
-        ident, title, " ".join((caption, *storms.notes)), svg.picture(ident, height, title, told, *parts),
+        ident, title, " ".join((caption, *storms.notes)), svg.picture(ident, height, title, described, *parts),
         Table(tuple(columns), tuple(rows)),
     )  # fmt: skip
 
 
 _NAME, _ROW, _HEAD = 118, 18, 20
 _STRENGTH = (1.0, 0.25, 0.75, 0.4, 0.9)
-"""Of the lane's colour, part by part: neighbours differ without a second hue."""
+"""Opacity of the lane's colour, part by part: neighbours differ without a second hue."""
 
 
 def _bars(lines: Sequence[Line], counts: Sequence[int], top: float) -> tuple[list[Markup], float]:
@@ -247,10 +249,10 @@ def _bar(line: Line, size: Size, along: Scale, y: float) -> Markup:
             box = {"x": start, "y": y + 2, "width": end - start, "height": _ROW - 5}
             pieces.append(svg.tag("rect", **box, fill=paint, fill_opacity=strength, stroke=paint, stroke_width=0.8))
         done += part
-    told = ", ".join(f"{name} {value('job_time', p)}" for name, p in zip(_PARTS, size.parts, strict=True))
+    title = ", ".join(f"{name} {value('job_time', p)}" for name, p in zip(_PARTS, size.parts, strict=True))
     return svg.tag(
         "g",
-        svg.tag("title", f"{line.lane}, {size.count} at once: {told}"),
+        svg.tag("title", f"{line.lane}, {size.count} at once: {title}"),
         svg.text(0, y + 12, svg.fit(line.lane, _NAME - 8, 12), font_size=12),
         *pieces,
         svg.text(along(done) + 6, y + 12, value("vm_ready_mean", done), font_size=12, fill=colour("muted")),

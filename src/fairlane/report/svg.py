@@ -1,4 +1,4 @@
-"""A small way to write inline SVG: escaped text, scales with round ticks, colours for dark mode and colour blindness.
+"""Write inline SVG: escaped text, scales with round ticks, colours for dark mode and colour blindness.
 
 A figure is a function from a part of the model to a ``Figure``. It draws in a view box ``WIDTH`` wide, which is
 readable from a phone (scaled to 0.9) to a printed page, and takes its colours from the page's CSS variables.
@@ -17,11 +17,11 @@ WIDTH = 480
 INK = "currentColor"
 PAPER = "var(--paper)"
 LANES = 7
-"""Colours for lanes; more lanes than that begin again, which is why no lane is told by colour alone."""
+"""Colours for lanes; with more lanes they repeat, so colour is never a lane's only mark."""
 
 
 def colour(name: str) -> str:
-    """A colour of the page's style sheet, which has it light, dark and for print; ``single`` puts in plain values."""
+    """A colour variable of the page's style sheet (light, dark, print); ``single`` puts in plain values."""
     return f"var(--{name})"
 
 
@@ -35,7 +35,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture with what a reader without eyes for it needs."""
+    """A picture with title, caption and table for readers who cannot see it."""
 
     id: str
     title: str

@@ -32,37 +32,37 @@ def show(console: Console, evidence: Evidence, verdicts: Sequence[Verdict], find
     report = model.build(evidence, verdicts, findings)
     width = min(console.width, _WIDEST) if console.is_terminal else 80
 
-    def say(what: Text | Table | Padding | str = "") -> None:
+    def write(what: Text | Table | Padding | str = "") -> None:
         console.print(what, width=width, highlight=False, markup=False, emoji=False)
 
     for banner in report.banners:
-        say(Text.assemble((banner.title, "bold yellow"), ". ", banner.text))
-        say()
-    say(Text(report.question, style="bold"))
+        write(Text.assemble((banner.title, "bold yellow"), ". ", banner.text))
+        write()
+    write(Text(report.question, style="bold"))
     for comparison in report.answers:
-        say(Padding(Text(comparison.summary), (0, 0, 0, 2)))
+        write(Padding(Text(comparison.summary), (0, 0, 0, 2)))
     for section in report.sections:
         for comparison in section.primary:
-            say()
-            say(_table(comparison, section.name if len(report.sections) > 1 else ""))
-    for title, lines in _told(report):
-        say()
-        say(Text(title, style="bold"))
+            write()
+            write(_table(comparison, section.name if len(report.sections) > 1 else ""))
+    for title, lines in _sentences(report):
+        write()
+        write(Text(title, style="bold"))
         for line in lines:
-            say(Padding(Text(line), (0, 0, 0, 2)))
-    say()
+            write(Padding(Text(line), (0, 0, 0, 2)))
+    write()
     for line in report.sureness:
-        say(Text(f"• {line}"))
+        write(Text(f"• {line}"))
     if report.findings:
-        say()
+        write()
     for group in report.findings:
         for finding in group.items:
             where = f" ({finding.where})" if finding.where else ""
-            say(Text.assemble((f"{group.severity}: ", _COLOUR[group.severity]), finding.message, where))
+            write(Text.assemble((f"{group.severity}: ", _COLOUR[group.severity]), finding.message, where))
 
 
-def _told(report: Report) -> Iterator[tuple[str, Sequence[str]]]:
-    """What is said in sentences under a title of its own."""
+def _sentences(report: Report) -> Iterator[tuple[str, Sequence[str]]]:
+    """(title, sentences) of the parts that are printed as sentences."""
     for winners in report.winners:
         yield winners.title, [f"{cells}: {answer}" for cells, answer in winners.lines]
     for faults in report.failovers:
@@ -93,11 +93,11 @@ def _table(c: Comparison, workload: str) -> Table:
             word.append(" (withheld)")
         elif row.sized:
             word.append(" " + row.sized.replace("at least", "≥").replace("more than", ">"))
-        seen = row.tie.removeprefix("tie test: ") + " †" if row.word == "tie" else row.interval
-        table.add_row(Text(row.cell), row.baseline_value, row.lane_value, seen, word)
-    told = list(dict.fromkeys(f"{row.symbol} {row.reason}" for row in c.rows if row.reason))
+        interval = row.tie.removeprefix("tie test: ") + " †" if row.word == "tie" else row.interval
+        table.add_row(Text(row.cell), row.baseline_value, row.lane_value, interval, word)
+    notes = list(dict.fromkeys(f"{row.symbol} {row.reason}" for row in c.rows if row.reason))
     if any(row.word == "tie" for row in c.rows):
-        told.insert(0, "† the tie test's interval, which lies within the margin")
-    table.caption = Text("\n".join(told), style="dim") if told else None
+        notes.insert(0, "† the tie test's interval, which lies within the margin")
+    table.caption = Text("\n".join(notes), style="dim") if notes else None
     table.caption_justify = "left"
     return table

@@ -1,4 +1,4 @@
-"""Text from outside, made harmless: every name, message and file content passes through here once, in the model."""
+"""Clean text from outside: every name, message and file content passes through here once, in the model."""
 
 import dataclasses
 import re
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 DASH = "\u2013"
-"""Stands where there is no value."""
+"""Text for a missing value."""
 MINUS = "\u2212"
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -20,7 +20,7 @@ def clean(text: str, longest: int = _LONGEST) -> str:
     r"""``text`` with every invisible or direction-changing character written out: U+202E becomes ``\u202e``.
 
     A right-to-left override can make "slower" read as "rewols", an escape character can repaint a terminal. Line feeds
-    stay, tabs become spaces. What is longer than ``longest`` characters is cut, and says so.
+    stay, tabs become spaces. Text longer than ``longest`` characters is cut, with a note.
     """
     if len(text) > longest:
         text = f"{text[:longest]}… [{len(text) - longest} more characters]"

@@ -1,4 +1,4 @@
-"""What went on within the trials of a cell, where a tool tells its rate over time. Pure."""
+"""The rate over time within the trials of a cell, where a tool reports it. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ Samples = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
-class WithinView:
-    """What went on within the trials of one cell."""
+class TimeSeriesView:
+    """Rates over time within the trials of one cell."""
 
     workload: str
     cell: str
@@ -32,21 +32,23 @@ class WithinView:
     """(label, index, (block, samples) of each trial)."""
 
 
-def view(cell: Cell, seen: Sequence[Observation], order: Sequence[str], label: Mapping[str, str]) -> WithinView | None:
-    """None: no trial tells its rate over time."""
+def view(
+    cell: Cell, observations: Sequence[Observation], order: Sequence[str], label: Mapping[str, str]
+) -> TimeSeriesView | None:
+    """None: no trial has its rate over time."""
     for metric in ("iops", "tps"):
-        told: dict[str, list[tuple[int, Samples]]] = {}
-        for o in seen:
+        by_lane: dict[str, list[tuple[int, Samples]]] = {}
+        for o in observations:
             if not o.failed and (samples := _samples(o.context, metric)):
-                told.setdefault(o.lane, []).append((o.block, samples))
-        lanes = tuple((label[lane], n, tuple(told[lane])) for n, lane in enumerate(order) if lane in told)
+                by_lane.setdefault(o.lane, []).append((o.block, samples))
+        lanes = tuple((label[lane], n, tuple(by_lane[lane])) for n, lane in enumerate(order) if lane in by_lane)
         if lanes:
-            return WithinView(cell.workload, cell.name, metric, lanes)
+            return TimeSeriesView(cell.workload, cell.name, metric, lanes)
     return None
 
 
 def _samples(context: Mapping[str, Any], metric: str) -> Samples:
-    """Empty where there is no series, or a sample is no number."""
+    """The series, thinned to ``_DRAWN`` samples; empty where there is none, or a sample is no number."""
     step, rates = number(context, "load", "series", "interval_ms"), at(context, "load", "series", metric)
     if not step or not isinstance(rates, list | tuple) or len(rates) < 3:
         return ()
@@ -58,7 +60,7 @@ def _samples(context: Mapping[str, Any], metric: str) -> Samples:
     return tuple(((n * size + len(part) / 2) * step / 1000, fmean(part)) for n, part in enumerate(parts))
 
 
-def figure(view: WithinView, ident: str) -> Figure:
+def figure(view: TimeSeriesView, ident: str) -> Figure:
     """A strip per lane on the same scales from zero: every trial faint, the one of median rate strong."""
     metric = metric_of(view.metric)
     points = [p for _, _, trials in view.lanes for _, samples in trials for p in samples]

@@ -1,4 +1,4 @@
-"""Faults under load: IOPS in every interval around the fault, the longest I/O, and what became of the data. Pure."""
+"""Faults under load: IOPS in every interval around the fault, the longest I/O, errors and wrong blocks. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,19 +56,19 @@ class FailoverView:
 
 
 def views(evidence: Evidence, label: Mapping[str, str]) -> tuple[FailoverView, ...]:
-    """Every cell whose trials tell of faults; lanes in the study's order, the baseline first."""
+    """Every cell whose trials have faults; lanes in the study's order, the baseline first."""
     study = evidence.study
     order = lane_order(study)
-    found = []
+    result = []
     by_place: dict[tuple[str, str], list[Observation]] = {}
-    for seen in evidence.observations:
-        if seen.failed or at(seen.context, "fault") is not None:
-            by_place.setdefault((seen.cell, seen.lane), []).append(seen)
+    for trial in evidence.observations:
+        if trial.failed or at(trial.context, "fault") is not None:
+            by_place.setdefault((trial.cell, trial.lane), []).append(trial)
     for cell in evidence.cells():
         lanes = [(n, lane, by_place[cell.key, lane]) for n, lane in enumerate(order) if (cell.key, lane) in by_place]
-        if cell.kind == "failover" and any(not seen.failed for _, _, trials in lanes for seen in trials):
-            found.append(_view(cell, lanes, label))
-    return tuple(found)
+        if cell.kind == "failover" and any(not trial.failed for _, _, trials in lanes for trial in trials):
+            result.append(_view(cell, lanes, label))
+    return tuple(result)
 
 
 def _view(
@@ -76,7 +76,7 @@ def _view(
 ) -> FailoverView:
     rows, sentences, panels = [], [], []
     for index, lane, trials in lanes:
-        good = [seen for seen in trials if not seen.failed]
+        good = [trial for trial in trials if not trial.failed]
         rows.append(_row(label[lane], trials, good))
         sentences.append(_sentence(label[lane], trials, good))
         if panel := _panel(label[lane], index, good):
@@ -87,11 +87,11 @@ def _view(
 
 
 def _figures(trials: Sequence[Observation], name: str) -> list[float]:
-    return [found for seen in trials if (found := number(seen.metrics, name)) is not None]
+    return [figure for trial in trials if (figure := number(trial.metrics, name)) is not None]
 
 
-def _told(trials: Sequence[Observation], *path: str) -> list[float]:
-    return [found for seen in trials if (found := number(seen.context, *path)) is not None]
+def _context_numbers(trials: Sequence[Observation], *path: str) -> list[float]:
+    return [figure for trial in trials if (figure := number(trial.context, *path)) is not None]
 
 
 def _row(lane: str, trials: Sequence[Observation], good: Sequence[Observation]) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def _row(lane: str, trials: Sequence[Observation], good: Sequence[Observation]) 
         shown("recover_time", back),
         f"never in {never}" if never else shown("recover_time", back, max),
         shown("iops", _figures(good, "iops_before")),
-        shown("iops", _told(good, "fault", "iops_during")),
+        shown("iops", _context_numbers(good, "fault", "iops_during")),
         shown("iops", _figures(good, "iops_after")),
         _sum(good, "io_errors"),
         _sum(good, "wrong_blocks"),
@@ -116,8 +116,8 @@ def _row(lane: str, trials: Sequence[Observation], good: Sequence[Observation]) 
 
 
 def _sum(trials: Sequence[Observation], name: str) -> str:
-    told = _told(trials, "data", name)
-    return f"{sum(told):,.0f}" if len(told) == len(trials) and told else DASH
+    counts = _context_numbers(trials, "data", name)
+    return f"{sum(counts):,.0f}" if len(counts) == len(trials) and counts else DASH
 
 
 def _sentence(lane: str, trials: Sequence[Observation], good: Sequence[Observation]) -> str:
@@ -125,38 +125,38 @@ def _sentence(lane: str, trials: Sequence[Observation], good: Sequence[Observati
     if not good:
         return f"{lane}: no figures of {count(len(trials), 'fault')}: every trial failed."
     stalls, back = _figures(good, "stall"), _figures(good, "recover_time")
-    told = (
+    text = (
         f"{lane}: {_sum(good, 'wrong_blocks')} wrong blocks and {_sum(good, 'io_errors')} I/O errors in "
         f"{count(len(good), 'fault')}"
     )
     if stalls:
-        told += f"; longest I/O {value('stall', median(stalls))} (median), {value('stall', max(stalls))} (worst)"
+        text += f"; longest I/O {value('stall', median(stalls))} (median), {value('stall', max(stalls))} (worst)"
     if len(back) < len(good):
-        told += f"; IOPS did not come back in {len(good) - len(back)}"
+        text += f"; IOPS did not come back in {len(good) - len(back)}"
     if failed := len(trials) - len(good):
-        told += f"; {count(failed, 'more trial')} failed and {'tells' if failed == 1 else 'tell'} nothing"
-    return told + "."
+        text += f"; {count(failed, 'more trial')} failed and {'tells' if failed == 1 else 'tell'} nothing"
+    return text + "."
 
 
 def _panel(lane: str, index: int, good: Sequence[Observation]) -> Panel | None:
-    traces = tuple(trace for seen in good if (trace := _trace(seen)))
+    traces = tuple(trace for trial in good if (trace := _trace(trial)))
     if not traces:
         return None
     by_stall = sorted(range(len(traces)), key=lambda n: traces[n].stall)
     return Panel(lane, index, traces, by_stall[(len(by_stall) - 1) // 2])
 
 
-def _trace(seen: Observation) -> Trace | None:
-    """None: something is missing that the picture needs."""
-    step, series = number(seen.context, "load", "series", "interval_ms"), at(seen.context, "load", "series", "iops")
-    begins, ends = (number(seen.context, "fault", name) for name in ("begins_ms", "ends_ms"))
-    late = number(seen.context, "fault", "stall_ends_ms")
-    stall = number(seen.metrics, "stall")
+def _trace(trial: Observation) -> Trace | None:
+    """None: a value that the picture needs is missing."""
+    step, series = number(trial.context, "load", "series", "interval_ms"), at(trial.context, "load", "series", "iops")
+    begins, ends = (number(trial.context, "fault", name) for name in ("begins_ms", "ends_ms"))
+    late = number(trial.context, "fault", "stall_ends_ms")
+    stall = number(trial.metrics, "stall")
     if not step or begins is None or ends is None or late is None or stall is None or not isinstance(series, list):
         return None
     known = [(n, iops) for n, iops in enumerate(series) if isinstance(iops, int | float) and 0 <= iops < 2**63]
     points = tuple(((n + 0.5) * step - begins, float(iops)) for n, iops in known)
-    return Trace(seen.block, points, ends - begins, stall, late - begins) if points else None
+    return Trace(trial.block, points, ends - begins, stall, late - begins) if points else None
 
 
 _LEFT, _RIGHT, _TOP, _HEIGHT, _GAP, _FOOT = 64, 14, 6, 96, 34, 48
@@ -238,6 +238,6 @@ def _axis(across: Scale, bottom: float) -> list[Markup]:
         x = across(tick)
         parts.append(svg.line(x, bottom + 12, x, bottom + 16, stroke=muted))
         parts.append(svg.text(x, bottom + 28, f"{tick / 1000:g}", text_anchor="middle", font_size=12, fill=muted))
-    told = "seconds since the path failed →"
-    parts.append(svg.text(WIDTH - _RIGHT, bottom + 41, told, text_anchor="end", font_size=12, fill=muted))
+    title = "seconds since the path failed →"
+    parts.append(svg.text(WIDTH - _RIGHT, bottom + 41, title, text_anchor="end", font_size=12, fill=muted))
     return parts

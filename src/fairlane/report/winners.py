@@ -1,4 +1,4 @@
-"""Which lanes may be the best, where three or more are compared: one line for all cells with the same answer. Pure."""
+"""Plausible winners where three or more lanes are compared: one line for all cells with the same answer. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,36 +20,36 @@ class WinnersView:
     lines: tuple[tuple[str, str], ...]
     """(cells, lanes): ``("4k randread qd1", "NVMe/TCP or RDMA: not told apart")``."""
     table: Table
-    """Per cell: the simultaneous interval of every lane, what beats it, and the plausible winners."""
+    """Per cell: the simultaneous interval of every lane, the lane that beats it, and the plausible winners."""
 
 
 def views(evidence: Evidence, findings: Sequence[Finding], label: Mapping[str, str]) -> tuple[WinnersView, ...]:
     """By workload, in the order of the study; none with fewer than three lanes."""
-    found = winners(evidence, findings)
+    all_winners = winners(evidence, findings)
     several = len(evidence.study.workloads) > 1
     return tuple(
         _view(mine, findings, label, evidence.study.baseline, name if several else "")
         for name in evidence.study.workloads
-        if (mine := [w for w in found if w.workload == name])
+        if (mine := [w for w in all_winners if w.workload == name])
     )
 
 
 def _view(
-    found: Sequence[Winners], findings: Sequence[Finding], label: Mapping[str, str], baseline: str, workload: str
+    mine: Sequence[Winners], findings: Sequence[Finding], label: Mapping[str, str], baseline: str, workload: str
 ) -> WinnersView:
     groups: dict[str, list[str]] = {}
-    for w in found:
+    for w in mine:
         groups.setdefault(_answer(w, findings, label), []).append(w.cell)
     others = [lane for lane in label if lane != baseline]
     return WinnersView(
-        title=f"Plausible winners by {metric_of(found[0].metric).title}"
+        title=f"Plausible winners by {metric_of(mine[0].metric).title}"
         + (f", workload {workload}" if workload else ""),
         meaning="Lanes that no other lane is shown to beat (all pairs of lanes, from the same blocks). In at least "
-        f"{coverage(found[0].level)} of such cells the truly best lane is among them.",
-        lines=tuple((_cells(cells, len(found)), answer) for answer, cells in groups.items()),
+        f"{coverage(mine[0].level)} of such cells the truly best lane is among them.",
+        lines=tuple((_cells(cells, len(mine)), answer) for answer, cells in groups.items()),
         table=Table(
             ("Cell", *(label[lane] for lane in others), "Plausible winners"),
-            tuple((w.cell, *(_lane(w, lane, label) for lane in others), _answer(w, findings, label)) for w in found),
+            tuple((w.cell, *(_lane(w, lane, label) for lane in others), _answer(w, findings, label)) for w in mine),
         ),
     )
 
@@ -58,13 +58,13 @@ def _answer(w: Winners, findings: Sequence[Finding], label: Mapping[str, str]) -
     if any(_stains(finding, w) for finding in findings):
         return "withheld: critical finding"
     *first, last = [label[lane] for lane in w.plausible] or [DASH]
-    told = f"{', '.join(first)} or {last}: not told apart" if first else last
+    best = f"{', '.join(first)} or {last}: not told apart" if first else last
     left = ", ".join(label[lane] for lane in w.left_out)
-    return f"{told}; {left} not compared" if left else told
+    return f"{best}; {left} not compared" if left else best
 
 
 def _stains(finding: Finding, w: Winners) -> bool:
-    """What takes a verdict's headline takes this one too. Lanes that were refused are not in ``w`` at all."""
+    """Whether a finding withholds the winners, as it would a verdict's headline. Refused lanes are not in ``w``."""
     return (
         finding.severity == "critical"
         and not finding.refuses

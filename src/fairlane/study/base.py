@@ -1,4 +1,4 @@
-"""What the parts of a study file have in common; plugins derive their own part from these.
+"""Base models of a study file's lanes, workloads, platform and design; plugins derive their own part from these.
 
 A transport's file defines a ``LaneSpec``, a workload's a ``WorkloadSpec``, a platform's a ``PlatformSpec``; ``spec.py``
 joins them into one discriminated union per kind, so that a new plugin needs no edit here.
@@ -29,7 +29,7 @@ def _known_metric(name: str) -> str:
 MOST_BLOCKS = 10_000
 """Blocks per cell of a study."""
 MOST_CELLS = 10_000
-"""Cells of a study: what its lists multiply to."""
+"""Cells of a study: the product of its lists' lengths."""
 MOST_LANES = 100
 """Lanes of a study that is run."""
 MOST_TRIALS = 200_000
@@ -76,30 +76,30 @@ class LaneSpec(Strict):
     def known(self) -> Mapping[str, Any]:
         """Parameters (see ``guard.parameters``) that follow from the lane's own keys; ``conditions`` adds to them.
 
-        Keys that only this transport has are part of what is compared: ``path_settings`` tells them."""
-        told: dict[str, Any] = {"transport": self.transport}
+        A transport's own keys are compared as ``path_settings``."""
+        parameters: dict[str, Any] = {"transport": self.transport}
         if self.initiator == "hypervisor" or self.device:
-            told |= {"initiator": self.initiator, **(self.device or GuestDevice()).known()}
-        return told
+            parameters |= {"initiator": self.initiator, **(self.device or GuestDevice()).known()}
+        return parameters
 
     stand_in: ClassVar[str] = ""
-    """Why figures of this transport are no measurement of what its name says (``soft-RoCE is software``): they are
-    shown and never ranked against another transport. Empty: it is what it says."""
+    """Why figures of this transport do not measure the transport it is named after (``soft-RoCE is software``): they
+    are shown and never ranked against another transport. Empty: they do."""
 
     initiators: ClassVar[tuple[str, ...]] = ("guest",)
-    """Where this transport's initiator can run. ``hypervisor`` alone: the guest always sees a ``device``."""
+    """Where this transport's initiator can run. ``hypervisor`` alone: the guest always has a ``device``."""
     platforms: ClassVar[tuple[str, ...]] = ()
-    """Kinds of platform that alone know this transport; empty: any."""
+    """Kinds of platform that support this transport; empty: any."""
 
     @model_validator(mode="after")
     def _placed(self) -> Self:
-        able = self.initiators
-        if self.device and "initiator" not in self.model_fields_set and "hypervisor" in able:
+        allowed = self.initiators
+        if self.device and "initiator" not in self.model_fields_set and "hypervisor" in allowed:
             object.__setattr__(self, "initiator", "hypervisor")  # a device is the hypervisor's
-        if "initiator" in self.model_fields_set and self.initiator not in able:
-            raise ValueError(f"initiator: {self.transport} runs in the {' or the '.join(able)} only")
-        if self.initiator not in able:
-            object.__setattr__(self, "initiator", able[0])  # frozen: what is read is never changed again
+        if "initiator" in self.model_fields_set and self.initiator not in allowed:
+            raise ValueError(f"initiator: {self.transport} runs in the {' or the '.join(allowed)} only")
+        if self.initiator not in allowed:
+            object.__setattr__(self, "initiator", allowed[0])  # the model is frozen
         if self.device and self.initiator == "guest":
             raise ValueError("device: the initiator runs in the guest, so there is none; set initiator: hypervisor")
         return self
@@ -113,11 +113,11 @@ class WorkloadSpec(Strict):
     primary: MetricName = "iops"
     """The one metric that may be headlined (Holm over all primaries of the study); the rest is exploratory."""
     platforms: ClassVar[tuple[str, ...]] = ()
-    """Kinds of platform that alone can run this workload; empty: any."""
+    """Kinds of platform that can run this workload; empty: any."""
 
     @property
     def most(self) -> int:
-        """Cells at most: what the lists of its keys multiply to, counted without making them."""
+        """Upper limit of its cells: the product of its keys' list lengths, computed without making them."""
         lists = (value for key in type(self).model_fields if isinstance(value := getattr(self, key), tuple))
         return prod(len(value) for value in lists if value)
 
@@ -138,7 +138,7 @@ class WorkloadSpec(Strict):
         return slo
 
     def known(self, cell: Cell) -> Mapping[str, Any]:
-        """Parameters (see ``guard.parameters``) of ``cell``: what the lanes must have in common in it."""
+        """Parameters (see ``guard.parameters``) of ``cell``, in which the lanes must agree."""
         return cell.params
 
     @abstractmethod
@@ -152,22 +152,22 @@ class PlatformSpec(Strict):
     kind: str
     """Where the virtual machines come from."""
     transports: ClassVar[tuple[str, ...]] = ()
-    """Transports this platform can build; empty: any. ``able`` tells them."""
+    """Transports this platform can build; empty: any. Readers use ``able``."""
     least_lanes: ClassVar[int] = 2
     """A study that is run compares lanes; one that was imported may be compared with another."""
 
     invented: ClassVar[bool] = False
-    """Figures are made up, and every report says so."""
+    """Figures are made up; every report states it."""
 
     measured_here: ClassVar[bool] = True
     """One run of this program measured all lanes, so that the journal's times are those of the figures and nothing but
     the lanes' own paths can have differed without being known."""
 
-    told_later: ClassVar[frozenset[str]] = frozenset(
+    reported_later: ClassVar[frozenset[str]] = frozenset(
         {"guest_kernel", "hypervisor", "host_cpu", "disk_size", "mtu", "tool", "tool_version", "date"}
     )
-    """Parameters that machines and trials may tell of every lane: that one lane alone says them in the study is no
-    difference yet."""
+    """Parameters that machines and trials may report for every lane: not yet a difference if one lane alone states them
+    in the study."""
 
     def known(self) -> Mapping[str, Any]:
         """Parameters (see ``guard.parameters``) that this platform gives to every lane alike."""
@@ -179,7 +179,7 @@ class PlatformSpec(Strict):
 
     @property
     def title(self) -> str:
-        """What messages call this platform, as it is set up."""
+        """Name of this platform, as it is set up, for messages."""
         return repr(self.kind)
 
     @property
@@ -193,7 +193,7 @@ class PlatformSpec(Strict):
         return ()
 
     def workers(self, jobs: int) -> int:
-        """How many blocks this platform may run at one moment, if ``jobs`` are asked for; 1 unless proven harmless."""
+        """How many blocks this platform may run in parallel, of ``jobs`` requested; 1 unless proven harmless."""
         return min(jobs, 1)
 
 
@@ -260,5 +260,5 @@ class Design(Strict):
             raise ValueError("stop: give looks or stop, not both")
         if not self.paired:
             raise ValueError("stop: lanes that ran at different times are judged once: leave stop away")
-        object.__setattr__(self, "looks", every)  # frozen: what is read is never changed again
+        object.__setattr__(self, "looks", every)  # the model is frozen
         return self

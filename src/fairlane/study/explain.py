@@ -1,4 +1,4 @@
-"""Turn pydantic's errors into sentences with a line: what was expected, what was found, what is nearest to it."""
+"""Turn pydantic's errors into sentences with a line: the expected value, the actual one, the nearest valid one."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from fairlane.study.yaml_tree import Path, Problem, Tree
 
 @dataclass(frozen=True)
 class Form:
-    """What a file is validated against."""
+    """The schema that a file is validated against."""
 
     schema: Callable[[], Mapping[str, Any]]
     """Gives its JSON Schema."""
@@ -54,7 +54,7 @@ _CHOICES = re.compile(r"'([^']*)'.*\([^():]+: ([^()]+)\)$")
 """A validator's message that ends with the valid values: ``'iscssi' is not a lane (lanes: local, iscsi)``."""
 
 _FEW = 10
-"""Valid values that are listed beside the one that may be meant."""
+"""Valid values that are listed beside a suggested one; of more, only the suggestion is printed."""
 
 
 def explain(error: ValidationError, read: Tree, form: Form = STUDY) -> Iterator[Problem]:
@@ -124,9 +124,9 @@ def _wrong_tag(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem:
 
 def _wrong_value(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem:
     known = re.findall(r"'([^']*)'", context["expected"]) or [context["expected"]]
-    found = tree.at(path)
-    message = f"expected {' or '.join(known)}, found {_show(found)}"
-    near = nearest(found, known) if isinstance(found, str) else ""
+    value = tree.at(path)
+    message = f"expected {' or '.join(known)}, found {_show(value)}"
+    near = nearest(value, known) if isinstance(value, str) else ""
     return Problem(tree.line(path), path, message, f"did you mean {near!r}?" if near else "")
 
 
@@ -142,8 +142,8 @@ def _is_key(path: Path, tree: _Tree) -> bool:
 
 
 def _too_few(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem:
-    found, least = _size(tree.at(path)), context["min_length"]
-    message = f"expected at least {least}, found {found}" if found else f"no {path[-1]}: expected at least {least}"
+    count, least = _size(tree.at(path)), context["min_length"]
+    message = f"expected at least {least}, found {count}" if count else f"no {path[-1]}: expected at least {least}"
     return Problem(tree.line(path), path, message, _about(path, tree))
 
 
@@ -159,35 +159,35 @@ _SPECIAL: dict[str, Callable[[Path, Mapping[str, Any], _Tree], Problem]] = {
 
 
 def _wrong_kind(path: Path, expected: str, tree: _Tree) -> Problem:
-    found = tree.at(path)
-    if found is None:
+    value = tree.at(path)
+    if value is None:
         least = _schema(path, tree).get("minProperties")
         if least:
             return _too_few(path, {"min_length": least}, tree)
         return Problem(tree.line(path), path, f"expected {expected}, found nothing", _about(path, tree))
-    hint = f"write [{found}]" if expected == "a list" and isinstance(found, str | int | float) else _about(path, tree)
-    return Problem(tree.line(path), path, f"expected {expected}, found {_show(found)}", hint)
+    hint = f"write [{value}]" if expected == "a list" and isinstance(value, str | int | float) else _about(path, tree)
+    return Problem(tree.line(path), path, f"expected {expected}, found {_show(value)}", hint)
 
 
 def _from_validator(path: Path, message: str, tree: _Tree) -> Problem:
-    """A validator of a whole model may begin its message with the key it means: ``lanes.fast.transport: ...``."""
+    """A problem from a validator's message, which may begin with the key at fault: ``lanes.fast.transport: ...``."""
     prefix, colon, rest = message.partition(": ")
     for start in (path, ()):
         named = (*start, *prefix.split("."))
         if colon and named in tree.lines:
             path, message = named, rest
             break
-    told = "found" in message or " is not " in message or not isinstance(tree.at(path), str | int | float | list)
-    found = "" if told else f", found {_show(tree.at(path))}"
+    complete = "found" in message or " is not " in message or not isinstance(tree.at(path), str | int | float | list)
+    suffix = "" if complete else f", found {_show(tree.at(path))}"
     match = _CHOICES.search(message)
     near = nearest(match[1], match[2].split(", ")) if match else ""
     if match and near and len(match[2].split(", ")) > _FEW:
-        message = message[: message.rindex(" (")]  # the hint says which one is meant
-    return Problem(tree.line(path), path, message + found, f"did you mean {near!r}?" if near else "")
+        message = message[: message.rindex(" (")]  # the hint names the nearest one
+    return Problem(tree.line(path), path, message + suffix, f"did you mean {near!r}?" if near else "")
 
 
 def _schema(path: Path, tree: _Tree) -> Mapping[str, Any]:
-    """The part of the JSON Schema that speaks of ``path``; empty where it says nothing."""
+    """The part of the JSON Schema for ``path``; empty if there is none."""
     root = tree.form.schema()
     schema = resolve(root, tree.data, root)
     for index, step in enumerate(path):
@@ -201,7 +201,7 @@ def _tags(path: Path, tree: _Tree) -> list[str]:
 
 
 def _about(path: Path, tree: _Tree) -> str:
-    """What the schema tells of the key."""
+    """The key with its description in the schema; empty if there is none."""
     schema = _schema(path[:-1], tree) if path else {}
     text: str = step_into(schema, path[-1]).get("description", "") if path else ""
     return f"{path[-1]}: {text}" if text and isinstance(path[-1], str) else ""

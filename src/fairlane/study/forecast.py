@@ -1,4 +1,4 @@
-"""What a study will do, before it does anything: the cells, and blocks, trials and time for every look. Pure."""
+"""The plan of a study before it runs: its cells, and blocks, trials and time for every look. Pure."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,8 +20,8 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class PlannedLook:
-    """What has been done by one look at the verdicts, if no cell is decided before. Of a study that stops on width the
-    first and the last look are told."""
+    """Work done by one look at the verdicts, if no cell is decided before. A study that stops on width lists its first
+    and last look only."""
 
     blocks: int
     """Blocks per cell."""
@@ -43,7 +43,7 @@ class Plan:
 
 
 def plan(study: "Study", jobs: int) -> Plan:
-    """The plan of ``study`` with up to ``jobs`` blocks at one moment (at least 1)."""
+    """The plan of ``study`` with up to ``jobs`` blocks in parallel (at least 1)."""
     workers = max(1, study.platform.workers(jobs))
     cells = tuple(PlannedCell(c, study.workloads[c.workload].trial_seconds(c)) for c in study.cells())
     lanes = len(study.lanes)
@@ -51,17 +51,17 @@ def plan(study: "Study", jobs: int) -> Plan:
     walls = [lanes * study.platform.wall_seconds(c.trial_seconds) for c in cells]  # one block of each cell
     looks = tuple(
         PlannedLook(n, n * lanes * len(cells), n * load, max(n * sum(walls) / workers, max(walls, default=0.0)))
-        for n in _told(study.design)
+        for n in _listed_looks(study.design)
     )
     return Plan(cells, looks, workers)
 
 
-def _told(design: "Design") -> tuple[int, ...]:
+def _listed_looks(design: "Design") -> tuple[int, ...]:
     return tuple(dict.fromkeys((design.stop.least, design.stop.most))) if design.stop else design.looks
 
 
 def about(seconds: float) -> str:
-    """A duration as one says it: ``0.25 s``, ``45 s``, ``12 min``, ``3.5 h``."""
+    """A duration in seconds, rounded for a reader: ``0.25 s``, ``45 s``, ``12 min``, ``3.5 h``."""
     if seconds < 10:
         return f"{seconds:.2g} s"
     if seconds < 120:

@@ -1,4 +1,4 @@
-"""From a file, or the name of a preset, to a checked study; everything that is wrong is told at once, with its line."""
+"""Load and check a study from a file or a preset; report all problems at once, each with its line."""
 
 import json
 from functools import cache
@@ -47,12 +47,12 @@ def load_study(ref: str, *, quick: bool = False) -> tuple[Study, str]:
     if ref in presets():
         text, where = presets()[ref], f"preset {ref}"
     else:
-        text, where = read_text(ref, _neither(ref)), ref
+        text, where = read_text(ref, _no_such_study(ref)), ref
     return parse_study(text, where, quick=quick), text
 
 
 def parse_study(text: str, where: str, *, quick: bool = False) -> Study:
-    """The study written in ``text``; its quick form, in which ``Study.quick`` is not empty, if that is asked for.
+    """The study written in ``text``; with ``quick`` its quick form, in which ``Study.quick`` is not empty.
 
     Both forms are checked. Raises one FairlaneError that names ``where``, the lines, and all problems."""
     whole, short = quick_form.split(yaml_tree.read(text))
@@ -66,7 +66,7 @@ def parse_study(text: str, where: str, *, quick: bool = False) -> Study:
 
 
 def parse(text: str, where: str, model: type[M], form: Form) -> M:
-    """What ``text`` says, as a ``model``. Raises one FairlaneError with ``where``, the lines, and all problems."""
+    """``text``, parsed as a ``model``. Raises one FairlaneError with ``where``, the lines, and all problems."""
     return _parse(yaml_tree.read(text), where, model, form)
 
 
@@ -106,7 +106,7 @@ def read_text(ref: str, missing: FairlaneError) -> str:
         raise FairlaneError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=repr(ref)) from None
 
 
-def _neither(ref: str) -> FairlaneError:
+def _no_such_study(ref: str) -> FairlaneError:
     near = nearest(ref, presets())
     meant = f"did you mean the preset {near!r}? " if near else ""
     listed = f"presets: {', '.join(presets())}; fairlane init writes one to a file"
@@ -142,5 +142,5 @@ def _sentence(problem: Problem) -> str:
 
 
 def _printable(text: str) -> str:
-    """Keys and values come from outside: no escape codes reach the terminal."""
+    """``text`` with control characters escaped: keys and values come from outside."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

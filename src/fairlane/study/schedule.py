@@ -1,4 +1,4 @@
-"""The order in which everything runs: balanced, randomised, and a pure function of the study and one seed.
+"""The order of blocks and of lanes within them: balanced, randomised, a pure function of the study and one seed.
 
 Lanes are ordered in *replicates*. Two lanes: the pair AB, BA. An even number k of lanes: the k rows of a Williams
 square, in which every lane stands once in every place and follows every other lane once (Williams, Aust. J. Sci. Res.
@@ -73,7 +73,7 @@ def design_rows(k: int) -> tuple[tuple[int, ...], ...]:
 
 
 class Stream:
-    """Uniform whole numbers from SHA-256 in counter mode, keyed by what they are for."""
+    """Uniform whole numbers from SHA-256 in counter mode, keyed by their purpose."""
 
     def __init__(self, *purpose: int | str) -> None:
         self._key = "\0".join(str(part) for part in purpose).encode()

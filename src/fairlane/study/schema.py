@@ -1,4 +1,4 @@
-"""The JSON Schema of a study file, and the walk through it that error messages and the reference need."""
+"""The JSON Schema of a study file, and helpers to look keys up in it, for error messages and the reference."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -37,7 +37,7 @@ def json_schema() -> Mapping[str, Any]:
 
 
 def schema_of(model: type[BaseModel], title: str) -> Mapping[str, Any]:
-    """JSON Schema of what a user may write for ``model``."""
+    """JSON Schema of a file that is read as ``model``."""
     return {"$schema": DIALECT, **model.model_json_schema(schema_generator=_Generator), "title": title}
 
 

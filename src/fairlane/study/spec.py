@@ -21,7 +21,7 @@ from fairlane.study.strict import Strict
 
 
 class OneOf:
-    """Annotation: a value of any plugin's ``Spec`` in ``package``, told apart by the key ``tag``."""
+    """Annotation: a value of any plugin's ``Spec`` in ``package``, distinguished by the key ``tag``."""
 
     def __init__(self, package: str, tag: str) -> None:
         self.package = package
@@ -37,7 +37,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
 
 
 def invents(platform: str) -> bool:
-    """Whether the figures of ``platform`` (its kind) are made up; of an unknown one they are not."""
+    """Whether ``platform`` (its kind) makes up its figures; False for an unknown one."""
     return platform in registry.names("platforms") and registry.load("platforms", platform).Spec.invented
 
 
@@ -55,7 +55,7 @@ class Study(Strict):
     """Where the virtual machines come from."""
     baseline: Name
     """The lane that the others are compared with."""
-    # Two, as the schema tells editors; one for a platform that says so (imported results): see _consistent.
+    # Two in the schema, for editors; one for a platform with least_lanes 1 (imported results): see _consistent.
     lanes: dict[Name, Annotated[LaneSpec, OneOf("lanes", "transport")]] = Field(
         min_length=1, json_schema_extra={"minProperties": 2}
     )
@@ -99,7 +99,7 @@ class Study(Strict):
         return self
 
     def _bounded(self) -> None:
-        """Raises ValueError for a study that is too large to be planned. What was imported is there already."""
+        """Raises ValueError for a study that is too large to be planned; imported results are not planned."""
         if not self.platform.measured_here:
             return
         if len(self.lanes) > MOST_LANES:
@@ -115,16 +115,16 @@ class Study(Strict):
             raise ValueError(f"design: {trials}")
 
     def too_many(self, blocks: int) -> str:
-        """Why ``blocks`` per cell are more than can be planned; empty: they are not."""
+        """Message if ``blocks`` per cell are more than can be planned; else empty."""
         cells = sum(workload.most for workload in self.workloads.values())
         trials = blocks * cells * len(self.lanes)
         if trials <= MOST_TRIALS:
             return ""
-        told = f"{blocks} blocks x {cells} cells x {len(self.lanes)} lanes = {trials} trials"
-        return f"expected at most {MOST_TRIALS} trials, found {told}"
+        product = f"{blocks} blocks x {cells} cells x {len(self.lanes)} lanes = {trials} trials"
+        return f"expected at most {MOST_TRIALS} trials, found {product}"
 
     def _at_home(self) -> None:
-        """Raises ValueError for a transport or workload that belongs to other platforms."""
+        """Raises ValueError for a transport or workload that the platform does not support."""
         parts = [(f"lanes.{name}.transport", lane.transport, lane.platforms) for name, lane in self.lanes.items()]
         parts += [(f"workloads.{name}.kind", load.kind, load.platforms) for name, load in self.workloads.items()]
         for where, what, homes in parts:
@@ -134,7 +134,7 @@ class Study(Strict):
                 )
 
     def _copied(self, name: str, lane: LaneSpec) -> LaneSpec:
-        """The lane with what it does not say itself taken from the one it is a copy of."""
+        """``lane`` with the keys that it leaves out taken from the lane it copies."""
         original = self.lanes.get(lane.copy_of)
         if original is None:
             known = ", ".join(other for other in self.lanes if other != name)

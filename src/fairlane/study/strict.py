@@ -1,4 +1,4 @@
-"""What every part of a study file derives from."""
+"""Base model of every part of a study file."""
 
 from pydantic import BaseModel, ConfigDict
 

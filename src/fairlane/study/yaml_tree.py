@@ -1,4 +1,4 @@
-"""Read YAML into plain data that remembers its lines, and refuse what a study file has no use for.
+"""Read YAML into plain data with line numbers, and refuse YAML features that a study file does not need.
 
 Scalars follow YAML 1.2's core schema, as editors do: ``no``, ``on``, ``1:30``, ``2026-01-01`` are text, ``010`` is 10.
 Refused, each with its line: duplicate keys, tabs in the indentation, several documents, tags, merge keys, keys that are
@@ -18,12 +18,12 @@ MAX_NODES = 20_000
 MAX_DEPTH = 30
 
 Path = tuple[str | int, ...]
-"""Where a value stands: ``("lanes", "iscsi", "sessions")``, ``("workloads", "main", "bs", 1)``."""
+"""Path of a value: ``("lanes", "iscsi", "sessions")``, ``("workloads", "main", "bs", 1)``."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong at one line (from 1; 0: the file as a whole)."""
+    """An error at one line (from 1; 0: the whole file)."""
 
     line: int
     path: Path
@@ -33,14 +33,14 @@ class Problem:
 
 @dataclass
 class Tree:
-    """``data``: mappings, lists, scalars as JSON has them. ``lines``: path -> line on which its key or item stands."""
+    """``data``: mappings, lists, scalars as in JSON. ``lines``: path -> line of its key or item."""
 
     data: Any = None
     lines: dict[Path, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def line(self, path: Path) -> int:
-        """The line of ``path``, or of the nearest thing around it; 0 if the file says nothing of it."""
+        """The line of ``path``, or of its nearest parent in the file; 0 if there is none."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 0)
@@ -72,11 +72,11 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
 
 IMPLICIT = _Loader.yaml_implicit_resolvers
-"""What unquoted text is not text; for who writes YAML that is read here."""
+"""Patterns of unquoted scalars that are not text; for code that writes YAML to be read here."""
 
 
 def read(text: str) -> Tree:
-    """Parse ``text``. What is wrong is in the tree's ``problems``; ``data`` holds what could be read all the same."""
+    """Parse ``text``. Errors are in the tree's ``problems``; ``data`` holds what could be read all the same."""
     tree = Tree()
     if len(text.encode()) > MAX_BYTES:
         tree.problems.append(Problem(0, (), f"the file is larger than {MAX_BYTES // 1024} KiB: not a study"))
@@ -119,8 +119,8 @@ def _syntax(error: yaml.MarkedYAMLError) -> Problem:
 
 
 def _number(tag: str, text: str) -> int | float | str:
-    """A number that can be counted with; anything else stays text (1e999, an explicit tag before a word), which is
-    refused wherever a number is expected."""
+    """A finite number; anything else stays text (1e999, an explicit tag before a word), which is refused wherever a
+    number is expected."""
     try:
         value = int(text) if tag == "int" else float(text)
     except ValueError:

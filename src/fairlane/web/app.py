@@ -33,7 +33,7 @@ _CHUNK = 256 * 1024
 
 
 class Viewer:
-    """The application for the runs below ``root``. ``limits``: of the live pages."""
+    """The web application for the runs below ``root``. ``limits``: of the live pages."""
 
     def __init__(self, root: Path, limits: Limits | None = None) -> None:
         self.catalogue = Catalogue(root)
@@ -41,7 +41,7 @@ class Viewer:
         self.hub = Hub(views.parts, limits)
 
     def app(self, hosts: Iterable[str] = LOCAL, token: str = "") -> Starlette:
-        """The ASGI application; ``hosts`` and ``token`` as ``Guard`` has them."""
+        """The ASGI application; ``hosts`` and ``token`` as in ``Guard``."""
         views.environment().globals["version"] = __version__
         routes = [
             Route("/", self.list),
@@ -56,15 +56,15 @@ class Viewer:
         )
 
     async def list(self, request: Request) -> Response:
-        asked = request.query_params
-        sort = asked.get("sort", "newest")
-        query = {"q": asked.get("q", "")[:200], "state": asked.get("state", ""), "sort": sort}
+        parameters = request.query_params
+        sort = parameters.get("sort", "newest")
+        query = {"q": parameters.get("q", "")[:200], "state": parameters.get("state", ""), "sort": sort}
         if sort not in dict(_SORTS) or query["state"] not in ("", *ORDER):
             raise FairlaneError("the list knows no such order or state", hint="choose one in the list")
         everything = await asyncio.to_thread(self.catalogue.entries)
-        found = self.catalogue.search(query["q"], query["state"], cast(Sort, sort))
-        last = max(1, -(-len(found) // PER_PAGE))
-        number = asked.get("page", "1")
+        matches = self.catalogue.search(query["q"], query["state"], cast(Sort, sort))
+        last = max(1, -(-len(matches) // PER_PAGE))
+        number = parameters.get("page", "1")
         page = min(last, max(1, int(number) if re.fullmatch(r"\d{1,6}", number) else 1))
         states = [(state, sum(e.state == state for e in everything.values())) for state in ORDER]
         return HTMLResponse(
@@ -73,8 +73,8 @@ class Viewer:
                 where=clean(str(self.catalogue.root)),
                 example=clean(f"{self.catalogue.root}/first"),
                 total=len(everything),
-                found=len(found),
-                runs=found[(page - 1) * PER_PAGE : page * PER_PAGE],
+                matching=len(matches),
+                runs=matches[(page - 1) * PER_PAGE : page * PER_PAGE],
                 query={**query, "page": page},
                 last_page=last,
                 states=[(state, n) for state, n in states if n],
@@ -94,21 +94,21 @@ class Viewer:
         return _report(await self.pages.comparison(chosen))
 
     async def static(self, request: Request) -> Response:
-        found = views.static().get(request.path_params["name"])
-        if found is None:
+        file = views.static().get(request.path_params["name"])
+        if file is None:
             raise HTTPException(404)
-        return Response(found[0], headers={"cache-control": "no-cache", "content-type": found[1]})
+        return Response(file[0], headers={"cache-control": "no-cache", "content-type": file[1]})
 
     async def run(self, request: Request) -> Response:
         path = request.path_params["path"]
-        found = await asyncio.to_thread(self.catalogue.find, path)
-        if found is None:
+        match = await asyncio.to_thread(self.catalogue.find, path)
+        if match is None:
             raise HTTPException(404, "there is no such run here; it may have been moved or deleted")
-        entry, rest = found
+        entry, rest = match
         if not rest and not path.endswith("/"):
             return RedirectResponse(f"/runs/{quote(entry.name)}/", 307)
         special: dict[str, Callable[[Entry], Awaitable[Response]]] = {
-            "": self._page, "report.html": self._whole, "events": self._events
+            "": self._page, "report.html": self._report_page, "events": self._events
         }  # fmt: skip
         if rest in special:
             return await special[rest](entry)
@@ -117,7 +117,7 @@ class Viewer:
             raise HTTPException(404, "a run has no such file")
         return await asyncio.to_thread(_download, entry, parts)
 
-    async def _whole(self, entry: Entry) -> Response:
+    async def _report_page(self, entry: Entry) -> Response:
         return _report(await self.pages.report(entry))
 
     async def _page(self, entry: Entry) -> Response:
@@ -125,10 +125,10 @@ class Viewer:
         shown: Shown = await self.hub.now(entry) if live else NOTHING
         if shown.gone:
             raise HTTPException(404, "the run is not there any more")
-        there = [name for name in (*places.FIXED, *places.DERIVED) if places.stamp(entry.folder / name)]
+        files = [name for name in (*places.FIXED, *places.DERIVED) if places.stamp(entry.folder / name)]
         parts = {"phase": "", "title": "", **dict.fromkeys(views.PARTS, ""), **shown.parts}
         return HTMLResponse(
-            views.page("run.html.j2", run=entry, shown=parts, live=live and not shown.last, files=there)
+            views.page("run.html.j2", run=entry, shown=parts, live=live and not shown.last, files=files)
         )
 
     async def _events(self, entry: Entry) -> Response:
@@ -140,7 +140,7 @@ _STYLE = re.compile(rb"<style>(.*?)</style>", re.DOTALL)
 
 
 def _report(page: bytes) -> Response:
-    """A report is one file with its own style sheet: this one, and nothing else, may be used."""
+    """A report page; its content security policy allows its own style sheet and nothing else."""
     sheets = {f"'sha256-{b64encode(hashlib.sha256(sheet).digest()).decode()}'" for sheet in _STYLE.findall(page)}
     policy = (
         f"default-src 'none'; style-src {' '.join(sorted(sheets))}; img-src data:; base-uri 'none'; "
@@ -150,13 +150,13 @@ def _report(page: bytes) -> Response:
 
 
 def _download(entry: Entry, parts: Sequence[str]) -> Response:
-    """A file of the run, to be saved: whatever it holds, a browser does not show it as a page."""
+    """A file of the run as a download: a browser never shows it as a page."""
     try:
         file = places.open_plain(entry.folder, *parts)
     except (OSError, ValueError):
         raise HTTPException(404, "a run has no such file") from None
     size, name = os.fstat(file.fileno()).st_size, quote(parts[-1], safe="")
-    text = len(parts) == 1  # what stands beside raw/ is JSON, YAML or Markdown
+    text = len(parts) == 1  # files beside raw/ are JSON, YAML or Markdown
     kind = "text/plain" if text else "application/gzip" if name.endswith(".gz") else "application/octet-stream"
     headers = {"content-length": str(size), "content-disposition": f"attachment; filename*=UTF-8''{name}"}
     return StreamingResponse(_chunks(file, size), headers=headers, media_type=kind)
@@ -172,12 +172,12 @@ def _chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 async def _not_found(request: Request, error: Exception) -> Response:  # noqa: ARG001
     assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for nothing else
-    told = FairlaneError(error.detail, hint="look for it in the list of all runs")
-    return HTMLResponse(views.problem(told, "Not here"), error.status_code)
+    with_hint = FairlaneError(error.detail, hint="look for it in the list of all runs")
+    return HTMLResponse(views.problem(with_hint, "Not here"), error.status_code)
 
 
 async def _failed(request: Request, error: Exception) -> Response:  # noqa: ARG001
-    """What cannot be shown, as text: a damaged run, runs that cannot be compared."""
+    """A page with the error: a damaged run, runs that cannot be compared."""
     assert isinstance(error, FairlaneError)  # noqa: S101 - it is registered for nothing else
     if isinstance(error, Busy):
         return HTMLResponse(views.problem(error, "Busy"), 503, {"retry-after": "10"})

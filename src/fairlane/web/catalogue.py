@@ -1,6 +1,6 @@
-"""The runs below a folder, as a list shows them: kept in memory, and of each run only what has changed is read again.
+"""The list of runs below a folder, cached in memory; only runs whose files changed are read again.
 
-Read are ``run.json``, ``study.yaml``, the end of the journal and ``verdicts.json``; raw files never.
+It reads ``run.json``, ``study.yaml``, the end of the journal and ``verdicts.json``, never raw files.
 """
 
 import hashlib
@@ -27,15 +27,15 @@ from fairlane.web import places
 
 RunState = Literal["running", "interrupted", "complete", "damaged"]
 ORDER: tuple[RunState, ...] = ("running", "damaged", "interrupted", "complete")
-"""As the list sorts them: first what wants a look."""
+"""The list's order by state: first runs that need attention."""
 Sort = Literal["newest", "oldest", "name", "state"]
 
 _TAIL = 64 * 1024
-"""Bytes of the journal's end that are read: its last line, and ``end``, are in them."""
+"""Bytes read from the journal's end; they hold its last line and the event ``end``."""
 _AGE = 2.0
-"""Seconds for which what was seen is good enough."""
+"""Seconds for which the cached list is current."""
 _STUDIES = 500
-"""Studies whose words are kept: runs of one study share them."""
+"""Studies kept in memory: runs of one study share an entry."""
 
 Stamp = tuple[tuple[int, int] | None, ...]
 _STAMPED = ("run.json", "study.yaml", journal.NAME, "verdicts.json")
@@ -43,7 +43,7 @@ _STAMPED = ("run.json", "study.yaml", journal.NAME, "verdicts.json")
 
 @dataclass(frozen=True)
 class About:
-    """What a study says of itself. Everything is clean."""
+    """A study's name, question, lanes and workloads. Every string is clean."""
 
     name: str
     question: str
@@ -62,20 +62,20 @@ class Entry:
     """One run of the list. Every string but ``name`` is clean."""
 
     name: str
-    """Its path below the folder that is served; names it in addresses, and is shown clean."""
+    """Its path below the served folder, as in addresses; not clean: pages show ``title``."""
     folder: Path
     stamp: Stamp
     created: str
-    """When it was begun, UTC, as text that sorts."""
+    """When it began, UTC, as text that sorts."""
     about: About
     state: RunState
     error: str = ""
     """Why it is damaged."""
     hint: str = ""
     last: str = ""
-    """When its newest step was done."""
+    """Time of its last event."""
     answers: tuple[str, ...] = ()
-    """Its primary comparisons in a sentence each; empty if that is not known cheaply."""
+    """Its primary comparisons, a sentence each; empty if not known without making the report."""
 
     @property
     def title(self) -> str:
@@ -83,7 +83,7 @@ class Entry:
 
     @cached_property
     def words(self) -> str:
-        """What a search looks in."""
+        """Case-folded text that a search looks in."""
         about = self.about
         parts = (self.title, about.name, about.question, *about.lanes, *about.lanes.values(), *about.workloads)
         return " ".join((*parts, *about.workloads.values(), self.state, self.error)).casefold()
@@ -91,7 +91,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a run beyond what its small files say: by making its report."""
+    """Results that only making a run's report yields."""
 
     stamp: Stamp
     answers: tuple[str, ...] = ()
@@ -101,26 +101,26 @@ class Known:
 
 @dataclass
 class Catalogue:
-    """The runs below ``root``, which may be one itself. All methods may be called from any thread."""
+    """The runs below ``root``, which may be a run itself. All methods may be called from any thread."""
 
     root: Path
     clock: Callable[[], float] = time.monotonic
     _entries: dict[str, Entry] = field(default_factory=dict)
     _known: dict[str, Known] = field(default_factory=dict)
     _studies: dict[tuple[str, bool], About] = field(default_factory=dict)
-    _seen: float = float("-inf")
+    _refreshed: float = float("-inf")
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def entries(self) -> Mapping[str, Entry]:
-        """Name -> run, as of now or two seconds ago."""
+        """Name -> run, at most two seconds old."""
         with self._lock:
-            if self.clock() - self._seen >= _AGE:
+            if self.clock() - self._refreshed >= _AGE:
                 self._refresh()
-                self._seen = self.clock()
+                self._refreshed = self.clock()
             return self._entries
 
     def find(self, path: str) -> tuple[Entry, str] | None:
-        """The run that ``path`` begins with, and what follows it; a run's folder holds no other run."""
+        """The run that ``path`` begins with, and the rest of the path; a run's folder holds no other run."""
         entries, parts = self.entries(), path.split("/")
         for n in range(1, len(parts) + 1):
             if entry := entries.get("/".join(parts[:n])):
@@ -128,20 +128,20 @@ class Catalogue:
         return None
 
     def search(self, words: str = "", state: str = "", sort: Sort = "newest") -> list[Entry]:
-        """The runs that have every one of ``words`` somewhere, in the order asked for."""
+        """The runs whose text has every one of ``words``, in the order ``sort``."""
         wanted = words.casefold().split()
-        found = [
+        matches = [
             e for e in self.entries().values() if state in ("", e.state) and all(word in e.words for word in wanted)
         ]
-        found.sort(key=lambda e: e.name)
+        matches.sort(key=lambda e: e.name)
         if sort != "name":
-            found.sort(key=lambda e: e.created, reverse=sort != "oldest")
+            matches.sort(key=lambda e: e.created, reverse=sort != "oldest")
         if sort == "state":
-            found.sort(key=lambda e: ORDER.index(e.state))
-        return found
+            matches.sort(key=lambda e: ORDER.index(e.state))
+        return matches
 
     def remember(self, entry: Entry, answers: Iterable[str] = (), error: FairlaneError | None = None) -> None:
-        """What making the report of ``entry`` has shown; it holds until a file of the run changes."""
+        """Store the answers, or the error, of making the report of ``entry``; valid until a file of the run changes."""
         hint = error.hint if error else ""
         known = Known(entry.stamp, tuple(clean(a, 600) for a in answers), clean(str(error or ""), 600), clean(hint))
         with self._lock:
@@ -151,9 +151,9 @@ class Catalogue:
 
     def _refresh(self) -> None:
         alone = places.stamp(self.root / "run.json")
-        found = [(self.root.name, self.root)] if alone else places.runs_below(self.root)
+        runs = [(self.root.name, self.root)] if alone else places.runs_below(self.root)
         locks = places.held()
-        self._entries = {name: self._entry(name, folder, locks) for name, folder in found}
+        self._entries = {name: self._entry(name, folder, locks) for name, folder in runs}
         self._known = {name: known for name, known in self._known.items() if name in self._entries}
 
     def _entry(self, name: str, folder: Path, locks: frozenset[tuple[int, int, int]] | None) -> Entry:
@@ -220,7 +220,7 @@ def _with(entry: Entry, known: Known) -> Entry:
 
 
 def _small(path: Path) -> bytes:
-    """A file that has no reason to be large. Raises FairlaneError, OSError."""
+    """Content of a small file. Raises FairlaneError if it is larger than ``places.LARGEST``, OSError."""
     with places.open_plain(path.parent, path.name) as file:
         data = file.read(places.LARGEST + 1)
     if len(data) > places.LARGEST:
@@ -234,13 +234,13 @@ def _manifest(folder: Path) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("format") != plans.FORMAT:
-        plans.created(folder)  # says what is wrong
+        plans.created(folder)  # raises an error with the cause
         raise FairlaneError("not readable", where=str(folder / "run.json"))
     return manifest
 
 
 def _end(folder: Path) -> tuple[str, bool]:
-    """When the newest step was done, and whether the run has ended; nothing and no if it was never begun."""
+    """Time of the last event, and whether the run has ended; ``""`` and False without a journal."""
     try:
         with places.open_plain(folder, journal.NAME) as file:
             size = os.fstat(file.fileno()).st_size
@@ -250,28 +250,28 @@ def _end(folder: Path) -> tuple[str, bool]:
         return "", False
     lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
     if size > _TAIL:
-        lines = lines[1:]  # its beginning was not read
+        lines = lines[1:]  # the first line is cut off
     try:
         events = [json.loads(line) for line in lines]
         kinds = [event["type"] for event in events]
         last = str(events[-1].get("at", "")) if events else ""
     except (ValueError, TypeError, KeyError, RecursionError):
-        journal.read(folder)  # says where
+        journal.read(folder)  # raises an error with the line
         raise FairlaneError("the journal is damaged", where=str(folder / journal.NAME)) from None
     return last[:19].replace("T", " "), "end" in kinds
 
 
 def _answers(folder: Path, about: About) -> tuple[str, ...]:
-    """What ``fairlane run`` found at its end, in sentences; nothing if the file is not what it wrote."""
+    """The answers in ``verdicts.json``, which ``fairlane run`` writes at its end; empty if the file is not valid."""
     try:
-        found = [Verdict(**row) for row in json.loads(_small(folder / "verdicts.json")) if row["primary"]]
-        return tuple(clean(text, 600) for text in sentences(found, about.lanes))
+        verdicts = [Verdict(**row) for row in json.loads(_small(folder / "verdicts.json")) if row["primary"]]
+        return tuple(clean(text, 600) for text in sentences(verdicts, about.lanes))
     except (OSError, FairlaneError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
-        return ()  # made by another version, or by hand: the report says it anew
+        return ()  # made by another version, or by hand: making the report yields them
 
 
 def sentences(verdicts: Iterable[Verdict], label: Mapping[str, str]) -> Iterable[str]:
-    """The primary comparisons, a sentence each, as a report's answer says them."""
+    """The primary comparisons, a sentence each, as in the answer of a report."""
     groups: dict[tuple[str, str], list[Verdict]] = {}
     for v in verdicts:
         if v.primary and v.lane != v.baseline and not v.control:
@@ -282,14 +282,14 @@ def sentences(verdicts: Iterable[Verdict], label: Mapping[str, str]) -> Iterable
 
 
 def freshness(entry: Entry) -> tuple[Any, ...]:
-    """Changes when the report of ``entry`` may: with a line of the journal, a raw file, what was read back."""
+    """A key that changes with every file the report of ``entry`` is made from: journal, raw files, description, ..."""
     parts = (entry.folder / name for name in (RAW, journal.NAME, "description.json", "fingerprint.json"))
     return (entry.name, entry.stamp[:2], *map(_changed, parts))
 
 
 def _changed(path: Path) -> tuple[int, int] | None:
     try:
-        seen = path.lstat()
+        status = path.lstat()
     except OSError:
         return None
-    return seen.st_mtime_ns, seen.st_size
+    return status.st_mtime_ns, status.st_size

@@ -1,6 +1,6 @@
-"""Reading a run while it is written: each line of the journal and each raw file once.
+"""Read a run while it is written: each line of the journal and each raw file once.
 
-Reads nothing twice because the study may be running on this very machine, and what watches it takes its time.
+Nothing is read twice because the study may be running on this machine, and reading takes CPU time from it.
 """
 
 import json
@@ -24,17 +24,17 @@ _CHUNK = 4 * 2**20
 _LEAST = 5.0
 """Seconds between two runs of the checks, at least."""
 _SHARE = 0.05
-"""Of the time, what the checks may take."""
+"""Share of the time that the checks may take."""
 
 
-class Gone(FairlaneError):  # noqa: N818 - reads as what happened
+class Gone(FairlaneError):  # noqa: N818 - named after the event
     """The run's directory is not there any more."""
 
 
 class Follower:
-    """Follows the run in ``folder``. Raises FairlaneError if it is none, or is damaged; changes nothing.
+    """Follows the run in ``folder``. Raises FairlaneError if it is not a run, or is damaged; changes nothing.
 
-    ``trusted``: who asks for the run may read whatever links in it lead to. ``clock``: seconds, for the rate of the
+    ``trusted``: the caller may read the targets of links in it. ``clock``: seconds, for the rate of the
     checks alone.
     """
 
@@ -53,16 +53,16 @@ class Follower:
         self._file: tuple[int, int] | None = None
         self._looks: list[Event] = []
         self._others: list[Event] = []
-        self._seen: dict[str, Observation] = {}
+        self._observations: dict[str, Observation] = {}
         self._damaged: dict[str, None] = {}
         self._findings: tuple[Finding, ...] | None = None
         self._unchecked = True
         self._next_check = 0.0
 
     def poll(self, *, check_now: bool = False) -> State:
-        """Reads what is new and says how the run stands. ``check_now``: the checks are run however lately they were.
+        """Read new events and return the run's state. ``check_now``: run the checks however recent the last ones are.
 
-        Raises FairlaneError: with the place of the damage, or ``Gone``.
+        Raises FairlaneError with the place of the damage, or ``Gone``.
         """
         if new := self._new():
             self._unchecked = True
@@ -78,34 +78,34 @@ class Follower:
         return state if self._findings is None else with_findings(state, self._findings, self.plan)
 
     def evidence(self) -> Evidence:
-        """As ``trial.load.load_run`` gives it for what has been read."""
-        seen, damaged = dict(self._seen), tuple(sorted(self._damaged))
-        state = read.Done(seen, {}, damaged, self._tracker.opened, self._tracker.ended)
+        """Evidence of what has been read so far, as from ``runs.read.load_run``."""
+        observations, damaged = dict(self._observations), tuple(sorted(self._damaged))
+        state = read.Done(observations, {}, damaged, self._tracker.opened, self._tracker.ended)
         return read.assemble(self.folder, self.plan, state, self._others)
 
     def _phase(self) -> Phase:
-        seen = places.stamp(self.folder / journal.NAME)
-        age = time.time() - seen[0] / 1e9 if seen else 0.0
+        stamp = places.stamp(self.folder / journal.NAME)
+        age = time.time() - stamp[0] / 1e9 if stamp else 0.0
         return "running" if places.at_work(self.folder, places.held(), age) else "interrupted"
 
     def _take(self, new: Sequence[Event]) -> None:
-        """All of ``new`` at once: to look a block up in a large schedule takes its time."""
+        """Process all of ``new`` at once: looking up a block in a large schedule is slow."""
         if not self._trusted:
             for event in new:
                 if event["type"] == "trial":
                     places.vet_raw(self.folder, str(event.get("raw", "")))
-        found = self._done(new)
+        done = self._done(new)
         for event in new:
             if event["type"] == "trial":
                 trial = f"{event['cell']}.b{event['block']:03d}.{event['lane']}"
-                seen = found.observations.get(trial)
-                if seen is None:
-                    self._seen.pop(trial, None)
+                observation = done.observations.get(trial)
+                if observation is None:
+                    self._observations.pop(trial, None)
                     self._damaged[trial] = None
                 else:
-                    self._seen[trial] = seen
+                    self._observations[trial] = observation
                     self._damaged.pop(trial, None)
-                self._tracker.add(event, trial, seen)
+                self._tracker.add(event, trial, observation)
                 continue
             if event["type"] == "look":
                 self._looks.append(event)
@@ -116,18 +116,18 @@ class Follower:
         try:
             return read.done(self.folder, self.plan, [*self._looks, *new])
         except FairlaneError:
-            read.done(self.folder, self.plan, journal.read(self.folder))  # says the same with the right line
+            read.done(self.folder, self.plan, journal.read(self.folder))  # the same error with the right line
             raise
 
     def _new(self) -> list[Event]:
-        """The whole lines that were added. What follows the last newline may yet be written, or cut off."""
+        """Events of the complete lines added since; a last line without newline may still be being written."""
         events: list[Event] = []
         try:
             with places.open_plain(self.folder, journal.NAME) as file:
-                seen = os.fstat(file.fileno())
-                if self._file not in (None, (seen.st_dev, seen.st_ino)) or seen.st_size < self._at:
-                    self._forget()  # it was put back from a copy
-                self._file = seen.st_dev, seen.st_ino
+                status = os.fstat(file.fileno())
+                if self._file not in (None, (status.st_dev, status.st_ino)) or status.st_size < self._at:
+                    self._forget()  # it was restored from a copy
+                self._file = status.st_dev, status.st_ino
                 file.seek(self._at)
                 rest = b""
                 while chunk := file.read(_CHUNK):
@@ -151,6 +151,6 @@ class Follower:
             if not isinstance(event, dict) or not isinstance(event.get("type"), str):
                 raise ValueError("not an event")
         except (ValueError, RecursionError):
-            journal.read(self.folder)  # says where
+            journal.read(self.folder)  # raises an error with the line
             raise FairlaneError("the journal is damaged", where=str(self.folder / journal.NAME)) from None
         return event

@@ -1,4 +1,4 @@
-"""Who may ask for what: reading only, under this machine's own name or with the token. Wraps the application."""
+"""Access control around the application: read-only, by the names of this machine or with the token."""
 
 import hashlib
 import hmac
@@ -14,7 +14,7 @@ from fairlane.errors import FairlaneError
 from fairlane.web.views import problem
 
 LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""Names of this machine as only itself uses them."""
+"""Names of this machine that only it uses itself."""
 
 _OWN = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; "
@@ -29,17 +29,17 @@ _ALWAYS = {
 
 
 class Guard:
-    """``hosts``: names that a request may be made to; empty: any. ``token``: what it must show; empty: nothing.
+    """``hosts``: host names that a request may use; empty: any. ``token``: the token it must have; empty: none.
 
-    A page of another site can make a browser ask a server on this machine, under a name of its own that leads here
-    (DNS rebinding); it cannot make it ask under ours. Where there is a token, the token keeps it out.
+    A page of another site can make a browser send requests to this machine under its own host name (DNS rebinding),
+    but not under ours. With a token, the token keeps such requests out.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = LOCAL, token: str = "") -> None:
         self._app = app
         self._hosts = frozenset(hosts)
         self._token = token.encode()
-        # Cookies are sent to every port of a host: this one tells other servers there nothing of the token.
+        # Cookies are sent to every port of a host: other servers there cannot derive the token from this one.
         self._cookie = hashlib.sha256(b"fairlane viewer cookie " + self._token).hexdigest()
         self._name = f"fairlane-{self._cookie[:8]}"
 
@@ -61,7 +61,7 @@ class Guard:
         await (answer or self._app)(scope, receive, guarded)
 
     def _turned_away(self, scope: Scope) -> Response | None:
-        """The answer to a request that goes no further."""
+        """The response to a request that is refused or redirected; None: it may pass."""
         headers = Headers(scope=scope)
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("read-only: GET and HEAD\n", 405, {"allow": "GET, HEAD"})
@@ -79,7 +79,7 @@ class Guard:
         return None if bearer or _same(cookie, self._cookie.encode()) else _unknown()
 
     def _admitted(self, scope: Scope, query: list[tuple[str, str]]) -> Response:
-        """The same address without the token, so that it stays out of the history and of what is passed on."""
+        """A redirect to the same address without the token, so that it stays out of history and shared links."""
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         # A path of two slashes would lead to another host.
         path = "/" + scope.get("raw_path", b"/").decode("latin-1").partition("?")[0].lstrip("/\\")
@@ -97,7 +97,7 @@ def _unknown() -> Response:
 
 
 def _same(given: bytes, wanted: bytes) -> bool:
-    """Takes the same time wherever they differ."""
+    """Whether both are equal, compared in constant time."""
     return hmac.compare_digest(given, wanted)
 
 

@@ -1,4 +1,4 @@
-"""Runs that somebody watches: one reader per run, however many watch it, and none when nobody does."""
+"""Live pages: one reader per watched run, however many pages watch it, and none without watchers."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from fairlane.web.updates import State
 
 @dataclass(frozen=True)
 class Shown:
-    """What is known of a run at one moment."""
+    """State of a run at one moment, rendered for its page."""
 
     version: int
     """Rises with every change."""
@@ -29,7 +29,7 @@ class Shown:
 
     @property
     def last(self) -> bool:
-        """Nothing comes after it: the run has ended, is damaged or gone."""
+        """Final: the run has ended, is damaged or gone."""
         return self.error is not None or (self.state is not None and self.state.phase == "complete")
 
     @property
@@ -43,20 +43,20 @@ Render = Callable[[State | None, FairlaneError | None], Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is watched at one moment, and how often (seconds)."""
+    """Limits of concurrent pages and runs, and intervals in seconds."""
 
     watchers: int = 64
     runs: int = 8
     every: float = 1.0
     heartbeat: float = 15.0
     linger: float = 45.0
-    """For so long a run is read on after the last that watched it: pages without JavaScript come back."""
+    """Seconds for which a run is still read after its last watcher left: pages without JavaScript reload."""
     patience: float = 5.0
-    """For so long a page waits for what it is to show; it comes empty then, and is filled by events."""
+    """Seconds for which a page waits for the first state; after that it is sent empty, and events fill it."""
 
 
 class Feed:
-    """One run: read by a task until it ends, or nobody has asked for it for a while."""
+    """One run, read by a task until it ends or has had no request for ``Limits.linger`` seconds."""
 
     def __init__(self, entry: Entry, hub: "Hub") -> None:
         self.entry = entry
@@ -64,16 +64,16 @@ class Feed:
         self.watchers = 0
         self._hub = hub
         self._changed = asyncio.Condition()
-        self._asked = asyncio.get_running_loop().time()
+        self._renewed = asyncio.get_running_loop().time()
         self._follower: Follower | None = None
         self.task = asyncio.get_running_loop().create_task(self._run())
 
-    def asked(self) -> None:
-        """Somebody is interested."""
-        self._asked = asyncio.get_running_loop().time()
+    def renew(self) -> None:
+        """Restart the time after which the feed stops without watchers."""
+        self._renewed = asyncio.get_running_loop().time()
 
     async def after(self, version: int, seconds: float) -> Shown | None:
-        """The newest once it is newer than ``version``; None if there is none within ``seconds``, or all closes."""
+        """The newest state once it is newer than ``version``; None after ``seconds`` or when the hub closes."""
         try:
             async with asyncio.timeout(seconds), self._changed:
                 await self._changed.wait_for(lambda: self.shown.version > version or self._hub.closing)
@@ -88,7 +88,7 @@ class Feed:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            while not self._hub.closing and (self.watchers or loop.time() - self._asked < self._hub.limits.linger):
+            while not self._hub.closing and (self.watchers or loop.time() - self._renewed < self._hub.limits.linger):
                 if not self.shown.last:
                     self.shown = await loop.run_in_executor(self._hub.readers, self._poll)
                     await self.wake()
@@ -97,7 +97,7 @@ class Feed:
             self._hub.forget(self)
 
     def _poll(self) -> Shown:
-        """In a thread of its own: reads, and draws what has changed."""
+        """Read the run, and render it if it changed; runs in a thread."""
         state = error = None
         try:
             if self._follower is None:
@@ -113,7 +113,7 @@ class Feed:
 
 
 class Hub:
-    """The feeds. Used from one event loop."""
+    """All feeds. Used from one event loop."""
 
     def __init__(self, render: Render, limits: Limits | None = None) -> None:
         self.render = render
@@ -127,7 +127,7 @@ class Hub:
         return sum(feed.watchers for feed in self._feeds.values())
 
     async def now(self, entry: Entry) -> Shown:
-        """How the run stands; ``NOTHING`` if that is not known soon. Raises Busy."""
+        """The run's state; ``NOTHING`` if not known within ``Limits.patience``. Raises Busy."""
         feed = self._feed(entry)
         if feed.shown is NOTHING:
             await feed.after(0, self.limits.patience)
@@ -156,7 +156,7 @@ class Hub:
                     return
         finally:
             feed.watchers -= 1
-            feed.asked()
+            feed.renew()
 
     def _feed(self, entry: Entry) -> Feed:
         feed = self._feeds.get(entry.name)
@@ -170,7 +170,7 @@ class Hub:
                     raise Busy(f"{len(self._feeds)} runs are being watched", hint="close the page of one of them")
                 self._feeds.pop(idle).task.cancel()
             feed = self._feeds[entry.name] = Feed(entry, self)
-        feed.asked()
+        feed.renew()
         return feed
 
     def forget(self, feed: Feed) -> None:
@@ -189,5 +189,5 @@ class Hub:
 
 
 def _event(kind: str, data: Mapping[str, Any], number: int) -> str:
-    """JSON has no line feeds of its own, so that one ``data`` line holds it."""
+    """A server-sent event; JSON has no line feeds, so one ``data`` line holds it."""
     return f"id: {number}\nevent: {kind}\ndata: {json.dumps(data)}\n\n"

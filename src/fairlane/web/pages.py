@@ -1,4 +1,4 @@
-"""Reports made in memory: of one run, and of several side by side. Each is made once for the same files."""
+"""Reports made in memory: of one run, or of several side by side. Unchanged files give the cached page."""
 
 import asyncio
 import re
@@ -24,15 +24,15 @@ from fairlane.web import places
 from fairlane.web.catalogue import Catalogue, Entry, freshness, sentences
 
 _KEPT = 32 * 2**20
-"""Bytes of pages that are kept."""
+"""Bytes of pages in the cache."""
 _WAITING = 16
-"""Pages that may be in the making or wait for it."""
+"""Pages that may be in progress or queued."""
 MOST = 8
 """Runs in one comparison."""
 
 
-class Busy(FairlaneError):  # noqa: N818 - reads as what happened
-    """Too much is asked for at one moment."""
+class Busy(FairlaneError):  # noqa: N818 - named after the event
+    """Too many concurrent requests."""
 
 
 class Pages:
@@ -104,11 +104,11 @@ def _comparison(entries: Sequence[Entry]) -> bytes:
         alias, source = comparison.joined.trials[trial.trial]
         return f"runs/{runs[alias][1].name}/raw/{source}.tar.gz"
 
-    told = " ".join(shlex.quote(f"{alias}={entry.folder}") for alias, (_, entry) in runs.items())
+    arguments = " ".join(shlex.quote(f"{alias}={entry.folder}") for alias, (_, entry) in runs.items())
     around = Around(
         parts=page(comparison),
         banners=(INVENTED,) if any(kind_of_figures(r) == "invented" for r, _ in runs.values()) else (),
-        commands=(f"fairlane compare {told} --out repeat",),
+        commands=(f"fairlane compare {arguments} --out repeat",),
         source="From the same run directories:",
         link=link,
     )
@@ -116,11 +116,11 @@ def _comparison(entries: Sequence[Entry]) -> bytes:
 
 
 def _aliases(entries: Sequence[Entry]) -> list[str]:
-    """A name for each run that a study file takes for a lane: the end of its path; numbered where two are alike."""
-    found: list[str] = []
+    """A name for each run, valid as a lane's in a study file: the end of its path; numbered where two are equal."""
+    aliases: list[str] = []
     for entry in entries:
         plain = re.sub(r"[^a-z0-9-]+", "-", entry.folder.name.lower()).strip("-")[:27].strip("-")
         alias = plain if ALIAS.fullmatch(plain) and plain not in RESERVED else f"run-{plain}".rstrip("-")
         taken = [alias, *(f"{alias}-{n}" for n in range(2, len(entries) + 2))]
-        found.append(next(name for name in taken if name not in found))
-    return found
+        aliases.append(next(name for name in taken if name not in aliases))
+    return aliases

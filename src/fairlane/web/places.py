@@ -1,4 +1,4 @@
-"""What may be read of a folder whose runs others made: regular files of runs, never through a symbolic link.
+"""Safe access to run directories that others made: regular files only, never through a symbolic link.
 
 A run directory can come from anywhere. A link in it could show any file that this process may read, and a FIFO would
 keep it waiting for ever; so both are refused, wherever they lead.
@@ -16,9 +16,9 @@ from fairlane.runs import journal
 from fairlane.runs.raw import FOLDER as RAW
 
 FIXED = ("run.json", "study.yaml", "schedule.jsonl", journal.NAME, "description.json", "fingerprint.json")
-"""Files that a run is made of, beside its raw files."""
+"""Files of a run, beside its raw files."""
 DERIVED = ("observations.jsonl", "verdicts.json", "report.md")
-"""Files that are made of a run."""
+"""Files derived from a run."""
 LARGEST = 4 * 2**20
 """Bytes of the largest small file that the list of runs reads."""
 _DEEPEST = 3
@@ -26,39 +26,39 @@ _DEEPEST = 3
 
 
 def held() -> frozenset[tuple[int, int, int]] | None:
-    """Major, minor and inode of whatever is locked on this machine; None where the kernel does not tell.
+    """Major, minor and inode of every file locked on this machine; None without ``/proc/locks``.
 
-    Looking at the kernel's list disturbs nobody. To try the lock, even for a moment, could turn away the very run that
+    Reading the kernel's list disturbs no process. Trying the lock, even for a moment, could refuse it to the run that
     takes it at that moment.
     """
     try:
         lines = Path("/proc/locks").read_text().splitlines()
     except OSError:
         return None
-    found = set()
+    locks = set()
     for line in lines:
         parts = line.split()
-        if len(parts) > 5 and parts[1] == "FLOCK" and parts[3] == "WRITE":  # who waits has -> in parts[1]
+        if len(parts) > 5 and parts[1] == "FLOCK" and parts[3] == "WRITE":  # a waiting process has -> in parts[1]
             major, minor, inode = parts[5].split(":")
-            found.add((int(major, 16), int(minor, 16), int(inode)))
-    return frozenset(found)
+            locks.add((int(major, 16), int(minor, 16), int(inode)))
+    return frozenset(locks)
 
 
 _FRESH = 600.0
-"""Seconds after its last line in which a run counts as running where the kernel does not tell of locks."""
+"""Seconds after its last event for which a run counts as running without ``/proc/locks``."""
 
 
 def at_work(folder: Path, locks: frozenset[tuple[int, int, int]] | None, age: float) -> bool:
-    """Whether a process of this machine carries the run in ``folder`` out; ``age``: seconds since its last line."""
+    """Whether a process of this machine executes the run in ``folder``; ``age``: seconds since its last event."""
     if locks is None:
         return age < _FRESH
     try:
-        seen = folder.stat()
+        status = folder.stat()
     except OSError:
         return False
-    place = os.major(seen.st_dev), os.minor(seen.st_dev)
-    # btrfs and overlays name another device to stat than to the kernel: there the inode must do
-    return any(i == seen.st_ino and (not place[0] or place == (a, b)) for a, b, i in locks)
+    place = os.major(status.st_dev), os.minor(status.st_dev)
+    # btrfs and overlays report another device in stat than in /proc/locks: there only the inode is compared
+    return any(i == status.st_ino and (not place[0] or place == (a, b)) for a, b, i in locks)
 
 
 def runs_below(root: Path) -> Iterator[tuple[str, Path]]:
@@ -66,7 +66,7 @@ def runs_below(root: Path) -> Iterator[tuple[str, Path]]:
     waiting = [("", root, 0)]
     while waiting:
         above, folder, depth = waiting.pop()
-        with suppress(OSError), os.scandir(folder) as entries:  # what cannot be listed has no runs for us
+        with suppress(OSError), os.scandir(folder) as entries:  # folders that cannot be listed are skipped
             for entry in entries:
                 if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
                     continue
@@ -78,18 +78,18 @@ def runs_below(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
-    """Modification time in ns and size of a regular file; None if it is none."""
+    """Modification time in ns and size of a regular file; None for anything else."""
     try:
-        seen = path.lstat()
+        status = path.lstat()
     except OSError:
         return None
-    return (seen.st_mtime_ns, seen.st_size) if stat.S_ISREG(seen.st_mode) else None
+    return (status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
 
 
 def vet(folder: Path, *, raw: bool = True) -> None:
-    """Raises FairlaneError unless everything that is read of a run is a plain file or folder of its own.
+    """Raises FairlaneError unless all files of a run are plain files in plain folders; missing ones are accepted.
 
-    ``raw``: its raw files too. What is missing is left to whoever needs it.
+    ``raw``: check its raw files too.
     """
     for name in FIXED:
         _plain(folder / name, stat.S_ISREG)
@@ -102,7 +102,7 @@ def vet(folder: Path, *, raw: bool = True) -> None:
 
 
 def vet_raw(folder: Path, name: str) -> None:
-    """The same of one raw file; a name that is none is left to who reads it."""
+    """``vet`` for one raw file; an empty name is accepted."""
     if Path(name).name:
         _plain(folder / RAW / Path(name).name, stat.S_ISREG)
 

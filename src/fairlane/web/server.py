@@ -1,4 +1,4 @@
-"""Serving the viewer: one socket, one process, until it is told to stop."""
+"""Serve the viewer: one socket, one process, until a signal stops it."""
 
 import asyncio
 import ipaddress
@@ -20,26 +20,26 @@ from fairlane.web.hub import Limits
 _NICE = 10
 """A study may be running on this machine: it goes first."""
 _SHORTEST = 16
-"""Characters of a token that somebody chose."""
+"""Least characters of a token that the user chose."""
 
 
 @dataclass(frozen=True)
 class Door:
-    """Where the viewer listens, and what it asks for."""
+    """Socket and token of the viewer."""
 
     socket: socket.socket
     hosts: frozenset[str]
-    """Names that requests may be made to; empty: any."""
+    """Host names that requests may use; empty: any."""
     token: str
     generated: bool
     url: str
-    """To open in a browser; with the token only if it was made here."""
+    """Address for a browser; with the token only if it was generated."""
 
 
 def open_door(host: str, port: int, token: str) -> Door:
     """Listens on ``host``; ``port`` 0: a free one. ``token``: the user's, or empty. Raises FairlaneError.
 
-    On an address of this machine alone a token is asked for only if there is one; elsewhere one is made."""
+    On a loopback address ``token`` may be empty; on any other one is generated then."""
     if token and (len(token) < _SHORTEST or not token.isascii() or not token.isprintable() or " " in token):
         raise FairlaneError(
             f"FAIRLANE_TOKEN is no good token: at least {_SHORTEST} printable ASCII characters without spaces",
@@ -81,7 +81,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Ends its streams when it is told to stop, and then returns: that is how a viewer is left, and no failure."""
+    """Ends its streams on a signal and returns normally: stopping the viewer is no failure."""
 
     def __init__(self, config: uvicorn.Config, viewer: Viewer) -> None:
         super().__init__(config)

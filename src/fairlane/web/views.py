@@ -1,4 +1,4 @@
-"""HTML of the viewer's own pages. The template engine escapes every string; there is no other way in."""
+"""HTML of the viewer's own pages. The template engine escapes every string."""
 
 import os
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ PARTS = ("progress", "intervals", "failures", "findings")
 
 @cache
 def environment() -> Environment:
-    found = Environment(
+    engine = Environment(
         loader=PackageLoader("fairlane.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    found.filters |= {"path": _path, "share": share, "minute": _minute}
-    return found
+    engine.filters |= {"path": _path, "share": share, "minute": _minute}
+    return engine
 
 
 def page(template: str, **values: Any) -> str:
@@ -35,7 +35,7 @@ def page(template: str, **values: Any) -> str:
 
 
 def problem(error: FairlaneError, title: str) -> str:
-    """A page that says what went wrong, and what to do about it."""
+    """A page with the error and its hint."""
     return page("problem.html.j2", title=title, message=clean(str(error)), hint=clean(error.hint))
 
 
@@ -69,17 +69,17 @@ def _forest(contest: Contest, ident: str) -> Figure:
 
 
 def address(**query: Any) -> str:
-    """``?q=iscsi&page=2``, without what is empty."""
+    """``?q=iscsi&page=2``, without empty values."""
     return "?" + urlencode({key: value for key, value in query.items() if value not in ("", None)})
 
 
 def _path(name: str) -> str:
-    """A name as part of an address."""
+    """``name`` quoted for an address."""
     return quote(os.fsencode(name))
 
 
 def _minute(moment: str) -> str:
-    """``2026-11-22 11:04`` of a time as journal and run.json have it."""
+    """``2026-11-22 11:04`` from a time of journal or run.json."""
     return moment[:16].replace("T", " ")
 
 

@@ -69,7 +69,7 @@ class KubevirtSpec(MachinesSpec):
     it, and a note in the report where they do not."""
     node_probe_image: str = ""
     """Container image of the DaemonSet, a node exporter; empty: that of the Prometheus project."""
-    told_later = MachinesSpec.told_later | {"copies", "volume_mode", "vm_cpus", "vm_memory", "cpu_pinning"}
+    reported_later = MachinesSpec.reported_later | {"copies", "volume_mode", "vm_cpus", "vm_memory", "cpu_pinning"}
 
     @field_validator("image")
     @classmethod
