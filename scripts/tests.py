@@ -22,7 +22,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,10 +52,9 @@ CLUSTER = Tier(
     ("tests/cluster", "tests/platforms/kubevirt"),
 )  # fmt: skip
 LAB = Tier("lab", "lab and not cluster", ("-n", "2", "--dist", "loadgroup"), ("tests/platforms/lab", "tests/plugins"))
-ROWS = ((PLAIN, CLUSTER), (LAB,))
-"""Rows run beside each other, and the linters beside them; the tiers of a row one after the other. Tests that boot
-machines often wait for them, and the longest chain of them decides when all is done: so they begin at once, and share
-the cores with the others. None asserts how fast anything is."""
+TIERS = (PLAIN, LAB, CLUSTER)
+"""They run beside each other, and the linters beside them: tests that boot machines or wait for servers leave cores
+idle, which plain tests use. None asserts how fast anything is."""
 
 
 @dataclass
@@ -82,57 +80,35 @@ class Job:
     live: bool = False
     """Its output goes to the terminal; that of others is shown when they have ended."""
 
-    def start(self, folder: Path) -> subprocess.Popen[bytes]:
+    def run(self, folder: Path, running: list[subprocess.Popen[bytes]]) -> tuple[int, float]:
+        """Its exit code, and the seconds it took."""
+        started = time.monotonic()
         with (folder / f"{self.name}.log").open("w") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 self.command, cwd=ROOT, stdin=subprocess.DEVNULL,
                 stdout=None if self.live else log, stderr=None if self.live else log,
                 process_group=0,  # Ctrl-C comes from us, once: a second one would keep pytest from cleaning up
             )  # fmt: skip
+        running.append(process)
+        return process.wait(), time.monotonic() - started
 
 
 LINT = Job("lint", ("make", "--no-print-directory", "check"))
 
 
-class Beside:
-    """Rows of jobs: beside each other, those of a row one after the other. Leaves no job behind."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._running: list[subprocess.Popen[bytes]] = []
-        self._stopped = False
-        self._lock = Lock()  # no job starts once the running ones have been interrupted
-
-    def run(self, rows: Sequence[Sequence[Job]]) -> Iterator[tuple[Job, int, float]]:
-        """Yields each job with its exit code and seconds, and prints what it printed."""
-        with ThreadPoolExecutor(len(rows)) as pool:
-            ends = [pool.submit(self._row, row) for row in rows]
-            try:
-                for end in ends:
-                    for job, code, seconds in end.result():
-                        if not job.live:
-                            log = (self.folder / f"{job.name}.log").read_text(errors="replace")
-                            print(f"\n== {job.name}\n{log.rstrip()}")
-                        yield job, code, seconds
-            finally:
-                self._interrupt()
-
-    def _row(self, jobs: Sequence[Job]) -> list[tuple[Job, int, float]]:
-        ended = []
-        for job in jobs:
-            started = time.monotonic()
-            with self._lock:
-                if self._stopped:
-                    break
-                process = job.start(self.folder)
-                self._running.append(process)
-            ended.append((job, process.wait(), time.monotonic() - started))
-        return ended
-
-    def _interrupt(self) -> None:
-        with self._lock:
-            self._stopped = True
-            for process in self._running:
+def beside(jobs: Sequence[Job], folder: Path) -> Iterator[tuple[Job, int, float]]:
+    """Runs jobs beside each other; yields each with its exit code and seconds. Leaves none of them behind."""
+    running: list[subprocess.Popen[bytes]] = []
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        ends = [(job, pool.submit(job.run, folder, running)) for job in jobs]
+        try:
+            for job, end in ends:
+                code, seconds = end.result()
+                if not job.live:
+                    print(f"\n== {job.name}\n{(folder / f'{job.name}.log').read_text(errors='replace').rstrip()}")
+                yield job, code, seconds
+        finally:
+            for process in running:
                 if process.poll() is None:
                     process.send_signal(signal.SIGINT)  # pytest then stops what its fixtures have started
 
@@ -198,14 +174,10 @@ def run(slow: str) -> int:
     started, results, strict, lint = time.monotonic(), [], all_is_installed(), 0
     with tempfile.TemporaryDirectory(prefix="fairlane-tests-") as name:
         folder = Path(name)
-        rows = [
-            [
-                Job(t.name, t.command("--slow", slow, f"--junitxml={folder / t.name}.xml"), live=t is PLAIN)
-                for t in tiers
-            ]
-            for tiers in ROWS
+        jobs = [
+            Job(t.name, t.command("--slow", slow, f"--junitxml={folder / t.name}.xml"), live=t is PLAIN) for t in TIERS
         ]
-        for job, code, seconds in Beside(folder).run([*rows, [LINT]]):
+        for job, code, seconds in beside([*jobs, LINT], folder):
             if job is LINT:
                 lint = code
             else:
@@ -219,7 +191,7 @@ def run(slow: str) -> int:
 
 def count() -> int:
     """Prints how many tests each tier has, and how many of them are not slow."""
-    for tier in (PLAIN, CLUSTER, LAB):
+    for tier in TIERS:
         for slow in ("all", "none"):
             command = [f"{BIN}/pytest", "--collect-only", "-q", "-m", tier.marks, "--slow", slow]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
