@@ -64,9 +64,9 @@ CLUSTER = Tier(
     ("tests/cluster", "tests/platforms/kubevirt"),
 )  # fmt: skip
 LAB = Tier("lab", "lab and not cluster", ("-n", "2", "--dist", "loadgroup"), ("tests/platforms/lab", "tests/plugins"))
-STAGES = ((PLAIN,), (LAB, CLUSTER))
-"""Tiers of a stage run beside each other. Tests that need no machine, and the linters beside them, use all cores; those
-that boot machines often wait for them, and so share the cores. None asserts how fast anything is."""
+TIERS = (PLAIN, LAB, CLUSTER)
+"""They run beside each other, and the linters beside them: tests that boot machines or wait for servers leave cores
+idle, which plain tests use. None asserts how fast anything is."""
 
 
 @dataclass
@@ -203,15 +203,13 @@ def run(slow: str) -> int:
     started, results, strict, lint = time.monotonic(), [], all_is_installed(), 0
     with tempfile.TemporaryDirectory(prefix="fairlane-tests-") as name:
         folder = Path(name)
-        for tiers in STAGES:
-            jobs = [
-                Job(t.name, t.command("--slow", slow, f"--junitxml={folder / t.name}.xml"), live=t is tiers[0])
-                for t in tiers
-            ]
-            for job, code, seconds in beside([*jobs, LINT] if tiers is STAGES[0] else jobs, folder):
-                if job is LINT:
-                    lint = code
-                    continue
+        jobs = [
+            Job(t.name, t.command("--slow", slow, f"--junitxml={folder / t.name}.xml"), live=t is PLAIN) for t in TIERS
+        ]
+        for job, code, seconds in beside([*jobs, LINT], folder):
+            if job is LINT:
+                lint = code
+            else:
                 results.append(judge(job.name, folder / f"{job.name}.xml", code, seconds, strict=strict))
     print("\n".join(summary(results)))
     if lint:
@@ -222,7 +220,7 @@ def run(slow: str) -> int:
 
 def count() -> int:
     """Prints how many tests each tier has, and how many of them are not slow."""
-    for tier in (PLAIN, CLUSTER, LAB):
+    for tier in TIERS:
         for slow in ("all", "none"):
             command = [f"{BIN}/pytest", "--collect-only", "-q", "-m", tier.marks, "--slow", slow]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

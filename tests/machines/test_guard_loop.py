@@ -18,7 +18,7 @@ from fairlane.machines.device_guard import Recorded, guard
 from fairlane.machines.this_host import LocalGuest
 
 pytestmark = [
-    pytest.mark.xdist_group("loop"),  # two losetups at once can open the same free device
+    pytest.mark.xdist_group("loop"),  # they take the same numbers
     pytest.mark.skipif(
         os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
         reason="loop devices need root and /dev/loop-control",
@@ -60,10 +60,17 @@ class Bench:
                 handle.seek(offset)
                 handle.write(data)
             handle.truncate(SIZE)
-        command = ["losetup", "--find", "--show", *options, str(file)]
-        node = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-        self.held.callback(subprocess.run, ["losetup", "--detach", node], check=True)
-        return Disk(node, file)
+        return Disk(self.attached(str(file), *options), file)
+
+    def attached(self, file: str, *options: str) -> str:
+        """A loop device of ``file``, by a number that ``losetup --find`` of others does not come to: it opens what is
+        free, and two of them the same."""
+        for number in range(200, 300):
+            node = f"/dev/loop{number}"
+            if subprocess.run(["losetup", *options, node, file], check=False, capture_output=True).returncode == 0:
+                self.held.callback(subprocess.run, ["losetup", "--detach", node], check=True)
+                return node
+        raise AssertionError(f"no loop device from 200 to 299 takes {file}")
 
     def opened(self, node: str, flags: str) -> int:
         """Pid of a process that has ``node`` open until the test ends."""
@@ -143,8 +150,7 @@ def test_destroy_of_another_volume_is_refused(bench: Bench) -> None:
 
 def test_two_of_one_identity_are_refused(bench: Bench) -> None:
     disk = bench.disk()
-    again = subprocess.run(["losetup", "-f", "--show", str(disk.file)], check=True, capture_output=True, text=True)
-    bench.held.callback(subprocess.run, ["losetup", "--detach", again.stdout.strip()], check=True)
+    bench.attached(str(disk.file))
     bench.refused(disk, "the identity is ambiguous", disk.identity)
 
 
@@ -195,9 +201,8 @@ def test_a_disk_is_refused_while_a_partition_is_in_use_and_a_partition_always(be
 
 def test_a_loop_device_on_it_is_refused(bench: Bench) -> None:
     disk = bench.disk()
-    on = subprocess.run(["losetup", "-f", "--show", disk.node], check=True, capture_output=True, text=True)
-    bench.held.callback(subprocess.run, ["losetup", "--detach", on.stdout.strip()], check=True)
-    bench.refused(disk, f"held by {on.stdout.strip()[5:]}, a loop device on it", disk.identity)
+    on = bench.attached(disk.node)
+    bench.refused(disk, f"held by {on[5:]}, a loop device on it", disk.identity)
 
 
 def test_a_read_only_device_is_refused(bench: Bench) -> None:
