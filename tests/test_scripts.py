@@ -435,8 +435,18 @@ def test_ci_runs_everything_from_anywhere_and_ends_with_the_sum(built: Machine) 
     linters = ["lint-imports", "mypy", "ruff", "ruff", "shellcheck", "shellcheck", "shellcheck"]
     assert sorted(call.split()[0] for call in built.calls("ruff", "mypy", "lint-imports", "shellcheck")) == linters
     assert marks(built) == TIERS
-    assert "-m not lab and not cluster" in built.calls("pytest")[0], "alone: it takes all cores"
     assert all("--slow 1/4" in call for call in built.calls("pytest"))
+
+
+def test_all_tiers_run_beside_each_other(built: Machine) -> None:
+    """Each waits for the others to begin, a minute at most: one after the other, the first would fail."""
+    begun = f"$({shutil.which('grep')} -c '^pytest ' '{built.log}')"
+    built.program(".venv/bin/pytest", f"""n=0
+until [ {begun} -ge {len(TIERS)} ]; do n=$((n + 1)); [ $n -lt 1200 ] || exit 1; /bin/sleep 0.05; done
+{REPORT}""")  # fmt: skip
+    done = built.run("make", "--no-print-directory", "-C", str(built.checkout), "test")
+    assert done.returncode == 0, done.stdout
+    assert marks(built) == TIERS
 
 
 def test_the_commit_picks_the_slow_tests(built: Machine) -> None:
