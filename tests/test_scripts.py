@@ -436,10 +436,20 @@ def test_ci_runs_everything_from_anywhere_and_ends_with_the_sum(built: Machine) 
     linters = Counter({"shellcheck": 3, "ruff": 2, "mypy": 1, "lint-imports": 1, "codespell": 1, "towncrier": 1})
     assert Counter(call.split()[0] for call in built.calls(*linters)) == linters
     assert marks(built) == TIERS
-    assert "-m not lab and not cluster" in built.calls("pytest")[0], "alone: it takes all cores"
     first = next(call for call in built.calls("uv", "pytest") if call.split()[1] not in ("--version", "sync"))
     assert first.endswith("fairlane --version; fairlane run fake --blocks 2 --out run"), "the wheel, before the tests"
     assert all("--slow 1/4" in call for call in built.calls("pytest"))
+
+
+def test_all_tiers_run_beside_each_other(built: Machine) -> None:
+    """Each waits for the others to begin, a minute at most: one after the other, the first would fail."""
+    begun = f"$({shutil.which('grep')} -c '^pytest ' '{built.log}')"
+    built.program(".venv/bin/pytest", f"""n=0
+until [ {begun} -ge {len(TIERS)} ]; do n=$((n + 1)); [ $n -lt 1200 ] || exit 1; /bin/sleep 0.05; done
+{REPORT}""")  # fmt: skip
+    done = built.run("make", "--no-print-directory", "-C", str(built.checkout), "test")
+    assert done.returncode == 0, done.stdout
+    assert marks(built) == TIERS
 
 
 def test_the_commit_picks_the_slow_tests(built: Machine) -> None:
