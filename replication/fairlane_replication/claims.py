@@ -210,7 +210,7 @@ class Catalogue:
         """The part that is about ``studies`` (none: all). Raises FairlaneError for one that is unknown."""
         for study in studies:
             if study not in self.sources:
-                raise FairlaneError(f"no study {study!r}", hint=f"studies: {', '.join(self.sources)}")
+                raise FairlaneError("study-unknown", f"no study {study!r}", hint=f"studies: {', '.join(self.sources)}")
         claims = tuple(c for c in self.claims if not studies or c.study in studies)
         asked = {c.asks.study for c in claims if isinstance(c.asks, AsksLab | AsksAbility)}
         sources = {name: source for name, source in self.sources.items() if not studies or name in studies}
@@ -241,7 +241,7 @@ def read(text: str, where: str, studies: Mapping[str, str]) -> Catalogue:
     labs = {name: _lab(name, body) for name, body in studies.items()}
     for claim in file.claims:
         if wrong := next(_wrong(claim, labs), None):
-            raise FairlaneError(wrong[0], where=f"{where}: {claim.id}", hint=wrong[1])
+            raise FairlaneError("claims-invalid", wrong[0], where=f"{where}: {claim.id}", hint=wrong[1])
     return Catalogue(file.sources, file.claims, labs)
 
 

@@ -112,7 +112,7 @@ def replicate(
         except FairlaneError as error:
             if error.code == Exit.INTERRUPTED:
                 hint = f"go on with: fairlane replicate --resume --out {out}" + " --quick" * quick
-                raise FairlaneError("interrupted", hint=hint, code=Exit.INTERRUPTED) from None
+                raise FairlaneError("interrupted", "interrupted", hint=hint, code=Exit.INTERRUPTED) from None
             tell(f"{lab.name} could not be asked: {error}")
             ran[lab.name] = f"the lab could not ask it: {error}"
     tables = any(isinstance(c.asks, AsksTable | AsksFinding | AsksComparable) for c in catalogue.claims)
@@ -134,7 +134,7 @@ def _may_use(catalogue: Catalogue, out: Path, *, quick: bool, resume: bool) -> N
             continue
         if not resume:
             raise FairlaneError(
-                "a run is there already", where=str(folder), hint="add --resume, or choose another --out"
+                "run-exists", "a run is there already", where=str(folder), hint="add --resume, or choose another --out"
             )
         begun = plans.read(folder)
         if begun.quick != quick:
@@ -143,7 +143,7 @@ def _may_use(catalogue: Catalogue, out: Path, *, quick: bool, resume: bool) -> N
             told, hint = "it is of another version of this lab study", ""
         else:
             continue
-        raise FairlaneError(told, where=str(folder), hint=f"{hint}choose another --out")
+        raise FairlaneError("run-options", told, where=str(folder), hint=f"{hint}choose another --out")
 
 
 def _asked(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching) -> Ran | str:
@@ -166,7 +166,7 @@ def _asked(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching
     verdicts = judge(evidence, findings)
     reasons = [seen.failed for seen in evidence.observations if seen.failed]
     if reasons and len(reasons) == len(evidence.observations):
-        raise FairlaneError(f"every trial failed: {reasons[0]}", where=str(folder))
+        raise FairlaneError("all-trials-failed", f"every trial failed: {reasons[0]}", where=str(folder))
     if not finished or not (folder / "report.html").is_file():
         write_reports(evidence, verdicts, findings, folder)
     return Ran(evidence, verdicts, findings)
@@ -176,7 +176,9 @@ def _refuse(study: Study) -> None:
     """Raises FairlaneError for what this machine lacks, and for a study of which nothing can be compared."""
     problems = registry.load("platforms", study.platform.kind).of(study).problems()
     if problems:
-        raise FairlaneError("; ".join(str(problem) for problem in problems), hint="fairlane doctor shows all")
+        raise FairlaneError(
+            "several-problems", "; ".join(str(problem) for problem in problems), hint="fairlane doctor shows all"
+        )
     if vain := outlook(study).error():
         raise vain
 

@@ -51,7 +51,11 @@ def examine(platform: str, study: "Study | None" = None, *, context: str = "", n
     """Checks everything that ``platform`` needs or can use, and what ``study`` needs of it. ``context``, ``namespace``:
     of a cluster. Raises FairlaneError for an unknown platform."""
     if platform not in registry.names("platforms"):
-        raise FairlaneError(f"no platform named {platform!r}", hint=f"known: {', '.join(registry.names('platforms'))}")
+        raise FairlaneError(
+            "platform-unknown",
+            f"no platform named {platform!r}",
+            hint=f"known: {', '.join(registry.names('platforms'))}",
+        )
     lines = [python(), processor(), disk("disk for runs", Path.cwd(), RUN_SPACE)]
     kind = registry.load("platforms", platform)
     if kind.described and study is None:  # with a study, its problems report this

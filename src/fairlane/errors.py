@@ -17,14 +17,22 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+SEVERAL = "several-problems"
+"""Kind of an error that lists others, one per line, each with its kind."""
+
+
 class FairlaneError(Exception):
     """An error with message, place and hint; the command line prints it as one message.
 
-    ``where`` is a file, ``file:line`` or a path in the study; ``hint`` is the next thing to try.
+    ``kind`` names what is wrong (``lane-unknown``): it stays when the words change. ``where`` is a file, ``file:line``
+    or a path in the study; ``hint`` is the next thing to try.
     """
 
-    def __init__(self, message: str, *, hint: str = "", where: str = "", code: Exit = Exit.USER_ERROR) -> None:
-        super().__init__(message)
+    def __init__(
+        self, kind: str, message: str, *, hint: str = "", where: str = "", code: Exit = Exit.USER_ERROR
+    ) -> None:
+        super().__init__(kind, message)
+        self.kind = kind
         self.message = message
         self.hint = hint
         self.where = where
@@ -33,12 +41,17 @@ class FairlaneError(Exception):
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
 
+    def labelled(self) -> str:
+        """Place and message, with the kind in brackets behind the first line; a list of problems has one per line."""
+        first, line, rest = str(self).partition("\n")
+        return f"{first}{line}{rest}" if self.kind == SEVERAL else f"{first} [{self.kind}]{line}{rest}"
+
 
 class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
     """The run itself failed (a guest died, a disk is full); its measurements are kept."""
 
-    def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
-        super().__init__(message, hint=hint, where=where, code=Exit.RUN_FAILED)
+    def __init__(self, kind: str, message: str, *, hint: str = "", where: str = "") -> None:
+        super().__init__(kind, message, hint=hint, where=where, code=Exit.RUN_FAILED)
 
 
 class Unfinished(RunFailed):
@@ -49,13 +62,20 @@ class Refused(FairlaneError):  # noqa: N818 - reads as what happened
     """A device must not be written: it is not the intended one, or is in use. The run ends at once, without retries on
     the device; its measurements are kept."""
 
-    def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
-        super().__init__(message, hint=hint, where=where, code=Exit.RUN_FAILED)
+    def __init__(self, kind: str, message: str, *, hint: str = "", where: str = "") -> None:
+        super().__init__(kind, message, hint=hint, where=where, code=Exit.RUN_FAILED)
 
 
 class Garbage(Exception):  # noqa: N818 - reads as what it is
-    """A tool's output cannot be read; the message says why. A trial of our own then counts as failed; an importer
-    leaves the file out."""
+    """A tool's output cannot be read; ``kind`` and message say why. A trial of our own then counts as failed; an
+    importer leaves the file out."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(kind, message)
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 _ROOM = "make room"

@@ -109,6 +109,8 @@ class Finding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     refuses: bool = False
     """Lane and baseline cannot be compared in the cells it names (none: all), for the lanes it names (none: all)."""
+    kind: str = ""
+    """What it is among the findings of its check (``two-modes``): stays when the words change."""
 
 
 Word = Literal["faster", "slower", "different-but-small", "tie", "inconclusive", "no-spread", "refused"]

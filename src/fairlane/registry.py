@@ -63,7 +63,7 @@ def load(package: str, name: str) -> Any:
     """``PLUGIN`` of the module ``name`` in ``package``. Raises FairlaneError for an unknown name."""
     if name not in names(package):
         known = ", ".join(names(package))
-        raise FairlaneError(f"no {package} plugin named {name!r}", hint=f"known: {known}")
+        raise FairlaneError("plugin-unknown", f"no {package} plugin named {name!r}", hint=f"known: {known}")
     return importlib.import_module(f"fairlane.{package}.{name}").PLUGIN
 
 

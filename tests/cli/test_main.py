@@ -115,10 +115,14 @@ def test_wrong_usage(args: list[str], message: str, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [
-        (FairlaneError("it broke"), 1, "Error: it broke\n"),
-        (FairlaneError("it broke", where="s.yaml:3", hint="mend it"), 1, "Error: s.yaml:3: it broke\nHint: mend it\n"),
-        (RunFailed("guest died"), 3, "Error: guest died\n"),
-        (FairlaneError("not met", code=Exit.NOT_DECIDED), 4, "Error: not met\n"),
+        (FairlaneError("invented", "it broke"), 1, "Error: it broke\n"),
+        (
+            FairlaneError("invented", "it broke", where="s.yaml:3", hint="mend it"),
+            1,
+            "Error: s.yaml:3: it broke\nHint: mend it\n",
+        ),
+        (RunFailed("invented", "guest died"), 3, "Error: guest died\n"),
+        (FairlaneError("invented", "not met", code=Exit.NOT_DECIDED), 4, "Error: not met\n"),
         (KeyboardInterrupt(), 130, "Error: interrupted\n"),
         (PermissionError(13, "Permission denied", "/a/b"), 1, "Error: /a/b: Permission denied\n"),
     ],

@@ -93,7 +93,7 @@ class DiesOnce(Counting):
         async for trial in super().run_block(block):
             if not type(self).died and len(self.asked) == 9 and done == 1:
                 type(self).died = True
-                raise RunFailed("the guest died", hint="look at the console")
+                raise RunFailed("invented", "the guest died", hint="look at the console")
             done += 1
             yield trial
 
@@ -140,7 +140,7 @@ def test_deaths_apart_do_not_end_the_run(new_run: NewRun) -> None:
 
 class NeverOpens(Counting):
     async def open(self, notify: Notify) -> Opened:
-        raise RunFailed("no array", hint="plug it in")
+        raise RunFailed("invented", "no array", hint="plug it in")
 
 
 def test_platform_that_does_not_open_is_closed_and_leaves_a_run_that_resumes(new_run: NewRun) -> None:

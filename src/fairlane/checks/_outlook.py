@@ -64,7 +64,9 @@ class Outlook:
         count = len(self.comparisons)
         lines = [f"nothing is left to compare: {'the only comparison' if count == 1 else f'all {count} comparisons'} "
                 "will be refused", *(f"  {finding.message}" for finding in self.refusals)]  # fmt: skip
-        return FairlaneError("\n".join(lines), where=where, hint=self._hint(), code=Exit.NOT_DECIDED)
+        return FairlaneError(
+            "nothing-to-compare", "\n".join(lines), where=where, hint=self._hint(), code=Exit.NOT_DECIDED
+        )
 
     def _hint(self) -> str:
         if not self.names:

@@ -174,7 +174,7 @@ class TrialCheck(Check):
                 by_kind.setdefault((lane, oddity.kind, oddity.severity), {}).setdefault(cell, []).append(oddity)
         names = {cell.key: cell.name for cell in evidence.cells()}
         order = list(evidence.study.lanes)
-        for (lane, _, severity), cells in sorted(by_kind.items(), key=lambda item: order.index(item[0][0])):
+        for (lane, kind, severity), cells in sorted(by_kind.items(), key=lambda item: order.index(item[0][0])):
             worst = {
                 key: max(oddities, key=lambda o: o.size)
                 for key in names
@@ -186,6 +186,7 @@ class TrialCheck(Check):
             count, total = len(cells[key]), tried[lane, key]
             some = f" in {count} of {total} trials" if count < total else ""
             yield self.finding(
+                kind,
                 severity,
                 f"{worst[key].message} at {names[key]}{some}: {worst[key].why}",
                 cells=list(worst),

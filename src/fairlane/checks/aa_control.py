@@ -36,6 +36,7 @@ class AaControl(Check):
                 worst = max(differ, key=lambda c: abs(estimates[c][0]))
                 _, low, high = estimates[worst]
                 yield self.finding(
+                    "differs",
                     "critical",
                     f"A/A control: {name} is {original} built once more, and {METRICS[worst.metric].title} differs at "
                     f"{worst.cell.name} by {math.expm1(low):+.2%} to {math.expm1(high):+.2%}: something other than the "
@@ -47,6 +48,7 @@ class AaControl(Check):
                 floor = {c: math.expm1((estimates[c][2] - estimates[c][1]) / 2) for c in level}
                 widest = max(floor, key=lambda c: floor[c])
                 yield self.finding(
+                    "noise-floor",
                     "info",
                     f"noise floor: {name}, which is {original} built once more, is not told apart from it; the "
                     f"intervals are within {min(floor.values()):.2%} to {floor[widest]:.2%} of the ratio "

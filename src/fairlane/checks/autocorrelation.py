@@ -34,6 +34,7 @@ class Autocorrelation(Check):
             else "as chance would have it"
         )
         yield self.finding(
+            "correlated",
             "warning" if chance < 0.01 else "info",
             f"neighbouring blocks are correlated in {len(beyond)} of {len(tested)} comparisons ({examples}), {verdict}",
             cells=list(dict.fromkeys(p.cell.key for p, _ in beyond)),

@@ -76,6 +76,7 @@ class Check(ABC):
 
     def finding(
         self,
+        kind: str,
         severity: Severity,
         message: str,
         *,
@@ -84,9 +85,10 @@ class Check(ABC):
         evidence: Mapping[str, Any] | None = None,
         refuses: bool = False,
     ) -> Finding:
-        """A finding of this check. Empty ``cells`` or ``lanes``: all of them. Make one finding per lane and kind for
-        all its cells: reports add cells and lanes that ``message`` does not name."""
-        return Finding(self.name, severity, message, tuple(cells), tuple(lanes), evidence or {}, refuses)
+        """A finding of this check. ``kind`` stays when the words change. Empty ``cells`` or ``lanes``: all of
+        them. Make one finding per lane and kind for all its cells: reports add cells and lanes that ``message`` does
+        not name."""
+        return Finding(self.name, severity, message, tuple(cells), tuple(lanes), evidence or {}, refuses, kind)
 
 
 def run_all(evidence: Evidence, *, between: bool | None = None) -> tuple[Finding, ...]:

@@ -50,7 +50,7 @@ def _against(trial: Trial, way: str) -> Iterator[Oddity]:
     message = f"the guest's disk saw {_figure(disk, unit)} of {way}s where fio counted {_figure(load, unit)}"
     if disk < load * (1 - _SHORT - late):
         yield Oddity(
-            f"fewer {way}s",
+            f"fewer-{way}s",
             "critical",
             1 - disk / load,
             message,
@@ -65,7 +65,7 @@ def _against(trial: Trial, way: str) -> Iterator[Oddity]:
     whole = load * (1 + ramp / 1e9 / runtime)
     if disk > _MORE * whole * (1 + late):
         yield Oddity(
-            f"more {way}s",
+            f"more-{way}s",
             "info",
             disk / whole,
             message,

@@ -28,6 +28,7 @@ class CarryOver(Check):
             worst = max(effects, key=lambda p: abs(effects[p].shift))
             after = sum(not first for first in worst.pair.lane_first)
             yield self.finding(
+                "carried-over",
                 "warning",
                 f"{METRICS[worst.metric].title} of {lane} against {baseline} is "
                 f"{math.expm1(effects[worst].shift):+.1%} different at {worst.cell.name} in the {after} blocks where "

@@ -25,7 +25,7 @@ class CpuBound(TrialCheck):
         oddities = [
             oddity
             for name in (nodes if isinstance(nodes, Mapping) else ())
-            for oddity in _odd(trial, ("nodes", name), f"node {name}", "node ")
+            for oddity in _odd(trial, ("nodes", name), f"node {name}", "node-")
         ]
         for kind in dict.fromkeys(oddity.kind for oddity in oddities):
             yield max((oddity for oddity in oddities if oddity.kind == kind), key=lambda oddity: oddity.size)

@@ -63,6 +63,7 @@ class Drift(Check):
                 severity = "critical"
                 why = "the lanes were not measured side by side, so the state they were in is in the comparison"
             yield self.finding(
+                "moved",
                 severity,
                 f"{METRICS[metrics[worst]].title} moved by {change:+.1%} from the first to the last block at "
                 f"{names[worst]}: {why}",

@@ -39,6 +39,7 @@ class DropsRetransmits(Check):
                 else "too few to move a mean, but a network that loses packets has a tail"
             )
             yield self.finding(
+                "packets-lost",
                 severity,
                 f"packets were lost ({details} in {sums['trials']} {of}): {means}",
                 cells=list(cells),

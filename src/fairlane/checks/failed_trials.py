@@ -21,6 +21,7 @@ class FailedTrials(Check):
                 continue
             reasons = Counter(trial.failed for trial in failures if trial.lane == lane and trial.cell in cells)
             yield self.finding(
+                "all-failed",
                 "critical",
                 f"all {reasons.total()} trials failed: {_commonest(reasons)}",
                 cells=cells,
@@ -34,6 +35,7 @@ class FailedTrials(Check):
         if others:
             reasons = Counter(trial.failed for trial in others)
             yield self.finding(
+                "some-failed",
                 "warning",
                 f"{len(others)} of {tried.total()} trials failed, each voids its block: {_commonest(reasons)}",
                 cells=list(dict.fromkeys(trial.cell for trial in others)),

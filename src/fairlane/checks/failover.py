@@ -74,6 +74,7 @@ class Failover(Check):
             faults = sum(tried[lane, cell] for cell in cells)
             total = sum(cells.values())
             yield self.finding(
+                "wrong-blocks",
                 "critical",
                 f"{total:,.0f} wrong block{'s' * (total != 1)} in {faults} fault{'s' * (faults != 1)}: the path lost "
                 "or damaged data that it had acknowledged, so that no speed of it counts",

@@ -23,6 +23,7 @@ class LeftOut(Check):
         total = f" of {read + lost}" if isinstance(read, int) else ""
         first = gone[0]
         yield self.finding(
+            "left-out",
             "warning",
             f"{lost}{total} files are left out: {first.get('where') or 'unnamed'}: "
             f"{first.get('reason')}{f' (and {len(gone) - 1} more)' if len(gone) > 1 else ''}",

@@ -20,6 +20,7 @@ class LongRun(Check):
             return
         first, last = date.shown(min(dates)), date.shown(max(dates))
         yield self.finding(
+            "long",
             "warning",
             f"the run was carried out between {first} and {last}. Lanes were compared within each block, close in "
             "time, but a block tells of its day: array, network and neighbours may have changed in between",

@@ -128,6 +128,7 @@ class MissingPercentile(TrialCheck):
         for lane, cells in lacking.items():
             names = sorted(set().union(*cells.values()), key=[name for _, name in _RISING].index)
             yield self.finding(
+                "missing",
                 "warning",
                 f"{_titles(names)} {'is' if len(names) == 1 else 'are'} missing where other trials of the same cell "
                 "have it: there is nothing to compare it with",

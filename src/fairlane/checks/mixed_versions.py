@@ -33,11 +33,17 @@ class MixedVersions(Check):
                 f"{key}: {', then '.join(_short(v) for v in values)}" for key, values in decisive.items()
             )
             yield self.finding(
-                "critical", f"versions changed within the run, so figures may differ ({details})", evidence=decisive
+                "programs",
+                "critical",
+                f"versions changed within the run, so figures may differ ({details})",
+                evidence=decisive,
             )
         if others := {key: values for key, values in changed.items() if key not in decisive}:
             yield self.finding(
-                "warning", f"the environment changed within the run: {', '.join(others)}", evidence=others
+                "environment",
+                "warning",
+                f"the environment changed within the run: {', '.join(others)}",
+                evidence=others,
             )
 
 

@@ -26,6 +26,7 @@ class NotReproducible(Check):
             lanes[key].add(str(lane or ""))
         for key, trials in cells.items():
             yield self.finding(
+                "outputs-differ",
                 "critical",
                 f"{', '.join(trials)}: run again with the same inputs, the outputs differ, though this platform "
                 "repeats exactly. Something outside the model reached it",

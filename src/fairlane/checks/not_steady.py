@@ -26,6 +26,7 @@ class NotSteady(Check):
             else:
                 details = "its rounds cannot be judged"
             yield self.finding(
+                "not-steady",
                 "critical",
                 f"{name} was not steady before its first trial: {details}. A longer steady.limit may tell another",
                 lanes=[name],

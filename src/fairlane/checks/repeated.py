@@ -35,6 +35,7 @@ class Repeated(Check):
             for lane, own in lanes.items():
                 for same in alike(own):
                     yield self.finding(
+                        "same-trial",
                         "critical",
                         f"{named(same)} at {same[0].cell.name} are one and the same trial: {equal_in(same[0])}",
                         cells=[same[0].cell.key],
@@ -56,6 +57,7 @@ class Repeated(Check):
         if parts:
             group = [own[n] for n in sorted(parts)]
             yield self.finding(
+                "same-time",
                 "critical",
                 f"{named(group)} at {own[0].cell.name} ran at the same time (from {_time(_began(group))}): they are "
                 "parts of one measurement, and how they differ does not say how a repetition would",

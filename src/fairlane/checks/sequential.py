@@ -31,6 +31,7 @@ class Sequential(Check):
         if claimed:
             what += ", and are compared block by block all the same, because the import map says so"
         yield self.finding(
+            "not-interleaved",
             "critical" if claimed and event.get("interleaved") is False else "warning",
             f"{what}. What changed meanwhile (other load, cache, temperature, time of day) looks like a difference "
             "between lanes, and no interval holds it",

@@ -28,6 +28,7 @@ class SharedTrials(Check):
                 of = list(dict.fromkeys(trial.observation.lane for trial in same))
                 if len(of) > 1:
                     yield self.finding(
+                        "same-trial",
                         "critical",
                         f"{named(same)} at {same[0].cell.name} are one and the same trial: {equal_in(same[0])}",
                         cells=[same[0].cell.key],
@@ -55,6 +56,7 @@ class SharedTrials(Check):
                 last[lane] = (times, cell)
         for (first, second), keys in pairs.items():
             yield self.finding(
+                "together",
                 "warning",
                 f"{first} and {second} were under load at the same time: each was measured with the other beside it, "
                 "and whatever they share was shared",

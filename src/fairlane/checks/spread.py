@@ -26,7 +26,7 @@ delayed ACK is 40 ms, a TCP timeout 200 ms) or come from two different places.""
 
 
 _WHY = {
-    "two modes": "look for a second state before believing the mean",
+    "two-modes": "look for a second state before believing the mean",
     "range": "not one steady thing was measured",
     "tail": "I/Os wait for a timer, or come from two different places",
 }
@@ -58,6 +58,7 @@ class Spread(Check):
                 if odd:
                     worst = max(odd, key=lambda key: odd[key].size)
                     yield self.finding(
+                        kind,
                         "warning",
                         f"{odd[worst].message} at {names[worst]}: {why}",
                         cells=list(odd),
@@ -74,7 +75,7 @@ def _odd(readings: Mapping[int, Reading]) -> Iterator[_Oddity]:
     if split:
         low, high = split
         yield _Oddity(
-            "two modes",
+            "two-modes",
             min(high) / max(low),
             f"the blocks fall into two modes, {len(low)} at {min(low):,.0f}-{max(low):,.0f} IOPS and {len(high)} at "
             f"{min(high):,.0f}-{max(high):,.0f},",

@@ -26,6 +26,7 @@ class StandIn(Check):
                 if spec.stand_in:
                     labels = lane.label or name, base.label or study.baseline
                     yield self.finding(
+                        "stand-in",
                         "warning",
                         f"{labels[0]} is not ranked against {labels[1]}: {spec.stand_in}",
                         lanes=[name],

@@ -28,6 +28,7 @@ class UnequalMix(Check):
             if apart and lane != baseline:
                 mine, theirs = max(apart.values(), key=lambda pair: abs(pair[0].reads - pair[1].reads))
                 yield self.finding(
+                    "mix",
                     "critical",
                     f"{lane} ran {mix(mine.reads)} reads and writes, {baseline} {mix(theirs.reads)}: not the same load",
                     cells=list(apart),

@@ -31,6 +31,7 @@ class UnequalTrials(Check):
             if uneven:
                 name, ours, theirs = max(uneven.values(), key=lambda u: abs(u[1] - u[2]))
                 yield self.finding(
+                    "counts",
                     "warning",
                     f"{ours} trial{'s' if ours > 1 else ''} of {lane} stand{'s' if ours == 1 else ''} against {theirs} "
                     f"of {study.baseline} at {name}: if others were made and left away, the rest proves nothing",

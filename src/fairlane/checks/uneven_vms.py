@@ -34,7 +34,7 @@ class UnevenVms(TrialCheck):
         if split:
             low, high = split
             yield Oddity(
-                "two groups",
+                "two-groups",
                 "warning",
                 min(high) / max(low),
                 f"the machines fall into two groups, {len(low)} at {min(low):,.0f}-{max(low):,.0f} IOPS and "

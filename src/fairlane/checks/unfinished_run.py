@@ -20,6 +20,7 @@ class UnfinishedRun(Check):
         why = f"; {reasons.total()} blocks failed, mostly: {reasons.most_common(1)[0][0]}" if reasons else ""
         why += f"; the raw files of {len(damaged)} trials are damaged" if damaged else ""
         yield self.finding(
+            "unfinished",
             "warning",
             f"the run is not finished: {there} of the {len(due)} trials due so far are there, more may follow{why}. "
             "Verdicts are those of the last look that each cell has reached",

@@ -68,12 +68,20 @@ class Unmatched(Check):
             yield self._unknown(base, same, setting)
         for same in _by(fates["accepted"], lambda c: c.name):
             reason = rules.accept[same[0].name]
-            yield self._case_finding("warning", f"accepted: {same[0].title} ({_details(same)}): {reason}", base, same)
+            yield self._case_finding(
+                "accepted", "warning", f"accepted: {same[0].title} ({_details(same)}): {reason}", base, same
+            )
         for same in _by(fates["varied"], lambda c: c.side):
-            yield self._case_finding("info", f"differs because the study asks for it: {_listed(same)}", base, same)
+            yield self._case_finding(
+                "varied", "info", f"differs because the study asks for it: {_listed(same)}", base, same
+            )
         if others:
             for name in in_order(rules.accept.keys() - {case.name for case in fates["accepted"]}):
-                yield self.finding("info", f"accepting {parameter(name).title} was not needed: it refuses nothing here")
+                yield self.finding(
+                    "accepted-in-vain",
+                    "info",
+                    f"accepting {parameter(name).title} was not needed: it refuses nothing here",
+                )
 
     def _refused(self, base: Side, same: Sequence[Case], setting: Setting) -> Finding:
         ours, theirs = (setting.labels.get(name, name) for name in (same[0].side, base.name))
@@ -87,17 +95,17 @@ class Unmatched(Check):
         parts = [words + ", ".join(titles) for words, titles in groups.items()]
         parts += [f"and {len(same) - _MOST} more"] * (len(same) > _MOST)
         message = f"{ours} and {theirs} are not comparable: {'; '.join(parts)}"
-        return self._case_finding("critical", message, base, same, refuses=True)
+        return self._case_finding("refused", "critical", message, base, same, refuses=True)
 
     def _unknown(self, base: Side, same: Sequence[Case], setting: Setting) -> Finding:
         lanes = [setting.labels.get(name, name) for name in dict.fromkeys([*(c.side for c in same), base.name])]
         titles = ", ".join(parameter(name).title for name in in_order({case.name for case in same}))
         message = f"nothing is known of {titles}, so {', '.join(lanes[:-1])} and {lanes[-1]} may differ in it"
-        return self._case_finding("warning", message, base, same)
+        return self._case_finding("unknown", "warning", message, base, same)
 
     def _case_finding(
-        self, severity: Literal["info", "warning", "critical"], message: str, base: Side, cases: Sequence[Case], *,
-        refuses: bool = False,
+        self, kind: str, severity: Literal["info", "warning", "critical"], message: str, base: Side,
+        cases: Sequence[Case], *, refuses: bool = False,
     ) -> Finding:  # fmt: skip
         """A finding about the cells and sides of ``cases``; ``cells`` is empty if it concerns all."""
         cells = {key: None for case in cases for key in case.cells}
@@ -105,6 +113,7 @@ class Unmatched(Check):
         for case in cases:
             evidence.setdefault(case.name, {})[case.side] = case.text
         return self.finding(
+            kind,
             severity,
             message,
             cells=() if cells.keys() >= base.cells.keys() else tuple(cells),

@@ -20,9 +20,9 @@ class UnwatchedNodes(Check):
             return  # probes do not run in storms: nothing is missing
         reason = text(evidence.description, "platform", "node_probes")
         if reason == "off":
-            yield self.finding("info", f"the study switches probes on the nodes off: {_MEANS}")
+            yield self.finding("switched-off", "info", f"the study switches probes on the nodes off: {_MEANS}")
         elif reason:
-            yield self.finding("info", f"probes on the nodes were {reason.rstrip('.')}; {_MEANS}")
+            yield self.finding("not-run", "info", f"probes on the nodes were {reason.rstrip('.')}; {_MEANS}")
         missed: dict[tuple[str, str], dict[str, list[str]]] = {}
         for trial in trials(evidence):
             nodes = at(trial.observation.context, "nodes")
@@ -34,6 +34,7 @@ class UnwatchedNodes(Check):
             count, first = sum(map(len, cells.values())), next(iter(cells.values()))[0]
             of = "trial, which has" if count == 1 else "trials, which have"
             yield self.finding(
+                "gaps",
                 "warning",
                 f"node {name} was not seen in {count} {of} no CPU per I/O of the nodes: {first}",
                 cells=list(cells),

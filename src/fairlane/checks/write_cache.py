@@ -26,6 +26,7 @@ class WriteCache(Check):
             return
         differ = "; ".join(f"{name} is {' with '.join(cache)}" for name, cache in others.items())
         yield self.finding(
+            "flush",
             "warning",
             f"flush semantics differ: {baseline} is {' with '.join(ours)}; {differ}. A write-back lane must be "
             "flushed before a write is stable, a write-through lane promises it at once. Nothing here syncs, so the "

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fairlane.cli._output import notify
-from fairlane.errors import FairlaneError
+from fairlane.errors import SEVERAL, FairlaneError
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -31,8 +31,9 @@ def refuse(problems: Sequence[FairlaneError]) -> None:
     if len(problems) == 1:
         raise problems[0]
     if problems:
-        lines = [f"  {problem}" + (f" ({problem.hint})" if problem.hint else "") for problem in problems]
+        lines = [f"  {problem.labelled()}" + (f" ({problem.hint})" if problem.hint else "") for problem in problems]
         raise FairlaneError(
+            SEVERAL,
             "\n".join([f"{len(problems)} things keep the study from running", *lines]),
             hint="fairlane doctor STUDY shows all",
         )

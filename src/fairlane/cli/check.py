@@ -78,7 +78,7 @@ def _named(paths: Sequence[Path], runs: "Sequence[Evidence]") -> "dict[str, Evid
     names = [run.name for run in runs]
     keys = [name if names.count(name) == 1 else str(path) for name, path in zip(names, paths, strict=True)]
     if len(set(keys)) < len(keys):
-        raise FairlaneError("the same run is given twice", where=str(paths[-1]))
+        raise FairlaneError("run-twice", "the same run is given twice", where=str(paths[-1]))
     return dict(zip(keys, runs, strict=True))
 
 
@@ -88,7 +88,7 @@ def _all_known(lanes: Sequence[str], runs: "Sequence[Evidence]") -> None:
         if lane not in known:
             near = nearest(lane, known)
             hint = f"did you mean {near}?" if near else f"lanes: {', '.join(known)}"
-            raise FairlaneError(f"no lane named {lane!r}", hint=hint)
+            raise FairlaneError("lane-unknown", f"no lane named {lane!r}", hint=hint)
 
 
 def _within(run: "Evidence", lanes: Sequence[str]) -> "Table":

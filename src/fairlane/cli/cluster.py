@@ -119,7 +119,7 @@ def manifests(
     loaded = _study(study)
     if getattr(loaded.platform, "context", ""):
         message = "platform.context names a context of a kubeconfig, and within the cluster there is none"
-        raise FairlaneError(message, where=study, hint="leave context away")
+        raise FairlaneError("context-in-cluster", message, where=study, hint="leave context away")
     consider(loaded, study, registry.load("platforms", loaded.platform.kind).of(loaded).unfit())
     if not _QUANTITY.fullmatch(runs_size):
         raise click.BadParameter(f"{runs_size!r} is not a size such as 10Gi", param_hint="--runs-size")
@@ -145,7 +145,7 @@ def _study(ref: str) -> "Study":
     study, _ = load_study(ref)
     if study.platform.kind != "kubevirt":
         message = f"the study is for platform {study.platform.kind}, not for a cluster"
-        raise FairlaneError(message, where=ref, hint="platform: {kind: kubevirt, ...}")
+        raise FairlaneError("platform-other", message, where=ref, hint="platform: {kind: kubevirt, ...}")
     return study
 
 

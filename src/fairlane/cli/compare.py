@@ -75,7 +75,7 @@ def command(
     loaded = {alias: load_run(path) for alias, path in places.items()}
     lanes = {alias: tuple(run.study.lanes) for alias, run in loaded.items()}
     if baseline is not None and baseline not in loaded:
-        raise FairlaneError(f"no run is called {baseline!r}", hint=f"runs: {', '.join(loaded)}")
+        raise FairlaneError("run-unknown", f"no run is called {baseline!r}", hint=f"runs: {', '.join(loaded)}")
     if print_map:
         click.echo(starter(lanes, baseline or next(iter(loaded))), nl=False)
         return Exit.OK
@@ -96,14 +96,19 @@ def _places(given: tuple[str, ...]) -> dict[str, Path]:
         alias, path = _split(entry)
         if not ALIAS.fullmatch(alias) or alias in RESERVED:
             raise FairlaneError(
+                "name-invalid",
                 f"{alias!r} cannot be the name of a run",
                 hint=f"write NAME={path}: lower-case letters, digits and dashes; not {' or '.join(RESERVED)}",
             )
         if alias in places:
-            raise FairlaneError(f"two runs are called {alias!r}", hint=f"write before={places[alias]} after={path}")
+            raise FairlaneError(
+                "name-twice", f"two runs are called {alias!r}", hint=f"write before={places[alias]} after={path}"
+            )
         places[alias] = path
     if len(places) < 2:
-        raise FairlaneError("one run alone cannot be compared", hint="fairlane report RUN tells what it says by itself")
+        raise FairlaneError(
+            "one-run", "one run alone cannot be compared", hint="fairlane report RUN tells what it says by itself"
+        )
     return places
 
 
@@ -123,7 +128,9 @@ def _mapping(
     from fairlane.study.load import read_text
 
     if file is not None:
-        text = read_text(file, FairlaneError("no such file", where=file, hint="--print-map prints one to start from"))
+        text = read_text(
+            file, FairlaneError("file-missing", "no such file", where=file, hint="--print-map prints one to start from")
+        )
         return parse_mapping(text, file, lanes, baseline)
     first = baseline or next(iter(runs))
     return by_name(lanes, first, {name: lane.label or name for name, lane in runs[first].study.lanes.items()})

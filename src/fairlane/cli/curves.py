@@ -26,15 +26,16 @@ def _objectives(slos: tuple[str, ...]) -> "list[Objective]":
         if name not in latencies:
             near = nearest(name, latencies)
             raise FairlaneError(
+                "slo-metric",
                 f"--slo: {name!r} is not a latency",
                 hint=f"did you mean {near}?" if near else f"latencies: {', '.join(latencies)}",
             )
         try:
             ns = parse_duration(limit)
         except ValueError as error:
-            raise FairlaneError(f"--slo {name}: {error}", hint="such as --slo lat_p99=2ms") from None
+            raise FairlaneError("slo-invalid", f"--slo {name}: {error}", hint="such as --slo lat_p99=2ms") from None
         if not ns:
-            raise FairlaneError(f"--slo {name}: the limit must be above 0")
+            raise FairlaneError("slo-invalid", f"--slo {name}: the limit must be above 0")
         objectives.append(Objective(name, float(ns)))
     return objectives
 
@@ -71,6 +72,7 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
     views = scrub(curves.views(evidence, lanes.labels(evidence.study), run_all(evidence), _objectives(slos) or None))
     if not views:
         raise FairlaneError(
+            "no-ladder",
             "no ladder in this run",
             where=str(run),
             hint="a ladder is three or more cells that differ only in iodepth, numjobs or rate_iops, "

@@ -78,7 +78,7 @@ def _study(ref: str | None, platform: str | None, *, quick: bool) -> "Study | No
     study, _ = load_study(ref, quick=quick)
     if platform not in (None, study.platform.kind):
         message = f"the study is for platform {study.platform.kind}, not for {platform}"
-        raise FairlaneError(message, where=ref, hint="leave --platform away")
+        raise FairlaneError("platform-other", message, where=ref, hint="leave --platform away")
     return study
 
 

@@ -73,14 +73,20 @@ def command(
     for pattern, matching in matches.items():
         if not matching:
             raise FairlaneError(
-                f"no figure {pattern!r} in the report of {run}", hint=f"one of: {', '.join(every)}" if every else ""
+                "figure-unknown",
+                f"no figure {pattern!r} in the report of {run}",
+                hint=f"one of: {', '.join(every)}" if every else "",
             )
     chosen = [f for name, f in every.items() if any(name in matching for matching in matches.values())]
     ending = out.suffix.lower() if out and not out.is_dir() else ""
     if ending not in ("", ".svg", ".png"):
-        raise FairlaneError(f"{out}: figures are .svg or .png", hint="give the file one of these endings")
+        raise FairlaneError(
+            "figure-type", f"{out}: figures are .svg or .png", hint="give the file one of these endings"
+        )
     if ending and len(chosen) > 1:
-        raise FairlaneError(f"{len(chosen)} figures do not fit one file", where=str(out), hint="give a folder")
+        raise FairlaneError(
+            "figures-many", f"{len(chosen)} figures do not fit one file", where=str(out), hint="give a folder"
+        )
     folder = Path() if out is None or ending else out
     kind = ending.removeprefix(".") or ("png" if png else "svg")
     written = []

@@ -50,9 +50,9 @@ def command(
 
     rules = [parse(text) for text in texts]
     if file is not None:
-        rules += parse_file(read_text(file, FairlaneError("no such file", where=file)), file)
+        rules += parse_file(read_text(file, FairlaneError("file-missing", "no such file", where=file)), file)
     if not rules:
-        raise FairlaneError("no rule to judge by", hint=f'--rule "{FORMS[0]}"')
+        raise FairlaneError("rules-none", "no rule to judge by", hint=f'--rule "{FORMS[0]}"')
     evidence = accepting(load_run(run), accepts)
     outcomes = decide(rules, evidence, run_all)
     if junit is not None:

@@ -43,7 +43,9 @@ def command(preset: str, target: str | None, force: bool, listing: bool, output:
         with Path(target).open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise FairlaneError("exists already", where=target, hint="choose another name with -o, or --force") from None
+        raise FairlaneError(
+            "file-exists", "exists already", where=target, hint="choose another name with -o, or --force"
+        ) from None
     notify(f"wrote {target}; next: fairlane study check {target}")
 
 

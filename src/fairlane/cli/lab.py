@@ -119,7 +119,7 @@ def clean(*, states: bool, leftovers: bool, platform: str, context: str, namespa
     notify(f"{freed / 2**20:.0f} MiB freed")
     if stays:
         raise FairlaneError(
-            f"could not be removed: {', '.join(map(str, stays))}", hint="try as root, or after a reboot"
+            "not-removed", f"could not be removed: {', '.join(map(str, stays))}", hint="try as root, or after a reboot"
         )
 
 

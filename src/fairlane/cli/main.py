@@ -57,7 +57,7 @@ def run(args: Sequence[str]) -> int:
         result: Any = main.main(args=list(args), prog_name="fairlane", standalone_mode=False)
         sys.stdout.flush()
     except FairlaneError as error:
-        _complain(str(error), error.hint)
+        _complain(error.labelled(), error.hint)
         return error.code
     except click.ClickException as error:  # wrong usage: click's own form, with the usage line
         error.show()

@@ -56,6 +56,7 @@ def command(run: Path, half_width: float | None, jobs: int | None, output: Forma
     evidence = load_run(run)
     if not evidence.study.design.paired:
         raise FairlaneError(
+            "not-paired",
             "the trials of this run are not paired: there are no blocks to plan",
             where=str(run),
             hint="run the lanes side by side as one study, a few blocks of it, and take that as the pilot",

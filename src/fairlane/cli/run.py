@@ -113,13 +113,17 @@ class _Options:
     def same(self, plan: "Plan", folder: Path) -> None:
         """Raises FairlaneError if the run of ``plan`` was begun with other options."""
         if self.quick and not plan.quick:
-            raise FairlaneError("--quick: the run began with the whole study", where=str(folder), hint=_AS_BEGUN)
+            raise FairlaneError(
+                "run-options", "--quick: the run began with the whole study", where=str(folder), hint=_AS_BEGUN
+            )
         if self.blocks is not None and plan.looks != (self.blocks,):
             message = f"--blocks {self.blocks}: the run began with {plan.looks}"
-            raise FairlaneError(message, where=str(folder), hint=_AS_BEGUN)
+            raise FairlaneError("run-options", message, where=str(folder), hint=_AS_BEGUN)
         if self.seed is not None and plan.study.design.seed != self.seed:
             seed = plan.study.design.seed
-            raise FairlaneError(f"--seed {self.seed}: the run began with {seed}", where=str(folder), hint=_AS_BEGUN)
+            raise FairlaneError(
+                "run-options", f"--seed {self.seed}: the run began with {seed}", where=str(folder), hint=_AS_BEGUN
+            )
 
 
 def _fresh(ref: str, out: Path | None, options: _Options) -> tuple[Path, "Plan"]:
@@ -128,10 +132,14 @@ def _fresh(ref: str, out: Path | None, options: _Options) -> tuple[Path, "Plan"]
     from fairlane.study.load import presets
 
     if plans.is_run(Path(ref)) and ref not in presets():
-        raise FairlaneError("this is a run, not a study", where=ref, hint="go on with it: add --resume")
+        raise FairlaneError(
+            "run-not-study", "this is a run, not a study", where=ref, hint="go on with it: add --resume"
+        )
     plan = options.plan(ref)
     if out is not None and plans.is_run(out):
-        raise FairlaneError("a run is there already", where=str(out), hint="add --resume, or choose another --out")
+        raise FairlaneError(
+            "run-exists", "a run is there already", where=str(out), hint="add --resume, or choose another --out"
+        )
     return out or _new_folder(plan.study.name), plan
 
 
@@ -148,7 +156,7 @@ def _resumed(ref: str, out: Path | None, options: _Options) -> tuple[Path, "Plan
     if plans.is_run(Path(ref)):
         folder = Path(ref)
         if out is not None and out.resolve() != folder.resolve():
-            raise FairlaneError(f"two runs to resume: {ref} and {out}", hint="name one of them")
+            raise FairlaneError("run-ambiguous", f"two runs to resume: {ref} and {out}", hint="name one of them")
         plan = plans.read(folder)
     else:
         wanted = options.plan(ref)
@@ -158,6 +166,7 @@ def _resumed(ref: str, out: Path | None, options: _Options) -> tuple[Path, "Plan
         plan = plans.read(folder)
         if plan.sha256 != wanted.sha256:
             raise FairlaneError(
+                "run-other-study",
                 f"the study is not the one that run {folder} began with",
                 where=ref,
                 hint=f"compare it with {folder / 'study.yaml'}; a changed study is a new run: choose another --out",
@@ -183,6 +192,7 @@ def _newest_unfinished(wanted: "Plan", ref: str) -> Path:
     if not open_runs:
         finished = f"{len(of_study)} finished" if of_study else "none at all"
         raise FairlaneError(
+            "run-none",
             f"no unfinished run of this study in {RUNS}/ ({finished})",
             where=ref,
             hint="name the run: fairlane run --resume DIRECTORY",
@@ -238,6 +248,7 @@ def _conclude(folder: Path, output: Format) -> None:
     reasons = Counter(observation.failed for observation in evidence.observations)
     if reasons and "" not in reasons:
         raise RunFailed(
+            "all-trials-failed",
             f"every trial failed, mostly: {reasons.most_common(1)[0][0]}",
             where=str(folder),
             hint="what the tools printed is in raw/; mend the cause and begin a new run",

@@ -53,7 +53,7 @@ def command(run: Path, metric: str | None, primary: bool | None, accepts: dict[s
     if metric is not None and metric not in known:
         near = nearest(metric, known)
         hint = f"did you mean {near}?" if near else f"this run has: {', '.join(known) or 'none'}"
-        raise FairlaneError(f"no verdict on the metric {metric!r}", hint=hint, where=str(run))
+        raise FairlaneError("metric-unknown", f"no verdict on the metric {metric!r}", hint=hint, where=str(run))
     if primary is None:
         primary = output != "json" and metric is None
     rows = [v for v in verdicts if metric in (None, v.metric) and (v.primary or not primary)]

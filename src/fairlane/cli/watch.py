@@ -69,7 +69,9 @@ def command(run: Path, interval: float, once: bool) -> None:
     state = _live(console, follower, interval) if console.is_terminal else _lines(console, follower, interval)
     _print(console, follower.poll(check_now=True))
     if state.phase != "complete":
-        raise RunFailed("nobody is at work on this run", where=str(run), hint=f"go on with it: {_resume(run)}")
+        raise RunFailed(
+            "run-idle", "nobody is at work on this run", where=str(run), hint=f"go on with it: {_resume(run)}"
+        )
 
 
 def _resume(run: Path) -> str:

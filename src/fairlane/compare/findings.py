@@ -90,7 +90,10 @@ def _kinds(joined: Joined) -> Iterator[Finding]:
                 lanes=(alias,),
                 evidence=dict(kinds),
                 refuses=True,
+                kind="differs",
             )
     if "invented" in kinds.values():
         names = " and ".join(alias for alias, kind in kinds.items() if kind == "invented")
-        yield Finding("kind_of_figures", "warning", f"the figures of {names} are invented, by the platform fake")
+        yield Finding(
+            "kind_of_figures", "warning", f"the figures of {names} are invented, by the platform fake", kind="invented"
+        )

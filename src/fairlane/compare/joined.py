@@ -76,7 +76,7 @@ def joined(runs: Mapping[str, Evidence], mapping: LaneMap) -> Joined:
                 (Cell(name, "imported", label, _common(runs, row)), row) for label, row in zip(names, mine, strict=True)
             ]
     if not cells:
-        raise FairlaneError("the paired lanes have no cell in common", hint=_cells_of(runs, mapping))
+        raise FairlaneError("no-common-cells", "the paired lanes have no cell in common", hint=_cells_of(runs, mapping))
     study = _study(runs, mapping, cells, categories)
     sources = {
         (alias, cell.key): (categories[name].lanes[alias], source.key)

@@ -92,7 +92,10 @@ def parse_mapping(text: str, where: str, lanes: Lanes, baseline: str | None = No
         pair = Pair(name, told["title"] or name, {a: told[a] for a in lanes if a in told}, told["rationale"])
         if baseline not in pair.lanes:
             raise FairlaneError(
-                f"pairs.{name}: no lane of the baseline, {baseline}", where=where, hint="baseline: names another run"
+                "lane-unknown",
+                f"pairs.{name}: no lane of the baseline, {baseline}",
+                where=where,
+                hint="baseline: names another run",
             )
         pairs.append(pair)
     return LaneMap(baseline, tuple(pairs), read.question, read.vary, read.accept, text)
@@ -128,6 +131,7 @@ def by_name(lanes: Lanes, baseline: str, titles: Mapping[str, str]) -> LaneMap:
     if not pairs:
         listed = "; ".join(f"{alias} has {', '.join(names)}" for alias, names in lanes.items())
         raise FairlaneError(
+            "lanes-unpaired",
             f"no lane of {baseline} has a namesake in another run: {listed}",
             hint="pair them in a file: add --print-map > mapping.yaml to this command, edit it, use --map mapping.yaml",
         )

@@ -30,6 +30,7 @@ def _pyarrow() -> tuple[Any, Any]:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise FairlaneError(
+            "package-missing",
             f"Parquet files are written with pyarrow, which is not installed ({error})",
             hint="pip install fairlane[parquet]",
         ) from None

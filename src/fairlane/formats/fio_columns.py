@@ -26,7 +26,7 @@ def rows(file: BinaryIO, least: int) -> Iterator[tuple[int, Ints]]:
     while block := file.read(_BLOCK):
         text, newline, rest = (rest + block).rpartition(b"\n")
         if len(rest) > _BLOCK:
-            raise Garbage(f"line {line}: more than {_BLOCK} bytes without an end of line")
+            raise Garbage("line-too-long", f"line {line}: more than {_BLOCK} bytes without an end of line")
         if not newline:
             continue
         table = _parse(text, line, columns, least)
@@ -34,7 +34,7 @@ def rows(file: BinaryIO, least: int) -> Iterator[tuple[int, Ints]]:
         yield line, table
         line += len(table)
     if rest.strip():
-        raise Garbage(f"line {line}: cut off: {_shown(rest)}")
+        raise Garbage("cut-off", f"line {line}: cut off: {_shown(rest)}")
 
 
 def _parse(text: bytes, line: int, columns: int, least: int) -> Ints:
@@ -70,12 +70,12 @@ def _bad(text: bytes, line: int, columns: int, least: int) -> Garbage:
     """The error for the first wrong line."""
     for number, row in enumerate(text.split(b"\n"), start=line):
         if not _ROW.fullmatch(row):
-            return Garbage(f"line {number}: expected whole numbers between commas, found {_shown(row)}")
+            return Garbage("not-numbers", f"line {number}: expected whole numbers between commas, found {_shown(row)}")
         here = row.count(b",") + 1
         columns = columns or here
         if here != columns or here < least:
-            return Garbage(f"line {number}: expected {max(columns, least)} columns, found {here}")
-    return Garbage(f"line {line}: expected whole numbers between commas")
+            return Garbage("columns", f"line {number}: expected {max(columns, least)} columns, found {here}")
+    return Garbage("not-numbers", f"line {line}: expected whole numbers between commas")
 
 
 def _shown(row: bytes) -> str:

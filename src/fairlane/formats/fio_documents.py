@@ -46,13 +46,13 @@ def documents(data: bytes, name: str) -> list[Document]:
             mended = _NO_NUMBER.sub(lambda match: match[1] + "NaN".rjust(len(match[0]) - len(match[1])), text)
             reports = _split(mended)
     except json.JSONDecodeError as error:
-        raise Garbage(_where(text, error, name)) from None
+        raise Garbage("fio-says", _where(text, error, name)) from None
     except RecursionError:
-        raise Garbage(f"{name} is nested too deeply") from None
+        raise Garbage("nested", f"{name} is nested too deeply") from None
     except ValueError as error:  # an integer of thousands of digits
-        raise Garbage(f"{name} is cut off or no JSON: {str(error)[:100]}") from None
+        raise Garbage("cut-off", f"{name} is cut off or no JSON: {str(error)[:100]}") from None
     if not reports:
-        raise Garbage(_none(text, name))
+        raise Garbage("fio-silent", _none(text, name))
     return reports
 
 
@@ -98,9 +98,9 @@ def _text(data: bytes, name: str) -> str:
     try:
         text = data.decode(_encoding(data))
     except UnicodeDecodeError as error:
-        raise Garbage(f"{name} is not text (byte {error.start})") from None
+        raise Garbage("not-text", f"{name} is not text (byte {error.start})") from None
     if not text.strip():
-        raise Garbage(f"{name} is empty")
+        raise Garbage("empty", f"{name} is empty")
     return text
 
 

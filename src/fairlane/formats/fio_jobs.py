@@ -153,7 +153,7 @@ class _Reader:
             ios = round(self.number(side, "iops", 0) * runtime / 1000)
             slack = 0.5 * runtime / 1000
         if ios >= _MOST:
-            raise Garbage(f"{self.file}: {way} has {ios} I/Os")
+            raise Garbage("inconsistent", f"{self.file}: {way} has {ios} I/Os")
         if not ios:
             return None
         return Side(
@@ -183,7 +183,7 @@ class _Reader:
         ios = self.count(tree, "N", None, _MOST)
         bins = self.bins(tree.get("bins", {}), unit)
         if bins and ios is not None and kind != "slat" and abs(bins.total - ios) > 0.01 * ios + 1:
-            raise Garbage(f"{self.file}: the bins of {kind} hold {bins.total} I/Os of {ios}")
+            raise Garbage("inconsistent", f"{self.file}: the bins of {kind} hold {bins.total} I/Os of {ios}")
         return Latency(
             unit=unit,
             ios=ios,
@@ -211,19 +211,21 @@ class _Reader:
         try:
             histogram = Bins(at * unit, np.fromiter(counts, np.int64, len(bins)))
         except (ValueError, OverflowError):
-            raise Garbage(f"{self.file}: a latency bin holds {_worst(bins)}") from None
+            raise Garbage("not-a-number", f"{self.file}: a latency bin holds {_worst(bins)}") from None
         if histogram.total >= _MOST:
-            raise Garbage(f"{self.file}: latency bins hold {histogram.total} I/Os, more than there can be")
+            raise Garbage("too-large", f"{self.file}: latency bins hold {histogram.total} I/Os, more than there can be")
         return histogram
 
     def midpoint(self, key: str) -> int:
         if not (key.isascii() and key.isdigit() and len(key) < 16):
-            raise Garbage(f"{self.file}: a latency bin is named {key[:40]!r}")
+            raise Garbage("unknown-bin", f"{self.file}: a latency bin is named {key[:40]!r}")
         return int(key)
 
     def error(self, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**31:
-            raise Garbage(f"{self.file}: error is {str(value)[:40] if isinstance(value, float) else 'no number'}")
+            raise Garbage(
+                "not-a-number", f"{self.file}: error is {str(value)[:40] if isinstance(value, float) else 'no number'}"
+            )
         return abs(value)
 
     def depth(self, entry: Mapping[str, Any]) -> int:
@@ -234,11 +236,11 @@ class _Reader:
         try:
             return float(key) / 100
         except ValueError:
-            raise Garbage(f"{self.file}: a percentile is named {key[:40]!r}") from None
+            raise Garbage("unknown-percentile", f"{self.file}: a percentile is named {key[:40]!r}") from None
 
     def mapping(self, value: Any, what: str) -> Mapping[str, Any]:
         if not isinstance(value, dict):
-            raise Garbage(f"{self.file}: {what} is not an object")
+            raise Garbage("not-an-object", f"{self.file}: {what} is not an object")
         return value
 
     def number(self, parent: Mapping[str, Any], key: str, default: D) -> float | D:
@@ -247,7 +249,7 @@ class _Reader:
         if value is None or value != value:  # noqa: PLR0124 - true of NaN alone
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
-            raise Garbage(f"{self.file}: {key} is {str(value)[:40]!r}")
+            raise Garbage("not-a-number", f"{self.file}: {key} is {str(value)[:40]!r}")
         return float(value)
 
     def count(self, parent: Mapping[str, Any], key: str, default: D, below: int = _LARGEST) -> int | D:
@@ -258,9 +260,9 @@ class _Reader:
         if read is None:
             return default
         if read != math.floor(read):
-            raise Garbage(f"{self.file}: {key} is {read}, not a whole number")
+            raise Garbage("not-a-number", f"{self.file}: {key} is {read}, not a whole number")
         if read >= below:
-            raise Garbage(f"{self.file}: {key} is {read:.0f}, more than there can be")
+            raise Garbage("too-large", f"{self.file}: {key} is {read:.0f}, more than there can be")
         return int(read)
 
 
@@ -276,7 +278,7 @@ def _midpoints() -> dict[str, int]:
 def texts(tree: Any, file: str) -> dict[str, str]:
     """Options: names and values, as text. Raises Garbage."""
     if not isinstance(tree, dict):
-        raise Garbage(f"{file}: job options are not an object")
+        raise Garbage("not-an-object", f"{file}: job options are not an object")
     return {name: text(value) for name, value in tree.items()}
 
 

@@ -47,19 +47,19 @@ def reports(data: bytes, name: str) -> list[Report]:
 def figures(raw: bytes | None) -> Figures:
     """The figures of one ``fio.json`` of ours: json+ with the bins of lat. As ``summary``. Raises Garbage."""
     if raw is None:
-        raise Garbage("fio left no fio.json")
+        raise Garbage("output-missing", "fio left no fio.json")
     parsed = reports(raw, "fio.json")
     if len(parsed) > 1:
-        raise Garbage(f"fio.json holds {len(parsed)} reports of fio")
+        raise Garbage("several-reports", f"fio.json holds {len(parsed)} reports of fio")
     report = parsed[0]
     for entry in report.jobs:
         if entry.error:
-            raise Garbage(f"fio reports error {entry.error} in job {entry.name!r}")
+            raise Garbage("tool-error", f"fio reports error {entry.error} in job {entry.name!r}")
     result = summary(report, report.jobs, disk=True)
     if not _has_bins(result.histograms):
-        raise Garbage("fio.json has no latency bins: json+ and lat_percentiles=1 are needed")
+        raise Garbage("bins-missing", "fio.json has no latency bins: json+ and lat_percentiles=1 are needed")
     if "lat_mean" not in result.metrics:
-        raise Garbage("fio.json: lat_ns has no mean")
+        raise Garbage("mean-missing", "fio.json: lat_ns has no mean")
     return result
 
 
@@ -77,9 +77,9 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
     sides = [(way, side) for entry in jobs for way, side in entry.sides.items()]
     total, runtime = sum(side.ios for _, side in sides), max((side.runtime for _, side in sides), default=0)
     if not total:
-        raise Garbage("fio completed no I/O in the time measured")
+        raise Garbage("no-io", "fio completed no I/O in the time measured")
     if not runtime:
-        raise Garbage("fio reports a run time of 0 ms")
+        raise Garbage("no-time", "fio reports a run time of 0 ms")
     histograms = _histograms(sides, kind)
     metrics = {
         "iops": total * 1000 / runtime,
@@ -152,13 +152,13 @@ def _report(document: Document, name: str) -> Report:
     key = "client_stats" if clients else "jobs"
     entries = tree.get(key)
     if not isinstance(entries, list):
-        raise Garbage(f"{name}: jobs is missing or not a list")
+        raise Garbage("not-fio", f"{name}: jobs is missing or not a list")
     common = _common(tree.get("global options", {}), name)
     jobs = tuple(job(entry, name, common.get(_host(entry), common.get("", {}))) for entry in entries)
     if clients and len(jobs) > 1:
         jobs = tuple(entry for entry in jobs if entry.name != _ALL_CLIENTS or entry.own is not None)
     if not jobs:
-        raise Garbage(f"{name} has no jobs")
+        raise Garbage("no-jobs", f"{name} has no jobs")
     printed = tree.get("timestamp_ms", tree.get("timestamp"))
     if isinstance(printed, bool) or not isinstance(printed, int) or not 0 < printed < 2**53:
         printed = None

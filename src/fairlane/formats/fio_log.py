@@ -119,9 +119,9 @@ def read_log(file: BinaryIO, *, latencies: bool) -> Log:
             log.first_ms = log.last_ms = int(time[0])
             log.averaged = not size[0]
         if (size == 0).any() != log.averaged or (log.averaged and size.any()):
-            raise Garbage(f"line {line} and following: averages and single I/Os in one log")
+            raise Garbage("mixed-log", f"line {line} and following: averages and single I/Os in one log")
         if value.max() >= _LONGEST:
-            raise Garbage(f"line {line + int(value.argmax())}: {value.max()} is no latency or rate")
+            raise Garbage("not-a-number", f"line {line + int(value.argmax())}: {value.max()} is no latency or rate")
         log.first_ms, log.last_ms = min(log.first_ms, int(time.min())), max(log.last_ms, int(time.max()))
         if log.averaged:
             _averages(log, line, time, value, way)
@@ -146,7 +146,9 @@ def _columns(table: Ints, line: int) -> tuple[Ints, Ints, Ints, Ints]:
     way = table[:, first]
     if (way > 2).any():
         bad = int((way > 2).argmax())
-        raise Garbage(f"line {line + bad}: direction {way[bad]} is none of fio's (0 read, 1 write, 2 trim)")
+        raise Garbage(
+            "direction", f"line {line + bad}: direction {way[bad]} is none of fio's (0 read, 1 write, 2 trim)"
+        )
     return table[:, 0], table[:, 1], way, table[:, first + 1]
 
 
@@ -156,7 +158,7 @@ def _averages(log: Log, line: int, time: Ints, value: Ints, way: Ints) -> None:
         here = way == number
         of.update(zip(time[here].tolist(), value[here].astype(float).tolist(), strict=True))
         if len(of) > _INTERVALS:
-            raise Garbage(f"line {line}: more intervals than a log can have")
+            raise Garbage("too-large", f"line {line}: more intervals than a log can have")
 
 
 def _slots(log: Log, time: Ints) -> bool:

@@ -108,7 +108,9 @@ class _Histograms(Mapping[str, Histogram]):
             try:
                 histogram = self._by_name[name] = _read(histogram)
             except ValueError as error:
-                raise FairlaneError(f"the histogram {name!r} of an imported trial is damaged: {error}") from None
+                raise FairlaneError(
+                    "histogram-damaged", f"the histogram {name!r} of an imported trial is damaged: {error}"
+                ) from None
         return histogram
 
     def __iter__(self) -> Iterator[str]:

@@ -27,7 +27,9 @@ def chosen(evidence: Evidence, pattern: str) -> tuple[Cell, ...]:
         near = nearest(pattern, names)
         some = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
         raise FairlaneError(
-            f"no cell is called {pattern!r}", hint=f"did you mean {near!r}? " * bool(near) + f"cells: {some}"
+            "cell-unknown",
+            f"no cell is called {pattern!r}",
+            hint=f"did you mean {near!r}? " * bool(near) + f"cells: {some}",
         )
     return found
 
@@ -43,5 +45,7 @@ def known_lane(evidence: Evidence, name: str) -> None:
     if name not in lanes:
         near = nearest(name, lanes)
         raise FairlaneError(
-            f"no lane is called {name!r}", hint=f"did you mean {near}?" if near else f"lanes: {', '.join(lanes)}"
+            "lane-unknown",
+            f"no lane is called {name!r}",
+            hint=f"did you mean {near}?" if near else f"lanes: {', '.join(lanes)}",
         )

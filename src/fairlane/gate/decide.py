@@ -57,7 +57,7 @@ def _told(rule: Rule, gate: "_Gate") -> Iterator[Outcome]:
     try:
         yield from gate.outcomes(rule)
     except FairlaneError as error:
-        raise FairlaneError(f"{error.message}, in the rule: {rule}", hint=error.hint) from None
+        raise FairlaneError(error.kind, f"{error.message}, in the rule: {rule}", hint=error.hint) from None
 
 
 class _Side:
@@ -208,6 +208,7 @@ def _sensible(rule: Relative, metric: str) -> None:
     if rule.sign[0] == ">" and rule.side == worse:
         other = "under" if worse == "over" else "over"
         raise FairlaneError(
+            "rule-direction",
             f"{entry.title} is better when it is {'lower' if entry.better < 0 else 'higher'}, and this asks for worse",
             hint=f"write {other} in place of {worse}, turn the lanes round, or name another metric or cell",
         )

@@ -59,17 +59,17 @@ def parse(text: str) -> Rule:
     """The rule written in ``text``. Raises FairlaneError, and nothing else, for anything that is none."""
     shown = _printable(text[:LONGEST])
     if len(text) > LONGEST:
-        raise FairlaneError(f"a rule of more than {LONGEST} characters: {shown[:60]} ...")
+        raise FairlaneError("rule-invalid", f"a rule of more than {LONGEST} characters: {shown[:60]} ...")
     if not text.isprintable():
-        raise FairlaneError(f"a rule is one line of plain text: {shown}")
+        raise FairlaneError("rule-invalid", f"a rule is one line of plain text: {shown}")
     line = " ".join(text.split())
     try:
         for pattern, make in ((_CLEAN, _clean), (_RELATIVE, _relative), (_WITHIN, _within), (_ABSOLUTE, _absolute)):
             if match := pattern.fullmatch(line):
                 return make(match)
     except FairlaneError as error:
-        raise FairlaneError(f"{error.message}, in the rule: {shown}", hint=error.hint) from None
-    raise FairlaneError(f"not a rule: {shown or '(nothing)'}", hint=_meant(line))
+        raise FairlaneError(error.kind, f"{error.message}, in the rule: {shown}", hint=error.hint) from None
+    raise FairlaneError("rule-invalid", f"not a rule: {shown or '(nothing)'}", hint=_meant(line))
 
 
 def _printable(text: str) -> str:
@@ -96,7 +96,7 @@ def _relative(match: re.Match[str]) -> Rule:
     metric = _metric(match["metric"]) if match["metric"] else ""
     block = None if match["block"] is None else Decimal(match["block"])
     if side == "under" and max(percent, block or 0) > 100:
-        raise FairlaneError("nothing is more than 100 % under", hint="a third of 300 is 66.7 % under it")
+        raise FairlaneError("rule-limit", "nothing is more than 100 % under", hint="a third of 300 is 66.7 % under it")
     _edge(match, sign)
     _different(match)
     return Relative(
@@ -109,7 +109,9 @@ def _within(match: re.Match[str]) -> Rule:
     _different(match)
     percent = None if match["percent"] is None else Decimal(match["percent"])
     if percent == 0:
-        raise FairlaneError("no interval lies within 0 %", hint="name the smallest difference that matters: 5 %")
+        raise FairlaneError(
+            "rule-limit", "no interval lies within 0 %", hint="name the smallest difference that matters: 5 %"
+        )
     metric = _metric(match["metric"]) if match["metric"] else ""
     return Within(match["lane"], match["baseline"], percent, metric, _cells(match))
 
@@ -134,7 +136,9 @@ def _cells(match: re.Match[str]) -> str:
     cells = (match["cells"] or "").strip()
     if re.search(r"(^| )(in|on) ", f"{cells} "):
         raise FairlaneError(
-            f"no cell is called {cells!r}", hint="the metric stands before the cells: in p99 on 4k randread"
+            "cell-unknown",
+            f"no cell is called {cells!r}",
+            hint="the metric stands before the cells: in p99 on 4k randread",
         )
     return cells
 
@@ -144,13 +148,15 @@ def _edge(match: re.Match[str], sign: Sign) -> None:
     right = "below" if sign[0] == ">" else "above"
     if match["edge"] and match["edge"].lower() != right:
         raise FairlaneError(
-            f"'no block {match['edge'].lower()}' with {sign}", hint=f"with {sign} write: no block {right}"
+            "rule-invalid",
+            f"'no block {match['edge'].lower()}' with {sign}",
+            hint=f"with {sign} write: no block {right}",
         )
 
 
 def _different(match: re.Match[str]) -> None:
     if match["lane"] == match["baseline"]:
-        raise FairlaneError(f"{match['lane']} is compared with itself")
+        raise FairlaneError("rule-itself", f"{match['lane']} is compared with itself")
 
 
 def _metric(word: str) -> str:
@@ -162,7 +168,9 @@ def _metric(word: str) -> str:
     short = [n.removeprefix("lat_") for n in METRICS]
     near = nearest(name, [*METRICS, *short])
     raise FairlaneError(
-        f"unknown metric {word!r}", hint=f"did you mean {near}?" if near else f"metrics: {', '.join(METRICS)}"
+        "metric-unknown",
+        f"unknown metric {word!r}",
+        hint=f"did you mean {near}?" if near else f"metrics: {', '.join(METRICS)}",
     )
 
 
@@ -174,7 +182,9 @@ def _quantity(text: str, metric: str) -> Quantity:
     unit = {"K": "k", "KB/s": "kB/s"}.get(written, written)  # m and M, b and B are different things, k and K are not
     if match is None or unit not in units:
         listed = ", ".join(u or "none" for u in units)
-        raise FairlaneError(f"{text!r} is no amount of {METRICS[metric].title}", hint=f"units of it: {listed}")
+        raise FairlaneError(
+            "rule-unit", f"{text!r} is no amount of {METRICS[metric].title}", hint=f"units of it: {listed}"
+        )
     return Quantity(Decimal(match[1]), unit)
 
 
@@ -190,7 +200,7 @@ def parse_file(text: str, where: str) -> tuple[Rule, ...]:
             try:
                 rules.append(parse(rule))
             except FairlaneError as error:
-                raise FairlaneError(error.message, hint=error.hint, where=f"{where}:{number}") from None
+                raise FairlaneError(error.kind, error.message, hint=error.hint, where=f"{where}:{number}") from None
     if not rules:
-        raise FairlaneError("no rule in the file", where=where, hint="one rule a line: " + FORMS[0])
+        raise FairlaneError("rules-none", "no rule in the file", where=where, hint="one rule a line: " + FORMS[0])
     return tuple(rules)

@@ -22,10 +22,12 @@ def accepting(evidence: Evidence, reasons: Mapping[str, str]) -> Evidence:
         if name not in known:
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"parameters: {', '.join(PARAMETERS)}"
-            raise FairlaneError(f"cannot accept {name!r}: no such parameter", hint=hint)
+            raise FairlaneError("parameter-unknown", f"cannot accept {name!r}: no such parameter", hint=hint)
         if not says_something(reason):
             raise FairlaneError(
-                f"accepting {name} needs a reason", hint=f'reports print it: --accept {name}="why it does not matter"'
+                "reason-missing",
+                f"accepting {name} needs a reason",
+                hint=f'reports print it: --accept {name}="why it does not matter"',
             )
     design = evidence.study.design
     accept = {**design.accept, **{name: reason.strip() for name, reason in reasons.items()}}

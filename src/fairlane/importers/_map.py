@@ -126,7 +126,7 @@ def parse_map(text: str, where: str) -> ImportMap:
 
 def load_map(path: str) -> ImportMap:
     """The map in the YAML file ``path``. Raises FairlaneError."""
-    return parse_map(read_text(path, FairlaneError("no such file", where=path)), path)
+    return parse_map(read_text(path, FairlaneError("file-missing", "no such file", where=path)), path)
 
 
 def importer(name: str, chosen: ImportMap | None = None) -> Any:
@@ -135,7 +135,7 @@ def importer(name: str, chosen: ImportMap | None = None) -> Any:
     if name not in known:
         near = nearest(name, known)
         hint = f"did you mean {near}?" if near else f"tools: {', '.join(known)}"
-        raise FairlaneError(f"no importer named {name!r}", hint=hint)
+        raise FairlaneError("importer-unknown", f"no importer named {name!r}", hint=hint)
     plugin = registry.load("importers", name)
     options = chosen.options(name) if chosen else None
     return plugin if options is None else plugin.configured(options)

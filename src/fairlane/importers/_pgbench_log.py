@@ -138,10 +138,12 @@ def read_log(files: Sequence[Source]) -> Log:
             kind = _kind(line)
             fields = line.split(" ")
             if not kind:
-                raise Unreadable(f"expected a line of a pgbench log, found {reading.shown(line, 60)!r}", where=where)
+                raise Unreadable(
+                    "not-this-tool", f"expected a line of a pgbench log, found {reading.shown(line, 60)!r}", where=where
+                )
             first = place == 0 and number == 1
             if (kind == "sums") != log.sums and not first:
-                raise Unreadable("a log of transactions and one of sums do not go together", where=where)
+                raise Unreadable("mixed-log", "a log of transactions and one of sums do not go together", where=where)
             log.sums = kind == "sums"
             if log.sums:
                 _interval(log, fields, starts, where)
@@ -150,7 +152,7 @@ def read_log(files: Sequence[Source]) -> Log:
         if log.sums:
             log.spans.append((log.count - counted, _covered(starts)))
     if not log.by_client and not log.sums:
-        raise Unreadable("expected transactions, found an empty log", where=files[0].name if files else "")
+        raise Unreadable("empty", "expected transactions, found an empty log", where=files[0].name if files else "")
     return log
 
 
@@ -160,14 +162,14 @@ def _transaction(log: Log, fields: Sequence[str], where: str) -> None:
     span = log.by_client.setdefault(client, [index, index, 0])
     span[0], span[1], span[2] = min(span[0], index), max(span[1], index), span[2] + 1
     if len(log.by_client) > _MOST_CLIENTS:
-        raise Unreadable(f"more than {_MOST_CLIENTS} clients", where=where)
+        raise Unreadable("too-large", f"more than {_MOST_CLIENTS} clients", where=where)
     if fields[2] in _NOT_COMPLETED:
         log.others[fields[2]] = log.others.get(fields[2], 0) + 1
         began = at
     else:
         us = reading.whole(fields[2], where, "a latency in us")
         if us > _LONGEST:
-            raise Unreadable(f"a transaction of {us} us", where=where)
+            raise Unreadable("not-a-number", f"a transaction of {us} us", where=where)
         began = max(at - us, 0)
         log.add(us)
         if len(log.by_second) <= reading.POINTS:

@@ -100,7 +100,9 @@ def _lanes(trials: Sequence[Trial], chosen: ImportMap) -> tuple[dict[str, str], 
     if empty:
         titled = sorted({f"{trial.folder}/" for trial in trials} | {t for t in own if t})[:8]
         raise FairlaneError(
-            f"no trial belongs to lane {empty[0]!r}", hint=f"folders and lanes found: {', '.join(map(_shown, titled))}"
+            "lane-empty",
+            f"no trial belongs to lane {empty[0]!r}",
+            hint=f"folders and lanes found: {', '.join(map(_shown, titled))}",
         )
     return titles, lanes
 
@@ -118,6 +120,7 @@ def _mapped(trial: Trial, title: str, lanes: Mapping[str, MappedLane]) -> str:
     ]
     if len(fitting) > 1:
         raise FairlaneError(
+            "lane-ambiguous",
             f"belongs to more than one lane: {', '.join(fitting)}",
             where=_shown(trial.files[0]),
             hint="make the lanes' files or where narrower",
@@ -175,7 +178,7 @@ def _cells(trials: Sequence[Trial], lanes: Sequence[str], chosen: ImportMap) -> 
         name = sorted(wrong)[0]
         near = nearest(name, names.values())
         hint = f"did you mean {near!r}?" if near else f"cells: {', '.join(names.values())}"
-        raise FairlaneError(f"the map speaks of a cell {name!r}, which is not there", hint=hint)
+        raise FairlaneError("cell-unknown", f"the map speaks of a cell {name!r}, which is not there", hint=hint)
     points = []
     for whole, trial in first.items():
         mapped = chosen.cells.get(names[whole])
@@ -279,6 +282,7 @@ def _numbered_blocks(groups: Mapping[tuple[str, str], Sequence[Trial]]) -> dict[
         twice = next((name for name in names if names.count(name) > 1), "") if cell not in without else ""
         if twice:
             raise FairlaneError(
+                "block-twice",
                 f"block {twice!r} of lane {lane!r} comes twice in the cell {cell}",
                 where=_shown(group[names.index(twice)].files[0]),
                 hint="is a column missing in params or lane that tells these trials apart?",

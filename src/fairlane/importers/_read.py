@@ -182,6 +182,7 @@ class _Pool:
                     yield from future.result()
                 except BrokenProcessPool:
                     raise FairlaneError(
+                        "worker-killed",
                         "a process that read files was killed, most likely because memory ran out",
                         hint="import fewer files at once, or leave out the largest",
                     ) from None
@@ -234,7 +235,7 @@ def _recognised(file: Source, job: Job, known: dict[tuple[str, str], str]) -> st
         return known[kind]
     claiming = [name for name, plugin in job.tools.items() if plugin.claims(file.name, head)]
     if len(claiming) > 1:
-        raise Unreadable(f"looks like {' and '.join(claiming)}: say which with --tool")
+        raise Unreadable("tool-ambiguous", f"looks like {' and '.join(claiming)}: say which with --tool")
     if claiming:
         known[kind] = claiming[0]
     return claiming[0] if claiming else ""
@@ -255,7 +256,7 @@ def _read(group: Group, sources: Sequence[Source], tool: str, job: Job) -> Outco
                 sha256 = hashlib.sha256(packed).hexdigest()
             trials.append(Trial(tool, names, group.files[0].folder, _brief(trial), archive, sha256))
         if not trials:
-            raise Unreadable("no trial in it")
+            raise Unreadable("no-trial", "no trial in it")
         originals = tuple(_original(file, tool, kept, job) for file, kept in zip(sources, group.kept, strict=True))
     except BaseException:
         for written in trials:
@@ -274,14 +275,14 @@ def _checked(trial: Record, where: str) -> bytes:
     """
     for name, value in trial.params.items():
         if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
-            raise Unreadable(f"{name} is {str(value)[:40]!r}", where=where)
+            raise Unreadable("not-a-number", f"{name} is {str(value)[:40]!r}", where=where)
     figures = trial.figures
     conditions = {**_day(trial.started), **trial.params, **figures.context.get("conditions", {})}
     kept = replace(trial, figures=replace(figures, context={**figures.context, "conditions": conditions}))
     try:
         return record.write(kept)
     except ValueError as error:
-        raise Unreadable(f"a figure is not a number: {error}", where=where) from None
+        raise Unreadable("not-a-number", f"a figure is not a number: {error}", where=where) from None
 
 
 def _day(started: float | None) -> dict[str, str]:

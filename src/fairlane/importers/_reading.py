@@ -38,7 +38,9 @@ def lines(source: Source) -> Iterator[tuple[int, str]]:
         while raw := file.readline(LONGEST + 1):
             number += 1
             if len(raw) > LONGEST:
-                raise Unreadable(f"a line of more than {LONGEST} bytes: no text", where=f"{source.name}:{number}")
+                raise Unreadable(
+                    "line-too-long", f"a line of more than {LONGEST} bytes: no text", where=f"{source.name}:{number}"
+                )
             yield number, raw.decode(errors="replace").rstrip("\r\n")
 
 
@@ -53,7 +55,7 @@ def number(text: str, where: str, what: str) -> float:
     plain = text.strip().replace(",", "")
     value = float(plain) if _NUMBER.fullmatch(plain) else math.inf
     if value and not SMALLEST_FIGURE <= value <= LARGEST_FIGURE:
-        raise Unreadable(f"expected {what}, found {shown(text, 40)!r}", where=where)
+        raise Unreadable("not-a-number", f"expected {what}, found {shown(text, 40)!r}", where=where)
     return value
 
 
@@ -61,7 +63,7 @@ def whole(text: str, where: str, what: str) -> int:
     """A not negative whole number."""
     value = number(text, where, what)
     if value != math.floor(value):
-        raise Unreadable(f"expected {what}, a whole number, found {shown(text, 40)!r}", where=where)
+        raise Unreadable("not-a-number", f"expected {what}, a whole number, found {shown(text, 40)!r}", where=where)
     return int(value)
 
 
@@ -80,11 +82,13 @@ def tree(source: Source) -> Any:
     try:
         return json.loads(source.read(LARGEST_TREE), parse_constant=refuse)
     except RecursionError:
-        raise Unreadable("JSON nested too deeply", where=source.name) from None
+        raise Unreadable("nested", "JSON nested too deeply", where=source.name) from None
     except json.JSONDecodeError as error:
-        raise Unreadable(f"cut off, or no JSON: {error.msg}", where=f"{source.name}:{error.lineno}") from None
+        raise Unreadable(
+            "cut-off", f"cut off, or no JSON: {error.msg}", where=f"{source.name}:{error.lineno}"
+        ) from None
     except ValueError as error:  # not text, NaN, integers of thousands of digits
-        raise Unreadable(f"no JSON: {shown(str(error), 120)}", where=source.name) from None
+        raise Unreadable("not-json", f"no JSON: {shown(str(error), 120)}", where=source.name) from None
 
 
 def figure(parent: Mapping[str, Any], key: str, where: str) -> float | None:
@@ -96,7 +100,9 @@ def figure(parent: Mapping[str, Any], key: str, where: str) -> float | None:
         return number(value, where, f"a number as {key}")
     numeric = isinstance(value, int | float) and not isinstance(value, bool)
     if not numeric or (value and not SMALLEST_FIGURE <= value <= LARGEST_FIGURE):
-        raise Unreadable(f"{key}: expected a number, not negative, found {shown(value, 40)!r}", where=where)
+        raise Unreadable(
+            "not-a-number", f"{key}: expected a number, not negative, found {shown(value, 40)!r}", where=where
+        )
     return float(value)
 
 
@@ -120,7 +126,7 @@ def histogram(counts: Mapping[int, int], where: str) -> Histogram:
     try:
         return merge([counts])
     except ValueError as error:
-        raise Unreadable(f"no histogram of latencies: {error}", where=where) from None
+        raise Unreadable("histogram-damaged", f"no histogram of latencies: {error}", where=where) from None
 
 
 def binned(counts: Mapping[int, int]) -> dict[int, int]:

@@ -72,6 +72,7 @@ def import_files(
     for word in (name, *(lanes or {})):
         if word and slug(word) != word:
             raise FairlaneError(
+                "name-invalid",
                 f"{word!r} is no name: lower-case letters, digits and dashes, at most 31",
                 hint=f"such as {slug(word)}" if slug(word) else "",
             )
@@ -148,14 +149,15 @@ def _layout(read: _Reading, left: list[LeftOut], chosen: ImportMap, sources: Seq
         if bad:
             hint = "" if ":" in bad[0].where else "fairlane import --list: what is read"
             others = f" (and {len(bad) - 1} more that cannot be read)" if len(bad) > 1 else ""
-            raise FairlaneError(bad[0].reason + others, where=bad[0].where, hint=hint)
+            raise FairlaneError("files-left-out", bad[0].reason + others, where=bad[0].where, hint=hint)
         if read.left_out:
             raise FairlaneError(
+                "files-unknown",
                 f"none of {len(read.left_out)} files is one that an importer recognises",
                 where=where,
                 hint="fairlane import --list shows what is read; --tool names an importer",
             )
-        raise FairlaneError("no files", where=where)
+        raise FairlaneError("files-none", "no files", where=where)
     return lay_out([trial for _, trial in read.trials], chosen)
 
 
@@ -174,7 +176,7 @@ def _baseline(layout: Layout, wanted: str) -> str:
             return name
     near = nearest(wanted, layout.lanes)
     hint = f"did you mean {near}?" if near else f"lanes: {', '.join(layout.lanes)}"
-    raise FairlaneError(f"the baseline {wanted!r} is not a lane", hint=hint)
+    raise FairlaneError("lane-unknown", f"the baseline {wanted!r} is not a lane", hint=hint)
 
 
 def _kept(files: Sequence[InputFile]) -> dict[str, str]:

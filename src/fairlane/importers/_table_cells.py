@@ -60,7 +60,7 @@ class Row:
                 if not isinstance(value, Mapping) or step not in value:
                     near = nearest(column, map(str, self.cells))
                     hint = f"did you mean {near!r}?" if near else f"columns: {', '.join(shown(c) for c in self.cells)}"
-                    raise Unreadable(f"no column {shown(column)!r} ({hint})", where=self.where)
+                    raise Unreadable("column-missing", f"no column {shown(column)!r} ({hint})", where=self.where)
                 value = value[step]
         if value is None:
             return ""
@@ -103,7 +103,7 @@ class Row:
             ) from None
 
     def wrong(self, column: str, message: str) -> Unreadable:
-        return Unreadable(f"column {shown(column)!r}: {message}", where=self.where)
+        return Unreadable("column-value", f"column {shown(column)!r}: {message}", where=self.where)
 
 
 def units_of(metric: str) -> Sequence[str]:
@@ -155,7 +155,9 @@ def _text(source: Source) -> str:
         return data.decode(coding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise Unreadable("not UTF-8 text", where=f"{source.name}:{line}", hint="save the table as UTF-8") from None
+        raise Unreadable(
+            "not-text", "not UTF-8 text", where=f"{source.name}:{line}", hint="save the table as UTF-8"
+        ) from None
 
 
 def _csv(source: Source, text: str, delimiter: str, header: int, needed: Sequence[str]) -> Iterator[Row]:
@@ -172,16 +174,18 @@ def _csv(source: Source, text: str, delimiter: str, header: int, needed: Sequenc
                 names = [cell.strip() for cell in cells]
                 twice = [name for name in needed if names.count(name) > 1]
                 if twice:
-                    raise Unreadable(f"two columns are called {shown(twice[0])!r}", where=here)
+                    raise Unreadable("column-twice", f"two columns are called {shown(twice[0])!r}", where=here)
                 Row(here, dict.fromkeys(names, ""))  # so that the error for a missing column names the header's line
                 for name in needed:
                     Row(here, dict.fromkeys(names, "")).text(name)
             elif any(cell.strip() for cell in cells):
                 if len(cells) > len(names) and any(cell.strip() for cell in cells[len(names) :]):
-                    raise Unreadable(f"{len(cells)} cells, but the header has {len(names)} columns", where=here)
+                    raise Unreadable(
+                        "columns", f"{len(cells)} cells, but the header has {len(names)} columns", where=here
+                    )
                 yield Row(here, dict(zip(names, [*cells, *[""] * len(names)], strict=False)))
     except csv.Error as error:
-        raise Unreadable(f"not a table: {error}", where=f"{source.name}:{reader.line_num}") from None
+        raise Unreadable("not-a-table", f"not a table: {error}", where=f"{source.name}:{reader.line_num}") from None
 
 
 def _delimiter(text: str, header: int, needed: Sequence[str]) -> str:
@@ -201,10 +205,12 @@ def _json(source: Source, text: str, path: str) -> Iterator[Row]:
     value = _parsed(text, source.name)
     for step in path.split(".") if path else ():
         if not isinstance(value, dict) or step not in value:
-            raise Unreadable(f"no key {shown(path)!r}", where=source.name)
+            raise Unreadable("key-missing", f"no key {shown(path)!r}", where=source.name)
         value = value[step]
     if not isinstance(value, list):
-        raise Unreadable("expected a list of objects", where=source.name, hint="rows: names the key that holds it")
+        raise Unreadable(
+            "not-a-list", "expected a list of objects", where=source.name, hint="rows: names the key that holds it"
+        )
     for number, cells in enumerate(value, start=1):
         yield Row(f"{source.name}: row {number}", _object(cells, f"{source.name}: row {number}"))
 
@@ -220,13 +226,13 @@ def _parsed(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise Unreadable("nested too deeply", where=where) from None
+        raise Unreadable("nested", "nested too deeply", where=where) from None
     except ValueError as error:
         line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) and ":" not in where else ""
-        raise Unreadable(f"cut off or no JSON: {str(error)[:100]}", where=f"{where}{line}") from None
+        raise Unreadable("cut-off", f"cut off or no JSON: {str(error)[:100]}", where=f"{where}{line}") from None
 
 
 def _object(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise Unreadable("expected an object", where=where)
+        raise Unreadable("not-an-object", "expected an object", where=where)
     return value

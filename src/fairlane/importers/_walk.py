@@ -63,7 +63,7 @@ def walk(paths: Sequence[Path]) -> tuple[tuple[InputFile, ...], tuple[tuple[str,
     heads = _heads(paths)
     for path, head in zip(paths, heads, strict=True):
         if not path.exists():
-            raise FairlaneError("no such file or folder", where=str(path))
+            raise FairlaneError("file-missing", "no such file or folder", where=str(path))
         top = path.resolve()
         for file in _files(top) if top.is_dir() else iter((top,)):
             below = "" if file == top else file.relative_to(top).as_posix()
@@ -121,7 +121,7 @@ def _files(folder: Path) -> Iterator[Path]:
     """Everything in ``folder`` that is no folder and not hidden, links to folders included (they are not followed)."""
 
     def refuse(error: OSError) -> None:
-        raise FairlaneError(f"cannot be read: {error.strerror}", where=str(error.filename))
+        raise FairlaneError("unreadable", f"cannot be read: {error.strerror}", where=str(error.filename))
 
     for here, folders, files in os.walk(folder, onerror=refuse):
         links = [name for name in folders if (Path(here) / name).is_symlink()]
@@ -156,7 +156,7 @@ def _open(path: Path, name: str) -> BinaryIO:
         file = path.open("rb")
         packed = file.peek(2)[:2] == _PACKED
     except OSError as error:
-        raise Unreadable(f"cannot be read: {error.strerror}", where=name) from None
+        raise Unreadable("unreadable", f"cannot be read: {error.strerror}", where=name) from None
     plain: BinaryIO = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
     return io.BufferedReader(_Reader(plain, file, name, UNPACKED if packed else None), 2**18)
 
@@ -176,11 +176,11 @@ class _Reader(io.RawIOBase):
         except (OSError, EOFError, zlib.error) as error:
             reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
             state = "cut off" if isinstance(error, EOFError) else f"damaged: {reason}"
-            raise Unreadable(f"the file is {state}", where=self._name) from None
+            raise Unreadable("not-a-file", f"the file is {state}", where=self._name) from None
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0:
-                raise Unreadable(f"unpacks to more than {UNPACKED >> 30} GiB", where=self._name)
+                raise Unreadable("too-large", f"unpacks to more than {UNPACKED >> 30} GiB", where=self._name)
         buffer[: len(data)] = data
         return len(data)
 

@@ -30,6 +30,7 @@ def plan_of(layout: Layout, chosen: ImportMap, name: str, baseline: str) -> Plan
     """The study of an import and its blocks. Raises FairlaneError."""
     if len(layout.points) > MAX_CELLS:
         raise FairlaneError(
+            "too-large",
             f"{len(layout.points)} cells: a run holds up to {MAX_CELLS}",
             hint="import parts of it, each into a run of its own",
         )
@@ -71,6 +72,7 @@ def study_text(layout: Layout, chosen: ImportMap, name: str, baseline: str) -> s
     text = f"# Written by fairlane import: others measured this, and it can be judged, not run.\n{body}"
     if len(text.encode()) > MAX_BYTES:
         raise FairlaneError(
+            "too-large",
             f"the study of this import would be larger than {MAX_BYTES >> 10} KiB",
             hint="import parts of it, each into a run of its own",
         )

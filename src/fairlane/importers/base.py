@@ -46,7 +46,7 @@ class Source:
                 parts.append(part)
                 left -= len(part)
                 if left < 0:
-                    raise Unreadable(f"larger than {largest >> 20} MiB", where=self.name)
+                    raise Unreadable("too-large", f"larger than {largest >> 20} MiB", where=self.name)
         return b"".join(parts)
 
 

@@ -61,14 +61,14 @@ class _Tree(ET.TreeBuilder):
     def start(self, tag: str, attrs: dict[str, str], /) -> ET.Element:
         self._open.append(tag)
         if len(self._open) > _DEEPEST:
-            raise Unreadable(f"elements nested more than {_DEEPEST} deep", where=self._where)
+            raise Unreadable("nested", f"elements nested more than {_DEEPEST} deep", where=self._where)
         if not self._skipped and tag == "Iops" and "Thread" in self._open:
             self._skipped = len(self._open)
         if self._skipped:
             return _NOTHING
         self._count += 1
         if self._count > _MOST:
-            raise Unreadable(f"more than {_MOST} elements", where=self._where)
+            raise Unreadable("too-large", f"more than {_MOST} elements", where=self._where)
         return super().start(tag, {name: attrs[name] for name in ("Total", "unit") if name in attrs})
 
     def data(self, data: str, /) -> None:
@@ -90,7 +90,7 @@ _NOTHING = ET.Element("skipped")
 def _tree(file: Source) -> ET.Element:
     text = _text(file.read(reading.LARGEST_TREE))
     if "<!" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL):
-        raise Unreadable("expected DISKSPD's XML, which has no document type", where=file.name)
+        raise Unreadable("not-this-tool", "expected DISKSPD's XML, which has no document type", where=file.name)
     parser = ET.XMLParser(target=_Tree(file.name))  # noqa: S314 - no DTD, see above
     try:
         text = re.sub(r"^\s*<\?xml[^>]*>", "", text)
@@ -98,9 +98,11 @@ def _tree(file: Source) -> ET.Element:
             parser.feed(text[start : start + _PART])
         root: ET.Element = parser.close()
     except ET.ParseError as error:
-        raise Unreadable(f"cut off, or no XML: {error.msg}", where=f"{file.name}:{error.position[0]}") from None
+        raise Unreadable(
+            "cut-off", f"cut off, or no XML: {error.msg}", where=f"{file.name}:{error.position[0]}"
+        ) from None
     if root.tag != "Results":
-        raise Unreadable("expected DISKSPD's <Results>", where=file.name)
+        raise Unreadable("not-this-tool", "expected DISKSPD's <Results>", where=file.name)
     return root
 
 
@@ -108,7 +110,7 @@ def _spans(root: ET.Element, where: str) -> Iterator[Record]:
     profiles = root.findall("./Profile/TimeSpans/TimeSpan")
     spans = root.findall("./TimeSpan")
     if not spans or len(profiles) != len(spans):
-        raise Unreadable("expected as many <TimeSpan> of results as of the profile", where=where)
+        raise Unreadable("cut-off", "expected as many <TimeSpan> of results as of the profile", where=where)
     version = reading.shown(root.findtext("./System/Tool/Version") or "")
     conditions = reading.known(tool="diskspd", tool_version=version)
     labels = reading.known(host=reading.shown(root.findtext("./System/ComputerName") or ""))
@@ -126,12 +128,12 @@ def _figures(profile: ET.Element, span: ET.Element, conditions: dict[str, Any], 
     seconds = _number(span, "TestTimeSeconds", where)
     targets = span.findall("./Thread/Target")
     if not seconds or not targets:
-        raise Unreadable("expected a <TestTimeSeconds> above 0 and <Thread> with <Target>", where=where)
+        raise Unreadable("cut-off", "expected a <TestTimeSeconds> above 0 and <Thread> with <Target>", where=where)
     ios = {way: sum(_number(t, count, where) for t in targets) for way, (count, _) in _WAYS.items()}
     size = {way: sum(_number(t, count, where) for t in targets) for way, (_, count) in _WAYS.items()}
     total = sum(ios.values())
     if not total:
-        raise Unreadable("no I/O completed", where=where)
+        raise Unreadable("no-io", "no I/O completed", where=where)
     metrics = {"iops": total / seconds, "bw": sum(size.values()) / seconds}
     step = 0.005 / seconds + 1 / total  # two decimals of a second
     steps = {"iops": step, "bw": step}
@@ -167,7 +169,7 @@ def _params(profile: ET.Element, span: ET.Element, where: str) -> dict[str, Any]
     """Parameters that all targets share. DISKSPD defines -o per target and thread."""
     targets = profile.findall("./Targets/Target")
     if not targets:
-        raise Unreadable("expected a <Target> in the profile", where=where)
+        raise Unreadable("cut-off", "expected a <Target> in the profile", where=where)
 
     def shared(tag: str) -> float | None:
         values = {_optional(target.find(tag), where) for target in targets}
@@ -229,7 +231,7 @@ def _started(text: str) -> float | None:
 def _number(parent: ET.Element, tag: str, where: str) -> float:
     element = parent.find(tag)
     if element is None:
-        raise Unreadable(f"expected <{tag}> in <{reading.shown(parent.tag, 40)}>", where=where)
+        raise Unreadable("cut-off", f"expected <{tag}> in <{reading.shown(parent.tag, 40)}>", where=where)
     return reading.number(element.text or "", where, f"a number as <{tag}>")
 
 

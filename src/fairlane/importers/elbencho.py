@@ -38,7 +38,7 @@ class Elbencho(Importer):
                     has_io = True
                     yield record
             if not has_io:
-                raise Unreadable("expected a phase that reads or writes, found none", where=file.name)
+                raise Unreadable("not-this-tool", "expected a phase that reads or writes, found none", where=file.name)
 
 
 def _rows(file: Source) -> Iterator[tuple[Mapping[str, str], str]]:
@@ -50,12 +50,12 @@ def _rows(file: Source) -> Iterator[tuple[Mapping[str, str], str]]:
         if not columns:
             columns = fields
             if missing := [name for name in _HEADER if name not in columns]:
-                raise Unreadable(f"expected a column {missing[0]!r} in the header", where=where)
+                raise Unreadable("column-missing", f"expected a column {missing[0]!r} in the header", where=where)
             continue
         if fields[0] == "ISO date" or not line:  # a later run may have written the header again
             continue
         if len(fields) != len(columns):
-            raise Unreadable(f"expected {len(columns)} columns, found {len(fields)}: cut off?", where=where)
+            raise Unreadable("columns", f"expected {len(columns)} columns, found {len(fields)}: cut off?", where=where)
         yield dict(zip(columns, fields, strict=True)), where
 
 

@@ -76,17 +76,21 @@ class FioHist(Importer):
         for file in files:
             match = _NAME.fullmatch(posixpath.basename(file.name))
             if not match:
-                raise Unreadable("the name of a histogram log of fio's ends in _clat_hist.1.log or so", where=file.name)
+                raise Unreadable(
+                    "file-name", "the name of a histogram log of fio's ends in _clat_hist.1.log or so", where=file.name
+                )
             prefix = match["prefix"]
             try:
                 with file.open() as content:
                     log = _read(content)
             except Garbage as reason:
-                raise Unreadable(str(reason), where=file.name) from None
+                raise Unreadable("damaged", str(reason), where=file.name) from None
             if log.times:
                 logs["/".join(filter(None, (match["host"], match["job"])))] = log
         if not logs:
-            raise Unreadable("the logs are empty: fio writes the first row after log_hist_msec", where=files[0].name)
+            raise Unreadable(
+                "empty", "the logs are empty: fio writes the first row after log_hist_msec", where=files[0].name
+            )
         yield _record(logs, prefix, files[0].name)
 
 
@@ -95,18 +99,20 @@ def _read(file: BinaryIO) -> _Log:
     for line, table in rows(file, 4):
         log.columns = table.shape[1] - 3
         if log.columns not in _FORMATS:
-            raise Garbage(f"line {line}: {log.columns} bins, where fio has 1216 or 1856, or these halved some times")
+            raise Garbage(
+                "columns", f"line {line}: {log.columns} bins, where fio has 1216 or 1856, or these halved some times"
+            )
         way = table[:, 1]
         if (way > 2).any():
-            raise Garbage(f"line {line + int((way > 2).argmax())}: a direction that is none of fio's")
+            raise Garbage("direction", f"line {line + int((way > 2).argmax())}: a direction that is none of fio's")
         counts = table[:, 3:]
         if counts.max() >= _MOST or counts.sum(dtype=np.float64) >= _MOST:
-            raise Garbage(f"line {line} and following: more I/Os than there can be")
+            raise Garbage("too-large", f"line {line} and following: more I/Os than there can be")
         for number in np.unique(way).tolist():
             log.bins[WAYS[number]] = log.bins.get(WAYS[number], 0) + counts[way == number].sum(axis=0)
         log.sizes = set(sorted(log.sizes.union(table[:, 2].tolist()))[:2])
         if len(log.times) + len(table) > _INTERVALS:
-            raise Garbage(f"line {line}: more intervals than a log can have")
+            raise Garbage("too-large", f"line {line}: more intervals than a log can have")
         for time, ios in zip(table[:, 0].tolist(), counts.sum(axis=1).tolist(), strict=True):
             if log.times and log.times[-1] == time:
                 log.ios[-1] += ios
@@ -121,12 +127,12 @@ def _record(logs: Mapping[str, _Log], prefix: str, where: str) -> Record:
         merged = {way: merge(log.histogram(way) for log in logs.values() if way in log.bins) for way in WAYS}
         every = merge(merged.values())
     except ValueError as error:
-        raise Unreadable(str(error), where=where) from None
+        raise Unreadable("damaged", str(error), where=where) from None
     starts = [_start(log) for log in logs.values()]
     runtimes = [log.times[-1] - start for log, start in zip(logs.values(), starts, strict=True)]
     runtime = max(runtimes)
     if not every or runtime <= 0:
-        raise Unreadable("the logs hold no I/O, or no time went by in them", where=where)
+        raise Unreadable("no-io", "the logs hold no I/O, or no time went by in them", where=where)
     ways = [way for way in WAYS if way != "trim" or merged["trim"]]
     load: dict[str, Any] = {
         "ios": {way: merged[way].total for way in ways},

@@ -85,17 +85,19 @@ class FioLog(Importer):
         for file in files:
             match = _NAME.fullmatch(posixpath.basename(file.name))
             if not match:
-                raise Unreadable("the name of a log of fio's ends in _lat.1.log, _iops.1.log or so", where=file.name)
+                raise Unreadable(
+                    "file-name", "the name of a log of fio's ends in _lat.1.log, _iops.1.log or so", where=file.name
+                )
             prefix, kind = match["prefix"], match["kind"]
             job = "/".join(filter(None, (match["host"], match["job"])))
             try:
                 with file.open() as content:
                     logs.of.setdefault(kind, {})[job] = read_log(content, latencies=kind in _LATENCIES)
             except Garbage as reason:
-                raise Unreadable(str(reason), where=file.name) from None
+                raise Unreadable("damaged", str(reason), where=file.name) from None
         loads = list(_loads(logs))
         if not loads:
-            raise Unreadable("the logs are empty", where=files[0].name)
+            raise Unreadable("empty", "the logs are empty", where=files[0].name)
         for load in loads:
             yield self._record(load, prefix)
 

@@ -87,7 +87,9 @@ class Hammerdb(Importer):
         for file in files:
             runs = _of_json(file) if file.head().lstrip()[:1] in (b"[", b"{") else _of_text(file)
             if not runs:
-                raise Unreadable("expected a line 'TEST RESULT : System achieved ...', found none", where=file.name)
+                raise Unreadable(
+                    "not-this-tool", "expected a line 'TEST RESULT : System achieved ...', found none", where=file.name
+                )
             for run in runs:
                 yield _record(run)
 
@@ -144,9 +146,9 @@ def _of_text(file: Source) -> list[_Run]:
                 log.next_test(where)
             _setting(log.run, line)
         if len(log.done) + len(log.restated) > _MOST:
-            raise Unreadable(f"more than {_MOST} tests", where=where)
+            raise Unreadable("too-large", f"more than {_MOST} tests", where=where)
     if log.block.lines:
-        raise Unreadable("the JSON in it is cut off", where=file.name)
+        raise Unreadable("cut-off", "the JSON in it is cut off", where=file.name)
     return log.tests()
 
 
@@ -186,12 +188,12 @@ def _collect(block: _Block, line: str, run: _Run, where: str) -> None:
     block.lines.append(line)
     block.size += len(line) + 1
     if block.size > _LONGEST:
-        raise Unreadable("JSON in a log that does not end", where=where)
+        raise Unreadable("cut-off", "JSON in a log that does not end", where=where)
     if line.rstrip() == "}":
         try:
             tree = json.loads("\n".join(block.lines))
         except (ValueError, RecursionError):
-            raise Unreadable("expected the JSON of 'jobs timing'", where=where) from None
+            raise Unreadable("not-this-tool", "expected the JSON of 'jobs timing'", where=where) from None
         block.lines, block.size = [], 0
         _timing(run, tree.items(), where)
 

@@ -58,6 +58,7 @@ class KubeBurner(Importer):
         records = [record for (uuid, name), job in jobs.items() if (record := _record(uuid, name, job))]
         if not records:
             raise Unreadable(
+                "not-this-tool",
                 "expected a job summary, or times of virtual machines (vmiLatency), found neither",
                 where=files[0].name if files else "",
             )
@@ -69,7 +70,9 @@ def _documents(file: Source) -> list[Mapping[str, Any]]:
     documents = tree if isinstance(tree, list) else [tree]
     for index, document in enumerate(documents):
         if not isinstance(document, dict):
-            raise Unreadable("expected a list of objects with a metricName", where=f"{file.name}[{index}]")
+            raise Unreadable(
+                "not-this-tool", "expected a list of objects with a metricName", where=f"{file.name}[{index}]"
+            )
     return documents
 
 
@@ -83,7 +86,7 @@ def _take(document: Mapping[str, Any], jobs: dict[tuple[str, str], _Job], where:
     job = jobs.setdefault(key, _Job(where))
     if metric == "jobSummary":
         if job.summary is not None:
-            raise Unreadable("a second summary of the same run and job", where=where)
+            raise Unreadable("report-twice", "a second summary of the same run and job", where=where)
         job.summary = document
     elif metric == "vmiLatencyMeasurement":
         if document.get("churnMetric") is not True:  # machines replaced under churn: another load
@@ -91,7 +94,9 @@ def _take(document: Mapping[str, Any], jobs: dict[tuple[str, str], _Job], where:
     else:
         condition = ("Pod/" if metric.startswith("pod") else "") + reading.shown(document.get("quantileName"))
         if condition in job.quantiles:
-            raise Unreadable(f"a second set of quantiles of {condition} for the same run and job", where=where)
+            raise Unreadable(
+                "report-twice", f"a second set of quantiles of {condition} for the same run and job", where=where
+            )
         if times := _quantiles(document, where):
             job.quantiles[condition] = times
 

@@ -122,7 +122,7 @@ def _runs(file: Source) -> Iterator[_Output]:
         else:
             _line(run, line, f"{file.name}:{number}")
     if "clients" not in run.fields:
-        raise Unreadable("expected pgbench's report ('number of clients: ...'); cut off?", where=file.name)
+        raise Unreadable("cut-off", "expected pgbench's report ('number of clients: ...'); cut off?", where=file.name)
     yield run
 
 
@@ -162,7 +162,7 @@ def _record(run: _Output, name: str, log: Log | None = None) -> Record:
         return Record(params, name=_script(run), failed="pgbench completed no transaction")
     rates = [rate for words, rate in sorted(run.tps.items(), key=_rank) if rate]
     if not rates:
-        raise Unreadable("expected a line 'tps = ...'; cut off?", where=where)
+        raise Unreadable("cut-off", "expected a line 'tps = ...'; cut off?", where=where)
     metrics = {"tps": rates[0]}
     steps = {}
     average, of_failed = run.fields.get("average", ("", ""))

@@ -66,7 +66,7 @@ class Pgio(Importer):
                     run.settings["blocks"] = scale[1]
             if not runs or run.settings:
                 raise Unreadable(
-                    "expected a line 'DBNAME: ... RIOPS >N< ...': cut off?", where=f"{file.name}:{run.line}"
+                    "cut-off", "expected a line 'DBNAME: ... RIOPS >N< ...': cut off?", where=f"{file.name}:{run.line}"
                 )
 
 
@@ -77,7 +77,7 @@ def _record(run: _Run, result: re.Match[str], where: str) -> Record:
     labels = {"database": reading.shown(result[1])}
     rates = [reading.number(result[place], where, "a rate that is not negative") for place in (5, 6)]
     if not seconds:
-        raise Unreadable("a run of 0 seconds", where=where)
+        raise Unreadable("no-time", "a run of 0 seconds", where=where)
     iops, reads = rates[0], {"reads": int(rates[0] * seconds)}
     if {"BEFORE", "AFTER"} <= run.reads.keys() and run.reads["AFTER"] >= run.reads["BEFORE"]:
         reads = {"reads": run.reads["AFTER"] - run.reads["BEFORE"]}

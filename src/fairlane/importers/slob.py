@@ -59,14 +59,16 @@ def _table(file: Source) -> Iterator[Record]:
         if fields[0] == "FILE":  # awr_info.sh was run again
             columns = fields
             if missing := [name for name in _HEADER if name not in columns]:
-                raise Unreadable(f"expected a column {missing[0]} in the header", where=where)
+                raise Unreadable("column-missing", f"expected a column {missing[0]} in the header", where=where)
         elif line.strip():
             if len(fields) != len(columns):
-                raise Unreadable(f"expected {len(columns) - 1} columns, found {len(fields) - 1}", where=where)
+                raise Unreadable(
+                    "columns", f"expected {len(columns) - 1} columns, found {len(fields) - 1}", where=where
+                )
             rows += 1
             yield _of_row({name: text.strip() for name, text in zip(columns, fields, strict=True) if name}, where)
     if not rows:
-        raise Unreadable("expected a line per test under the header, found none", where=file.name)
+        raise Unreadable("empty", "expected a line per test under the header, found none", where=file.name)
 
 
 def _of_row(row: Mapping[str, str], where: str) -> Record:
@@ -107,7 +109,9 @@ def _report(file: Source) -> Record:
         for what in ("IO requests", "bytes")
     )
     if len(iops) < 2:
-        raise Unreadable("expected 'physical read/write total IO requests' per second: cut off?", where=file.name)
+        raise Unreadable(
+            "cut-off", "expected 'physical read/write total IO requests' per second: cut off?", where=file.name
+        )
     sessions = _REPORT.search(posixpath.basename(file.name))
     params = reading.known(numjobs=_sessions(sessions[1] or "") if sessions else None)
     if not sum(iops.values()):

@@ -106,7 +106,7 @@ def _runs(file: Source) -> Iterator[_Run]:
         elif run:
             _line(run, line, f"{file.name}:{number}")
     if run is None:
-        raise Unreadable("expected a line like 'sysbench 1.0.20 (using ...)'", where=file.name)
+        raise Unreadable("not-this-tool", "expected a line like 'sysbench 1.0.20 (using ...)'", where=file.name)
     yield run
 
 
@@ -134,7 +134,7 @@ def _keep(run: _Run, name: str, groups: tuple[str, ...], where: str) -> None:
         run.reports.append({})
         run.open = True
     if name in run.reports[-1]:
-        raise Unreadable(f"{name} stands twice in one report", where=where)
+        raise Unreadable("report-twice", f"{name} stands twice in one report", where=where)
     run.reports[-1][name] = groups
     if name == "sum":
         run.open = False
@@ -152,7 +152,7 @@ def _record(run: _Run, name: str) -> Record:
         return Record(params, failed=run.fatal)
     reports = run.reports
     if not reports or run.open:
-        raise Unreadable("the run ends before its report: cut off?", where=where)
+        raise Unreadable("cut-off", "the run ends before its report: cut off?", where=where)
     last = reports[-1]
     load: dict[str, Any] = {"reports": len(reports)}
     if all("events" in report for report in reports):  # fileio of 1.1 does not count them
@@ -169,7 +169,11 @@ def _record(run: _Run, name: str) -> Record:
         metrics = _io(reports, load, where)
         kind, key = "all", "iops"
     else:
-        raise Unreadable("expected a fileio or oltp report: other sysbench tests say nothing of storage", where=where)
+        raise Unreadable(
+            "report-unsupported",
+            "expected a fileio or oltp report: other sysbench tests say nothing of storage",
+            where=where,
+        )
     whole = len(reports) == 1
     histograms: dict[str, Histogram] = {f"{kind}.lat": reading.histogram(run.bins, where)} if run.bins and whole else {}
     steps = _latencies(reports, metrics, where)
@@ -183,7 +187,7 @@ def _record(run: _Run, name: str) -> Record:
 
 def _figure(report: dict[str, tuple[str, ...]], key: str, where: str, place: int = 0) -> float:
     if key not in report:
-        raise Unreadable(f"a report without its line {key!r}", where=where)
+        raise Unreadable("key-missing", f"a report without its line {key!r}", where=where)
     return reading.number(report[key][place], where, key)
 
 
@@ -192,13 +196,17 @@ def _rate(reports: list[dict[str, tuple[str, ...]]], where: str) -> float:
         return _figure(reports[0], "transactions", where, 1)
     seconds = _figure(reports[-1], "time", where)
     if not seconds:
-        raise Unreadable("a run of 0 seconds", where=where)
+        raise Unreadable("no-time", "a run of 0 seconds", where=where)
     return sum(_figure(report, "transactions", where) for report in reports) / seconds
 
 
 def _io(reports: list[dict[str, tuple[str, ...]]], load: dict[str, Any], where: str) -> dict[str, float]:
     if len(reports) > 1:
-        raise Unreadable("checkpoint reports of fileio are rates without their times and do not add up", where=where)
+        raise Unreadable(
+            "report-unsupported",
+            "checkpoint reports of fileio are rates without their times and do not add up",
+            where=where,
+        )
     report = reports[0]
     iops = {way: _figure(report, f"{way}_iops", where) for way in ("read", "write")}
     size = {way: _figure(report, f"{way}_mib", where) * MIB for way in ("read", "write")}

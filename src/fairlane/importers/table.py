@@ -141,7 +141,12 @@ class Table(Importer):
     def read(self, files: Sequence[Source]) -> Iterable[Record]:
         options: TableOptions | None = self.options
         if options is None:
-            raise Unreadable("nothing says what its columns are", where=files[0].name, hint="--map with table: figures")
+            raise Unreadable(
+                "columns-unnamed",
+                "nothing says what its columns are",
+                where=files[0].name,
+                hint="--map with table: figures",
+            )
         by_key: dict[tuple[Any, ...], list[_Trial]] = {}
         for file in files:
             table = rows(

@@ -64,7 +64,9 @@ class Vdbench(Importer):
         best = next((named[name] for name in _FILES if name in named), files[0])
         records = list((_flat if posixpath.basename(best.name) == _FILES[0] else _summary)(best))
         if not records:
-            raise Unreadable("expected the average of a run (avg_2-...), found none: cut off?", where=best.name)
+            raise Unreadable(
+                "cut-off", "expected the average of a run (avg_2-...), found none: cut off?", where=best.name
+            )
         other = named.get("summary.html") if best is not named.get("summary.html") else None
         yield from _with_requested(records, other) if other else records
 
@@ -91,9 +93,9 @@ def _flat(file: Source) -> Iterator[Record]:
                 yield _of_row(row, _series(points), where)
             points = []
         elif columns and fields and not line.startswith(("*", "<")):
-            raise Unreadable(f"expected {len(columns)} columns, found {len(fields)}: cut off?", where=where)
+            raise Unreadable("columns", f"expected {len(columns)} columns, found {len(fields)}: cut off?", where=where)
     if not columns:
-        raise Unreadable("expected a line of column names with Run and Interval", where=file.name)
+        raise Unreadable("column-missing", "expected a line of column names with Run and Interval", where=file.name)
 
 
 def _time(text: str) -> float:
@@ -215,12 +217,14 @@ def _summary(file: Source) -> Iterator[Record]:
         if "1024**2" in text or "1000**2" in text:
             unit = MIB if "1024**2" in text else 10**6
         elif ".Interval." in text:
-            raise Unreadable("a workload on a file system: its flatfile.html is read", where=where)
+            raise Unreadable(
+                "report-unsupported", "a workload on a file system: its flatfile.html is read", where=where
+            )
         fields = text.split()
         if len(fields) < 2 or not _AVERAGE.fullmatch(fields[1]):
             continue
         if run is None:
-            raise Unreadable("an average before any 'Starting RD='", where=where)
+            raise Unreadable("no-run", "an average before any 'Starting RD='", where=where)
         if not _FORMAT.match(run.run):
             yield _of_average(run, fields, unit, where)
 
@@ -228,7 +232,7 @@ def _summary(file: Source) -> Iterator[Record]:
 def _of_average(run: _Started, fields: Sequence[str], unit: int | None, where: str) -> Record:
     """``time avg_2-5 rate MB/sec bytes read% resp read_resp write_resp ...``."""
     if len(fields) < 9:
-        raise Unreadable("expected an average of 8 figures and more: cut off?", where=where)
+        raise Unreadable("cut-off", "expected an average of 8 figures and more: cut off?", where=where)
     names = ("rate", "MB/sec", "bytes/io", "read%", "resp", "read resp", "write resp")
     values = {name: reading.number(text, where, name) for name, text in zip(names, fields[2:9], strict=True)}
     labels = {"run": run.run}

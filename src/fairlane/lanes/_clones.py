@@ -68,6 +68,7 @@ class Cloning(Transport[SpecT]):
 
     def find(self) -> str:
         raise FairlaneError(
+            "clones-in-standing-guest",
             f"lane {self.name} makes clones and has no disk in a standing guest",
             hint="its workload is clone; fio needs another transport",
         )

@@ -53,10 +53,14 @@ class Secret(Strict):
             try:
                 found = Path(self.file).expanduser().read_text("utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise FairlaneError(f"the secret cannot be read from {place}", where=where) from error
+                raise FairlaneError(
+                    "secret-unreadable", f"the secret cannot be read from {place}", where=where
+                ) from error
         found = found.strip()
         if not found or not found.isprintable():
-            raise FairlaneError(f"there is no secret in {place}", where=where, hint="one line of printable characters")
+            raise FairlaneError(
+                "secret-empty", f"there is no secret in {place}", where=where, hint="one line of printable characters"
+            )
         return found
 
 

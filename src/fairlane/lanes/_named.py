@@ -46,7 +46,11 @@ class Named(Transport[SpecT]):
     backing = "external"
 
     def steps(self) -> tuple[Step, ...]:
-        raise FairlaneError(f"lane {self.name}: the platform makes volumes of {self.spec.transport}")
+        raise FairlaneError(
+            "volumes-of-platform", f"lane {self.name}: the platform makes volumes of {self.spec.transport}"
+        )
 
     def find(self) -> str:
-        raise FairlaneError(f"lane {self.name}: the platform finds volumes of {self.spec.transport}")
+        raise FairlaneError(
+            "volumes-of-platform", f"lane {self.name}: the platform finds volumes of {self.spec.transport}"
+        )

@@ -188,6 +188,7 @@ class Transport(ABC, Generic[SpecT]):
         """QEMU's protocol node for the volume (``-blockdev`` without ``node-name``; ``cache`` and ``aio`` are added by
         the platform), where ``initiator: hypervisor``. Raises FairlaneError where QEMU has no driver for it."""
         raise FairlaneError(
+            "initiator",
             f"lane {self.name}: QEMU has no initiator for {self.spec.transport}",
             hint=f"initiator: {' or '.join(type(self.spec).initiators)}",
         )
@@ -205,12 +206,14 @@ class Transport(ABC, Generic[SpecT]):
     def portal(self, path: int) -> str:
         """Address of the target on ``path``. Raises FairlaneError if the lane has no such path."""
         if path >= len(self.site.portals):
-            raise FairlaneError(f"lane {self.name} has {len(self.site.portals)} path(s), so that none is number {path}")
+            raise FairlaneError(
+                "path-unknown", f"lane {self.name} has {len(self.site.portals)} path(s), so that none is number {path}"
+            )
         return self.site.portals[path]
 
-    def problem(self, message: str, hint: str, key: str = "transport") -> FairlaneError:
+    def problem(self, kind: str, message: str, hint: str, key: str = "transport") -> FairlaneError:
         """One of ``problems``: what is wrong, and the way out; ``key``: of the lane in the study."""
-        return FairlaneError(message, where=f"lanes.{self.name}.{key}", hint=hint)
+        return FairlaneError(kind, message, where=f"lanes.{self.name}.{key}", hint=hint)
 
 
 NO_MEDIUM_KEPT = "set platform.medium.memory_backed: true with a size that fits, or platform.medium.file: true"

@@ -93,6 +93,7 @@ rmdir {portals}/np/* {portals} {CONFIG}/iscsi/{iqn(self.name)} {store}
     def problems(self, ground: Ground) -> Iterable[FairlaneError]:
         if not ground.keeps:
             yield FairlaneError(
+                "medium-kept",
                 "a thin pool needs a medium that keeps what is written",
                 where=f"lanes.{self.name}",
                 hint="platform: {medium: {file: true}}",

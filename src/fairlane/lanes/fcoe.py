@@ -42,23 +42,28 @@ class Fcoe(Lio[FcoeSpec]):
     def problems(self, ground: Ground) -> Iterable[FairlaneError]:
         if ground.fleet > 1:
             yield self.problem(
+                "fcoe-guests",
                 "FCoE without a switch joins one guest to the array; several guests reach it through a bridge",
                 hint="set platform.fleet: 1, or leave the lane away",
             )
         if ground.faults:
             yield self.problem(
+                "fcoe-faults",
                 "software FCoE does not come back after a fault, and the array's kernel may hang",
                 hint="leave the lane away, or put the faults into a study of their own",
             )
         if ground.mtu < _MTU:
             yield self.problem(
+                "mtu",
                 f"a full FCoE frame needs an MTU of {_MTU} on the link, which has {ground.mtu}",
                 hint=f"set platform.link.mtu: {_MTU}, or more",
             )
 
     def steps(self) -> tuple[Step, ...]:
         if len(self.site.hardware) != 2:
-            raise FairlaneError(f"lane {self.name}: FCoE needs the MAC addresses of both ends of its link")
+            raise FairlaneError(
+                "fcoe-address", f"lane {self.name}: FCoE needs the MAC addresses of both ends of its link"
+            )
         return (self._fcoe_port("target"), self._export(), self._fcoe_port("initiator"), self._scan())
 
     def _fcoe_port(self, place: Literal["target", "initiator"]) -> Step:

@@ -25,10 +25,10 @@ class Imported(Transport[ImportedLane]):
     backing = "external"
 
     def steps(self) -> tuple[Step, ...]:
-        raise FairlaneError(f"lane {self.name} is imported and cannot be built")
+        raise FairlaneError("imported", f"lane {self.name} is imported and cannot be built")
 
     def find(self) -> str:
-        raise FairlaneError(f"lane {self.name} is imported and has no device")
+        raise FairlaneError("imported", f"lane {self.name} is imported and has no device")
 
 
 PLUGIN = Imported

@@ -83,7 +83,9 @@ class Lvm(Transport[LvmSpec]):
         yield from self._inner().problems(ground)
         if not ground.keeps:
             yield self.problem(
-                "LVM keeps its tables on the volume, and the modelled medium keeps nothing", hint=NO_MEDIUM_KEPT
+                "medium-kept",
+                "LVM keeps its tables on the volume, and the modelled medium keeps nothing",
+                hint=NO_MEDIUM_KEPT,
             )
 
     def medium_size(self) -> int:

@@ -82,11 +82,14 @@ class Nfs(Transport[NfsSpec]):
         version, nconnect = self.spec.version, self.spec.nconnect
         if not ground.keeps:
             yield self.problem(
-                "NFS keeps its volume in a file system, and the modelled medium keeps nothing", hint=NO_MEDIUM_KEPT
+                "medium-kept",
+                "NFS keeps its volume in a file system, and the modelled medium keeps nothing",
+                hint=NO_MEDIUM_KEPT,
             )
         for other, lane in ground.lanes.items():
             if isinstance(lane, NfsSpec) and lane.version == version and lane.nconnect > nconnect:
                 yield self.problem(
+                    "nfs-shared-connections",
                     f"NFSv{version} shares its connections with lane {other}, which has nconnect: {lane.nconnect}",
                     hint="give both lanes the same nconnect, or another version",
                     key="nconnect",

@@ -45,6 +45,7 @@ class NvmeRdma(Nvmet[NvmeRdmaSpec]):
     def problems(self, ground: Ground) -> Iterable[FairlaneError]:
         if ground.mtu < _MTU:
             yield self.problem(
+                "mtu",
                 f"RDMA messages of 4096 bytes need an MTU of {_MTU} on the link, which has {ground.mtu}",
                 hint=f"set platform.link.mtu: {_MTU}, or more",
             )

@@ -74,6 +74,7 @@ class NvmeTcp(Nvmet[NvmeTcpSpec]):
         queues = self.spec.queues
         if self.spec.initiator == "guest" and 0 < ground.cpus < queues:
             yield self.problem(
+                "queues",
                 f"{queues} queues, but the guest has {ground.cpus} CPU{'s' * (ground.cpus > 1)}, and its kernel makes "
                 "at most one I/O queue per CPU",
                 hint=f"set platform.cpus: {queues}, or fewer queues",

@@ -79,7 +79,7 @@ async def measure(session: Session) -> Offset:
         try:
             machine_time = float(answer)
         except ValueError:
-            raise RunFailed(f"{session.name} does not tell its time") from None
+            raise RunFailed("clock", f"{session.name} does not tell its time") from None
         offsets.append(Offset(machine_time - (sent + received) / 2, (received - sent) / 2))
     return min(offsets, key=lambda offset: offset.within)
 

@@ -27,7 +27,7 @@ async def unless(work: Coroutine[Any, Any, None], ended: Coroutine[Any, Any, str
     try:
         await asyncio.wait([doing, watching], return_when=asyncio.FIRST_COMPLETED)
         if not doing.done():
-            raise RunFailed(await watching)
+            raise RunFailed("machine-lost", await watching)
         await doing
     finally:
         for task in (doing, watching):

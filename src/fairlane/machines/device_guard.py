@@ -38,4 +38,4 @@ def read_guard(device: str, recorded: Recorded) -> str:
 def refusal(stderr: str, machine: str) -> Refused | None:
     """The guard's refusal in ``stderr`` of a script on ``machine``; None: the script failed for another reason."""
     match = _REFUSAL.search(stderr)
-    return Refused(f"{machine}: {match[1]}", hint=match[2]) if match else None
+    return Refused("device-refused", f"{machine}: {match[1]}", hint=match[2]) if match else None

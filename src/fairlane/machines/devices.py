@@ -220,6 +220,7 @@ cd ..
 def _enough(volume: Volume, written: int, least: int, evidence: str) -> None:
     if written < least:
         raise RunFailed(
+            "prefill",
             f"the prefill of {volume.name} did not happen: {evidence} {format_size(written)} of {format_size(least)}",
             hint="is the volume thin and its pool full? set prefill: false only if something else has written it",
         )

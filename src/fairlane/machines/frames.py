@@ -29,7 +29,7 @@ class Frames:
                 break
             name = header[1].decode()
             if hashlib.sha256(body).hexdigest().encode() != header[3]:
-                raise RunFailed(f"the guest's result {name!r} arrived damaged")
+                raise RunFailed("result-damaged", f"the guest's result {name!r} arrived damaged")
             out.append((name, unpack(body, name) if size else {}))
             del self._buffer[: header.end() + size]
         return out
@@ -42,7 +42,7 @@ def unpack(body: bytes, name: str) -> dict[str, bytes]:
             files = {m.name.removeprefix("./"): tar.extractfile(m) for m in tar if m.isfile()}
             return {path: handle.read() for path, handle in files.items() if handle}
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise RunFailed(f"the guest's result {name!r} cannot be read: {error}") from error
+        raise RunFailed("result-damaged", f"the guest's result {name!r} cannot be read: {error}") from error
 
 
 def text(files: Mapping[str, bytes], name: str) -> str:

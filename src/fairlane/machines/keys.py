@@ -21,7 +21,7 @@ class Keys:
             command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "fairlane", "-f", str(folder / name)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
-                raise RunFailed(f"ssh-keygen failed: {done.stderr.strip()}")
+                raise RunFailed("ssh-keygen", f"ssh-keygen failed: {done.stderr.strip()}")
         host = (folder / "host.pub").read_text().split()
         (folder / "known_hosts").write_text(f"fairlane {host[0]} {host[1]}\n")
         return cls(folder)

@@ -54,7 +54,7 @@ class Session:
                 return await asyncio.wait_for(self._ask(command), timeout)
             except TimeoutError:
                 await self.close()
-                raise RunFailed(f"{self.name} did not answer within {timeout:.0f} s") from None
+                raise RunFailed("timeout", f"{self.name} did not answer within {timeout:.0f} s") from None
             except BaseException:
                 await self.close()
                 raise
@@ -67,7 +67,7 @@ class Session:
         while not self._buffer.endswith(_END):
             data = await self._process.stdout.read(_CHUNK)
             if not data:
-                raise RunFailed(f"the connection to {self.name} was lost")
+                raise RunFailed("connection-lost", f"the connection to {self.name} was lost")
             self._buffer += data
         answer = self._buffer.removesuffix(_END).decode(errors="replace")
         self._buffer.clear()

@@ -132,7 +132,7 @@ async def _cost(session: Session) -> dict[str, float]:
     try:
         return {"cpu_ms": round(used * 1e3 / _ROUNDS, 2), "wall_ms": round(int(wall) / 1e3 / _ROUNDS, 2)}
     except ValueError:
-        raise RunFailed(f"{session.name} does not tell what a snapshot costs") from None
+        raise RunFailed("clock", f"{session.name} does not tell what a snapshot costs") from None
 
 
 def cpu_seconds(times: str) -> float:

@@ -102,7 +102,8 @@ class SshGuest(Guest):
                 log_end = self._log.read_text(errors="replace").strip()[-_TAIL:]
                 await self.close()
                 raise RunFailed(
-                    f"{self.name} was not reached over SSH within {timeout:.0f} s: {log_end or 'no answer'}"
+                    "unreachable",
+                    f"{self.name} was not reached over SSH within {timeout:.0f} s: {log_end or 'no answer'}",
                 )
             if time.monotonic() - tried >= connect:  # it may be there, and only slow: each try with more patience
                 connect *= 2
@@ -126,7 +127,7 @@ class SshGuest(Guest):
     async def start(self, words: Sequence[str]) -> asyncio.subprocess.Process:
         """A command on the guest with pipes; the caller waits for it and ends it."""
         if not self.alive:
-            raise RunFailed(f"the connection to {self.name} is lost")
+            raise RunFailed("connection-lost", f"the connection to {self.name} is lost")
         return await asyncio.create_subprocess_exec(
             *self._command("-o", "ControlMaster=no", "-T"), "--", *words,
             stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True,
@@ -151,7 +152,9 @@ class SshGuest(Guest):
                 try:
                     data = await asyncio.wait_for(shell.stdout.read(_CHUNK), max(remaining, 0.01))
                 except TimeoutError:
-                    raise Unfinished(f"{self.name} did not finish its script within {timeout:.0f} s") from None
+                    raise Unfinished(
+                        "timeout", f"{self.name} did not finish its script within {timeout:.0f} s"
+                    ) from None
                 for name, files in reader.feed(data):
                     if name == _ENDED:
                         ended = True
@@ -161,7 +164,9 @@ class SshGuest(Guest):
                         yield name, files
                 if not data and not ended:
                     stderr = (await shell.stderr.read()).decode(errors="replace").strip()[-_TAIL:]
-                    raise RunFailed(f"the connection to {self.name} was lost: {stderr or 'no message'}")
+                    raise RunFailed(
+                        "connection-lost", f"the connection to {self.name} was lost: {stderr or 'no message'}"
+                    )
         finally:
             if not ended:
                 await child.end(shell)
@@ -187,4 +192,6 @@ class SshGuest(Guest):
             stderr = frames.text(files, "err").strip()[-_TAIL:]
             step = frames.text(files, "step").strip()
             at = f" in step {step!r}" if step else ""
-            raise RunFailed(f"a script failed on {self.name}{at} (exit {status}): {stderr or 'no message'}")
+            raise RunFailed(
+                "script-failed", f"a script failed on {self.name}{at} (exit {status}): {stderr or 'no message'}"
+            )

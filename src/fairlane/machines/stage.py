@@ -161,7 +161,9 @@ rm -r $d
             elif name == "trial":
                 outputs = files
         if not outputs:
-            raise RunFailed(f"{self.crew.guests[guest].name} sent no result of {self.block.trial_id(self.lane)}")
+            raise RunFailed(
+                "result-missing", f"{self.crew.guests[guest].name} sent no result of {self.block.trial_id(self.lane)}"
+            )
         self.outputs |= {self._prefix(guest) + name: data for name, data in outputs.items()}
 
     async def _watch(self, when: str, guests: Iterable[int], places: Collection[Place]) -> None:

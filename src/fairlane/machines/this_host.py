@@ -46,7 +46,7 @@ class LocalGuest(Guest):
         try:
             out, err = await asyncio.wait_for(process.communicate(whole.encode()), timeout)
         except TimeoutError:
-            raise RunFailed(f"{self.name} did not finish a script within {timeout:.0f} s") from None
+            raise RunFailed("timeout", f"{self.name} did not finish a script within {timeout:.0f} s") from None
         finally:
             await end(process)
         for name, files in frames.Frames().feed(out):
@@ -56,5 +56,10 @@ class LocalGuest(Guest):
                 raise refused
             with suppress(OSError):
                 step = (self._folder / "step").read_text().strip()
-                raise RunFailed(f"step {step!r} failed on {self.name}: {err.decode(errors='replace').strip()[-_TAIL:]}")
-            raise RunFailed(f"a script failed on {self.name}: {err.decode(errors='replace').strip()[-_TAIL:]}")
+                raise RunFailed(
+                    "script-failed",
+                    f"step {step!r} failed on {self.name}: {err.decode(errors='replace').strip()[-_TAIL:]}",
+                )
+            raise RunFailed(
+                "script-failed", f"a script failed on {self.name}: {err.decode(errors='replace').strip()[-_TAIL:]}"
+            )

@@ -92,7 +92,9 @@ class Platform(ABC):
     async def clean(cls, *, context: str, namespace: str, run: str, notify: Notify) -> None:  # noqa: ARG003
         """Removes what killed runs left in a cluster or at a hypervisor: of run id ``run``, or of every run that has
         ended. Raises FairlaneError for what stays, and on a platform that leaves nothing outside this machine."""
-        raise FairlaneError("this platform keeps nothing beyond this machine", hint="fairlane lab clean")
+        raise FairlaneError(
+            "keeps-nothing", "this platform keeps nothing beyond this machine", hint="fairlane lab clean"
+        )
 
     @abstractmethod
     async def open(self, notify: Notify) -> Opened:

@@ -99,7 +99,10 @@ class Fake(Platform):
     def unfit(self) -> list[FairlaneError]:
         lanes = ", ".join(self.study.lanes)
         unknown = [name for name in self.spec.effects if name not in self.study.lanes]
-        return [FairlaneError(f"platform.effects: {name!r} is not a lane", hint=f"lanes: {lanes}") for name in unknown]
+        return [
+            FairlaneError("lane-unknown", f"platform.effects: {name!r} is not a lane", hint=f"lanes: {lanes}")
+            for name in unknown
+        ]
 
     async def open(self, notify: Notify) -> Opened:
         notify("no machines: figures are invented")
@@ -115,7 +118,7 @@ class Fake(Platform):
         for done, lane in enumerate(block.order):
             await asyncio.sleep(self.spec.pace / 1e9)
             if done == 1 and self._share(block, "death") < self.spec.deaths:
-                raise RunFailed(f"the guest died in block {block.key}", hint="set platform.deaths to 0")
+                raise RunFailed("machine-lost", f"the guest died in block {block.key}", hint="set platform.deaths to 0")
             yield RawTrial(lane, self._outputs(block, lane))
 
     def _outputs(self, block: Block, lane: str) -> dict[str, bytes]:

@@ -29,7 +29,11 @@ class Imported(Platform):
     Spec = ImportedSpec
 
     def problems(self) -> list[FairlaneError]:
-        return [FairlaneError("imported results cannot be run again", hint="fairlane report RUN and compare read them")]
+        return [
+            FairlaneError(
+                "imported", "imported results cannot be run again", hint="fairlane report RUN and compare read them"
+            )
+        ]
 
     async def open(self, notify):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, ARG002
         raise self.problems()[0]

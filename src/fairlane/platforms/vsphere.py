@@ -27,6 +27,7 @@ class Vsphere(Platform):
         return [
             *self.unfit(),
             FairlaneError(
+                "platform-unsupported",
                 f"platform {self.study.platform.kind!r} is described, not carried out yet",
                 hint="a study's quick form may run in the lab: --quick; docs/presets.md tells what it stands for",
             ),

@@ -19,7 +19,7 @@ def storing(path: Path) -> Iterator[None]:
     except OSError as error:
         reason, remedy = unwritable(error)
         then = f"{remedy}, then continue with --resume" if remedy else "continue with --resume"
-        raise RunFailed(f"cannot write: {reason}", where=str(path), hint=f"{_KEPT}; {then}") from error
+        raise RunFailed("unwritable", f"cannot write: {reason}", where=str(path), hint=f"{_KEPT}; {then}") from error
 
 
 @contextmanager
@@ -32,7 +32,9 @@ def creating(folder: Path) -> Iterator[None]:
         if error.errno == errno.ENOENT and folder.parent.is_dir():
             reason, remedy = f"{folder.parent} takes no new folders", ""
         hint = f"choose another --out, or {remedy}" if remedy else "choose another --out"
-        raise FairlaneError(f"cannot create the run directory: {reason}", where=str(folder), hint=hint) from error
+        raise FairlaneError(
+            "unwritable", f"cannot create the run directory: {reason}", where=str(folder), hint=hint
+        ) from error
 
 
 def write_all(descriptor: int, data: bytes) -> None:

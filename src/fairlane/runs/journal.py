@@ -55,6 +55,7 @@ def _parse(path: Path) -> tuple[tuple[Event, ...], int]:
                 raise ValueError("not an event")
         except (ValueError, RecursionError) as error:
             raise FairlaneError(
+                "journal-damaged",
                 f"the journal is damaged: {error}",
                 where=f"{path}:{number}",
                 hint="restore the file from a copy, or begin a new run; fairlane does not guess what was there",
@@ -85,6 +86,7 @@ class Journal:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise FairlaneError(
+                    "run-busy",
                     "another fairlane is at work on this run",
                     where=str(self.folder),
                     hint="wait for it, or begin another run with --out",

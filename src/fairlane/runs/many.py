@@ -89,7 +89,7 @@ class _Histograms(Mapping[str, Histogram]):
         if name in self._names and name not in self._loaded:
             _, observation = self._read_again()
             if observation is None:
-                raise raw.Damaged("the raw file of a trial changed while its run was read")
+                raise raw.Damaged("raw-changed", "the raw file of a trial changed while its run was read")
             self._loaded = observation.histograms
         return self._loaded[name]
 

@@ -58,7 +58,7 @@ def _load(block: Block, outputs: Mapping[str, bytes]) -> Figures:
         try:
             figures[name] = _machine(block, {**common, **machines[name]})
         except Garbage as reason:
-            raise Garbage(f"{name}: {reason}") from None
+            raise Garbage(reason.kind, f"{name}: {reason}") from None
     workload: Workload = registry.load("workloads", block.cell.kind)
     return workload.merge(block.cell, figures)
 
@@ -105,6 +105,8 @@ def _workload(block: Block, outputs: Mapping[str, bytes]) -> Figures:
     if status != "0":
         complaints = outputs.get(f"{block.cell.kind}.err", b"").decode(errors="replace").strip()
         detail = f": {complaints[-_TAIL:]}" if complaints else ""
-        raise Garbage(f"{block.cell.kind} left no exit code" if not status else f"exit code {status[:20]}{detail}")
+        raise Garbage(
+            "exit-code", f"{block.cell.kind} left no exit code" if not status else f"exit code {status[:20]}{detail}"
+        )
     figures: Figures = registry.load("workloads", block.cell.kind).observe(block.cell, outputs)
     return figures

@@ -74,9 +74,9 @@ def make(
 ) -> Plan:
     """The plan of a new run. ``blocks``: a fixed number per cell in place of the study's looks or its ``stop``."""
     if blocks is not None and blocks < 2:
-        raise FairlaneError(f"{blocks} blocks give no interval", hint="--blocks takes 2 or more")
+        raise FairlaneError("blocks-few", f"{blocks} blocks give no interval", hint="--blocks takes 2 or more")
     if blocks is not None and (trials := study.too_many(blocks)):
-        raise FairlaneError(f"--blocks {blocks}: {trials}", hint="take fewer blocks, cells or lanes")
+        raise FairlaneError("blocks-many", f"--blocks {blocks}: {trials}", hint="take fewer blocks, cells or lanes")
     study = _in_force(study, study.design.seed if seed is None else seed, (blocks,) if blocks else study.design.looks)
     return Plan(study, text, schedule(study, study.design.looks[-1]), unjudged)
 
@@ -102,7 +102,7 @@ def beside(folder: Path, hint: str = _IN_PLACE) -> Iterator[Path]:
     error. Raises FairlaneError if it cannot be created and, with ``hint``, if ``folder`` exists and is not empty."""
     with creating(folder):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise FairlaneError("already exists", where=str(folder), hint=hint)
+            raise FairlaneError("run-exists", "already exists", where=str(folder), hint=hint)
         folder.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".new", dir=folder.parent))
     try:
@@ -156,6 +156,7 @@ def read(folder: Path) -> Plan:
     text = _text(folder / "study.yaml")
     if hashlib.sha256(text.encode()).hexdigest() != manifest.get("study_sha256"):
         raise FairlaneError(
+            "run-changed",
             "the study was changed after the run began",
             where=str(folder / "study.yaml"),
             hint="put the file back as it was; a changed study is a new run",
@@ -164,9 +165,9 @@ def read(folder: Path) -> Plan:
     try:
         study = _in_force(study, int(manifest["seed"]), tuple(int(n) for n in manifest["looks"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise FairlaneError(f"not readable: {error!r}", where=str(folder / "run.json")) from None
+        raise FairlaneError("run-damaged", f"not readable: {error!r}", where=str(folder / "run.json")) from None
     if not study.design.looks:
-        raise FairlaneError("no looks", where=str(folder / "run.json"))
+        raise FairlaneError("run-damaged", "no looks", where=str(folder / "run.json"))
     return Plan(study, text, _schedule(folder / "schedule.jsonl", study), manifest.get("unjudged") is True)
 
 
@@ -187,13 +188,14 @@ def identity(folder: Path) -> str:
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / "run.json"
     if not is_run(folder):
-        raise FairlaneError("not a run directory (it has no run.json)", where=str(folder))
+        raise FairlaneError("not-a-run", "not a run directory (it has no run.json)", where=str(folder))
     try:
         manifest = json.loads(_text(path))
     except (ValueError, RecursionError) as error:
-        raise FairlaneError(f"not JSON: {error}", where=str(path)) from None
+        raise FairlaneError("run-damaged", f"not JSON: {error}", where=str(path)) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise FairlaneError(
+            "run-format",
             f"this fairlane ({__version__}) reads run directories of format {FORMAT}",
             where=str(path),
             hint="use the version of fairlane that wrote it",
@@ -205,9 +207,9 @@ def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode()
     except UnicodeDecodeError:
-        raise FairlaneError("not UTF-8 text", where=str(path)) from None
+        raise FairlaneError("run-damaged", "not UTF-8 text", where=str(path)) from None
     except OSError as error:
-        raise FairlaneError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise FairlaneError("unreadable", f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
 def _schedule(path: Path, study: Study) -> tuple[Block, ...]:
@@ -221,5 +223,7 @@ def _schedule(path: Path, study: Study) -> tuple[Block, ...]:
                 raise ValueError("a lane that the study does not have")
             blocks.append(Block(cells[entry["cell"]], int(entry["block"]), order, int(entry["seed"])))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise FairlaneError(f"not a block of this study: {error!r}", where=f"{path}:{number}") from None
+            raise FairlaneError(
+                "run-damaged", f"not a block of this study: {error!r}", where=f"{path}:{number}"
+            ) from None
     return tuple(blocks)

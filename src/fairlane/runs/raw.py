@@ -46,7 +46,7 @@ def unpack(data: bytes) -> dict[str, bytes]:
             files = {m.name: archive.extractfile(m) for m in archive if m.isreg()}
             return {name: file.read() for name, file in files.items() if file}
     except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
-        raise Damaged(f"the raw file cannot be unpacked: {error}") from None
+        raise Damaged("raw-damaged", f"the raw file cannot be unpacked: {error}") from None
 
 
 def _ordinary(plain: bytes) -> dict[str, bytes] | None:
@@ -91,11 +91,13 @@ def fetch(folder: Path, name: str, sha256: str) -> dict[str, bytes]:
     """The outputs in raw file ``name``. Raises Damaged if it is missing or its SHA-256 differs."""
     path = folder / FOLDER / name
     if Path(name).name != name:  # a forged journal must not lead out of the run directory
-        raise Damaged(f"{name!r} is not the name of a raw file", where=str(folder))
+        raise Damaged("raw-damaged", f"{name!r} is not the name of a raw file", where=str(folder))
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise Damaged(f"the raw file cannot be read: {error.strerror}", where=str(path)) from None
+        raise Damaged("raw-unreadable", f"the raw file cannot be read: {error.strerror}", where=str(path)) from None
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise Damaged("the raw file is not the one that was journaled (its SHA-256 differs)", where=str(path))
+        raise Damaged(
+            "raw-changed", "the raw file is not the one that was journaled (its SHA-256 differs)", where=str(path)
+        )
     return unpack(data)

@@ -54,6 +54,7 @@ def done(folder: Path, plan: Plan, events: Sequence[Event]) -> Done:
                 opened.append(frozenset(event["open"]))
         except (KeyError, TypeError, ValueError) as error:
             raise FairlaneError(
+                "journal-damaged",
                 f"the journal does not fit the schedule: {error!r}",
                 where=f"{folder / NAME}:{number}",
                 hint="restore the run directory from a copy; its files belong together",
@@ -112,7 +113,7 @@ def _description(path: Path) -> Mapping[str, Any]:
     if not isinstance(lanes, dict) or not all(
         isinstance(part, dict) for part in (*lanes.values(), *description.values())
     ):
-        raise FairlaneError("not a description of lanes and platform", where=str(path))
+        raise FairlaneError("run-damaged", "not a description of lanes and platform", where=str(path))
     return description
 
 
@@ -123,9 +124,9 @@ def read_json(path: Path) -> Mapping[str, Any]:
     except FileNotFoundError:
         return {}  # the platform was never opened
     except (OSError, ValueError, RecursionError) as error:
-        raise FairlaneError(f"cannot be read: {error}", where=str(path)) from None
+        raise FairlaneError("unreadable", f"cannot be read: {error}", where=str(path)) from None
     if not isinstance(value, dict):
-        raise FairlaneError("not a JSON object", where=str(path))
+        raise FairlaneError("run-damaged", "not a JSON object", where=str(path))
     return value
 
 

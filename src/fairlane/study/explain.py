@@ -94,24 +94,30 @@ def _problem(detail: dict[str, Any], tree: _Tree) -> Problem:
         return _wrong_kind(path, _KINDS[kind], tree)
     if kind in _LIMITS:
         words, key = _LIMITS[kind]
-        return Problem(tree.line(path), path, f"expected {words} {context[key]}, found {_show(tree.at(path))}")
+        return Problem("limit", tree.line(path), path, f"expected {words} {context[key]}, found {_show(tree.at(path))}")
     message = detail["msg"].replace("Input should be", "expected")
-    return Problem(tree.line(path), path, f"{message}, found {_show(tree.at(path))}", _about(path, tree))
+    return Problem("value", tree.line(path), path, f"{message}, found {_show(tree.at(path))}", _about(path, tree))
 
 
 def _unknown_key(path: Path, _: Mapping[str, Any], tree: _Tree) -> Problem:
     known = [k for k in _schema(path[:-1], tree).get("properties", {}) if k not in (tree.at(path[:-1]) or {})]
-    return Problem(tree.line(path), path, "unknown key", _choose(str(path[-1]), known, "keys that may stand here"))
+    return Problem(
+        "key-unknown", tree.line(path), path, "unknown key", _choose(str(path[-1]), known, "keys that may stand here")
+    )
 
 
 def _missing(path: Path, _: Mapping[str, Any], tree: _Tree) -> Problem:
-    return Problem(tree.line(path[:-1]), path[:-1], f"the key {str(path[-1])!r} is missing", _about(path, tree))
+    return Problem(
+        "key-missing", tree.line(path[:-1]), path[:-1], f"the key {str(path[-1])!r} is missing", _about(path, tree)
+    )
 
 
 def _no_tag(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem:
     tag = context["discriminator"].strip("'")
     known = _tags(path, tree)
-    return Problem(tree.line(path), path, f"the key {tag!r} is missing", f"{tag} is one of: {', '.join(known)}")
+    return Problem(
+        "key-missing", tree.line(path), path, f"the key {tag!r} is missing", f"{tag} is one of: {', '.join(known)}"
+    )
 
 
 def _wrong_tag(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem:
@@ -119,7 +125,9 @@ def _wrong_tag(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem:
     what = f"{str(path[0]).removesuffix('s')} kind" if tag == "kind" else tag
     here = (*path, tag)
     message = f"unknown {what} {_show(tree.at(here))}"
-    return Problem(tree.line(here), here, message, _choose(str(context["tag"]), _tags(path, tree), "one of"))
+    return Problem(
+        "kind-unknown", tree.line(here), here, message, _choose(str(context["tag"]), _tags(path, tree), "one of")
+    )
 
 
 def _wrong_value(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem:
@@ -127,13 +135,16 @@ def _wrong_value(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem
     value = tree.at(path)
     message = f"expected {' or '.join(known)}, found {_show(value)}"
     near = nearest(value, known) if isinstance(value, str) else ""
-    return Problem(tree.line(path), path, message, f"did you mean {near!r}?" if near else "")
+    return Problem("value", tree.line(path), path, message, f"did you mean {near!r}?" if near else "")
 
 
 def _bad_text(path: Path, _: Mapping[str, Any], tree: _Tree) -> Problem:
     about = "lower-case letters, digits and dashes, at most 31, starting with a letter or digit"
     return Problem(
-        tree.line(path), path, f"expected {about}, found {_show(path[-1] if _is_key(path, tree) else tree.at(path))}"
+        "name-invalid",
+        tree.line(path),
+        path,
+        f"expected {about}, found {_show(path[-1] if _is_key(path, tree) else tree.at(path))}",
     )
 
 
@@ -144,7 +155,7 @@ def _is_key(path: Path, tree: _Tree) -> bool:
 def _too_few(path: Path, context: Mapping[str, Any], tree: _Tree) -> Problem:
     count, least = _size(tree.at(path)), context["min_length"]
     message = f"expected at least {least}, found {count}" if count else f"no {path[-1]}: expected at least {least}"
-    return Problem(tree.line(path), path, message, _about(path, tree))
+    return Problem("too-few", tree.line(path), path, message, _about(path, tree))
 
 
 _SPECIAL: dict[str, Callable[[Path, Mapping[str, Any], _Tree], Problem]] = {
@@ -164,9 +175,9 @@ def _wrong_kind(path: Path, expected: str, tree: _Tree) -> Problem:
         least = _schema(path, tree).get("minProperties")
         if least:
             return _too_few(path, {"min_length": least}, tree)
-        return Problem(tree.line(path), path, f"expected {expected}, found nothing", _about(path, tree))
+        return Problem("type", tree.line(path), path, f"expected {expected}, found nothing", _about(path, tree))
     hint = f"write [{value}]" if expected == "a list" and isinstance(value, str | int | float) else _about(path, tree)
-    return Problem(tree.line(path), path, f"expected {expected}, found {_show(value)}", hint)
+    return Problem("type", tree.line(path), path, f"expected {expected}, found {_show(value)}", hint)
 
 
 def _from_validator(path: Path, message: str, tree: _Tree) -> Problem:
@@ -183,7 +194,7 @@ def _from_validator(path: Path, message: str, tree: _Tree) -> Problem:
     near = nearest(match[1], match[2].split(", ")) if match else ""
     if match and near and len(match[2].split(", ")) > _FEW:
         message = message[: message.rindex(" (")]  # the hint names the nearest one
-    return Problem(tree.line(path), path, message + suffix, f"did you mean {near!r}?" if near else "")
+    return Problem("value", tree.line(path), path, message + suffix, f"did you mean {near!r}?" if near else "")
 
 
 def _schema(path: Path, tree: _Tree) -> Mapping[str, Any]:

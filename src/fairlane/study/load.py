@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from fairlane.errors import FairlaneError, nearest
+from fairlane.errors import SEVERAL, FairlaneError, nearest
 from fairlane.study import quick as quick_form
 from fairlane.study import yaml_tree
 from fairlane.study.explain import STUDY, Form, explain
@@ -34,7 +34,7 @@ def preset_text(name: str) -> str:
     if name not in presets():
         near = nearest(name, presets())
         hint = f"did you mean {near!r}?" if near else f"presets: {', '.join(presets())}"
-        raise FairlaneError(f"no preset named {name!r}", hint=hint)
+        raise FairlaneError("preset-unknown", f"no preset named {name!r}", hint=hint)
     return presets()[name]
 
 
@@ -57,7 +57,9 @@ def parse_study(text: str, where: str, *, quick: bool = False) -> Study:
     Both forms are checked. Raises one FairlaneError that names ``where``, the lines, and all problems."""
     whole, short = quick_form.split(yaml_tree.read(text))
     if quick and short is None:
-        raise FairlaneError("the study has no quick form", where=where, hint="give it a top-level key quick")
+        raise FairlaneError(
+            "no-quick-form", "the study has no quick form", where=where, hint="give it a top-level key quick"
+        )
     study = _parse(whole, where, Study, STUDY)
     if short is None:
         return study
@@ -80,7 +82,7 @@ def _parse(tree: Tree, where: str, model: type[M], form: Form) -> M:
         except ValidationError as error:
             problems += explain(error, tree, form)
     elif not problems:
-        problems.append(Problem(0, (), "the file is empty", "fairlane init writes a commented study"))
+        problems.append(Problem("empty", 0, (), "the file is empty", "fairlane init writes a commented study"))
     if read is None or problems:
         raise _error(problems, where)
     return read
@@ -93,24 +95,32 @@ def read_text(ref: str, missing: FairlaneError) -> str:
         with path.open("rb") as file:
             content = file.read(yaml_tree.MAX_BYTES + 1)
         if len(content) > yaml_tree.MAX_BYTES:
-            raise FairlaneError(f"larger than {yaml_tree.MAX_BYTES // 1024} KiB: not a study", where=ref)
+            raise FairlaneError(
+                "study-too-large", f"larger than {yaml_tree.MAX_BYTES // 1024} KiB: not a study", where=ref
+            )
         return content.decode("utf-8-sig")
     except FileNotFoundError:
         raise missing from None
     except IsADirectoryError:
-        raise FairlaneError("a directory; expected a study file", where=ref, hint=_yaml_in(path)) from None
+        raise FairlaneError(
+            "not-a-file", "a directory; expected a study file", where=ref, hint=_yaml_in(path)
+        ) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise FairlaneError("not UTF-8 text", where=f"{ref}:{line}", hint="save the file as UTF-8") from None
+        raise FairlaneError(
+            "not-text", "not UTF-8 text", where=f"{ref}:{line}", hint="save the file as UTF-8"
+        ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the name
-        raise FairlaneError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=repr(ref)) from None
+        raise FairlaneError(
+            "unreadable", f"cannot be read: {getattr(error, 'strerror', None) or error}", where=repr(ref)
+        ) from None
 
 
 def _no_such_study(ref: str) -> FairlaneError:
     near = nearest(ref, presets())
     meant = f"did you mean the preset {near!r}? " if near else ""
     listed = f"presets: {', '.join(presets())}; fairlane init writes one to a file"
-    return FairlaneError("neither a file nor a preset", where=ref, hint=meant + listed)
+    return FairlaneError("study-unknown", "neither a file nor a preset", where=ref, hint=meant + listed)
 
 
 def _yaml_in(folder: File) -> str:
@@ -122,14 +132,14 @@ def _error(problems: list[Problem], where: str) -> FairlaneError:
     problems = sorted(problems, key=lambda p: p.line)
     if len(problems) == 1:
         only = problems[0]
-        return FairlaneError(_sentence(only), where=_place(where, only.line), hint=_printable(only.hint))
+        return FairlaneError(only.kind, _sentence(only), where=_place(where, only.line), hint=_printable(only.hint))
     lines = [f"{len(problems)} problems"]
     for problem in problems[:MAX_PROBLEMS]:
         hint = f" ({_printable(problem.hint)})" if problem.hint else ""
-        lines.append(f"  {_place(where, problem.line)}: {_sentence(problem)}{hint}")
+        lines.append(f"  {_place(where, problem.line)}: {_sentence(problem)} [{problem.kind}]{hint}")
     if len(problems) > MAX_PROBLEMS:
         lines.append(f"  and {len(problems) - MAX_PROBLEMS} more")
-    return FairlaneError("\n".join(lines), where=where)
+    return FairlaneError(SEVERAL, "\n".join(lines), where=where)
 
 
 def _place(where: str, line: int) -> str:

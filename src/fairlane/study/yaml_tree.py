@@ -25,6 +25,7 @@ Path = tuple[str | int, ...]
 class Problem:
     """An error at one line (from 1; 0: the whole file)."""
 
+    kind: str
     line: int
     path: Path
     message: str
@@ -79,30 +80,36 @@ def read(text: str) -> Tree:
     """Parse ``text``. Errors are in the tree's ``problems``; ``data`` holds what could be read all the same."""
     tree = Tree()
     if len(text.encode()) > MAX_BYTES:
-        tree.problems.append(Problem(0, (), f"the file is larger than {MAX_BYTES // 1024} KiB: not a study"))
+        tree.problems.append(
+            Problem("study-too-large", 0, (), f"the file is larger than {MAX_BYTES // 1024} KiB: not a study")
+        )
         return tree
     for number, row in enumerate(text.split("\n"), start=1):
         if "\t" in row[: len(row) - len(row.lstrip())] and row.strip():
-            tree.problems.append(Problem(number, (), "a tab in the indentation", "YAML is indented with spaces"))
+            tree.problems.append(
+                Problem("yaml", number, (), "a tab in the indentation", "YAML is indented with spaces")
+            )
             return tree
     try:
         node = _Loader(text).get_single_node()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        tree.problems.append(Problem(line, (), f"a character that YAML does not allow (U+{error.character:04X})"))
+        tree.problems.append(
+            Problem("yaml", line, (), f"a character that YAML does not allow (U+{error.character:04X})")
+        )
     except yaml.MarkedYAMLError as error:
         tree.problems.append(_syntax(error))
     except RecursionError:
-        tree.problems.append(Problem(0, (), f"nested more than {MAX_DEPTH} levels deep"))
+        tree.problems.append(Problem("nested", 0, (), f"nested more than {MAX_DEPTH} levels deep"))
     else:
         if node is None:
-            tree.problems.append(Problem(0, (), "the file is empty", "fairlane init writes a commented study"))
+            tree.problems.append(Problem("empty", 0, (), "the file is empty", "fairlane init writes a commented study"))
         else:
             tree.lines[()] = node.start_mark.line + 1
             try:
                 tree.data = _Builder(tree).value(node, ())
             except _TooMuchError as error:
-                tree.problems.append(Problem(0, (), str(error)))
+                tree.problems.append(Problem("too-large", 0, (), str(error)))
     return tree
 
 
@@ -111,11 +118,11 @@ def _syntax(error: yaml.MarkedYAMLError) -> Problem:
     line = mark.line + 1 if mark else 0
     text = error.problem or "not YAML"
     if "expected a single document" in (error.context or ""):
-        return Problem(line, (), "a second document begins here", "one study per file: remove the '---'")
+        return Problem("yaml", line, (), "a second document begins here", "one study per file: remove the '---'")
     hint = f"column {mark.column + 1}" if mark else ""
     if "mapping values are not allowed" in text:
         hint += ": text with ': ' in it must be quoted, and keys of one level must start in the same column"
-    return Problem(line, (), f"not valid YAML: {text}" + (f" ({error.context})" if error.context else ""), hint)
+    return Problem("yaml", line, (), f"not valid YAML: {text}" + (f" ({error.context})" if error.context else ""), hint)
 
 
 def _number(tag: str, text: str) -> int | float | str:
@@ -189,4 +196,4 @@ class _Builder:
                 return None
 
     def complain(self, line: int, path: Path, message: str, hint: str = "") -> None:
-        self.tree.problems.append(Problem(line, path, message, hint))
+        self.tree.problems.append(Problem("yaml", line, path, message, hint))

@@ -72,7 +72,9 @@ async def _run_until_signal(runner: "Runner", folder: Path, watch: Watch) -> Non
             if signals and not runner.finished:  # the caller prints how to resume: no signal may cut that short
                 signal.signal(number, signal.SIG_IGN)
     if signals and not runner.finished:
-        raise FairlaneError("interrupted", hint=f"continue with: {resume_command(folder)}", code=Exit.INTERRUPTED)
+        raise FairlaneError(
+            "interrupted", "interrupted", hint=f"continue with: {resume_command(folder)}", code=Exit.INTERRUPTED
+        )
 
 
 def resume_command(folder: Path) -> str:
@@ -122,6 +124,7 @@ class Runner:
                 await self._carry_out(self._missing(due))
                 if missing := self._missing(due):
                     raise RunFailed(
+                        "blocks-missing",
                         f"{len(missing)} of {len(due)} blocks are missing ({missing[0].key}: {self._why()})",
                         hint=f"nothing else is lost; try them again: {resume_command(self.folder)}",
                     )
@@ -196,9 +199,11 @@ class Runner:
                 try:
                     trial = await anext(trials, None)
                     if trial and trial.lane not in missing:
-                        raise RunFailed(f"the platform gave an unasked-for trial of lane {trial.lane!r}")
+                        raise RunFailed(
+                            "trial-unexpected", f"the platform gave an unasked-for trial of lane {trial.lane!r}"
+                        )
                     if not trial and missing:
-                        raise RunFailed(f"the platform gave no trial of lane {missing[0]!r}")
+                        raise RunFailed("trial-missing", f"the platform gave no trial of lane {missing[0]!r}")
                 except RunFailed as error:
                     self._failed(block, error)
                     return
@@ -253,6 +258,7 @@ class Runner:
         self._in_a_row += 1
         if self._in_a_row >= _IN_A_ROW:
             raise RunFailed(
+                "blocks-failed",
                 f"{_IN_A_ROW} blocks in a row failed; the last one: {error}",
                 hint=error.hint or f"what is done is kept; continue with: {resume_command(self.folder)}",
             )

@@ -60,7 +60,7 @@ class Viewer:
         sort = parameters.get("sort", "newest")
         query = {"q": parameters.get("q", "")[:200], "state": parameters.get("state", ""), "sort": sort}
         if sort not in dict(_SORTS) or query["state"] not in ("", *ORDER):
-            raise FairlaneError("the list knows no such order or state", hint="choose one in the list")
+            raise FairlaneError("list-order", "the list knows no such order or state", hint="choose one in the list")
         everything = await asyncio.to_thread(self.catalogue.entries)
         matches = self.catalogue.search(query["q"], query["state"], cast(Sort, sort))
         last = max(1, -(-len(matches) // PER_PAGE))
@@ -172,7 +172,7 @@ def _chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 async def _not_found(request: Request, error: Exception) -> Response:  # noqa: ARG001
     assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for nothing else
-    with_hint = FairlaneError(error.detail, hint="look for it in the list of all runs")
+    with_hint = FairlaneError("web", error.detail, hint="look for it in the list of all runs")
     return HTMLResponse(views.problem(with_hint, "Not here"), error.status_code)
 
 

@@ -175,7 +175,7 @@ class Catalogue:
         entry = Entry(name, folder, stamp, "", _NOTHING, "damaged")
         try:
             if os.fsencode(name).decode(errors="replace") != name:
-                raise FairlaneError("the name of its folder is not UTF-8 text", where=clean(str(folder)))
+                raise FairlaneError("not-text", "the name of its folder is not UTF-8 text", where=clean(str(folder)))
             places.vet(folder, raw=False)
             text, manifest = _small(folder / "study.yaml"), _manifest(folder)
             created = clean(str(manifest.get("created", "")), 40)
@@ -195,6 +195,7 @@ class Catalogue:
         sha256, quick = hashlib.sha256(text).hexdigest(), bool(manifest.get("quick"))
         if sha256 != manifest.get("study_sha256"):
             raise FairlaneError(
+                "run-changed",
                 "the study was changed after the run began",
                 where=str(folder / "study.yaml"),
                 hint="put the file back as it was; a changed study is a new run",
@@ -224,7 +225,7 @@ def _small(path: Path) -> bytes:
     with places.open_plain(path.parent, path.name) as file:
         data = file.read(places.LARGEST + 1)
     if len(data) > places.LARGEST:
-        raise FairlaneError(f"larger than {places.LARGEST // 2**20} MiB", where=str(path))
+        raise FairlaneError("too-large", f"larger than {places.LARGEST // 2**20} MiB", where=str(path))
     return data
 
 
@@ -235,7 +236,7 @@ def _manifest(folder: Path) -> Mapping[str, Any]:
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("format") != plans.FORMAT:
         plans.created(folder)  # raises an error with the cause
-        raise FairlaneError("not readable", where=str(folder / "run.json"))
+        raise FairlaneError("unreadable", "not readable", where=str(folder / "run.json"))
     return manifest
 
 
@@ -257,7 +258,7 @@ def _end(folder: Path) -> tuple[str, bool]:
         last = str(events[-1].get("at", "")) if events else ""
     except (ValueError, TypeError, KeyError, RecursionError):
         journal.read(folder)  # raises an error with the line
-        raise FairlaneError("the journal is damaged", where=str(folder / journal.NAME)) from None
+        raise FairlaneError("journal-damaged", "the journal is damaged", where=str(folder / journal.NAME)) from None
     return last[:19].replace("T", " "), "end" in kinds
 
 

@@ -137,11 +137,14 @@ class Follower:
         except OSError as error:
             if not plans.is_run(self.folder) or self._at:
                 raise Gone(
-                    "the run is not there any more", where=str(self.folder), hint="it was moved or deleted meanwhile"
+                    "run-gone",
+                    "the run is not there any more",
+                    where=str(self.folder),
+                    hint="it was moved or deleted meanwhile",
                 ) from None
             if not isinstance(error, FileNotFoundError):
                 raise FairlaneError(
-                    f"cannot be read: {error.strerror}", where=str(self.folder / journal.NAME)
+                    "unreadable", f"cannot be read: {error.strerror}", where=str(self.folder / journal.NAME)
                 ) from None
         return events
 
@@ -152,5 +155,7 @@ class Follower:
                 raise ValueError("not an event")
         except (ValueError, RecursionError):
             journal.read(self.folder)  # raises an error with the line
-            raise FairlaneError("the journal is damaged", where=str(self.folder / journal.NAME)) from None
+            raise FairlaneError(
+                "journal-damaged", "the journal is damaged", where=str(self.folder / journal.NAME)
+            ) from None
         return event

@@ -90,6 +90,7 @@ class Guard:
 
 def _unknown() -> Response:
     error = FairlaneError(
+        "token-missing",
         "This viewer asks for a token.",
         hint="open the address that fairlane serve printed, or add ?token=... to this one",
     )

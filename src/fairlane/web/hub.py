@@ -106,7 +106,7 @@ class Feed:
         except FairlaneError as raised:
             error = raised
         except OSError as raised:
-            error = FairlaneError(f"cannot be read: {raised.strerror}", where=str(self.entry.folder))
+            error = FairlaneError("unreadable", f"cannot be read: {raised.strerror}", where=str(self.entry.folder))
         if state is not None and state == self.shown.state:
             return self.shown
         return Shown(self.shown.version + 1, state, error, self._hub.render(state, error))
@@ -136,7 +136,7 @@ class Hub:
     def stream(self, entry: Entry) -> AsyncIterator[str]:
         """Server-sent events: the whole state first and whenever it changes; ``end`` after the last. Raises Busy."""
         if self.watchers >= self.limits.watchers:
-            raise Busy("too many pages are watching runs", hint="close some of them")
+            raise Busy("viewer-busy", "too many pages are watching runs", hint="close some of them")
         return self._stream(self._feed(entry))
 
     async def _stream(self, feed: Feed) -> AsyncIterator[str]:
@@ -167,7 +167,11 @@ class Hub:
             if len(self._feeds) >= self.limits.runs:
                 idle = next((name for name, f in self._feeds.items() if not f.watchers), None)
                 if idle is None:
-                    raise Busy(f"{len(self._feeds)} runs are being watched", hint="close the page of one of them")
+                    raise Busy(
+                        "viewer-busy",
+                        f"{len(self._feeds)} runs are being watched",
+                        hint="close the page of one of them",
+                    )
                 self._feeds.pop(idle).task.cancel()
             feed = self._feeds[entry.name] = Feed(entry, self)
         feed.renew()

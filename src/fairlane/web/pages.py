@@ -51,9 +51,13 @@ class Pages:
     async def comparison(self, entries: Sequence[Entry]) -> bytes:
         """The page of ``fairlane compare``; the first of ``entries`` is the baseline. Raises FairlaneError."""
         if len(entries) < 2:
-            raise FairlaneError("one run alone cannot be compared", hint="select two runs or more in the list")
+            raise FairlaneError(
+                "one-run", "one run alone cannot be compared", hint="select two runs or more in the list"
+            )
         if len(entries) > MOST:
-            raise FairlaneError(f"{len(entries)} runs are too many to read", hint=f"select {MOST} at most")
+            raise FairlaneError(
+                "too-many-runs", f"{len(entries)} runs are too many to read", hint=f"select {MOST} at most"
+            )
         return await self._page(tuple(map(freshness, entries)), lambda: _comparison(entries))
 
     async def _page(self, key: tuple[Any, ...], make: Callable[[], bytes]) -> bytes:
@@ -63,7 +67,7 @@ class Pages:
         task = self._making.get(key)
         if task is None:
             if len(self._making) >= _WAITING:
-                raise Busy("too many reports are being made at this moment", hint="try again in a while")
+                raise Busy("viewer-busy", "too many reports are being made at this moment", hint="try again in a while")
             task = self._making[key] = asyncio.get_running_loop().run_in_executor(self._maker, make)
             task.add_done_callback(lambda done: self._keep(key, done))
         return await asyncio.shield(task)

@@ -115,6 +115,7 @@ def _plain(path: Path, kind: Callable[[int], bool]) -> None:
 
 def _refused(path: Path) -> FairlaneError:
     return FairlaneError(
+        "not-a-file",
         "not a plain file or folder; the viewer follows no links",
         where=str(path),
         hint="put the file itself in its place: everything of a run belongs in its directory",

@@ -42,6 +42,7 @@ def open_door(host: str, port: int, token: str) -> Door:
     On a loopback address ``token`` may be empty; on any other one is generated then."""
     if token and (len(token) < _SHORTEST or not token.isascii() or not token.isprintable() or " " in token):
         raise FairlaneError(
+            "token-invalid",
             f"FAIRLANE_TOKEN is no good token: at least {_SHORTEST} printable ASCII characters without spaces",
             hint="make one: openssl rand -hex 16; or leave it unset, and one is made",
         )
@@ -64,7 +65,7 @@ def _listen(host: str, port: int) -> socket.socket:
         )[0]
     except (socket.gaierror, UnicodeError):
         raise FairlaneError(
-            f"{host!r} is not an address of this machine", hint="127.0.0.1, or 0.0.0.0 for all"
+            "address", f"{host!r} is not an address of this machine", hint="127.0.0.1, or 0.0.0.0 for all"
         ) from None
     listening = socket.socket(family, kind, protocol)
     try:
@@ -74,6 +75,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise FairlaneError(
+            "address",
             f"cannot listen on {host} port {port}: {error.strerror}",
             hint="--port 0 takes a free port; --port NUMBER another one",
         ) from None

@@ -22,6 +22,7 @@ class Described(Workload):
 
     def _refuse(self, cell: Cell) -> NoReturn:
         raise FairlaneError(
+            "workload-unsupported",
             f"workload {cell.kind!r} is described, not carried out yet",
             where=f"workloads.{cell.workload}",
             hint="results that the tool itself printed can be imported: docs/importers.md",

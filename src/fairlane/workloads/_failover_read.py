@@ -50,7 +50,7 @@ class Fault:
         try:
             return cls(**json.loads(data or b""))
         except (ValueError, TypeError) as error:
-            raise Garbage(f"fault.json cannot be read: {error}") from error
+            raise Garbage("output-damaged", f"fault.json cannot be read: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,13 @@ def figures(params: Mapping[str, Any], outputs: Mapping[str, bytes]) -> Figures:
     length = len(series.counts) * INTERVAL_MS
     if not 0 < begins < ends <= length:
         raise Garbage(
-            f"the fault, {begins / 1000:.1f} to {ends / 1000:.1f} s, is not within the load of {length / 1000:.1f} s"
+            "fault-outside",
+            f"the fault, {begins / 1000:.1f} to {ends / 1000:.1f} s, is not within the load of {length / 1000:.1f} s",
         )
     stall = _stall(_logs(outputs, "lat"), series.starts_ms, begins)
     before = series.mean(begins / 4, begins)
     if not before:
-        raise Garbage("no I/O of the application completed before the fault")
+        raise Garbage("no-io", "no I/O of the application completed before the fault")
     back = recovery(series, begins, before * params["recovered"])
     data = _data(params, outputs, fio_reports[0], final)
     metrics = {"stall": float(stall.ns), "iops_before": before}
@@ -167,7 +168,7 @@ def _added(carried: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, dict
 
 def _needed(outputs: Mapping[str, bytes], name: str) -> bytes:
     if not (data := outputs.get(name)):
-        raise Garbage(f"fio left no {name}")
+        raise Garbage("output-missing", f"fio left no {name}")
     return data
 
 
@@ -175,13 +176,13 @@ def _logs(outputs: Mapping[str, bytes], kind: str) -> Iterable[Log]:
     """fio's interval logs of a kind, one per job."""
     names = sorted(name for name in outputs if re.fullmatch(rf"job_{kind}\.\d+\.log", name))
     if not names or not any(outputs[name] for name in names):
-        raise Garbage(f"fio left no log of {kind}")
+        raise Garbage("output-missing", f"fio left no log of {kind}")
     for name in names:
         if not outputs[name]:
             continue
         log = read_log(io.BytesIO(outputs[name]), latencies=False)
         if not log.averaged or not log.unix:
-            raise Garbage(f"{name} is no log of intervals in Unix time")
+            raise Garbage("output-damaged", f"{name} is no log of intervals in Unix time")
         yield log
 
 
@@ -191,7 +192,7 @@ def _series(logs: Sequence[Log]) -> Series:
     start = min(log.first_ms for log in logs) - INTERVAL_MS
     length = max(log.last_ms for log in logs) - start
     if length > _MOST_INTERVALS * INTERVAL_MS:
-        raise Garbage("fio's logs span more time than a trial can last")
+        raise Garbage("too-large", "fio's logs span more time than a trial can last")
     counts = [0.0] * (length // INTERVAL_MS + 1)
     for log in logs:
         for rows in log.averages.values():
@@ -220,7 +221,7 @@ def _stall(logs: Iterable[Log], start: int, begins: float) -> Stall:
                 if time - start > begins and value > worst.ns:
                     worst = Stall(int(value), time - start)
     if not worst.ns:
-        raise Garbage("no I/O completed after the fault began")
+        raise Garbage("no-io", "no I/O completed after the fault began")
     return worst
 
 
@@ -276,7 +277,7 @@ def _data(params: Mapping[str, Any], outputs: Mapping[str, bytes], load: Report,
     unread = max(unread, int(any(job.error not in (0, _VERIFY_ERROR) for job in final.jobs)))
     checked = sum(side.size for job in final.jobs for side in job.sides.values())
     if not unread and checked < params["size"] * len(final.jobs):
-        raise Garbage(f"the last check read {checked} bytes of {params['size'] * len(final.jobs)}")
+        raise Garbage("check-incomplete", f"the last check read {checked} bytes of {params['size'] * len(final.jobs)}")
     return {
         "written": sum(side.ios for job in load.jobs for way, side in job.sides.items() if way == "write"),
         "checked": sum(side.ios for job in final.jobs for side in job.sides.values()),

@@ -88,6 +88,7 @@ class Clone(Workload):
 
     def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:  # noqa: ARG002
         raise FairlaneError(
+            "clones-unsupported",
             "clone storms need machines that can be made while it is measured",
             where=f"workloads.{cell.workload}",
             hint="platform: {kind: lab, clock: wall} or {kind: kubevirt}",
@@ -112,7 +113,7 @@ class Clone(Workload):
         vms = [_machine(vm) for vm in _listed(outputs.get(_OUTPUT, b""))]
         count = cell.params["count"]
         if len(vms) != count:
-            raise Garbage(f"{_OUTPUT} tells of {len(vms)} machines, {count} were asked for")
+            raise Garbage("machines-missing", f"{_OUTPUT} tells of {len(vms)} machines, {count} were asked for")
         metrics = {metric: sum(vm[stage] for vm in vms) / len(vms) * _NS for stage, metric in _STAGES.items()}
         phases = [_seconds(vm.get("phases")) for vm in vms]
         for phase, metric in _PHASES.items():
@@ -137,9 +138,9 @@ def _listed(data: bytes) -> list[Any]:
     try:
         machines = json.loads(data)["vms"]
     except (ValueError, KeyError, TypeError):
-        raise Garbage(f"{_OUTPUT} cannot be read") from None
+        raise Garbage("output-damaged", f"{_OUTPUT} cannot be read") from None
     if not isinstance(machines, list):
-        raise Garbage(f"{_OUTPUT} has no list of machines")
+        raise Garbage("output-damaged", f"{_OUTPUT} has no list of machines")
     return machines
 
 
@@ -148,9 +149,9 @@ def _machine(vm: Any) -> dict[str, Any]:
     times = [vm.get(stage) for stage in _STAGES] if isinstance(vm, dict) else []
     numbers = [t for t in times if isinstance(t, int | float) and not isinstance(t, bool)]
     if len(numbers) != len(_STAGES):
-        raise Garbage(f"{_OUTPUT}: a machine without its times")
+        raise Garbage("output-damaged", f"{_OUTPUT}: a machine without its times")
     if not 0 < numbers[0] <= numbers[1] <= numbers[2] < float("inf"):
-        raise Garbage(f"{_OUTPUT}: the times of {vm.get('name')} are not in order")
+        raise Garbage("output-damaged", f"{_OUTPUT}: the times of {vm.get('name')} are not in order")
     return dict(vm)
 
 
@@ -204,9 +205,9 @@ def _storm(data: bytes, vms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     try:
         record = json.loads(data) if data else {}
     except ValueError:
-        raise Garbage(f"{_RECORD} cannot be read") from None
+        raise Garbage("output-damaged", f"{_RECORD} cannot be read") from None
     if not isinstance(record, dict):
-        raise Garbage(f"{_RECORD} is no record of a storm")
+        raise Garbage("output-damaged", f"{_RECORD} is no record of a storm")
     if not record:
         return {}
     answered = {str(vm["name"]): float(vm["answered"]) for vm in vms}

@@ -226,6 +226,7 @@ mv final.err whole.err
         p = cell.params
         if p["path"] >= stage.paths:
             raise RunFailed(
+                "path-unknown",
                 f"path {p['path']} is to fail, but there are {stage.paths}",
                 hint="platform.paths, or the workload's path",
             )
@@ -276,7 +277,7 @@ async def _fault(p: Mapping[str, Any], stage: Stage, load: "asyncio.Future[None]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not begun.done():
             await load
-            raise RunFailed("the load ended before it was seen to run")
+            raise RunFailed("load-ended", "the load ended before it was seen to run")
     finally:
         begun.cancel()
     await asyncio.wait({load}, timeout=p["before"] / 1e9)

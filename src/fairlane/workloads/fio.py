@@ -184,6 +184,7 @@ def _filename(device: str) -> str:
     """
     if not device.startswith("/") or device != device.strip() or not device.isprintable() or set(device) & set(";#$\\"):
         raise FairlaneError(
+            "device-name",
             f"fio cannot be given the device name {device!r}",
             hint="use an absolute path without ; # $ or backslash, such as /dev/disk/by-id/...",
         )

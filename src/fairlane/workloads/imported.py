@@ -46,15 +46,15 @@ class Imported(Workload):
     Spec = ImportedSpec
 
     def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:  # noqa: ARG002
-        raise FairlaneError(f"{cell.name} is imported and cannot be run")
+        raise FairlaneError("imported", f"{cell.name} is imported and cannot be run")
 
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:  # noqa: ARG002
         try:
             trial = record.read(outputs.get("record.json", b""))
         except ValueError as error:
-            raise Garbage(f"record.json: {error}") from None
+            raise Garbage("output-damaged", f"record.json: {error}") from None
         if trial.failed:
-            raise Garbage(trial.failed)
+            raise Garbage("trial-failed", trial.failed)
         if trial.started is None:
             return trial.figures
         return replace(trial.figures, context={**trial.figures.context, "started": trial.started})

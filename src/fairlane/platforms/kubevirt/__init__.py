@@ -72,18 +72,21 @@ class Kubevirt(Platform):
         for name, lane in self.study.lanes.items():
             if lane.transport != "storage_class":
                 text = f"transport {lane.transport!r} is not carried out by platform kubevirt"
-                problems.append(FairlaneError(text, where=f"lanes.{name}", hint="transport: storage_class"))
+                problems.append(
+                    FairlaneError("transport-unsupported", text, where=f"lanes.{name}", hint="transport: storage_class")
+                )
         for name, workload in self.study.workloads.items():
             if workload.kind == "failover":
                 text = "the cluster owns the paths to its storage: none can be made to fail from here"
                 hint = "platform: {kind: lab, clock: wall}"
-                problems.append(FairlaneError(text, where=f"workloads.{name}", hint=hint))
+                problems.append(FairlaneError("fault-unsupported", text, where=f"workloads.{name}", hint=hint))
         return problems
 
     def _described(self) -> list[FairlaneError]:
         """Workloads that can be planned here, and not run yet."""
         return [
             FairlaneError(
+                "workload-unsupported",
                 f"workload {workload.kind!r} is described, not carried out yet",
                 where=f"workloads.{name}",
                 hint="kind: fio, kind: clone",
@@ -183,7 +186,9 @@ class Kubevirt(Platform):
                 raise
             self._left = None  # another process was quicker: the objects are its own
             raise RunFailed(
-                f"run {self.run_id} was begun by another process at the same moment", hint="wait for it, or end it"
+                "run-busy",
+                f"run {self.run_id} was begun by another process at the same moment",
+                hint="wait for it, or end it",
             ) from error
 
     async def _room(self, nodes: Sequence[Mapping[str, Any]]) -> dict[str, int]:

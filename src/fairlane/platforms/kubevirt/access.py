@@ -69,7 +69,7 @@ class Access:
         there = any(Path(p).expanduser().exists() for p in paths.split(os.pathsep) if p)
         if not there and (context or environ.get("KUBECONFIG") or not environ.get("KUBERNETES_SERVICE_HOST")):
             raise FairlaneError(
-                "no kubeconfig was found, and this is not a pod of a cluster", where=paths,
+                "kubeconfig-missing", "no kubeconfig was found, and this is not a pod of a cluster", where=paths,
                 hint="`kubectl config view` shows the one that kubectl uses; name it in $KUBECONFIG",
             )  # fmt: skip
         access = cls(context, paths if there else "", service_account)
@@ -121,7 +121,7 @@ class Access:
             try:
                 loaded = await self._read(os.environ)
             except FairlaneError as error:
-                raise RunFailed(error.message, hint=error.hint, where=error.where) from error
+                raise RunFailed(error.kind, error.message, hint=error.hint, where=error.where) from error
             self._retired.append(self._loaded)
             self._current = loaded
             self.generation += 1
@@ -171,7 +171,8 @@ class Access:
             return _clients(configuration, (), environ, self._socket)
         except (ConfigException, OSError) as error:
             raise FairlaneError(
-                f"the pod's service account cannot be used: {plain(str(error))}", where=str(self.service_account),
+                "credentials", f"the pod's service account cannot be used: {plain(str(error))}",
+                where=str(self.service_account),
                 hint="automountServiceAccountToken must not be false",
             ) from error  # fmt: skip
 
@@ -202,17 +203,19 @@ class Access:
                 return await asyncio.wait_for(load(), _PLUGIN_SECONDS)
         except TimeoutError:
             raise FairlaneError(
-                f"the credential plugin of the kubeconfig did not answer within {_PLUGIN_SECONDS} s",
+                "credentials", f"the credential plugin of the kubeconfig did not answer within {_PLUGIN_SECONDS} s",
                 where=self.kubeconfig, hint="`kubectl version` lets it ask what it wants to ask; then try again",
             ) from None  # fmt: skip
         except (ConfigException, YAMLError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
             # The last four are what the client raises for a file that is something else.
             reason = plain(str(error)) if isinstance(error, (ConfigException, OSError)) else "it is not one"
-            raise FairlaneError(f"the kubeconfig cannot be used: {reason}", where=self.kubeconfig) from error
+            raise FairlaneError(
+                "kubeconfig-invalid", f"the kubeconfig cannot be used: {reason}", where=self.kubeconfig
+            ) from error
 
     def _no_credentials(self, plugin: Mapping[str, Any], log: str) -> FairlaneError:
         return FairlaneError(
-            f"the credential plugin {plain(str(plugin.get('command')))} gave no credentials: "
+            "credentials", f"the credential plugin {plain(str(plugin.get('command')))} gave no credentials: "
             f"{plain(log) or 'it says nothing'}",
             where=self.kubeconfig, hint="sign in first: `kubectl version` must show the server's version",
         )  # fmt: skip
@@ -233,7 +236,10 @@ class Access:
             message = f"the kubeconfig has no context {plain(wanted)!r}"
         near = nearest(wanted, list(contexts))
         raise FairlaneError(
-            message, where=self.kubeconfig, hint=f"did you mean {plain(near)!r}?" if near else f"it has: {known}"
+            "context-unknown",
+            message,
+            where=self.kubeconfig,
+            hint=f"did you mean {plain(near)!r}?" if near else f"it has: {known}",
         )
 
 
@@ -253,6 +259,7 @@ def _clients(
     if configuration.proxy and urlsplit(configuration.proxy).scheme not in {"http", "https"}:
         scheme = plain(urlsplit(configuration.proxy).scheme, 20)
         raise FairlaneError(
+            "proxy",
             f"the way to the cluster leads through a {scheme} proxy; only http is supported",
             hint="proxy-url of the kubeconfig, or HTTPS_PROXY",
         )

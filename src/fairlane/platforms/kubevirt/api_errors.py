@@ -30,8 +30,10 @@ class ApiError(RunFailed):
     """The API server refused, or did not answer. ``status``: HTTP status, 0 without an answer; ``reason``: the API's
     word for it (``Forbidden``, ``AlreadyExists``, ``Expired``), or ``Unreachable``."""
 
-    def __init__(self, message: str, *, status: int, reason: str, hint: str = "", unknown_kind: bool = False) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(
+        self, kind: str, message: str, *, status: int, reason: str, hint: str = "", unknown_kind: bool = False
+    ) -> None:
+        super().__init__(kind, message, hint=hint)
         self.status = status
         self.reason = reason
         self.unknown_kind = unknown_kind
@@ -110,6 +112,7 @@ class Answer:
         listed = f" ({fields})" if fields and self.status in {400, 422} else ""
         message = ": ".join(dict.fromkeys((str(operation), self.reason, f"{self.message}{listed}")))
         return ApiError(
+            "api",
             plain(message, 2 * _LONGEST),
             status=self.status,
             reason=self.reason,

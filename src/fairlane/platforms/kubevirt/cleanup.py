@@ -107,7 +107,9 @@ async def remove(api: "Api", left: Left, notify: Notify, timeout: float = TIMEOU
                 await watcher.until(lambda items: None if items else True, timeout, f"{kind.plural} do not go")
             except RunFailed as error:
                 raise RunFailed(
-                    f"still there in namespace {left.namespace}: {_held(kind, watcher.items)}", hint=_FINALIZERS
+                    "not-removed",
+                    f"still there in namespace {left.namespace}: {_held(kind, watcher.items)}",
+                    hint=_FINALIZERS,
                 ) from error
 
 
@@ -119,7 +121,11 @@ async def _remove_namespace(api: "Api", left: Left, notify: Notify, timeout: flo
     marks = there["metadata"].get("labels", {})
     labelled = (marks.get(MANAGED_BY), marks.get(RUN)) == (FAIRLANE, left.run_id)
     if not labelled or not _made_for(there["metadata"], left.run_id):
-        raise RunFailed(f"namespace {name} is not of run {left.run_id}: it is left alone", hint="remove it by hand")
+        raise RunFailed(
+            "namespace-foreign",
+            f"namespace {name} is not of run {left.run_id}: it is left alone",
+            hint="remove it by hand",
+        )
     async with Watcher(api, kinds.NAMESPACE, labels=selector(left.run_id)) as watcher:
         await api.delete(kinds.NAMESPACE, name, uid=there["metadata"]["uid"])
         notify(f"waiting until namespace {name} is gone")
@@ -127,7 +133,7 @@ async def _remove_namespace(api: "Api", left: Left, notify: Notify, timeout: flo
             await watcher.until(lambda items: None if name in items else True, timeout, f"namespace {name} does not go")
         except RunFailed as error:
             why = _conditions(watcher.items.get(name, {}))
-            raise RunFailed(f"namespace {name} is still there: {why}", hint=_FINALIZERS) from error
+            raise RunFailed("not-removed", f"namespace {name} is still there: {why}", hint=_FINALIZERS) from error
 
 
 _FINALIZERS = (
@@ -157,12 +163,15 @@ async def make_way(api: "Api", namespace: str, run_id: str, *, own: bool, notify
         if await api.get(kinds.NAMESPACE, namespace) is None:
             return
     elif await api.get(kinds.NAMESPACE, namespace) is None:
-        raise RunFailed(f"there is no namespace {namespace}", hint="make it, or leave use_existing away")
+        raise RunFailed(
+            "namespace-missing", f"there is no namespace {namespace}", hint="make it, or leave use_existing away"
+        )
     lease = await api.get(kinds.LEASE, heartbeat.name(run_id), namespace)
     if lease is None and not own:
         return
     if lease and run_id in await heartbeat.living(api, {run_id: (namespace, lease)}):
         raise RunFailed(
+            "run-busy",
             f"run {run_id} is being carried out by {lease['spec'].get('holderIdentity', 'somebody')}",
             hint="wait for it, or end it there",
         )
@@ -175,6 +184,7 @@ async def stands(api: "Api", namespace: str) -> None:
     there = await api.get(kinds.NAMESPACE, namespace)
     if there is None or there["metadata"].get("deletionTimestamp"):
         raise FairlaneError(
+            "namespace-deleted",
             f"namespace {namespace} was deleted, and not by this run: all its machines go with it",
             hint="what was measured is kept; fairlane run --resume makes everything anew",
             code=Exit.RUN_FAILED,
@@ -212,4 +222,4 @@ async def sweep(api: "Api", namespace: str, run: str, notify: Notify) -> None:
         except RunFailed as error:
             failed.append(str(error))
     if failed:
-        raise FairlaneError("; ".join(failed), hint=_FINALIZERS)
+        raise FairlaneError("not-removed", "; ".join(failed), hint=_FINALIZERS)

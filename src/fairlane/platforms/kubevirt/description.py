@@ -101,7 +101,7 @@ async def _lane(api: "Api", fleet: Fleet, lane: Lane, nodes: Sequence[Object], c
     where = fleet.manifests.namespace
     storage_class = await api.get(kinds.STORAGE_CLASS, spec.storage_class) or {}
     if wrong := readback.misnamed(lane.name, spec, storage_class):
-        raise RunFailed(wrong)
+        raise RunFailed("clone-way", wrong)
     profile = await _may(api, kinds.STORAGE_PROFILE, spec.storage_class)
     driver = await _may(api, kinds.CSI_DRIVER, str(storage_class.get("provisioner") or ""))
     transport = registry.load("lanes", spec.transport)(lane.name, spec, _SITE)
@@ -139,6 +139,7 @@ def _server_defaults(lane: str, sent: Object, stored: Object, vmi: Object) -> di
     changed = [str(change) for change in differences if not change.added]
     if changed:
         raise RunFailed(
+            "machine-changed",
             f"lane {lane}: the cluster made another machine than was asked for: {'; '.join(changed[:_CHANGES])[:900]}",
             hint="an admission webhook, a preference or an instance type says otherwise: ask for what it makes",
         )

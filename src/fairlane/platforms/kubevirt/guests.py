@@ -75,7 +75,7 @@ class ClusterGuest(SshGuest):
         pause, ends = _FIRST_PAUSE, time.monotonic() + timeout
         while not await banner(api, namespace, self.name, _ATTEMPT):
             if time.monotonic() + pause > ends:
-                raise RunFailed(f"no sshd answered in {self.name} within {timeout:.0f} s")
+                raise RunFailed("unreachable", f"no sshd answered in {self.name} within {timeout:.0f} s")
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -85,9 +85,12 @@ class ClusterGuest(SshGuest):
         try:
             _, stderr = await asyncio.wait_for(process.communicate(text.encode()), _TIMEOUT)
         except TimeoutError:
-            raise RunFailed(f"{self.name} did not take its library within {_TIMEOUT:.0f} s") from None
+            raise RunFailed("timeout", f"{self.name} did not take its library within {_TIMEOUT:.0f} s") from None
         if process.returncode:
-            raise RunFailed(f"{self.name} could not write {LIBRARY}: {stderr.decode(errors='replace').strip()[-300:]}")
+            raise RunFailed(
+                "guest-library",
+                f"{self.name} could not write {LIBRARY}: {stderr.decode(errors='replace').strip()[-300:]}",
+            )
 
     async def settle_down(self, timeout: float) -> None:
         """Waits until the guest's first boot is over: cloud-init would be load beside trials. Raises RunFailed."""
@@ -95,6 +98,7 @@ class ClusterGuest(SshGuest):
             await self.ask("! command -v cloud-init > /dev/null || cloud-init status --wait > /dev/null || :", timeout)
         except Unfinished as error:
             raise Unfinished(
+                "timeout",
                 f"the first boot of {self.name} was not over {timeout:.0f} s after its sshd answered",
                 hint="`cloud-init status --long` in it tells what it waits for; platform.boot_timeout allows more",
             ) from error

@@ -94,6 +94,7 @@ def unspecified_clones(study: "Study") -> list[FairlaneError]:
         return []
     return [
         FairlaneError(
+            "clone-unspecified",
             f"lane {name}: clone is not given, so that the cluster's storage profile would choose the way of cloning, "
             "another one for another driver: the lanes would be compared by that and not by their storage",
             where=f"lanes.{name}",

@@ -169,7 +169,7 @@ class NodeProbes:
             try:
                 await asyncio.wait({ready, refused}, return_when=asyncio.FIRST_COMPLETED)
                 if not ready.done():
-                    raise _RefusedError(plain(f"its pods are not admitted: {await refused}"))
+                    raise _RefusedError("probe-refused", plain(f"its pods are not admitted: {await refused}"))
                 if ready.exception():
                     await self._explain(patience)
                 await ready
@@ -212,13 +212,17 @@ class NodeProbes:
                 waiting = container.get("state", {}).get("waiting", {})
                 reason = ": ".join(filter(None, (waiting.get("reason", ""), waiting.get("message", ""))))
                 if "Image" in waiting.get("reason", ""):
-                    raise _NoImageError(plain(f"the image is not to be had on node {node}: {reason}"))
+                    raise _NoImageError("probe-image", plain(f"the image is not to be had on node {node}: {reason}"))
                 if reason:
-                    raise RunFailed(plain(f"the exporter does not run on node {node}: {reason}"))
+                    raise RunFailed("probe-down", plain(f"the exporter does not run on node {node}: {reason}"))
             for condition in status.get("conditions", ()):
                 if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-                    raise RunFailed(plain(f"a pod is not scheduled: {condition.get('message', '')}"))
-        raise RunFailed(f"{len(pods)} of {len(self._nodes)} pods came, and not all were ready within {patience:g} s")
+                    raise RunFailed(
+                        "probe-unscheduled", plain(f"a pod is not scheduled: {condition.get('message', '')}")
+                    )
+        raise RunFailed(
+            "probe-down", f"{len(pods)} of {len(self._nodes)} pods came, and not all were ready within {patience:g} s"
+        )
 
     async def _own_pods(self) -> list[dict[str, Any]]:
         pods = await self._api.list(POD, self._namespace, labels=exporter.selector_of(self._run_id))
@@ -258,11 +262,13 @@ class NodeProbes:
                 async with asyncio.timeout(limit):
                     text = await self._fetch(node)
             except TimeoutError:
-                raise RunFailed(f"no answer of node {node} through the API server within {limit:g} s") from None
+                raise RunFailed(
+                    "probe-silent", f"no answer of node {node} through the API server within {limit:g} s"
+                ) from None
             answered = time.time()
         kept = exporter.compact(text)
         if "cpu" not in kept:
-            raise RunFailed(f"what answers on node {node} tells no CPU time")
+            raise RunFailed("probe-silent", f"what answers on node {node} tells no CPU time")
         return {**kept, "asked": sent, "answered": answered}
 
     async def _fetch(self, node: str) -> str:
@@ -277,7 +283,7 @@ class NodeProbes:
 
     async def _get(self, node: str) -> str:
         if node not in self._pods:
-            raise RunFailed("its probe is gone")
+            raise RunFailed("probe-gone", "its probe is gone")
         target = f"{self._pods[node]}:{exporter.port_of(self._run_id)}"
         path = POD.path(self._namespace, target, "proxy/metrics")
         return str(await self._api.call("GET", path))

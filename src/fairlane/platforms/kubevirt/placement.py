@@ -37,6 +37,7 @@ def chosen(nodes: Sequence[Object], study: "Study") -> list[Object]:
     if len(usable) < spec.nodes:
         named = "; ".join([f"{name} {reason}" for name, reason in sorted(reasons.items()) if reason][:_NAMED])
         raise RunFailed(
+            "nodes-missing",
             f"{spec.nodes} are asked for, {len(usable)} of {len(nodes)} can be used{f': {named}' if named else ''}",
             hint=_STATIC if _PINNING in named else "fewer nodes, another node_selector, or mend them",
         )
@@ -87,6 +88,7 @@ def dealt(count: int, nodes: Sequence[str], fits: Mapping[str, int] | None = Non
     placed = [node for node in nodes for _ in range(fits.get(node, 0))]
     if len(placed) < count:
         raise RunFailed(
+            "nodes-full",
             f"{len(nodes)} node{'s have' if len(nodes) > 1 else ' has'} room for {len(placed)} of {count} machines",
             hint="more nodes, fewer or smaller machines; spread: even leaves the rest to overcommitment",
         )

@@ -100,7 +100,11 @@ async def look(study: "Study | None", *, context: str = "", namespace: str = "")
 
 def problems(lines: Sequence[Line]) -> list[FairlaneError]:
     """What keeps a run from beginning, as errors."""
-    return [FairlaneError(f"{line.name}: {line.found}", hint=line.fix) for line in lines if line.state == "missing"]
+    return [
+        FairlaneError("cluster-unfit", f"{line.name}: {line.found}", hint=line.fix)
+        for line in lines
+        if line.state == "missing"
+    ]
 
 
 async def examine(api: "Api", study: "Study | None", *, namespace: str = "") -> list[Line]:

@@ -221,8 +221,9 @@ class Course:
                 self._reached(clone, "first_io", clone.track.within.get("answers", 0.0) + queued)
         if word != storm_golden.GOLDEN:
             raise RunFailed(
+                "clone-data",
                 f"it found {word[:40]!r} where the golden volume has {storm_golden.GOLDEN!r}: "
-                "it is no clone of it, or a clone before wrote into it"
+                "it is no clone of it, or a clone before wrote into it",
             )
 
     async def _check(self, clone: Clone) -> None:
@@ -232,8 +233,9 @@ class Course:
         self._progress = time.monotonic()
         if (word, stamp) != (clone.track.name, clone.stamp):
             raise RunFailed(
+                "clone-data",
                 f"it wrote {clone.track.name} into its own block and reads {f'{word} {stamp}'[:100]!r}; expected "
-                f"{clone.track.name} {clone.stamp} (block, hash of the golden volume's data): clones are not private"
+                f"{clone.track.name} {clone.stamp} (block, hash of the golden volume's data): clones are not private",
             )
 
     # --- its end
@@ -401,6 +403,7 @@ class Storm:
             removal = await course.remove(self._gone)
         if wrong := wrong_way([clone.track for clone in course.clones], self.strategy):
             raise RunFailed(
+                "clone-way",
                 f"lane {self.lane}: {wrong}",
                 hint="the storage profile of its class tells what the driver can: fairlane doctor --platform kubevirt",
             )
@@ -411,7 +414,7 @@ class Storm:
     def _clones(self, storm: str, count: int) -> list[Clone]:
         """The machines of a storm in order, on the nodes in turn."""
         if not self._filled:
-            raise RunFailed(f"lane {self.lane} has no golden volume yet")
+            raise RunFailed("golden-missing", f"lane {self.lane} has no golden volume yet")
         clones = []
         own = {filled.node: filled for filled in self._filled}
         for number, node in enumerate(dealt(count, self.nodes, self._fits)):

@@ -115,6 +115,7 @@ async def fill(session: Session, size: int) -> str:
     stamp = (await session.ask(f"fill {size:d}", _FILLED)).strip()
     if len(stamp) != hashlib.sha256().digest_size * 2:
         raise RunFailed(
+            "golden-volume",
             f"{session.name} could not write {size} bytes of data into the golden volume",
             hint="platform.root_size must have room for the image and the workload's data",
         )
@@ -131,7 +132,7 @@ async def first(session: Session, name: str) -> str:
     clone's name, flushed. Returns the word that was there. Raises RunFailed."""
     words = (await session.ask(f"first {name}", _ANSWERED)).split()
     if words[:1] != ["done"]:
-        raise RunFailed(f"{name}: its volume could not be read and written (O_DIRECT, 4 KiB)")
+        raise RunFailed("golden-volume", f"{name}: its volume could not be read and written (O_DIRECT, 4 KiB)")
     return " ".join(words[1:])
 
 
@@ -201,6 +202,7 @@ async def _snapshot_class(access: GuestAccess, storage_class: str) -> str:
     fitting = [item for item in await access.api.list(kinds.SNAPSHOT_CLASS) if item.get("driver") == driver]
     if not fitting:
         raise RunFailed(
+            "snapshot-class",
             f"no VolumeSnapshotClass is of {plain(driver) or 'the driver'}, as storage class {plain(storage_class)} is",
             hint="clone: csi-clone or copy; or have one made",
         )
@@ -253,7 +255,7 @@ class _Making:
         except RunFailed as error:
             vm = await self.access.api.get(kinds.VM, name, self.access.namespace)
             why = await diagnose.why(self.access.api, self.access.namespace, name, vm, instances.items.get(name))
-            raise RunFailed(f"{error.message}: {why}", hint=error.hint) from error
+            raise RunFailed(error.kind, f"{error.message}: {why}", hint=error.hint) from error
         address = address_of(vmi)
         try:
             async with asyncio.timeout(self._patience):
@@ -261,6 +263,7 @@ class _Making:
                     await asyncio.sleep(_PAUSE)
         except TimeoutError:
             raise RunFailed(
+                "unreachable",
                 f"{name} runs, and its sshd did not answer within {self._patience:.0f} s",
                 hint="the image needs cloud-init and sshd; platform.boot_timeout says how long that may take",
             ) from None
@@ -275,7 +278,7 @@ class _Making:
     def _ready(self, items: Mapping[str, Object]) -> bool | None:
         status = (items.get(self.golden.name) or {}).get("status") or {}
         if message := (status.get("error") or {}).get("message"):
-            raise RunFailed(f"snapshot {self.golden.name}: {plain(str(message))}")
+            raise RunFailed("snapshot-failed", f"snapshot {self.golden.name}: {plain(str(message))}")
         return True if status.get("readyToUse") else None
 
     def _usable(self, items: Mapping[str, Object]) -> bool | None:

@@ -257,7 +257,13 @@ class Transport:
             hint = "is the cluster up, and are you in its network (VPN, proxy)?"
         unnamed = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
         details = plain(str(error)) or unnamed
-        return ApiError(f"{operation}: {self.access.server}: {details}", status=0, reason="Unreachable", hint=hint)
+        return ApiError(
+            "api-unreachable",
+            f"{operation}: {self.access.server}: {details}",
+            status=0,
+            reason="Unreachable",
+            hint=hint,
+        )
 
     def _report(self, trouble: ApiError) -> None:
         """Reports it at most every 10 s: a thousand requests may have the same trouble."""

@@ -165,7 +165,7 @@ class Fleet:
                 raise
             names = ", ".join(late[:_NAMED]) + (", ..." if len(late) > _NAMED else "")
             text = f"{error.message} (not up by then: {len(late)} of {len(every)} machines, {names})"
-            raise RunFailed(text, hint=error.hint) from error
+            raise RunFailed(error.kind, text, hint=error.hint) from error
 
     async def _connect(self, lane: Lane, machine: Machine) -> None:
         """Waits until ``machine`` runs, and opens its session. Raises RunFailed with the cluster's reasons."""
@@ -193,11 +193,12 @@ class Fleet:
                     self.api, self.manifests.namespace, address=address, way=self.way, timeout=self._timeout
                 )  # fmt: skip
             except RunFailed as error:
-                raise RunFailed(f"{error.message}; {await self._why(name)}", hint=_UNREACHED) from error
+                raise RunFailed(error.kind, f"{error.message}; {await self._why(name)}", hint=_UNREACHED) from error
             await guest.settle_down(self._timeout)
         programs = [program for workload, _ in self.cells for program in workload.programs]
         if lacking := await guest.lacks(programs):
             raise RunFailed(
+                "program-missing",
                 f"machine {name} lacks {', '.join(lacking)}",
                 hint="take an image that has them, or let its cloud-init reach a package repository (docs/kubevirt.md)",
             )
@@ -228,7 +229,7 @@ class Fleet:
             return await self.vmis.until(running, self._timeout, f"machine {name} does not run")
         except RunFailed as error:
             why = await self._why(name)
-            raise RunFailed(f"{error.message}: {why}", hint=error.hint or diagnose.advice(why)) from error
+            raise RunFailed(error.kind, f"{error.message}: {why}", hint=error.hint or diagnose.advice(why)) from error
 
     async def _why(self, name: str) -> str:
         vm, vmi = self.vms.items.get(name), self.vmis.items.get(name)
@@ -370,7 +371,7 @@ class ClusterStage(FleetStage):
             self.outputs |= await self._nodes.around(when)
 
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:  # noqa: ARG002
-        raise RunFailed(f"lane {self.lane}: platform kubevirt cannot fail the {kind} of a path")
+        raise RunFailed("fault-unsupported", f"lane {self.lane}: platform kubevirt cannot fail the {kind} of a path")
 
     async def clones(self, count: int) -> Sequence[Mapping[str, float]]:
         assert self._storm  # noqa: S101 - the study has clone storms

@@ -136,7 +136,7 @@ class Watcher:
         except TimeoutError:
             if waiting.answer.done() and not waiting.answer.cancelled():
                 raise  # it is the finder's own
-            raise RunFailed(f"{what} (waited {timeout:.0f} s)") from None
+            raise RunFailed("timeout", f"{what} (waited {timeout:.0f} s)") from None
         finally:
             self._waiting.remove(waiting)
 

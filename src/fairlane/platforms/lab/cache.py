@@ -120,6 +120,7 @@ def _explained(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise FairlaneError(
+            "cache-unwritable",
             f"cannot write to the lab's cache: {error.strerror or error}",
             where=str(folder),
             hint="free some space there (`fairlane lab clean`), or set FAIRLANE_CACHE to a folder on another disk",

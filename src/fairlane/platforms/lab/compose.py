@@ -80,7 +80,7 @@ class Unpacked:
             if f"{folder}/{name}" in self.members:
                 return f"{folder}/{name}"
         raise FairlaneError(
-            f"{name} is in none of the packages of the lab image", hint="name its package in the plugin"
+            "lab-package", f"{name} is in none of the packages of the lab image", hint="name its package in the plugin"
         )
 
 
@@ -164,7 +164,9 @@ def modules(names: Iterable[str], release: str, root: Unpacked) -> dict[str, cpi
         if name in dependencies or name in builtin:
             continue
         if name not in paths:
-            raise FairlaneError(f"kernel {release} has no module {name}", hint="name the right module in the plugin")
+            raise FairlaneError(
+                "kernel-module", f"kernel {release} has no module {name}", hint="name the right module in the plugin"
+            )
         data = root.read(paths[name])
         data = lzma.decompress(data) if paths[name].endswith(".xz") else data
         found = re.search(rb"\0depends=([^\0]*)\0", data)

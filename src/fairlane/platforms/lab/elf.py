@@ -37,7 +37,7 @@ class Links:
 def links(data: bytes) -> Links:
     """Read the dynamic part of an ELF file. Raises FairlaneError if it is none."""
     if data[:6] != b"\x7fELF\x02\x01":
-        raise FairlaneError("not a 64-bit little-endian ELF file")
+        raise FairlaneError("not-elf", "not a 64-bit little-endian ELF file")
     table, size, count = struct.unpack_from("<Q", data, 0x28)[0], *struct.unpack_from("<HH", data, 0x3A)
     sections = [struct.unpack_from("<IIQQQQIIQQ", data, table + i * size) for i in range(count)]
     needed: list[str] = []

@@ -113,7 +113,9 @@ async def build(notify: Notify, held: ExitStack, *, force: bool = False) -> Imag
 async def unpack(command: Sequence[str]) -> None:
     """Runs mmdebstrap, which removes its temporary files even if Fairlane is killed. Raises FairlaneError."""
     if not shutil.which("mmdebstrap"):
-        raise FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
+        raise FairlaneError(
+            "program-missing", "mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup"
+        )
     prefix = ("setpriv", "--pdeathsig", "TERM")
     with (
         tempfile.TemporaryFile() as stderr
@@ -129,6 +131,7 @@ async def unpack(command: Sequence[str]) -> None:
         tail = "\n".join(stderr.read().decode(errors="replace").strip().splitlines()[-8:])
     if done.returncode:
         raise FairlaneError(
+            "image-build",
             f"mmdebstrap failed ({done.returncode}):\n{tail}",
             hint="is a Debian mirror reachable, and debian-archive-keyring installed? `fairlane doctor` looks",
         )
@@ -139,6 +142,7 @@ def room(folder: Path, needed: int, variable: str) -> None:
     reason."""
     if (free := shutil.disk_usage(folder).free) < needed:
         raise FairlaneError(
+            "disk-space",
             f"{free // 2**20} MiB are free, and building the lab image takes {needed // 2**20} MiB there",
             where=str(folder),
             hint=f"make room there, or set {variable} to a folder on another disk",

@@ -21,6 +21,7 @@ def _larger(study: Study, spec: LabSpec) -> Iterator[FairlaneError]:
         size = getattr(load, "size", None)
         if size and size > spec.medium.size:
             yield FairlaneError(
+                "working-set",
                 f"{format_size(size)} are to be used of volumes of {format_size(spec.medium.size)}",
                 where=f"workloads.{name}.size",
                 hint="lower size, or raise platform.medium.size",
@@ -37,6 +38,7 @@ def _buffers(study: Study, spec: LabSpec) -> Iterator[FairlaneError]:
     for name, pages in needed.items():
         if pages > spec.hugepages:
             yield FairlaneError(
+                "hugepages",
                 f"the I/O buffers take {pages} pages of 2 MiB, and platform.hugepages reserves {spec.hugepages}",
                 where=f"workloads.{name}.mem",
                 hint="raise platform.hugepages (and memory), lower bs x iodepth x numjobs, or set mem: malloc",

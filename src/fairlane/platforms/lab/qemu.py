@@ -35,7 +35,9 @@ _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr norandmaps"
 def version() -> str:
     """QEMU's version with the distribution's suffix. Raises FairlaneError if QEMU is missing."""
     if not shutil.which(BINARY):
-        raise FairlaneError(f"{BINARY} is not installed", hint="run: make setup (package qemu-system-x86)")
+        raise FairlaneError(
+            "program-missing", f"{BINARY} is not installed", hint="run: make setup (package qemu-system-x86)"
+        )
     out = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True).stdout
     return out.splitlines()[0].removeprefix("QEMU emulator version ")
 
@@ -68,12 +70,15 @@ class Qemu:
         self.console, self.results = self.folder / "console", self.folder / "results"
         data = self.job.encode()
         if len(data) > JOB_BYTES:
-            raise FairlaneError(f"a block's script has {len(data)} bytes, more than the {JOB_BYTES} a guest can take")
+            raise FairlaneError(
+                "script-size", f"a block's script has {len(data)} bytes, more than the {JOB_BYTES} a guest can take"
+            )
         try:
             (self.folder / "job").write_bytes(data.ljust(JOB_BYTES, b"\0"))
         except OSError as error:
             self._scratch.close()
             raise RunFailed(
+                "scratch",
                 f"cannot write a VM's scratch files: {error.strerror}",
                 where=str(self.folder.parent),
                 hint="make room there, or set TMPDIR to a folder on another disk",
@@ -105,7 +110,9 @@ class Qemu:
         except (OSError, QMPError, TimeoutError) as error:
             await self.__aexit__(None, None, None)
             raise RunFailed(
-                f"QEMU did not start: {self._last_complaint}", hint="`fairlane doctor` shows what is missing"
+                "qemu-start",
+                f"QEMU did not start: {self._last_complaint}",
+                hint="`fairlane doctor` shows what is missing",
             ) from error
         except BaseException:
             await self.__aexit__(None, None, None)
@@ -159,7 +166,9 @@ class Qemu:
         try:
             return await self.qmp.execute(command, arguments or None)
         except QMPError as error:
-            raise RunFailed(f"QEMU's {command} failed: {error}; {self.complaint()}", hint=self.advice()) from error
+            raise RunFailed(
+                "qemu-command", f"QEMU's {command} failed: {error}; {self.complaint()}", hint=self.advice()
+            ) from error
 
     @asynccontextmanager
     async def events(self, *names: str) -> AsyncIterator["asyncio.Queue[str]"]:
@@ -192,6 +201,7 @@ class Qemu:
         while (await self.execute("query-status"))["status"] in ("inmigrate", "postmigrate"):
             if time.monotonic() > deadline:
                 raise RunFailed(
+                    "saved-state",
                     f"the saved state did not load within {_LOAD_TIMEOUT:.0f} s",
                     hint="`fairlane lab clean --states` drops saved states",
                 )

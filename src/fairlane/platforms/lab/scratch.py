@@ -31,6 +31,7 @@ def scratch() -> Iterator[Path]:
         (folder / _OWNER).write_text(_identity(os.getpid()))
     except OSError as error:
         raise RunFailed(
+            "scratch",
             f"cannot make a folder for the lab: {error.strerror}",
             where=tempfile.gettempdir(),
             hint="make room there, or set TMPDIR to a folder on another disk",

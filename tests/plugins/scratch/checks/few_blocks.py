@@ -12,7 +12,7 @@ class FewBlocks(Check):
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         blocks = {block.index for block in evidence.blocks}
         if 0 < len(blocks) < 5:
-            yield self.finding("info", f"{len(blocks)} blocks are few", evidence={"blocks": len(blocks)})
+            yield self.finding("few", "info", f"{len(blocks)} blocks are few", evidence={"blocks": len(blocks)})
 
 
 PLUGIN = FewBlocks()

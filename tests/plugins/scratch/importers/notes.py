@@ -23,9 +23,11 @@ class Notes(Importer):
                     lane, block, iops = line.split()
                     figure = float(iops)
                 except ValueError:
-                    raise Unreadable("expected lane, block and IOPS", where=f"{file.name}:{number}") from None
+                    raise Unreadable(
+                        "not-a-number", "expected lane, block and IOPS", where=f"{file.name}:{number}"
+                    ) from None
                 if not 0 < figure < 1e12 or not (lane + block).isprintable():
-                    raise Unreadable("these are no IOPS", where=f"{file.name}:{number}")
+                    raise Unreadable("not-a-number", "these are no IOPS", where=f"{file.name}:{number}")
                 context = {"conditions": {"tool": "notes"}}
                 yield Record(
                     {"rw": "randread"}, Figures({"iops": figure}, {}, context), lane=lane, labels={"block": block}

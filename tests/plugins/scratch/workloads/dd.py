@@ -47,7 +47,7 @@ class Dd(Workload):
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
         found = _TOLD.search(outputs.get("dd.err", b"").decode(errors="replace"))
         if not found or not float(found[2]):
-            raise Garbage("dd.err tells no rate")
+            raise Garbage("rate-missing", "dd.err tells no rate")
         rate = int(found[1]) / float(found[2])
         return Figures({"bw": rate, "iops": rate / cell.params["bs"]})
 

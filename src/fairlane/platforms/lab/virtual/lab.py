@@ -46,11 +46,17 @@ class VirtualLab(Platform):
         for program, package in ((qemu.BINARY, "qemu-system-x86"), ("setpriv", "util-linux")):
             if not shutil.which(program):
                 problems.append(
-                    FairlaneError(f"{program} is not installed", hint=f"run: make setup (package {package})")
+                    FairlaneError(
+                        "program-missing", f"{program} is not installed", hint=f"run: make setup (package {package})"
+                    )
                 )
         if not image.cached_image() and not shutil.which("mmdebstrap"):
             problems.append(
-                FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
+                FairlaneError(
+                    "program-missing",
+                    "mmdebstrap is not installed: the lab image cannot be built",
+                    hint="run: make setup",
+                )
             )
         return problems + self.unfit()
 
@@ -60,6 +66,7 @@ class VirtualLab(Platform):
             if lane.initiator == "hypervisor":
                 problems.append(
                     FairlaneError(
+                        "guest-device-virtual",
                         "guest devices are emulated outside of the virtual clock's instruction count",
                         where=f"lanes.{name}.{'device' if lane.device else 'initiator'}",
                         hint="set platform.clock: wall",
@@ -68,6 +75,7 @@ class VirtualLab(Platform):
             if getattr(lane, "queues", 1) > 1:
                 problems.append(
                     FairlaneError(
+                        "guests-virtual",
                         "the virtual clock models one core, and the kernel makes at most one I/O queue per core",
                         where=f"lanes.{name}.queues",
                         hint="set queues: 1",
@@ -77,6 +85,7 @@ class VirtualLab(Platform):
                 if getattr(lane, key, None):
                     problems.append(
                         FairlaneError(
+                            "wall-clock-only",
                             f"{key} is for the wall clock: {reason}",
                             where=f"lanes.{name}.{key}",
                             hint=f"set platform.clock: wall, or leave {key} away",
@@ -86,6 +95,7 @@ class VirtualLab(Platform):
         if self.spec.medium.memory_backed and media * self.spec.medium.size > self.spec.memory // 2:
             problems.append(
                 FairlaneError(
+                    "memory",
                     f"{'a memory-backed medium' if media == 1 else f'{media} memory-backed media'} must fit in half of "
                     "the guest's memory",
                     where="platform.medium.size",
@@ -101,6 +111,7 @@ class VirtualLab(Platform):
             if getattr(workload, "prefill", False) and not self.spec.medium.memory_backed:
                 problems.append(
                     FairlaneError(
+                        "prefill",
                         "prefill has no effect: the modelled medium discards what is written",
                         where=f"workloads.{name}.prefill",
                         hint="set prefill: false, or platform.medium.memory_backed: true with a size that fits",
@@ -109,6 +120,7 @@ class VirtualLab(Platform):
             if getattr(workload, "steady", None):
                 problems.append(
                     FairlaneError(
+                        "steady-virtual",
                         "the virtual clock's medium is steady by itself: every I/O takes the same time",
                         where=f"workloads.{name}.steady",
                         hint="leave steady away, or set platform.clock: wall",
@@ -191,7 +203,7 @@ class VirtualLab(Platform):
         for name, transport in self._lanes().items():
             wrong += [f"lane {name}: {text}" for text in script.differences(transport.steps(), described[name])]
         if wrong:
-            raise RunFailed("the lanes are not what the study asks for:\n" + "\n".join(wrong))
+            raise RunFailed("lane-state", "the lanes are not what the study asks for:\n" + "\n".join(wrong))
 
     async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
         guest = saved.VirtualGuest(self.saved)
@@ -209,4 +221,6 @@ class VirtualLab(Platform):
                 missing.discard(name)
                 yield RawTrial(name, outputs, load_seconds=ended - began)
         if missing:
-            raise RunFailed(f"the guest sent no result for {', '.join(sorted(missing))} of {block.key}")
+            raise RunFailed(
+                "result-missing", f"the guest sent no result for {', '.join(sorted(missing))} of {block.key}"
+            )

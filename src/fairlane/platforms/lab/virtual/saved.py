@@ -150,6 +150,7 @@ async def _stopped(vm: qemu.Qemu, events: "asyncio.Queue[str]", notify: Notify) 
         if used - began > _SETUP_CPU or time.monotonic() > deadline:
             spent = f"{used - began:.0f} s of CPU time" + ("" if used - began > _SETUP_CPU else ", and stands still")
             raise RunFailed(
+                "set-up",
                 f"the lab VM did not finish its set-up in {spent}:\n{vm.last_words()}",
                 hint="does a step of the set-up wait for something that never comes?",
             )
@@ -160,8 +161,10 @@ def _failed(vm: qemu.Qemu) -> RunFailed:
     results = dict(frames.Frames().feed(vm.results.read_bytes()))
     if failed := results.get("failed"):
         stderr = frames.text(failed, "err").strip()[-600:]
-        return RunFailed(f"set-up step {frames.text(failed, 'step').strip()!r} failed: {stderr or 'no message'}")
-    return RunFailed(f"the lab VM died during its set-up:\n{vm.obituary()}", hint=vm.advice())
+        return RunFailed(
+            "set-up", f"set-up step {frames.text(failed, 'step').strip()!r} failed: {stderr or 'no message'}"
+        )
+    return RunFailed("machine-lost", f"the lab VM died during its set-up:\n{vm.obituary()}", hint=vm.advice())
 
 
 async def _save(vm: qemu.Qemu, memory: Path) -> None:
@@ -175,7 +178,9 @@ async def _save(vm: qemu.Qemu, memory: Path) -> None:
     while not saved.exists() and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
     if not saved.exists():
-        raise RunFailed(f"the lab VM's state could not be saved: {vm.complaint()}", hint="is the cache's disk full?")
+        raise RunFailed(
+            "saved-state", f"the lab VM's state could not be saved: {vm.complaint()}", hint="is the cache's disk full?"
+        )
 
 
 _LOOK = """. /fairlane/lib.sh
@@ -222,6 +227,7 @@ class VirtualGuest(Guest):
                     if not gone:
                         if time.monotonic() > deadline:
                             raise RunFailed(
+                                "timeout",
                                 f"the lab VM did not finish within {timeout:.0f} s:\n{vm.last_words()}",
                                 hint="a busy machine? The time allowed grows with the study's run time",
                             )
@@ -229,8 +235,11 @@ class VirtualGuest(Guest):
             if not ended:
                 code = vm.process.returncode
                 raise RunFailed(
+                    "machine-lost",
                     f"the lab VM ended early (QEMU exit {code}):\n{vm.obituary()}",
                     hint=vm.advice(),
                 )
             if frames.text(ended, "status").strip() != "0":
-                raise RunFailed(f"the guest's script failed: {frames.text(ended, 'err').strip()[-600:]}")
+                raise RunFailed(
+                    "script-failed", f"the guest's script failed: {frames.text(ended, 'err').strip()[-600:]}"
+                )

@@ -207,7 +207,7 @@ class Assembly:
             self.guests[volume.guest] if place == "initiator" else None
         )
         if guest is None:
-            raise RunFailed(f"{volume.name}: the lab has no machine for a step of the {place}")
+            raise RunFailed("machine-missing", f"{volume.name}: the lab has no machine for a step of the {place}")
         return guest
 
     def _shape(self, nics: tuple[object, ...]) -> str:

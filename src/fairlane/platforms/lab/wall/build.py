@@ -94,7 +94,7 @@ async def describe(volumes: Sequence[Volume], where: Where) -> list[dict[str, st
             described[number] = {**script.rows(rows.decode(errors="replace")), **described[number]}
     for volume, expected, facts in zip(volumes, steps, described, strict=True):
         if wrong := script.differences(expected, facts):
-            raise RunFailed(f"{quote(volume.name)} is not what the study asks for:\n" + "\n".join(wrong))
+            raise RunFailed("lane-state", f"{quote(volume.name)} is not what the study asks for:\n" + "\n".join(wrong))
     return described
 
 

@@ -117,7 +117,7 @@ async def _resize(vm: Vm, volume: Volume) -> Answer:
     grown = await _until(vm, f"{rescan}; [ $(cat $s/size) -eq {(size + _MIB) // 512} ]")
     await vm.execute("block_resize", **{"node-name": node, "size": size})
     if not await _until(vm, f"{rescan}; [ $(cat $s/size) -eq {size // 512} ]") and grown:
-        raise RunFailed(f"{volume.name}: the guest does not see that its disk has its old size again")
+        raise RunFailed("resize", f"{volume.name}: the guest does not see that its disk has its old size again")
     if grown:
         return Answer("yes", "QMP block_resize by 1 MiB: seen by the guest while it ran, and undone")
     return Answer("no", f"QMP block_resize by 1 MiB succeeded, but the guest saw nothing of it for {_NOTICED:.0f} s")

@@ -141,7 +141,9 @@ class Cluster:
         deadline = time.monotonic() + _HEALTHY
         while missing := self._missing(loads(await self.ask("-s", "-f", "json"))):
             if time.monotonic() > deadline:
-                raise RunFailed(f"the Ceph cluster did not become healthy within {_HEALTHY:.0f} s: {missing}")
+                raise RunFailed(
+                    "ceph-health", f"the Ceph cluster did not become healthy within {_HEALTHY:.0f} s: {missing}"
+                )
             await asyncio.sleep(0.2)
 
     def _missing(self, status: Mapping[str, Any]) -> str:
@@ -166,7 +168,10 @@ class Cluster:
         while not self.mount.is_mount():
             self._complain()
             if time.monotonic() > deadline:
-                raise RunFailed(f"ceph-fuse did not mount CephFS within {_TIMEOUT:.0f} s: {self._log_end('ceph-fuse')}")
+                raise RunFailed(
+                    "ceph-mount",
+                    f"ceph-fuse did not mount CephFS within {_TIMEOUT:.0f} s: {self._log_end('ceph-fuse')}",
+                )
             await asyncio.sleep(0.1)
 
     async def ask(self, *words: str, stdin: str = "") -> str:
@@ -186,7 +191,7 @@ class Cluster:
             await asyncio.wait([ended, *dead], timeout=_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 self._complain()
-                raise RunFailed(f"{program} {' '.join(words)} did not end within {_TIMEOUT:.0f} s")
+                raise RunFailed("timeout", f"{program} {' '.join(words)} did not end within {_TIMEOUT:.0f} s")
             out, err = ended.result()
         finally:
             if process.returncode is None:
@@ -196,14 +201,18 @@ class Cluster:
                 task.cancel()
             await asyncio.gather(ended, *dead, return_exceptions=True)
         if process.returncode:
-            raise RunFailed(f"{program} {' '.join(words)} failed: {err.decode(errors='replace').strip()[-_TAIL:]}")
+            raise RunFailed(
+                "ceph-command", f"{program} {' '.join(words)} failed: {err.decode(errors='replace').strip()[-_TAIL:]}"
+            )
         return out.decode(errors="replace")
 
     def _complain(self) -> None:
         """Raises RunFailed if a daemon has ended."""
         for name, process in self._daemons.items():
             if process.returncode is not None:
-                raise RunFailed(f"Ceph's {name} has ended (exit {process.returncode}): {self._log_end(name)}")
+                raise RunFailed(
+                    "ceph-ended", f"Ceph's {name} has ended (exit {process.returncode}): {self._log_end(name)}"
+                )
 
     def _log_end(self, name: str) -> str:
         with suppress(OSError):
@@ -326,12 +335,15 @@ def problems(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
     if missing:
         problems.append(
             FairlaneError(
+                "package-missing",
                 f"Ceph lanes need packages that are not installed: {', '.join(sorted(missing))}",
                 hint="run: scripts/setup.sh ceph",
             )
         )
     if filesystem and os.geteuid() != 0:
-        problems.append(FairlaneError("CephFS is mounted on this machine, which needs root", hint="run as root"))
+        problems.append(
+            FairlaneError("root-needed", "CephFS is mounted on this machine, which needs root", hint="run as root")
+        )
     return [*problems, *_room(spec, own)]
 
 
@@ -341,6 +353,7 @@ def _room(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
     if _width(widest.spec) > spec.osds:
         problems.append(
             FairlaneError(
+                "ceph-osds",
                 f"lanes.{widest.lane}: its pools need {_width(widest.spec)} OSDs, and ceph.osds is {spec.osds}",
                 where="platform.ceph",
                 hint=f"set platform.ceph.osds: {_width(widest.spec)}",
@@ -351,6 +364,7 @@ def _room(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
     if needed > room:
         problems.append(
             FairlaneError(
+                "ceph-space",
                 f"the volumes with their copies take {needed / 2**30:.1f} GiB, and {spec.osds} OSDs of "
                 f"{spec.osd_size / 2**30:.1f} GiB hold {max(room, 0) / 2**30:.1f} GiB before they are nearly full",
                 where="platform.ceph",
@@ -383,4 +397,4 @@ def _free_port() -> int:
         with suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
             return port
-    raise RunFailed("no port is free for Ceph's monitor")
+    raise RunFailed("port", "no port is free for Ceph's monitor")

@@ -114,8 +114,10 @@ class CloneVm:
                     continue
                 if words[1:2] == [event]:
                     return words[2:]
-                raise RunFailed(f"{self.name} was to tell {event}, and said: {' '.join(words[1:])[:300]}")
-        raise RunFailed(f"{self.name} ended before it told {event}: {self._last_words()}")
+                raise RunFailed(
+                    "clone-silent", f"{self.name} was to tell {event}, and said: {' '.join(words[1:])[:300]}"
+                )
+        raise RunFailed("clone-silent", f"{self.name} ended before it told {event}: {self._last_words()}")
 
     async def send(self, word: str) -> None:
         with suppress(ConnectionError):  # it has ended: ``wait_for_event`` raises
@@ -148,6 +150,7 @@ class Storm:
     def __init__(self, volume: Volume, image: Golden, kind: Kind, where: build.Where, scratch: Path) -> None:
         if not isinstance(volume.transport, Cloning):
             raise RunFailed(
+                "clones-unsupported",
                 f"lane {volume.lane}: {volume.spec.transport} makes no clones",
                 hint="workload clone needs lanes with transport clone_copy, clone_overlay, ...",
             )
@@ -211,8 +214,9 @@ class Storm:
         times["answered"] = time.monotonic() - began
         if words != [golden.OWN]:
             raise RunFailed(
+                "clone-data",
                 f"lane {self.volume.lane}: {vm.name} found {' '.join(words)[:40]!r} where the golden image has "
-                f"{golden.OWN!r}: it is no clone of it, or a clone before wrote into it"
+                f"{golden.OWN!r}: it is no clone of it, or a clone before wrote into it",
             )
         return times
 
@@ -221,9 +225,10 @@ class Storm:
         await vm.send("check")
         if (words := await vm.wait_for_event("checked")) != [vm.name, self.golden.stamp]:
             raise RunFailed(
+                "clone-data",
                 f"lane {self.volume.lane}: {vm.name} wrote {vm.name} into its own block, and reads "
                 f"{' '.join(words)[:100] or 'nothing'}; expected {vm.name} {self.golden.stamp} (its block, hash of the "
-                "golden image's data): the clones are not private"
+                "golden image's data): the clones are not private",
             )
 
 
@@ -233,4 +238,4 @@ async def _patiently(seconds: float, name: str) -> AsyncIterator[None]:
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError:
-        raise RunFailed(f"{name} did not end within {seconds:.0f} s") from None
+        raise RunFailed("timeout", f"{name} did not end within {seconds:.0f} s") from None

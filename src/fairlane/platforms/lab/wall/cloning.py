@@ -59,6 +59,7 @@ def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[F
     for volume in volumes:
         if isinstance(volume.transport, Cloning) and any(cell.kind != _KIND for cell in study.cells()):
             yield FairlaneError(
+                "clones-other-workloads",
                 f"{volume.spec.transport} makes clones while it is measured: no volume stands that other workloads "
                 "could load",
                 where=f"lanes.{volume.lane}.transport",
@@ -66,23 +67,31 @@ def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[F
             )
         if storms and not isinstance(volume.transport, Cloning):
             yield FairlaneError(
+                "clones-unsupported",
                 f"{volume.spec.transport} makes no clones, and a workload is a clone storm",
                 where=f"lanes.{volume.lane}.transport",
                 hint="transport: clone_copy, clone_overlay, clone_reflink, clone_lvm_thin, ...",
             )
     if storms and (spec.fleet > 1 or spec.disks > 1):
         yield FairlaneError(
+            "clones-machines",
             "storms make their own machines, with one disk each",
             where="platform.fleet" if spec.fleet > 1 else "platform.disks",
             hint="leave fleet and disks away; counts of the workload say how many machines",
         )
     if storms and spec.pinning:
         yield FairlaneError(
-            "the machines of storms are not pinned", where="platform.pinning", hint="leave pinning away"
+            "clones-pinned",
+            "the machines of storms are not pinned",
+            where="platform.pinning",
+            hint="leave pinning away",
         )
     if len({cell.params["data"] for cell in study.cells() if cell.kind == _KIND}) > 1:
         yield FairlaneError(
-            "all clone storms of a study have one golden image", where="workloads", hint="give them the same data"
+            "clones-golden",
+            "all clone storms of a study have one golden image",
+            where="workloads",
+            hint="give them the same data",
         )
 
 
@@ -90,6 +99,7 @@ def _too_small(study: Study, spec: LabSpec) -> Iterable[FairlaneError]:
     storms = demand(study)
     if storms and (least := golden.least(storms.data)) > spec.medium.size:
         yield FairlaneError(
+            "disk-space",
             f"the golden image with {format_size(storms.data)} of data takes {_size(least)}, and a volume has "
             f"{format_size(spec.medium.size)}",
             where="platform.medium.size",
@@ -106,6 +116,7 @@ def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: C
     plus = f" + an array of {format_size(spec.array.memory + OVERHEAD)}" if array else ""
     if (needed := count * each + array * (spec.array.memory + OVERHEAD)) > machine.memory:
         yield FairlaneError(
+            "memory",
             f"a storm of {count} machines of {format_size(spec.memory)} + {format_size(OVERHEAD)} for each QEMU{plus} "
             f"= {_size(needed)}, and {_size(machine.memory)} of memory are available",
             where="workloads",
@@ -114,6 +125,7 @@ def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: C
     plus = f" + an array of {spec.array.cpus}" if array else ""
     if (cpus := count * spec.cpus + array * spec.array.cpus) > machine.cores * spec.overcommit:
         yield FairlaneError(
+            "cpus",
             f"a storm of {count} machines of {spec.cpus} CPU{'s' * (spec.cpus > 1)}{plus} = {cpus} virtual CPUs on "
             f"{machine.cores} cores, and platform.overcommit is {spec.overcommit:g}",
             where="workloads",
@@ -121,6 +133,7 @@ def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: C
         )
     if (files := _files(storms)) > machine.disk:
         yield FairlaneError(
+            "disk-space",
             f"golden image and {count} copies of it take {_size(files)}, and {_size(machine.disk)} are free in "
             f"{tempfile.gettempdir()}",
             where="workloads",

@@ -100,7 +100,7 @@ def _functions(name: str) -> Iterator[Mapping[str, Any]]:
         slot, function = 4 + number // 8, number % 8
         yield {"addr": f"{slot:x}.{function}", "multifunction": function == 0}
     raise FairlaneError(
-        f"{name} would have more than {FUNCTIONS} NICs, disks and controllers, all that PCI has room for"
+        "pci-slots", f"{name} would have more than {FUNCTIONS} NICs, disks and controllers, all that PCI has room for"
     )
 
 

@@ -48,6 +48,7 @@ def problems(lanes: Mapping[str, Sequence[Volume]], spec: LabSpec) -> list[Fairl
             key = "fleet" if spec.fleet > 1 else "disks"
             problems.append(
                 FairlaneError(
+                    "external-one-disk",
                     f"an external array's volume is one disk of one guest, and platform.{key} asks for more",
                     where=f"lanes.{lane}.external",
                     hint=f"set platform.{key}: 1",

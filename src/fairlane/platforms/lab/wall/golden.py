@@ -74,4 +74,4 @@ async def _run(*command: str) -> None:
     _, stderr = await done.communicate()
     if done.returncode:
         text = stderr.decode(errors="replace").strip()[-400:]
-        raise RunFailed(f"{command[0]} could not make the golden image ({done.returncode}): {text}")
+        raise RunFailed("golden-image", f"{command[0]} could not make the golden image ({done.returncode}): {text}")

@@ -32,7 +32,8 @@ async def images(volumes: Iterable[Volume]) -> None:
         _, stderr = await done.communicate()
         if done.returncode:
             raise RunFailed(
-                f"{volume.name}: qemu-img could not make its image: {stderr.decode(errors='replace').strip()}"
+                "image-build",
+                f"{volume.name}: qemu-img could not make its image: {stderr.decode(errors='replace').strip()}",
             )
 
 
@@ -54,13 +55,13 @@ async def forward(array: Vm, volumes: Iterable[Volume]) -> dict[str, str]:
             rule = f"hostfwd_add {_INTERFACE} tcp:127.0.0.1:0-{ARRAY_MANAGED}:{port}"
             reply = await array.execute("human-monitor-command", **{"command-line": rule})
             if reply.strip():
-                raise RunFailed(f"{volume.name}: no port can be forwarded to the array: {reply.strip()}")
+                raise RunFailed("port", f"{volume.name}: no port can be forwarded to the array: {reply.strip()}")
     if not ports:
         return {}
     table = await array.execute("human-monitor-command", **{"command-line": "info usernet"})
     chosen = forwarded(table)
     if missing := [name for name, port in ports.items() if port not in chosen]:
-        raise RunFailed(f"{missing[0]}: QEMU forwards no port to its target")
+        raise RunFailed("port", f"{missing[0]}: QEMU forwards no port to its target")
     return {name: f"127.0.0.1:{chosen[port]}" for name, port in ports.items()}
 
 
@@ -78,7 +79,9 @@ async def host_devices(host: Guest, volumes: Iterable[Volume]) -> dict[str, Volu
         find = volume.transport.find()
         paths = (await host.ask(f"{find} > device"))["device"].decode().split()
         if len(paths) != 1:
-            raise RunFailed(f"{volume.name}: expected one device on this machine, found: {' '.join(paths) or 'none'}")
+            raise RunFailed(
+                "devices", f"{volume.name}: expected one device on this machine, found: {' '.join(paths) or 'none'}"
+            )
         # a guest will write to it, and its own guard cannot examine this machine
         destroy = '"$i"' if volume.owned else quote(volume.spec.destroy)
         await host.ask(f'i=$(identity {paths[0]}); guard {paths[0]} "$i" - {destroy}')
@@ -111,5 +114,5 @@ async def disk_state(vm: Vm, volume: Volume) -> disks.DiskState:
         thread = await vm.execute("qom-get", path=f"/machine/peripheral/{disks.qdev(volume)}", property="iothread")
     state = disks.disk_state(volume, nodes, threads, thread)
     if state.wrong:
-        raise RunFailed(f"{volume.name} is not what the study asks for:\n" + "\n".join(state.wrong))
+        raise RunFailed("lane-state", f"{volume.name} is not what the study asks for:\n" + "\n".join(state.wrong))
     return state

@@ -67,13 +67,17 @@ class WallLab(Assembly, Platform):
 
     def problems(self) -> list[FairlaneError]:
         problems = [
-            FairlaneError(f"{program} is not installed", hint=f"run: make setup (package {package})")
+            FairlaneError("program-missing", f"{program} is not installed", hint=f"run: make setup (package {package})")
             for program, package in _PROGRAMS.items()
             if not shutil.which(program)
         ]
         if not rootfs.cached_root() and not shutil.which("mmdebstrap"):
             problems.append(
-                FairlaneError("mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup")
+                FairlaneError(
+                    "program-missing",
+                    "mmdebstrap is not installed: the lab image cannot be built",
+                    hint="run: make setup",
+                )
             )
         capacity = host.capacity()
         problems += ceph.problems(self.spec.ceph, self.wanted)
@@ -92,6 +96,7 @@ class WallLab(Assembly, Platform):
         lanes = {v.lane: v for v in self.wanted}.values()
         problems = [
             FairlaneError(
+                "transport-unsupported",
                 f"the lab boots its own machines, and no disk of this host is in them: {v.spec.transport} finds none",
                 where=f"lanes.{v.lane}.transport",
                 hint="for a volume of an array use iscsi or nvme_tcp with external:",
@@ -110,12 +115,18 @@ class WallLab(Assembly, Platform):
         problems: list[FairlaneError] = []
         if cells and (other_loads := sorted({c.workload for c in self.study.cells()} - {c.workload for c in cells})):
             text = f"failover checks every block of its region, and {other_loads[0]} would write there"
-            problems.append(FairlaneError(text, where="workloads", hint="put the faults into a study of their own"))
+            problems.append(
+                FairlaneError(
+                    "failover-overwritten", text, where="workloads", hint="put the faults into a study of their own"
+                )
+            )
         faults = {(cell.params["fault"], cell.params["path"]) for cell in cells}
         for kind, path in sorted(faults):
             if kind == "link" and path >= self.spec.paths:
                 text = f"the lab has no path {path}: platform.paths is {self.spec.paths}, counted from 0"
-                problems.append(FairlaneError(text, where="workloads", hint="lower path, or raise platform.paths"))
+                problems.append(
+                    FairlaneError("path-unknown", text, where="workloads", hint="lower path, or raise platform.paths")
+                )
             for v in lanes if kind != "link" else ():
                 try:
                     step = v.transport.fault(kind, path)
@@ -125,7 +136,7 @@ class WallLab(Assembly, Platform):
                 if step is None:
                     text = f"{v.spec.transport} has no fault {kind!r} as the lane is set up"
                     hint = "link fails the network of any lane; state needs several paths (multipath)"
-                    problems.append(FairlaneError(text, where=f"lanes.{v.lane}", hint=hint))
+                    problems.append(FairlaneError("fault-unsupported", text, where=f"lanes.{v.lane}", hint=hint))
         return problems
 
     async def open(self, notify: Notify) -> Opened:
@@ -175,7 +186,9 @@ class WallLab(Assembly, Platform):
             if await asyncio.to_thread(kvm.remembered, self.root, cache_dir()):
                 return "kvm"
         if self.spec.accel == "kvm":
-            raise FairlaneError("KVM does not boot a guest here", hint="accel: auto; `fairlane doctor` tells more")
+            raise FairlaneError(
+                "kvm", "KVM does not boot a guest here", hint="accel: auto; `fairlane doctor` tells more"
+            )
         return "tcg"
 
     async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
@@ -201,14 +214,14 @@ class WallLab(Assembly, Platform):
             await self.build()
         except OSError as error:
             text = f"the lab could not be built again: {error.strerror or error}"
-            raise RunFailed(text, where=str(error.filename or "")) from error
+            raise RunFailed("lab-rebuild", text, where=str(error.filename or "")) from error
         self._broken = False
         await self.watch.synchronise()
 
     def storm(self, lane: str) -> Storm:
         """A storm of clones of ``lane``. Raises RunFailed if the study has none."""
         if not self.golden:
-            raise RunFailed(f"lane {lane}: the lab has no golden image")
+            raise RunFailed("golden-missing", f"lane {lane}: the lab has no golden image")
         init = resources.files(__package__).joinpath("guest/clone-init").read_text("utf-8")
         kind = Kind(self.root, init, self.spec.cpus, self.spec.memory, self.accel)
         return Storm(self.lanes[lane][0], self.golden, kind, self.where, self.scratch)
@@ -244,7 +257,7 @@ class WallLab(Assembly, Platform):
         if not ended:
             return error
         text = "; ".join(f"{vm.name} has ended ({vm.obituary()})" for vm in ended)
-        return RunFailed(f"{error.message}; {text}", hint=error.hint)
+        return RunFailed("machine-lost", f"{error.message}; {text}", hint=error.hint)
 
     async def close(self) -> None:
         await self.tear_down()
@@ -264,7 +277,7 @@ class LabStage(FleetStage):
         lab = self.lab
         if kind == "link":
             if path >= self.paths or not lab.array_vm:
-                raise RunFailed(f"lane {self.lane}: the lab has no link of path {path}")
+                raise RunFailed("path-unknown", f"lane {self.lane}: the lab has no link of path {path}")
             # a cable has two ends: guests and array both lose the carrier
             ends = [(vm, layout.interface(path)) for vm in lab.vms]
             nics = layout.array_nics(lab.spec, lab.scratch)  # QEMU 7.2 crashes when an unconnected link is plugged
@@ -275,10 +288,12 @@ class LabStage(FleetStage):
         for volume in lab.lanes[self.lane]:
             step = volume.transport.fault(kind, path)
             if step is None:
-                raise RunFailed(f"lane {self.lane}: {volume.spec.transport} has no fault {kind!r}")
+                raise RunFailed("fault-unsupported", f"lane {self.lane}: {volume.spec.transport} has no fault {kind!r}")
             texts.append(script.run_step(step.name, step.apply if on else step.remove, "$STEP"))
         if not lab.array:
-            raise RunFailed(f"lane {self.lane} has no array of the lab's, so that no {kind} of it can fail")
+            raise RunFailed(
+                "fault-unsupported", f"lane {self.lane} has no array of the lab's, so that no {kind} of it can fail"
+            )
         await lab.array.ask("".join(texts))
         return time.time()
 

@@ -49,6 +49,7 @@ def problems(spec: LabSpec, lanes: Mapping[str, Sequence[Volume]], cores: int) -
     parts += [f"{spec.fleet} x {threads} IO threads"] * bool(threads)
     return [
         FairlaneError(
+            "cpus",
             f"pinning needs {wanted} cores ({' + '.join(parts)}), and this machine has {cores}",
             where="platform.pinning",
             hint="set pinning: false, or fewer CPUs, machines or IO threads",
@@ -64,7 +65,7 @@ def seats(threads: Sequence[Thread], cores: Collection[int]) -> dict[Thread, int
         if thread.seat not in core_of:
             core = next(free, None)
             if core is None:
-                raise RunFailed(f"no core is left to pin {thread.name} of {thread.machine} to")
+                raise RunFailed("cpus", f"no core is left to pin {thread.name} of {thread.machine} to")
             core_of[thread.seat] = core
     return {thread: core_of[thread.seat] for thread in threads}
 
@@ -99,9 +100,9 @@ def _set(thread: int, cores: Collection[int], name: str) -> None:
     except ProcessLookupError:
         return  # a helper that has ended meanwhile
     except OSError as error:
-        raise RunFailed(f"{name} cannot be pinned: {error.strerror}") from error
+        raise RunFailed("pinning", f"{name} cannot be pinned: {error.strerror}") from error
     if actual != set(cores):
-        raise RunFailed(f"{name} was pinned to cores {_core_list(cores)}, and is on {_core_list(actual)}")
+        raise RunFailed("pinning", f"{name} was pinned to cores {_core_list(cores)}, and is on {_core_list(actual)}")
 
 
 def _core_list(cores: Collection[int]) -> str:

@@ -41,11 +41,13 @@ def query(questions: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise FairlaneError(f"{qemu.BINARY} does not answer: {error}") from error
+            raise FairlaneError("qemu-silent", f"{qemu.BINARY} does not answer: {error}") from error
     messages = [json.loads(message) for message in done.stdout.splitlines() if message.startswith("{")]
     answers = tuple(message for message in messages if "return" in message or "error" in message)
     if len(answers) < len(questions) + 1:
-        raise FairlaneError(f"{qemu.BINARY} does not answer: {done.stderr.strip()[-300:] or 'no message'}")
+        raise FairlaneError(
+            "qemu-silent", f"{qemu.BINARY} does not answer: {done.stderr.strip()[-300:] or 'no message'}"
+        )
     return answers[1 : len(questions) + 1]
 
 
@@ -93,7 +95,9 @@ def problems(lanes: Mapping[str, Sequence[Volume]], spec: LabSpec) -> list[Fairl
             continue
         device = disks.device(volumes[0])
         wrong = [*_shape(device, spec), *_possible(device, spec, volumes[0])]
-        problems += [FairlaneError(text, where=f"lanes.{lane}.{key}", hint=hint) for key, text, hint in wrong]
+        problems += [
+            FairlaneError("qemu-device", text, where=f"lanes.{lane}.{key}", hint=hint) for key, text, hint in wrong
+        ]
         for volume in volumes:
             guests.setdefault(volume.guest, []).append(volume)
     wanted = max((disks.functions(volumes) for volumes in guests.values()), default=0)
@@ -101,6 +105,7 @@ def problems(lanes: Mapping[str, Sequence[Volume]], spec: LabSpec) -> list[Fairl
     if wanted > room:
         problems.append(
             FairlaneError(
+                "pci-slots",
                 f"a guest would need {wanted} PCI functions for its disks, and has {room}",
                 where="platform.disks",
                 hint="use fewer disks or lanes; virtio-scsi takes one function per controller, not per disk",

@@ -58,6 +58,7 @@ def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> lis
         with_array += f" + a Ceph cluster of {_size(ceph)}" if ceph else ""
         problems.append(
             FairlaneError(
+                "memory",
                 f"{guests} of {format_size(spec.memory)}{with_array} + {format_size(OVERHEAD)} for each QEMU = "
                 f"{_size(needed)}, and {_size(machine.memory)} of memory are available",
                 where="platform",
@@ -69,6 +70,7 @@ def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> lis
         with_array = f" + an array of {spec.array.cpus}" if array else ""
         problems.append(
             FairlaneError(
+                "cpus",
                 f"{guests} of {spec.cpus} CPU{'s' * (spec.cpus > 1)}{with_array} = {cpus} virtual CPUs on "
                 f"{machine.cores} cores, and platform.overcommit is {spec.overcommit:g}",
                 where="platform",
@@ -78,6 +80,7 @@ def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> lis
     if len(tempfile.gettempdir()) > _LONGEST:
         problems.append(
             FairlaneError(
+                "folder-name",
                 f"the name of the folder for temporary files has more than {_LONGEST} characters, too long for sockets",
                 where=tempfile.gettempdir(),
                 hint="set TMPDIR to a folder with a shorter name, such as /tmp",
@@ -100,6 +103,7 @@ def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> list[
             if sum(sizes) + _SYSTEM > memory:
                 problems.append(
                     FairlaneError(
+                        "memory",
                         f"{len(sizes)} memory-backed media, {_size(sum(sizes))}, + {format_size(_SYSTEM)} for the "
                         f"system = {_size(sum(sizes) + _SYSTEM)}, and the {where} has {format_size(memory)}",
                         where="platform.medium",
@@ -112,6 +116,7 @@ def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> list[
         copies = " with their copies" if any(v.needs_ceph for v in stored) else ""
         problems.append(
             FairlaneError(
+                "disk-space",
                 f"{len(stored)} volumes of {format_size(spec.medium.size)} take {_size(needed)}{copies}, and "
                 f"{_size(machine.disk)} are free in {tempfile.gettempdir()}",
                 where="platform.medium",

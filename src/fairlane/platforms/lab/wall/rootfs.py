@@ -177,4 +177,6 @@ async def _run(*command: str) -> None:
     done = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
     _, said = await done.communicate()
     if done.returncode:
-        raise FairlaneError(f"{command[0]} failed ({done.returncode}): {said.decode(errors='replace').strip()[-400:]}")
+        raise FairlaneError(
+            "image-build", f"{command[0]} failed ({done.returncode}): {said.decode(errors='replace').strip()[-400:]}"
+        )

@@ -34,6 +34,7 @@ def problems(folder: Path) -> list[FairlaneError]:
         return []
     return [
         FairlaneError(
+            "reflink",
             "files here cannot share blocks, so that clone_reflink needs an XFS of its own",
             where=str(folder),
             hint=("run as root" if os.geteuid() else f"install {', '.join(missing)}")
@@ -55,7 +56,9 @@ def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
         file.truncate(max(size, _XFS_LEAST))
     done = subprocess.run(["mkfs.xfs", "-q", "-m", "reflink=1", str(image)], capture_output=True, check=False)
     if done.returncode:
-        raise RunFailed(f"mkfs.xfs failed: {done.stderr.decode(errors='replace').strip()[-300:]}", where=str(image))
+        raise RunFailed(
+            "reflink", f"mkfs.xfs failed: {done.stderr.decode(errors='replace').strip()[-300:]}", where=str(image)
+        )
     # the loop device keeps no second copy in the page cache (direct I/O), and goes with its last user (-d)
     text = (
         'd=$(losetup --find --show --direct-io=on "$1") && mount -o noatime "$d" "$2"; s=$?; losetup -d "$d" && '
@@ -70,7 +73,9 @@ def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
     if keeper.stdout.readline() == b"mounted\n":
         return Path(f"/proc/{keeper.pid}/root{place}")
     stderr = keeper.stderr.read().decode(errors="replace").strip()[-300:]
-    raise RunFailed(f"the XFS for clone_reflink could not be mounted: {stderr or 'no answer'}", where=str(image))
+    raise RunFailed(
+        "reflink", f"the XFS for clone_reflink could not be mounted: {stderr or 'no answer'}", where=str(image)
+    )
 
 
 def _end(keeper: subprocess.Popen[bytes]) -> None:

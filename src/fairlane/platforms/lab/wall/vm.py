@@ -54,7 +54,9 @@ class Vm:
                    str(self.folder / "root.qcow2")]  # fmt: skip
         done = await asyncio.create_subprocess_exec(*overlay, stdout=asyncio.subprocess.DEVNULL)
         if await done.wait():
-            raise RunFailed("qemu-img could not make the overlay of the root disk", where=str(self.folder))
+            raise RunFailed(
+                "image-build", "qemu-img could not make the overlay of the root disk", where=str(self.folder)
+            )
         await self.power_on()
 
     async def reach(self) -> None:
@@ -65,11 +67,13 @@ class Vm:
         try:
             await asyncio.wait({opening, ended}, return_when=asyncio.FIRST_COMPLETED)
             if not opening.done():
-                raise RunFailed(f"{self.name} ended while it booted:\n{self.last_words() or self.complaint()}")
+                raise RunFailed(
+                    "machine-lost", f"{self.name} ended while it booted:\n{self.last_words() or self.complaint()}"
+                )
             try:
                 await opening
             except RunFailed as error:
-                raise RunFailed(f"{error.message}\n{self.last_words()}") from error
+                raise RunFailed(error.kind, f"{error.message}\n{self.last_words()}") from error
         finally:
             opening.cancel()
             ended.cancel()
@@ -96,7 +100,7 @@ class Vm:
         try:
             await asyncio.wait_for(self.qmp.connect(own_end), BOOT_TIMEOUT)
         except (OSError, QMPError, TimeoutError) as error:
-            raise RunFailed(f"{self.name}: QEMU did not start: {self.complaint()}") from error
+            raise RunFailed("qemu-start", f"{self.name}: QEMU did not start: {self.complaint()}") from error
 
     def _files(self) -> dict[str, str]:
         guest_files = resources.files(__package__).joinpath("guest")
@@ -119,7 +123,7 @@ class Vm:
         table = await self.execute("human-monitor-command", **{"command-line": "info usernet"})
         match = re.search(r"TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)", table)
         if not match:
-            raise RunFailed(f"{self.name}: QEMU forwards no port to the guest's sshd")
+            raise RunFailed("port", f"{self.name}: QEMU forwards no port to the guest's sshd")
         return int(match[1])
 
     async def execute(self, command: str, **arguments: Any) -> Any:
@@ -127,7 +131,9 @@ class Vm:
         try:
             return await self.qmp.execute(command, arguments or None)
         except QMPError as error:
-            raise RunFailed(f"{self.name}: QEMU's {command} failed: {error}; {self.complaint()}") from error
+            raise RunFailed(
+                "qemu-command", f"{self.name}: QEMU's {command} failed: {error}; {self.complaint()}"
+            ) from error
 
     async def link(self, nic: str, *, up: bool) -> None:
         """Plugs or unplugs the cable of a NIC. Raises RunFailed."""
