@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlane.formats.fio_json import figures
+from fairlane.formats.fio_figures import figures
 from fairlane.probes.disk import PLUGIN as DISK
 from fairlane.probes.machine import PLUGIN as MACHINE
 from fairlane.records import Figures

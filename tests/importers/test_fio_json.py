@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlane.formats.fio_json import figures
+from fairlane.formats.fio_figures import figures
 from fairlane.formats.record import Record
 from fairlane.importers.base import HEAD, Unreadable
 from fairlane.importers.fio_json import PLUGIN, FioJson, FioJsonOptions

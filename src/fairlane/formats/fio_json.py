@@ -1,23 +1,15 @@
-"""fio's json as figures: jobs, directions and machines merged by their I/Os and bins, nothing averaged.
+"""fio's json as plain records: its reports, their jobs, directions, latencies and counters. Nothing is computed here;
+``fio_figures`` does that."""
 
-``figures`` reads a trial of our own, strictly; ``reports`` and ``summary`` read files from elsewhere and leave missing
-values out. All figures are of the time measured, without the ramp.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from fairlane.errors import Garbage
-from fairlane.formats.fio_disks import ENOUGH_MS, disks
+from fairlane.formats.fio_disks import disks
 from fairlane.formats.fio_documents import Document, documents
-from fairlane.formats.fio_jobs import KINDS, WAYS, Job, Side, host, job, text, texts
-from fairlane.formats.fio_options import duration, integer
-from fairlane.metrics import METRICS
-from fairlane.records import Figures, Histogram
-from fairlane.stats.histogram import BEYOND, BIN_ERROR, Bins, beyond, latency, merge, percentile, reportable
+from fairlane.formats.fio_jobs import Job, host, job, text, texts
 
-Kind = Literal["lat", "clat"]
 _ALL_CLIENTS = "All clients"
 """Name of the entry in which fio's client adds up all machines."""
 
@@ -42,108 +34,6 @@ class Report:
 def reports(data: bytes, name: str) -> list[Report]:
     """All reports in a file, in their order. Raises Garbage."""
     return [_report(document, name) for document in documents(data, name)]
-
-
-def figures(raw: bytes | None) -> Figures:
-    """The figures of one ``fio.json`` of ours: json+ with the bins of lat. As ``summary``. Raises Garbage."""
-    if raw is None:
-        raise Garbage("output-missing", "fio left no fio.json")
-    parsed = reports(raw, "fio.json")
-    if len(parsed) > 1:
-        raise Garbage("several-reports", f"fio.json holds {len(parsed)} reports of fio")
-    report = parsed[0]
-    for entry in report.jobs:
-        if entry.error:
-            raise Garbage("tool-error", f"fio reports error {entry.error} in job {entry.name!r}")
-    result = summary(report, report.jobs, disk=True)
-    if not _has_bins(result.histograms):
-        raise Garbage("bins-missing", "fio.json has no latency bins: json+ and lat_percentiles=1 are needed")
-    if "lat_mean" not in result.metrics:
-        raise Garbage("mean-missing", "fio.json: lat_ns has no mean")
-    return result
-
-
-def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bool = False) -> Figures:
-    """``jobs`` of ``report`` as one. They must have run together, which is not checked.
-
-    Metrics: iops, bw, and of latency the mean and every percentile of the registry that ten I/Os lie beyond: from the
-    merged bins, or fio's own where a single job of one direction has no bins. ``kind``: what counts as latency; with
-    ``clat`` (completion alone) all latency figures and ``lat`` histograms are clat's. ``disk``: ``jobs`` are all that
-    loaded the disks, so that their counters belong to them.
-
-    Context as ``checks.base`` has it, and for the CPU probe ``generator``, fio's own CPU time in ns per I/O (user,
-    kernel), with ``generator_step``, how far their sum may be off. Raises Garbage: no I/O, no time.
-    """
-    sides = [(way, side) for entry in jobs for way, side in entry.sides.items()]
-    total, runtime = sum(side.ios for _, side in sides), max((side.runtime for _, side in sides), default=0)
-    if not total:
-        raise Garbage("no-io", "fio completed no I/O in the time measured")
-    if not runtime:
-        raise Garbage("no-time", "fio reports a run time of 0 ms")
-    histograms = _histograms(sides, kind)
-    metrics = {
-        "iops": total * 1000 / runtime,
-        # of the bytes, not of fio's bw_bytes: those are rates of single jobs, rounded
-        "bw": sum(side.size for _, side in sides) * 1000 / runtime,
-        **_latencies(sides, histograms, kind),
-    }
-    sums = [members(entry, jobs) for entry in jobs]
-    # Run times are rounded up to whole milliseconds, and their ends may catch one I/O more or less. Submissions that
-    # stand for completions lack what was in flight when the ramp ended.
-    step = 1 / total + 0.5 / runtime
-    step += sum(_unsure(entry, count) for entry, count in zip(jobs, sums, strict=True)) / total
-    context: dict[str, Any] = {
-        "load": _load(sides, jobs, sum(sums), runtime),
-        "fio": _fio(report, sides, jobs, sums),
-        "conditions": {"tool": "fio", "tool_version": report.version.removeprefix("fio-")},
-    }
-    if disk and report.disk and runtime >= ENOUGH_MS:
-        context["disk"] = dict(report.disk)
-    if len({entry.host for entry in jobs}) > 1:
-        context["vms"] = _machines(jobs, kind)
-    # fio's CPU shares are whole milliseconds per job, divided by the job's own run time
-    context["generator"] = {
-        mode: sum(
-            getattr(entry, key) / 100 * (runtime * n if entry.job_runtime is None else entry.job_runtime)
-            for entry, n in zip(jobs, sums, strict=True)
-        )
-        * 1e6
-        / total
-        for mode, key in (("user", "usr_cpu"), ("kernel", "sys_cpu"))
-        if all(getattr(entry, key) is not None for entry in jobs)
-    }
-    # user and kernel time are each cut down to whole milliseconds: 1 ms off per job, on average
-    context["generator_step"] = sum(sums) * 1e6 / total
-    steps = {"iops": step, "bw": step}
-    if not _has_bins(histograms):  # fio's own percentiles come from the same bins
-        steps |= {name: BIN_ERROR for name in metrics if name.startswith("lat_p")}
-    if unit := max(side.latency[kind].unit for _, side in sides) - 1:  # fio 2 cuts latencies to whole microseconds
-        steps |= {
-            name: max(steps.get(name, 0.0), unit / value)
-            for name, value in metrics.items()
-            if name.startswith("lat_p") and value
-        }
-    return Figures(metrics, histograms, context, steps)
-
-
-def members(entry: Job, jobs: Iterable[Job]) -> int:
-    """Number of jobs that an entry of ``jobs`` adds up: more than one under group_reporting, which json does not state.
-
-    By their added run times (since 3.8); before, by numjobs, if there are fewer entries of the name.
-    """
-    if entry.job_runtime is not None and entry.runtime:
-        return max(1, round(entry.job_runtime / entry.runtime))
-    requested = numjobs(entry)
-    alike = sum((other.name, other.group, other.host) == (entry.name, entry.group, entry.host) for other in jobs)
-    return requested if alike < requested else 1
-
-
-def numjobs(entry: Job) -> int:
-    """The option ``numjobs``; 1 if it is not set, or cannot be read."""
-    try:
-        return min(max(1, integer((entry.options or {}).get("numjobs", "1"))), 10**6)
-    except ValueError:
-        return 1
 
 
 def _report(document: Document, name: str) -> Report:
@@ -177,128 +67,3 @@ def _common(tree: Any, name: str) -> dict[str, Mapping[str, str]]:
     if isinstance(tree, list):
         return {_host(options): texts(options, name) for options in tree}
     return {"": texts(tree, name)}
-
-
-def _histograms(sides: Sequence[tuple[str, Side]], kind: Kind) -> dict[str, Bins]:
-    """Bins by name (``read.lat``). A kind of latency without bins of some job is left out: it would lack I/Os."""
-    histograms: dict[str, Bins] = {}
-    for component in KINDS:
-        # psync has no slat at all
-        with_any = [(way, side) for way, side in sides if component != "slat" or side.latency[component].ios != 0]
-        if (component == "lat" and kind != "lat") or not all(side.latency[component].bins for _, side in with_any):
-            continue
-        for way in WAYS:
-            if merged := merge(side.latency[component].bins for name, side in with_any if name == way):
-                histograms[f"{way}.{component}"] = merged
-                if component == kind:
-                    histograms[f"{way}.lat"] = merged
-    return histograms
-
-
-def _has_bins(histograms: Mapping[str, Histogram]) -> bool:
-    """Whether there are bins of ``lat``."""
-    return any(bins for name, bins in histograms.items() if name.endswith(".lat"))
-
-
-def _latencies(sides: Sequence[tuple[str, Side]], histograms: Mapping[str, Bins], kind: Kind) -> dict[str, float]:
-    metrics: dict[str, float] = {}
-    all_of = [(side.latency[kind], side) for _, side in sides]
-    means = [(lat.mean, lat.ios or side.ios) for lat, side in all_of if lat.mean]
-    if len(means) == len(all_of):
-        metrics["lat_mean"] = sum(mean * ios for mean, ios in means) / sum(ios for _, ios in means)
-    bins = latency(histograms)
-    for name, metric in METRICS.items():
-        q = metric.percentile
-        if q is None:
-            continue
-        if bins:
-            if reportable(bins, q):
-                metrics[name] = float(percentile(bins, q))
-        elif len(all_of) == 1:
-            lat, side = all_of[0]
-            if q in lat.percentiles and beyond({1: lat.ios or side.ios}, q) >= BEYOND:
-                metrics[name] = float(lat.percentiles[q])
-    return metrics
-
-
-def _unsure(entry: Job, count: int) -> float:
-    """Error of an entry's count of I/Os, beyond one."""
-    unsure = sum(side.slack for side in entry.sides.values())
-    if any(not side.exact and not side.slack for side in entry.sides.values()):
-        options = entry.options or {}
-        try:
-            ramp = duration(options.get("ramp_time", "0")) if entry.options is not None else None
-            depth = min(integer(options["iodepth"]), entry.depth) if "iodepth" in options else entry.depth
-        except ValueError:
-            ramp, depth = None, entry.depth
-        if ramp != 0:
-            unsure += depth * count
-    return unsure
-
-
-def _load(sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], count: int, runtime: int) -> dict[str, Any]:
-    ways = [way for way in WAYS if way in ("read", "write") or any(name == way for name, _ in sides)]
-    ios = {way: sum(side.ios for name, side in sides if name == way) for way in ways}
-    load: dict[str, Any] = {
-        "ios": ios,
-        "bytes": {way: sum(side.size for name, side in sides if name == way) for way in ways},
-        "iops": {way: ios[way] * 1000 / runtime for way in ways},
-        "runtime_ms": runtime,
-        # shows jobs that stopped early, or did not run together
-        "runtime_ms_min": min(side.runtime for _, side in sides),
-        "jobs": count,
-    }
-    samples = {
-        way: dict(zip(("count", "mean", "stddev"), side.samples, strict=True)) for way, side in sides if side.samples
-    }
-    if samples and count == 1:  # of several jobs each has its own, and they do not add up
-        load["samples"] = samples
-    if len(jobs) > 1:
-        first = min(entry.group for entry in jobs)
-        load["parts"] = [
-            {
-                "name": entry.name,
-                "ios": sum(side.ios for side in entry.sides.values()),
-                "group": entry.group,
-                # json lacks the option; another cause of a new group (new_group) is rare
-                "stonewall": entry.group != first,
-                **({"start_ms": entry.started, "end_ms": entry.started + entry.runtime} if entry.started else {}),
-            }
-            for entry in jobs
-        ]
-    return load
-
-
-def _fio(report: Report, sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], sums: Sequence[int]) -> dict[str, Any]:
-    fio: dict[str, Any] = {"version": report.version, "jobs": sum(sums)}
-    for key in ("usr_cpu", "sys_cpu"):
-        shares = [getattr(entry, key) for entry in jobs]
-        if None not in shares:
-            fio[key] = sum(share * n for share, n in zip(shares, sums, strict=True))
-    fio["short_ios"] = sum(side.short for _, side in sides)
-    fio["dropped_ios"] = sum(side.dropped for _, side in sides)
-    if all(side.submitted is not None for _, side in sides):
-        fio["submitted"] = {
-            way: sum(side.submitted or 0 for name, side in sides if name == way) for way in ("read", "write")
-        }
-    if report.warnings:
-        fio["warnings"] = report.warnings
-    return fio
-
-
-def _machines(jobs: Sequence[Job], kind: Kind) -> list[dict[str, Any]]:
-    """Per machine of a client's report: IOPS over its own run time; p99 and start if known."""
-    machines = []
-    for name in dict.fromkeys(entry.host for entry in jobs):
-        own = [entry for entry in jobs if entry.host == name]
-        sides = [(way, side) for entry in own for way, side in entry.sides.items()]
-        runtime = max((side.runtime for _, side in sides), default=0)
-        machine: dict[str, Any] = {"name": name, "iops": 0.0}
-        if runtime:
-            machine["iops"] = sum(side.ios for _, side in sides) * 1000 / runtime
-            p99 = _latencies(sides, _histograms(sides, kind), kind).get("lat_p99")
-            machine |= {} if p99 is None else {"lat_p99": p99}
-        starts = [entry.started for entry in own if entry.started]
-        machine |= {"start_ms": min(starts)} if starts else {}
-        machines.append(machine)
-    return machines

@@ -10,7 +10,7 @@ from typing import Any
 from fairlane.importers.base import Source, Unreadable
 from fairlane.metrics import METRICS
 from fairlane.records import Histogram
-from fairlane.stats.histogram import latency, merge, percentile, reportable
+from fairlane.stats.histogram import merge
 
 LONGEST = 65536
 """Most bytes of a line; bounds the memory for a file without line ends."""
@@ -104,13 +104,6 @@ def figure(parent: Mapping[str, Any], key: str, where: str) -> float | None:
             "not-a-number", f"{key}: expected a number, not negative, found {shown(value, 40)!r}", where=where
         )
     return float(value)
-
-
-def percentiles(histograms: Mapping[str, Histogram]) -> dict[str, float]:
-    """The registry's percentiles of the merged ``lat`` bins, where ten operations lie beyond them."""
-    bins = latency(histograms)
-    quantiles = ((name, metric.percentile) for name, metric in METRICS.items() if metric.percentile is not None)
-    return {name: float(percentile(bins, q)) for name, q in quantiles if bins and reportable(bins, q)}
 
 
 def percentile_name(percent: float) -> str:

@@ -20,10 +20,10 @@ from fairlane.errors import Garbage
 from fairlane.formats.fio_columns import rows
 from fairlane.formats.fio_log import EPOCH_MS, WAYS
 from fairlane.formats.record import Record
-from fairlane.importers._reading import percentiles, series, shown
+from fairlane.importers._reading import series, shown
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.records import Figures
-from fairlane.stats.histogram import Bins, Ints, mean, merge, midpoints
+from fairlane.stats.histogram import Bins, Ints, latency, mean, merge, midpoints, percentiles
 
 _NAME = re.compile(r"(?P<prefix>.*?)(?:_clat)?_hist(?:\.(?P<job>\d{1,9}))?\.log(?:\.(?P<host>.+))?")
 _ROW = re.compile(r"\s*\d{1,18}\s*,\s*[012]\s*,(?:\s*\d{1,18}\s*,){20,}")
@@ -143,7 +143,7 @@ def _record(logs: Mapping[str, _Log], prefix: str, where: str) -> Record:
         **_course(logs),
     }
     histograms = {f"{way}.lat": bins for way, bins in merged.items() if bins}
-    metrics = {"iops": every.total * 1000 / runtime, "lat_mean": mean(every), **percentiles(histograms)}
+    metrics = {"iops": every.total * 1000 / runtime, "lat_mean": mean(every), **percentiles(latency(histograms))}
     # half a bin; coarse ones are wider
     wide = 2 ** max(_FORMATS[log.columns][1] for log in logs.values()) / 128
     steps = {name: wide for name in metrics if name.startswith("lat_")} | {"iops": 1 / every.total + 1 / runtime}

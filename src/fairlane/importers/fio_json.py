@@ -23,8 +23,9 @@ from typing import Any, Literal
 from fairlane.errors import Garbage
 from fairlane.formats import fio_options
 from fairlane.formats.fio_documents import other_output, report_in
+from fairlane.formats.fio_figures import members, numjobs, summary
 from fairlane.formats.fio_jobs import Job
-from fairlane.formats.fio_json import Report, members, numjobs, reports, summary
+from fairlane.formats.fio_json import Report, reports
 from fairlane.formats.record import Record
 from fairlane.importers._reading import LARGEST_TREE, shown
 from fairlane.importers.base import HEAD, Importer, Source, Unreadable

@@ -22,10 +22,10 @@ from typing import Any, Literal
 from fairlane.errors import Garbage
 from fairlane.formats.fio_log import SLOT_MS, WAYS, Log, Unit, read_log
 from fairlane.formats.record import Record
-from fairlane.importers._reading import percentiles, series, shown
+from fairlane.importers._reading import series, shown
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.records import Figures
-from fairlane.stats.histogram import Bins, merge
+from fairlane.stats.histogram import Bins, latency, merge, percentiles
 from fairlane.study.strict import Strict
 
 _NAME = re.compile(r"(?P<prefix>.*)_(?P<kind>lat|clat|slat|iops|bw)(?:\.(?P<job>\d{1,9}))?\.log(?:\.(?P<host>.+))?")
@@ -173,7 +173,7 @@ class FioLog(Importer):
             return {}, histograms, definition, [_CLAT_ONLY] if "clat" in singles else []
         sums = [(log.mean(way, unit), log.ways[way].ios) for log in singles[kind].values() for way in log.ways]
         mean = sum(value * n for value, n in sums) / sum(n for _, n in sums)
-        return {"lat_mean": mean, **percentiles(histograms)}, histograms, definition, []
+        return {"lat_mean": mean, **percentiles(latency(histograms))}, histograms, definition, []
 
 
 def _loads(logs: _Logs) -> Iterator[_Logs]:

@@ -17,6 +17,7 @@ from fairlane.importers import _reading as reading
 from fairlane.importers._reading import MIB, MS
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.records import Figures, Histogram
+from fairlane.stats.histogram import latency, percentiles
 
 _BANNER = re.compile(r"sysbench (\d[\w.+-]{0,40}) \(using")
 _N = r"([0-9][0-9.]{0,30})"
@@ -177,7 +178,7 @@ def _record(run: _Run, name: str) -> Record:
     whole = len(reports) == 1
     histograms: dict[str, Histogram] = {f"{kind}.lat": reading.histogram(run.bins, where)} if run.bins and whole else {}
     steps = _latencies(reports, metrics, where)
-    ranked = {name: ns for name, ns in reading.percentiles(histograms).items() if ns}
+    ranked = {name: ns for name, ns in percentiles(latency(histograms)).items() if ns}
     metrics |= ranked
     steps |= {name: _STEP / 10 * MS / ns + _BIN_ERROR for name, ns in ranked.items()}
     load |= _series(run, key)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairlane.metrics import METRICS
 from fairlane.records import Histogram
 
 BIN_ERROR = 1 / 128
@@ -178,6 +179,12 @@ def beyond(histogram: Histogram, q: float) -> int:
 def reportable(histogram: Histogram, q: float) -> bool:
     """At least ten I/Os lie beyond the percentile: with fewer, one I/O more or less moves it far."""
     return beyond(histogram, q) >= BEYOND
+
+
+def percentiles(histogram: Histogram) -> dict[str, float]:
+    """The registry's percentiles, in ns, by metric: those that ten I/Os lie beyond."""
+    ranks = {name: metric.percentile for name, metric in METRICS.items() if metric.percentile is not None}
+    return {name: float(percentile(histogram, q)) for name, q in ranks.items() if reportable(histogram, q)}
 
 
 def ecdf(histogram: Histogram, points: int = 256) -> list[tuple[int, float]]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlane.errors import Garbage
-from fairlane.formats.fio_json import Report, reports, summary
+from fairlane.formats.fio_figures import summary
+from fairlane.formats.fio_json import Report, reports
 from fairlane.formats.fio_log import Log, read_log
 from fairlane.records import Figures
 

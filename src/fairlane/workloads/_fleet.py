@@ -9,7 +9,7 @@ from typing import Any
 from fairlane.guard.values import MIXED
 from fairlane.metrics import METRICS
 from fairlane.records import Figures
-from fairlane.stats.histogram import Bins, latency, percentile, reportable
+from fairlane.stats.histogram import Bins, latency, percentiles
 from fairlane.stats.histogram import merge as merge_bins
 
 Named = Mapping[str, Any]
@@ -75,10 +75,7 @@ def _metrics(
             metrics[name] = _mean(values, weights)
         if any(name in figures.steps for figures in fleet) and sum(shares) > 0:
             steps[name] = _mean([figures.steps.get(name, 0.0) for figures in fleet], shares)
-    for name, metric in METRICS.items():
-        if metric.percentile is not None and bins and reportable(bins, metric.percentile):
-            metrics[name] = float(percentile(bins, metric.percentile))
-    return metrics, steps
+    return metrics | percentiles(bins), steps
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:

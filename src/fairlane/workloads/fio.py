@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fairlane.errors import FairlaneError
-from fairlane.formats.fio_json import figures
+from fairlane.formats.fio_figures import figures
 from fairlane.records import Cell, Figures
 from fairlane.stats.steady import ROUNDS
 from fairlane.study.base import WorkloadSpec
