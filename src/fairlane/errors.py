@@ -42,9 +42,12 @@ class FairlaneError(Exception):
         return f"{self.where}: {self.message}" if self.where else self.message
 
     def labelled(self) -> str:
-        """Place and message, with the kind in brackets behind the first line; a list of problems has one per line."""
+        """Place and message, with the kind in brackets behind the first line; a list of problems has one per line, and
+        a message that is the kind itself (``interrupted``) needs none."""
+        if self.kind in (SEVERAL, str(self)):
+            return str(self)
         first, line, rest = str(self).partition("\n")
-        return f"{first}{line}{rest}" if self.kind == SEVERAL else f"{first} [{self.kind}]{line}{rest}"
+        return f"{first} [{self.kind}]{line}{rest}"
 
 
 class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
