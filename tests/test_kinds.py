@@ -20,6 +20,7 @@ CALLS = {
     "Damaged",
     "Garbage",
     "Problem",
+    "Invalid",
     "finding",
 }
 

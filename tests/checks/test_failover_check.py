@@ -25,7 +25,7 @@ def figures(data: dict[str, Any] | None = None, iops_before: float = 0.0, **faul
 FINE = figures()
 
 
-def found(run_check: Any, beside: Any, odd: Figures, blocks: int = 3) -> list[tuple[str, str, bool, dict[str, Any]]]:
+def found(run_check: Any, beside: Any, odd: Figures, blocks: int = 3) -> list[tuple[str, str, bool, Any]]:
     seen = run_check("failover", beside(odd, FINE, WRITES, blocks=blocks))
     assert all(f.lanes == ("odd",) and f.cells for f in seen)
     return [(f.severity, f.kind, f.refuses, next(iter(f.evidence.values()))) for f in seen]

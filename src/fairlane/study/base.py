@@ -16,7 +16,7 @@ from fairlane.guard.parameters import Accepted, Conditions, ParameterName
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
 from fairlane.study.guest_device import GuestDevice
-from fairlane.study.strict import Strict
+from fairlane.study.strict import Invalid, Strict
 from fairlane.units import Duration, Share
 
 
@@ -246,9 +246,9 @@ class Design(Strict):
         if not looks or looks[0] < 2 or any(b <= a for a, b in pairwise(looks)):
             raise ValueError("expected rising numbers of blocks, the first at least 2, such as [6, 10, 15, 20]")
         if looks[-1] > MOST_BLOCKS:
-            raise ValueError(f"expected at most {MOST_BLOCKS} blocks, found {looks[-1]}")
+            raise Invalid("limit", f"expected at most {MOST_BLOCKS} blocks, found {looks[-1]}")
         if len(looks) > _MOST_LOOKS:
-            raise ValueError(f"expected at most {_MOST_LOOKS} looks, found {len(looks)}")
+            raise Invalid("limit", f"expected at most {_MOST_LOOKS} looks, found {len(looks)}")
         return looks
 
     @model_validator(mode="after")
