@@ -103,29 +103,30 @@ def test_quantities_have_the_registry_s_unit() -> None:
     assert Quantity(Decimal(1), "MB/s").value == 1e6
 
 
-@pytest.mark.parametrize(
-    ("text", "error", "hint"),
-    [
-        ("a >= 20 over b", "rule-invalid", FORMS[0]),
-        ("a within b", "rule-invalid", FORMS[1]),
-        ("no trouble", "rule-invalid", FORMS[4]),
-        ("", "rule-invalid", FORMS[3]),
-        ("ipos of a >= 5", "metric-unknown 'ipos'", "iops"),
-        ("a >= 5 % over b in p98", "metric-unknown 'p98'", "p99"),
-        ("p99 of a <= 5", "rule-unit 5", "ns, us, ms, s"),
-        ("iops of a >= 5 MB/s", "rule-unit MB/s", "k, M"),
-        ("iops of a >= 5m", "rule-unit 5m", "k, M"),
-        ("bw of a >= 5 mb/s", "rule-unit mb/s", "MB/s"),
-        ("a >= 5 % over b, no block above 3 %", "rule-edge above >=", "no block below"),
-        ("p99 of a <= 5ms, no block below 3ms", "rule-edge below <=", "no block above"),
-        ("a >= 5 % over a", "rule-itself a", ""),
-        ("a >= 101 % under b", "rule-limit 100", ""),
-        ("a within 0 % of b", "rule-limit 0", "5 %"),
-        ("a >= 5 % over b on 4k in p99", "cell-unknown p99", "in p99 on"),
-        ("a >= 5 % over b\nno critical finding", "rule-lines", ""),
-        ("a" * (LONGEST + 1), "rule-too-long 500", ""),
-    ],
-)
+WRONG = {
+    "a >= 20 over b": ("rule-invalid", FORMS[0]),
+    "a within b": ("rule-invalid", FORMS[1]),
+    "no trouble": ("rule-invalid", FORMS[4]),
+    "": ("rule-invalid", FORMS[3]),
+    "ipos of a >= 5": ("metric-unknown 'ipos'", "iops"),
+    "a >= 5 % over b in p98": ("metric-unknown 'p98'", "p99"),
+    "p99 of a <= 5": ("rule-unit 5", "ns, us, ms, s"),
+    "iops of a >= 5 MB/s": ("rule-unit MB/s", "k, M"),
+    "iops of a >= 5m": ("rule-unit 5m", "k, M"),
+    "bw of a >= 5 mb/s": ("rule-unit mb/s", "MB/s"),
+    "a >= 5 % over b, no block above 3 %": ("rule-edge above >=", "no block below"),
+    "p99 of a <= 5ms, no block below 3ms": ("rule-edge below <=", "no block above"),
+    "a >= 5 % over a": ("rule-itself a", ""),
+    "a >= 101 % under b": ("rule-limit 100", ""),
+    "a within 0 % of b": ("rule-limit 0", "5 %"),
+    "a >= 5 % over b on 4k in p99": ("cell-unknown p99", "in p99 on"),
+    "a >= 5 % over b\nno critical finding": ("rule-lines", ""),
+    "a" * (LONGEST + 1): ("rule-too-long 500", ""),
+}
+"""Text -> kind of the error with names and figures of its message, and what the hint has."""
+
+
+@pytest.mark.parametrize(("text", "error", "hint"), [(text, *told) for text, told in WRONG.items()])
 def test_what_is_wrong_is_told_with_what_was_meant(text: str, error: str, hint: str) -> None:
     """``error``: its kind, then names and figures of its message."""
     expected, *tokens = error.split()

@@ -19,7 +19,7 @@ def told(text: str) -> str:
     """Error and hint, as the command line has them."""
     with pytest.raises(FairlaneError) as caught:
         parse_study(text, "s.yaml")
-    return f"{caught.value.labelled()}\n  hint: {caught.value.hint}"
+    return f"{caught.value.labelled()}\n  hint: {caught.value.hint or '-'}"
 
 
 def test_bad_files(snapshot: "SnapshotAssertion") -> None:
