@@ -21,6 +21,7 @@ CALLS = {
     "Garbage",
     "Problem",
     "Invalid",
+    "Note",
     "finding",
 }
 

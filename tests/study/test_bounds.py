@@ -44,7 +44,7 @@ def figures(message: str) -> list[str]:
         (f"looks: [{MOST_BLOCKS + 1}]", "limit", "design.looks", [MOST_BLOCKS, MOST_BLOCKS + 1]),
         (f"looks: {list(range(2, 150))}", "limit", "design.looks", [100, 148]),
         ("stop: {width: 1%, most: 999999999999}", "limit", "design.stop.most", [1000, 999999999999]),
-        ("stop: {width: 1%, least: 999999999999}", "value", "design.stop", [40, 999999999999]),
+        ("stop: {width: 1%, least: 999999999999}", "limit", "design.stop", [40, 999999999999]),
         ("alpha: 1e-300", "limit", "design.alpha", ["1e-06"]),
         ("margins: {iops: 1001%}", "value", "design.margins.iops", []),
     ],

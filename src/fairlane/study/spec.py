@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, StringConstraints,
 from pydantic_core import core_schema
 
 from fairlane import registry
+from fairlane.errors import Invalid
 from fairlane.guard.parameters import Conditions
 from fairlane.records import Cell
 from fairlane.study.base import (
@@ -17,7 +18,7 @@ from fairlane.study.base import (
     PlatformSpec,
     WorkloadSpec,
 )
-from fairlane.study.strict import Invalid, Strict
+from fairlane.study.strict import Strict
 
 
 class OneOf:
