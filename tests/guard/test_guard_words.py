@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def test_refused_values(snapshot: "SnapshotAssertion") -> None:
     words = []
     for name, written, _ in REFUSED:
-        with pytest.raises(ValueError, match=f"^{name}: ") as raised:
+        with pytest.raises(ValueError, match=r"\w") as raised:
             parameter(name).read(written)
-        words.append(f"{written!r}\n  {raised.value}")
+        words.append(f"{name}: {written!r}\n  {raised.value}")
     assert "\n".join(words) == snapshot
