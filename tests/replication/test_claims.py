@@ -73,26 +73,27 @@ def test_published_sizes_are_told_as_the_studies_tell_them() -> None:
     assert told["000-single-queue"] == ""
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ("lane: up", "lane: upp", "claims-invalid 'upp' truth"),
-        ("against: base", "against: down", "claims-invalid 'down' truth"),
-        ("study: truth", "study: trut", "claims-invalid 'trut'"),
-        ("expects: faster", 'expects: faster, cells: ["8k *"]', "claims-invalid truth '8k *'"),
-        ("expects: faster", "expects: faster, workloads: [other]", "claims-invalid truth 'other'"),
-        ("metric: iops", "metric: iosp", "value claims.0.asks.metric: 'iosp'"),
-        ("expects: faster", "expects: quicker", "value claims.0.asks.expects: quicker"),
-        ("by: lab", "by: magic", "kind-unknown claims.0.asks"),
-        ("where: here", "wehre: here", "several-problems claims.0"),
-        ("id: 900-claim-1", "id: claim", "name-invalid claims.0.id:"),
-        ("id: 900-claim-1", "id: 901-claim-1", "value 901"),
-        ("conditions: none", "conditions: none\n    size: { least: 0.5, most: 0.8 }", "claims-invalid size: faster"),
-        ("conditions: none", "conditions: none\n    size: { least: 2, most: 1.5 }", "value claims.0.size least most"),
-        ("conditions: none", "conditions: none\n    size: {}", "value claims.0.size least most"),
-        ("by: lab", "by: ability", "several-problems claims.0.asks"),
-    ],
-)
+WRONG = [
+    ("lane: up", "lane: upp", "claims-invalid 'upp' truth"),
+    ("against: base", "against: down", "claims-invalid 'down' truth"),
+    ("study: truth", "study: trut", "claims-invalid 'trut'"),
+    ("expects: faster", 'expects: faster, cells: ["8k *"]', "claims-invalid truth '8k *'"),
+    ("expects: faster", "expects: faster, workloads: [other]", "claims-invalid truth 'other'"),
+    ("metric: iops", "metric: iosp", "value claims.0.asks.metric: 'iosp'"),
+    ("expects: faster", "expects: quicker", "value claims.0.asks.expects: quicker"),
+    ("by: lab", "by: magic", "kind-unknown claims.0.asks"),
+    ("where: here", "wehre: here", "several-problems claims.0"),
+    ("id: 900-claim-1", "id: claim", "name-invalid claims.0.id:"),
+    ("id: 900-claim-1", "id: 901-claim-1", "value 901"),
+    ("conditions: none", "conditions: none\n    size: { least: 0.5, most: 0.8 }", "claims-invalid size: faster"),
+    ("conditions: none", "conditions: none\n    size: { least: 2, most: 1.5 }", "value claims.0.size least most"),
+    ("conditions: none", "conditions: none\n    size: {}", "value claims.0.size least most"),
+    ("by: lab", "by: ability", "several-problems claims.0.asks"),
+]
+"""What is replaced in a claim, by what, and kind and names of the error."""
+
+
+@pytest.mark.parametrize(("old", "new", "told"), WRONG)
 def test_a_claim_that_is_wrong_is_named(old: str, new: str, told: str) -> None:
     text = SOURCES + lab_claim("up", "faster")
     assert text.count(old) == 1
