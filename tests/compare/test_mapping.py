@@ -32,17 +32,18 @@ def test_the_command_line_s_baseline_wins_and_the_first_run_is_the_default() -> 
     assert parse_mapping(TEXT.replace("baseline: vcf\n", ""), "m.yaml", LANES).baseline == "roks"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "told", "hint"),
-    [
-        ("roks: rep3", "roks: rep4", 5, 'value pairs.best.roks: 500 rep2 rep3 "rep4"', "'rep3'"),
-        ("roks: rep3", "rosk: rep3", 5, "key-unknown pairs.best.rosk:", "'roks'"),
-        ("baseline: vcf", "baseline: vfc", 1, 'value baseline: roks vcf "vfc"', "'vcf'"),
-        ("{roks: rep2, vcf: raid1}", "{roks: rep2}", 6, "value pairs.other:", ""),
-        ("vary: [copies]", "vary: [copy]", 2, "value vary.0: 'copy'", ""),
-        ("baseline: vcf", "baseline: vcf\nbase: 1", 2, "key-unknown base:", ""),
-    ],
-)
+WRONG = [
+    ("roks: rep3", "roks: rep4", 5, 'value pairs.best.roks: 500 rep2 rep3 "rep4"', "'rep3'"),
+    ("roks: rep3", "rosk: rep3", 5, "key-unknown pairs.best.rosk:", "'roks'"),
+    ("baseline: vcf", "baseline: vfc", 1, 'value baseline: roks vcf "vfc"', "'vcf'"),
+    ("{roks: rep2, vcf: raid1}", "{roks: rep2}", 6, "value pairs.other:", ""),
+    ("vary: [copies]", "vary: [copy]", 2, "value vary.0: 'copy'", ""),
+    ("baseline: vcf", "baseline: vcf\nbase: 1", 2, "key-unknown base:", ""),
+]
+"""What is replaced by what, line, kind with path and names, and what the hint has."""
+
+
+@pytest.mark.parametrize(("old", "new", "line", "told", "hint"), WRONG)
 def test_what_is_wrong_has_its_line(old: str, new: str, line: int, told: str, hint: str) -> None:
     """``told``: kind and path, then names of the message."""
     assert old in TEXT

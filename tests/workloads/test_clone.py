@@ -69,21 +69,22 @@ def test_percentiles_are_told_with_ten_machines_beyond_them(count: int, told: Se
         assert metrics["vm_ready_p50"] == (count + 1) // 2 * 1e9  # nearest rank
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        ({}, "output-damaged"),
-        ({"clones.json": b"{}"}, "output-damaged"),
-        ({"clones.json": b'{"vms": 3}'}, "output-damaged"),
-        (outputs(), "machines-missing"),
-        (outputs({"name": "clone0", "created": 1.0, "booted": 2.0}), "times-missing"),
-        (outputs(machine(1.0, True, 3.0)), "times-missing"),
-        (outputs(machine(2.0, 1.0, 3.0)), "times-order"),
-        (outputs(machine(0.0, 1.0, 3.0)), "times-order"),
-        (outputs(machine(1.0, 2.0, float("inf"))), "times-order"),
-        (outputs(machine(1.0, float("nan"), 3.0)), "times-order"),
-    ],
-)
+NO_STORMS = [
+    ({}, "output-damaged"),
+    ({"clones.json": b"{}"}, "output-damaged"),
+    ({"clones.json": b'{"vms": 3}'}, "output-damaged"),
+    (outputs(), "machines-missing"),
+    (outputs({"name": "clone0", "created": 1.0, "booted": 2.0}), "times-missing"),
+    (outputs(machine(1.0, True, 3.0)), "times-missing"),
+    (outputs(machine(2.0, 1.0, 3.0)), "times-order"),
+    (outputs(machine(0.0, 1.0, 3.0)), "times-order"),
+    (outputs(machine(1.0, 2.0, float("inf"))), "times-order"),
+    (outputs(machine(1.0, float("nan"), 3.0)), "times-order"),
+]
+"""Outputs and the kind of the error."""
+
+
+@pytest.mark.parametrize(("data", "reason"), NO_STORMS)
 def test_what_is_no_storm_is_garbage(data: dict[str, bytes], reason: str) -> None:
     with pytest.raises(Garbage, check=kind(reason)):
         PLUGIN.observe(cell(1), data)

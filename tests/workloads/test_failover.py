@@ -44,19 +44,20 @@ def recorded(name: str) -> tuple[Cell, dict[str, bytes]]:
 # --- what is asked for
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"bs": ["6k"]}, "bs 4k 1m"),
-        ({"bs": ["2m"]}, "bs 4k 1m"),
-        ({"iodepth": [0]}, "iodepth 1024"),
-        ({"size": "100k"}, "size 64k 1m"),
-        ({"outage": "500ms"}, "outage 1s"),
-        ({"recovered": 0}, "recovered 0"),
-        ({"fault": ["power"]}, "fault.0 'link' 'port' 'state'"),
-        ({"rw": ["randread"]}, "rw.0 'randwrite'"),
-    ],
-)
+IMPOSSIBLE = [
+    ({"bs": ["6k"]}, "bs 4k 1m"),
+    ({"bs": ["2m"]}, "bs 4k 1m"),
+    ({"iodepth": [0]}, "iodepth 1024"),
+    ({"size": "100k"}, "size 64k 1m"),
+    ({"outage": "500ms"}, "outage 1s"),
+    ({"recovered": 0}, "recovered 0"),
+    ({"fault": ["power"]}, "fault.0 'link' 'port' 'state'"),
+    ({"rw": ["randread"]}, "rw.0 'randwrite'"),
+]
+"""Keys, the one that is wrong, and what its message has."""
+
+
+@pytest.mark.parametrize(("changes", "told"), IMPOSSIBLE)
 def test_what_cannot_be_is_refused_in_words(changes: dict[str, Any], told: str) -> None:
     key, *tokens = told.split()
     with pytest.raises(ValidationError, check=refused("before, outage, after" if key == "outage" else key, *tokens)):
@@ -191,19 +192,20 @@ def test_blocks_that_the_last_check_could_not_read_are_errors(trial: tuple[Cell,
     assert re.findall(r"\d+", str(raised.value)) == [str(size // 2), str(size)]
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "why"),
-    [
-        ("fault.json", b"", "output-damaged fault.json"),
-        ("fault.json", b'{"kind": "link"}', "output-damaged fault.json"),
-        ("failover.json", b"", "output-missing failover.json"),
-        ("final.json", b"", "output-missing final.json"),
-        ("final.json", b"{", "cut-off final.json"),
-        ("job_iops.1.log", b"", "output-missing iops"),
-        ("job_lat.1.log", b"1, 2, 3\n", "columns 1 4 3"),
-        ("job_lat.1.log", b"100, 5000, 1, 4096, 0\n", "log-kind job_lat.1.log"),
-    ],
-)
+MISSING = [
+    ("fault.json", b"", "output-damaged fault.json"),
+    ("fault.json", b'{"kind": "link"}', "output-damaged fault.json"),
+    ("failover.json", b"", "output-missing failover.json"),
+    ("final.json", b"", "output-missing final.json"),
+    ("final.json", b"{", "cut-off final.json"),
+    ("job_iops.1.log", b"", "output-missing iops"),
+    ("job_lat.1.log", b"1, 2, 3\n", "columns 1 4 3"),
+    ("job_lat.1.log", b"100, 5000, 1, 4096, 0\n", "log-kind job_lat.1.log"),
+]
+"""File, its content, and kind of the error with names and figures."""
+
+
+@pytest.mark.parametrize(("name", "data", "why"), MISSING)
 def test_what_is_missing_or_cannot_be_is_said(
     trial: tuple[Cell, dict[str, bytes]], name: str, data: bytes, why: str
 ) -> None:
