@@ -1,6 +1,8 @@
 """Kinds of errors and findings: what tests and scripts go by when the words change."""
 
 import ast
+import copy
+import json
 import pickle
 import re
 from collections.abc import Iterator
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import fairlane
 from fairlane.errors import SEVERAL, FairlaneError, Garbage, RunFailed
+from fairlane.records import Note
 from tests.words import kinds
 
 SOURCE = Path(fairlane.__file__).parent
@@ -20,6 +23,8 @@ CALLS = {
     "Damaged",
     "Garbage",
     "Problem",
+    "Invalid",
+    "Note",
     "finding",
 }
 
@@ -55,3 +60,9 @@ def test_errors_come_back_from_another_process() -> None:
     assert (error.kind, str(error), error.hint) == ("timeout", "a: no answer", "wait")
     garbage = pickle.loads(pickle.dumps(Garbage("cut-off", "fio.json is cut off")))  # noqa: S301
     assert (garbage.kind, str(garbage)) == ("cut-off", "fio.json is cut off")
+
+
+def test_a_footnote_is_its_text_and_keeps_its_kind() -> None:
+    note = Note("pulled", "a few blocks")
+    for again in (note, copy.deepcopy(note), pickle.loads(pickle.dumps(note))):  # noqa: S301 - our own
+        assert (again, again.kind, json.dumps([again])) == ("a few blocks", "pulled", '["a few blocks"]')

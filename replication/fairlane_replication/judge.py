@@ -40,6 +40,9 @@ Word = Literal["agree", "disagree", "cannot tell here"]
 WORDS: tuple[Word, ...] = ("agree", "disagree", "cannot tell here")
 UNKNOWN: Word = "cannot tell here"
 """What is neither proven nor contradicted."""
+OVERLAPS, SMALLER, LARGER = "published size overlaps", "smaller here than published", "larger here than published"
+"""How the published size lies to what was found."""
+WHOLE_ONLY = "only the whole form asks it"
 
 _Side = Literal["for", "against", "open"]
 
@@ -108,7 +111,7 @@ def _compared(claim: Claim, asks: Compared, ran: Ran) -> Answer:
     found = [v for v in ran.verdicts if v.key in keys and (v.lane, v.baseline) == sides and v.metric == asks.metric]
     if not found:
         asked = chosen and set(sides) <= ran.evidence.study.lanes.keys()
-        why = f"no trial has a figure for {METRICS[asks.metric].title}" if asked else "only the whole form asks it"
+        why = f"no trial has a figure for {METRICS[asks.metric].title}" if asked else WHOLE_ONLY
         return Answer(claim, UNKNOWN, why=why)
     seen = [(v, *_side(asks.expects, v, claim.size, ran)) for v in found]
     count = Counter(side for _, side, _ in seen)
@@ -259,9 +262,9 @@ def _sizes(size: Size, verdicts: Sequence[Verdict]) -> str:
         return ""
     low, high = size.least or 0.0, size.most or math.inf
     if hull[0] <= high and low <= hull[1]:
-        return "published size overlaps"
+        return OVERLAPS
     nearest_here = 0.0 if hull[0] <= 1 <= hull[1] else min(abs(math.log(end)) for end in hull)
-    return f"{'smaller' if nearest_here < _smallest(size) else 'larger'} here than published"
+    return SMALLER if nearest_here < _smallest(size) else LARGER
 
 
 def published(claim: Claim) -> str:

@@ -35,7 +35,7 @@ from fairlane_replication.claims import (
     Claim,
     Lab,
 )
-from fairlane_replication.judge import Answer, Ran, answer
+from fairlane_replication.judge import WHOLE_ONLY, Answer, Ran, answer
 
 Watching = Callable[[Study], AbstractContextManager[Watch]]
 """Makes what shows the progress of one study."""
@@ -138,18 +138,22 @@ def _may_use(catalogue: Catalogue, out: Path, *, quick: bool, resume: bool) -> N
             )
         begun = plans.read(folder)
         if begun.quick != quick:
-            told, hint = f"it was begun in the {'quick' if begun.quick else 'whole'} form", "ask as it was begun, or "
+            kind, told, hint = (
+                "run-form",
+                f"it was begun in the {'quick' if begun.quick else 'whole'} form",
+                "ask as it was begun, or ",
+            )
         elif begun.text != lab.text:
-            told, hint = "it is of another version of this lab study", ""
+            kind, told, hint = "run-version", "it is of another version of this lab study", ""
         else:
             continue
-        raise FairlaneError("run-options", told, where=str(folder), hint=f"{hint}choose another --out")
+        raise FairlaneError(kind, told, where=str(folder), hint=f"{hint}choose another --out")
 
 
 def _asked(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching) -> Ran | str:
     study = lab.form(quick=quick)
     if study is None:
-        return "only the whole form asks it: leave --quick away"
+        return f"{WHOLE_ONLY}: leave --quick away"
     if not plans.is_run(folder):
         work = plans.make(study, lab.text)
         _refuse(study)

@@ -81,6 +81,14 @@ class Garbage(Exception):  # noqa: N818 - reads as what it is
         return str(self.args[1])
 
 
+class Invalid(ValueError):  # noqa: N818 - reads as what it is
+    """A validator's error with a kind of its own; that of any other ValueError is ``value``."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 _ROOM = "make room"
 _UNWRITABLE = {
     errno.ENOSPC: ("the disk is full", _ROOM),

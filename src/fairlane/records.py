@@ -117,6 +117,20 @@ Word = Literal["faster", "slower", "different-but-small", "tie", "inconclusive",
 """``no-spread``: compared, but from so few trials that nothing is known of how they vary."""
 
 
+class Note(str):
+    """A footnote: its sentence, with a kind (``pulled``) that stays when the words change."""
+
+    kind: str
+
+    def __new__(cls, kind: str, text: str) -> "Note":
+        note = super().__new__(cls, text)
+        note.kind = kind
+        return note
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        return self.kind, str(self)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Lane against baseline in one cell and metric. Ratios are lane / baseline of the metric itself (not "better")."""
@@ -155,7 +169,8 @@ class Verdict:
     more_blocks: int | None = None
     """For ``inconclusive``: further blocks that would reach the margin at the spread seen."""
     notes: tuple[str, ...] = ()
-    """Footnotes: robustness, carry-over, autocorrelation, refusal."""
+    """Footnotes: robustness, carry-over, autocorrelation, refusal; each a ``Note`` but the messages of findings that
+    refuse."""
     detectable: float | None = None
     """Smallest relative difference (0.04: 4 % more) that so many blocks show with 80 % power, at the spread seen and at
     this interval's level; where there is an interval."""

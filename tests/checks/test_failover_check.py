@@ -25,10 +25,10 @@ def figures(data: dict[str, Any] | None = None, iops_before: float = 0.0, **faul
 FINE = figures()
 
 
-def found(run_check: Any, beside: Any, odd: Figures, blocks: int = 3) -> list[tuple[str, str, bool]]:
+def found(run_check: Any, beside: Any, odd: Figures, blocks: int = 3) -> list[tuple[str, str, bool, Any]]:
     seen = run_check("failover", beside(odd, FINE, WRITES, blocks=blocks))
     assert all(f.lanes == ("odd",) and f.cells for f in seen)
-    return [(f.severity, f.message, f.refuses) for f in seen]
+    return [(f.severity, f.kind, f.refuses, next(iter(f.evidence.values()))) for f in seen]
 
 
 def test_a_fault_that_was_survived_is_no_finding(run_check: Any, beside: Any) -> None:
@@ -37,34 +37,41 @@ def test_a_fault_that_was_survived_is_no_finding(run_check: Any, beside: Any) ->
 
 
 def test_one_wrong_block_refuses_the_lane(run_check: Any, beside: Any) -> None:
-    ((severity, message, refuses),) = found(run_check, beside, figures({"wrong_blocks": 1}))
-    assert (severity, refuses) == ("critical", True)
-    assert message.startswith("3 wrong blocks in 3 faults: the path lost or damaged data")
+    ((severity, kind, refuses, total),) = found(run_check, beside, figures({"wrong_blocks": 1}))
+    assert (severity, kind, refuses, total) == ("critical", "wrong-blocks", True, 3)
     evidence = beside(figures({"wrong_blocks": 1}), FINE, WRITES, blocks=6)
     (verdict,) = [v for v in judge(evidence, run_check("failover", evidence)) if v.primary]
     assert verdict.verdict == "refused"
 
 
 @pytest.mark.parametrize(
-    ("odd", "told"),
+    ("odd", "told", "figures_told"),
     [
         (
             figures({"io_errors": 4, "first_error": "Input/output error"}),
-            "4 I/Os failed with an error (Input/output er",
+            "errors",
+            {"io_errors": 4, "first_error": "Input/output error"},
         ),
-        (figures(recovered=False), "IOPS did not come back"),
-        (figures(carried={"path0": {"before": 1000, "during": 51}}), "(link 0) carried 5% of what it carried before"),
+        (figures(recovered=False), "lasting", {}),
         (
-            figures(carried={"path0": {"before": 0, "during": 0}}),
-            "had carried next to nothing of the load before",
+            figures(carried={"path0": {"before": 1000, "during": 51}}),
+            "uncut",
+            {"path": "link 0", "before": 1000, "during": 51},
         ),
-        (figures(iops_before=100.0, carried={"path0": {"before": 4000, "during": 0}}), "had carried next to nothing"),
+        (figures(carried={"path0": {"before": 0, "during": 0}}), "idle", {"path": "link 0", "before": 0}),
+        (
+            figures(iops_before=100.0, carried={"path0": {"before": 4000, "during": 0}}),
+            "idle",
+            {"path": "link 0", "before": 4000},
+        ),
     ],
 )
-def test_what_is_no_clean_fault_takes_the_headline(run_check: Any, beside: Any, odd: Figures, told: str) -> None:
-    ((severity, message, refuses),) = found(run_check, beside, odd)
-    assert (severity, refuses) == ("critical", False)
-    assert told in message
+def test_what_is_no_clean_fault_takes_the_headline(
+    run_check: Any, beside: Any, odd: Figures, told: str, figures_told: dict[str, Any]
+) -> None:
+    ((severity, kind, refuses, proof),) = found(run_check, beside, odd)
+    assert (severity, kind, refuses) == ("critical", told, False)
+    assert figures_told.items() <= proof.items()
 
 
 def test_a_path_that_is_not_watched_is_no_finding(run_check: Any, beside: Any) -> None:

@@ -25,15 +25,17 @@ def told(beside, run_check):
 def test_the_busiest_node_is_told_and_of_what_the_hypervisor_left_it(told):
     nodes = {"a": {"busy": 0.96}, "b": {"busy": 0.99, "cpus": 64}, "c": {"busy": 0.2, "steal": 0.03}}
     (busy, steal) = told("cpu_bound", figures(nodes=nodes), figures(nodes={"a": {"busy": 0.5}}))
-    assert "the CPUs of node b were 99% busy" in busy.message
-    assert "or a path that takes less of them" in busy.message, "initiator and QEMU run there, and are of the path"
-    assert "took 3.0% of the CPU time from node c" in steal.message
+    assert (busy.kind, steal.kind) == ("node-busy", "node-steal")
+    (of_busy,), (of_steal,) = busy.evidence.values(), steal.evidence.values()
+    assert (of_busy["node"], of_busy["busy"]) == ("b", 0.99)
+    assert (of_steal["node"], of_steal["steal"]) == ("c", 0.03)
     assert {lane for f in (busy, steal) for lane in f.lanes} == {"odd"}
 
 
 def test_machine_and_node_at_their_limit_are_two_findings(told):
     found = told("cpu_bound", figures(nodes={"a": {"busy": 0.97}}, machine={"busy": 0.98}))
-    assert [f.message.split(" were ")[0] for f in found] == ["the machine's CPUs", "the CPUs of node a"]
+    shown = [(f.kind, proof["busy"], proof.get("node")) for f in found for proof in f.evidence.values()]
+    assert shown == [("busy", 0.98, None), ("node-busy", 0.97, "a")]
 
 
 @pytest.mark.parametrize(("moved", "full"), [(118_700_000, False), (119_000_000, True)])
@@ -44,8 +46,10 @@ def test_a_nodes_interface_is_held_against_its_own_speed(told, moved, full):
     found = told("link_bound", odd, workload="rw: [randread], ramp: 0s")
     assert len(found) == full
     for finding in found:
-        assert "bond0 of node n<1> carried 0.952 of its 1 Gbit/s" in finding.message
-        assert finding.severity == "warning"
+        (proof,) = finding.evidence.values()
+        assert (finding.severity, finding.kind) == ("warning", "node")
+        assert (proof["nic"], proof["node"], proof["speed"]) == ("bond0", "n<1>", 1e9)
+        assert proof["wire_bits_per_s"] == pytest.approx(0.952e9)
 
 
 def test_an_interface_of_unknown_speed_is_no_finding(told):
@@ -55,30 +59,28 @@ def test_an_interface_of_unknown_speed_is_no_finding(told):
 
 
 @pytest.mark.parametrize(
-    ("description", "says"),
+    ("description", "kind"),
     [
         ({}, None),
         ({"node_probes": {"network": "host"}}, None),
-        ({"node_probes": "off"}, "the study switches probes on the nodes off"),
-        ({"node_probes": "not allowed: x is forbidden."}, "probes on the nodes were not allowed: x is forbidden;"),
+        ({"node_probes": "off"}, "switched-off"),
+        ({"node_probes": "not allowed: x is forbidden."}, "not-run"),
     ],
 )
-def test_nodes_that_nobody_watched_are_told(beside, run_check, description, says):
+def test_nodes_that_nobody_watched_are_told(beside, run_check, description, kind):
     evidence = beside(figures(), figures(), "rw: [randread]")
     evidence = replace(evidence, description={**evidence.description, "platform": description})
     found = run_check("unwatched_nodes", evidence)
-    assert len(found) == (says is not None)
+    assert [(f.severity, f.kind) for f in found] == ([("info", kind)] if kind else [])
     for finding in found:
-        assert says in finding.message
-        assert "CPU per I/O is of the guests alone" in finding.message
-        assert finding.severity == "info"
+        assert kind == "switched-off" or finding.evidence == {"reason": description["node_probes"]}
 
 
 def test_a_node_that_was_not_seen_in_a_trial_is_told_once(told):
     gone = {"nodes": {"a": {"failed": "no answer"}, "b": {"busy": 0.1}}}
     (finding,) = told("unwatched_nodes", figures(**gone), figures(nodes={"a": {"busy": 0.1}}))
-    assert finding.message.startswith("node a was not seen in ")
-    assert finding.message.endswith("no CPU per I/O of the nodes: no answer")
+    (proof,) = finding.evidence.values()
+    assert (finding.kind, proof) == ("gaps", {"node": "a", "trials": 1, "reason": "no answer"})
     assert finding.lanes == ("odd",)
     assert finding.severity == "warning"
     assert told("unwatched_nodes", figures(nodes="x"), figures(nodes={"a": 3})) == []

@@ -84,7 +84,7 @@ def find(beside, run_check):
         # for information: whatever else this machine does on its disk is in the disk's counters
         found = [f for f in run_check(check, made) if f.severity != "info"]
         assert {f.lanes for f in found} <= {("odd",)}, [f.message for f in found]
-        return [(f.severity, f.message) for f in found]
+        return [(f.severity, f.kind, next(iter(f.evidence.values()))) for f in found]
 
     return told
 
@@ -98,20 +98,20 @@ def test_a_sparse_file_is_read_without_the_disk(bench, direct, find):
     sparse = bench.fio(*bench.job("randread", *DIRECT, file="sparse"))
     workload = f"rw: [randread], iodepth: [4], engine: libaio, size: {SIZE // 2**20}m, prefill: false"
     odd, sound = allocated(bench, sparse, "sparse"), allocated(bench, direct, "full")
-    ((severity, message),) = find("unwritten_space", odd, sound, workload)
-    assert severity == "critical"
-    assert "only 0 MiB of the 16 MiB in use had ever been written" in message
-    ((severity, message),) = find("cache_served", odd, sound)
-    assert severity == "critical"
-    assert "disk saw" in message
+    ((severity, kind, proof),) = find("unwritten_space", odd, sound, workload)
+    assert (severity, kind) == ("critical", "allocated")
+    assert (proof["allocated_bytes"] // 2**20, proof["size_bytes"], proof["reads"]) == (0, SIZE, True)
+    ((severity, kind, proof),) = find("cache_served", odd, sound)
+    assert (severity, kind) == ("critical", "fewer-reads")
+    assert proof["disk"] < proof["load"]
 
 
 def test_a_buffered_run_reads_memory(bench, direct, find):
     bench.fio(*bench.job("read", "--direct=0", "--ioengine=psync", "--invalidate=0", bs="1m"))  # into the page cache
     buffered = bench.fio(*bench.job("randread", "--direct=0", "--ioengine=psync", "--invalidate=0"))
-    ((severity, message),) = find("cache_served", buffered, direct)
-    assert severity == "critical"
-    assert "a cache in the guest served the rest" in message
+    ((severity, kind, proof),) = find("cache_served", buffered, direct)
+    assert (severity, kind) == ("critical", "fewer-reads")
+    assert proof["disk"] < proof["load"]
 
 
 CAPPED = "rw: [randrw], rwmixread: [70], rate_iops: [500], iodepth: [4], engine: libaio"
@@ -122,16 +122,16 @@ def test_seventy_thirty_under_one_cap_for_each_direction(bench, find):
     mix = ("--rwmixread=70", "--ioengine=null", "--iodepth=4")
     odd = bench.fio(*bench.job("randrw", *mix, "--rate_iops=500"), runtime_ms=800)
     sound = bench.fio(*bench.job("randrw", *mix, "--rate_iops=350,150"), runtime_ms=800)
-    ((severity, message),) = find("achieved_mix", odd, sound, CAPPED)
-    assert severity == "critical"
-    assert "asked for 70/30 reads and writes, ran 50/50" in message
-    ((severity, message),) = find("unequal_mix", odd, sound, CAPPED)
+    ((severity, kind, proof),) = find("achieved_mix", odd, sound, CAPPED)
+    assert (severity, kind) == ("critical", "mix")
+    assert (proof["asked_reads"], round(proof["reads"], 2), proof["half"]) == (0.7, 0.5, True)
+    ((severity, *_),) = find("unequal_mix", odd, sound, CAPPED)
     assert severity == "critical"
     # a tier that sells half of what came of it, however much a busy machine let through
     modest = bench.fio(*bench.job("randrw", *mix, "--rate_iops=70,30"), runtime_ms=800)
     cap = int(odd.metrics["iops"] / 2)
-    ((_, message),) = find("above_cap", odd, modest, CAPPED, lane=f", cap_iops: {cap}")
-    assert "as if two jobs under the cap had been added up" in message
+    ((_, kind, proof),) = find("above_cap", odd, modest, CAPPED, lane=f", cap_iops: {cap}")
+    assert (kind, proof["cap"], proof["double"]) == ("iops", cap, True)
 
 
 def test_a_rate_out_of_reach_is_overrun(bench, beside, run_check):
@@ -143,7 +143,7 @@ def test_a_rate_out_of_reach_is_overrun(bench, beside, run_check):
         for rate in (500, int(seen.metrics["iops"]))
     )
     assert {f.severity for f in missed} == {"warning"}
-    assert all("of the 500 IOPS asked for" in f.message for f in missed)
+    assert [proof["asked"] for f in missed for proof in f.evidence.values()] == [500, 500]
     assert {lane for f in missed for lane in f.lanes} == {"odd", "sound"}
     assert reached == []
 
@@ -153,21 +153,19 @@ def test_jobs_that_stonewall_kept_apart(bench, find):
     apart = bench.fio(*bench.job("randread", *DIRECT), *bench.job("randwrite", *DIRECT, "--stonewall"))
     together = bench.fio(*bench.job("randread", *DIRECT), *bench.job("randwrite", *DIRECT))
     workload = "rw: [randrw], rwmixread: [50], iodepth: [4], engine: libaio"
-    ((severity, message),) = find("added_up", apart, together, workload)
-    assert severity == "critical"
-    assert "randread and randwrite never ran together" in message
+    ((severity, kind, proof),) = find("added_up", apart, together, workload)
+    assert (severity, kind) == ("critical", "parts")
+    assert [part["name"] for part in proof["apart"]] == ["randread", "randwrite"]
 
 
 def test_a_generator_without_a_disk_is_all_there_is(bench, find):
     deep = "rw: [randread], iodepth: [32], engine: libaio"
     sound = bench.fio(*bench.job("randread", *DIRECT, "--iodepth=32"))
     null = bench.fio(*bench.job("randread", "--ioengine=null", "--iodepth=32"))
-    ((severity, message),) = find("littles_law", null, sound, deep)
-    assert severity == "warning"
-    assert "did not keep the depth" in message
-    ((severity, message),) = find("generator_bound", undisturbed(null), sound, deep)
-    assert severity == "warning"
-    assert "fio itself used" in message
+    ((severity, kind, proof),) = find("littles_law", null, sound, deep)
+    assert (severity, kind, proof["asked"]) == ("warning", "below", 32)
+    ((severity, kind, _),) = find("generator_bound", undisturbed(null), sound, deep)
+    assert (severity, kind) == ("warning", "generator")
 
 
 def undisturbed(seen: Figures) -> Figures:
@@ -198,9 +196,9 @@ def test_a_late_starter(bench, find):
         for path, f, start in zip(paths, seen, (gate, gate, late), strict=True)
     ]
     apart, together = ({**seen[0].context, "vms": some} for some in (vms, vms[:2]))
-    ((severity, message),) = find("late_starters", Figures(context=apart), Figures(context=together))
+    ((severity, _, proof),) = find("late_starters", Figures(context=apart), Figures(context=together))
     assert severity == "critical"
-    assert "vm2 started" in message
+    assert (proof["last"], proof["skew_ms"]) == ("vm2", late - gate)
 
 
 def started(path: Path) -> float:
@@ -229,23 +227,21 @@ def test_a_machine_whose_every_core_is_taken(bench, direct, find):
     machine = MACHINE.observe(before, after, direct).context["machine"]
     del machine["window_ms"]  # these snapshots were taken around nothing but the hogs
     machine["steal"] = 0.0  # of this machine, by its own hypervisor: no part of the case
-    ((severity, message),) = find("cpu_bound", replace(direct, context={"machine": machine}), direct)
-    assert severity == "warning"
-    assert "busy" in message
+    ((severity, kind, _),) = find("cpu_bound", replace(direct, context={"machine": machine}), direct)
+    assert (severity, kind) == ("warning", "busy")
 
 
 def test_bandwidth_of_another_block_size_is_found(bench, direct, find):
     eight = bench.fio(*bench.job("randread", *DIRECT, bs="8k"))
-    ((severity, message),) = find("bandwidth", eight, direct)
-    assert severity == "critical"
-    assert "bandwidth is 2 times IOPS x bs" in message
+    ((severity, kind, proof),) = find("bandwidth", eight, direct)
+    assert (severity, kind, proof["bs"]) == ("critical", "product", 4096)
+    assert proof["factor"] == pytest.approx(2, rel=0.005)
 
 
 def test_rate_and_latency_of_more_jobs_than_were_told(bench, direct, find):
     two = bench.fio(*bench.job("randread", *DIRECT, "--numjobs=2"))
-    ((severity, message),) = find("littles_law", two, direct)
-    assert severity == "critical"
-    assert "not of the same I/Os" in message
+    ((severity, kind, _),) = find("littles_law", two, direct)
+    assert (severity, kind) == ("critical", "above")
 
 
 def test_fio_tells_its_own_samples(bench, find):
@@ -256,5 +252,5 @@ def test_fio_tells_its_own_samples(bench, find):
     assert told["mean"] == pytest.approx(200, rel=0.2)
     switching = {**seen.context["load"], "samples": {"read": {**told, "count": 120, "stddev": 0.5 * told["mean"]}}}
     steady = {**seen.context["load"], "samples": {"read": {**told, "count": 120, "stddev": 0.1 * told["mean"]}}}
-    ((severity, _),) = find("unsteady", Figures(context={"load": switching}), Figures(context={"load": steady}))
+    ((severity, *_),) = find("unsteady", Figures(context={"load": switching}), Figures(context={"load": steady}))
     assert severity == "warning"

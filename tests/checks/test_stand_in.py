@@ -45,7 +45,9 @@ def test_verdicts_against_other_transports_are_refused(baseline: str, refused: s
     verdicts = [v for v in judge(evidence, findings) if v.metric == "iops"]
     assert {v.lane for v in verdicts if v.verdict == "refused"} == refused
     assert {v.lane for v in verdicts if v.verdict == "faster"} == {"nvme-tcp", "deep"} - refused
-    assert all("soft-RoCE is software" in v.notes[0] for v in verdicts if v.verdict == "refused")
+    assert {(f.kind, f.evidence["transport"]) for f in findings} == {("stand-in", "nvme_rdma")}
+    reasons = {f.lanes[0]: f.message for f in findings}
+    assert {v.lane: v.notes[0] for v in verdicts if v.verdict == "refused"} == reasons
     assert all(v.lane_value for v in verdicts), "figures are shown all the same"
 
 

@@ -1,6 +1,7 @@
 """Joining: names that stay unique, conditions that stay with their own side, figures of different worlds."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from fairlane.guard.conditions import conditions
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.records import Evidence
 from fairlane.runs.read import load_run
+from tests.words import kind
 
 STUDY = """\
 name: small
@@ -83,7 +85,9 @@ def test_only_the_category_that_differs_is_refused_and_the_reason_is_true_of_it(
     words = {(comparison.joined.categories[v.workload].name, v.verdict) for v in comparison.verdicts if v.primary}
     assert words == {("x", "refused"), ("y", "tie")}
     (finding,) = (f for f in comparison.findings if f.refuses)
-    assert "copies (3 on a, 2 on b)" in finding.message
+    assert (finding.kind, set(finding.evidence)) == ("refused", {"copies"})
+    shown = re.findall(r"\w+", finding.evidence["copies"]["a"])
+    assert (shown[0], shown[2], shown[3], shown[5]) == ("3", "a", "2", "b")
     varied = compare({"a": evidence, "b": evidence}, dataclasses.replace(mapping, vary=("copies",)), {})
     assert "refused" not in {v.verdict for v in varied.verdicts}
 
@@ -97,18 +101,18 @@ def test_figures_of_different_worlds_are_refused_whatever_is_accepted(
     other = dataclasses.replace(one, modelled="modelled" in change, emulated="emulated" in change)
     comparison = compare({"a": one, "b": other}, pairs(x=("one", "one")), {})
     assert {v.verdict for v in comparison.verdicts} == {"refused"}
-    assert all("not of one world" in " ".join(v.notes) for v in comparison.verdicts)
+    (finding,) = (f for f in comparison.findings if f.check == "kind_of_figures")
+    assert (finding.kind, finding.lanes, finding.evidence["a"]) == ("differs", ("a",), "measured")
+    assert all(finding.message in v.notes for v in comparison.verdicts)
 
 
 def test_no_cell_in_common_is_an_error_that_lists_them(evidence: Evidence, tmp_path: Path) -> None:
     text = STUDY.replace("[4k, 64k]", "[8k]").replace("bs: [4k]", "bs: [16k]")
     (tmp_path / "study.yaml").write_text(text)
     assert run(["run", str(tmp_path / "study.yaml"), "--unjudged", "--out", str(tmp_path / "done")]) == Exit.OK
-    with pytest.raises(FairlaneError) as raised:
+    with pytest.raises(FairlaneError, check=kind("no-common-cells")) as raised:
         joined({"a": evidence, "b": load_run(tmp_path / "done")}, pairs(x=("one", "one")))
-    assert "no cell in common" in raised.value.message
-    assert "8k randread qd1" in raised.value.hint
-    assert "64k randread qd1" in raised.value.hint
+    assert all(f"{size} randread qd1" in raised.value.hint for size in ("8k", "64k"))
 
 
 def test_runs_over_links_of_different_speed_are_told_per_gbit_too(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from fairlane.errors import Garbage
 from fairlane.formats.fio_documents import documents, other_output, report_in
+from tests.words import kind
 
 REPORT = '{\n  "fio version" : "fio-3.33",\n  "jobs" : []\n}'
 
@@ -15,7 +16,7 @@ def versions(text: str) -> list[str]:
 def test_reports_with_words_around_them() -> None:
     first, second = documents(f"note: {{odd}}\n{REPORT}\nfio: a word\n{REPORT}\nbye\n".encode(), "x")
     assert first.warnings == "note: {odd}"
-    assert second.warnings == "fio: a word\nbye"
+    assert second.warnings.splitlines() == ["fio: a word", "bye"]
 
 
 def test_reports_without_a_line_between_them() -> None:
@@ -36,7 +37,7 @@ def test_a_tab_in_a_text() -> None:
 
 @pytest.mark.parametrize("cut", range(1, len(REPORT) - 1))
 def test_cut_off_anywhere(cut: int) -> None:
-    with pytest.raises(Garbage, match=r"cut off|no JSON|empty"):
+    with pytest.raises(Garbage, check=kind("cut-off")):
         documents(REPORT[:cut].encode(), "x")
 
 
@@ -45,18 +46,20 @@ def test_cut_off_anywhere(cut: int) -> None:
     [
         (b"", "empty"),
         (b"\xef\xbb\xbf", "empty"),
-        (b"abc\xff", "byte 3"),
-        (b"hello", "no JSON"),
-        (b"3;fio-3.33;t;0;0;1024;", "terse"),
-        (b"t: (g=0): rw=read, bs=(R) 4096B-4096B\n", "normal"),
-        (REPORT.encode() + b"\n" + REPORT[:30].encode(), "cut off: .* at byte 78"),
-        (b'{"a":' * 10**5, "deep|cut off"),
-        (b'{"fio version": ' + b"9" * 10**5 + b"}", "no JSON"),
+        (b"abc\xff", "not-text 3"),
+        (b"hello", "fio-silent 'hello'"),
+        (b"3;fio-3.33;t;0;0;1024;", "fio-silent terse"),
+        (b"t: (g=0): rw=read, bs=(R) 4096B-4096B\n", "fio-silent normal"),
+        (REPORT.encode() + b"\n" + REPORT[:30].encode(), "cut-off 78"),
+        (b'{"a":' * 10**5, "nested"),
+        (b'{"fio version": ' + b"9" * 10**5 + b"}", "cut-off"),
     ],
 )
 def test_what_is_no_report(data: bytes, reason: str) -> None:
-    with pytest.raises(Garbage, match=reason):
+    expected, *tokens = reason.split()
+    with pytest.raises(Garbage, check=kind(expected)) as raised:
         documents(data, "x")
+    assert [token for token in tokens if token not in str(raised.value)] == []
 
 
 def test_the_beginning_is_known() -> None:

@@ -11,9 +11,11 @@ from fairlane.cli.main import run
 from fairlane.errors import Exit, FairlaneError
 from fairlane.gate.decide import Outcome, decide
 from fairlane.gate.grammar import parse
+from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding
 from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
+from tests.words import kind
 
 STUDY = """\
 name: small
@@ -25,6 +27,8 @@ workloads:
   tail: {kind: fio, rw: [randread], bs: [4k], iodepth: [1], runtime: 1s, primary: lat_p99}
 design: {seed: 3, looks: [10]}
 """
+
+CELL = "main.4k-randread-qd16"
 
 
 def carried_out(folder: Path, failures: str = "0%") -> Evidence:
@@ -103,9 +107,9 @@ def test_any_lane_may_be_the_baseline(evidence: Evidence) -> None:
 def test_a_rule_without_metric_means_the_primary_of_each_workload(evidence: Evidence) -> None:
     outcomes = told(evidence, "fast ties slow")
     assert [o.cell for o in outcomes] == ["main/4k randread qd16", "main/64k randread qd16", "tail/4k randread qd1"]
-    with pytest.raises(FairlaneError) as raised:
+    with pytest.raises(FairlaneError, check=kind("rule-direction")) as raised:
         told(evidence, "fast >= 10 % over slow on tail/")
-    assert "p99 latency is better when it is lower" in raised.value.message
+    assert METRICS["lat_p99"].title in raised.value.message
     assert "under" in raised.value.hint
     assert words(evidence, "fast >= 10 % under slow on tail/") == {"met"}
 
@@ -113,10 +117,13 @@ def test_a_rule_without_metric_means_the_primary_of_each_workload(evidence: Evid
 def test_no_single_block_may_fall_short(evidence: Evidence) -> None:
     (easy,) = told(evidence, "fast >= 20 % over slow on main/4k, no block below 10 %")
     assert easy.word == "met"
-    assert "the worst of 10 blocks" in easy.seen
+    assert "10" in easy.seen.split()
     (hard,) = told(evidence, "fast >= 20 % over slow on main/4k, no block below 29.5 %")
     assert hard.word == "not met"
-    assert hard.reason.startswith("block ")
+    blocks = {o.block: o.metrics["iops"] for o in evidence.observations if o.cell == CELL and o.lane == "fast"}
+    slow = {o.block: o.metrics["iops"] for o in evidence.observations if o.cell == CELL and o.lane == "slow"}
+    worst = min(blocks, key=lambda block: blocks[block] / slow[block])
+    assert str(worst) in hard.reason.split()
     assert words(evidence, "iops of fast >= 50k on main/4k, no block below 60k") == {"met"}
     assert words(evidence, "iops of fast >= 50k on main/4k, no block below 1M") == {"not met"}
 
@@ -126,7 +133,9 @@ def test_a_block_without_a_figure_may_be_any(tmp_path: Path) -> None:
     assert words(evidence, "fast >= 15 % over slow on main/4k") == {"met"}
     (outcome,) = told(evidence, "fast >= 15 % over slow on main/4k, no block below 1 %")
     assert outcome.word == "not proven"
-    assert "without a figure" in outcome.reason
+    (verdict,) = (v for v in judge(evidence, ()) if v.primary and (v.key, v.lane) == (CELL, "fast"))
+    assert verdict.voided
+    assert str(verdict.voided) in outcome.reason.split()
 
 
 def test_a_cell_is_meant_by_its_words(evidence: Evidence) -> None:
@@ -134,18 +143,21 @@ def test_a_cell_is_meant_by_its_words(evidence: Evidence) -> None:
     assert len(told(evidence, "fast ties slow on 4k*")) == 2
     assert len(told(evidence, "fast ties slow on randread ?4k")) == 1
     assert len(told(evidence, "fast ties slow on main/")) == 2
-    with pytest.raises(FairlaneError) as raised:
+    with pytest.raises(FairlaneError, check=kind("cell-unknown")) as raised:
         told(evidence, "fast ties slow on 8k randread qd16")
-    assert "no cell is called '8k randread qd16'" in raised.value.message
+    assert "'8k randread qd16'" in raised.value.message
     assert "randread qd16" in raised.value.hint
 
 
-@pytest.mark.parametrize("rule", ["fats ties slow", "fast ties solw", "iops of fats >= 5"])
-def test_an_unknown_lane_gets_the_nearest(evidence: Evidence, rule: str) -> None:
-    with pytest.raises(FairlaneError) as raised:
+@pytest.mark.parametrize(
+    ("rule", "wrong", "near"),
+    [("fats ties slow", "fats", "fast"), ("fast ties solw", "solw", "slow"), ("iops of fats >= 5", "fats", "fast")],
+)
+def test_an_unknown_lane_gets_the_nearest(evidence: Evidence, rule: str, wrong: str, near: str) -> None:
+    with pytest.raises(FairlaneError, check=kind("lane-unknown")) as raised:
         told(evidence, rule)
-    assert "did you mean" in raised.value.hint
-    assert "no lane is called" in raised.value.message
+    assert near in raised.value.hint
+    assert repr(wrong) in raised.value.message
 
 
 def test_a_critical_finding_refuses_what_it_touches(evidence: Evidence) -> None:
@@ -154,7 +166,8 @@ def test_a_critical_finding_refuses_what_it_touches(evidence: Evidence) -> None:
     rules = [parse(r) for r in ("fast >= 1 % over slow on main/", "same ties slow on main/", "no critical finding")]
     outcomes = decide(rules, evidence, lambda _: [grave])
     assert [o.word for o in outcomes] == ["refused", "met", "met", "met", "not met"]
-    assert outcomes[0].reason == "critical finding (odd): the link was full"
+    assert grave.check in outcomes[0].reason
+    assert grave.message in outcomes[0].reason
 
 
 def test_absolute_figures_of_a_model_prove_nothing(evidence: Evidence) -> None:

@@ -11,6 +11,7 @@ import pytest
 from fairlane.errors import FairlaneError
 from fairlane.runs import journal
 from fairlane.runs.journal import Journal
+from tests.words import kind
 
 
 def events(folder: Path) -> list[int]:
@@ -58,16 +59,15 @@ def test_damage_in_the_middle_is_told_with_its_line(tmp_path: Path, line: bytes)
     damaged = b"\n".join([first, line, second, b""])
     path.write_bytes(damaged)
     for use in (lambda: journal.read(tmp_path), lambda: fill(tmp_path, 3)):
-        with pytest.raises(FairlaneError, match="damaged") as raised:
+        with pytest.raises(FairlaneError, check=kind("journal-damaged", where=f"{path}:2")):
             use()
-        assert raised.value.where == f"{path}:2"
     assert path.read_bytes() == damaged
 
 
 def test_two_writers_are_kept_apart_and_readers_are_not(tmp_path: Path) -> None:
     with Journal(tmp_path) as book:
         book.append("step", n=1)
-        with pytest.raises(FairlaneError, match="at work"), Journal(tmp_path):
+        with pytest.raises(FairlaneError, check=kind("run-busy")), Journal(tmp_path):
             pass
         assert events(tmp_path) == [1]
     fill(tmp_path, 2)  # the lock is gone with the context
@@ -86,7 +86,7 @@ def test_lock_dies_with_its_process(tmp_path: Path) -> None:
     other.start()
     try:
         assert ready.wait(20)
-        with pytest.raises(FairlaneError, match="at work"), Journal(tmp_path):
+        with pytest.raises(FairlaneError, check=kind("run-busy")), Journal(tmp_path):
             pass
     finally:
         assert other.pid

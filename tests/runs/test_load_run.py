@@ -85,5 +85,5 @@ def test_any_damage_is_an_error_with_a_place_or_a_report(new_run: NewRun, tmp_pa
         shutil.rmtree(folder)
     assert reports
     assert errors
-    assert all("How sure is it" in report for report in reports)
+    assert all("<h2" in report for report in reports)
     assert all(str(tmp_path / "damaged") in error for error in errors)

@@ -12,6 +12,7 @@ from fairlane.records import Finding
 from fairlane.stats.contests import Claims
 from fairlane.stats.judge import judge, open_cells
 from fairlane.study.load import parse_study
+from tests.words import note, noted
 
 BASE = [1000.0, 1015, 990, 1004, 1021, 984, 1011]
 NEW = [1210.0, 1180, 1203, 1199]
@@ -37,7 +38,7 @@ def test_two_samples_are_welchs(run):
     assert (v.low, v.high) == pytest.approx((v.ratio * math.exp(-half), v.ratio * math.exp(half)))
     assert v.low < v.tie_low < v.tie_high < v.high
     assert (v.lane_value, v.baseline_value) == pytest.approx((stats.gmean(NEW), stats.gmean(BASE)))
-    assert any("did not run interleaved" in note for note in v.notes)
+    assert "not-interleaved" in noted(v.notes)
 
 
 def test_numbers_and_looks_mean_nothing(run):
@@ -59,9 +60,9 @@ def test_failed_trials_are_counted_and_void_nothing_else(run):
 def test_neighbours_and_orders_are_not_told(run):
     rising = [1000 * math.exp(0.01 * i) for i in range(12)]
     paired = run([{"base": [1000.0, 1001.0] * 6, "new": rising}], looks=(12,))
-    assert any("neighbouring blocks" in note for note in first(paired).notes)
+    assert "correlated" in noted(first(paired).notes)
     loose = apart(paired)
-    assert not any("neighbouring" in n or "order" in n for n in first(loose).notes)
+    assert not {"correlated", "carried-over"} & set(noted(first(loose).notes))
     for check in ("autocorrelation", "carry_over"):
         assert not list(registry.load("checks", check).check(loose))
 
@@ -69,24 +70,26 @@ def test_neighbours_and_orders_are_not_told(run):
 def test_a_permutation_test_watches_over_welch(run):
     wild = [1000.0, 1001, 999, 1000, 5000]
     notes = first(apart(run([{"base": [1000.0, 1000.5, 999.5, 1000, 999], "new": wild}]))).notes
-    assert any("trials pull the mean" in note for note in notes)
+    assert "pulled" in noted(notes)
 
 
 def test_one_trial_of_a_lane_tells_nothing_of_its_spread(run):
     v = first(apart(run([{"base": [1000.0], "new": [1500.0]}])))
     assert (v.verdict, v.low, v.tie_low, v.detectable, v.headline) == ("no-spread", None, None, None, False)
     assert v.ratio == pytest.approx(1.5)
-    assert "one trial each: nothing is known of their spread" in v.notes[-1]
+    assert noted(v.notes)[-1] == "single-trials"
+    assert "new" not in v.notes[-1].split(), "both have one alone"
     v = first(apart(run([{"base": BASE, "new": [1500.0]}])))
     assert v.verdict == "no-spread"
-    assert "one trial of new: nothing is known" in v.notes[-1]
+    assert noted(v.notes)[-1] == "single-trials"
+    assert "new" in v.notes[-1].replace(":", "").split()
 
 
 def test_more_to_come_means_no_word_yet(run):
     made = apart(run([{"base": BASE, "new": NEW}], complete=False))
     v = first(made)
     assert (v.verdict, v.low) == ("inconclusive", None)
-    assert "judged when all their trials are there" in v.notes[-1]
+    assert noted(v.notes)[-1] == "judged-later"
     assert open_cells(made.study, made.observations, 0) == {made.cells()[0].key}
     assert open_cells(made.study, made.observations, 3) == frozenset()
 
@@ -99,7 +102,7 @@ def test_doubt_tells_how_many_trials_of_each_it_takes(run):
     sd = np.std(np.log(noisy), ddof=1)
     assert stats.t.isf(0.025, 2 * n - 2) * sd * math.sqrt(2 / n) <= math.log(1.05)
     assert stats.t.isf(0.025, 2 * n - 4) * sd * math.sqrt(2 / (n - 1)) > math.log(1.05)
-    assert any("8 trials of each lane" in note for note in v.notes)
+    assert "8" in note(v.notes, "detectable").split()
 
 
 # --- percentiles as told
@@ -113,7 +116,7 @@ def test_a_percentile_that_a_tool_told_is_judged_with_a_note(run):
     )
     (p99,) = (v for v in judge(made, ()) if v.metric == "lat_p99")
     assert p99.verdict == "faster"
-    assert p99.notes[0] == "p99 latency as the tool reported it; how many I/Os lie beyond it is not known"
+    assert noted(p99.notes)[0] == "as-reported"
     assert p99.lane_value == pytest.approx(1e9 / stats.gmean((NEW * 2)[:6]))
 
 
@@ -171,7 +174,10 @@ def test_copies_are_compared_with_what_they_copy_and_claim_nothing(run):
 def test_the_check_tells_the_noise_floor(run):
     made = with_copies(run, np.random.default_rng(5))
     found = list(registry.load("checks", "aa_control").check(made))
-    assert [(f.severity, f.lanes) for f in found] == [("info", ("a2", "a")), ("info", ("b2", "b"))]
+    assert [(f.severity, f.kind, f.lanes) for f in found] == [
+        ("info", "noise-floor", ("a2", "a")),
+        ("info", "noise-floor", ("b2", "b")),
+    ]
     (v,) = (v for v in judge(made, ()) if v.control and v.lane == "a2" and v.cell.endswith("qd1"))
     assert found[0].evidence[v.key] == pytest.approx({"ratio": v.ratio, "low": v.low, "high": v.high})
 
@@ -181,8 +187,8 @@ def test_a_copy_that_differs_takes_the_headline_of_its_cell(run):
     found = list(registry.load("checks", "aa_control").check(made))
     assert [f.severity for f in found] == ["info", "critical", "info"]
     one, two = (cell.key for cell in made.cells())
-    assert found[1].cells == (two,)
-    assert "b2 is b built once more" in found[1].message
+    assert (found[1].kind, found[1].cells) == ("differs", (two,))
+    assert {"b2", "b"} <= set(found[1].message.split())
     assert {v.key: v.headline for v in judge(made, found) if v.primary} == {one: True, two: False}
 
 

@@ -1,4 +1,4 @@
-"""Bad study files, as people write them: one message each, with line, key, what was expected, and what is nearest."""
+"""Bad study files, as people write them: one error each, with line, key, what was expected, and what is nearest."""
 
 # ruff: noqa: E501 - one case, one line
 
@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlane.errors import Exit, FairlaneError
+from fairlane.errors import SEVERAL, Exit, FairlaneError
 from fairlane.study import load, yaml_tree
 from fairlane.study.load import load_study, parse_study, preset_text, presets
+from tests.words import kind, kinds
 
 GOOD = """\
 name: good
@@ -32,95 +33,105 @@ def complaint(text: str) -> FairlaneError:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "where", "message", "hint"),
-    [
-        pytest.param("slow: {", "slow: {sesions: 2, ", "s.yaml:5", "lanes.slow.sesions: unknown key", "'sessions'", id="typo"),
-        pytest.param("{kind: lab}", "{kind: lab, x: 1}", "s.yaml:2", "platform.x: unknown key", "may stand here: clock", id="unknown key"),
-        pytest.param("name: good", "name: good\ncolour: red", "s.yaml:2", "colour: unknown key", "question", id="unknown at the top"),
-        pytest.param("baseline: slow\n", "", "s.yaml:1", "the key 'baseline' is missing", "compared with", id="missing key"),
-        pytest.param("bs: [4k]", "bs: [4k, 64q]", "s.yaml:8", "workloads.main.bs.1: unknown unit 'q'", "", id="wrong unit"),
-        pytest.param("bs: [4k]", "runtime: 5", "s.yaml:8", "workloads.main.runtime: the unit is missing", "", id="no unit"),
-        pytest.param("kind: lab", "kind: lab, link: {rate: 25gbti}", "s.yaml:2", "platform.link.rate: unknown unit 'gbti'", "'gbit'", id="typo in unit"),
-        pytest.param("bs: [4k]", "bs: 4k", "s.yaml:8", 'workloads.main.bs: expected a list, found "4k"', "write [4k]", id="not a list"),
-        pytest.param("[1]", "[deep]", "s.yaml:8", 'workloads.main.iodepth.0: expected a whole number, found "deep"', "", id="not a number"),
-        pytest.param("[1]", "[1.5]", "s.yaml:8", "workloads.main.iodepth.0: expected a whole number, found 1.5", "", id="a fraction"),
-        pytest.param("iscsi}", "iscsi, sessions: true}", "s.yaml:5", "lanes.slow.sessions: expected a whole number, found true", "", id="true is not 1"),
-        pytest.param("iscsi}", "iscsi, chap: yes}", "s.yaml:5", 'lanes.slow.chap: expected true or false, found "yes"', "", id="yes is text"),
-        pytest.param("iscsi}", "iscsi, sessions: 99}", "s.yaml:5", "lanes.slow.sessions: expected at most 16, found 99", "", id="out of range"),
-        pytest.param("nvme_tcp", "nvme-tcp", "s.yaml:6", 'lanes.fast.transport: unknown transport "nvme-tcp"', "'nvme_tcp'", id="unknown transport"),
-        pytest.param("{transport: iscsi}", "{sessions: 1}", "s.yaml:5", "lanes.slow: the key 'transport' is missing", "iscsi, local", id="no transport"),
-        pytest.param("{transport: iscsi}", "iscsi", "s.yaml:5", "lanes.slow: expected keys with values", "", id="lane is text"),
-        pytest.param("kind: lab", "kind: lap", "s.yaml:2", 'platform.kind: unknown platform kind "lap"', "'lab'", id="unknown platform"),
-        pytest.param("kind: fio", "kind: foi", "s.yaml:8", 'workloads.main.kind: unknown workload kind "foi"', "'fio'", id="unknown workload"),
-        pytest.param("randread", "randraed", "s.yaml:8", "workloads.main.rw.0: expected read or write", "'randread'", id="wrong word"),
-        pytest.param("baseline: slow", "baseline: slwo", "s.yaml:3", "baseline: 'slwo' is not a lane", "'slow'", id="baseline"),
-        pytest.param("  slow: {transport: iscsi}\n  fast: {transport: nvme_tcp}\n", "", "s.yaml:4", "lanes: no lanes: expected at least 2", "", id="no lanes"),
-        pytest.param("  fast: {transport: nvme_tcp}\n", "", "s.yaml:4", "lanes: expected at least 2, found 1", "", id="one lane"),
-        pytest.param("  fast:", "  Fast Lane:", "s.yaml:6", "lanes.Fast Lane: expected lower-case letters", "", id="name of a lane"),
-        pytest.param("name: good", "name: 5", "s.yaml:1", "name: expected text, found 5", "", id="name is a number"),
-        pytest.param("name: good", "name: good\nname: bad", "s.yaml:2", "name: this key is given twice (first in line 1)", "", id="duplicate"),
-        pytest.param("  slow:", "\tslow:", "s.yaml:5", "a tab in the indentation", "spaces", id="tab"),
-        pytest.param("name: good", "name: good\ndesign: {looks: [6, 6]}", "s.yaml:2", "design.looks: expected rising numbers", "", id="looks"),
-        pytest.param("kind: fio", "kind: fio, primary: iosp", "s.yaml:8", "workloads.main.primary: 'iosp' is not a metric", "'iops'", id="metric"),
-        pytest.param("name: good", "name: good\ndesign: {margins: {bandwidth: 5%}}", "s.yaml:2", "design.margins.bandwidth: 'bandwidth' is not", "", id="margin"),
-        pytest.param("name: good", "name: good\ndesign: {margins: {iops: 7}}", "s.yaml:2", "design.margins.iops: expected a share such as 5%", "", id="share"),
-        pytest.param("[1]}", "[1, 4], engine: psync}", "s.yaml:8", "workloads.main.iodepth: psync", "", id="validator of a workload"),
-        pytest.param("{kind: lab}", "{kind: lab", "s.yaml:3", "not valid YAML: expected ',' or '}'", "column", id="bracket"),
-        pytest.param("name: good", "name: good: bad", "s.yaml:1", "not valid YAML: mapping values", "quoted", id="colon"),
-        pytest.param(GOOD, f"{GOOD}---\n{GOOD}", "s.yaml:9", "a second document begins here", "one study per file", id="documents"),
-        pytest.param(GOOD, "", "s.yaml", "the file is empty", "fairlane init", id="empty"),
-        pytest.param(GOOD, "# nothing\n", "s.yaml", "the file is empty", "", id="only comments"),
-        pytest.param(GOOD, "- a\n", "s.yaml:1", "expected keys with values", "", id="list"),
-        pytest.param(GOOD, "hello", "s.yaml:1", 'expected keys with values, found "hello"', "", id="text"),
-        pytest.param("name: good", "name: good\x07", "s.yaml:1", "a character that YAML does not allow (U+0007)", "", id="control character"),
-        pytest.param(GOOD, "a: &a [*a]", "s.yaml", "nested more than 30 levels deep", "", id="recursion"),
-        pytest.param(GOOD, "[" * 20_000, "s.yaml", "nested more than 30 levels deep", "", id="depth"),
-    ],
-)  # fmt: skip
-def test_one_error(old: str, new: str, where: str, message: str, hint: str) -> None:
+BAD = [
+    pytest.param("slow: {", "slow: {sesions: 2, ", "s.yaml:5 lanes.slow.sesions", "key-unknown", "", "'sessions'", id="typo"),
+    pytest.param("{kind: lab}", "{kind: lab, x: 1}", "s.yaml:2 platform.x", "key-unknown", "", "clock", id="unknown key"),
+    pytest.param("name: good", "name: good\ncolour: red", "s.yaml:2 colour", "key-unknown", "", "question", id="unknown at the top"),
+    pytest.param("baseline: slow\n", "", "s.yaml:1", "key-missing", "'baseline'", "", id="missing key"),
+    pytest.param("bs: [4k]", "bs: [4k, 64q]", "s.yaml:8 workloads.main.bs.1", "value", "'q'", "", id="wrong unit"),
+    pytest.param("bs: [4k]", "runtime: 5", "s.yaml:8 workloads.main.runtime", "value", "5", "", id="no unit"),
+    pytest.param("kind: lab", "kind: lab, link: {rate: 25gbti}", "s.yaml:2 platform.link.rate", "value", "'gbti'", "'gbit'", id="typo in unit"),
+    pytest.param("bs: [4k]", "bs: 4k", "s.yaml:8 workloads.main.bs", "type", '"4k"', "[4k]", id="not a list"),
+    pytest.param("[1]", "[deep]", "s.yaml:8 workloads.main.iodepth.0", "type", '"deep"', "", id="not a number"),
+    pytest.param("[1]", "[1.5]", "s.yaml:8 workloads.main.iodepth.0", "type", "1.5", "", id="a fraction"),
+    pytest.param("iscsi}", "iscsi, sessions: true}", "s.yaml:5 lanes.slow.sessions", "type", "true", "", id="true is not 1"),
+    pytest.param("iscsi}", "iscsi, chap: yes}", "s.yaml:5 lanes.slow.chap", "type", '"yes"', "", id="yes is text"),
+    pytest.param("iscsi}", "iscsi, sessions: 99}", "s.yaml:5 lanes.slow.sessions", "limit", "16 99", "", id="out of range"),
+    pytest.param("nvme_tcp", "nvme-tcp", "s.yaml:6 lanes.fast.transport", "kind-unknown", '"nvme-tcp"', "'nvme_tcp'", id="unknown transport"),
+    pytest.param("{transport: iscsi}", "{sessions: 1}", "s.yaml:5 lanes.slow", "key-missing", "'transport'", "iscsi, local", id="no transport"),
+    pytest.param("{transport: iscsi}", "iscsi", "s.yaml:5 lanes.slow", "type", '"iscsi"', "", id="lane is text"),
+    pytest.param("kind: lab", "kind: lap", "s.yaml:2 platform.kind", "kind-unknown", '"lap"', "'lab'", id="unknown platform"),
+    pytest.param("kind: fio", "kind: foi", "s.yaml:8 workloads.main.kind", "kind-unknown", '"foi"', "'fio'", id="unknown workload"),
+    pytest.param("randread", "randraed", "s.yaml:8 workloads.main.rw.0", "value", 'read write "randraed"', "'randread'", id="wrong word"),
+    pytest.param("baseline: slow", "baseline: slwo", "s.yaml:3 baseline", "value", "'slwo'", "'slow'", id="baseline"),
+    pytest.param("  slow: {transport: iscsi}\n  fast: {transport: nvme_tcp}\n", "", "s.yaml:4 lanes", "too-few", "2", "", id="no lanes"),
+    pytest.param("  fast: {transport: nvme_tcp}\n", "", "s.yaml:4 lanes", "value", "2 1", "", id="one lane"),
+    pytest.param("  fast:", "  Fast Lane:", "s.yaml:6 lanes.Fast Lane", "name-invalid", "", "", id="name of a lane"),
+    pytest.param("name: good", "name: 5", "s.yaml:1 name", "type", "5", "", id="name is a number"),
+    pytest.param("name: good", "name: good\nname: bad", "s.yaml:2 name", "yaml", "1", "", id="duplicate"),
+    pytest.param("  slow:", "\tslow:", "s.yaml:5", "yaml", "tab", "", id="tab"),
+    pytest.param("name: good", "name: good\ndesign: {looks: [6, 6]}", "s.yaml:2 design.looks", "value", "", "", id="looks"),
+    pytest.param("kind: fio", "kind: fio, primary: iosp", "s.yaml:8 workloads.main.primary", "value", "'iosp'", "'iops'", id="metric"),
+    pytest.param("name: good", "name: good\ndesign: {margins: {bandwidth: 5%}}", "s.yaml:2 design.margins.bandwidth", "value", "'bandwidth'", "", id="margin"),
+    pytest.param("name: good", "name: good\ndesign: {margins: {iops: 7}}", "s.yaml:2 design.margins.iops", "value", "5%", "", id="share"),
+    pytest.param("[1]}", "[1, 4], engine: psync}", "s.yaml:8 workloads.main.iodepth", "value", "psync", "", id="validator of a workload"),
+    pytest.param("{kind: lab}", "{kind: lab", "s.yaml:3", "yaml", "',' '}'", "", id="bracket"),
+    pytest.param("name: good", "name: good: bad", "s.yaml:1", "yaml", "", "", id="colon"),
+    pytest.param(GOOD, f"{GOOD}---\n{GOOD}", "s.yaml:9", "yaml", "", "", id="documents"),
+    pytest.param(GOOD, "", "s.yaml", "empty", "", "fairlane init", id="empty"),
+    pytest.param(GOOD, "# nothing\n", "s.yaml", "empty", "", "", id="only comments"),
+    pytest.param(GOOD, "- a\n", "s.yaml:1", "type", "", "", id="list"),
+    pytest.param(GOOD, "hello", "s.yaml:1", "type", '"hello"', "", id="text"),
+    pytest.param("name: good", "name: good\x07", "s.yaml:1", "yaml", "U+0007", "", id="control character"),
+    pytest.param(GOOD, "a: &a [*a]", "s.yaml", "nested", "30", "", id="recursion"),
+    pytest.param(GOOD, "[" * 20_000, "s.yaml", "nested", "30", "", id="depth"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "at", "kind_", "says", "hint"), BAD)
+def test_one_error(old: str, new: str, at: str, kind_: str, *, says: str, hint: str) -> None:
+    """``at``: line and path in the study; ``says``: names and figures of the message."""
     assert old in GOOD
     error = complaint(GOOD.replace(old, new, 1))
-    assert (error.where, hint in error.hint) == (where, True), error.hint
-    assert error.message.startswith(message)
+    where, _, path = at.partition(" ")
+    assert (error.kind, error.where) == (kind_, where), error
+    assert error.message.startswith(f"{path}: " if path else ""), error
+    assert [token for token in says.split() if token not in error.message] == [], error
+    assert hint in error.hint
 
 
 def test_several_errors_are_told_together_in_the_order_of_the_file() -> None:
     text = GOOD.replace("bs: [4k]", "bs: [4q], runtime: 5").replace("iscsi}", "iscsi, sesions: 2}")
     error = complaint(text)
-    assert error.where == "s.yaml"
-    assert error.message.splitlines()[0] == "3 problems"
+    assert (error.kind, error.where) == (SEVERAL, "s.yaml")
+    assert error.message.splitlines()[0].split()[0] == "3"
+    assert kinds(error.message) == ["key-unknown", "value", "value"]
     assert [line.split(": ")[1] for line in error.message.splitlines()[1:]] == [
         "lanes.slow.sesions", "workloads.main.bs.0", "workloads.main.runtime",
     ]  # fmt: skip
-    assert "  s.yaml:5: lanes.slow.sesions: unknown key (did you mean 'sessions'?)" in error.message.splitlines()
+    first = error.message.splitlines()[1]
+    assert first.startswith("  s.yaml:5: lanes.slow.sesions: ")
+    assert "'sessions'" in first
 
 
 def test_many_errors_are_bounded() -> None:
     error = complaint(GOOD + "".join(f"key{i}: 1\n" for i in range(40)))
     lines = error.message.splitlines()
-    assert lines[0] == "40 problems"
-    assert lines[-1] == f"  and {40 - load.MAX_PROBLEMS} more"
+    assert lines[0].split()[0] == "40"
+    assert str(40 - load.MAX_PROBLEMS) in lines[-1].split()
+    assert kinds(error.message) == ["key-unknown"] * load.MAX_PROBLEMS
     assert len(lines) == load.MAX_PROBLEMS + 2
 
 
 def test_structure_and_content_errors_are_told_together() -> None:
     error = complaint(GOOD.replace("name: good", "name: good\nname: other") + "what: 1\n")
-    assert "s.yaml:2: name: this key is given twice" in error.message
-    assert "s.yaml:10: what: unknown key" in error.message
+    assert kinds(error.message) == ["yaml", "key-unknown"]
+    assert "s.yaml:2: name: " in error.message
+    assert "s.yaml:10: what: " in error.message
 
 
 def test_billion_laughs() -> None:
     levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
-    assert "aliases expanded" in complaint("\n".join(levels)).message
+    assert complaint("\n".join(levels)).kind == "too-large"
 
 
 def test_no_escape_code_of_the_file_reaches_the_terminal() -> None:
     text = GOOD.replace("name: good", '"\\e[31mred": 1\nname: "\\e]0;title\\a"\n"\\x9b2J": 1')
     error = complaint(text)
     assert not {"\x1b", "\x9b", "\a"} & set(str(error) + error.hint)
-    assert "\\x1b[31mred: unknown key" in error.message
+    assert "\\x1b[31mred: " in error.message
+    assert "key-unknown" in kinds(error.message)
 
 
 def test_python_tags_build_nothing(tmp_path: Path) -> None:
@@ -179,8 +190,9 @@ class TestFiles:
     def test_byte_order_mark_and_windows_line_ends(self, tmp_path: Path) -> None:
         path = tmp_path / "s.yaml"
         path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").replace("iodepth", "iodept").encode())
-        with pytest.raises(FairlaneError, match=r"s\.yaml:8: workloads\.main\.iodept: unknown key"):
+        with pytest.raises(FairlaneError, check=kind("key-unknown", where=f"{path}:8")) as caught:
             load_study(str(path))
+        assert caught.value.message.startswith("workloads.main.iodept: ")
 
     @pytest.mark.parametrize("name", sorted(presets()))
     def test_presets_are_valid_and_say_what_they_ask(self, name: str) -> None:
@@ -197,38 +209,40 @@ class TestFiles:
         assert load_study("demo")[0].name == "demo"
 
     def test_missing(self) -> None:
-        with pytest.raises(FairlaneError, match="dem0: neither a file nor a preset") as caught:
+        with pytest.raises(FairlaneError, check=kind("study-unknown", where="dem0")) as caught:
             load_study("dem0")
-        assert "did you mean the preset 'demo'?" in caught.value.hint
+        assert "'demo'" in caught.value.hint
         assert all(name in caught.value.hint for name in presets())
 
     def test_directory(self, tmp_path: Path) -> None:
         (tmp_path / "mine.yaml").touch()
-        with pytest.raises(FairlaneError, match="a directory; expected a study file") as caught:
+        with pytest.raises(FairlaneError, check=kind("not-a-file", where=str(tmp_path))) as caught:
             load_study(str(tmp_path))
-        assert caught.value.hint == "it holds mine.yaml"
+        assert "mine.yaml" in caught.value.hint
 
     def test_not_text(self, tmp_path: Path) -> None:
         path = tmp_path / "s.yaml"
         path.write_bytes(b"name: a\nquestion: \xff\n")
-        with pytest.raises(FairlaneError, match=r"s\.yaml:2: not UTF-8 text"):
+        with pytest.raises(FairlaneError, check=kind("not-text", where=f"{path}:2")):
             load_study(str(path))
 
     def test_too_large(self, tmp_path: Path) -> None:
         path = tmp_path / "s.yaml"
         path.write_text("# x\n" * yaml_tree.MAX_BYTES)
-        with pytest.raises(FairlaneError, match="larger than 256 KiB"):
+        with pytest.raises(FairlaneError, check=kind("study-too-large")) as caught:
             load_study(str(path))
+        assert "256 KiB" in caught.value.message
 
     def test_endless(self) -> None:
-        with pytest.raises(FairlaneError, match="larger than 256 KiB"):
+        with pytest.raises(FairlaneError, check=kind("study-too-large")):
             load_study("/dev/zero")
 
     def test_impossible_name(self) -> None:
-        with pytest.raises(FairlaneError, match="cannot be read"):
+        with pytest.raises(FairlaneError, check=kind("unreadable")):
             load_study("a\0b")
 
     def test_unknown_preset(self) -> None:
-        with pytest.raises(FairlaneError, match="no preset named 'dmeo'") as caught:
+        with pytest.raises(FairlaneError, check=kind("preset-unknown")) as caught:
             preset_text("dmeo")
-        assert caught.value.hint == "did you mean 'demo'?"
+        assert "'dmeo'" in caught.value.message
+        assert "'demo'" in caught.value.hint

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from fairlane.study.spec import Study
 NewRun = Callable[..., Any]
 """Makes a run directory: conftest.py."""
 
+DEATH = "the guest died"
 BLOCKS = 12
 """Of the default small run: 4 cells, 3 blocks each."""
 
@@ -93,7 +95,7 @@ class DiesOnce(Counting):
         async for trial in super().run_block(block):
             if not type(self).died and len(self.asked) == 9 and done == 1:
                 type(self).died = True
-                raise RunFailed("invented", "the guest died", hint="look at the console")
+                raise RunFailed("invented", DEATH, hint="look at the console")
             done += 1
             yield trial
 
@@ -104,8 +106,9 @@ def test_dead_guest_costs_its_block_only_and_resume_brings_it_back(new_run: NewR
     DiesOnce.died = False
     error = run.fail(DiesOnce)
     assert error.code == Exit.RUN_FAILED
-    assert "1 of 12 blocks" in error.message
-    assert "the guest died" in error.message
+    assert error.kind == "blocks-missing"
+    assert re.findall(r"\b\d+\b", error.message)[:2] == ["1", "12"]
+    assert DEATH in error.message
     assert str(run.folder) in error.hint
     assert DiesOnce.closed == 1
     assert kinds(run.folder).count("trial") == 3 * BLOCKS - 2  # the trial before the death is kept
@@ -124,7 +127,7 @@ def test_dead_guest_costs_its_block_only_and_resume_brings_it_back(new_run: NewR
 def test_three_failures_in_a_row_end_the_run(new_run: NewRun) -> None:
     run = new_run(platform="deaths: 100%")
     error = run.fail()
-    assert "3 blocks in a row" in error.message
+    assert error.kind == "blocks-failed"
     assert error.code == Exit.RUN_FAILED
     assert kinds(run.folder).count("block-failed") == 3
 
@@ -132,20 +135,22 @@ def test_three_failures_in_a_row_end_the_run(new_run: NewRun) -> None:
 def test_deaths_apart_do_not_end_the_run(new_run: NewRun) -> None:
     run = new_run(platform="deaths: 30%")
     error = run.fail(jobs=2)
-    assert "blocks are missing" in error.message
+    assert error.kind == "blocks-missing"
     trials, failed = kinds(run.folder).count("trial"), kinds(run.folder).count("block-failed")
     assert failed > 1
     assert trials == 3 * (BLOCKS - failed) + failed
 
 
 class NeverOpens(Counting):
+    HINT = "plug it in"
+
     async def open(self, notify: Notify) -> Opened:
-        raise RunFailed("invented", "no array", hint="plug it in")
+        raise RunFailed("invented", "no array", hint=self.HINT)
 
 
 def test_platform_that_does_not_open_is_closed_and_leaves_a_run_that_resumes(new_run: NewRun) -> None:
     run = new_run()
-    assert run.fail(NeverOpens).hint == "plug it in"
+    assert run.fail(NeverOpens).hint == NeverOpens.HINT
     assert NeverOpens.closed == 1
     assert kinds(run.folder) == []
     assert load_run(run.folder).observations == ()
@@ -166,9 +171,11 @@ class Invents(Fake):
             yield RawTrial("nobody", trial.outputs)
 
 
-@pytest.mark.parametrize(("platform", "message"), [(Forgets, "no trial of lane"), (Invents, "unasked-for trial")])
-def test_platform_that_breaks_its_contract_fails_the_block(new_run: NewRun, platform: type[Any], message: str) -> None:
-    assert message in new_run().fail(platform).message
+@pytest.mark.parametrize(("platform", "lane"), [(Forgets, "'iscsi'"), (Invents, "'nobody'")])
+def test_platform_that_breaks_its_contract_fails_the_block(new_run: NewRun, platform: type[Any], lane: str) -> None:
+    error = new_run().fail(platform)
+    assert error.kind == "blocks-failed"
+    assert lane in error.message
 
 
 class Breaks(Counting):
@@ -290,7 +297,7 @@ def test_exact_platform_that_does_not_repeat_is_journaled(new_run: NewRun) -> No
     (mismatch,) = [e for e in journal.read(run.folder) if e["type"] == "mismatch"]
     assert mismatch["files"] == ["fio.err"]
     assert mismatch["lane"] in run.plan.blocks[1].order
-    assert any("did not repeat exactly" in note for note in told.notes)
+    assert any("fio.err" in note for note in told.notes)
     assert [e["type"] for e in load_run(run.folder).events].count("mismatch") == 1
 
 
@@ -344,7 +351,7 @@ def test_changed_machine_is_told_and_journaled(new_run: NewRun) -> None:
     run.go()
     cut(run.journal, 4)
     told = run.go(Newer)
-    assert any("qemu was None when the run began and is 9.0 now" in note for note in told.notes)
+    assert any({"qemu", "None", "9.0"} <= set(note.replace(":", "").split()) for note in told.notes)
     (resumed,) = [e for e in journal.read(run.folder) if e["type"] == "resume"]
     assert resumed["changed"] == {"qemu": [None, "9.0"]}
     assert "qemu" not in load_run(run.folder).fingerprint  # of the machine that the run began on
@@ -388,7 +395,7 @@ def test_failing_trials_are_observations_and_the_run_ends(new_run: NewRun) -> No
     evidence = load_run(run.folder)
     failed = [o for o in evidence.observations if o.failed]
     assert 0 < len(failed) < len(evidence.observations)
-    assert all("exit code 1: fio: io_u error" in o.failed and not o.metrics for o in failed)
+    assert all("fio: io_u error" in o.failed and not o.metrics for o in failed)
     assert evidence.complete
 
 

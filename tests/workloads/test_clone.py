@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from fairlane.records import Block, Cell
 from fairlane.runs.observe import observe
 from fairlane.workloads.base import Garbage, Stage
 from fairlane.workloads.clone import PLUGIN, CloneSpec, stragglers
+from tests.words import kind
 
 
 def spec(**changes: Any) -> CloneSpec:
@@ -67,23 +69,24 @@ def test_percentiles_are_told_with_ten_machines_beyond_them(count: int, told: Se
         assert metrics["vm_ready_p50"] == (count + 1) // 2 * 1e9  # nearest rank
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        ({}, "cannot be read"),
-        ({"clones.json": b"{}"}, "cannot be read"),
-        ({"clones.json": b'{"vms": 3}'}, "no list"),
-        (outputs(), "tells of 0 machines, 1 were asked for"),
-        (outputs({"name": "clone0", "created": 1.0, "booted": 2.0}), "without its times"),
-        (outputs(machine(1.0, True, 3.0)), "without its times"),
-        (outputs(machine(2.0, 1.0, 3.0)), "not in order"),
-        (outputs(machine(0.0, 1.0, 3.0)), "not in order"),
-        (outputs(machine(1.0, 2.0, float("inf"))), "not in order"),
-        (outputs(machine(1.0, float("nan"), 3.0)), "not in order"),
-    ],
-)
+NO_STORMS = [
+    ({}, "output-damaged"),
+    ({"clones.json": b"{}"}, "output-damaged"),
+    ({"clones.json": b'{"vms": 3}'}, "output-damaged"),
+    (outputs(), "machines-missing"),
+    (outputs({"name": "clone0", "created": 1.0, "booted": 2.0}), "times-missing"),
+    (outputs(machine(1.0, True, 3.0)), "times-missing"),
+    (outputs(machine(2.0, 1.0, 3.0)), "times-order"),
+    (outputs(machine(0.0, 1.0, 3.0)), "times-order"),
+    (outputs(machine(1.0, 2.0, float("inf"))), "times-order"),
+    (outputs(machine(1.0, float("nan"), 3.0)), "times-order"),
+]
+"""Outputs and the kind of the error."""
+
+
+@pytest.mark.parametrize(("data", "reason"), NO_STORMS)
 def test_what_is_no_storm_is_garbage(data: dict[str, bytes], reason: str) -> None:
-    with pytest.raises(Garbage, match=reason):
+    with pytest.raises(Garbage, check=kind(reason)):
         PLUGIN.observe(cell(1), data)
 
 
@@ -174,7 +177,7 @@ def test_a_straggler_is_far_out_and_half_as_long_again(times: Sequence[float], s
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"3"])
 def test_a_record_that_is_none_is_garbage(data: bytes) -> None:
-    with pytest.raises(Garbage, match=r"storm\.json"):
+    with pytest.raises(Garbage, check=kind("output-damaged")):
         PLUGIN.observe(cell(1), outputs(machine(1.0, 2.0, 3.0)) | {"storm.json": data})
 
 
@@ -198,9 +201,9 @@ def test_a_storm_with_failures_is_a_failed_trial_with_its_evidence() -> None:
     stage = Lossy()
     asyncio.run(PLUGIN.drive(cell(5), lambda _: (), 1, cast(Stage, stage)))
     observation = observe(Block(cell(5), 0, ("a",), 1), "a", stage.kept)
-    assert observation.failed == (
-        "exit code 1: 2 of 5 machines did not come through: a--x-1 and 1 more: its DataVolume it-root was deleted"
-    )
+    assert re.findall(r"\b\d+\b", observation.failed)[:3] == ["1", "2", "5"], "exit code, failed, machines"
+    assert "a--x-1" in observation.failed
+    assert "DataVolume" in observation.failed
     assert [vm.get("last") for vm in json.loads(stage.kept["clones.json"])["vms"]] == [
         None,
         "bound",
@@ -211,5 +214,5 @@ def test_a_storm_with_failures_is_a_failed_trial_with_its_evidence() -> None:
 
 
 def test_a_guest_alone_cannot_make_machines() -> None:
-    with pytest.raises(FairlaneError, match="while it is measured"):
+    with pytest.raises(FairlaneError, check=kind("clones-unsupported")):
         PLUGIN.script(cell(1), (), 1)

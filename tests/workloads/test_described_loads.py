@@ -10,6 +10,7 @@ from fairlane.errors import FairlaneError
 from fairlane.guard.parameters import load_of
 from fairlane.workloads.oltp import OltpSpec
 from fairlane.workloads.slob import SlobSpec
+from tests.words import kind, refused
 
 MINUTE = 60 * 10**9
 
@@ -57,34 +58,34 @@ def test_slob_is_known_as_of_a_database() -> None:
     assert spec.trial_seconds(cell) == 300
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"runtime": "90s"}, "whole minutes"),
-        ({"ramp": "30s"}, "whole minutes"),
-        ({"runtime": "0s"}, "1m at least"),
-        ({"users": (0,)}, "expected 1 to 10000, found 0"),
-        ({"vms": (1, 1001)}, "expected 1 to 1000, found 1001"),
-        ({"users": ()}, "at least 1 item"),
-        ({"database": "oracle"}, "'mariadb' or 'postgresql'"),
-        ({"warehouses": 0}, "greater than or equal to 1"),
-    ],
-)
-def test_what_hammerdb_cannot_do_is_refused(keys: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+NO_OLTP = [
+    ({"runtime": "90s"}, ["HammerDB"]),
+    ({"ramp": "30s"}, ["HammerDB"]),
+    ({"runtime": "0s"}, ["1m"]),
+    ({"users": (0,)}, ["10000", " 0"]),
+    ({"vms": (1, 1001)}, ["1000", "1001"]),
+    ({"users": ()}, ["1"]),
+    ({"database": "oracle"}, ["'mariadb'", "'postgresql'"]),
+    ({"warehouses": 0}, ["1"]),
+]
+"""Keys, and what the message has."""
+
+
+@pytest.mark.parametrize(("keys", "tokens"), NO_OLTP)
+def test_what_hammerdb_cannot_do_is_refused(keys: dict[str, Any], tokens: list[str]) -> None:
+    (key,) = keys
+    with pytest.raises(ValidationError, check=refused(key, *tokens)):
         oltp(**keys)
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"schemas": (0,)}, "expected 1 to 4096, found 0"),
-        ({"runtime": "1500ms"}, "whole seconds"),
-        ({"runtime": "0s"}, "at least 1s"),
-    ],
-)
-def test_what_slob_cannot_do_is_refused(keys: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+NO_SLOB = [({"schemas": (0,)}, ["4096", " 0"]), ({"runtime": "1500ms"}, ["1s"]), ({"runtime": "0s"}, ["1s"])]
+"""Keys, and what the message has."""
+
+
+@pytest.mark.parametrize(("keys", "tokens"), NO_SLOB)
+def test_what_slob_cannot_do_is_refused(keys: dict[str, Any], tokens: list[str]) -> None:
+    (key,) = keys
+    with pytest.raises(ValidationError, check=refused(key, *tokens)):
         slob(**keys)
 
 
@@ -92,6 +93,6 @@ def test_what_slob_cannot_do_is_refused(keys: dict[str, Any], message: str) -> N
 def test_none_of_them_can_be_run_or_read(spec: OltpSpec | SlobSpec) -> None:
     plugin, cell = registry.load("workloads", spec.kind), spec.cells("db")[0]
     for attempt in (lambda: plugin.script(cell, ["/dev/sdz"], 1), lambda: plugin.observe(cell, {})):
-        with pytest.raises(FairlaneError, match=f"workload '{spec.kind}' is described, not carried out yet") as caught:
+        with pytest.raises(FairlaneError, check=kind("workload-unsupported", where="workloads.db")) as caught:
             attempt()
-        assert caught.value.where == "workloads.db"
+        assert repr(spec.kind) in str(caught.value)

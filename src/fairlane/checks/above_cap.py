@@ -28,14 +28,14 @@ class AboveCap(TrialCheck):
                 continue
             double = abs(factor - 2) <= 2 * _DOUBLE
             yield Oddity(
-                name,
+                metric,
                 "critical",
                 factor,
                 f"{value / unit:,.6g} {name} from a tier that is limited to {cap:,.6g}, {factor:.3g} times as much,",
                 "as if two jobs under the cap had been added up. No such rate can have come from the tier"
                 if double
                 else "no such rate can have come from the tier",
-                {"value": value / unit, "cap": cap, "factor": factor},
+                {"value": value / unit, "cap": cap, "factor": factor, "double": double},
             )
 
 

@@ -34,7 +34,7 @@ class AchievedMix(TrialCheck):
             "a rate cap that holds for each direction does that. These are figures of another load"
             if half
             else "these are figures of another load",
-            {"asked_reads": requested, "reads": ran, "ios": int(total), "noise": noise},
+            {"asked_reads": requested, "reads": ran, "ios": int(total), "noise": noise, "half": half},
         )
 
 

@@ -39,7 +39,7 @@ class Bandwidth(TrialCheck):
             else "one of the three is not what it says; the factor fits two directions where one was meant"
             if slip
             else "one of the three is not what it says",
-            {"iops": iops, "bs": bs, "bw": bw, "factor": factor},
+            {"iops": iops, "bs": bs, "bw": bw, "factor": factor, "slip": slip},
         )
 
 

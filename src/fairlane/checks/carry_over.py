@@ -36,7 +36,12 @@ class CarryOver(Check):
                 cells=[p.cell.key for p in effects],
                 lanes=[lane],
                 evidence={
-                    p.cell.key: {"shift": math.expm1(e.shift), "p": e.p, "blocks": len(p.pair.rows)}
+                    p.cell.key: {
+                        "shift": math.expm1(e.shift),
+                        "p": e.p,
+                        "blocks": len(p.pair.rows),
+                        "baseline": baseline,
+                    }
                     for p, e in effects.items()
                 },
             )

@@ -34,7 +34,7 @@ class CpuBound(TrialCheck):
 def _odd(trial: Trial, path: Sequence[str], who: str, kind: str) -> Iterator[Oddity]:
     steal = trial.context(*path, "steal") or 0.0
     busy = _busy(trial, path)
-    proof = {"busy": busy, "steal": steal, "cpus": trial.context(*path, "cpus")}
+    proof = {"busy": busy, "steal": steal, "cpus": trial.context(*path, "cpus"), **({"node": path[1]} if kind else {})}
     # share of the time that the hypervisor left
     if busy is not None and steal < 1 and busy / (1 - steal) >= _BUSY:
         yield Oddity(

@@ -42,6 +42,7 @@ class FailedTrials(Check):
                 lanes=list(dict.fromkeys(trial.lane for trial in others)),
                 evidence={
                     "failed": {f"{c} {lane}": f"{n} of {tried[c, lane]}" for (c, lane), n in failed.items()},
+                    "trials": tried.total(),
                     "reasons": dict(reasons.most_common()),
                 },
             )

@@ -23,7 +23,7 @@ class _Odd(TrialCheck):
                 "errors", "critical", errors,
                 f"{errors:,.0f} I/Os failed with an error{f' ({first})' if first else ''}",
                 "the application has to cope with what multipath is there to hide",
-                {"io_errors": errors},
+                {"io_errors": errors, "first_error": first},
             )  # fmt: skip
         if at(trial.observation.context, "fault", "recovered") is False:
             yield Oddity(
@@ -42,13 +42,14 @@ class _Odd(TrialCheck):
                 f"the path that was to be dead ({path[0]} {path[1]:.0f}) carried {during / before:.0%} of what it "
                 "carried before",
                 "what was measured is not a fault",
-                {"before": before, "during": during},
+                {"path": f"{path[0]} {path[1]:.0f}", "before": before, "during": during},
             )  # fmt: skip
         elif before is not None and before <= _STILL * _load(trial):
             yield Oddity(
                 "idle", "critical", 1.0,
                 f"the path that failed ({path[0]} {path[1]:.0f}) had carried next to nothing of the load before",
                 "the fault took nothing away: let the active path fail, or use a policy that uses all paths",
+                {"path": f"{path[0]} {path[1]:.0f}", "before": before},
             )  # fmt: skip
 
 

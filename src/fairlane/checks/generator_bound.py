@@ -37,7 +37,7 @@ class GeneratorBound(Check):
             bound = {key: round(share, 1) for key, share in shares.items() if share > _LIMIT}
             if bound:
                 yield self.finding(
-                    "generator",
+                    "only-core" if evidence.modelled else "generator",
                     "warning",
                     f"fio itself used {_span(bound.values())} {why}",
                     cells=list(bound),

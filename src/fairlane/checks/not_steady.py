@@ -18,7 +18,8 @@ class NotSteady(Check):
             if not isinstance(gate, Mapping) or gate.get("reached") is not False:
                 continue
             spread, slope = gate.get("range"), gate.get("slope")
-            if isinstance(spread, int | float) and isinstance(slope, int | float):
+            judged = isinstance(spread, int | float) and isinstance(slope, int | float)
+            if judged:
                 details = (
                     f"the last five rounds ranged over {spread:.0%} of their mean (at most {RANGE:.0%}), and moved by "
                 )
@@ -26,7 +27,7 @@ class NotSteady(Check):
             else:
                 details = "its rounds cannot be judged"
             yield self.finding(
-                "not-steady",
+                "not-steady" if judged else "not-judged",
                 "critical",
                 f"{name} was not steady before its first trial: {details}. A longer steady.limit may tell another",
                 lanes=[name],

@@ -33,7 +33,7 @@ class PathUse(TrialCheck):
         if not policy or not ios or trial.observation.context.get("fault") or trial.cell.kind == "failover":
             return
         expected = _paths(evidence, trial.observation.lane)
-        proof: dict[str, Any] = {"policy": policy, "ios": ios}
+        proof: dict[str, Any] = {"policy": policy, "ios": ios, "expected": expected}
         if len(ios) < expected:
             yield Oddity(
                 "missing",

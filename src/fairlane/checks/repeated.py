@@ -40,7 +40,7 @@ class Repeated(Check):
                         f"{named(same)} at {same[0].cell.name} are one and the same trial: {equal_in(same[0])}",
                         cells=[same[0].cell.key],
                         lanes=[lane],
-                        evidence={"trials": [trial.observation.trial for trial in same]},
+                        evidence={"trials": [trial.observation.trial for trial in same], "equal": compared(same[0])},
                         refuses=True,
                     )
                 yield from self._together(lane, own)
@@ -86,9 +86,14 @@ def alike(candidates: Iterable[Trial]) -> list[list[Trial]]:
     return [same for same in groups.values() if len(same) > 1]
 
 
+def compared(trial: Trial) -> str:
+    """What ``alike`` compares of the trial: ``bins`` or ``figures``."""
+    return "bins" if reading(trial.observation).latency else "figures"
+
+
 def equal_in(trial: Trial) -> str:
     """The reason why ``alike`` groups the trial, in words."""
-    what = "latency bin" if reading(trial.observation).latency else "figure, to the last digit"
+    what = "latency bin" if compared(trial) == "bins" else "figure, to the last digit"
     return f"they are equal in every {what}"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from fairlane.checks._trials import Trial, text
 from fairlane.checks.base import Check
-from fairlane.checks.repeated import alike, by_cell, equal_in, named, overlap, span
+from fairlane.checks.repeated import alike, by_cell, compared, equal_in, named, overlap, span
 from fairlane.records import Evidence, Finding
 from fairlane.study.spec import invents
 
@@ -33,7 +33,7 @@ class SharedTrials(Check):
                         f"{named(same)} at {same[0].cell.name} are one and the same trial: {equal_in(same[0])}",
                         cells=[same[0].cell.key],
                         lanes=of,
-                        evidence={"trials": [trial.observation.trial for trial in same]},
+                        evidence={"trials": [trial.observation.trial for trial in same], "equal": compared(same[0])},
                         refuses=True,
                     )
         yield from self._beside(evidence, cells)

@@ -79,14 +79,19 @@ def _odd(readings: Mapping[int, Reading]) -> Iterator[_Oddity]:
             min(high) / max(low),
             f"the blocks fall into two modes, {len(low)} at {min(low):,.0f}-{max(low):,.0f} IOPS and {len(high)} at "
             f"{min(high):,.0f}-{max(high):,.0f},",
-            {"iops": rounded, "modes": [len(low), len(high)]},
+            {
+                "iops": rounded,
+                "modes": [len(low), len(high)],
+                "from": [min(low), min(high)],
+                "to": [max(low), max(high)],
+            },
         )
     elif most > _RANGE * least:
         yield _Oddity(
             "range",
             most / least,
             f"IOPS of single blocks range from {least:,.0f} to {most:,.0f}",
-            {"iops": rounded, "ratio": most / least},
+            {"iops": rounded, "ratio": most / least, "least": least, "most": most},
         )
     stretched = {
         b: r.figures["lat_p99"].value / r.figures["lat_p50"].value
@@ -99,7 +104,7 @@ def _odd(readings: Mapping[int, Reading]) -> Iterator[_Oddity]:
             "tail",
             max(worst.values()),
             f"p99 latency is up to {max(worst.values()):,.0f} times p50 in {len(worst)} of {len(stretched)} blocks",
-            {"p99_over_p50": worst},
+            {"p99_over_p50": worst, "of": len(stretched)},
         )
 
 

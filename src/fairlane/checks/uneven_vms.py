@@ -40,7 +40,7 @@ class UnevenVms(TrialCheck):
                 f"the machines fall into two groups, {len(low)} at {min(low):,.0f}-{max(low):,.0f} IOPS and "
                 f"{len(high)} at {min(high):,.0f}-{max(high):,.0f},",
                 "look at what the groups have in common (host, path, controller) before believing the sum",
-                {**proof, "groups": [len(low), len(high)]},
+                {**proof, "groups": [len(low), len(high)], "from": [min(low), min(high)], "to": [max(low), max(high)]},
             )
         elif most[1] > _RANGE * least[1] and most[1] - least[1] > _noise(trial, least[1], most[1]):
             yield Oddity(

@@ -22,7 +22,12 @@ class UnwatchedNodes(Check):
         if reason == "off":
             yield self.finding("switched-off", "info", f"the study switches probes on the nodes off: {_MEANS}")
         elif reason:
-            yield self.finding("not-run", "info", f"probes on the nodes were {reason.rstrip('.')}; {_MEANS}")
+            yield self.finding(
+                "not-run",
+                "info",
+                f"probes on the nodes were {reason.rstrip('.')}; {_MEANS}",
+                evidence={"reason": reason},
+            )
         missed: dict[tuple[str, str], dict[str, list[str]]] = {}
         for trial in trials(evidence):
             nodes = at(trial.observation.context, "nodes")
@@ -39,7 +44,9 @@ class UnwatchedNodes(Check):
                 f"node {name} was not seen in {count} {of} no CPU per I/O of the nodes: {first}",
                 cells=list(cells),
                 lanes=[lane],
-                evidence={key: {"node": name, "trials": len(reasons)} for key, reasons in cells.items()},
+                evidence={
+                    key: {"node": name, "trials": len(reasons), "reason": reasons[0]} for key, reasons in cells.items()
+                },
             )
 
 

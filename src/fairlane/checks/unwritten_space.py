@@ -38,7 +38,7 @@ class UnwrittenSpace(TrialCheck):
                     1 - allocated / size,
                     f"only {_size(allocated)} of the {_size(size)} in use had ever been written",
                     first,
-                    {"allocated_bytes": allocated, "size_bytes": size, "share": allocated / size},
+                    {"allocated_bytes": allocated, "size_bytes": size, "share": allocated / size, "reads": reads},
                 )
             return
         prefill = trial.known.get("prefill")
@@ -58,7 +58,7 @@ class UnwrittenSpace(TrialCheck):
                 1.0,
                 "nothing was written before the load (prefill: false)",
                 f"{first}, if nothing else had written it. If something had, say so: conditions: {{prefill: true}}",
-                {"prefill": False},
+                {"prefill": False, "reads": reads},
             )
 
 

@@ -46,7 +46,7 @@ def documents(data: bytes, name: str) -> list[Document]:
             mended = _NO_NUMBER.sub(lambda match: match[1] + "NaN".rjust(len(match[0]) - len(match[1])), text)
             reports = _split(mended)
     except json.JSONDecodeError as error:
-        raise Garbage("fio-says", _where(text, error, name)) from None
+        raise Garbage("cut-off", _where(text, error, name)) from None
     except RecursionError:
         raise Garbage("nested", f"{name} is nested too deeply") from None
     except ValueError as error:  # an integer of thousands of digits

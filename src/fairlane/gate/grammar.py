@@ -59,9 +59,9 @@ def parse(text: str) -> Rule:
     """The rule written in ``text``. Raises FairlaneError, and nothing else, for anything that is none."""
     shown = _printable(text[:LONGEST])
     if len(text) > LONGEST:
-        raise FairlaneError("rule-invalid", f"a rule of more than {LONGEST} characters: {shown[:60]} ...")
+        raise FairlaneError("rule-too-long", f"a rule of more than {LONGEST} characters: {shown[:60]} ...")
     if not text.isprintable():
-        raise FairlaneError("rule-invalid", f"a rule is one line of plain text: {shown}")
+        raise FairlaneError("rule-lines", f"a rule is one line of plain text: {shown}")
     line = " ".join(text.split())
     try:
         for pattern, make in ((_CLEAN, _clean), (_RELATIVE, _relative), (_WITHIN, _within), (_ABSOLUTE, _absolute)):
@@ -148,7 +148,7 @@ def _edge(match: re.Match[str], sign: Sign) -> None:
     right = "below" if sign[0] == ">" else "above"
     if match["edge"] and match["edge"].lower() != right:
         raise FairlaneError(
-            "rule-invalid",
+            "rule-edge",
             f"'no block {match['edge'].lower()}' with {sign}",
             hint=f"with {sign} write: no block {right}",
         )

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from scipy.optimize import minimize_scalar
 
+from fairlane.records import Note
 from fairlane.stats.effects import Effect
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def spent(study: "Study") -> tuple[float, float]:
     return alpha, mixture(alpha, study.design.looks[-1])
 
 
-def so_far(study: "Study", pair: "Pair") -> Iterator[str]:
+def so_far(study: "Study", pair: "Pair") -> Iterator[Note]:
     """The note for a primary verdict of an unfinished run; none while there is no interval.
 
     ``pair``: all blocks measured so far, also those beyond the last look.
@@ -93,7 +94,9 @@ def so_far(study: "Study", pair: "Pair") -> Iterator[str]:
         return
     low, high = interval(pair.effect, *spent(study))
     if high < FAR:
-        yield f"so far, from {len(pair.rows)} blocks (valid at any moment): {percent(low)} to {percent(high)}"
+        yield Note(
+            "so-far", f"so far, from {len(pair.rows)} blocks (valid at any moment): {percent(low)} to {percent(high)}"
+        )
 
 
 FAR = math.log(10)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from fairlane.metrics import METRICS
-from fairlane.records import Finding, Observation, Word
+from fairlane.records import Finding, Note, Observation, Word
 from fairlane.stats.contests import concerns, stains
 from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.histogram import BIN_ERROR
@@ -253,7 +253,7 @@ def _compare(climbed: _Climbs, question: Question, lane: str, rate: float) -> Ca
     judged = _Outcome("no-spread" if blocks else "inconclusive")
     notes = []
     if blocks < 2:
-        notes.append("fewer than 2 rounds have every rung: no interval")
+        notes.append(Note("too-few-rounds", "fewer than 2 rounds have every rung: no interval"))
     else:
         reached = design.looks[: rounds(study, shelves, question.ladder)[1]]
         levels = nominal(design, reached, rate), nominal(design, reached, 2 * design.alpha)
@@ -330,9 +330,10 @@ def _mean(bounds: Sequence[Bounds]) -> Bounds:
     return Bounds(low, high) if not all(b.exact for b in bounds) else Bounds(low, low)
 
 
-def _censored(name: str, kind: Kind, value: Bounds) -> str:
+def _censored(name: str, kind: Kind, value: Bounds) -> Note:
+    rung = "beyond-top-rung" if value.high == INF else "below-lowest-rung"
     if kind == "throughput":
         reached = "stays within the limit on its top rung: it carries at least that"
-        return f"{name} {reached if value.high == INF else 'is above the limit on its lowest rung already'}"
+        return Note(rung, f"{name} {reached if value.high == INF else 'is above the limit on its lowest rung already'}")
     reached = "does not reach that throughput on any rung"
-    return f"{name} {reached if value.high == INF else 'carries more than that on its lowest rung already'}"
+    return Note(rung, f"{name} {reached if value.high == INF else 'carries more than that on its lowest rung already'}")

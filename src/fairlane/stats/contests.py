@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fairlane.metrics import METRICS
-from fairlane.records import Cell, Finding, Observation
+from fairlane.records import Cell, Finding, Note, Observation
 from fairlane.stats.effects import Estimate
 from fairlane.stats.holm import benjamini_hochberg, holm
 from fairlane.stats.looks import CALM, level
@@ -163,17 +163,19 @@ def _looks_reached(shelf: Shelf, plan: tuple[int, ...], *, complete: bool) -> in
 def _refusal(shelf: Shelf, data: LaneData, lanes: tuple[str, str], metric: str) -> str:
     title = METRICS[metric].title
     if not data.n and not data.voided:
-        return "no trial yet"
+        return Note("no-trial", "no trial yet")
     good = {lane: sum(not r.failed for r in shelf[lane].values()) for lane in lanes}
     for lane in lanes:
         if not good[lane]:
-            return f"every trial of {lane} failed" if shelf[lane] else f"there is no trial of {lane}"
+            if shelf[lane]:
+                return Note("all-failed", f"every trial of {lane} failed")
+            return Note("no-trial", f"there is no trial of {lane}")
         if not any(metric in r.figures for r in shelf[lane].values()):
-            return f"no trial of {lane} has the metric {title}"
+            return Note("no-metric", f"no trial of {lane} has the metric {title}")
     if not data.n:
-        return "in no block did both trials succeed"
+        return Note("no-block", "in no block did both trials succeed")
     short = too_few_beyond(shelf, lanes, metric)
-    return "" if short is None else f"fewer than 10 I/Os lie beyond {title} in block {short}"
+    return "" if short is None else Note("too-few-beyond", f"fewer than 10 I/Os lie beyond {title} in block {short}")
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from fairlane.records import Note
 from fairlane.stats.effects import (
     Effect,
     Estimate,
@@ -22,40 +23,48 @@ PULLED = 0.75
 however long it stalled; between normal blocks the distance has a standard deviation of 0.22 (efficiency 3/pi)."""
 
 
-def robustness(effect: Estimate, level: float) -> Iterator[str]:
+def robustness(effect: Estimate, level: float) -> Iterator[Note]:
     """Notes where methods that depend less on normality disagree with the t interval at the two-sided ``level``."""
     if effect.resolution >= effect.half_width(level) or not effect.sd:
         what = "between the blocks" if isinstance(effect, Effect) else "between the trials"
         spread = "" if effect.sd else f"no spread at all {what}, so it speaks of the orders and addresses tried: "
-        yield f"{spread}the interval is as wide as the figures' resolution (+-{math.expm1(effect.resolution):.2%})"
+        yield Note(
+            "resolution" if effect.sd else "no-spread",
+            f"{spread}the interval is as wide as the figures' resolution (+-{math.expm1(effect.resolution):.2%})",
+        )
         return
     test = effect.permutation()
     if test is not None:
         threshold = max(level, test.least)  # neither test is judged at a level that the permutation cannot reach
         if (test.p <= threshold) != (effect.p <= threshold):
-            yield (
-                f"the {test.name} disagrees at the {threshold:.2g} level: p = {test.p:.2g}, against {effect.p:.2g} by t"
+            yield Note(
+                "permutation",
+                f"the {test.name} disagrees at the {threshold:.2g} level: p = {test.p:.2g}, "
+                f"against {effect.p:.2g} by t",
             )
     if abs(effect.centre - effect.mean) > PULLED * effect.sd / math.sqrt(effect.n):
-        yield (
+        yield Note(
+            "pulled",
             f"a few {'blocks' if isinstance(effect, Effect) else 'trials'} pull the mean: the Hodges-Lehmann estimate "
-            f"of the ratio is {math.exp(effect.centre):.4g}, not {math.exp(effect.mean):.4g}"
+            f"of the ratio is {math.exp(effect.centre):.4g}, not {math.exp(effect.mean):.4g}",
         )
 
 
-def dependence(effect: Effect, lane: str, baseline: str, lane_first: Sequence[bool], among: int) -> Iterator[str]:
+def dependence(effect: Effect, lane: str, baseline: str, lane_first: Sequence[bool], among: int) -> Iterator[Note]:
     """Notes on correlated neighbouring blocks, and on an effect of the lanes' order; ``among``: number of primaries."""
     correlation = autocorrelated(effect.logs)
     if correlation is not None:
-        yield (
+        yield Note(
+            "correlated",
             f"neighbouring blocks are correlated (lag 1: {correlation:+.2f}, beyond 2/sqrt({effect.n})): "
-            "the interval may be too narrow"
+            "the interval may be too narrow",
         )
     carried = carried_over(effect.logs, lane_first, among)
     if carried:
-        yield (
+        yield Note(
+            "carried-over",
             f"the order of the lanes matters: the ratio is {math.expm1(carried.shift):+.1%} different where "
-            f"{lane} ran after {baseline} (p = {carried.p:.2g}); balanced orders cancel it in the mean"
+            f"{lane} ran after {baseline} (p = {carried.p:.2g}); balanced orders cancel it in the mean",
         )
 
 

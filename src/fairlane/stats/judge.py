@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fairlane.metrics import METRICS
-from fairlane.records import Evidence, Finding, Observation, Verdict, Word
+from fairlane.records import Evidence, Finding, Note, Observation, Verdict, Word
 from fairlane.stats import anytime, footnotes
 from fairlane.stats.contests import Claims, Contest, Stage, stains
 from fairlane.stats.efficiency import efficient
@@ -197,21 +197,26 @@ def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> 
     stage, plan, reached = contest.final, contest.plan, contest.reached
     paired = isinstance(contest.data, Pair)
     if contest.control:
-        yield f"A/A control: {contest.lane} is {contest.baseline} built once more; the interval is the noise floor"
+        yield Note(
+            "control",
+            f"A/A control: {contest.lane} is {contest.baseline} built once more; the interval is the noise floor",
+        )
     if contest.primary and not claims.complete and paired:
         yield from anytime.so_far(
             claims.study, pair(claims.shelf(contest), contest.lane, contest.baseline, contest.metric)
         )
     if contest.waiting and reached < len(plan):
-        yield f"{contest.waiting} further blocks wait for the look at {plan[reached]}"
+        yield Note("waiting", f"{contest.waiting} further blocks wait for the look at {plan[reached]}")
     elif contest.waiting:
-        yield f"{contest.waiting} blocks beyond the last planned look are left out"
+        yield Note("beyond-plan", f"{contest.waiting} blocks beyond the last planned look are left out")
     if contest.data.reported:
-        yield (f"{METRICS[contest.metric].title} as the tool reported it; how many I/Os lie beyond it is not known")
+        title = METRICS[contest.metric].title
+        yield Note("as-reported", f"{title} as the tool reported it; how many I/Os lie beyond it is not known")
     if contest.primary and not paired:
-        yield (
+        yield Note(
+            "not-interleaved",
             "the lanes did not run interleaved: they are compared as two independent samples, and what changed between "
-            "their times counts as a difference"
+            "their times counts as a difference",
         )
     if not stage:
         yield _no_interval(claims, contest)
@@ -224,26 +229,33 @@ def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> 
         yield from footnotes.dependence(effect, contest.lane, contest.baseline, lane_first, len(claims.primaries))
     if goes_on:
         stop = claims.study.design.stop
-        yield f"the cell goes on until its primary intervals are within {stop and stop.width:.2%} of the ratio"
+        yield Note(
+            "goes-on", f"the cell goes on until its primary intervals are within {stop and stop.width:.2%} of the ratio"
+        )
     if answer == "inconclusive":
-        yield (
+        yield Note(
+            "detectable",
             f"with {stage.effect.n} {'blocks' if paired else 'trials of each lane'} and this spread, "
-            f"{_difference(_detectable(stage, rate))} is found in four of five such runs"
+            f"{_difference(_detectable(stage, rate))} is found in four of five such runs",
         )
 
 
-def _no_interval(claims: Claims, contest: Contest) -> str:
+def _no_interval(claims: Claims, contest: Contest) -> Note:
     """Why there is no interval; the last note of the verdict."""
     if not claims.complete:
         if not contest.plan:
-            return "lanes that do not run interleaved are judged when all their trials are there: no interval"
+            return Note(
+                "judged-later",
+                "lanes that do not run interleaved are judged when all their trials are there: no interval",
+            )
         if not contest.reached:
-            return f"the first look is at {contest.plan[0]} blocks: no interval"
-        return "fewer than 2 blocks count: no interval"
+            return Note("before-first-look", f"the first look is at {contest.plan[0]} blocks: no interval")
+        return Note("too-few-blocks", "fewer than 2 blocks count: no interval")
     ours, theirs = map(len, contest.data.blocks)
     single = [name for name, n in ((contest.lane, ours), (contest.baseline, theirs)) if n < 2]
     of = "one trial each" if len(single) == 2 else f"one trial of {single[0]}"
-    return (
+    return Note(
+        "single-trials",
         f"{of}: nothing is known of their spread; at least {_REPEATS} interleaved blocks, or {_REPEATS} independent "
-        "repeats of each lane, would be needed"
+        "repeats of each lane, would be needed",
     )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
 
+from fairlane.errors import Invalid
 from fairlane.guard.parameters import Accepted, Conditions, ParameterName
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
@@ -211,7 +212,7 @@ class Stop(Strict):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.most < self.least:
-            raise ValueError(f"most: {self.most} blocks at most, but {self.least} at least")
+            raise Invalid("limit", f"most: {self.most} blocks at most, but {self.least} at least")
         return self
 
 
@@ -246,9 +247,9 @@ class Design(Strict):
         if not looks or looks[0] < 2 or any(b <= a for a, b in pairwise(looks)):
             raise ValueError("expected rising numbers of blocks, the first at least 2, such as [6, 10, 15, 20]")
         if looks[-1] > MOST_BLOCKS:
-            raise ValueError(f"expected at most {MOST_BLOCKS} blocks, found {looks[-1]}")
+            raise Invalid("limit", f"expected at most {MOST_BLOCKS} blocks, found {looks[-1]}")
         if len(looks) > _MOST_LOOKS:
-            raise ValueError(f"expected at most {_MOST_LOOKS} looks, found {len(looks)}")
+            raise Invalid("limit", f"expected at most {_MOST_LOOKS} looks, found {len(looks)}")
         return looks
 
     @model_validator(mode="after")
@@ -257,8 +258,8 @@ class Design(Strict):
             return self
         every = tuple(range(self.stop.least, self.stop.most + 1))
         if "looks" in self.model_fields_set and self.looks != every:
-            raise ValueError("stop: give looks or stop, not both")
+            raise Invalid("stop-and-looks", "stop: give looks or stop, not both")
         if not self.paired:
-            raise ValueError("stop: lanes that ran at different times are judged once: leave stop away")
+            raise Invalid("stop-unpaired", "stop: lanes that ran at different times are judged once: leave stop away")
         object.__setattr__(self, "looks", every)  # the model is frozen
         return self

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, StringConstraints,
 from pydantic_core import core_schema
 
 from fairlane import registry
+from fairlane.errors import Invalid
 from fairlane.guard.parameters import Conditions
 from fairlane.records import Cell
 from fairlane.study.base import (
@@ -83,15 +84,17 @@ class Study(Strict):
         able, loads = self.platform.able, self.platform.loads
         for name, lane in self.lanes.items():
             if able and lane.transport not in able:
-                raise ValueError(
+                raise Invalid(
+                    "platform-cannot",
                     f"lanes.{name}.transport: platform {self.platform.title} cannot build {lane.transport!r} "
-                    f"(it can: {', '.join(able)})"
+                    f"(it can: {', '.join(able)})",
                 )
         for name, load in self.workloads.items():
             if loads and load.kind not in loads:
-                raise ValueError(
+                raise Invalid(
+                    "platform-cannot",
                     f"workloads.{name}.kind: platform {self.platform.title} cannot run {load.kind!r} "
-                    f"(it can: {', '.join(loads)})"
+                    f"(it can: {', '.join(loads)})",
                 )
         for name, lane in self.lanes.items():
             if lane.copy_of:
@@ -103,16 +106,17 @@ class Study(Strict):
         if not self.platform.measured_here:
             return
         if len(self.lanes) > MOST_LANES:
-            raise ValueError(f"lanes: expected at most {MOST_LANES}, found {len(self.lanes)}")
+            raise Invalid("limit", f"lanes: expected at most {MOST_LANES}, found {len(self.lanes)}")
         cells = {name: workload.most for name, workload in self.workloads.items()}
         if (count := sum(cells.values())) > MOST_CELLS:
             largest = max(cells, key=lambda name: cells[name])
-            raise ValueError(
+            raise Invalid(
+                "limit",
                 f"workloads.{largest}: expected at most {MOST_CELLS} cells in the study, found {count}: the lengths of "
-                "its lists multiply"
+                "its lists multiply",
             )
         if trials := self.too_many(self.design.looks[-1]):
-            raise ValueError(f"design: {trials}")
+            raise Invalid("limit", f"design: {trials}")
 
     def too_many(self, blocks: int) -> str:
         """Message if ``blocks`` per cell are more than can be planned; else empty."""
@@ -129,8 +133,9 @@ class Study(Strict):
         parts += [(f"workloads.{name}.kind", load.kind, load.platforms) for name, load in self.workloads.items()]
         for where, what, homes in parts:
             if homes and self.platform.kind not in homes:
-                raise ValueError(
-                    f"{where}: {what!r} is not for platform {self.platform.kind!r} (platforms: {', '.join(homes)})"
+                raise Invalid(
+                    "not-for-platform",
+                    f"{where}: {what!r} is not for platform {self.platform.kind!r} (platforms: {', '.join(homes)})",
                 )
 
     def _copied(self, name: str, lane: LaneSpec) -> LaneSpec:
@@ -138,13 +143,17 @@ class Study(Strict):
         original = self.lanes.get(lane.copy_of)
         if original is None:
             known = ", ".join(other for other in self.lanes if other != name)
-            raise ValueError(f"lanes.{name}.copy_of: {lane.copy_of!r} is not a lane (lanes: {known})")
+            raise Invalid("lane-unknown", f"lanes.{name}.copy_of: {lane.copy_of!r} is not a lane (lanes: {known})")
         if name in (self.baseline, lane.copy_of) or original.copy_of:
-            raise ValueError(f"lanes.{name}.copy_of: a copy is of a lane that is none, and is not the baseline")
+            raise Invalid(
+                "copy-of-copy", f"lanes.{name}.copy_of: a copy is of a lane that is none, and is not the baseline"
+            )
         own = {"label", "copy_of"}
         for key in sorted(lane.model_fields_set - own):
             if getattr(lane, key) != getattr(original, key, None):
-                raise ValueError(f"lanes.{name}.{key}: differs from {lane.copy_of}, so it is no copy of it")
+                raise Invalid(
+                    "copy-differs", f"lanes.{name}.{key}: differs from {lane.copy_of}, so it is no copy of it"
+                )
         return original.model_copy(update={key: getattr(lane, key) for key in own})
 
     def cells(self) -> tuple[Cell, ...]:

@@ -109,7 +109,7 @@ def read(text: str) -> Tree:
             try:
                 tree.data = _Builder(tree).value(node, ())
             except _TooMuchError as error:
-                tree.problems.append(Problem("too-large", 0, (), str(error)))
+                tree.problems.append(Problem(error.kind, 0, (), str(error)))
     return tree
 
 
@@ -136,7 +136,9 @@ def _number(tag: str, text: str) -> int | float | str:
 
 
 class _TooMuchError(Exception):
-    pass
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class _Builder:
@@ -148,9 +150,9 @@ class _Builder:
         """The node's value. Aliases are expanded and count each time, so that a bomb runs into the limit."""
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            raise _TooMuchError(f"more than {MAX_NODES} values, aliases expanded: not a study")
+            raise _TooMuchError("too-large", f"more than {MAX_NODES} values, aliases expanded: not a study")
         if len(path) > MAX_DEPTH:
-            raise _TooMuchError(f"nested more than {MAX_DEPTH} levels deep")
+            raise _TooMuchError("nested", f"nested more than {MAX_DEPTH} levels deep")
         if isinstance(node, yaml.MappingNode):
             return dict(self.items(node, path))
         if isinstance(node, yaml.SequenceNode):

@@ -183,7 +183,7 @@ def _logs(outputs: Mapping[str, bytes], kind: str) -> Iterable[Log]:
             continue
         log = read_log(io.BytesIO(outputs[name]), latencies=False)
         if not log.averaged or not log.unix:
-            raise Garbage("output-damaged", f"{name} is no log of intervals in Unix time")
+            raise Garbage("log-kind", f"{name} is no log of intervals in Unix time")
         yield log
 
 

@@ -149,9 +149,9 @@ def _machine(vm: Any) -> dict[str, Any]:
     times = [vm.get(stage) for stage in _STAGES] if isinstance(vm, dict) else []
     numbers = [t for t in times if isinstance(t, int | float) and not isinstance(t, bool)]
     if len(numbers) != len(_STAGES):
-        raise Garbage("output-damaged", f"{_OUTPUT}: a machine without its times")
+        raise Garbage("times-missing", f"{_OUTPUT}: a machine without its times")
     if not 0 < numbers[0] <= numbers[1] <= numbers[2] < float("inf"):
-        raise Garbage("output-damaged", f"{_OUTPUT}: the times of {vm.get('name')} are not in order")
+        raise Garbage("times-order", f"{_OUTPUT}: the times of {vm.get('name')} are not in order")
     return dict(vm)
 
 
