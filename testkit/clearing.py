@@ -27,8 +27,8 @@ def _collections(plane: ControlPlane) -> Iterator[tuple[str, bool]]:
     groups = plane.call("GET", "/apis")["groups"]
     for api in (*(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups), "/api/v1"):
         with contextlib.suppress(RefusedError):  # an extension server that is away
-            found = plane.call("GET", api)["resources"]
-            for one in sorted(found, key=lambda one: bool(one["name"] == "namespaces")):
+            resources = plane.call("GET", api)["resources"]
+            for one in sorted(resources, key=lambda one: bool(one["name"] == "namespaces")):
                 if "/" not in one["name"] and {"list", "delete"} <= set(one["verbs"]) and one["name"] not in _KEPT:
                     yield f"{api}/{one['name']}", one["namespaced"]
 
@@ -36,8 +36,8 @@ def _collections(plane: ControlPlane) -> Iterator[tuple[str, bool]]:
 def _items(plane: ControlPlane, collection: str) -> list[dict[str, Any]]:
     """All objects of a kind, once the server knows them: 429 while a definition that was changed is read again."""
     plane.wait(lambda: plane.answers(f"{collection}?limit=1"), f"{collection} to be served")
-    found: list[dict[str, Any]] = plane.call("GET", collection)["items"]
-    return found
+    objects: list[dict[str, Any]] = plane.call("GET", collection)["items"]
+    return objects
 
 
 def _own(collection: str, meta: Mapping[str, Any]) -> bool:

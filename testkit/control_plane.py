@@ -209,7 +209,7 @@ class ControlPlane(PlainClient):
                 for line in lines
                 if f'"{user}"' in line and line.endswith("\n")
             }
-        return Counter(_asked(event) for event in events.values() if event["user"]["username"] == user)
+        return Counter(_request_of(event) for event in events.values() if event["user"]["username"] == user)
 
     def memory(self) -> dict[Server, int]:
         """The resident memory of each process, in bytes."""
@@ -243,8 +243,8 @@ class ControlPlane(PlainClient):
     def allows(self, user: str, namespace: str, rule: Mapping[str, Sequence[str]]) -> bool:
         """Whether the ``rule`` of a role counts for the user yet: it does a moment after it was stored."""
         group, (resource, _, sub) = rule["apiGroups"][0], rule["resources"][0].partition("/")
-        asked = {"namespace": namespace, "verb": rule["verbs"][0], "group": group, "resource": resource}
-        spec = {"user": user, "resourceAttributes": {**asked, "subresource": sub}}
+        attributes = {"namespace": namespace, "verb": rule["verbs"][0], "group": group, "resource": resource}
+        spec = {"user": user, "resourceAttributes": {**attributes, "subresource": sub}}
         review = self.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
         return bool(review["status"]["allowed"])
 
@@ -334,7 +334,7 @@ def _no_seat_for(user: str) -> list[dict[str, Any]]:
     ]
 
 
-def _asked(event: Mapping[str, Any]) -> tuple[str, str]:
+def _request_of(event: Mapping[str, Any]) -> tuple[str, str]:
     of = event.get("objectRef", {})
     if "resource" not in of:
         return event["verb"], event["requestURI"].partition("?")[0]

@@ -46,13 +46,13 @@ class _Fault:
     message: str = "injected by a test"
     every: int = 1
     """Only each ``every``-th of those requests."""
-    seen: int = 0
+    requests: int = 0
 
     def strikes(self, line: str) -> bool:
         if self.times <= 0 or not self.pattern.search(line):
             return False
-        self.seen += 1
-        if self.seen % self.every:
+        self.requests += 1
+        if self.requests % self.every:
             return False
         self.times -= 1
         return True
@@ -219,7 +219,7 @@ class FaultProxy:
         if not fault:
             return await self._forward(request, note)
         if fault.carried_out:
-            async with self._ask(request, await request.read()) as answer:
+            async with self._send(request, await request.read()) as answer:
                 await answer.read()
         if fault.status == -1:
             await asyncio.Event().wait()
@@ -228,7 +228,7 @@ class FaultProxy:
         note(fault.status)
         return web.json_response(_status(fault.status, fault.message), status=fault.status, headers=fault.headers)
 
-    def _ask(self, request: web.Request, body: bytes) -> Any:
+    def _send(self, request: web.Request, body: bytes) -> Any:
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP]
         url = self._server + request.raw_path
         return self._client.request(
@@ -239,7 +239,7 @@ class FaultProxy:
     async def _forward(self, request: web.Request, note: Callable[[int], None]) -> web.StreamResponse:
         if request.headers.get("Upgrade", "").lower() == "websocket":
             return await self._websocket(request, note)
-        async with self._ask(request, await request.read()) as answer:
+        async with self._send(request, await request.read()) as answer:
             note(answer.status)
             headers = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP]
             if answer.status >= 400 or request.query.get("watch") not in {"1", "true"}:
@@ -280,8 +280,8 @@ class FaultProxy:
         if how == "mute":
             await asyncio.Event().wait()
         if how in {"gone", "error"}:
-            said = _status(410 if how == "gone" else 500, "too old resource version" if how == "gone" else "injected")
-            await response.write(json.dumps({"type": "ERROR", "object": said}).encode() + b"\n")
+            error = _status(410 if how == "gone" else 500, "too old resource version" if how == "gone" else "injected")
+            await response.write(json.dumps({"type": "ERROR", "object": error}).encode() + b"\n")
         if how == "garbage":
             await response.write(b'{"type": "MODIFIED", "object": {"meta\n')
         return response

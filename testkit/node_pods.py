@@ -29,8 +29,8 @@ _PACKAGE = "prometheus-node-exporter"
 def node_exporter() -> Path:
     """The program: installed, or else of Debian's package, unpacked into the cache. Skips where it is not to be had."""
     for name in ("node_exporter", _PACKAGE):
-        if found := which(name):
-            return Path(found)
+        if path := which(name):
+            return Path(path)
     folder = cache.cache_dir() / "node-exporter"
     program = folder / "usr/bin" / _PACKAGE
     if not program.exists():
@@ -51,23 +51,23 @@ def node_exporter() -> Path:
 @contextlib.contextmanager
 def addresses(count: int) -> Iterator[list[str]]:
     """Addresses of this machine that an API server forwards to: it refuses those of the loopback network."""
-    found: list[str] = []
+    taken: list[str] = []
     ip = which("ip") or which("ip", path="/usr/sbin:/sbin")
     if not ip:
         pytest.skip("needs an address beside the loopback network: there is no ip (iproute2)")
     try:
-        while len(found) < count:
+        while len(taken) < count:
             address = f"10.254.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
             added = subprocess.run(
                 [ip, "address", "add", f"{address}/32", "dev", "lo"], capture_output=True, check=False
             )
             if not added.returncode:
-                found.append(address)
+                taken.append(address)
             elif b"exists" not in added.stderr and b"already assigned" not in added.stderr:  # else it is another test's
                 pytest.skip(f"needs an address beside the loopback network: {added.stderr.decode().strip()}")
-        yield found
+        yield taken
     finally:
-        for address in found:
+        for address in taken:
             subprocess.run([ip, "address", "del", f"{address}/32", "dev", "lo"], check=False)
 
 

@@ -23,11 +23,11 @@ class RefusedError(Exception):
 
     def __init__(self, status: int, answer: bytes, retry_after: str | None = None) -> None:
         try:
-            said = json.loads(answer)
+            reply = json.loads(answer)
         except ValueError:
-            said = {"message": answer.decode(errors="replace")}
-        self.status, self.reason, self.retry_after = status, str(said.get("reason", "")), retry_after
-        super().__init__(f"{status} {self.reason}: {said.get('message', '')}")
+            reply = {"message": answer.decode(errors="replace")}
+        self.status, self.reason, self.retry_after = status, str(reply.get("reason", "")), retry_after
+        super().__init__(f"{status} {self.reason}: {reply.get('message', '')}")
 
 
 class PlainClient:
@@ -45,7 +45,7 @@ class PlainClient:
 
         ``token`` stands in for the user's; ``kind`` is the content type of the body if that is not plain JSON.
         """
-        text = self._ask(method, path, body, token or self.tokens[user], kind)
+        text = self._request(method, path, body, token or self.tokens[user], kind)
         return json.loads(text) if text.startswith(b"{") else text.decode()
 
     def watch(self, path: str, version: str, most: int) -> list[dict[str, Any]]:
@@ -74,8 +74,8 @@ class PlainClient:
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         known = self._resources.setdefault(root, {})
         if kind not in known:
-            found = self.call("GET", root)["resources"]
-            known.update({resource["kind"]: resource for resource in found if "/" not in resource["name"]})
+            resources = self.call("GET", root)["resources"]
+            known.update({resource["kind"]: resource for resource in resources if "/" not in resource["name"]})
         resource = known[kind]
         space = f"/namespaces/{metadata.get('namespace', 'default')}" if resource["namespaced"] else ""
         return f"{root}{space}/{resource['name']}/{metadata['name']}"
@@ -95,7 +95,7 @@ class PlainClient:
             connection.sendall("\r\n".join((*head, "", "")).encode())
             yield
 
-    def _ask(self, method: str, path: str, body: object, token: str, kind: str) -> bytes:
+    def _request(self, method: str, path: str, body: object, token: str, kind: str) -> bytes:
         with self._open(method, path, body, token, kind) as answer:
             text: bytes = answer.read()
         return text

@@ -21,14 +21,14 @@ _INSIDE = ("additionalProperties", "items")
 
 def reduced(document: Mapping[str, Schema], roots: set[str]) -> dict[str, Schema]:
     """The definitions that ``roots`` need, themselves included; what has a schema of its own in ``crds`` is not one."""
-    found: dict[str, Schema] = {}
+    kept: dict[str, Schema] = {}
     wanted = sorted(roots)
     while wanted:
         name = wanted.pop()
-        if name not in found and name.rsplit(".", 1)[-1] not in SPECIAL:
-            found[name] = bare(document[name])
-            wanted += references(found[name])
-    return found
+        if name not in kept and name.rsplit(".", 1)[-1] not in SPECIAL:
+            kept[name] = bare(document[name])
+            wanted += references(kept[name])
+    return kept
 
 
 def bare(schema: Schema) -> Schema:

@@ -63,12 +63,12 @@ class Program:
         """Exit code and everything it said."""
         process = self.begin(*words)
         try:
-            said, _ = process.communicate(timeout=timeout)
+            output, _ = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             end(process)
-            said, _ = process.communicate()
-            raise AssertionError(f"fairlane {' '.join(words)} did not end:\n{said}") from None
-        return process.returncode, said
+            output, _ = process.communicate()
+            raise AssertionError(f"fairlane {' '.join(words)} did not end:\n{output}") from None
+        return process.returncode, output
 
     def close(self) -> None:
         """Ends what still runs."""

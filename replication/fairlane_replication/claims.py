@@ -104,7 +104,7 @@ class AsksAbility(Strict):
     """The claim is that the lane has fewer than this one: both values are numbers, or ``at least`` one."""
 
     @model_validator(mode="after")
-    def _asked(self) -> Self:
+    def _known_key(self) -> Self:
         if self.key not in TITLES:
             near = nearest(self.key, TITLES)
             raise ValueError(f"key: no capability {self.key!r}" + (f"; did you mean {near}?" if near else ""))
@@ -212,9 +212,9 @@ class Catalogue:
             if study not in self.sources:
                 raise FairlaneError("study-unknown", f"no study {study!r}", hint=f"studies: {', '.join(self.sources)}")
         claims = tuple(c for c in self.claims if not studies or c.study in studies)
-        asked = {c.asks.study for c in claims if isinstance(c.asks, AsksLab | AsksAbility)}
+        needed = {c.asks.study for c in claims if isinstance(c.asks, AsksLab | AsksAbility)}
         sources = {name: source for name, source in self.sources.items() if not studies or name in studies}
-        return Catalogue(sources, claims, {name: lab for name, lab in self.labs.items() if name in asked})
+        return Catalogue(sources, claims, {name: lab for name, lab in self.labs.items() if name in needed})
 
 
 FORM = Form(_File.model_json_schema, {"claims": 3})
@@ -270,12 +270,12 @@ def _wrong(claim: Claim, labs: Mapping[str, Lab]) -> Iterator[tuple[str, str]]:
         if lane not in study.lanes:
             yield f"{lane!r} is no lane of {asks.study}", f"lanes: {', '.join(study.lanes)}"
     if isinstance(asks, AsksLab):
-        yield from _unasked(asks, study)
+        yield from _mistakes(asks, study)
     elif not getattr(study.platform, "capabilities", False) or getattr(study.platform, "clock", "") != "wall":
         yield f"{asks.study} tries no capabilities", "they are tried under clock: wall with capabilities: true"
 
 
-def _unasked(asks: AsksLab, study: Study) -> Iterator[tuple[str, str]]:
+def _mistakes(asks: AsksLab, study: Study) -> Iterator[tuple[str, str]]:
     if asks.against != study.baseline:
         yield f"{asks.against!r} is not the baseline of {asks.study}", f"its baseline is {study.baseline}"
     cells = study.cells()

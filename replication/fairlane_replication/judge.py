@@ -92,7 +92,7 @@ def answer(claim: Claim, ran: Ran | str) -> Answer:
     if isinstance(asks, AsksAbility):
         return _able(claim, asks, ran)
     if isinstance(asks, AsksFinding):
-        return _found(claim, asks, ran)
+        return _by_finding(claim, asks, ran)
     if isinstance(asks, AsksComparable):
         return _comparable(claim, ran)
     return _compared(claim, asks, ran)
@@ -105,27 +105,27 @@ def _compared(claim: Claim, asks: Compared, ran: Ran) -> Answer:
     chosen = asks.chosen(ran.evidence.cells())
     keys = {cell.key for cell in chosen}
     sides = (asks.lane, asks.against)
-    found = [v for v in ran.verdicts if v.key in keys and (v.lane, v.baseline) == sides and v.metric == asks.metric]
-    if not found:
-        asked = chosen and set(sides) <= ran.evidence.study.lanes.keys()
-        why = f"no trial has a figure for {METRICS[asks.metric].title}" if asked else "only the whole form asks it"
+    verdicts = [v for v in ran.verdicts if v.key in keys and (v.lane, v.baseline) == sides and v.metric == asks.metric]
+    if not verdicts:
+        present = chosen and set(sides) <= ran.evidence.study.lanes.keys()
+        why = f"no trial has a figure for {METRICS[asks.metric].title}" if present else "only the whole form asks it"
         return Answer(claim, UNKNOWN, why=why)
-    seen = [(v, *_side(asks.expects, v, claim.size, ran)) for v in found]
-    count = Counter(side for _, side, _ in seen)
-    word = _word(asks.of, count["for"], count["against"], len(found))
-    deciding = [v for v, side, _ in seen if side == {"agree": "for", "disagree": "against"}.get(word, side)]
-    reasons = [asks.limit, "" if word != UNKNOWN else _open(count, [why for _, side, why in seen if side == "open"])]
-    reasons += ["" if all(v.primary for v in found) else "exploratory metric", asks.note]
+    judged = [(v, *_side(asks.expects, v, claim.size, ran)) for v in verdicts]
+    count = Counter(side for _, side, _ in judged)
+    word = _word(asks.of, count["for"], count["against"], len(verdicts))
+    deciding = [v for v, side, _ in judged if side == {"agree": "for", "disagree": "against"}.get(word, side)]
+    reasons = [asks.limit, "" if word != UNKNOWN else _open(count, [why for _, side, why in judged if side == "open"])]
+    reasons += ["" if all(v.primary for v in verdicts) else "exploratory metric", asks.note]
     if word != UNKNOWN and not asks.limit and (warned := _warned(ran, deciding)):
         reasons.append(f"warnings: {', '.join(warned)}")
     return Answer(
         claim,
         UNKNOWN if asks.limit else word,
-        here=_told(asks, [(v, side) for v, side, _ in seen]),
+        here=_here_text(asks, [(v, side) for v, side, _ in judged]),
         size=_sizes(claim.size, deciding) if claim.size and not asks.limit else "",
         why="; ".join(part for part in reasons if part),
         figures="published" if isinstance(asks, AsksTable) else ran.figures,
-        cells=len(found),
+        cells=len(verdicts),
         proven=count["for"],
         contradicted=count["against"],
     )
@@ -225,15 +225,15 @@ _IN_WORDS: Mapping[Expects, tuple[str, str]] = {
 """How cells are told that bear a claim out, and those that contradict it."""
 
 
-def _told(asks: Compared, seen: Sequence[tuple[Verdict, _Side]]) -> str:
+def _here_text(asks: Compared, judged: Sequence[tuple[Verdict, _Side]]) -> str:
     """``IOPS of a against b: better in 2 of 2 cells (+26.1 % to +44.0 %)``."""
     names: Mapping[_Side, str] = dict(zip(("for", "against"), _IN_WORDS[asks.expects], strict=True))
     parts = []
     for side in ("for", "against", "open"):
-        some = [v for v, s in seen if s == side]
+        some = [v for v, s in judged if s == side]
         if some:
-            told = names.get(side, "not decided")
-            parts.append(f"{told} in {len(some)} of {phrases.count(len(seen), 'cell')}{_range(some)}")
+            word = names.get(side, "not decided")
+            parts.append(f"{word} in {len(some)} of {phrases.count(len(judged), 'cell')}{_range(some)}")
     return f"{METRICS[asks.metric].title} of {asks.lane} against {asks.against}: {'; '.join(parts)}"
 
 
@@ -287,16 +287,16 @@ def _percent(ratio: float) -> str:
 def _able(claim: Claim, asks: AsksAbility, ran: Ran) -> Answer:
     lanes: Any = ran.evidence.description.get("lanes") or {}
 
-    def told(lane: str) -> tuple[str, str]:
+    def capability(lane: str) -> tuple[str, str]:
         entry = ((lanes.get(lane) or {}).get("capabilities") or {}).get(asks.key) or {}
         return str(entry.get("value", "")), str(entry.get("evidence", ""))
 
-    value, proof = told(asks.lane)
+    value, proof = capability(asks.lane)
     if not value:
         return Answer(claim, UNKNOWN, why="the run did not try it: it tries capabilities in its whole form only")
     here = f"{TITLES[asks.key]} of {asks.lane}: {value}"
     if asks.fewer_than:
-        other, other_proof = told(asks.fewer_than)
+        other, other_proof = capability(asks.fewer_than)
         here += f"; of {asks.fewer_than}: {other or 'not tried'}"
         word, proof = _fewer(value, other), f"{proof}; {other_proof}"
     else:
@@ -321,24 +321,24 @@ def _fewer(ours: str, theirs: str) -> Word:
     return UNKNOWN
 
 
-def _found(claim: Claim, asks: AsksFinding, ran: Ran) -> Answer:
-    found = [f for f in ran.findings if f.check == asks.check and f.severity == "critical"]
-    cells = {key for f in found for key in f.cells}
+def _by_finding(claim: Claim, asks: AsksFinding, ran: Ran) -> Answer:
+    findings = [f for f in ran.findings if f.check == asks.check and f.severity == "critical"]
+    cells = {key for f in findings for key in f.cells}
     if len(cells) < asks.least:
         return Answer(
             claim, UNKNOWN, why=f"the check {asks.check} finds nothing that contradicts it", figures="published"
         )
-    messages = "; ".join(f.message for f in found)
+    messages = "; ".join(f.message for f in findings)
     return Answer(claim, "disagree", f"{asks.check}: {messages}", figures="published", contradicted=len(cells))
 
 
 def _comparable(claim: Claim, ran: Ran) -> Answer:
-    asked = [v for v in ran.verdicts if v.primary]
-    refused = [v for v in asked if v.verdict == "refused"]
-    here = f"{len(refused)} of {phrases.count(len(asked), 'comparison')} refused by the guard"
+    primary = [v for v in ran.verdicts if v.primary]
+    refused = [v for v in primary if v.verdict == "refused"]
+    here = f"{len(refused)} of {phrases.count(len(primary), 'comparison')} refused by the guard"
     if not refused:
-        word: Word = "agree" if asked else UNKNOWN
-        return Answer(claim, word, here, figures="published", cells=len(asked), proven=len(asked))
+        word: Word = "agree" if primary else UNKNOWN
+        return Answer(claim, word, here, figures="published", cells=len(primary), proven=len(primary))
     reasons = Counter(v.notes[0] for v in refused if v.notes)
     why = reasons.most_common(1)[0][0] if reasons else ""
-    return Answer(claim, "disagree", here, why=why, figures="published", cells=len(asked), contradicted=len(refused))
+    return Answer(claim, "disagree", here, why=why, figures="published", cells=len(primary), contradicted=len(refused))

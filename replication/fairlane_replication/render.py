@@ -30,7 +30,7 @@ def summary(answers: Sequence[Answer]) -> str:
     return f"{phrases.count(len(answers), 'claim')}: " + ", ".join(f"{count[word]} {word}" for word in WORDS)
 
 
-def found(answer: Answer) -> str:
+def result_text(answer: Answer) -> str:
     """What was found, the published size against it, and of what kind the figures are."""
     if not answer.here:
         return ""
@@ -58,13 +58,13 @@ def _block(one: Answer) -> Iterator[str]:
     claim = one.claim
     yield f"{claim.id:<{WIDTH - 18}}{one.word:>18}".rstrip()
     size = published(claim)
-    for head, told in (
+    for head, text in (
         ("claim", clean(claim.says) + (f" [{clean(size)}]" if size else "")),
-        ("here", found(one)),
+        ("here", result_text(one)),
         ("why", reason(one)),
     ):
-        if told:
-            tied = told.replace(" %", _TIED)  # a line does not begin with the sign of a figure
+        if text:
+            tied = text.replace(" %", _TIED)  # a line does not begin with the sign of a figure
             lines = textwrap.wrap(
                 tied, WIDTH, initial_indent=f"  {head:<6}", subsequent_indent=" " * 8, break_on_hyphens=False
             )
@@ -80,7 +80,7 @@ def page(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
                 a.claim.id,
                 f"{a.claim.says} ({a.claim.where}; {a.claim.conditions})",
                 published(a.claim) or DASH,
-                found(a) or DASH,
+                result_text(a) or DASH,
                 a.word,
                 reason(a) or DASH,
             )

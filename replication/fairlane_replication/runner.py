@@ -39,7 +39,7 @@ from fairlane_replication.judge import Answer, Ran, answer
 
 Watching = Callable[[Study], AbstractContextManager[Watch]]
 """Makes what shows the progress of one study."""
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 _SET_UP = {"virtual": 45.0, "wall": 75.0}
 """Seconds until the first trial of a lab study, by clock: seen on two cores. A saved state that is there saves most."""
@@ -95,7 +95,7 @@ def _finished(folder: Path) -> bool:
 
 
 def replicate(
-    catalogue: Catalogue, out: Path, *, quick: bool, jobs: int, resume: bool, watching: Watching, tell: Tell
+    catalogue: Catalogue, out: Path, *, quick: bool, jobs: int, resume: bool, watching: Watching, notify: Notify
 ) -> tuple[Answer, ...]:
     """Runs the lab studies that ``catalogue`` asks into folders of ``out``, and judges every claim.
 
@@ -106,14 +106,14 @@ def replicate(
     _may_use(catalogue, out, quick=quick, resume=resume)
     ran: dict[str, Ran | str] = {}
     for number, lab in enumerate(catalogue.labs.values(), start=1):
-        tell(f"[{number} of {len(catalogue.labs)}] {lab.name}: {lab.whole.question}")
+        notify(f"[{number} of {len(catalogue.labs)}] {lab.name}: {lab.whole.question}")
         try:
-            ran[lab.name] = _asked(lab, out / lab.name, quick=quick, jobs=jobs, watching=watching)
+            ran[lab.name] = _answered(lab, out / lab.name, quick=quick, jobs=jobs, watching=watching)
         except FairlaneError as error:
             if error.code == Exit.INTERRUPTED:
                 hint = f"go on with: fairlane replicate --resume --out {out}" + " --quick" * quick
                 raise FairlaneError("interrupted", "interrupted", hint=hint, code=Exit.INTERRUPTED) from None
-            tell(f"{lab.name} could not be asked: {error}")
+            notify(f"{lab.name} could not be asked: {error}")
             ran[lab.name] = f"the lab could not ask it: {error}"
     tables = any(isinstance(c.asks, AsksTable | AsksFinding | AsksComparable) for c in catalogue.claims)
     published: Ran | str = published_tables() if tables else ""
@@ -138,15 +138,18 @@ def _may_use(catalogue: Catalogue, out: Path, *, quick: bool, resume: bool) -> N
             )
         begun = plans.read(folder)
         if begun.quick != quick:
-            told, hint = f"it was begun in the {'quick' if begun.quick else 'whole'} form", "ask as it was begun, or "
+            problem, hint = (
+                f"it was begun in the {'quick' if begun.quick else 'whole'} form",
+                "ask as it was begun, or ",
+            )
         elif begun.text != lab.text:
-            told, hint = "it is of another version of this lab study", ""
+            problem, hint = "it is of another version of this lab study", ""
         else:
             continue
-        raise FairlaneError("run-options", told, where=str(folder), hint=f"{hint}choose another --out")
+        raise FairlaneError("run-options", problem, where=str(folder), hint=f"{hint}choose another --out")
 
 
-def _asked(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching) -> Ran | str:
+def _answered(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching) -> Ran | str:
     study = lab.form(quick=quick)
     if study is None:
         return "only the whole form asks it: leave --quick away"
@@ -164,7 +167,7 @@ def _asked(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching
     evidence = load_run(folder)
     findings = tuple(run_all(evidence))
     verdicts = judge(evidence, findings)
-    reasons = [seen.failed for seen in evidence.observations if seen.failed]
+    reasons = [o.failed for o in evidence.observations if o.failed]
     if reasons and len(reasons) == len(evidence.observations):
         raise FairlaneError("all-trials-failed", f"every trial failed: {reasons[0]}", where=str(folder))
     if not finished or not (folder / "report.html").is_file():
@@ -193,5 +196,5 @@ def published_tables() -> Ran:
             runs[side] = load_run(Path(scratch, side))
         lanes = {side: tuple(run.study.lanes) for side, run in runs.items()}
         mapping = parse_mapping((tables / "mapping.yaml").read_text("utf-8"), _TABLES, lanes)
-        found = compare(runs, mapping, {})
-    return Ran(found.evidence, found.verdicts, found.findings)
+        comparison = compare(runs, mapping, {})
+    return Ran(comparison.evidence, comparison.verdicts, comparison.findings)

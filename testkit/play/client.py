@@ -29,8 +29,8 @@ _BUSY = (429, 500, 502, 503, 504)
 class Refused(Exception):  # noqa: N818 - a word that reads well where it is caught
     """The server's answer to a request that it will not carry out."""
 
-    def __init__(self, status: int, told: str) -> None:
-        super().__init__(f"{status}: {told}")
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
         self.status = status
 
 
@@ -88,8 +88,8 @@ class Client:
                 await asyncio.sleep(_AGAIN)
                 continue
             if answer.status < 400:
-                told: Object = orjson.loads(text) if text else {}
-                return told
+                result: Object = orjson.loads(text) if text else {}
+                return result
             if answer.status not in _BUSY:
                 raise Refused(answer.status, text.decode(errors="replace")[:800])
             await asyncio.sleep(_AGAIN)

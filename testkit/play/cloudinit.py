@@ -56,12 +56,12 @@ def read(user_data: str) -> Access:
     too, but usable only with ``disable_root: false``; those of a user named root are root's in any case."""
     if not user_data.startswith("#cloud-config"):
         return Access("", "")
-    told = yaml.safe_load(user_data) or {}
-    keys = list(told.get("ssh_authorized_keys") or ()) if told.get("disable_root", True) is False else []
-    for user in told.get("users") or ():
+    config = yaml.safe_load(user_data) or {}
+    keys = list(config.get("ssh_authorized_keys") or ()) if config.get("disable_root", True) is False else []
+    for user in config.get("users") or ():
         if isinstance(user, dict) and user.get("name") == "root":
             keys += user.get("ssh_authorized_keys") or ()
-    host = (told.get("ssh_keys") or {}).get("ed25519_private", "")
+    host = (config.get("ssh_keys") or {}).get("ed25519_private", "")
     return Access("".join(f"{key.strip()}\n" for key in keys), host)
 
 

@@ -136,11 +136,11 @@ def _shown(world: World, vmi: Object, wanted: str) -> str:
 
 def _hindered(world: World, vmi: Object) -> str:
     """What a VMI that does not run yet waits for, if that is not only time."""
-    for told in vmi.get("status", {}).get("conditions") or ():
-        if told["reason"] == "Unschedulable":
+    for state in vmi.get("status", {}).get("conditions") or ():
+        if state["reason"] == "Unschedulable":
             return "ErrorUnschedulable"
-        if told["type"] == "Synchronized" and told["status"] == "False":
-            return str(told["reason"])
+        if state["type"] == "Synchronized" and condition["status"] == "False":
+            return str(state["reason"])
     space = vmi["metadata"]["namespace"]
     claims = [world.get(PVC, space, claim) for _, claim in volumes(vmi)]
     return "" if all(phase(claim) == "Bound" for claim in claims) else "WaitingForVolumeBinding"
@@ -155,9 +155,14 @@ async def _instance(world: World, vm: Object) -> Object:
     if kind := vm["spec"].get("instancetype"):
         namespaced = kind.get("kind", "").lower() == "virtualmachineinstancetype"
         of = INSTANCE_TYPE if namespaced else CLUSTER_INSTANCE_TYPE
-        found = await world.client.request("GET", of.path(meta["namespace"], kind["name"]))
-        domain["cpu"] = {"sockets": found["spec"]["cpu"]["guest"], "cores": 1, "threads": 1, **domain.get("cpu", {})}
-        domain["memory"] = {"guest": found["spec"]["memory"]["guest"]}
+        instancetype = await world.client.request("GET", of.path(meta["namespace"], kind["name"]))
+        domain["cpu"] = {
+            "sockets": instancetype["spec"]["cpu"]["guest"],
+            "cores": 1,
+            "threads": 1,
+            **domain.get("cpu", {}),
+        }
+        domain["memory"] = {"guest": instancetype["spec"]["memory"]["guest"]}
     domain["cpu"] = {"cores": 1, "sockets": 1, "threads": 1, "model": "host-model", **domain.get("cpu", {})}
     domain.setdefault("machine", {"type": "q35"})
     domain.setdefault("firmware", {}).setdefault("uuid", uid(vm))

@@ -126,10 +126,10 @@ class Play:
     async def _subresources_of(self, world: World) -> None:
         for api in sorted({kind.api for kind in WATCHED}):
             try:
-                told = await world.client.request("GET", api)
+                listed = await world.client.request("GET", api)
             except Refused:
                 continue
-            world.subresources |= {one["name"] for one in told["resources"] if "/" in one["name"]}
+            world.subresources |= {one["name"] for one in listed["resources"] if "/" in one["name"]}
 
     def _controller(self, kind: Kind, own: Controller | None) -> Controller:
         async def look(world: World, obj: Object) -> None:
@@ -148,13 +148,13 @@ class Play:
                 for at in known.keys() - here.keys():
                     # What was made while the list was on its way is not in it.
                     if int(known[at]["metadata"]["resourceVersion"]) <= int(obj["version"]):
-                        self._told(kind, "DELETED", known[at])
+                        self._notify(kind, "DELETED", known[at])
                 for one in here.values():
-                    self._told(kind, "ADDED", one)
+                    self._notify(kind, "ADDED", one)
             else:
-                self._told(kind, happened, obj)
+                self._notify(kind, happened, obj)
 
-    def _told(self, kind: Kind, happened: str, obj: Object) -> None:
+    def _notify(self, kind: Kind, happened: str, obj: Object) -> None:
         if not self.world.take(kind, happened, obj):
             return
         self.world.news(key(kind, obj))

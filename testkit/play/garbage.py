@@ -43,10 +43,10 @@ class Garbage:
         versions = [f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups["groups"]]
         for api in ("/api/v1", *versions):
             try:
-                told = await world.client.request("GET", api)
+                listed = await world.client.request("GET", api)
             except Refused:  # an aggregated server that is away
                 continue
-            for one in told["resources"]:
+            for one in listed["resources"]:
                 if "/" not in one["name"] and one["namespaced"] and {"list", "deletecollection"} <= set(one["verbs"]):
                     self.kinds.append(Kind(api, one["name"], one["kind"]))
 
@@ -56,9 +56,9 @@ class Garbage:
             return
         name, left = space["metadata"]["name"], False
         for kind in self.kinds:
-            found = await world.client.request("GET", kind.path(name), query={"limit": "500"})
-            left = left or bool(found["items"])
-            if any(not deleting(obj) for obj in found["items"]):
+            page = await world.client.request("GET", kind.path(name), query={"limit": "500"})
+            left = left or bool(page["items"])
+            if any(not deleting(obj) for obj in page["items"]):
                 await world.client.request("DELETE", kind.path(name), {"propagationPolicy": "Background"})
         if left:
             world.later(key(NAMESPACE, space), _LOOK)
@@ -84,8 +84,8 @@ class Garbage:
         unheard = False
         for reference in references:
             of = _KINDS.get(reference["kind"])
-            found = world.look(key(kind, obj), of, space, reference["name"]) if of else None
-            if not of or (found and uid(found) == reference["uid"]):
+            owner = world.look(key(kind, obj), of, space, reference["name"]) if of else None
+            if not of or (owner and uid(owner) == reference["uid"]):
                 return False
             unheard = unheard or reference["uid"] not in world.gone
         if not unheard:
@@ -94,8 +94,8 @@ class Garbage:
             return False
         for reference in references:  # deleted before we looked, or made so lately that its watch has not told it
             with suppress(Refused):
-                found = await world.client.request("GET", _KINDS[reference["kind"]].path(space, reference["name"]))
-                if uid(found) == reference["uid"]:
+                owner = await world.client.request("GET", _KINDS[reference["kind"]].path(space, reference["name"]))
+                if uid(owner) == reference["uid"]:
                     return False
         return True
 

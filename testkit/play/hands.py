@@ -47,8 +47,8 @@ class Hands:
         """The object once it is so. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE):
             while True:
-                if (found := await self.get(kind, name)) and true(found):
-                    return found
+                if (obj := await self.get(kind, name)) and true(obj):
+                    return obj
                 await asyncio.sleep(0.02)
 
     async def until_gone(self, kind: Kind, name: str) -> None:
@@ -56,7 +56,7 @@ class Hands:
             while await self.get(kind, name):
                 await asyncio.sleep(0.02)
 
-    async def told(self, reason: str) -> str:
+    async def event_message(self, reason: str) -> str:
         """The message of the first event with this reason. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE):
             while True:
@@ -76,9 +76,9 @@ class Hands:
         """These steps once the ``wanted`` are among them: the log has a step when its writer has the server's answer,
         and others may have read the object by then. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE):
-            while not set(wanted) <= set(found := self.steps(kind, name)):
+            while not set(wanted) <= set(steps := self.steps(kind, name)):
                 await asyncio.sleep(0.01)
-        return found
+        return steps
 
     def _port(self, vmi: str, port: int) -> str:
         return f"{API}/namespaces/{self.namespace}/{VMI.plural}/{vmi}/portforward/{port}"
@@ -96,8 +96,8 @@ class Hands:
             "Sec-WebSocket-Version": "13",
             "Sec-WebSocket-Key": key,
         }
-        told: Object = json.loads(await self.client.answer(self._port(vmi, port), upgrade))
-        return told
+        answer: Object = json.loads(await self.client.answer(self._port(vmi, port), upgrade))
+        return answer
 
     @asynccontextmanager
     async def tunnel(self, vmi: str, port: int) -> AsyncIterator[int]:

@@ -123,10 +123,10 @@ def quantity(text: str | int) -> int:
 
 def volumes(vmi: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """Volumes of a VMI that are claims: (name of the volume, name of the claim)."""
-    found = []
+    claims = []
     for volume in vmi["spec"].get("volumes") or ():
         if "dataVolume" in volume:
-            found.append((volume["name"], volume["dataVolume"]["name"]))
+            claims.append((volume["name"], volume["dataVolume"]["name"]))
         elif "persistentVolumeClaim" in volume:
-            found.append((volume["name"], volume["persistentVolumeClaim"]["claimName"]))
-    return found
+            claims.append((volume["name"], volume["persistentVolumeClaim"]["claimName"]))
+    return claims

@@ -162,7 +162,7 @@ class LabMachines(Machines):
         domain = vmi["spec"]["domain"]
         cpu = domain.get("cpu") or {}
         cpus = int(cpu.get("cores", 1)) * int(cpu.get("sockets", 1)) * int(cpu.get("threads", 1))
-        asked = (domain.get("memory") or {}).get("guest") or domain["resources"]["requests"]["memory"]
+        memory = (domain.get("memory") or {}).get("guest") or domain["resources"]["requests"]["memory"]
         queues = cpus if domain["devices"].get("blockMultiQueue") else 1
         threads = _threads(domain, disks)
         objects: list[dict[str, Any]] = [
@@ -180,7 +180,7 @@ class LabMachines(Machines):
             devices.append(_device(disk, number, queues, threads[disk.name]))
         init = resources.files("fairlane.platforms.lab.wall").joinpath("guest/init").read_text("utf-8")
         assert _MODULES[0] in init
-        return Machine(vmi["metadata"]["name"], cpus, quantity(asked), self.accel, objects=tuple(objects),
+        return Machine(vmi["metadata"]["name"], cpus, quantity(memory), self.accel, objects=tuple(objects),
                        blockdevs=tuple(blockdevs), devices=tuple(devices),
                        files={"init": init.replace(*_MODULES)})  # fmt: skip
 
@@ -225,15 +225,15 @@ def _threads(domain: Mapping[str, Any], disks: Sequence[Disk]) -> dict[str, str]
     supplementalPool is dealt out disk by disk, because this QEMU maps no queues to threads."""
     policy = domain.get("ioThreadsPolicy", "")
     pool = int((domain.get("ioThreads") or {}).get("supplementalPoolThreadCount", 1))
-    found = {}
+    threads = {}
     for number, disk in enumerate(disks):
         if disk.own_thread or policy == "auto":
-            found[disk.name] = f"io-{number}"
+            threads[disk.name] = f"io-{number}"
         elif policy == "supplementalPool":
-            found[disk.name] = f"io-pool-{number % pool}"
+            threads[disk.name] = f"io-pool-{number % pool}"
         else:
-            found[disk.name] = "io-shared" if policy == "shared" or any(d.own_thread for d in disks) else ""
-    return found
+            threads[disk.name] = "io-shared" if policy == "shared" or any(d.own_thread for d in disks) else ""
+    return threads
 
 
 def _device(disk: Disk, number: int, queues: int, thread: str) -> dict[str, Any]:
@@ -247,6 +247,6 @@ def _device(disk: Disk, number: int, queues: int, thread: str) -> dict[str, Any]
 
 async def _run(*command: str) -> None:
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
-    _, said = await process.communicate()
+    _, output = await process.communicate()
     if process.returncode:
-        raise RuntimeError(f"{command[0]} failed: {said.decode(errors='replace').strip()[-400:]}")
+        raise RuntimeError(f"{command[0]} failed: {output.decode(errors='replace').strip()[-400:]}")

@@ -64,15 +64,15 @@ class Launch:
         node = "" if fault == "ErrorUnschedulable" else _node(world, vmi)
         if not node:
             none = f"0/{len(world.all(NODE))} nodes are available"
-            told = f"{none}: no node fits the nodeSelector or has room. preemption: {none}."
+            message = f"{none}: no node fits the nodeSelector or has room. preemption: {none}."
             if not _has(vmi, "PodScheduled", "False"):
-                conditions = [condition("PodScheduled", true=False, reason="Unschedulable", message=told)]
+                conditions = [condition("PodScheduled", true=False, reason="Unschedulable", message=message)]
                 await world.status(VMI, vmi, {"conditions": conditions}, step="Unschedulable")
             world.later(key(VMI, vmi), 1.0)  # a node may come
         elif fault in ("ErrImagePull", "ImagePullBackOff"):
             if not _has(vmi, "Synchronized", "False"):
-                told = "failed to pull image: manifest unknown"
-                conditions = [condition("Synchronized", true=False, reason=fault, message=told)]
+                message = "failed to pull image: manifest unknown"
+                conditions = [condition("Synchronized", true=False, reason=fault, message=message)]
                 await world.status(VMI, vmi, {"conditions": conditions}, step=fault)
         elif world.due(VMI, vmi, "schedule", world.behaviour.schedule):
             if world.behaviour.pods:
@@ -148,8 +148,8 @@ async def _enter(world: World, vmi: Object, new: str, skew: float = 0.0, **statu
 
 
 def _has(vmi: Object, name: str, status: str) -> bool:
-    told = (vmi.get("status") or {}).get("conditions") or ()
-    return any(c["type"] == name and c["status"] == status for c in told)
+    conditions = (vmi.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == name and c["status"] == status for c in conditions)
 
 
 async def _bound(world: World, vmi: Object) -> bool:
@@ -170,8 +170,8 @@ async def _bound(world: World, vmi: Object) -> bool:
 
 def waits(world: World, claim: Object) -> bool:
     """Whether a claim's class binds it only once it is known where it is used."""
-    found = world.get(STORAGE_CLASS, "", claim["spec"].get("storageClassName", ""))
-    return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+    class_ = world.get(STORAGE_CLASS, "", claim["spec"].get("storageClassName", ""))
+    return class_ is not None and class_.get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
 def _node(world: World, vmi: Object) -> str:
@@ -197,39 +197,39 @@ def _node(world: World, vmi: Object) -> str:
 def _disks(world: World, vmi: Object) -> list[Disk]:
     """The VMI's disks that are claims, in its order."""
     claims = dict(volumes(vmi))
-    found = []
+    result = []
     for disk in vmi["spec"]["domain"]["devices"].get("disks") or ():
         if disk["name"] not in claims:
             continue
         claim = world.get(PVC, vmi["metadata"]["namespace"], claims[disk["name"]])
         assert claim  # it is bound
         kind = world.get(STORAGE_CLASS, "", claim["spec"].get("storageClassName", "")) or {}
-        found.append(Disk(
+        result.append(Disk(
             name=disk["name"], volume=claim["spec"]["volumeName"], serial=disk.get("serial", ""),
             bus=(disk.get("disk") or {}).get("bus", "virtio"), parameters=kind.get("parameters") or {},
             own_thread=bool(disk.get("dedicatedIOThread")), cache=disk.get("cache", "none"),
         ))  # fmt: skip
-    return found
+    return result
 
 
 def _volume_status(world: World, vmi: Object) -> list[Object]:
-    found: list[Object] = []
+    statuses: list[Object] = []
     claims = dict(volumes(vmi))
     for number, disk in enumerate(vmi["spec"]["domain"]["devices"].get("disks") or ()):
         letter = chr(ord("a") + number % 26)
         bus = (disk.get("disk") or disk.get("cdrom") or {}).get("bus", "virtio")
-        told: Object = {"name": disk["name"], "target": ("vd" if bus == "virtio" else "sd") + letter}
+        volume_status: Object = {"name": disk["name"], "target": ("vd" if bus == "virtio" else "sd") + letter}
         claim = world.get(PVC, vmi["metadata"]["namespace"], claims.get(disk["name"], ""))
         if claim:
-            told["persistentVolumeClaimInfo"] = {
+            volume_status["persistentVolumeClaimInfo"] = {
                 "claimName": claim["metadata"]["name"], "accessModes": claim["spec"].get("accessModes"),
                 "volumeMode": claim["spec"].get("volumeMode"), "capacity": claim["status"].get("capacity"),
                 "requests": claim["spec"]["resources"]["requests"],
             }  # fmt: skip
             volume = world.get(PV, "", claim["spec"]["volumeName"])
-            told["size"] = quantity(volume["spec"]["capacity"]["storage"]) if volume else 0
-        found.append(told)
-    return found
+            volume_status["size"] = quantity(volume["spec"]["capacity"]["storage"]) if volume else 0
+        statuses.append(volume_status)
+    return statuses
 
 
 async def _pod(world: World, vmi: Object, node: str) -> None:

@@ -59,27 +59,27 @@ class Site:
 
 def objects(site: Site) -> list[tuple[Kind, str, Object]]:
     """(kind, namespace, object) in an order in which they can be made; statuses are in them."""
-    found: list[tuple[Kind, str, Object]] = []
-    found += [(NODE, "", _node(site, n)) for n in range(site.nodes)]
+    result: list[tuple[Kind, str, Object]] = []
+    result += [(NODE, "", _node(site, n)) for n in range(site.nodes)]
     for driver in sorted({one.provisioner for one in site.classes}):
         spec = {"attachRequired": True, "podInfoOnMount": False, "fsGroupPolicy": "File", "storageCapacity": False}
-        found.append((CSI_DRIVER, "", {"metadata": {"name": driver}, "spec": spec}))
+        result.append((CSI_DRIVER, "", {"metadata": {"name": driver}, "spec": spec}))
         if any(one.snapshots for one in site.classes if one.provisioner == driver):
             kept = {"metadata": {"name": _snapshots(driver)}, "driver": driver, "deletionPolicy": "Delete"}
-            found.append((SNAPSHOT_CLASS, "", kept))
-    found += [(STORAGE_CLASS, "", _class(one)) for one in site.classes]
+            result.append((SNAPSHOT_CLASS, "", kept))
+    result += [(STORAGE_CLASS, "", _class(one)) for one in site.classes]
     if site.kubevirt:
-        found += [(NAMESPACE, "", {"metadata": {"name": "kubevirt"}}), (KUBEVIRT, "kubevirt", _kubevirt(site))]
+        result += [(NAMESPACE, "", {"metadata": {"name": "kubevirt"}}), (KUBEVIRT, "kubevirt", _kubevirt(site))]
     if site.cdi:
         ready = [condition("Available", true=True, reason="DeployCompleted")]
         status = {"phase": "Deployed", "observedVersion": site.cdi, "operatorVersion": site.cdi,
                   "targetVersion": site.cdi, "conditions": ready}  # fmt: skip
-        found.append((CDI, "", {"metadata": {"name": "cdi"}, "spec": {}, "status": status}))
+        result.append((CDI, "", {"metadata": {"name": "cdi"}, "spec": {}, "status": status}))
         overhead = {"filesystemOverhead": {"global": "0.06"}}
-        found.append((CDI_CONFIG, "", {"metadata": {"name": "config"}, "spec": {}, "status": overhead}))
+        result.append((CDI_CONFIG, "", {"metadata": {"name": "config"}, "spec": {}, "status": overhead}))
         if site.golden:
-            found += _golden(*site.golden.split("/"))
-    return found
+            result += _golden(*site.golden.split("/"))
+    return result
 
 
 async def build(site: Site, world: World) -> None:

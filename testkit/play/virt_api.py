@@ -71,10 +71,10 @@ class VirtApi:
 
     async def _trust(self, context: ssl.SSLContext) -> None:
         """Believes only the aggregator: whose certificates those are stands in the cluster, as for any such server."""
-        told = await self._world.client.request(
+        config = await self._world.client.request(
             "GET", CONFIG_MAP.path("kube-system", "extension-apiserver-authentication")
         )
-        if authority := told["data"].get("requestheader-client-ca-file"):
+        if authority := config["data"].get("requestheader-client-ca-file"):
             context.load_verify_locations(cadata=authority)
             context.verify_mode = ssl.CERT_REQUIRED
 
@@ -141,11 +141,11 @@ class VirtApi:
         return web.Response(status=202)
 
     def _find(self, kind: Kind, request: web.Request) -> dict[str, Any]:
-        found = self._world.get(kind, *_named(request))
-        if not found:
-            told = f'{kind.plural[:-1]}.kubevirt.io "{request.match_info["name"]}" not found'
-            raise _status(404, "NotFound", told)
-        return found
+        obj = self._world.get(kind, *_named(request))
+        if not obj:
+            message = f'{kind.plural[:-1]}.kubevirt.io "{request.match_info["name"]}" not found'
+            raise _status(404, "NotFound", message)
+        return obj
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         """A stream to a port of the guest. It ends in both directions when either side ends it, as KubeVirt's does."""
@@ -160,8 +160,8 @@ class VirtApi:
                 raise ConnectionRefusedError("connect: connection refused")
             reader, writer = await asyncio.open_connection(*at)
         except OSError as error:
-            told = f"Internal error occurred: dialing VM: dial tcp: {error}"
-            raise _status(500, "InternalError", told) from error
+            message = f"Internal error occurred: dialing VM: dial tcp: {error}"
+            raise _status(500, "InternalError", message) from error
         socket = web.WebSocketResponse(protocols=[PROTOCOL], max_msg_size=0)
         self.tunnels += 1
         try:
@@ -214,9 +214,9 @@ def _run(vm: Mapping[str, Any], wanted: str) -> dict[str, Any]:
     return {"running": wanted == "Always"} if "running" in vm["spec"] else {"runStrategy": wanted}
 
 
-def _conflict(kind: Kind, request: web.Request, told: str) -> str:
+def _conflict(kind: Kind, request: web.Request, message: str) -> str:
     name = request.match_info["name"]
-    return f'Operation cannot be fulfilled on {kind.plural[:-1]}.kubevirt.io "{name}": {told}'
+    return f'Operation cannot be fulfilled on {kind.plural[:-1]}.kubevirt.io "{name}": {message}'
 
 
 def _status(code: int, reason: str, message: str) -> web.HTTPException:
@@ -250,10 +250,10 @@ async def _group(_: web.Request) -> web.Response:
 
 
 async def _resources(_: web.Request) -> web.Response:
-    found = [{"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": [verb]}
+    resources = [{"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": [verb]}
              for name, (kind, verb) in _RESOURCES.items()]  # fmt: skip
-    told = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "subresources.kubevirt.io/v1"}
-    return _json({**told, "resources": found})
+    header = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "subresources.kubevirt.io/v1"}
+    return _json({**header, "resources": resources})
 
 
 async def _version(_: web.Request) -> web.Response:

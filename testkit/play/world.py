@@ -79,7 +79,7 @@ class World:
         self._again: set[Key] = set()
         self._observers: dict[Key, set[Key]] = defaultdict(set)
         self._deadlines: dict[str, dict[str, float]] = defaultdict(dict)
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     # --- what is there
 
@@ -253,9 +253,9 @@ class World:
 
     async def event(self, kind: Kind, obj: Object, reason: str, message: str, level: str = "Normal") -> None:
         """An Event about ``obj``: once for each object and reason."""
-        if (uid(obj), reason) in self._told:
+        if (uid(obj), reason) in self._reported:
             return
-        self._told.add((uid(obj), reason))
+        self._reported.add((uid(obj), reason))
         meta = obj["metadata"]
         namespace = meta.get("namespace") or "default"
         about = {"apiVersion": kind.version, "kind": kind.name, "name": meta["name"], "uid": meta["uid"]}

@@ -64,7 +64,7 @@ def command(
             "rule": str(o.rule),
             "cell": clean(o.cell),
             "outcome": o.word,
-            "seen": clean(o.seen),
+            "seen": clean(o.observed),
             "reason": clean(o.reason),
         }
         for o in outcomes

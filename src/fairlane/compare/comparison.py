@@ -65,6 +65,6 @@ def compare(runs: Mapping[str, Evidence], mapping: LaneMap, accepts: Mapping[str
     """
     whole = joined(runs, mapping)
     evidence = accepting(whole.evidence, dict(accepts))
-    found = findings(whole, evidence)
-    verdicts = tuple(v for v in judge(evidence, found) if (v.lane, v.key) in whole.sources)
-    return Comparison(whole, evidence, found, verdicts)
+    all_findings = findings(whole, evidence)
+    verdicts = tuple(v for v in judge(evidence, all_findings) if (v.lane, v.key) in whole.sources)
+    return Comparison(whole, evidence, all_findings, verdicts)

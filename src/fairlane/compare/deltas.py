@@ -90,27 +90,27 @@ def _row(joined: Joined, verdicts: Sequence[Verdict], figures: Mapping[tuple[str
     return Row(joined.categories[first.workload].title, first.cell, first.key, base, tuple(deltas))
 
 
-def _value(told: float | None, seen: float | None) -> float | None:
-    return seen if told is None else told
+def _value(figure: float | None, raw: float | None) -> float | None:
+    return raw if figure is None else figure
 
 
 def _figures(observations: Iterable[Observation]) -> dict[tuple[str, str, str], float]:
     """(cell key, lane, metric) -> geometric mean of the trials, or the percentile of all their I/Os."""
     values: dict[tuple[str, str, str], list[float]] = {}
     bins: dict[tuple[str, str], list[Mapping[int, int]]] = {}
-    for seen in observations:
-        for metric, value in seen.metrics.items():
-            if not seen.failed and metric in METRICS and value > 0 and math.isfinite(value):
-                values.setdefault((seen.cell, seen.lane, metric), []).append(value)
-        if not seen.failed and seen.histograms:
-            bins.setdefault((seen.cell, seen.lane), []).append(latency(seen.histograms))
-    found = {place: geometric_mean(v) for place, v in values.items()}
+    for observation in observations:
+        for metric, value in observation.metrics.items():
+            if not observation.failed and metric in METRICS and value > 0 and math.isfinite(value):
+                values.setdefault((observation.cell, observation.lane, metric), []).append(value)
+        if not observation.failed and observation.histograms:
+            bins.setdefault((observation.cell, observation.lane), []).append(latency(observation.histograms))
+    figures = {place: geometric_mean(v) for place, v in values.items()}
     for (cell, lane), several in bins.items():
         all_ = merge(several)
         if count(all_):
             quantiles = ((m.name, m.percentile) for m in METRICS.values() if m.percentile is not None)
-            found |= {(cell, lane, name): float(percentile(all_, q)) for name, q in quantiles}
-    return found
+            figures |= {(cell, lane, name): float(percentile(all_, q)) for name, q in quantiles}
+    return figures
 
 
 _NS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))

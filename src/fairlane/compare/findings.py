@@ -22,10 +22,10 @@ def findings(joined: Joined, evidence: Evidence) -> tuple[Finding, ...]:
     Of each source what its checks say of trials, lanes and run; of the joined evidence what they say of lanes against
     each other. Not the other way round: a source's own lanes are not compared here, and the joined evidence is no run.
     """
-    told = [*_kinds(joined), *_merged(f for name in _categories(joined) for f in _between(joined, evidence, name))]
+    result = [*_kinds(joined), *_merged(f for name in _categories(joined) for f in _between(joined, evidence, name))]
     for alias, run in joined.runs.items():
-        told += _merged(_translated(joined, alias, run_all(run, between=False)))
-    return tuple(sorted(told, key=lambda f: (_RANK.index(f.severity), f.check)))
+        result += _merged(_translated(joined, alias, run_all(run, between=False)))
+    return tuple(sorted(result, key=lambda f: (_RANK.index(f.severity), f.check)))
 
 
 def _categories(joined: Joined) -> list[str]:
@@ -46,10 +46,10 @@ def _between(joined: Joined, evidence: Evidence, category: str) -> Iterator[Find
         yield dataclasses.replace(finding, cells=finding.cells or tuple(cell.key for cell in part.cells()))
 
 
-def _translated(joined: Joined, alias: str, found: Sequence[Finding]) -> Iterator[Finding]:
+def _translated(joined: Joined, alias: str, of_run: Sequence[Finding]) -> Iterator[Finding]:
     """Findings of one run with the run's name before the message, cells and lanes as the joined evidence calls them."""
     mine = {key: source for (name, key), source in joined.sources.items() if name == alias}
-    for finding in found:
+    for finding in of_run:
         cells = tuple(
             key
             for key, (lane, cell) in mine.items()
@@ -59,10 +59,10 @@ def _translated(joined: Joined, alias: str, found: Sequence[Finding]) -> Iterato
             yield dataclasses.replace(finding, message=f"{alias}: {finding.message}", cells=cells, lanes=(alias,))
 
 
-def _merged(found: Iterable[Finding]) -> list[Finding]:
+def _merged(several: Iterable[Finding]) -> list[Finding]:
     """What is said of several lanes of a run in the same words is said once."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for f in found:
+    for f in several:
         groups.setdefault((f.check, f.severity, f.message), []).append(f)
     return [
         dataclasses.replace(first, cells=tuple(dict.fromkeys(key for f in (first, *rest) for key in f.cells)))

@@ -121,9 +121,9 @@ def _rows(runs: Mapping[str, Evidence], baseline: str, pair: Pair) -> tuple[list
     left: dict[str, list[str]] = {alias: [] for alias in pair.lanes}
     for alias in pair.lanes:
         if alias != baseline:
-            found = match(tried[baseline], tried[alias])
+            partners = match(tried[baseline], tried[alias])
             by_key = {cell.key: cell for cell in tried[alias]}
-            for ours, theirs in found.items():
+            for ours, theirs in partners.items():
                 rows[ours][alias] = by_key.pop(theirs)
             left[alias] = [cell.name for cell in by_key.values()]
     left[baseline] = [row[baseline].name for row in rows.values() if len(row) == 1]
@@ -133,8 +133,8 @@ def _rows(runs: Mapping[str, Evidence], baseline: str, pair: Pair) -> tuple[list
 
 def _tried(run: Evidence, lane: str) -> list[Cell]:
     """The cells in which ``lane`` has a trial."""
-    seen = {o.cell for o in run.observations if o.lane == lane}
-    return [cell for cell in run.cells() if cell.key in seen]
+    keys = {o.cell for o in run.observations if o.lane == lane}
+    return [cell for cell in run.cells() if cell.key in keys]
 
 
 def _workload(category: str, primary: str, taken: Mapping[str, Pair]) -> str:
@@ -171,12 +171,12 @@ def _allowed(name: str) -> str:
 
 def _common(runs: Mapping[str, Evidence], row: Mapping[str, Cell]) -> dict[str, str | int | float | bool]:
     """What all sources of a cell say alike of the load: what one of them does not say must not be lent to it."""
-    told = [runs[alias].study.workloads[cell.workload].known(cell) for alias, cell in row.items()]
-    first = told[0]
+    loads = [runs[alias].study.workloads[cell.workload].known(cell) for alias, cell in row.items()]
+    first = loads[0]
     return {
         name: value
         for name, value in first.items()
-        if isinstance(value, str | int | float) and all(other.get(name) == value for other in told)
+        if isinstance(value, str | int | float) and all(other.get(name) == value for other in loads)
     }
 
 
@@ -233,22 +233,24 @@ def _trials(
     known = {alias: conditions(run) for alias, run in runs.items()}
     by_place: dict[str, dict[Place, list[Observation]]] = {alias: {} for alias in runs}
     for alias, run in runs.items():
-        for seen in run.observations:
-            by_place[alias].setdefault((seen.lane, seen.cell), []).append(seen)
+        for observation in run.observations:
+            by_place[alias].setdefault((observation.lane, observation.cell), []).append(observation)
     position = {alias: n for n, alias in enumerate(runs)}
     for (alias, key), source in sources.items():
         run, (lane, _) = runs[alias], source
         spec = run.study.lanes[lane]
         own = {"transport": spec.transport, "platform": run.study.platform.kind}
-        told = {name: value for name, value in own.items() if value != "imported"} | dict(known[alias].get(source, {}))
-        for number, seen in enumerate(sorted(by_place[alias][source], key=lambda o: o.block)):
+        stated = {name: value for name, value in own.items() if value != "imported"} | dict(
+            known[alias].get(source, {})
+        )
+        for number, observation in enumerate(sorted(by_place[alias][source], key=lambda o: o.block)):
             # the trial's own word wins: where the trials of a lane disagree, the guard must see it again
-            trial = seen.context.get("conditions")
-            context = {**seen.context, "conditions": {**told, **(trial if isinstance(trial, Mapping) else {})}}
+            trial = observation.context.get("conditions")
+            context = {**observation.context, "conditions": {**stated, **(trial if isinstance(trial, Mapping) else {})}}
             new = dataclasses.replace(
-                seen, cell=key, block=number, lane=alias, position=position[alias], context=context
+                observation, cell=key, block=number, lane=alias, position=position[alias], context=context
             )
-            yield alias, seen, new
+            yield alias, observation, new
 
 
 def _spans(runs: Mapping[str, Evidence]) -> dict[str, list[str]]:
@@ -265,8 +267,8 @@ def _blocks(study: Study, observations: Sequence[Observation]) -> tuple[Block, .
     """Blocks by number only: nothing but their count is told by them."""
     cells = {cell.key: cell for cell in study.cells()}
     order: dict[tuple[str, int], list[str]] = {}
-    for seen in observations:
-        order.setdefault((seen.cell, seen.block), []).append(seen.lane)
+    for observation in observations:
+        order.setdefault((observation.cell, observation.block), []).append(observation.lane)
     return tuple(Block(cells[key], number, tuple(lanes), 0) for (key, number), lanes in order.items())
 
 

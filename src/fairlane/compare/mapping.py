@@ -88,8 +88,8 @@ def parse_mapping(text: str, where: str, lanes: Lanes, baseline: str | None = No
     baseline = baseline or read.baseline or next(iter(lanes))
     pairs = []
     for name, entry in read.pairs.items():
-        told = entry.model_dump(by_alias=True, exclude_none=True)
-        pair = Pair(name, told["title"] or name, {a: told[a] for a in lanes if a in told}, told["rationale"])
+        given = entry.model_dump(by_alias=True, exclude_none=True)
+        pair = Pair(name, given["title"] or name, {a: given[a] for a in lanes if a in given}, given["rationale"])
         if baseline not in pair.lanes:
             raise FairlaneError(
                 "lane-unknown",
@@ -125,9 +125,9 @@ def by_name(lanes: Lanes, baseline: str, titles: Mapping[str, str]) -> LaneMap:
     """
     pairs = []
     for lane in lanes[baseline]:
-        found = {alias: lane for alias in lanes if lane in lanes[alias]}
-        if len(found) > 1:
-            pairs.append(Pair(lane, titles.get(lane, lane), found))
+        namesakes = {alias: lane for alias in lanes if lane in lanes[alias]}
+        if len(namesakes) > 1:
+            pairs.append(Pair(lane, titles.get(lane, lane), namesakes))
     if not pairs:
         listed = "; ".join(f"{alias} has {', '.join(names)}" for alias, names in lanes.items())
         raise FairlaneError(

@@ -16,18 +16,18 @@ def match(ours: Sequence[Cell], theirs: Sequence[Cell]) -> Mapping[str, str]:
     so that the guard can say what differs rather than the cells be missing. A pair counts only if it is the only choice
     on both sides.
     """
-    found: dict[str, str] = {}
+    partners: dict[str, str] = {}
     for fits in _WAYS:
-        taken = set(found.values())
-        left = [a for a in ours if a.key not in found]
+        taken = set(partners.values())
+        left = [a for a in ours if a.key not in partners]
         right = [b for b in theirs if b.key not in taken]
         choices = {a.key: [b.key for b in right if fits(a, b)] for a in left}
-        asked = Counter(key for keys in choices.values() for key in keys)
-        found |= {a: keys[0] for a, keys in choices.items() if len(keys) == 1 and asked[keys[0]] == 1}
-    return found
+        demand = Counter(key for keys in choices.values() for key in keys)
+        partners |= {a: keys[0] for a, keys in choices.items() if len(keys) == 1 and demand[keys[0]] == 1}
+    return partners
 
 
-def _told(a: Cell, b: Cell) -> bool:
+def _same_kind(a: Cell, b: Cell) -> bool:
     """Both say what kind of I/O it is."""
     return all(cell.params.get(name) is not None for cell in (a, b) for name in ("rw", "bs"))
 
@@ -45,7 +45,7 @@ def _named(a: Cell, b: Cell) -> bool:
 _WAYS: tuple[Callable[[Cell, Cell], bool], ...] = (
     lambda a, b: a.workload == b.workload and _named(a, b) and _agree(a, b),
     lambda a, b: _named(a, b) and _agree(a, b),
-    lambda a, b: _told(a, b) and _agree(a, b),
+    lambda a, b: _same_kind(a, b) and _agree(a, b),
     lambda a, b: a.workload == b.workload and _named(a, b),
     _named,
 )

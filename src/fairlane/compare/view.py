@@ -27,8 +27,8 @@ _LEAN = "In brackets: whose bare figure is better by more than the margin. Other
 def parts(c: Comparison, *, every_metric: bool = False) -> tuple[Part, ...]:
     """Mapping, matched parameters, deltas, scorecard, takeaways, in this order: what is last stays on a terminal."""
     tables = [t for t in c.tables if t.primary or every_metric]
-    found = [_mapping(c), _matched(c), *(_deltas(c, t) for t in tables), *_scorecard(c)]
-    return (*found, part("Takeaways", sentences=takeaways(c)))
+    before = [_mapping(c), _matched(c), *(_deltas(c, t) for t in tables), *_scorecard(c)]
+    return (*before, part("Takeaways", sentences=takeaways(c)))
 
 
 def page(c: Comparison) -> tuple[Part, ...]:
@@ -109,12 +109,12 @@ def _word(d: Delta) -> str:
 
 
 def _scorecard(c: Comparison) -> list[Part]:
-    found = []
+    cards = []
     for alias in c.aliases:
         mine = [s for s in c.scores if s.alias == alias and s.primary]
         if mine:
-            found.append(_card(c, alias, mine))
-    return found
+            cards.append(_card(c, alias, mine))
+    return cards
 
 
 def _card(c: Comparison, alias: str, scores: Sequence[Score]) -> Part:
@@ -144,7 +144,7 @@ def _tally(scores: Sequence[Score]) -> str:
     return ", ".join(f"{word} {n}" for word, n in counts.items()) or DASH
 
 
-def found(c: Comparison) -> tuple[Part, ...]:
+def findings_part(c: Comparison) -> tuple[Part, ...]:
     """The findings, for outputs that have no report around them."""
     lines = []
     for f in c.findings:

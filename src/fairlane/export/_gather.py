@@ -83,7 +83,7 @@ def _provenance(evidence: Evidence, events: Sequence[journal.Event], created: st
         "quick": bool(study.quick),
         "trials": trials,
         "planned": planned,
-        "failed_trials": sum(bool(seen.failed) for seen in evidence.observations),
+        "failed_trials": sum(bool(observation.failed) for observation in evidence.observations),
         "alpha": study.design.alpha,
         "paired": study.design.paired,
         "created": instant(created),

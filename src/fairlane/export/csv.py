@@ -28,12 +28,12 @@ def guard(text: str) -> str:
 
 class Csv(Format):
     def files(self, content: Content) -> dict[str, bytes]:
-        found = {
+        files = {
             f"{table.name}.csv": _file(table.names, ([_cell(value) for value in row] for row in table.rows))
             for table in content.whole()
         }
         rows = ((name, _cell(value)) for name, value in content.provenance.items())
-        return {**found, "provenance.csv": _file(("name", "value"), rows)}
+        return {**files, "provenance.csv": _file(("name", "value"), rows)}
 
 
 def _cell(value: Any) -> str:

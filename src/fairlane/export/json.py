@@ -31,10 +31,10 @@ class Json(Format):
 
 def _described(column: Column) -> dict[str, str]:
     """Name, type (as JSON Schema calls it; null beside it), format and unit where there are any."""
-    told = {"name": column.name, "type": _TYPES[column.kind]}
+    described = {"name": column.name, "type": _TYPES[column.kind]}
     if column.kind == "instant":
-        told["format"] = "date-time"
-    return {**told, **({"unit": column.unit} if column.unit else {})}
+        described["format"] = "date-time"
+    return {**described, **({"unit": column.unit} if column.unit else {})}
 
 
 PLUGIN = Json()

@@ -35,13 +35,13 @@ class Junit(Format):
 def _checks(content: Content) -> Iterable[Case]:
     complete, about = "the run is complete", content.provenance
     yield Case(complete) if about["complete"] else _bad(complete, "error", "incomplete", about["caveats"][-1])
-    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    by_check: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in content.table("findings").records():
-        found[row["check"]].append(row)
-    for name in sorted({*registry.names("checks"), *found}):
-        critical = [row["message"] for row in found[name] if row["severity"] == "critical"]
+        by_check[row["check"]].append(row)
+    for name in sorted({*registry.names("checks"), *by_check}):
+        critical = [row["message"] for row in by_check[name] if row["severity"] == "critical"]
         case = _bad(name, "failure", "critical", "\n".join(critical)) if critical else Case(name)
-        others = [f"{row['severity']}: {row['message']}" for row in found[name] if row["severity"] != "critical"]
+        others = [f"{row['severity']}: {row['message']}" for row in by_check[name] if row["severity"] != "critical"]
         yield replace(case, output="\n".join(others))
 
 

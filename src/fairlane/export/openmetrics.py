@@ -54,12 +54,12 @@ class Openmetrics(Format):
 
 
 def _families(content: Content) -> Iterator[Iterator[str]]:
-    about, told = content.provenance, content.table("verdicts")
+    about, verdicts = content.provenance, content.table("verdicts")
     run = {"run": about["run"], "figures": about["figures"]}
     facts = {name: _fact(value) for name, value in about.items() if not isinstance(value, tuple | dict | None)}
     yield _family("run_info", "gauge", "What the figures are of.", [("", facts, 1.0)])
     yield _family("lane_info", "gauge", "How a lane is called.", _lanes(content, run))
-    rows = [(_about(row, run), row) for row in told.records()]
+    rows = [(_about(row, run), row) for row in verdicts.records()]
     words = (("", {**labels, "verdict": row["verdict"]}, 1.0) for labels, row in rows)
     yield _family("verdict", "gauge", "1 for the verdict that was reached.", words)
     for column, text in _GAUGES.items():
@@ -141,8 +141,8 @@ def _family(name: str, kind: str, text: str, samples: Iterable[Sample], unit: st
         yield f"# UNIT fairlane_{name} {unit}"
     yield f"# HELP fairlane_{name} {text}"
     for suffix, labels, value in samples:
-        told = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
-        yield f"fairlane_{name}{suffix}{{{told}}} {value!r}"
+        pairs = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
+        yield f"fairlane_{name}{suffix}{{{pairs}}} {value!r}"
 
 
 def _escaped(text: Any) -> str:

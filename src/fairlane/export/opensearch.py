@@ -50,11 +50,11 @@ def _entry(
     name: str, key: tuple[Any, ...], when: Any, row: Mapping[str, Any], columns: tuple[Column, ...]
 ) -> Iterator[bytes]:
     """The action and the document; a field without a value is left out."""
-    told = hashlib.sha256(orjson.dumps((name, *key))).hexdigest()[:32]
+    digest = hashlib.sha256(orjson.dumps((name, *key))).hexdigest()[:32]
     document: dict[str, Any] = {"@timestamp": None if when is None else iso(when)}
     document |= {column.name: _value(column, row[column.name]) for column in columns if column.name != "at"}
     present = {field: value for field, value in document.items() if value is not None and value != []}
-    yield orjson.dumps({"index": {"_index": f"fairlane-{name}", "_id": told}}) + b"\n"
+    yield orjson.dumps({"index": {"_index": f"fairlane-{name}", "_id": digest}}) + b"\n"
     yield orjson.dumps(present) + b"\n"
 
 

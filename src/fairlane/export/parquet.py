@@ -17,12 +17,12 @@ class Parquet(Format):
     def files(self, content: Content) -> dict[str, bytes]:
         arrow, parquet = _pyarrow()
         metadata = {f"fairlane.{name}": _text(value) for name, value in content.provenance.items()}
-        found = {}
+        files = {}
         for table in content.whole():
             out = io.BytesIO()
             parquet.write_table(_table(arrow, table, metadata), out, compression="zstd")
-            found[f"{table.name}.parquet"] = out.getvalue()
-        return found
+            files[f"{table.name}.parquet"] = out.getvalue()
+        return files
 
 
 def _pyarrow() -> tuple[Any, Any]:

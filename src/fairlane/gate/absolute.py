@@ -37,16 +37,16 @@ def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level 
     reached = _reached(readings, plan, complete=evidence.complete)
     if not reached:
         return f"the first look is at {plan[0]} blocks" if readings else "no trial yet"
-    seen = upto({lane: readings}, plan[reached - 1])
-    blocks = {b: r.figures[metric] for b, r in sorted(seen[lane].items()) if metric in r.figures}
+    counted = upto({lane: readings}, plan[reached - 1])
+    blocks = {b: r.figures[metric] for b, r in sorted(counted[lane].items()) if metric in r.figures}
     if not blocks:
         return f"no trial of {lane} has the metric {METRICS[metric].title}"
-    short = too_few_beyond(seen, [lane], metric)
+    short = too_few_beyond(counted, [lane], metric)
     if short is not None:
         return f"fewer than 10 I/Os lie beyond {METRICS[metric].title} in block {short}"
     step = sum(figure.step for figure in blocks.values()) / len(blocks)
     effect = Effect(tuple(math.log(figure.value) for figure in blocks.values()), step)
-    failed = len(seen[lane]) - len(blocks)
+    failed = len(counted[lane]) - len(blocks)
     values = {b: figure.value for b, figure in blocks.items()}
     usable = [sum(b < n for b in blocks) for n in plan[:reached]]
     while len(usable) > 1 and usable[-1] == usable[-2]:  # a look at which failed trials left no new block is none

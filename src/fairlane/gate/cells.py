@@ -19,10 +19,10 @@ def chosen(evidence: Evidence, pattern: str) -> tuple[Cell, ...]:
     """
     cells = evidence.cells()
     workload, slash, words = pattern.partition("/")
-    found = tuple(c for c in cells if not pattern or _matches(pattern, c.name) or (
+    matching = tuple(c for c in cells if not pattern or _matches(pattern, c.name) or (
         slash and fnmatchcase(c.workload, workload.strip().lower()) and (not words.strip() or _matches(words, c.name))
     ))  # fmt: skip
-    if not found:
+    if not matching:
         names = [shown(evidence, c) for c in cells]
         near = nearest(pattern, names)
         some = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
@@ -31,7 +31,7 @@ def chosen(evidence: Evidence, pattern: str) -> tuple[Cell, ...]:
             f"no cell is called {pattern!r}",
             hint=f"did you mean {near!r}? " * bool(near) + f"cells: {some}",
         )
-    return found
+    return matching
 
 
 def _matches(pattern: str, name: str) -> bool:

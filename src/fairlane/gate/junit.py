@@ -16,6 +16,6 @@ def document(outcomes: Sequence[Outcome], suite: str, run: str) -> str:
 def _case(o: Outcome) -> Case:
     name = f"{o.rule} [{o.cell}]" if o.cell else str(o.rule)
     if o.word == "met":
-        return Case(name, output=o.seen)
+        return Case(name, output=o.observed)
     result: Result = "error" if o.word == "refused" else "failure"
-    return Case(name, result, o.word.replace(" ", "-"), message=o.reason or o.word, details=f"{o.word}: {o.seen}")
+    return Case(name, result, o.word.replace(" ", "-"), message=o.reason or o.word, details=f"{o.word}: {o.observed}")

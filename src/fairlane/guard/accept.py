@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fairlane.errors import FairlaneError, nearest
 from fairlane.guard.conditions import conditions
-from fairlane.guard.parameters import PARAMETERS, says_something
+from fairlane.guard.parameters import PARAMETERS, is_meaningful
 from fairlane.records import Evidence
 
 
@@ -23,7 +23,7 @@ def accepting(evidence: Evidence, reasons: Mapping[str, str]) -> Evidence:
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"parameters: {', '.join(PARAMETERS)}"
             raise FairlaneError("parameter-unknown", f"cannot accept {name!r}: no such parameter", hint=hint)
-        if not says_something(reason):
+        if not is_meaningful(reason):
             raise FairlaneError(
                 "reason-missing",
                 f"accepting {name} needs a reason",

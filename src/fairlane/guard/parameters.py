@@ -210,12 +210,12 @@ ParameterName = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "
 
 def _with_reason(accept: dict[str, str]) -> dict[str, str]:
     for name, reason in accept.items():
-        if not says_something(reason):
+        if not is_meaningful(reason):
             raise ValueError(f"{name}: accepting it needs a reason, which reports print")
     return accept
 
 
-def says_something(reason: str) -> bool:
+def is_meaningful(reason: str) -> bool:
     """Whether a reason has a letter or digit."""
     return any(letter.isalnum() for letter in reason)
 

@@ -70,7 +70,7 @@ class CephSpec(LaneSpec):
         return self.width / self.chunks[0] if self.chunks else float(self.width)
 
     @property
-    def told(self) -> str:
+    def redundancy_text(self) -> str:
         """The redundancy in words."""
         return f"erasure-coded {self.redundancy}" if self.chunks else f"{self.redundancy} copies"
 
@@ -176,7 +176,7 @@ row pool.pg_states "${{states% }}"
 
     def _expected_pool(self) -> dict[str, str]:
         spec = self.spec
-        found = {
+        rows = {
             "pool.size": str(spec.width),
             "pool.pg_num": str(spec.pgs),
             "pool.pg_states": "active+clean",
@@ -184,5 +184,5 @@ row pool.pg_states "${{states% }}"
         if spec.chunks:
             data, coding = spec.chunks
             code = f"crush-failure-domain=osd k={data} m={coding} plugin=jerasure technique=reed_sol_van "
-            found |= {"pool.erasure_code": code, "pool.ec_overwrites": "true"}
-        return found
+            rows |= {"pool.erasure_code": code, "pool.ec_overwrites": "true"}
+        return rows

@@ -47,21 +47,21 @@ class Secret(Strict):
         """The secret. Raises FairlaneError, which names the place and nothing of what is there."""
         where = f"lanes.{lane}.external.secret"
         if self.env:
-            found, place = os.environ.get(self.env, ""), f"environment variable {self.env}"
+            secret, place = os.environ.get(self.env, ""), f"environment variable {self.env}"
         else:
             place = f"file {self.file}"
             try:
-                found = Path(self.file).expanduser().read_text("utf-8")
+                secret = Path(self.file).expanduser().read_text("utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise FairlaneError(
                     "secret-unreadable", f"the secret cannot be read from {place}", where=where
                 ) from error
-        found = found.strip()
-        if not found or not found.isprintable():
+        secret = secret.strip()
+        if not secret or not secret.isprintable():
             raise FairlaneError(
                 "secret-empty", f"there is no secret in {place}", where=where, hint="one line of printable characters"
             )
-        return found
+        return secret
 
 
 class External(Strict):

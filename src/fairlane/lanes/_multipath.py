@@ -59,7 +59,7 @@ class NvmeMultipath(Strict):
         return f" -k {seconds(self.keep_alive)} -c {seconds(self.reconnect_delay)} -l {seconds(self.ctrl_loss)}"
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """For ``path_settings``."""
         return ", ".join(
             f"{name} {format_duration(value) if value else 'off'}"
@@ -153,7 +153,7 @@ class IscsiMultipath(Strict):
     """A ping without answer for this long is a lost connection."""
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """For ``path_settings``."""
         return (
             f"no path retry {self.no_path_retry}, replacement timeout {format_duration(self.replacement_timeout)}, "

@@ -23,7 +23,7 @@ class CephfsSpec(CephSpec):
     def known(self) -> Mapping[str, Any]:
         return {
             **super().known(),
-            "backend": f"CephFS, {self.told}",
+            "backend": f"CephFS, {self.redundancy_text}",
             "volume_mode": "Filesystem",
             "path_settings": ", ".join(("ceph-fuse", *self.settings)),
         }
@@ -74,7 +74,7 @@ row medium.allocated_bytes $((objects * {_OBJECT}))
         return {"driver": "file", "filename": self._link}
 
     def path(self) -> tuple[str, ...]:
-        return ("fio", "QEMU", "file", "FUSE", "ceph-fuse", "TCP lo", "OSD", f"{self.spec.told} on OSDs")
+        return ("fio", "QEMU", "file", "FUSE", "ceph-fuse", "TCP lo", "OSD", f"{self.spec.redundancy_text} on OSDs")
 
 
 PLUGIN = Cephfs

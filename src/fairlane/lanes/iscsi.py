@@ -87,7 +87,7 @@ class IscsiSpec(LaneSpec):
         joined = f"dm-multipath, round robin over {self.sessions} sessions" if several else NONE
         if self.multipath:
             joined = f"dm-multipath with ALUA, {self.multipath.policy}"
-            settings.append(self.multipath.told)
+            settings.append(self.multipath.summary)
         outside = self.external.known() if self.external else {}
         return {**super().known(), **outside, "multipath": joined, "path_settings": ", ".join(settings)}
 

@@ -136,12 +136,14 @@ class Lvm(Transport[LvmSpec]):
 
     def _devices(self) -> str:
         """Shell that sets ``$pvs`` to the inner devices, each found by its identity."""
-        finds = "\n".join(
+        find_all = "\n".join(
             f'one=$({volume.find()})\n[ "$(echo "$one" | wc -w)" -eq 1 ] || '
             f'{{ echo "expected one device of {volume.name}, found: $one" >&2; exit 1; }}\npvs="$pvs $one"'
             for volume in self._physical()
         )
-        return f'pvs=\n{finds}\nonly= # LVM looks at no other device\nfor d in $pvs; do only="$only --devices $d"; done'
+        return (
+            f'pvs=\n{find_all}\nonly= # LVM looks at no other device\nfor d in $pvs; do only="$only --devices $d"; done'
+        )
 
     @property
     def _group_name(self) -> str:
@@ -235,13 +237,13 @@ lvremove -q $only -f {group}/lv
     def fault(self, kind: FaultKind, path: int) -> Step | None:
         """The inner transport's, of all physical volumes at once."""
         steps = [volume.fault(kind, path) for volume in self._physical()]
-        found = [step for step in steps if step]
-        if not found or len(found) < len(steps):
+        usable = [step for step in steps if step]
+        if not usable or len(usable) < len(steps):
             return None
         return replace(
-            found[0],
-            apply="\n".join(f"( set -eu\n{s.apply}\n)" for s in found),
-            remove="\n".join(f"( set -eu\n{s.remove}\n)" for s in found),
+            usable[0],
+            apply="\n".join(f"( set -eu\n{s.apply}\n)" for s in usable),
+            remove="\n".join(f"( set -eu\n{s.remove}\n)" for s in usable),
         )
 
     def path(self) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ class NvmeTcpSpec(NvmetSpec):
     def known(self) -> Mapping[str, Any]:
         settings = [self.sizes, *digests(self)]
         policy = f"native NVMe, {self.multipath.policy}" if self.multipath else NONE
-        settings += [self.multipath.told] if self.multipath else []
+        settings += [self.multipath.summary] if self.multipath else []
         outside = self.external.known() if self.external else {}
         return {**super().known(), **outside, "multipath": policy, "path_settings": ", ".join(settings)}
 

@@ -49,7 +49,7 @@ class RbdSpec(CephSpec):
         settings = (f"objects of {format_size(self.object_size)}", *self.settings, *self.in_order)
         return {
             **super().known(),
-            "backend": f"Ceph RBD, {self.told}",
+            "backend": f"Ceph RBD, {self.redundancy_text}",
             "volume_mode": "Block",
             "path_settings": ", ".join(settings),
         }
@@ -122,7 +122,7 @@ row medium.allocated_bytes "$(number used_size)"
                 "user": "admin"}  # fmt: skip
 
     def path(self) -> tuple[str, ...]:
-        return ("fio", "QEMU", "librbd", "TCP lo", "OSD", f"{self.spec.told} on OSDs")
+        return ("fio", "QEMU", "librbd", "TCP lo", "OSD", f"{self.spec.redundancy_text} on OSDs")
 
 
 PLUGIN = Rbd

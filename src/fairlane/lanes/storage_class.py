@@ -81,13 +81,13 @@ class StorageClassSpec(NamedVolume):
     def threads(self) -> str | int:
         """IO threads, for the guard and for readers."""
         if self.io_threads_policy == "supplementalPool":
-            told: tuple[str | int, ...] = (f"pool of {self.io_threads}",)
+            parts: tuple[str | int, ...] = (f"pool of {self.io_threads}",)
         else:
             own = ("per-disk",) if self.dedicated_io_thread else ()
-            told = (*((self.io_threads_policy,) if self.io_threads_policy else ()), *own) or (0,)
+            parts = (*((self.io_threads_policy,) if self.io_threads_policy else ()), *own) or (0,)
         if self.isolate_emulator_thread:
-            told += ("QEMU's own apart",)
-        return told[0] if len(told) == 1 else ", ".join(map(str, told))
+            parts += ("QEMU's own apart",)
+        return parts[0] if len(parts) == 1 else ", ".join(map(str, parts))
 
     @property
     def queues(self) -> str | int:

@@ -48,10 +48,10 @@ class ScoreView:
 
 def views(evidence: Evidence, verdicts: Sequence[Verdict], label: Mapping[str, str]) -> tuple[ScoreView, ...]:
     """By workload; none where there is one number to say: one lane, one metric, one cell."""
-    found = (
+    cards = (
         _view(evidence, name, [v for v in verdicts if v.workload == name], label) for name in evidence.study.workloads
     )
-    return tuple(view for view in found if view and (len(view.lanes) > 1 or len(view.rows) > 1 or view.cells > 1))
+    return tuple(view for view in cards if view and (len(view.lanes) > 1 or len(view.rows) > 1 or view.cells > 1))
 
 
 def _view(evidence: Evidence, name: str, mine: Sequence[Verdict], label: Mapping[str, str]) -> ScoreView | None:

@@ -160,14 +160,14 @@ def splits(evidence: Evidence) -> dict[str, Split]:
         return {}
     primaries = {workload.primary for workload in study.workloads.values()}
     shelves = shelve(evidence.observations, primaries)
-    labels = {(seen.cell, seen.block, seen.lane): seen.context.get("provision") for seen in evidence.observations}
-    found = {}
+    labels = {(o.cell, o.block, o.lane): o.context.get("provision") for o in evidence.observations}
+    shares = {}
     for name, workload in study.workloads.items():
         mine = [cell for cell in evidence.cells() if cell.workload == name]
         tables = [_table(cell, shelves.get(cell.key, {}), workload.primary, labels) for cell in mine]
         if parts := split(tables):
-            found[name] = parts
-    return found
+            shares[name] = parts
+    return shares
 
 
 def _table(cell: Cell, shelf: Shelf, metric: str, labels: dict[tuple[str, int, str], object]) -> Table:

@@ -106,7 +106,7 @@ class Contest:
 
 
 @dataclass(frozen=True)
-class Found:
+class NamedFinding:
     """A finding, with the names that a reader knows."""
 
     severity: str
@@ -140,7 +140,7 @@ class State:
     more_failures: int
     last: str
     """When the newest step was done: UTC, to the second."""
-    findings: tuple[Found, ...] = ()
+    findings: tuple[NamedFinding, ...] = ()
     checked: bool = False
     """The checks have been run; ``findings`` may be some trials old."""
 
@@ -155,15 +155,15 @@ class State:
     @property
     def status(self) -> str:
         """``45 of 144 trials, about 1 min to look 1 of 4, 2 failed, 3 of 8 cells decided so far``."""
-        said = [f"{self.done:,} of {count(self.due, 'trial')}"]
+        parts = [f"{self.done:,} of {count(self.due, 'trial')}"]
         if self.phase == "running" and self.done < self.due:
-            said.append(f"about {about(self.seconds)}{' to ' * bool(self.look)}{self.look}")
+            parts.append(f"about {about(self.seconds)}{' to ' * bool(self.look)}{self.look}")
         if self.failed:
-            said.append(f"{self.failed:,} failed")
+            parts.append(f"{self.failed:,} failed")
         decided, cells = self.cells
         if decided:
-            said.append(f"{decided} of {count(cells, 'cell')} decided" + " so far" * (self.phase != "complete"))
-        return ", ".join(said)
+            parts.append(f"{decided} of {count(cells, 'cell')} decided" + " so far" * (self.phase != "complete"))
+        return ", ".join(parts)
 
     @property
     def rule(self) -> str:
@@ -188,7 +188,7 @@ class Tracker:
         self._label = labels(plan.study)
         self._opened: list[frozenset[str]] = []
         self._due = self._trials()
-        self._seen: dict[str, str] = {}
+        self._trials_in: dict[str, str] = {}
         """Trial id -> why it failed, or nothing."""
         self._standings: dict[tuple[str, str], Standing] = {}
         self._failures: list[str] = []
@@ -202,12 +202,12 @@ class Tracker:
         """For each look taken, the cells that went on."""
         return tuple(self._opened)
 
-    def add(self, event: Event, trial: str = "", seen: Observation | None = None) -> None:
+    def add(self, event: Event, trial: str = "", observation: Observation | None = None) -> None:
         """One more event. Of a trial: its id, and what it showed; None where its raw file is damaged."""
         self._last = str(event.get("at", ""))
         match event["type"]:
             case "trial":
-                self._trial(event, trial, seen)
+                self._trial(event, trial, observation)
             case "start" | "resume":
                 self._workers = event["workers"] if isinstance(event.get("workers"), int) else 1
                 self._begin()
@@ -225,17 +225,17 @@ class Tracker:
     @property
     def complete(self) -> bool:
         """The end is journaled, and every trial that led there is in."""
-        return self.ended and self._due <= self._seen.keys()
+        return self.ended and self._due <= self._trials_in.keys()
 
     def state(self, phase: Phase) -> State:
         """How it stands; ``phase``: what the run's lock tells."""
         study = self.plan.study
-        failed = sum(bool(reason) for trial, reason in self._seen.items() if trial in self._due)
+        failed = sum(bool(reason) for trial, reason in self._trials_in.items() if trial in self._due)
         state = State(
             phase="complete" if self.complete else phase,
             study=study.name,
             question=study.question,
-            done=len(self._due & self._seen.keys()),
+            done=len(self._due & self._trials_in.keys()),
             due=len(self._due),
             failed=failed,
             look=self._look(),
@@ -249,24 +249,24 @@ class Tracker:
         )
         return scrub(state)
 
-    def _trial(self, event: Event, trial: str, seen: Observation | None) -> None:
-        if seen is None:
-            self._seen.pop(trial, None)
+    def _trial(self, event: Event, trial: str, observation: Observation | None) -> None:
+        if observation is None:
+            self._trials_in.pop(trial, None)
             self._failures.append(f"{trial}: its raw file is damaged; the trial counts as not done")
             return
         seconds = event.get("seconds")
         self._estimate.trial(trial, float(seconds) if isinstance(seconds, int | float) else 0.0)
-        self._seen[trial] = seen.failed
-        if seen.failed:
-            self._failures.append(f"{trial} failed: {seen.failed}")
-        for standing in self._live.add(seen):
-            self._standings[seen.cell, standing.lane] = standing
+        self._trials_in[trial] = observation.failed
+        if observation.failed:
+            self._failures.append(f"{trial} failed: {observation.failed}")
+        for standing in self._live.add(observation):
+            self._standings[observation.cell, standing.lane] = standing
 
     def _trials(self) -> frozenset[str]:
         return frozenset(b.trial_id(lane) for b in self.plan.due(self._opened) for lane in b.order)
 
     def _begin(self) -> None:
-        self._estimate.due(self.plan.due(self._opened), frozenset(self._seen), self._workers)
+        self._estimate.due(self.plan.due(self._opened), frozenset(self._trials_in), self._workers)
 
     def _look(self) -> str:
         looks, taken = self.plan.looks, len(self._opened)
@@ -314,14 +314,16 @@ def with_findings(state: State, findings: Sequence[Finding], plan: Plan) -> Stat
     of what they refuse, as in a verdict."""
     label = labels(plan.study)
     names = {cell.key: cell.name for cell in plan.study.cells()}
-    told: dict[tuple[str, str, str], list[str]] = {}
+    places_of: dict[tuple[str, str, str], list[str]] = {}
     for f in findings:
         if f.check != "unfinished_run":
-            told.setdefault((f.severity, f.check, f.message), []).append(_where(f, names, label))
-    found = tuple(Found(*key, "; ".join(dict.fromkeys(filter(None, places)))) for key, places in told.items())
+            places_of.setdefault((f.severity, f.check, f.message), []).append(_where(f, names, label))
+    named = tuple(
+        NamedFinding(*key, "; ".join(dict.fromkeys(filter(None, places)))) for key, places in places_of.items()
+    )
     cells = {cell.key: cell for cell in plan.study.cells()}
     contests = tuple(_checked(contest, cells, findings) for contest in state.contests)
-    return replace(state, contests=contests, findings=scrub(found), checked=True)
+    return replace(state, contests=contests, findings=scrub(named), checked=True)
 
 
 def _checked(contest: Contest, cells: Mapping[str, Cell], findings: Sequence[Finding]) -> Contest:
