@@ -1,8 +1,8 @@
-"""Runs joined into one evidence: the lanes are the runs, the workloads the categories, the cells those that match.
+"""Join runs into one evidence: runs become lanes, categories become workloads, matching cells become cells.
 
-What is known of a source lane and cell goes into its trials' ``context["conditions"]``, so that the guard sees the
-conditions of each category apart. The runs were made at different times, so their trials are two independent samples
-(``design.paired`` false) and no block of one belongs to a block of the other.
+The conditions of a source lane and cell go into its trials' ``context["conditions"]``, so that the guard compares each
+category by itself. The runs were made at different times: their trials are two independent samples (``design.paired``
+false), and blocks of different runs do not belong together.
 """
 
 import dataclasses
@@ -20,36 +20,36 @@ from fairlane.stats.efficiency import efficient
 from fairlane.study.spec import Study
 
 Place = tuple[str, str]
-"""Name of a lane (or alias of a run), key of a cell."""
+"""Lane (or alias of a run), cell key."""
 
 
 @dataclass(frozen=True)
 class Alone:
-    """Cells of a source lane that no other run of the category has: shown, and compared with nothing."""
+    """Cells of a source lane without a partner in the category: listed, not compared."""
 
     category: str
     alias: str
     lane: str
     cells: tuple[str, ...]
-    """Names."""
+    """Cell names."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """The runs as one evidence, and where everything in it comes from."""
+    """The runs as one evidence, and the source of each part."""
 
     evidence: Evidence
     mapping: LaneMap
     runs: Mapping[str, Evidence]
     sources: Mapping[Place, Place]
-    """(alias, joined cell key) -> (source lane, source cell key), for all that is compared."""
+    """(alias, joined cell key) -> (source lane, source cell key), for everything compared."""
     categories: Mapping[str, Pair]
-    """Joined workload -> its pair; a category whose cells have several primary metrics has a workload for each."""
+    """Joined workload -> its pair; a category with several primary metrics has a workload for each."""
     trials: Mapping[str, Place]
     """Trial of the joined evidence -> (alias, the trial's name in its run)."""
     alone: tuple[Alone, ...]
     unpaired: Mapping[str, tuple[str, ...]]
-    """Alias -> lanes that are in no pair."""
+    """Alias -> lanes without a pair."""
 
 
 def joined(runs: Mapping[str, Evidence], mapping: LaneMap) -> Joined:
@@ -115,7 +115,7 @@ def joined(runs: Mapping[str, Evidence], mapping: LaneMap) -> Joined:
 
 
 def _rows(runs: Mapping[str, Evidence], baseline: str, pair: Pair) -> tuple[list[dict[str, Cell]], list[Alone]]:
-    """The cells of a category, in the order of the baseline's study, as alias -> source cell; and those left over."""
+    """The cells of a category, in the baseline's order, as alias -> source cell; and the cells left over."""
     tried = {alias: _tried(runs[alias], lane) for alias, lane in pair.lanes.items()}
     rows: dict[str, dict[str, Cell]] = {cell.key: {baseline: cell} for cell in tried[baseline]}
     left: dict[str, list[str]] = {alias: [] for alias in pair.lanes}
@@ -138,7 +138,7 @@ def _tried(run: Evidence, lane: str) -> list[Cell]:
 
 
 def _workload(category: str, primary: str, taken: Mapping[str, Pair]) -> str:
-    """``best-replicated``, ``best-replicated-lat-p99``: a name that a study may have, and that is free."""
+    """``best-replicated``, ``best-replicated-lat-p99``: a free name that is valid in a study."""
     suffix = "-" + primary.replace("_", "-") if primary else ""
     name = category[: 31 - len(suffix)].rstrip("-") + suffix
     number = 2
@@ -149,7 +149,7 @@ def _workload(category: str, primary: str, taken: Mapping[str, Pair]) -> str:
 
 
 def _names(cells: Sequence[Cell]) -> list[str]:
-    """Names that imported cells may have, unique in their category; the workload's name tells namesakes apart."""
+    """Names valid for imported cells, unique in their category; cells of one name get the workload's name too."""
     plain = [_allowed(cell.name) for cell in cells]
     keys = [_key(n) for n in plain]
     names = [
@@ -160,7 +160,7 @@ def _names(cells: Sequence[Cell]) -> list[str]:
 
 
 def _key(name: str) -> str:
-    """As ``Cell.key`` makes it of the name."""
+    """The key that ``Cell.key`` derives from the name."""
     return name.replace(" ", "-").replace("/", "-")
 
 
@@ -170,7 +170,8 @@ def _allowed(name: str) -> str:
 
 
 def _common(runs: Mapping[str, Evidence], row: Mapping[str, Cell]) -> dict[str, str | int | float | bool]:
-    """What all sources of a cell say alike of the load: what one of them does not say must not be lent to it."""
+    """Load parameters that all sources of a cell state with equal values; a missing one is not copied from another
+    source."""
     loads = [runs[alias].study.workloads[cell.workload].known(cell) for alias, cell in row.items()]
     first = loads[0]
     return {
@@ -186,7 +187,7 @@ def _study(
     cells: Mapping[str, Sequence[tuple[Cell, Mapping[str, Cell]]]],
     categories: Mapping[str, Pair],
 ) -> Study:
-    """The study that would have made the joined evidence, validated as any other."""
+    """The study of the joined evidence, validated like any other."""
     baseline = runs[mapping.baseline]
     design = baseline.study.design
     longest = max(len(run.blocks) and 1 + max(b.index for b in run.blocks) for run in runs.values())
@@ -229,7 +230,7 @@ def _question(runs: Mapping[str, Evidence], mapping: LaneMap, used: set[str]) ->
 def _trials(
     runs: Mapping[str, Evidence], sources: Mapping[Place, Place]
 ) -> Iterator[tuple[str, Observation, Observation]]:
-    """Alias, trial of the source, the same under its new name: numbered 0, 1, 2, ... within cell and lane."""
+    """Alias, source trial, renamed trial: numbered from 0 within cell and lane."""
     known = {alias: conditions(run) for alias, run in runs.items()}
     by_place: dict[str, dict[Place, list[Observation]]] = {alias: {} for alias in runs}
     for alias, run in runs.items():
@@ -244,7 +245,7 @@ def _trials(
             known[alias].get(source, {})
         )
         for number, observation in enumerate(sorted(by_place[alias][source], key=lambda o: o.block)):
-            # the trial's own word wins: where the trials of a lane disagree, the guard must see it again
+            # the trial's own value wins: the guard must notice trials of one lane that disagree
             trial = observation.context.get("conditions")
             context = {**observation.context, "conditions": {**stated, **(trial if isinstance(trial, Mapping) else {})}}
             new = dataclasses.replace(
@@ -254,7 +255,7 @@ def _trials(
 
 
 def _spans(runs: Mapping[str, Evidence]) -> dict[str, list[str]]:
-    """Alias -> first and last day on which its trials were made, where that is known of all runs."""
+    """Alias -> first and last date of its trials, if all runs state dates."""
     spans = {}
     for alias, run in runs.items():
         days = [known["date"] for known in conditions(run).values() if isinstance(known.get("date"), int | float)]
@@ -264,7 +265,7 @@ def _spans(runs: Mapping[str, Evidence]) -> dict[str, list[str]]:
 
 
 def _blocks(study: Study, observations: Sequence[Observation]) -> tuple[Block, ...]:
-    """Blocks by number only: nothing but their count is told by them."""
+    """Blocks by number: only their count means anything."""
     cells = {cell.key: cell for cell in study.cells()}
     order: dict[tuple[str, int], list[str]] = {}
     for observation in observations:
@@ -273,7 +274,7 @@ def _blocks(study: Study, observations: Sequence[Observation]) -> tuple[Block, .
 
 
 def _description(runs: Mapping[str, Evidence], mapping: LaneMap) -> dict[str, object]:
-    """Per run: its name and the lanes that are compared."""
+    """Per run: its name and the compared lanes."""
     lanes = {
         alias: {
             "path": [f"run {run.name}", f"lanes {', '.join(used)}"],
@@ -288,7 +289,7 @@ def _description(runs: Mapping[str, Evidence], mapping: LaneMap) -> dict[str, ob
 
 
 def _cells_of(runs: Mapping[str, Evidence], mapping: LaneMap) -> str:
-    """For the error: what each side of the first pair has."""
+    """Cells on each side of the first pair, for the error message."""
     pair = mapping.pairs[0]
     parts = []
     for alias, lane in pair.lanes.items():

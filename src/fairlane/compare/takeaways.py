@@ -1,7 +1,7 @@
-"""Takeaways in plain sentences: each is made from verdicts and their evidence, and says no more than they do. Pure.
+"""Takeaways: plain sentences made from verdicts, claiming no more than they do. Pure.
 
-A difference is told with the end of its interval that is nearest to none. What is not decided is told as that, with
-what would decide it. Bare figures are called arithmetic.
+A difference is stated by the end of its interval nearest to zero. An open comparison is stated as open, with the trials
+that may decide it. Differences of bare figures are called arithmetic.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,14 +14,14 @@ from fairlane.report.phrases import at_least, count, further, nearest, share
 from fairlane.verdicts.scorecard import Outcome, outcome, tally
 
 _MANY = 8
-"""Groups of one metric and cell that get a sentence each; if there are more, a metric is one group."""
+"""Groups of metric and cell that get a sentence each; above this, a metric is one group."""
 _NAMED = 3
-"""Places that are named rather than counted."""
+"""Places listed by name; more are counted."""
 Place = tuple[Table, Row, Delta]
 
 
 def takeaways(comparison: Comparison) -> tuple[str, ...]:
-    """The sentences, by run, the proven ones first."""
+    """The sentences, run by run, proven differences first."""
     sentences: list[str] = []
     for alias in comparison.aliases:
         places = [
@@ -75,7 +75,7 @@ def _of_run(alias: str, baseline: str, places: Sequence[Place], single: Sequence
 
 
 def _refused(refused: Sequence[Place], places: Sequence[Place]) -> Iterator[str]:
-    """Every reason once, with the places that it takes away; a place may have several."""
+    """One sentence per reason, with the places it refuses; a place may have several."""
     reasons: dict[str, list[Place]] = {}
     for place in refused:
         for reason in place[2].verdict.notes or ("see the findings",):
@@ -94,7 +94,7 @@ def _count(alias: str, baseline: str, places: Sequence[Place]) -> str:
 
 
 def _differences(alias: str, baseline: str, places: Sequence[Place]) -> Iterator[str]:
-    """Per metric and cell: what holds in all categories, and where it reverses."""
+    """Per metric and cell: the differences, and whether their sign reverses between categories."""
     split = len({(t.metric.name, r.cell) for t, r, _ in places}) <= _MANY
     groups: dict[tuple[str, str], list[Place]] = {}
     for place in places:
@@ -128,7 +128,7 @@ def _size(chosen: Sequence[Place], group: Sequence[Place], names: tuple[str, str
 
 
 def _name(place: Place, among: Sequence[Place]) -> str:
-    """The category; with the cell and metric where they tell places of ``among`` apart."""
+    """The category, with cell and metric where ``among`` has several."""
     cells, metrics = {r.cell for _, r, _ in among}, {t.metric.title for t, _, _ in among}
     categories = {r.category for _, r, _ in among}
     table, row, _ = place
@@ -160,7 +160,7 @@ def _trials(more: Sequence[int]) -> str:
 
 
 def _stained(findings: Sequence[Finding]) -> Iterator[str]:
-    """Critical findings that say of figures that they are not what they seem; refusals are told with their cells."""
+    """Critical findings that put figures in doubt; refusals are listed with their cells."""
     grave = [f for f in findings if f.severity == "critical" and not f.refuses]
     if grave:
         messages = "; ".join(f.message.rstrip(".") for f in grave[:_NAMED])

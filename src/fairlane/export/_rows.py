@@ -22,9 +22,9 @@ from fairlane.stats.histogram import mean as mean_of
 from fairlane.verdicts.scorecard import withheld
 
 Label = Mapping[str, str]
-"""Lane -> how readers call it."""
+"""Lane -> its label."""
 Merged = Mapping[tuple[str, str], Mapping[str, Bins]]
-"""(key of the cell, lane) -> name of a histogram -> that of all successful trials together."""
+"""(cell key, lane) -> name of a histogram -> that histogram over all successful trials."""
 
 LAT = "lat"
 """The histogram of all directions, from submission to completion."""
@@ -79,7 +79,7 @@ def _verdict(v: Verdict, label: Label) -> dict[str, Any]:
 
 
 def findings(all_findings: Sequence[Finding]) -> Table:
-    """One row per finding. ``n``: the how manieth of its check about the same lanes and cells, from 0."""
+    """One row per finding. ``n``: number of the finding among those of its check, lanes and cells, from 0."""
     columns = (
         Column("check"),
         Column("severity"),
@@ -100,14 +100,14 @@ def findings(all_findings: Sequence[Finding]) -> Table:
 
 
 def metric_column(name: str) -> Column:
-    """Column of a metric in the table of trials, with its unit in the name: ``lat_p99_ns``, ``bw_bytes_per_s``."""
+    """A metric's column in the table of trials, with the unit in its name: ``lat_p99_ns``, ``bw_bytes_per_s``."""
     unit = METRICS[name].unit
     words = re.findall(r"\w+", re.sub(r"^1/|/", " per ", unit).replace("B", "bytes").lower())
     return Column("_".join((name, *words)), "real", unit)
 
 
 def trials(evidence: Evidence, events: Mapping[tuple[Any, Any, Any], Mapping[str, Any]], label: Label) -> Table:
-    """One row per trial that is in; metrics that no trial has are no columns."""
+    """One row per completed trial; a metric without values has no column."""
     present = {name for observation in evidence.observations for name in observation.metrics}
     metrics = {name: metric_column(name) for name in METRICS if name in present}
     columns = (
@@ -148,7 +148,7 @@ def _place(cell: Cell, lane: str, label: Label) -> dict[str, Any]:
 
 
 def _load(known: Mapping[str, Any]) -> dict[str, Any]:
-    """What dashboards group by. A parameter that differs between trials is a sentence, and no number."""
+    """Load columns for grouping; a parameter that differs between trials is text, not a number."""
     numbers = {"rwmixread": "rwmixread_percent", "bs": "bs_bytes", "iodepth": "iodepth", "numjobs": "numjobs"}
     values = {column: known.get(name) for name, column in numbers.items()}
     whole = {
@@ -159,7 +159,7 @@ def _load(known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _journaled(observation: Observation, event: Mapping[str, Any], *, here: bool) -> dict[str, Any]:
-    """When the trial was done, and its raw file. An import's journal only knows when the files were read."""
+    """Time and raw file of a trial. An import's journal has the time of the import only."""
     raw, sha256, seconds = event.get("raw"), event.get("sha256"), event.get("seconds")
     return {
         "at": instant(event.get("at")) if here else _stated_date(observation),
@@ -170,7 +170,7 @@ def _journaled(observation: Observation, event: Mapping[str, Any], *, here: bool
 
 
 def _stated_date(observation: Observation) -> datetime | None:
-    """The date that an imported result has itself."""
+    """The date in an imported result."""
     stated = observation.context.get("conditions")
     try:
         return of_days(date(stated.get("date"))) if isinstance(stated, Mapping) else None
@@ -179,7 +179,7 @@ def _stated_date(observation: Observation) -> datetime | None:
 
 
 def merged(evidence: Evidence) -> Merged:
-    """Every histogram of every lane and cell, in the order of the study; ``LAT`` first."""
+    """Every histogram of every lane and cell, in study order; ``LAT`` first."""
     parts: dict[tuple[str, str], dict[str, list[Any]]] = {}
     for observation in evidence.observations:
         if not observation.failed:
@@ -195,12 +195,12 @@ def merged(evidence: Evidence) -> Merged:
 
 
 def _names(name: str) -> set[str]:
-    """The histograms that ``name`` is a part of: itself, and that of all directions."""
+    """The histograms that ``name`` counts towards: itself and ``LAT``."""
     return {name, LAT} if name.rpartition(".")[2] == LAT else {name}
 
 
 def percentiles(evidence: Evidence, of: Merged, label: Label) -> Table:
-    """One row per lane, cell and histogram; empty where fewer than ten I/Os lie beyond a percentile."""
+    """One row per lane, cell and histogram; a percentile with fewer than ten I/Os beyond it is empty."""
     columns = (
         *_PLACE,
         Column("histogram"),
@@ -251,7 +251,7 @@ def lanes(evidence: Evidence) -> Table:
 
 
 def parameters(evidence: Evidence) -> Table:
-    """One row per lane and parameter, and for conditions per cell."""
+    """One row per lane and parameter; of conditions, per cell."""
     columns = (
         *(Column(name) for name in ("lane", "workload", "cell", "cell_key", "source", "parameter", "role")),
         Column("value", "prose"),
@@ -272,7 +272,7 @@ def _settings(evidence: Evidence) -> Iterator[dict[str, Any]]:
 
 
 def _conditions(evidence: Evidence) -> Iterator[dict[str, Any]]:
-    """As the guard compares them: in the registry's order and units."""
+    """Conditions in the registry's order and units, as the guard compares them."""
     known = conditions(evidence)
     for cell in evidence.cells():
         for lane in evidence.study.lanes:

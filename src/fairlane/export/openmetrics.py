@@ -2,11 +2,11 @@
 
 Older Prometheus text parsers read the same file.
 
-Only gauges and histograms are used, and no timestamps: a textfile collector and a push gateway take nothing else.
+Uses only gauges and histograms, without timestamps: textfile collectors and push gateways accept nothing else.
 
-Buckets end just below 2^k and the quarters between two powers of two. These are edges of fio's own bins, so every
-count is exact; latencies are whole nanoseconds, so "below 2^k" is "at most 2^k - 1". The sum is made of the bins'
-midpoints and may be 0.8 % off.
+Bucket edges lie just below 2^k and the quarters between powers of two. These are edges of fio's own bins, so counts are
+exact; latencies are whole nanoseconds, so "below 2^k" is "at most 2^k - 1". The sum uses the bins' midpoints and may be
+0.8 % off.
 """
 
 from bisect import bisect_left
@@ -35,7 +35,7 @@ _GAUGES = {
     "lane_value": "The lane's own figure, in the unit that the label says.",
     "baseline_value": "The baseline's figure over the same blocks, in the unit that the label says.",
 }
-"""Column of the table of verdicts -> help."""
+"""Column of the table of verdicts -> help text."""
 _NAMES = {
     "low": "ratio_low",
     "high": "ratio_high",
@@ -72,7 +72,7 @@ def _families(content: Content) -> Iterator[Iterator[str]]:
 
 
 def _fact(value: Any) -> str:
-    """``value`` as a label has it."""
+    """``value`` as a label."""
     return str(value).lower() if isinstance(value, bool) else str(plain(value))
 
 
@@ -114,8 +114,7 @@ def _latencies(content: Content, run: Mapping[str, str]) -> Iterator[Sample]:
 
 
 def buckets(bins: Bins) -> list[tuple[int, int]]:
-    """(ns, I/Os that took at most so long): from the last edge below all I/Os, if there is one, to the first at or
-    above them."""
+    """(edge in ns, cumulative count): from the last edge below all I/Os to the first at or above them."""
     if not bins:
         return []
     edges = list(_edges(int(bins.ns[-1])))
@@ -126,7 +125,7 @@ def buckets(bins: Bins) -> list[tuple[int, int]]:
 
 
 def _edges(most: int) -> Iterator[int]:
-    """128 ns and on, each at most a quarter above the last, minus 1; ends with the first that is not below ``most``."""
+    """Edges from 128 ns, each at most a quarter above the last, minus 1; ends with the first at or above ``most``."""
     for k in range(7, 64):
         for quarter in range(4):
             edge = 2**k + quarter * 2 ** (k - 2) - 1

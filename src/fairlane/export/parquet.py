@@ -1,6 +1,6 @@
 """Parquet: a file per table, typed columns; for DuckDB, Spark, pandas. Needs ``pip install fairlane[parquet]``.
 
-The provenance is in every file's metadata.
+Every file's metadata holds the provenance.
 """
 
 import importlib
@@ -49,7 +49,7 @@ def _table(arrow: Any, table: Table, metadata: dict[str, str]) -> Any:
 
 
 def _type(arrow: Any, column: Column) -> Any:
-    """Nested values are JSON text."""
+    """The Arrow type of a column; nested values are JSON text."""
     match column.kind:
         case "integer":
             return arrow.int64()
@@ -66,7 +66,7 @@ def _type(arrow: Any, column: Column) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Text as it is, anything else as JSON."""
+    """Text unchanged, other values as JSON."""
     shown = plain(value)
     return shown if isinstance(shown, str) else orjson.dumps(shown).decode()
 

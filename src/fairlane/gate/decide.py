@@ -1,8 +1,8 @@
-"""Decides rules from intervals: a rule is met only where the interval proves it, never where the estimate agrees. Pure.
+"""Decide rules from intervals: a rule is met only if the interval proves it. Pure.
 
-A rule names its cells, and every one of them gets an outcome. All must be met, so nothing is adjusted for the number of
-rules: that all are met although one is truly not, is no more likely than the error of that one (intersection-union
-test: Berger, Technometrics 24, 1982, 295-300).
+A rule has an outcome in each of its cells. All rules must be met, so that no adjustment for their number is needed: the
+chance to pass although one is not met is at most the error of that one (intersection-union test: Berger, Technometrics
+24, 1982, 295-300).
 """
 
 import dataclasses
@@ -36,16 +36,16 @@ class Outcome:
 
     rule: Rule
     cell: str
-    """``Cell.name``, with its workload where the study has several; empty: the rule is of the whole run."""
+    """``Cell.name``, with its workload if the study has several; empty: the rule covers the whole run."""
     word: Word
     observed: str
-    """What the run says: figure and interval, in words."""
+    """The run's figure and interval, in words."""
     reason: str = ""
-    """Why it is not met."""
+    """Why the rule is not met."""
 
 
 def decide(rules: Sequence[Rule], evidence: Evidence, check: Check) -> tuple[Outcome, ...]:
-    """The outcomes, rule by rule, cells in the order of the study. ``check`` finds what is wrong with an evidence.
+    """The outcomes, rule by rule, cells in study order. ``check`` returns the findings of an evidence.
 
     Raises FairlaneError for a rule whose lanes, cells or direction make no sense for this study.
     """
@@ -61,7 +61,7 @@ def _outcomes(rule: Rule, gate: "_Gate") -> Iterator[Outcome]:
 
 
 class _Side:
-    """The evidence with one lane as baseline: its findings, for what compares lanes differs, and its verdicts."""
+    """The evidence with one lane as baseline, and the findings and verdicts that follow."""
 
     def __init__(self, evidence: Evidence, check: Check) -> None:
         self.evidence = evidence
@@ -78,7 +78,7 @@ class _Gate:
         self.shelves = shelve(evidence.observations)
 
     def side(self, lane: str, baseline: str) -> _Side:
-        """The same blocks with ``baseline`` as that of the study; a copy of a lane is then a lane like any other."""
+        """The same blocks with ``baseline`` as the study's; a copy of a lane then counts as any other lane."""
         if baseline == self.study.baseline and not self.study.lanes[lane].copy_of:
             return self.own
         if baseline not in self.sides:
@@ -127,7 +127,10 @@ class _Gate:
         observed = _ratio_text(v, tie=isinstance(rule, Within))
         if v.verdict == "refused":
             return self._outcome(rule, cell, "refused", observed, v.notes[0] if v.notes else "see the findings")
-        grave = (*side.findings, *(f for f in self.own.findings if not f.refuses))  # who is refused depends on the side
+        grave = (
+            *side.findings,
+            *(f for f in self.own.findings if not f.refuses),
+        )  # which lane is refused depends on the side
         if stain := _stain(grave, cell, (rule.lane, rule.baseline)):
             return self._outcome(rule, cell, "refused", observed, stain)
         if v.low is None or v.high is None or v.tie_low is None or v.tie_high is None:
@@ -141,7 +144,7 @@ class _Gate:
         return self._outcome(rule, cell, word, observed, reason)
 
     def _blocks(self, rule: Relative, cell: Cell, v: Verdict, word: Word, reason: str) -> tuple[Word, str, str]:
-        """What ``no block below`` makes of a rule whose interval gave ``word``; and the worst block in words."""
+        """Apply ``no block below`` to a rule whose interval gave ``word``; also returns the worst block in words."""
         if not self.study.design.paired:
             return "refused", "its trials form no blocks: the lanes ran at different times", ""
         assert rule.block is not None  # noqa: S101 - the caller asked
@@ -190,8 +193,8 @@ def _worst(
     blocks: Mapping[int, float], lost: int, limit: float, show: Callable[[float], str], *, least: bool,
     else_: tuple[Word, str],
 ) -> tuple[Word, str, str]:  # fmt: skip
-    """The outcome of ``no block below`` (``least``) or ``above`` ``limit``, and the worst block in words; ``else_`` is
-    what the rule's interval gave, and stands if no block is worse. ``lost``: blocks without a figure."""
+    """The outcome of ``no block below`` (``least``) or ``above`` ``limit``, and the worst block in words. ``else_``:
+    the outcome by the interval, returned if no block fails. ``lost``: blocks without a figure."""
     block, worst = (min if least else max)(blocks.items(), key=lambda item: item[1])
     worst_text = f"the worst of {phrases.count(len(blocks), 'block')} is {show(worst)}"
     if worst < limit if least else worst > limit:
@@ -202,7 +205,7 @@ def _worst(
 
 
 def _sensible(rule: Relative, metric: str) -> None:
-    """``>= 20 % over`` in a latency would be met by the worse lane: it is never what was meant."""
+    """Reject ``>= 20 % over`` for a latency: the worse lane would meet it."""
     entry = METRICS[metric]
     worse = "over" if entry.better < 0 else "under"
     if rule.sign[0] == ">" and rule.side == worse:
@@ -222,7 +225,8 @@ def _relative(rule: Relative, low: float, high: float) -> tuple[Word, str]:
 
 
 def _against(*, least: bool, strict: bool, limit: float, low: float, high: float, named: str) -> tuple[Word, str]:
-    """Whether [low, high] lies on the right side of ``limit`` as a whole, or on the wrong one."""
+    """Compare [low, high] with ``limit``: met if all of it is on the right side, not met if all is on the wrong
+    side."""
     near, far = (low, high) if least else (-high, -low)
     edge = limit if least else -limit
     if near > edge or (near == edge and not strict):
@@ -233,7 +237,7 @@ def _against(*, least: bool, strict: bool, limit: float, low: float, high: float
 
 
 def _within(rule: Within, v: Verdict) -> tuple[Word, str]:
-    """Two one-sided tests, as the judge's own tie, against the rule's margin."""
+    """Two one-sided tests against the rule's margin, like the judge's tie."""
     assert v.tie_low is not None  # noqa: S101 - the caller looked
     assert v.tie_high is not None  # noqa: S101
     assert v.low is not None  # noqa: S101

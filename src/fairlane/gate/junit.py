@@ -7,9 +7,8 @@ from fairlane.report.junit import Case, Result, Suite, junit
 
 
 def document(outcomes: Sequence[Outcome], suite: str, run: str) -> str:
-    """The document, ending with a newline. ``not met`` and ``not proven`` are failures, told apart by their type;
-    ``refused`` is an error: the rule could not be judged. Nothing is skipped: what is not proven does not pass.
-    """
+    """The document, ending with a newline. ``not met`` and ``not proven`` are failures of different types; ``refused``
+    is an error: the rule could not be judged. Nothing is skipped: a rule that is not proven does not pass."""
     return junit([Suite(suite, run, [_case(o) for o in outcomes])])
 
 
