@@ -14,7 +14,7 @@ _LINK = {
     "fc": "FC", "fcoe": "Ethernet: FCoE", "nfs": "TCP: NFS", "rbd": "TCP: Ceph RBD", "cephfs": "TCP: CephFS",
     "vsan": "link of vSAN", "local": "local to the node",
 }  # fmt: skip
-"""A protocol as a hop of the path, the link first: what the study says, because no API of a cluster tells it."""
+"""Protocol -> hops of the path, the link first: stated by the study, because no cluster API has it."""
 
 
 class StorageClassSpec(NamedVolume):
@@ -79,7 +79,7 @@ class StorageClassSpec(NamedVolume):
 
     @property
     def threads(self) -> str | int:
-        """IO threads, for the guard and for readers."""
+        """IO threads, for the guard and reports."""
         if self.io_threads_policy == "supplementalPool":
             parts: tuple[str | int, ...] = (f"pool of {self.io_threads}",)
         else:
@@ -91,7 +91,7 @@ class StorageClassSpec(NamedVolume):
 
     @property
     def queues(self) -> str | int:
-        """Queues of a disk, for the guard: QEMU's own default has changed with its versions, so it is not guessed."""
+        """Queues of a disk, for the guard; QEMU's default differs between versions, so it is not assumed."""
         if self.bus == "sata":
             return 1
         return "one per CPU" if self.block_multi_queue else "QEMU's default"
