@@ -72,8 +72,7 @@ def account(deployed: Deployed) -> list[Object]:
 
 
 def job(plan: Plan) -> list[Object]:
-    """The study, the claim, the viewer and the Job. Applying them again after the Job was deleted goes on with the
-    run."""
+    """The study, the claim, the viewer and the Job. Applied again after the Job was deleted, they resume the run."""
     return [_study(plan), _claim(plan), _viewer(plan), _job(plan)]
 
 
@@ -99,7 +98,7 @@ def _claim(plan: Plan) -> Object:
 
 
 def _viewer(plan: Plan) -> Object:
-    """Shows the runs to whoever may forward a port to it: it listens on no address that others reach."""
+    """Serves the runs to users who may forward a port to its pod; listens on loopback only."""
     part = {**_mark(), "app.kubernetes.io/component": "viewer"}
     pod = _pod(plan, ["serve", RUNS], read_only=True, cpu="50m", memory="256Mi")
     pod["automountServiceAccountToken"] = False
@@ -123,8 +122,8 @@ def _job(plan: Plan) -> Object:
         "restartPolicy": "Never",
         "serviceAccountName": NAME,
         "automountServiceAccountToken": True,
-        "terminationGracePeriodSeconds": 600,  # what was made is removed, volumes by their driver
-        # a claim of one node: the Job runs where the viewer has it
+        "terminationGracePeriodSeconds": 600,  # the run's objects are removed, volumes by their driver
+        # a claim for one node: the Job runs beside the viewer
         "affinity": {
             "podAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -160,7 +159,7 @@ def _job(plan: Plan) -> Object:
 
 
 def _pod(plan: Plan, arguments: Sequence[str], *, cpu: str, memory: str, read_only: bool = False) -> Object:
-    """One container of the image; it writes to the claim and to /tmp."""
+    """One container of the image, which writes to the claim and to /tmp only."""
     security: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     if not plan.openshift:
         security |= {"fsGroup": USER, "fsGroupChangePolicy": "OnRootMismatch"}
@@ -199,7 +198,7 @@ def _meta(plan: Plan, name: str) -> Object:
 
 
 def _mark() -> dict[str, str]:
-    """Not the labels of a run: what removes a run must not remove who carries it out."""
+    """Labels of the Job's objects; not a run's, because cleaning a run must not delete its Job."""
     return {"app.kubernetes.io/name": NAME}
 
 
@@ -207,7 +206,7 @@ def _mark() -> dict[str, str]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Text of several lines as a block, everything else as short as it can be."""
+    """Dumps multi-line text as blocks, everything else as short as possible."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
