@@ -1,4 +1,4 @@
-"""Asking the lab: each lab study that a claim needs is run once; a finished run is taken as it is."""
+"""Run each lab study that a claim needs once; finished runs are reused."""
 
 import tempfile
 from collections.abc import Callable, Mapping
@@ -38,39 +38,39 @@ from fairlane_replication.claims import (
 from fairlane_replication.judge import Answer, Ran, answer
 
 Watching = Callable[[Study], AbstractContextManager[Watch]]
-"""Makes what shows the progress of one study."""
+"""Makes the progress display of one study."""
 Notify = Callable[[str], None]
 
 _SET_UP = {"virtual": 45.0, "wall": 75.0}
-"""Seconds until the first trial of a lab study, by clock: seen on two cores. A saved state that is there saves most."""
+"""Seconds until a lab study's first trial, by clock: measured on two cores. A cached saved state saves most of it."""
 _TABLES = "study-003"
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One lab study, before it runs."""
+    """A lab study before it runs."""
 
     name: str
     question: str
     claims: tuple[str, ...]
-    """Ids of the claims that ask it."""
+    """Ids of the claims that it tests."""
     trials: int
-    """At most: cells may be decided at an earlier look."""
+    """Largest number: cells may be decided at an earlier look."""
     seconds: float
-    """Expected wall time at most, set-up included; 0: it is not run in this form, or is finished."""
+    """Longest expected wall time, set-up included; 0: not run in this form, or finished."""
     finished: bool = False
     left_out: bool = False
-    """It has no quick form."""
+    """Whether it lacks a quick form and is skipped."""
 
 
 def plan(catalogue: Catalogue, out: Path, *, quick: bool, jobs: int) -> tuple[Planned, ...]:
-    """What ``replicate`` would do, in the order in which it does it. Changes nothing."""
+    """The lab studies that ``replicate`` would run, in order. Changes nothing."""
     built: list[object] = []
     return tuple(_planned(catalogue, lab, out, built, quick=quick, jobs=jobs) for lab in catalogue.labs.values())
 
 
 def _planned(catalogue: Catalogue, lab: Lab, out: Path, built: list[object], *, quick: bool, jobs: int) -> Planned:
-    """``built``: the set-ups of the studies before it; under the virtual clock those alike share a saved state."""
+    """``built``: set-ups of the studies before; under the virtual clock equal set-ups share a saved state."""
     asking = tuple(c.id for c in catalogue.claims if _lab_of(c) == lab.name)
     study = lab.form(quick=quick)
     if study is None:
@@ -90,18 +90,18 @@ def _lab_of(claim: Claim) -> str:
 
 
 def _finished(folder: Path) -> bool:
-    """The run came to its end: what is left is reading it, which needs nothing of this machine."""
+    """Whether the run has ended: reading it needs nothing of this machine."""
     return plans.is_run(folder) and any(event["type"] == "end" for event in journal.read(folder))
 
 
 def replicate(
     catalogue: Catalogue, out: Path, *, quick: bool, jobs: int, resume: bool, watching: Watching, notify: Notify
 ) -> tuple[Answer, ...]:
-    """Runs the lab studies that ``catalogue`` asks into folders of ``out``, and judges every claim.
+    """Run the lab studies of ``catalogue`` into folders of ``out``, and judge every claim.
 
-    A study that cannot run here leaves its claims open, with the reason; the others go on. Raises FairlaneError if
-    ``out`` has runs and ``resume`` is not asked for, for a run of another form or version of a study, and with
-    ``Exit.INTERRUPTED`` after a signal: what is done stays done.
+    A study that cannot run here leaves its claims open, with the reason; the others continue. Raises FairlaneError if
+    ``out`` has runs without ``resume``, for a run of another form or version of a study, and with ``Exit.INTERRUPTED``
+    after a signal; finished trials are kept.
     """
     _may_use(catalogue, out, quick=quick, resume=resume)
     ran: dict[str, Ran | str] = {}
@@ -127,7 +127,7 @@ def _evidence(claim: Claim, ran: Mapping[str, Ran | str], published: Ran | str) 
 
 
 def _may_use(catalogue: Catalogue, out: Path, *, quick: bool, resume: bool) -> None:
-    """Before anything runs: nothing of an earlier call is overwritten or mixed up."""
+    """Check before anything runs that no earlier run is overwritten or mixed in."""
     for lab in catalogue.labs.values():
         folder = out / lab.name
         if not plans.is_run(folder):
@@ -176,7 +176,7 @@ def _answered(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watch
 
 
 def _refuse(study: Study) -> None:
-    """Raises FairlaneError for what this machine lacks, and for a study of which nothing can be compared."""
+    """Raise FairlaneError for problems of this machine, and for a study without any possible comparison."""
     problems = registry.load("platforms", study.platform.kind).of(study).problems()
     if problems:
         raise FairlaneError(
@@ -187,7 +187,7 @@ def _refuse(study: Study) -> None:
 
 
 def published_tables() -> Ran:
-    """Study 003's own tables, held against each other as its page does: ``fairlane compare`` on examples/study-003."""
+    """Compare study 003's own tables as its page does: ``fairlane compare`` on examples/study-003."""
     folder = resources.files("fairlane_replication") / "tables"
     with resources.as_file(folder) as tables, tempfile.TemporaryDirectory(prefix="fairlane-") as scratch:
         runs = {}

@@ -95,8 +95,8 @@ def _averaged(trial: Trial) -> str:
 
 class MissingPercentile(TrialCheck):
     """Zero, missing where other trials of the cell have it, not rising, averaged over directions or jobs; a histogram
-    that does not give the mean, or holds other I/Os than were counted. A histogram with too few I/Os beyond a
-    percentile is no flaw: the verdict says so."""
+    that contradicts the mean or the I/O count. A histogram with too few I/Os beyond a percentile is no flaw: the
+    verdict states it."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         values = {name: value for _, name in _RISING if (value := trial.metric(name)) is not None}

@@ -56,7 +56,7 @@ class Parameter:
             return value
         try:
             return self.format(value)
-        except (ValueError, TypeError, OverflowError, OSError):  # a value from outside that is none of this parameter
+        except (ValueError, TypeError, OverflowError, OSError):  # an external value that is invalid for this parameter
             return str(value)
 
     def match(self, a: Any, b: Any) -> bool:
@@ -155,14 +155,14 @@ PARAMETERS: dict[str, Parameter] = {p.name: p for p in _ALL}
 
 
 def parameter(name: str) -> Parameter:
-    """The parameter called ``name``; one that the registry does not know is controlled, with its name as title."""
+    """The parameter ``name``; an unknown name is controlled, with its name as title."""
     return PARAMETERS.get(name) or Parameter(
         name, "load", name.replace("_", " "), "controlled", "brought by a plugin or a file", values.plain
     )
 
 
 def in_order(names: Collection[str]) -> tuple[str, ...]:
-    """``names`` by group, and within it in the registry's order; those that it does not know follow by name."""
+    """``names`` by group, then in the registry's order; unknown names follow, sorted."""
     ordered = (
         *(name for name in PARAMETERS if name in names),
         *sorted(name for name in names if name not in PARAMETERS),

@@ -16,8 +16,8 @@ from fairlane.metrics import METRICS
 from fairlane.units import format_size
 
 POINT = ("rw", "rwmixread", "bs", "iodepth", "numjobs", "rate_iops", "scale", "disks", "fleet")
-"""Parameters that make a cell. Others are conditions, which the guard compares between lanes; one that varies within a
-lane makes cells too, so that unlike trials never count as repetitions."""
+"""Parameters that define a cell. Others are conditions, which the guard compares between lanes; a condition that varies
+within a lane makes cells too, so that unlike trials never count as repetitions."""
 _PREFERRED = ("iops", "tps", "nopm", "tpm", "vm_ready_p99", "job_time", "bw", "lat_p99", "lat_mean")
 
 
@@ -292,7 +292,7 @@ def _numbered_blocks(groups: Mapping[tuple[str, str], Sequence[Trial]]) -> dict[
 
 
 def _by_time(trials: Sequence[Trial]) -> list[Trial]:
-    """By their start; in the order of their names (as they come) if one of them has none."""
+    """By start time; by name if one of them lacks it."""
     starts = [trial.record.started for trial in trials]
     if any(start is None for start in starts):
         return list(trials)

@@ -84,7 +84,7 @@ class LeftOut:
 
     files: tuple[str, ...]
     reason: str
-    """Empty: no importer claims it."""
+    """Empty: no importer recognises it."""
     where: str = ""
     """``file`` or ``file:line``."""
 

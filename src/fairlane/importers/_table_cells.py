@@ -136,7 +136,7 @@ def _plain(text: str, decimal: str) -> float | None:
 
 
 def rows(source: Source, *, form: str, delimiter: str, header: int, path: str, needed: Sequence[str]) -> Iterator[Row]:
-    """The rows of a table. ``form``: csv, tsv, json, jsonl, or empty to tell by the content. Raises Unreadable."""
+    """The rows of a table. ``form``: csv, tsv, json, jsonl, or empty: recognised by content. Raises Unreadable."""
     text = _text(source)
     start = text.lstrip()[:1]
     form = form or ("json" if start == "[" else "csv" if start != "{" else _json_or_lines(text, path))

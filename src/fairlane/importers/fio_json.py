@@ -128,7 +128,7 @@ class FioJson(Importer):
 
 
 def _last(every: Sequence[Report]) -> Iterator[Report]:
-    """Without those that a later one of the same run includes."""
+    """The reports without those that a later one of the same run includes."""
     for earlier, later in pairwise(every):
         if not _continues(earlier, later):
             yield earlier

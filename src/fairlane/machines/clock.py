@@ -69,8 +69,8 @@ class Offset:
 
 
 async def measure(session: Session) -> Offset:
-    """Asks the machine for its time several times and returns the offset with the narrowest error (half the round
-    trip; Mills, RFC 5905, section 8). Raises RunFailed."""
+    """Reads the machine's clock several times and returns the offset with the narrowest error (half the round trip;
+    Mills, RFC 5905, section 8). Raises RunFailed."""
     offsets = []
     for _ in range(_ROUNDS):
         sent = time.time()

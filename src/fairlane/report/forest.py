@@ -26,7 +26,7 @@ STYLE: dict[Word, tuple[str, str, bool]] = {
     "no-spread": ("unsure", "square", False),
     "refused": ("unsure", "cross", False),
 }
-"""Verdict word -> colour, shape, filled. The shape points to the better side as the word says, whatever the axis."""
+"""Verdict word -> colour, shape, filled. The shape points to the better side, whatever the axis."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Mark:
     """At the right end: ``faster, at least 11.7 %``."""
     hover: str
     ratio: float | None
-    """The estimate, and the ends of its interval; None: there is none."""
+    """The estimate and the ends of its interval; None: missing."""
     low: float | None
     high: float | None
     tie_low: float | None = None

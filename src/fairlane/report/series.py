@@ -181,7 +181,7 @@ def _run(
         for trials in observed.values():
             of_lane = [o for o in trials if o.lane == lane and (o.cell, o.block) in place]
             figures = {place[o.cell, o.block]: f for o in of_lane if (f := _figure(o, metric))}
-            # cells end at different looks: the blocks before the first one are those that all of them have
+            # cells end at different looks: the blocks before the first look are common to all
             first = [f for n, f in figures.items() if order[n][1] < (journal.looks or (math.inf,))[0]]
             mean = geometric_mean(first or figures.values() or [1.0])
             points += [(at, figure / mean) for at, figure in figures.items()]
@@ -205,7 +205,7 @@ def _run(
 
 
 def _rank(cell: Cell, trials: Sequence[Observation], metric: str, findings: Sequence[Finding]) -> tuple[float, ...]:
-    """Sort key: cells with failed trials first, then those that a check names, then by the widest spread of a lane."""
+    """Sort key: cells with failed trials first, then cells that a check names, then by the widest spread of a lane."""
     named = [_TELLING.index(f.check) for f in findings if f.check in _TELLING and cell.key in f.cells]
     lanes: dict[str, list[float]] = {}
     for o in trials:

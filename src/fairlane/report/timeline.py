@@ -40,7 +40,7 @@ class Panel:
     """Colour."""
     traces: tuple[Trace, ...]
     typical: int
-    """Place in ``traces`` of the trial whose stall is the median: the one that is drawn with a strong line."""
+    """Place in ``traces`` of the trial with the median stall, drawn with a strong line."""
 
 
 @dataclass(frozen=True)

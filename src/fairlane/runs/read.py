@@ -82,8 +82,8 @@ def load_run(folder: Path) -> Evidence:
 
 
 def assemble(folder: Path, plan: Plan, state: Done, other_events: Sequence[Event]) -> Evidence:
-    """The evidence of a run. ``state``: what is done; ``other_events``: the journal's events other than trials. Raises
-    FairlaneError."""
+    """The evidence of a run. ``state``: the finished trials and looks; ``other_events``: the journal's other events.
+    Raises FairlaneError."""
     due = plan.due(state.opened)
     trials = {b.trial_id(lane) for b in due for lane in b.order}
     begun = next((e for e in other_events if e["type"] in ("start", "resume")), {})

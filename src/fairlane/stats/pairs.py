@@ -60,7 +60,7 @@ class LaneData(ABC):
     @property
     @abstractmethod
     def n(self) -> int:
-        """Blocks that count; of lanes apart: trials of the one that has fewer."""
+        """Blocks that count; of unpaired lanes: trials of the lane with fewer."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Where the spread of a workload's figures comes from: what a block's lanes share, and what each trial has of its own.
+"""Variance components of a workload's figures: the part shared by a block's lanes, and the part of each trial.
 
 Log figures y of lane l in block b of provisioning p (one making of volumes and machines; most designs have just one):
 
@@ -151,7 +151,7 @@ class _Sums:
 
 
 def splits(evidence: Evidence) -> dict[str, Split]:
-    """The components of the primary metric by workload; workloads that cannot tell are left out.
+    """The components of the primary metric by workload; workloads without an estimate are left out.
 
     Empty where the lanes of a block did not run together (``design.paired: false``).
     """

@@ -42,7 +42,7 @@ def schema_of(model: type[BaseModel], title: str) -> Mapping[str, Any]:
 
 
 def resolve(schema: Mapping[str, Any], value: Any = None, root: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-    """Follow references, take the alternative that is not null, and of a tagged union the one that ``value`` names.
+    """Follow references; take the alternative that is not null, and in a tagged union the one with ``value``'s tag.
 
     ``root`` is the whole schema that ``schema`` is a part of; the study's if not given.
     """

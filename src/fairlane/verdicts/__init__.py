@@ -1,1 +1,1 @@
-"""Verdicts in fewer words: what scorecards count. Pure."""
+"""Verdicts in fewer words, as scorecards count them. Pure."""

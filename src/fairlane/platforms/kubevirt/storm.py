@@ -166,7 +166,7 @@ class Course:
                 done, _ = await asyncio.wait({*left, *ends}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     if not task.cancelled():
-                        task.result()  # a watch that ended for good says why
+                        task.result()  # a watch that ended for good raises its reason
                 left -= done
         finally:
             for task in (*tasks, *ends):

@@ -128,7 +128,7 @@ def _explained(folder: Path) -> Iterator[None]:
 
 
 def entries(kind: str) -> list[Path]:
-    """The folders of ``kind`` (images, states), with those that a killed process left incomplete."""
+    """The folders of ``kind`` (images, states), including incomplete ones of killed processes."""
     folder = cache_dir() / kind
     return sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
 

@@ -124,7 +124,7 @@ def _programs(programs: Iterable[str], root: Unpacked) -> dict[str, cpio.Node]:
     loader = root.find("ld-linux-x86-64.so.2", _LIBRARY_FOLDERS)
     nodes["lib64/ld-linux-x86-64.so.2"] = cpio.file(root.read(loader), executable=True)
     waiting = ["libgcc_s.so.1"]  # glibc opens it by name when a thread ends itself
-    wanted: dict[str, dict[str, str]] = {}
+    asked: dict[str, dict[str, str]] = {}
     for program in programs:
         path = root.find(program, PROGRAM_FOLDERS)
         data = root.read(path)
@@ -134,7 +134,7 @@ def _programs(programs: Iterable[str], root: Unpacked) -> dict[str, cpio.Node]:
         wants = elf.links(data)
         waiting += wants.needed
         for name in wants.needed:
-            wanted.setdefault(name, {}).update(wants.undefined)
+            asked.setdefault(name, {}).update(wants.undefined)
     while waiting:
         name = waiting.pop()
         path = f"usr/lib/x86_64-linux-gnu/{name}"
@@ -143,7 +143,7 @@ def _programs(programs: Iterable[str], root: Unpacked) -> dict[str, cpio.Node]:
         data = root.read(root.find(name, _LIBRARY_FOLDERS))
         if name.startswith(_NEVER_CALLED):
             offered = elf.links(data).defined
-            data = elf.stand_in(name, {s: v for s, v in sorted(wanted[name].items()) if s in offered})
+            data = elf.stand_in(name, {s: v for s, v in sorted(asked[name].items()) if s in offered})
         nodes[path] = cpio.file(data)
         waiting += elf.links(data).needed
     nodes["lib/x86_64-linux-gnu"] = cpio.link("/usr/lib/x86_64-linux-gnu")
@@ -169,8 +169,8 @@ def modules(names: Iterable[str], release: str, root: Unpacked) -> dict[str, cpi
             )
         data = root.read(paths[name])
         data = lzma.decompress(data) if paths[name].endswith(".xz") else data
-        match = re.search(rb"\0depends=([^\0]*)\0", data)
-        dependencies[name] = [d.replace("-", "_") for d in match[1].decode().split(",") if d] if match else []
+        found = re.search(rb"\0depends=([^\0]*)\0", data)
+        dependencies[name] = [d.replace("-", "_") for d in found[1].decode().split(",") if d] if found else []
         nodes[f"lib/modules/{release}/{name}.ko"] = cpio.file(data)
         waiting += dependencies[name]
 

@@ -92,7 +92,8 @@ def cached_image() -> Image | None:
 async def build(notify: Notify, held: ExitStack, *, force: bool = False) -> Image:
     """The image, built if it is not cached (about 20 s) and kept there until ``held`` is closed.
 
-    Raises FairlaneError with what is missing and the fix."""
+    Raises FairlaneError with the missing part and the fix.
+    """
     wanted = recipe()
     folder = cache_dir() / "images" / key(wanted)
 

@@ -175,8 +175,8 @@ def _lighten(root: Path) -> None:
 
 async def _run(*command: str) -> None:
     done = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
-    _, output = await done.communicate()
+    _, said = await done.communicate()
     if done.returncode:
         raise FairlaneError(
-            "image-build", f"{command[0]} failed ({done.returncode}): {output.decode(errors='replace').strip()[-400:]}"
+            "image-build", f"{command[0]} failed ({done.returncode}): {said.decode(errors='replace').strip()[-400:]}"
         )
