@@ -1,7 +1,7 @@
-"""Plays the DaemonSet controller and the kubelets of a few nodes for one namespace: its pods go through the real
-admission, and each runs a real node exporter with the very arguments of its container, on an address of its node.
+"""Plays the DaemonSet controller and the kubelets of a few nodes in one namespace: pods pass the real admission, and
+each runs a real node exporter with its container's arguments, on an address of its node.
 
-All nodes are this machine, so all exporters tell the same counters.
+All nodes are this machine, so all exporters report the same counters.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _PACKAGE = "prometheus-node-exporter"
 
 
 def node_exporter() -> Path:
-    """The program: installed, or else of Debian's package, unpacked into the cache. Skips where it is not to be had."""
+    """The program: installed, or unpacked from Debian's package into the cache. Skips the test if unavailable."""
     for name in ("node_exporter", _PACKAGE):
         if path := which(name):
             return Path(path)
@@ -36,7 +36,7 @@ def node_exporter() -> Path:
     if not program.exists():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            # There as a whole or not at all: others may look for it meanwhile, and we may be killed.
+            # Atomically: other processes may look for it, and this one may be killed.
             with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as new:
                 subprocess.run(["apt-get", "-q", "download", _PACKAGE], cwd=new, check=True, capture_output=True)
                 (package,) = Path(new).glob("*.deb")
@@ -50,7 +50,7 @@ def node_exporter() -> Path:
 
 @contextlib.contextmanager
 def addresses(count: int) -> Iterator[list[str]]:
-    """Addresses of this machine that an API server forwards to: it refuses those of the loopback network."""
+    """Addresses of this machine that an API server forwards to: it refuses the loopback network."""
     taken: list[str] = []
     ip = which("ip") or which("ip", path="/usr/sbin:/sbin")
     if not ip:
@@ -63,7 +63,7 @@ def addresses(count: int) -> Iterator[list[str]]:
             )
             if not added.returncode:
                 taken.append(address)
-            elif b"exists" not in added.stderr and b"already assigned" not in added.stderr:  # else it is another test's
+            elif b"exists" not in added.stderr and b"already assigned" not in added.stderr:  # else another test has it
                 pytest.skip(f"needs an address beside the loopback network: {added.stderr.decode().strip()}")
         yield taken
     finally:
@@ -74,8 +74,8 @@ def addresses(count: int) -> Iterator[list[str]]:
 class NodePods:
     """``with NodePods(plane, namespace, {node: address}, program) as pods``.
 
-    ``image_there``: else no kubelet can pull it. ``firewall``: nobody is let through to the nodes' own addresses.
-    ``running``: node -> process of its exporter.
+    ``image_there``: False: no kubelet can pull the image. ``firewall``: blocks the nodes' own addresses. ``running``:
+    node -> process of its exporter.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class NodePods:
         self.nodes, self.image_there, self.firewall = nodes, image_there, firewall
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.seen: list[dict[str, Any]] = []
-        """DaemonSets, as they came."""
+        """DaemonSets in order of creation."""
         self._plane, self._program = plane, program
         self._sets = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
         self._core = f"/api/v1/namespaces/{namespace}"
@@ -114,13 +114,13 @@ class NodePods:
             raise self._failed[0]
 
     def end(self, node: str) -> None:
-        """The exporter of the node is no longer there; its pod still is."""
+        """Ends the node's exporter; its pod stays."""
         process = self.running.pop(node)
         process.kill()
         process.wait()
 
     def replace(self, node: str) -> None:
-        """Somebody deletes the node's pod; another comes."""
+        """Deletes the node's pod; a new one follows."""
         with self._lock:
             ((uid, pods),) = self._known.items()
             self.end(node)

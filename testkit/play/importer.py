@@ -1,7 +1,7 @@
 """CDI: DataVolumes and their claims, DataSources, and the StorageProfile of each storage class.
 
-Claims of DataVolumes are filled before they are bound, as CDI's volume populators do it; the populators' own ``prime``
-claims are left out.
+Claims of DataVolumes are filled before they are bound, like CDI's volume populators do; the populators' ``prime``
+claims are omitted.
 """
 
 import math
@@ -30,7 +30,7 @@ from testkit.play.storage import CLONE_TYPE, FILLED_BY, POPULATES, SOURCE
 from testkit.play.world import World
 
 OVERHEAD = 0.06
-"""Part of a volume in mode Filesystem that CDI adds for the file system (its default filesystemOverhead)."""
+"""Share of a Filesystem volume that CDI adds for the file system (its default filesystemOverhead)."""
 _UNDER_WAY = {"import": "ImportInProgress", "blank": "ImportInProgress", "csi-clone": "CSICloneInProgress",
               "snapshot": "SnapshotForSmartCloneInProgress", "from-snapshot": "CloneFromSnapshotSourceInProgress",
               "copy": "CloneInProgress"}  # fmt: skip
@@ -38,7 +38,7 @@ _DEFAULTS = ("storageclass.kubevirt.io/is-default-virt-class", "storageclass.kub
 
 
 async def data_volume(world: World, volume: Object) -> None:
-    """Brings a DataVolume one step further: a claim, and the phases of filling it."""
+    """Advances a DataVolume one step: its claim, and the phases of filling it."""
     who = key(DATA_VOLUME, volume)
     if deleting(volume) or phase(volume) in ("Succeeded", "Failed"):
         return
@@ -62,7 +62,7 @@ async def data_volume(world: World, volume: Object) -> None:
 
 
 def _next(world: World, volume: Object, claim: Object, way: str) -> str:
-    """The phase that a DataVolume with a claim enters."""
+    """The next phase of a DataVolume with a claim."""
     older = annotation(claim, POPULATES) == "false"
     if phase(claim) == "Bound":
         if not older:
@@ -97,7 +97,7 @@ async def _phase(world: World, volume: Object, new: str, claim: Object | None = 
 
 
 async def _claim(world: World, volume: Object) -> Object | None:
-    """Makes the claim of a DataVolume; None: what it is to be filled from is not there."""
+    """Creates the claim of a DataVolume; None: its source is missing."""
     who, spec = key(DATA_VOLUME, volume), volume["spec"]
     wanted = dict(spec.get("pvc") or spec.get("storage") or {})
     wanted.setdefault("storageClassName", _default(world))
@@ -144,8 +144,8 @@ def _default(world: World) -> str:
 
 
 def _source(world: World, volume: Object) -> tuple[str, str, str]:
-    """How a DataVolume is filled, and from which claim or snapshot; no way: by Kubernetes, from the ``dataSource`` in
-    its claim's own spec; ``missing``: what it refers to is not there."""
+    """Way of filling a DataVolume, and the source claim or snapshot; empty way: Kubernetes fills it, from the claim
+    spec's ``dataSource``; ``missing``: the source does not exist."""
     who, spec = key(DATA_VOLUME, volume), volume["spec"]
     source = spec.get("source") or {}
     if reference := spec.get("sourceRef"):
@@ -162,8 +162,8 @@ def _source(world: World, volume: Object) -> tuple[str, str, str]:
 
 
 def _strategy(world: World, source: Object, wanted: Object, profile: Object | None) -> str:
-    """CDI's choice: the cluster's override, else the profile's; copy where the driver could not do that (another class
-    or volume mode, no snapshot class)."""
+    """CDI's choice: the cluster's override, else the profile's; copy if the driver cannot do that (another class or
+    volume mode, no snapshot class)."""
     forced = next((c["spec"].get("cloneStrategyOverride") for c in world.all(CDI) if c.get("spec")), None)
     status = (profile or {}).get("status") or {}
     chosen = forced or status.get("cloneStrategy") or "copy"
@@ -176,7 +176,7 @@ def _strategy(world: World, source: Object, wanted: Object, profile: Object | No
 
 
 def _infer(wanted: Object, profile: Object | None) -> None:
-    """What ``spec.storage`` leaves open is taken from the profile; a file system gets room beside the image."""
+    """Completes ``spec.storage`` from the profile; a file system gets extra room beside the image."""
     status = (profile or {}).get("status") or {}
     sets = status.get("claimPropertySets") or [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
     fits = [s for s in sets if s.get("volumeMode") == wanted.get("volumeMode", s.get("volumeMode"))] or sets
@@ -188,7 +188,7 @@ def _infer(wanted: Object, profile: Object | None) -> None:
 
 
 async def data_source(world: World, source: Object) -> None:
-    """Brings a DataSource one step further: whether what it names is there."""
+    """Advances a DataSource one step: whether its source exists."""
     who, named = key(DATA_SOURCE, source), source["spec"]["source"]
     ready = False
     if "pvc" in named:
@@ -208,7 +208,7 @@ async def data_source(world: World, source: Object) -> None:
 
 
 async def storage_class(world: World, class_: Object) -> None:
-    """Gives a storage class its StorageProfile: what ``site`` says in the class's annotations, else CDI's usual."""
+    """Creates the StorageProfile of a storage class: from ``site``'s annotations, else CDI's defaults."""
     name = class_["metadata"]["name"]
     profile = world.get(PROFILE, "", name) or await world.create(PROFILE, {"metadata": {"name": name}, "spec": {}})
     spec = profile.get("spec") or {}
@@ -227,6 +227,6 @@ async def storage_class(world: World, class_: Object) -> None:
 
 
 async def profile(world: World, profile: Object) -> None:
-    """Follows what an admin writes into the profile's spec."""
+    """Applies an administrator's changes in the profile's spec."""
     if class_ := world.look(key(PROFILE, profile), STORAGE_CLASS, "", profile["metadata"]["name"]):
         await storage_class(world, class_)

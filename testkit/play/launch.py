@@ -1,7 +1,7 @@
-"""KubeVirt's virt-controller and virt-handler, the half that carries VMIs, and the scheduler's part: which node.
+"""The half of KubeVirt's virt-controller and virt-handler that runs VMIs, and the scheduler's choice of a node.
 
-Phases are stamped by the clock of whoever writes them: up to Scheduled virt-controller's, from Running on
-virt-handler's, which is the node's.
+Each phase has the stamp of its writer's clock: up to Scheduled virt-controller's, from Running on virt-handler's, which
+is the node's.
 """
 
 from collections import Counter
@@ -37,12 +37,12 @@ SELECTED = "volume.kubernetes.io/selected-node"
 
 @dataclass
 class Launch:
-    """Starts what VMIs ask for on ``machines``."""
+    """Starts VMIs on ``machines``."""
 
     machines: Machines
 
     async def instance(self, world: World, vmi: Object) -> None:
-        """Brings a VMI one step further."""
+        """Advances a VMI one step."""
         if deleting(vmi):
             return await self._end(world, vmi)
         now = phase(vmi)
@@ -123,7 +123,7 @@ class Launch:
         await world.release(VMI, vmi, KEEPS, "foregroundDeleteVirtualMachine", "foregroundDeletion")
 
     async def fail(self, world: World, vmi: Object, reason: str) -> None:
-        """Its machine is killed, as an eviction without live migration does it."""
+        """Kills its machine, like an eviction without live migration."""
         meta = vmi["metadata"]
         await self.machines.stop(meta["namespace"], meta["name"])
         await world.event(VMI, vmi, reason, "the virt-launcher pod was ended", "Warning")
@@ -131,7 +131,7 @@ class Launch:
 
 
 def _interface(vmi: Object) -> Object:
-    """An address in the pods' network that nothing answers at: guests are reached through the API server alone."""
+    """An address in the pod network without a listener: guests are reached through the API server only."""
     number = int(vmi["metadata"]["uid"][:6], 16)
     address = f"10.{128 + number % 64}.{number // 64 % 256}.{1 + number // 16384 % 254}"
     mac = ":".join(f"{number:06x}"[i : i + 2] for i in (0, 2, 4))
@@ -153,7 +153,7 @@ def _has(vmi: Object, name: str, status: str) -> bool:
 
 
 async def _bound(world: World, vmi: Object) -> bool:
-    """Whether all volumes are there. Those that wait for their first consumer are told on which node it will be."""
+    """Whether all volumes are bound. Volumes that wait for their first consumer get its node."""
     who, done = key(VMI, vmi), True
     for _, name in volumes(vmi):
         claim = world.look(who, PVC, who[1], name)
@@ -169,14 +169,14 @@ async def _bound(world: World, vmi: Object) -> bool:
 
 
 def waits(world: World, claim: Object) -> bool:
-    """Whether a claim's class binds it only once it is known where it is used."""
+    """Whether a claim's class binds it only once its consumer's node is known."""
     class_ = world.get(STORAGE_CLASS, "", claim["spec"].get("storageClassName", ""))
     return class_ is not None and class_.get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
 def _node(world: World, vmi: Object) -> str:
-    """The ready node with the fewest VMIs of those that the VMI's nodeSelector and its volumes allow; empty: none.
-    Neither affinity nor capacity counts here."""
+    """The ready node with the fewest VMIs among those allowed by nodeSelector and volumes; empty: none. Ignores
+    affinity and capacity."""
     wanted = dict(vmi["spec"].get("nodeSelector") or {})
     for _, name in volumes(vmi):
         claim = world.get(PVC, vmi["metadata"]["namespace"], name)
@@ -195,7 +195,7 @@ def _node(world: World, vmi: Object) -> str:
 
 
 def _disks(world: World, vmi: Object) -> list[Disk]:
-    """The VMI's disks that are claims, in its order."""
+    """The VMI's disks on claims, in its order."""
     claims = dict(volumes(vmi))
     result = []
     for disk in vmi["spec"]["domain"]["devices"].get("disks") or ():
@@ -233,7 +233,7 @@ def _volume_status(world: World, vmi: Object) -> list[Object]:
 
 
 async def _pod(world: World, vmi: Object, node: str) -> None:
-    """A virt-launcher Pod that runs: what a client sees of one, with nothing in it."""
+    """A running virt-launcher Pod as clients see it, without content."""
     meta = vmi["metadata"]
     name = f"virt-launcher-{meta['name'][:40]}-{meta['uid'][:5]}"
     if world.get(POD, meta["namespace"], name):

@@ -1,4 +1,4 @@
-"""A plausible site: nodes, storage classes and what operators leave behind, as objects of the API."""
+"""A plausible site as API objects: nodes, storage classes, and the objects of operators."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,18 +28,18 @@ WORKER = "node-role.kubernetes.io/worker"
 
 @dataclass(frozen=True)
 class Class:
-    """A storage class, its driver and what CDI makes of it."""
+    """A storage class, its driver and CDI's profile of it."""
 
     name: str
     provisioner: str = "openshift-storage.rbd.csi.ceph.com"
     binding: str = "Immediate"
     default: bool = False
     clone: str = "csi-clone"
-    """csi-clone, snapshot, copy: what its StorageProfile prefers."""
+    """csi-clone, snapshot, copy: the preference of its StorageProfile."""
     modes: str = "RWX/Block RWO/Block RWO/Filesystem"
-    """What its StorageProfile offers, the preferred first."""
+    """Modes in its StorageProfile, the preferred first."""
     snapshots: bool = True
-    """There is a VolumeSnapshotClass of its driver."""
+    """Whether its driver has a VolumeSnapshotClass."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -50,15 +50,15 @@ class Site:
     cpus: int = 64
     memory: str = "256Gi"
     kubevirt: str = "v1.6.3"
-    """Empty: KubeVirt is not installed (its definitions are all the same). ``cdi`` likewise."""
+    """Version; empty: KubeVirt is not installed, though its definitions exist. ``cdi`` likewise."""
     cdi: str = "v1.63.1"
     golden: str = "os-images/debian"
-    """Namespace and name of a DataSource with a claim behind it, in the default class; empty: none."""
+    """Namespace and name of a DataSource with a claim, in the default class; empty: none."""
     feature_gates: Sequence[str] = ("CPUManager", "Snapshot", "HotplugVolumes")
 
 
 def objects(site: Site) -> list[tuple[Kind, str, Object]]:
-    """(kind, namespace, object) in an order in which they can be made; statuses are in them."""
+    """(kind, namespace, object), statuses included, in an order in which they can be created."""
     result: list[tuple[Kind, str, Object]] = []
     result += [(NODE, "", _node(site, n)) for n in range(site.nodes)]
     for driver in sorted({one.provisioner for one in site.classes}):
@@ -83,22 +83,22 @@ def objects(site: Site) -> list[tuple[Kind, str, Object]]:
 
 
 async def build(site: Site, world: World) -> None:
-    """Makes what is not there yet."""
+    """Creates the missing objects."""
     for kind, namespace, body in objects(site):
         try:
             made = await world.create(kind, {k: v for k, v in body.items() if k != "status"}, namespace)
         except Refused as refused:
-            if refused.status == 404:  # a kind that this cluster does not know
+            if refused.status == 404:  # a kind that this cluster lacks
                 continue
             raise
         if "status" in body:
             await world.status(kind, made, body["status"])
-        if kind is NODE:  # the API server taints new nodes until a node controller has heard of them
+        if kind is NODE:  # the API server taints new nodes until a node controller registers them
             await world.patch(NODE, made, {"spec": {"taints": None}})
 
 
 async def remove(site: Site, world: World) -> None:
-    """Takes the site down, so that another one can take its place; waits until its namespaces are gone."""
+    """Takes the site down, to make room for another; waits until its namespaces are gone."""
     spaces = []
     for kind, namespace, body in reversed(objects(site)):
         name = body["metadata"]["name"]

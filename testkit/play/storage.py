@@ -27,13 +27,13 @@ from testkit.play.world import World
 
 PROTECTED = "kubernetes.io/pvc-protection"
 CLONE_TYPE = "cdi.kubevirt.io/cloneType"
-"""How CDI carries a clone out: csi-clone, snapshot, copy; on the DataVolume and on its claim."""
+"""Annotation of DataVolume and claim: CDI's way of cloning: csi-clone, snapshot, copy."""
 POPULATES = "cdi.kubevirt.io/storage.usePopulator"
-"""false: CDI's older way, which binds a claim first and then fills it, and which clones by copying alone."""
+"""Annotation; false: CDI's older way, which binds a claim before it fills it, and clones by copying only."""
 SOURCE = "cdi.kubevirt.io/storage.sourceVolume"
-"""Of our own: ``namespace/name`` of what a DataVolume's claim is filled from."""
+"""Annotation of our own: ``namespace/name`` of the source of a DataVolume's claim."""
 FILLED_BY = "cdi.kubevirt.io/storage.fill"
-"""Of our own: how a DataVolume's claim is filled: import, csi-clone, snapshot, copy; blank: with nothing."""
+"""Annotation of our own: way of filling a DataVolume's claim: import, csi-clone, snapshot, copy; blank: empty."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Storage:
     machines: Machines
 
     async def claim(self, world: World, claim: Object) -> None:
-        """Brings a claim one step further: bound, or gone with its last user."""
+        """Advances a claim one step: bound, or deleted with its last user."""
         who = key(PVC, claim)
         if deleting(claim):
             users = [world.get(VMI, *at[1:]) for at in world.users.get(who[1:], ())]
@@ -88,7 +88,7 @@ class Storage:
         return False
 
     def _content(self, world: World, claim: Object) -> tuple[bool, str, str]:
-        """What a claim is filled with: whether that is there, its volume or snapshot, and the way (see Pace)."""
+        """Content of a claim: whether it exists, its volume or snapshot, and the way (see Pace)."""
         who = key(PVC, claim)
         if way := annotation(claim, FILLED_BY):
             space, _, name = annotation(claim, SOURCE).partition("/")
@@ -146,7 +146,7 @@ class Storage:
         await world.status(PVC, claim, status, step="Bound")
 
     async def volume(self, world: World, volume: Object) -> None:
-        """Brings a volume one step further: gone after its claim."""
+        """Advances a volume one step: deleted after its claim."""
         claim = volume["spec"].get("claimRef") or {}
         name = volume["metadata"]["name"]
         there = world.look(key(PV, volume), PVC, claim.get("namespace", ""), claim.get("name", ""))
@@ -164,7 +164,7 @@ class Storage:
                 await world.delete(PV, volume)
 
     async def snapshot(self, world: World, snapshot: Object) -> None:
-        """Brings a snapshot one step further: ready to use, with its content."""
+        """Advances a snapshot one step: ready to use, with its content."""
         who = key(SNAPSHOT, snapshot)
         status = snapshot.get("status") or {}
         if deleting(snapshot) or status.get("readyToUse"):
@@ -211,7 +211,7 @@ class Storage:
         return None
 
     async def content(self, world: World, content: Object) -> None:
-        """Brings a snapshot's content one step further: gone after its snapshot."""
+        """Advances a snapshot's content one step: deleted after its snapshot."""
         about = content["spec"]["volumeSnapshotRef"]
         there = world.look(key(CONTENT, content), SNAPSHOT, about["namespace"], about["name"])
         if (there and uid(there) == about["uid"]) or content["spec"]["deletionPolicy"] == "Retain":

@@ -1,7 +1,7 @@
 """KubeVirt's virt-api: the subresources of machines, served behind the API server's aggregator.
 
-The API server authenticates and authorises who asks, then hands the request on with its own client certificate and the
-user's name in X-Remote-User; whoever comes without these is turned away.
+The API server authenticates and authorises the user, then forwards the request with its own client certificate and the
+user's name in X-Remote-User; requests without these are rejected.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ _VERSION = {"major": "", "minor": "", "gitVersion": "v1.6.3", "gitCommit": "play
 
 
 class VirtApi:
-    """An async context manager: registered with the API server while it lasts."""
+    """An async context manager, registered with the API server for its duration."""
 
     def __init__(self, world: World, machines: Machines) -> None:
         self._world, self._machines = world, machines
         self._stack = AsyncExitStack()
         self.tunnels = 0
-        """Streams that stand now."""
+        """Open streams."""
 
     async def __aenter__(self) -> "VirtApi":
         async with AsyncExitStack() as stack:
@@ -70,7 +70,7 @@ class VirtApi:
         await self._stack.aclose()
 
     async def _trust(self, context: ssl.SSLContext) -> None:
-        """Believes only the aggregator: whose certificates those are stands in the cluster, as for any such server."""
+        """Trusts the aggregator only, whose certificate authority the cluster publishes to extension servers."""
         config = await self._world.client.request(
             "GET", CONFIG_MAP.path("kube-system", "extension-apiserver-authentication")
         )
@@ -89,7 +89,7 @@ class VirtApi:
             "caBundle": base64.b64encode(authority).decode(),
         }  # fmt: skip
         name = "v1.subresources.kubevirt.io"
-        await client.delete(API_SERVICE, "", name)  # of an earlier one
+        await client.delete(API_SERVICE, "", name)  # of an earlier registration
         await client.create(API_SERVICE, {"metadata": {"name": name}, "spec": spec})
         while True:
             with suppress(Refused):
@@ -148,7 +148,7 @@ class VirtApi:
         return obj
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
-        """A stream to a port of the guest. It ends in both directions when either side ends it, as KubeVirt's does."""
+        """A stream to a port of the guest. As in KubeVirt, either side's end ends both directions."""
         vmi = self._find(VMI, request)
         if phase(vmi) != "Running" or phase(vmi) in FINAL or deleting(vmi):
             raise _status(409, "Conflict", _conflict(VMI, request, "VMI is not running"))
@@ -210,7 +210,7 @@ def _named(request: web.Request) -> tuple[str, str]:
 
 
 def _run(vm: Mapping[str, Any], wanted: str) -> dict[str, Any]:
-    """The part of a VM's spec that says so, in the form that it has."""
+    """The VM's spec with the requested state, in its own form (runStrategy or running)."""
     return {"running": wanted == "Always"} if "running" in vm["spec"] else {"runStrategy": wanted}
 
 
