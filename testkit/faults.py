@@ -64,7 +64,7 @@ class FaultProxy:
     def __init__(self, url: str, certificate: Path) -> None:
         """``url``, ``certificate``: the real server, and the CA that signed it."""
         self.url = ""
-        self.seen: list[tuple[str, str, int]] = []
+        self.requests: list[tuple[str, str, int]] = []
         """The client's requests in order: method, path with query, status (0: reset or unanswered)."""
         self.watches = 0
         """Open watches."""
@@ -209,11 +209,11 @@ class FaultProxy:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         line = f"{request.method} {request.path_qs}"
-        entry = len(self.seen)
-        self.seen.append((request.method, request.path_qs, 0))
+        entry = len(self.requests)
+        self.requests.append((request.method, request.path_qs, 0))
 
         def note(status: int) -> None:
-            self.seen[entry] = (request.method, request.path_qs, status)
+            self.requests[entry] = (request.method, request.path_qs, status)
 
         fault = next((f for f in self._faults if f.strikes(line)), None)
         if not fault:

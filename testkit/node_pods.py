@@ -90,7 +90,7 @@ class NodePods:
     ) -> None:
         self.nodes, self.image_there, self.firewall = nodes, image_there, firewall
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self.seen: list[dict[str, Any]] = []
+        self.daemon_sets: list[dict[str, Any]] = []
         """DaemonSets in order of creation."""
         self._plane, self._program = plane, program
         self._sets = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
@@ -125,7 +125,7 @@ class NodePods:
             ((uid, pods),) = self._known.items()
             self.end(node)
             self._delete(pods.pop(node))
-            self._start(next(ds for ds in self.seen if ds["metadata"]["uid"] == uid), node)
+            self._start(next(ds for ds in self.daemon_sets if ds["metadata"]["uid"] == uid), node)
 
     def _run(self) -> None:
         try:
@@ -144,7 +144,7 @@ class NodePods:
                 self._delete(pod)
         for uid in sets.keys() - self._known.keys():
             self._known[uid] = {}
-            self.seen.append(sets[uid])
+            self.daemon_sets.append(sets[uid])
             affinity = sets[uid]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
             terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
             wanted = {value for term in terms for field in term["matchFields"] for value in field["values"]}

@@ -139,7 +139,7 @@ def _hindered(world: World, vmi: Object) -> str:
     for state in vmi.get("status", {}).get("conditions") or ():
         if state["reason"] == "Unschedulable":
             return "ErrorUnschedulable"
-        if state["type"] == "Synchronized" and condition["status"] == "False":
+        if state["type"] == "Synchronized" and state["status"] == "False":
             return str(state["reason"])
     space = vmi["metadata"]["namespace"]
     claims = [world.get(PVC, space, claim) for _, claim in volumes(vmi)]
