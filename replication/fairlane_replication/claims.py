@@ -191,7 +191,7 @@ class Lab:
     text: str
     whole: Study
     quick: Study | None
-    """None: too long for a first try."""
+    """The quick form; None: too long for a first try."""
 
     def form(self, *, quick: bool) -> Study | None:
         """The study in one form; None: not run."""

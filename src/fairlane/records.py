@@ -12,8 +12,8 @@ Histogram = Mapping[int, int]
 """Latency bins as fio's json+ gives them: midpoint in ns -> count of I/Os."""
 
 FaultKind = Literal["link", "port", "state"]
-"""How a path dies: ``link``: its network link goes down; ``port``: the target's port is taken away; ``state``: the
-target declares it inaccessible (ANA, ALUA)."""
+"""Way of cutting a path: ``link``: its network link goes down; ``port``: the target's port is removed; ``state``: the
+target declares the path inaccessible (ANA, ALUA)."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Winners:
-    """Which of three lanes or more may be the best in a cell, in the primary metric of its workload."""
+    """The lanes that may be the best in a cell, of three or more, by the primary metric of the workload."""
 
     workload: str
     key: str
@@ -208,7 +208,8 @@ class Evidence:
     observations: tuple[Observation, ...]
     """Sorted by cell, block, lane."""
     description: Mapping[str, Any]
-    """How the lanes were built, as read back from the machines: ``{"lanes": {NAME: {...}}, "platform": {...}}``."""
+    """Description of the lanes as built, read back from the machines: ``{"lanes": {NAME: {...}}, "platform":
+    {...}}``."""
     fingerprint: Mapping[str, Any]
     """Versions of fairlane, QEMU, kernel, fio; CPU; hashes of image and state."""
     events: tuple[Mapping[str, Any], ...] = ()

@@ -129,7 +129,7 @@ async def quota(world: World, obj: Object) -> None:
     used = {name: _used(world, name, space, claims) for name in hard}
     status = obj.get("status") or {}
     if world.counted.get(uid(obj)) == len(world.gone):
-        # Nothing was deleted, so usage cannot fall: admission may have counted objects that are not stored or seen yet.
+        # Nothing was deleted, so usage cannot fall: admission counts objects before they are stored or observed.
         before = status.get("used") or {}
         used = {name: max(before.get(name, "0"), count, key=quantity) for name, count in used.items()}
     world.counted[uid(obj)] = len(world.gone)

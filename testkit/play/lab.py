@@ -78,7 +78,7 @@ class LabMachines(Machines):
     """``Play`` closes it."""
 
     root: rootfs.Root
-    """In the cache: ``rootfs.cached_root()``, or ``rootfs.build``."""
+    """Root file system in the cache: ``rootfs.cached_root()``, or ``rootfs.build``."""
     accel: str = "tcg"
     vms: dict[tuple[str, str], LabVm] = field(default_factory=dict)
     """(namespace, name) of a VMI -> its machine."""

@@ -18,7 +18,7 @@ class Disk:
     bus: str
     """virtio, scsi, sata."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Of its storage class."""
+    """Parameters of its storage class."""
     own_thread: bool = False
     cache: str = "none"
 

@@ -60,11 +60,11 @@ class Trial:
     cell: Cell
     observation: Observation
     spec: LaneSpec
-    """Its lane in the study."""
+    """The lane in the study."""
     known: Known
     """Parameters (``guard.parameters``) of its cell and lane."""
     primary: str
-    """The workload's headline metric."""
+    """The workload's primary metric."""
 
     def metric(self, name: str) -> float | None:
         return number(self.observation.metrics, name)
@@ -125,9 +125,9 @@ class Oddity:
     size: float
     """Rank among oddities of one kind: the message names the largest."""
     message: str
-    """The observation, with figures; the cell's name will follow."""
+    """The observation, with figures; the cell's name is added."""
     why: str
-    """Its meaning, without figures."""
+    """The meaning of the observation, without figures."""
     proof: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -73,8 +73,8 @@ class Job:
     host: str
     """``host:port`` of fio's client/server mode, else empty."""
     own: Mapping[str, str] | None
-    """Its options as the user wrote them, without those that have no value (stonewall, group_reporting, time_based).
-    None: not in the file."""
+    """The job's options as the user wrote them, without flags (stonewall, group_reporting, time_based). None: not in
+    the file."""
     common: Mapping[str, str]
     """Options of all jobs of the file."""
     sides: Mapping[str, Side]
@@ -93,12 +93,12 @@ class Job:
 
     @property
     def runtime(self) -> int:
-        """Of the direction that ran longest, ms."""
+        """Run time of the longer direction, ms."""
         return max((side.runtime for side in self.sides.values()), default=0)
 
     @property
     def options(self) -> Mapping[str, str] | None:
-        """Its own over the common ones; None: not in the file."""
+        """Own options over the common ones; None: not in the file."""
         return None if self.own is None and not self.common else {**self.common, **(self.own or {})}
 
 

@@ -37,7 +37,7 @@ class Record:
 
 
 def write(trial: Record) -> bytes:
-    """As JSON. Raises ValueError for a figure that is not finite."""
+    """The record as JSON. Raises ValueError for a figure that is not finite."""
     figures = trial.figures
     return json.dumps(
         {

@@ -23,7 +23,7 @@ Scalar = values.Scalar
 Role = Literal["identity", "controlled", "context"]
 Group = Literal["path", "machine", "durability", "link", "load", "context"]
 GROUPS: tuple[Group, ...] = ("machine", "durability", "link", "load", "path", "context")
-"""In the order of a table: parameters that must match come first."""
+"""Groups in the order of a table: parameters that must match come first."""
 
 UNKNOWN = "unknown"
 """Text for a parameter that is not known."""

@@ -170,7 +170,7 @@ def size_or_text(value: Any) -> int | str:
 
 
 _LAST_DAY = 100_000
-"""In the year 2243: more is a date without dashes, or seconds."""
+"""Last day accepted, in the year 2243; a larger number is a date without dashes, or seconds."""
 
 
 @_reader

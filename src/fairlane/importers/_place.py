@@ -42,7 +42,7 @@ class Point:
     name: str
     params: Mapping[str, Any]
     primary: str
-    """Its headline metric."""
+    """The cell's primary metric."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Layout:
     lanes: Mapping[str, str]
     """Name -> title in the results."""
     points: tuple[Point, ...]
-    """In order of appearance."""
+    """Cells in order of appearance."""
     placed: tuple[Placed, ...]
     """Sorted by cell, block, then by time, or else by name, of the trial."""
     paired: bool
@@ -242,7 +242,7 @@ def _clean(name: str) -> str:
 
 
 def _load(params: Mapping[str, Any]) -> list[str]:
-    """As the fio workload names its cells: ``8k randrw 70/30 qd8 x4``."""
+    """Name of a cell in the fio workload's style: ``8k randrw 70/30 qd8 x4``."""
     words = []
     if isinstance(params.get("bs"), int):
         words.append(format_size(params["bs"]))

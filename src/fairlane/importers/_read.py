@@ -61,7 +61,7 @@ class Trial:
     archive: str = ""
     """Name of the file in the run's ``raw``."""
     sha256: str = ""
-    """Of the archive."""
+    """SHA-256 of the archive."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Original:
     name: str
     tool: str
     sha256: str
-    """Of its content, unpacked."""
+    """SHA-256 of the content, unpacked."""
     size: int
     """Bytes, unpacked."""
     kept: str = ""
@@ -86,7 +86,7 @@ class LeftOut:
     reason: str
     """Empty: no importer recognises it."""
     where: str = ""
-    """``file`` or ``file:line``."""
+    """Place of the error: ``file`` or ``file:line``."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Group:
     files: tuple[InputFile, ...]
     tool: str = ""
     kept: tuple[str, ...] = ()
-    """Where each file is kept, relative to the run directory."""
+    """Stored paths of the files, relative to the run directory."""
 
 
 @dataclass(frozen=True)

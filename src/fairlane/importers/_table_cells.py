@@ -196,7 +196,8 @@ def _delimiter(text: str, header: int, needed: Sequence[str]) -> str:
 
 
 def _json_or_lines(text: str, path: str) -> str:
-    """Of text that begins with an object: JSON lines, if the first line is one by itself."""
+    """``jsonl`` or ``json``, for text that begins with an object: JSON lines, if the first line is complete by
+    itself."""
     first = text.strip().partition("\n")[0]
     return "json" if path or not first.rstrip().endswith("}") else "jsonl"
 

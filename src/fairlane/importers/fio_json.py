@@ -163,7 +163,7 @@ def _ran(report: Report) -> int:
 
 
 def _loads(report: Report) -> list[_Load]:
-    """In the order of their first jobs."""
+    """Loads in the order of their first jobs."""
     loads: dict[Any, _Load] = {}
     for job in report.jobs:
         params = _params(job, report.jobs)

@@ -104,7 +104,7 @@ class _Log:
     restated: list[_Run] = field(default_factory=list)
     block: _Block = field(default_factory=_Block)
     summary: bool = False
-    """In the part of a time profile for all virtual users."""
+    """Whether the line is in the part of a time profile for all virtual users."""
     procedure: str = ""
 
     def next_test(self, where: str) -> None:

@@ -16,7 +16,7 @@ from fairlane.study.base import LaneSpec
 Protocol = Literal[
     "iscsi", "nvme_tcp", "nvme_rdma", "nvme_fc", "fc", "fcoe", "nfs", "rbd", "cephfs", "vsan", "local"
 ]  # fmt: skip
-"""How a host reaches its storage."""
+"""Protocol between a host and its storage."""
 
 
 class NamedVolume(LaneSpec):

@@ -1,4 +1,4 @@
-"""How a volume reaches a guest: a transport is a list of reversible steps in shell, and a way to find the device.
+"""The interface of a transport: reversible steps in shell that bring a volume to a guest, and a way to find the device.
 
 A step is text, so that one transport serves a guest reached over SSH and a guest under the virtual clock, which gets
 its whole job beforehand and has no connection.
@@ -28,12 +28,12 @@ from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
 
 Place = Literal["target", "initiator", "hypervisor"]
-"""Where a step runs: on the array, in the virtual machine, on the machine that runs the hypervisor."""
+"""Machine that runs a step: the array, the virtual machine, the hypervisor's host."""
 
 Backing = Literal["array", "machine", "ceph", "cephfs", "external"]
-"""Where a volume is stored. array: on a medium of the lab's array, which exports it. machine: on a medium of the
-machine that uses it. ceph: in a pool of a Ceph cluster; cephfs: in a file system of one, mounted on the hypervisor.
-external: on storage set up by others, or created by a platform under a name."""
+"""Storage of a volume. array: a medium of the lab's array, which exports it. machine: a medium of the machine that uses
+it. ceph: a pool of a Ceph cluster; cephfs: a file system of one, mounted on the hypervisor. external: storage set up by
+others, or created by a platform under a name."""
 
 SpecT = TypeVar("SpecT", bound=LaneSpec)
 
@@ -56,7 +56,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Site:
-    """What a platform offers a transport to build one lane on."""
+    """A platform's offer for building one lane."""
 
     medium: str
     """Block device on the target machine that is exported: ``/dev/nullb0``. For file transports (nfs): the device under
@@ -147,7 +147,7 @@ class Transport(ABC, Generic[SpecT]):
     virtual: ClassVar[bool] = False
     """Can be built inside one VM under the virtual clock, whose image has its packages, programs and modules."""
     backing: ClassVar[Backing] = "array"
-    """Where the volume is stored."""
+    """Storage of the volume."""
     exclusive: ClassVar[bool] = False
     """The target claims its medium: no second lane of this transport can use it."""
     stores_files: ClassVar[bool] = False

@@ -147,7 +147,7 @@ class Lvm(Transport[LvmSpec]):
 
     @property
     def _group_name(self) -> str:
-        """Of the volume group: the device is /dev/fairlane-NAME/lv."""
+        """Name of the volume group: the device is /dev/fairlane-NAME/lv."""
         return f"fairlane-{self.name}"
 
     def _group(self) -> Step:

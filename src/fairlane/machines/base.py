@@ -8,7 +8,7 @@ class Guest(ABC):
     """A machine that runs scripts and returns the folders they send."""
 
     name: str
-    """For messages."""
+    """Name for messages."""
 
     @abstractmethod
     def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:

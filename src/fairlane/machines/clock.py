@@ -13,7 +13,7 @@ from fairlane.errors import RunFailed
 from fairlane.machines.session import Session
 
 FOLDER = "/run/fairlane.gate"
-"""In a guest."""
+"""Folder in a guest for the gate."""
 
 FUNCTIONS = f"""
 exec 6<> <(:) # nobody writes here: to sleep without starting a program

@@ -121,7 +121,7 @@ fi
         return device_guard.guard(device, recorded, recorded.identity if volume.owned else volume.spec.destroy)
 
     def guards(self, volumes: Iterable[Volume], *, writes: bool = True) -> str:
-        """As ``guard``, for several volumes of a machine: lists its disks and their open files once."""
+        """``guard`` for several volumes of a machine: lists its disks and their open files once."""
         each = "".join(self.guard(v, writes=writes) for v in volumes)
         opened = "OPENED=$(opened) || exit 1\n" if writes else ""
         return f"DISKS=$(disks)\n{opened}{each}unset DISKS OPENED\n"

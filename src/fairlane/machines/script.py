@@ -133,7 +133,7 @@ cd / && send {quote(lane)} /run/trial.{quote(lane)}
 
 
 def rows(text: str) -> dict[str, str]:
-    """What ``row`` printed: key -> value. A key that comes twice keeps the first value."""
+    """Parse the output of ``row``: key -> value. The first value of a repeated key counts."""
     out: dict[str, str] = {}
     for line in text.splitlines():
         key, tab, value = line.partition("\t")

@@ -69,7 +69,7 @@ class Platform(ABC):
         return cls(study)
 
     def unfit(self) -> list[FairlaneError]:
-        """What the study needs and this platform cannot do on any machine; from the study alone."""
+        """Problems of the study on this platform on any machine; from the study alone."""
         return []
 
     def problems(self) -> list[FairlaneError]:

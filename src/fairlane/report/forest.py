@@ -36,7 +36,7 @@ class Mark:
     cell: str
     word: Word
     text: str
-    """At the right end: ``faster, at least 11.7 %``."""
+    """Text at the right end: ``faster, at least 11.7 %``."""
     hover: str
     ratio: float | None
     """The estimate and the ends of its interval; None: missing."""
@@ -49,7 +49,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Axis:
-    """What all rows have in common."""
+    """Properties common to all rows."""
 
     lane: str
     """Label."""

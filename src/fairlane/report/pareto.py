@@ -30,7 +30,7 @@ class Place:
     """Label."""
     index: int
     cost: float
-    """In the study's unit."""
+    """Cost in the study's unit."""
     ratio: float
     """Lane / baseline of the metric itself; of several cells the geometric mean."""
     low: float | None

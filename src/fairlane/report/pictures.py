@@ -30,7 +30,7 @@ class WorkloadPictures:
     forests: tuple[Figure | None, ...]
     """One per primary comparison; None where there is no ratio to draw."""
     clones: Figure | None
-    """Of clone storms."""
+    """Figure of clone storms."""
     levels: tuple[Figure, ...]
     cpu: Figure | None
     cpu_comparisons: tuple[Comparison, ...]
@@ -44,7 +44,7 @@ class WorkloadPictures:
 
 @dataclass(frozen=True)
 class Pictures:
-    """In the order of the page."""
+    """All figures, in the order of the page."""
 
     lanes: tuple[Figure, ...]
     costs: tuple[Figure, ...]

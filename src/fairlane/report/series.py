@@ -37,9 +37,9 @@ class Incident:
     cell: str | None
     block: int | None
     after: int
-    """It happened after the look at this number of blocks (0: the start)."""
+    """Look before the incident, by its number of blocks (0: the start)."""
     before: int | None
-    """It happened before the look at this number of blocks (None: the end)."""
+    """Look after the incident, by its number of blocks (None: the end)."""
 
 
 @dataclass(frozen=True)

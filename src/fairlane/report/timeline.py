@@ -147,7 +147,7 @@ def _panel(lane: str, index: int, good: Sequence[Observation]) -> Panel | None:
 
 
 def _trace(trial: Observation) -> Trace | None:
-    """None: a value that the picture needs is missing."""
+    """One trial's trace; None: a required value is missing."""
     step, series = number(trial.context, "load", "series", "interval_ms"), at(trial.context, "load", "series", "iops")
     begins, ends = (number(trial.context, "fault", name) for name in ("begins_ms", "ends_ms"))
     late = number(trial.context, "fault", "stall_ends_ms")

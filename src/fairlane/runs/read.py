@@ -140,7 +140,7 @@ def write_observations(folder: Path, observations: Iterable[Observation]) -> Pat
 
 
 def _plain(observation: Observation) -> dict[str, Any]:
-    """As JSON, histogram bins in the order of latency: sorting them as text would not be."""
+    """Plain JSON data, histogram bins by latency: as text they would sort differently."""
     bins = {name: [[ns, bins[ns]] for ns in sorted(bins)] for name, bins in observation.histograms.items()}
     return {
         "cell": observation.cell,

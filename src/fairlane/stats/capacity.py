@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 INF = math.inf
 
 Shelves = Mapping[str, Shelf]
-"""As ``pairs.shelve`` gives them: cell key -> lane -> block -> reading."""
+"""Cell key -> lane -> block -> reading, from ``pairs.shelve``."""
 Kind = Literal["throughput", "latency"]
 
 

@@ -115,7 +115,7 @@ def _whole(values: Any) -> Ints:
 
 
 def _added(at: Ints, n: Ints) -> tuple[Ints, Ints]:
-    """In rising order, equal midpoints added."""
+    """Bins in rising order, equal midpoints added."""
     order = at.argsort(kind="stable")
     at, n = at[order], n[order]
     if not at.size:

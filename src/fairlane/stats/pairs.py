@@ -83,7 +83,7 @@ class Pair(LaneData):
     """A lane and the baseline in one cell and metric, block by block."""
 
     rows: tuple[Row, ...]
-    """In block order."""
+    """Rows in block order."""
     voided: int
     """Blocks in which one of the two trials failed or lacks the figure."""
 

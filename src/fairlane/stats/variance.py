@@ -50,13 +50,13 @@ class Split:
     """Variances of the log figures of one trial, each at least 0."""
 
     block: float
-    """Shared by the lanes of a block."""
+    """Variance shared by the lanes of a block."""
     trial: float
-    """Of the trial alone."""
+    """Variance of the trial alone."""
     provision: float | None
-    """Shared by the lanes of a provisioning; None: there is only one."""
+    """Variance shared by the lanes of a provisioning; None: there is only one."""
     lane_provision: float | None
-    """Of a lane in a provisioning: more blocks do not average it out; None: there is only one."""
+    """Variance of a lane in a provisioning: more blocks do not reduce it; None: there is only one provisioning."""
     lane_provision_p: float | None
     """p-value of there being none of it, by the F test of its mean square; None: there is only one."""
     share: tuple[float, float]
@@ -70,12 +70,14 @@ class Split:
 
     @property
     def correlation(self) -> float:
-        """Of the lanes within a block, 0..1: the share of the variance that comparing within blocks cancels."""
+        """Correlation of the lanes within a block, 0..1: the share of the variance that comparing within blocks
+        cancels."""
         return self.block / (self.block + self.trial)
 
     @property
     def narrower(self) -> float:
-        """How many times narrower paired intervals are than those of as many independent trials; inf: none is left."""
+        """Factor by which paired intervals are narrower than those of as many independent trials; inf: no width is
+        left."""
         return math.sqrt(1 / (1 - self.correlation)) if self.correlation < 1 else math.inf
 
 

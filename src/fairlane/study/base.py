@@ -179,21 +179,21 @@ class PlatformSpec(Strict):
 
     @property
     def title(self) -> str:
-        """Name of this platform, as it is set up, for messages."""
+        """Name of this platform as configured, for messages."""
         return repr(self.kind)
 
     @property
     def able(self) -> tuple[str, ...]:
-        """Transports that this platform, as it is set up, can build; empty: any."""
+        """Transports that this platform as configured can build; empty: any."""
         return self.transports
 
     @property
     def loads(self) -> tuple[str, ...]:
-        """Kinds of workload that this platform, as it is set up, can run; empty: any."""
+        """Kinds of workload that this platform as configured can run; empty: any."""
         return ()
 
     def workers(self, jobs: int) -> int:
-        """How many blocks this platform may run in parallel, of ``jobs`` requested; 1 unless proven harmless."""
+        """Blocks that this platform may run in parallel, of ``jobs`` requested; 1 unless proven harmless."""
         return min(jobs, 1)
 
 

@@ -18,9 +18,9 @@ class Form:
     """The schema that a file is validated against."""
 
     schema: Callable[[], Mapping[str, Any]]
-    """Gives its JSON Schema."""
+    """Function that returns the JSON Schema."""
     tagged: Mapping[str, int] = field(default_factory=dict)
-    """Where pydantic puts the chosen plugin's name into a location: ("lanes", "fast", "iscsi", "sessions")."""
+    """Positions in a pydantic location that hold the chosen plugin's name: ("lanes", "fast", "iscsi", "sessions")."""
 
 
 STUDY = Form(json_schema, {"platform": 1, "lanes": 2, "workloads": 2})

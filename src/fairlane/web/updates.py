@@ -88,12 +88,12 @@ class Contest:
     workload: str
     """Empty if the study has but one."""
     lane: str
-    """Label."""
+    """Label of the lane."""
     baseline: str
     names: tuple[str, str]
-    """Of lane and baseline in the study."""
+    """Names of lane and baseline in the study."""
     metric: str
-    """Title."""
+    """Title of the metric."""
     better: int
     margin: float
     rows: tuple[Row, ...]

@@ -94,8 +94,8 @@ def _own(name: str, figures: Figures) -> dict[str, Any]:
 
 
 def _window(fleet: Sequence[Figures]) -> dict[str, float]:
-    """How far the starts lie apart, and the share of the time in which all machines were under load. Ramps are
-    the same everywhere, so ends lie as far apart as starts and run times make them."""
+    """Distance of the starts, and the share of the time in which all machines were under load. Ramps are the same
+    everywhere, so ends lie as far apart as starts and run times make them."""
     starts = [figures.context.get("start", {}) for figures in fleet]
     ran = [figures.context.get("load", {}).get("runtime_ms") for figures in fleet]
     if not all("start_ms" in start for start in starts) or not all(ran):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kubernetes.aio.client.rest import RESTClientObject
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod has its token and the cluster's CA."""
+"""Folder of a pod's token and the cluster's CA."""
 _PLUGIN_SECONDS = 60
 _IMPERSONATE = {"as": "Impersonate-User", "as-uid": "Impersonate-Uid"}
 _READ_BUFFER = 1 << 21

@@ -104,7 +104,7 @@ class Api:
         return (await self.listing(kind, namespace, labels, fields))[0]
 
     async def listing(self, kind: Kind, namespace: str = "", labels: str = "", fields: str = "") -> tuple[Objects, str]:
-        """As ``list``, with the version of the list, from which a watch continues."""
+        """The list with its version, from which a watch continues."""
         items: Objects = []
         page = {"limit": str(_PAGE)}
         while True:

@@ -40,7 +40,7 @@ class Left:
     namespace: str
     study: str
     holder: str
-    """Its process, HOST/PID; empty: not known."""
+    """The run's process, HOST/PID; empty: not known."""
     own: bool
     """Whether the namespace was created for the run."""
     lease: Mapping[str, Any] | None = None

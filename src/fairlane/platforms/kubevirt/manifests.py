@@ -62,7 +62,7 @@ class Machine:
     root: str
     """DataVolume of its root; empty: a container disk, not a volume of the cluster."""
     storm: str = ""
-    """Its clone storm; empty: it runs during the whole run."""
+    """The machine's clone storm; empty: it runs during the whole run."""
 
 
 @dataclass(frozen=True)

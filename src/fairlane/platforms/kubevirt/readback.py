@@ -129,8 +129,8 @@ def cpu_model(of: Object) -> str:
 
 
 def cloned_by(claim: Object) -> str:
-    """How the claim was cloned: CDI's annotation (csi-clone, snapshot, copy), else by its data source; empty: no clone,
-    or not known yet."""
+    """Way in which the claim was cloned: CDI's annotation (csi-clone, snapshot, copy), else by its data source; empty:
+    no clone, or not known yet."""
     notes = _path(claim, "metadata", "annotations") or {}
     if way := notes.get("cdi.kubevirt.io/cloneType"):
         return str(way)

@@ -56,7 +56,7 @@ class Clone:
 
     track: Track
     body: Object
-    """Its VirtualMachine."""
+    """The machine's VirtualMachine."""
     stamp: str
     """SHA-256 of the golden volume's data."""
     task: "asyncio.Task[None] | None" = None

@@ -123,8 +123,8 @@ class Track:
         return reached[-1] if reached else "not requested"
 
     def used(self) -> str:
-        """How the clone was made: by its volume's phases, else by its claim; empty: not known. The driver clones a
-        claim whose source is another claim, without CDI."""
+        """Way in which the clone was made: by its volume's phases, else by its claim; empty: not known. The driver
+        clones a claim whose source is another claim, without CDI."""
         signs = {_SIGNS[phase] for phase, _ in self.volume if phase in _SIGNS}
         if signs:
             return "copy" if "copy" in signs else signs.pop()

@@ -207,7 +207,7 @@ class Fleet:
 
     @property
     def way(self) -> Reach:
-        """How guests are reached: portforward or direct."""
+        """Connection to guests: portforward or direct."""
         direct = self.spec.reach == "direct" or (self.spec.reach == "auto" and self.api.in_cluster)
         return "direct" if direct else "portforward"
 

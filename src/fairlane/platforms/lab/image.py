@@ -66,7 +66,7 @@ def key(wanted: Recipe) -> str:
 
 
 def recipe() -> Recipe:
-    """What this version's plugins need in a guest: the union over all transports of the lab and all workloads."""
+    """The guest's needs by this version's plugins: the union over all transports of the lab and all workloads."""
     plugins = [p for package in ("lanes", "workloads") for _, p in registry.every(package) if p.virtual]
 
     def union(attribute: str, base: Iterable[str]) -> tuple[str, ...]:

@@ -138,7 +138,7 @@ class Qemu:
         return self.last_words() or self.complaint()
 
     def advice(self) -> str:
-        """What to do if QEMU aborted: it aborts each time, because nothing in the guest is random."""
+        """A hint after an abort of QEMU: it repeats each time, because nothing in the guest is random."""
         if not self._aborted():
             return ""
         return (

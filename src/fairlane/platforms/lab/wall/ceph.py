@@ -78,7 +78,7 @@ class Cluster:
 
     @property
     def mount(self) -> Path:
-        """Where CephFS is mounted."""
+        """Mount point of CephFS."""
         return self.folder / "fs"
 
     async def start(self) -> None:
