@@ -88,7 +88,7 @@ def command(
 
 
 def _places(given: tuple[str, ...]) -> dict[str, Path]:
-    """Alias -> run directory. Raises FairlaneError for fewer than two runs, and for aliases that are none or equal."""
+    """Alias -> run directory. Raises FairlaneError for fewer than two runs, and for invalid or equal aliases."""
     from fairlane.compare.mapping import ALIAS, RESERVED
 
     places: dict[str, Path] = {}

@@ -1,4 +1,4 @@
-"""``fairlane gate``: does a run meet the rules? For acceptance tests and CI."""
+"""``fairlane gate``: judge a run by rules, for acceptance tests and CI."""
 
 from pathlib import Path
 

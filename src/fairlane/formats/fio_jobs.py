@@ -20,7 +20,7 @@ WAYS = ("read", "write", "trim", "mixed")
 KINDS = ("lat", "clat", "slat")
 D = TypeVar("D", int, None)
 _LARGEST = 2**63
-"""No size or time in fio's output reaches it; beyond lies garbage (and float overflow)."""
+"""Upper limit of sizes and times in fio's output; larger values are damaged (or float overflow)."""
 _MOST = 2**48
 """Upper limit of a job's I/Os: ten million a second for 300 days. Sums of thousands of such jobs still are exact."""
 _DEEPEST = {"1": 1, "2": 3, "4": 7, "8": 15, "16": 31, "32": 63, ">=64": 1024}

@@ -159,7 +159,7 @@ def devices(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _pattern(text: str) -> str:
-    """The pattern; with a number of I/Os or a stride (``rw:8``) it is another pattern, and stays as it is."""
+    """The pattern; with a number of I/Os or a stride (``rw:8``) it is another pattern, kept unchanged."""
     kind = text.strip()
     return "rw" if kind == "readwrite" else kind
 

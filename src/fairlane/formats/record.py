@@ -28,8 +28,8 @@ class Record:
     lane: str = ""
     """Lane named in the file; empty: the import map, or else the folder, decides."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Other columns or keys by which an import map may choose: host, pool, run. ``block`` is the repetition: where all
-    trials of a cell have it, those of one block have the same."""
+    """Further columns or keys for an import map to select by: host, pool, run. ``block`` is the repetition: if all
+    trials of a cell have it, equal values form a block."""
     started: float | None = None
     """Unix time of the trial's start, in seconds."""
     failed: str = ""

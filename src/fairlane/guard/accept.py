@@ -12,8 +12,8 @@ from fairlane.records import Evidence
 def accepting(evidence: Evidence, reasons: Mapping[str, str]) -> Evidence:
     """``evidence`` with ``reasons`` (parameter -> why it may differ or be unknown) added to its study's ``accept``.
 
-    A reason given here wins over the study's own. Raises FairlaneError for a name that is neither in the registry nor
-    known of any lane, and for a reason without a word in it.
+    A reason given here overrides the study's. Raises FairlaneError for a name that is neither in the registry nor a
+    parameter of any lane, and for a reason without a word in it.
     """
     if not reasons:
         return evidence

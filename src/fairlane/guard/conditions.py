@@ -74,7 +74,7 @@ def _places(study: Any, back: Mapping[str, Known], reported: Mapping[Place, Know
             known = {key: value for key, given in settings.items() if (value := _value(key, given)) is not None}
             known |= {**back.get(name, {}), **reported.get((name, cell.key), {})}
             if known.get("rw") in _ONE_WAY:
-                known.pop("rwmixread", None)  # has no meaning there, and some tools write it all the same
+                known.pop("rwmixread", None)  # has no meaning there, yet some tools write it
             result[name, cell.key] = known
     return result
 

@@ -115,7 +115,7 @@ class Outcome:
 def read_all(
     files: Sequence[InputFile], job: Job, kept: Mapping[str, str], processes: int, progress: Callable[[int], None]
 ) -> Iterator[Outcome]:
-    """The outcome of each group of files, in any order. ``kept``: name of a file -> path of its original in the run.
+    """The outcome of each group of files, in any order. ``kept``: file name -> path of its original in the run.
 
     ``progress`` is called with the number of files done. Raises FairlaneError if a reading process dies.
     """
@@ -286,7 +286,7 @@ def _checked(trial: Record, where: str) -> bytes:
 
 
 def _day(started: float | None) -> dict[str, str]:
-    """The condition ``date``: results more than a week apart are not comparable as they are."""
+    """The condition ``date``: the guard refuses results more than a week apart."""
     if started is None:
         return {}
     try:

@@ -50,7 +50,7 @@ class Row:
     def text(self, column: str) -> str:
         """The value of the column, without blanks at the ends. ``a.b``: of JSON, the key b in the object a.
 
-        Raises Unreadable for a missing column, or a value that is no text, number, true or false.
+        Raises Unreadable for a missing column, or a value other than text, number, true or false.
         """
         value: Any = self.cells
         if column in self.cells:

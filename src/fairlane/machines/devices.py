@@ -45,7 +45,7 @@ class Volume(Protocol):
 
     @property
     def owned(self) -> bool:
-        """This run made the volume: nobody else has data on it, and it needs no ``destroy``."""
+        """Whether this run made the volume: nobody else has data on it, and it needs no ``destroy``."""
 
     def file(self, media: Path) -> Path:
         """Path in ``media`` of the file of this machine that is its medium, if it is one; it need not exist."""
@@ -186,8 +186,8 @@ cd ..
         return {text: least for text, least in prefills.items() if text}
 
     async def settle(self, lane: str, volumes: Sequence[Volume], cells: Iterable[tuple[Workload, Cell]]) -> None:
-        """Loads the lane in rounds before its first trial until it is steady, if the study sets ``steady``. A lane that
-        is not steady within the limit is recorded as such; that is no error."""
+        """Loads the lane in rounds before its first trial until it is steady, if the study sets ``steady``. Records a
+        lane that is not steady within the limit, which is no error."""
         done: list[object] = []
         for workload, cell in cells:
             rounds = workload.rounds(cell)

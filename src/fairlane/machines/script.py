@@ -104,9 +104,10 @@ def jitter(seed: int, lane: str) -> float:
 
 
 def block_script(block: Block, settle: float) -> str:
-    """Shell that carries out one block: per lane a snapshot, the load, a snapshot, and one frame with all of it.
+    """Shell that runs one block: per lane a snapshot, the load, a snapshot, and one frame with all of it.
 
-    ``settle``: idle seconds before each load; up to JITTER more are drawn from the block's seed."""
+    ``settle``: idle seconds before each load; up to JITTER more are drawn from the block's seed.
+    """
     workload = registry.load("workloads", block.cell.kind)
     watching = ((name, probe) for name, probe in registry.every("probes") if probe.place == "guest" and probe.virtual)
     probes = [(name, probe.capture.strip()) for name, probe in watching]

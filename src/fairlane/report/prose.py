@@ -157,7 +157,7 @@ def _pairing(evidence: Evidence) -> Iterator[str]:
 
 
 _MANY_TIMES = 99
-"""A larger factor says no more."""
+"""Largest factor printed; above, the text says only that it is larger."""
 
 
 def _no_claims(verdicts: Sequence[Verdict]) -> list[str]:

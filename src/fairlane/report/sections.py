@@ -47,11 +47,11 @@ class Row:
     counted: str
     """``6 blocks``, or ``5 of 6 blocks`` where some are void."""
     withheld: bool
-    """Decided, but a critical finding took it out of the headline."""
+    """Whether a critical finding took a decided verdict out of the headline."""
     sentence: str
     notes: tuple[str, ...]
     reason: str
-    """Why there is no interval; else empty."""
+    """Reason why there is no interval; else empty."""
     trials: str
     """Anchor of this cell's trials."""
 

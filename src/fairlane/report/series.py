@@ -1,4 +1,4 @@
-"""The run in time: every trial in the order in which it ran, to show drift, ramps and faults.
+"""A run over time: every trial in its order of execution, to show drift, ramps and faults.
 
 Three pictures: all cells of a workload as deviations from each cell's own mean, a strip per lane; a few cells in their
 own unit, lanes in their order within each block; and the rate within the trials of a cell, where a tool reports it. The
@@ -23,7 +23,7 @@ from fairlane.report.text import DASH
 from fairlane.report.time_series import TimeSeriesView
 
 MOST = 2
-"""Cells of a workload that are drawn by themselves."""
+"""Most cells of a workload with a picture of their own."""
 _TELLING = ("drift", "spread", "unsteady", "autocorrelation", "carry_over", "repeated")
 """Checks whose cells are drawn first, in this order."""
 _KINDS = {"resume": "resumed", "block-failed": "block failed", "mismatch": "not repeated", "damaged": "damaged"}

@@ -13,7 +13,7 @@ class Hypothesis(Protocol):
     """No difference, for one lane in one cell, by the data up to one look."""
 
     def rejects(self, alpha: float) -> bool:
-        """Whether it is rejected at the error rate ``alpha`` over all looks. Must be monotone in ``alpha``."""
+        """Whether the hypothesis is rejected at error rate ``alpha`` over all looks. Must be monotone in ``alpha``."""
 
 
 def holm(looks: Sequence[Sequence[Hypothesis | None]], alpha: float) -> tuple[float, ...]:

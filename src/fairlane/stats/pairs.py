@@ -24,7 +24,7 @@ class Figure:
     value: float
     step: float = 0.0
     reported: bool = False
-    """A percentile as the tool reported it, without bins."""
+    """Whether it is a percentile reported by the tool, without bins."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class LaneData(ABC):
     @property
     @abstractmethod
     def reported(self) -> bool:
-        """Whether a figure is a percentile as a tool reported it."""
+        """Whether a figure is a percentile reported by a tool."""
 
 
 @dataclass(frozen=True)

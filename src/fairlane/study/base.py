@@ -117,13 +117,13 @@ class WorkloadSpec(Strict):
 
     @property
     def most(self) -> int:
-        """Upper limit of its cells: the product of its keys' list lengths, computed without making them."""
+        """Upper limit of its cells, the product of its lists' lengths, without making them."""
         lists = (value for key in type(self).model_fields if isinstance(value := getattr(self, key), tuple))
         return prod(len(value) for value in lists if value)
 
     @abstractmethod
     def cells(self, name: str) -> tuple[Cell, ...]:
-        """The cells of this workload, whose name in the study is ``name``, in a stable order."""
+        """The cells of this workload, called ``name`` in the study, in a stable order."""
 
     slo: dict[MetricName, Duration] = Field(default_factory=dict)
     """Latency objectives: metric and the highest latency that is acceptable, {lat_p99: 2ms}. On every ladder (cells
@@ -170,7 +170,7 @@ class PlatformSpec(Strict):
     in the study."""
 
     def known(self) -> Mapping[str, Any]:
-        """Parameters (see ``guard.parameters``) that this platform gives to every lane alike."""
+        """Parameters (see ``guard.parameters``) that are equal for every lane of this platform."""
         return {"platform": self.kind}
 
     def wall_seconds(self, guest_seconds: float) -> float:

@@ -64,7 +64,7 @@ def resolve(schema: Mapping[str, Any], value: Any = None, root: Mapping[str, Any
 
 
 def step_into(schema: Mapping[str, Any], step: str | int) -> Mapping[str, Any]:
-    """The schema of a key or item of ``schema``, not yet resolved; empty if there is none."""
+    """The schema of a key or item of ``schema``, not yet resolved; empty if missing."""
     if isinstance(step, int):
         return schema.get("items") or {}
     known = schema.get("properties", {}).get(step)

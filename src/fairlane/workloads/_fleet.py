@@ -1,6 +1,6 @@
 """Merge the figures of several machines into those of their fleet: pure. Percentiles come from merged bins only.
 
-A figure that one machine lacks is left out: a sum or a mean over some of the machines would pass for one over all.
+A figure that one machine lacks is left out: a sum or mean over some machines would look like one over all.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -68,7 +68,7 @@ def _lock(entry: Path, how: int) -> Hold | None:
         except BlockingIOError:
             handle.close()
             return None
-        # Removing an entry removes its lock file: a lock on a removed file keeps nobody out.
+        # Removing an entry removes its lock file: a lock on a removed file excludes nobody.
         if _same(handle, path):
             return handle
         handle.close()
@@ -144,7 +144,7 @@ def size(entry: Path) -> int:
 
 
 def remove(entry: Path) -> bool:
-    """Removes ``entry`` unless it is in use; whether it did."""
+    """Removes ``entry`` unless it is in use; returns whether it did."""
     if not (lock := _lock(entry, LOCK_EX)):
         return False
     _discard(entry)
