@@ -1,4 +1,4 @@
-"""The data that flows from the journal to the report: frozen, plain, and free of effects.
+"""Frozen data classes passed from the journal to the report.
 
 Units, everywhere: time in nanoseconds, sizes in bytes, rates per second, ratios as plain factors (1.12 = 12 % more).
 """

@@ -1,4 +1,4 @@
-"""One job of fio's json, of any version: 2.x counts in us and KiB and has no ``N``, 3.x in ns and bytes.
+"""Parse one job of fio's json, of any version: 2.x counts in us and KiB and has no ``N``, 3.x in ns and bytes.
 
 Read strictly: an impossible value raises Garbage, because a wrong figure is worse than a lost file. Values that a
 version lacks are None.

@@ -1,4 +1,4 @@
-"""fio's json as figures: jobs, directions and machines merged by their I/Os and bins, nothing averaged.
+"""Turn fio's json into figures: jobs, directions and machines merged by their I/Os and bins, nothing averaged.
 
 ``figures`` reads a trial of our own, strictly; ``reports`` and ``summary`` read files from elsewhere and leave missing
 values out. All figures are of the time measured, without the ramp.

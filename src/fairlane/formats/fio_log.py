@@ -1,4 +1,4 @@
-"""fio's logs of single I/Os: counts, rates and latencies of a log of any length, in one pass.
+"""Parse fio's logs of single I/Os: counts, rates and latencies of a log of any length, in one pass.
 
 Columns (``flush_samples`` of fio's iolog.c): time in ms, value, direction, block size, then offset, priority and issue
 time if requested. With ``log_avg_msec`` a row is an interval's average (or maximum, or both) and its block size is 0:

@@ -1,4 +1,4 @@
-"""fio's job options, from its json, as parameters of the trial (``guard.parameters``)."""
+"""Turn fio's job options, from its json, into parameters of the trial (``guard.parameters``)."""
 
 import re
 from collections.abc import Callable, Mapping

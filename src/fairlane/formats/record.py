@@ -1,4 +1,4 @@
-"""One imported trial as Fairlane stores it: every importer writes it, every later step reads it."""
+"""The stored form of an imported trial: importers write it, all later steps read it."""
 
 import json
 import math

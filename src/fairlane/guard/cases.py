@@ -1,4 +1,5 @@
-"""Controlled parameters in which two sides of a comparison are not proven equal, and what the study rules. Pure."""
+"""Controlled parameters that are not proven equal on both sides of a comparison, and the study's rule for each.
+Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

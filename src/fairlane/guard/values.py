@@ -1,4 +1,4 @@
-"""Values of parameters as people and tools write them: each function reads one kind into a plain JSON scalar.
+"""Parse parameter values as people and tools write them; each function reads one kind into a plain JSON scalar.
 
 All raise ValueError for what they cannot read, take ``none`` (or ``n/a``) as "does not apply", and give a value back
 that they read as itself.

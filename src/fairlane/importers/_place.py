@@ -1,4 +1,4 @@
-"""The lane, cell and block of each imported trial. Pure."""
+"""Assign a lane, cell and block to each imported trial. Pure."""
 
 import re
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""From files to trials: importers read files in parallel processes and write each trial's archive at once.
+"""Read the files of an import in parallel processes, and write each trial's archive at once.
 
 Lane, cell and block of a trial depend on all other trials, so the archive's first name is a number.
 """

@@ -1,4 +1,4 @@
-"""``fairlane import``: turns files of other tools into a run directory."""
+"""Run an import: turn files of other tools into a run directory."""
 
 import json
 import os

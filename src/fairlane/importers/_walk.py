@@ -1,4 +1,4 @@
-"""The files of an import: in name order, opened so that every error is Unreadable."""
+"""List the files of an import in name order, and open them so that every error is Unreadable."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""An import as a run directory: the study that describes it, its schedule, its journal."""
+"""Write an import as a run directory: the study that describes it, its schedule, its journal."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""All figures of a report, drawn once: for the page, and one by one for ``fairlane figure``."""
+"""Draw all figures of a report once: for the page, and one by one for ``fairlane figure``."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The report's prose: banners, how sure the answer is, the method, how to repeat it. Pure."""
+"""The report's sentences: banners, certainty of the answer, method, commands to repeat it. Pure."""
 
 import math
 import shlex

@@ -1,4 +1,4 @@
-"""A figure as a file of its own: with background, title, caption and the run's banners, without a style sheet."""
+"""Save a figure as a file of its own: with background, title, caption and the run's banners, without a style sheet."""
 
 import re
 import textwrap

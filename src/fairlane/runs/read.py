@@ -1,4 +1,4 @@
-"""Read a run directory: journal and raw files to the evidence that checks, verdicts and reports use."""
+"""Read a run directory: turn journal and raw files into the evidence for checks, verdicts and reports."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

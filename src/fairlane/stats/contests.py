@@ -1,4 +1,4 @@
-"""Contests: a lane against another in one cell and metric, the data that count, and the error rate of the interval.
+"""Contests: a lane against another in one cell and metric, with the usable data and the error rate of the interval.
 
 At which look a cell is judged:
 

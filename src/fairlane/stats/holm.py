@@ -1,4 +1,4 @@
-"""Many claims in one study: Holm over the primaries, through all looks; Benjamini-Hochberg over the rest.
+"""Multiple comparisons in one study: Holm over the primaries, through all looks; Benjamini-Hochberg over the rest.
 
 Both work without p-values. A hypothesis has a method that tests it at an overall error rate, by its interval at that
 rate. The result is the rate for each interval, so that a verdict and its interval never contradict each other: the

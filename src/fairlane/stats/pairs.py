@@ -1,4 +1,4 @@
-"""From observations to pairs: the blocks of a cell that count for a lane, the baseline and a metric."""
+"""Pair observations: the usable blocks of a cell for a lane, the baseline and a metric."""
 
 import math
 from abc import ABC, abstractmethod

@@ -1,1 +1,1 @@
-"""Verdicts in fewer words, as scorecards count them. Pure."""
+"""Verdicts summarised for scorecards. Pure."""

@@ -1,6 +1,6 @@
-"""Text in the exact shape of fio 3.33's ``json+``, made from a chosen latency distribution instead of from a device.
+"""Generate the text of fio 3.33's ``json+`` from a chosen latency distribution instead of a device.
 
-So the fake platform tests the same chain as real output: raw file, parser, histograms, verdicts.
+The fake platform thereby tests the same chain as real output: raw file, parser, histograms, verdicts.
 """
 
 import math

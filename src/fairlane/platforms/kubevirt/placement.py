@@ -1,5 +1,5 @@
 """Choose the node of each machine. Machine n of every lane runs on the same node, so that lanes take turns on the same
-hardware; the scheduler would choose anew in every run. Pure."""
+hardware; the scheduler would choose differently in every run. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any

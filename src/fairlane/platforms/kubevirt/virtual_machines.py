@@ -136,7 +136,7 @@ class Fleet:
             await lane.devices.settle(lane.name, lane.disks, self.cells)
 
     async def _look(self) -> None:
-        """Opens the watches anew."""
+        """Opens new watches."""
         await self._look_away()
         where, labels = self.manifests.namespace, selector(self.manifests.run_id)
         enter = self._held.enter_async_context
@@ -304,7 +304,7 @@ class Fleet:
             await self._fill([lane])
 
     async def _restart(self, lane: Lane, machine: Machine) -> None:
-        """Reboots ``machine``; creates it anew if it was deleted."""
+        """Reboots ``machine``; creates it again if it was deleted."""
         await lane.guests[machine.number].close()
         name, old = machine.name, lane.boots.get(machine.name, "")  # kept: after a failure here it is still the old one
         self.boot_seconds[name] = -time.monotonic()
