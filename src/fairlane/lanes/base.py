@@ -7,11 +7,11 @@ Functions that every step, ``find`` and probe may call, whatever machine they ru
 
 * ``row KEY VALUE``: prints one line of a description. For ``describe``; a key of ``expect`` must come with its value.
 * ``await COUNT COMMAND``: runs COMMAND, shell in one argument, every 50 ms until it prints the number COUNT; fails
-  after 10 s and says what it waited for: ``await 1 'ls /sys/class/nvme | wc -l'``.
+  after 10 s and reports the condition: ``await 1 'ls /sys/class/nvme | wc -l'``.
 * ``controller NQN``: prints the sysfs folder of the NVMe controller that is connected to the subsystem NQN; fails if
   there is none.
-* ``send NAME FOLDER``: gives the program the files of FOLDER as the result NAME, and ``mark NAME`` tells it that a
-  phase begins. Platforms call them around loads; a step has no need to.
+* ``send NAME FOLDER``: sends FOLDER's files to the program as the result NAME; ``mark NAME`` reports that a phase
+  begins. Platforms call them around loads; steps do not.
 
 ``machines/guest/lib.sh`` defines them. Machines over SSH, or not ours, get the same file, a ``send`` of their own
 (``machines/guest/send.sh``) and the device guard (``guard.sh``). Steps run as root in POSIX shell with ``set -eu``, in

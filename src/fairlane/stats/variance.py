@@ -12,10 +12,10 @@ over provisionings. With k lanes and n blocks per provisioning the mean squares 
     lanes by provisionings        n0 s_LP + s_e
     provisionings                 k n0 s_P + n0 s_LP + k s_B + s_e
 
-(n0 = (N - sum n_p^2 / N) / (P - 1) for N blocks in P unequal provisionings). Equating them to what is seen gives the
+(n0 = (N - sum n_p^2 / N) / (P - 1) for N blocks in P unequal provisionings). Equating them to observed values gives the
 estimates; a negative one is cut at 0: the method of moments of Searle, Casella and McCulloch, *Variance Components*,
 1992. Cells have their own means and are added up as sums of squares, so a share is an average over the cells. Blocks in
-which any lane lacks a figure are left out: what is left is balanced, and the estimates exact in expectation.
+which any lane lacks a figure are left out: the rest is balanced, and the estimates exact in expectation.
 """
 
 import math
