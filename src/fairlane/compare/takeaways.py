@@ -1,6 +1,6 @@
 """Takeaways: plain sentences made from verdicts, claiming no more than they do. Pure.
 
-A difference is stated by the end of its interval nearest to zero. An open comparison is stated as open, with the trials
+A difference is stated by the end of its interval nearest to none. An open comparison is stated as open, with the trials
 that may decide it. Differences of bare figures are called arithmetic.
 """
 

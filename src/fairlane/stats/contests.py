@@ -89,7 +89,7 @@ class Contest:
     def stage(self, look: int) -> Stage | None:
         """The stage at look number ``look``, or at its last look if it stopped earlier; None: nothing to test.
 
-        A look without a new usable block (all trials failed) does not count.
+        A look at which failed trials left no new block does not count.
         """
         looks = min(look + 1, self.reached)
         if self.refused or not looks:
