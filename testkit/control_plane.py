@@ -136,7 +136,7 @@ class ControlPlane(PlainClient):
         """Answers each request of this user with 429 and Retry-After for the duration, a minute at most.
 
         API priority and fairness gives the user no seat. It still admits one request when none is running, so a request
-        without body is kept running. ``token`` is required for a service account, whose user name is
+        without end is kept running. ``token`` is required for a service account, whose user name is
         system:serviceaccount:NAMESPACE:NAME. Members of system:masters are exempt.
         """
         schemas = _no_seat_for(user)
