@@ -1,4 +1,4 @@
-"""The certificates and tokens of a cluster of ours: an authority, what it signs, and service accounts' keys."""
+"""Certificates and tokens of a test cluster: an authority, its signatures, and the keys of service accounts."""
 
 import base64
 import json
@@ -24,7 +24,8 @@ subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 {alternatives}
 """
-"""Of OpenSSL, complete, so that nothing depends on the machine's own; as strict as VERIFY_X509_STRICT wants it."""
+"""OpenSSL's configuration, complete, so that nothing depends on the machine's; as strict as VERIFY_X509_STRICT
+requires."""
 
 
 class Authority:
@@ -38,7 +39,7 @@ class Authority:
         _openssl("genrsa", "-out", self.account_key, "2048")
 
     def issue(self, name: str, *hosts: str) -> tuple[Path, Path]:
-        """The certificate and the key of a server (or client) of this name: ``hosts`` are DNS:... and IP:... ."""
+        """Certificate and key of a server or client ``name``; ``hosts``: DNS:... and IP:... ."""
         signer = ("-CA", self.certificate, "-CAkey", self._key)
         self._request(name, "leaf", name, hosts, *signer)
         return self.folder / f"{name}.crt", self.folder / f"{name}.key"
@@ -52,7 +53,7 @@ class Authority:
         _openssl("req", "-x509", *curve, "-config", config, "-extensions", section, *signer, *out)
 
     def token(self, claims: Mapping[str, Any]) -> str:
-        """A JSON Web Token (RS256, RFC 7515) that the API server takes for one that it has signed itself."""
+        """A JSON Web Token (RS256, RFC 7515) that the API server accepts as signed by itself."""
         parts = [_base64url(json.dumps(part).encode()) for part in ({"alg": "RS256", "typ": "JWT"}, claims)]
         signature = _openssl("dgst", "-sha256", "-sign", self.account_key, stdin=".".join(parts).encode())
         return ".".join([*parts, _base64url(signature)])

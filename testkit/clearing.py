@@ -1,4 +1,4 @@
-"""Takes everything out of a cluster that tests have put in: so one API server serves files that see all of it."""
+"""Remove all test objects from a cluster, so that one API server serves several files of tests."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -8,14 +8,14 @@ from testkit.control_plane import ControlPlane
 from testkit.plain_client import RefusedError
 
 _KEPT = {"customresourcedefinitions", "apiservices", "flowschemas", "prioritylevelconfigurations", "componentstatuses"}
-"""What is the API server's own, and our definitions."""
+"""Kinds that belong to the API server, and the definitions of custom resources."""
 _BOOTSTRAPPED = "kubernetes.io/bootstrapping"
 _OWN = ("kube-", "system-", "system:")
-"""How names and namespaces of what the API server makes by itself begin."""
+"""Prefixes of names and namespaces that the API server creates itself."""
 
 
 def clear(plane: ControlPlane) -> None:
-    """Removes all objects that the API server has not made itself, whatever wants to be asked before."""
+    """Removes all objects that the API server has not created, finalizers or not."""
     for collection, namespaced in _collections(plane):
         for item in _items(plane, collection):
             if not _own(collection, item["metadata"]):
@@ -23,21 +23,21 @@ def clear(plane: ControlPlane) -> None:
 
 
 def _collections(plane: ControlPlane) -> Iterator[tuple[str, bool]]:
-    """Paths of all objects of one kind, namespaces last, and whether the kind has namespaces."""
+    """Path of each kind's collection, namespaces last, and whether the kind has namespaces."""
     groups = plane.call("GET", "/apis")["groups"]
     for api in (*(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups), "/api/v1"):
         with contextlib.suppress(RefusedError):  # an extension server that is away
-            found = plane.call("GET", api)["resources"]
-            for one in sorted(found, key=lambda one: bool(one["name"] == "namespaces")):
+            resources = plane.call("GET", api)["resources"]
+            for one in sorted(resources, key=lambda one: bool(one["name"] == "namespaces")):
                 if "/" not in one["name"] and {"list", "delete"} <= set(one["verbs"]) and one["name"] not in _KEPT:
                     yield f"{api}/{one['name']}", one["namespaced"]
 
 
 def _items(plane: ControlPlane, collection: str) -> list[dict[str, Any]]:
-    """All objects of a kind, once the server knows them: 429 while a definition that was changed is read again."""
+    """All objects of a kind; retries 429 while the server reloads a changed definition."""
     plane.wait(lambda: plane.answers(f"{collection}?limit=1"), f"{collection} to be served")
-    found: list[dict[str, Any]] = plane.call("GET", collection)["items"]
-    return found
+    objects: list[dict[str, Any]] = plane.call("GET", collection)["items"]
+    return objects
 
 
 def _own(collection: str, meta: Mapping[str, Any]) -> bool:
@@ -52,7 +52,7 @@ def _remove(plane: ControlPlane, collection: str, namespaced: bool, meta: Mappin
     api, _, plural = collection.rpartition("/")
     path = f"{api}/namespaces/{meta['namespace']}/{plural}" if namespaced else collection
     path += f"/{meta['name']}"
-    with contextlib.suppress(RefusedError):  # gone with another
+    with contextlib.suppress(RefusedError):  # deleted together with another object
         if meta.get("finalizers"):
             free = {"metadata": {"finalizers": None}}
             plane.call("PATCH", path, free, kind="application/merge-patch+json")

@@ -1,8 +1,8 @@
-"""A real kube-apiserver on a real etcd, for tests: started in seconds, thrown away as a whole.
+"""A real kube-apiserver on a real etcd for tests: starts in seconds, discarded as a whole.
 
-There is no controller-manager, no scheduler and no kubelet: what they would do, the tests do (``testkit/play``).
-So nothing is collected, bound or finalised by itself, and a namespace has no default service account. Quotas are
-enforced by the real admission plugin once somebody has filled in their status. Webhooks there are none.
+There is no controller-manager, scheduler or kubelet: tests play them (``testkit/play``). Nothing is collected, bound or
+finalised by itself, and a namespace has no default service account. The real admission plugin enforces quotas once
+their status is filled in. There are no webhooks.
 """
 
 import contextlib
@@ -27,11 +27,12 @@ from testkit.plain_client import PlainClient, RefusedError
 
 ISSUER = "https://kubernetes.default.svc"
 USERS: Mapping[str, Sequence[str]] = {"admin": ("system:masters",), "fairlane": (), "somebody": ()}
-"""Whom a new cluster knows, and their groups. Who is in no group may do nothing until a role is bound to the name."""
+"""Users of a new cluster and their groups. A user without a group has no permission until a role is bound to the
+name."""
 
 _ROOT = Path(__file__).parents[1]
 _LEEWAY = 60
-"""Seconds for which kube-apiserver accepts a token after its end (DefaultLeeway of go-jose, which it uses)."""
+"""Seconds for which kube-apiserver accepts an expired token (DefaultLeeway of go-jose)."""
 _AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -43,16 +44,16 @@ Server = Literal["etcd", "kube-apiserver"]
 
 
 def servers() -> Path:
-    """The folder in which etcd and kube-apiserver are, once they are built."""
+    """Folder with etcd and kube-apiserver, once built."""
     script = _ROOT / "scripts/cluster-servers.sh"
     return Path(subprocess.check_output(["sh", script, "where"], text=True).strip())
 
 
 class ControlPlane(PlainClient):
-    """An API server of our own: ``start``, ask it as a PlainClient, ``stop``; or ``with ControlPlane() as plane``.
+    """An API server for tests, used as a PlainClient: ``start`` and ``stop``, or ``with ControlPlane() as plane``.
 
-    ``flags`` go to kube-apiserver after ours, so they win. Its processes are killed when the thread that started them
-    ends, however it ends. Everything is in ``folder``, logs included, and goes with ``stop``.
+    ``flags`` are appended to kube-apiserver's, so they win. Its processes are killed when the thread that started them
+    ends in any way. ``stop`` removes ``folder``, which holds everything, logs included.
     """
 
     def __init__(self, *flags: str, users: Mapping[str, Sequence[str]] = USERS) -> None:
@@ -78,7 +79,8 @@ class ControlPlane(PlainClient):
         self.stop()
 
     def start(self) -> None:
-        """Starts both and returns once the API server is ready; RuntimeError with the end of a log if one ends."""
+        """Starts both and returns once the API server is ready; raises RuntimeError with the end of a log if one
+        ends."""
         try:
             self.start_etcd()
             self.start_apiserver()
@@ -87,21 +89,21 @@ class ControlPlane(PlainClient):
             raise
 
     def stop(self) -> None:
-        """Ends both and removes everything. They have nothing to save, and no client of theirs is waited for."""
+        """Ends both and removes everything, without waiting for clients: there is nothing to save."""
         for name in list(self.processes):
             self.kill(name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start_apiserver(self) -> None:
-        """Starts it (again) where it was, and waits until it is ready."""
+        """Starts the API server (again) at the same address, and waits until it is ready."""
         self._spawn("kube-apiserver", *self._apiserver_flags(), *self._flags)
         self.wait(lambda: self.answers("/readyz"), "kube-apiserver to be ready")
-        self._wait_for_custom_resources()  # ready is what is built in: the others say 429 until they are read again
+        self._wait_for_custom_resources()  # ready covers built-in kinds: others answer 429 until they are loaded
 
     def restart_apiserver(self) -> None:
-        """Ends it in an orderly way, as an upgrade does, and starts it at the same address.
+        """Restarts the API server gracefully, as an upgrade does, at the same address.
 
-        Its watch cache begins anew: a watch that goes on from an older version than that gets 410 Gone.
+        Its watch cache is new: a watch that continues from an older version gets 410 Gone.
         """
         process = self.processes.pop("kube-apiserver")
         process.terminate()
@@ -109,7 +111,8 @@ class ControlPlane(PlainClient):
         self.start_apiserver()
 
     def kill_apiserver(self) -> None:
-        """As a machine that loses its power: connections break, and until ``start_apiserver`` none is accepted."""
+        """Kills the API server like a power failure: connections break, and none is accepted until
+        ``start_apiserver``."""
         self.kill("kube-apiserver")
 
     def kill(self, name: Server) -> None:
@@ -119,7 +122,7 @@ class ControlPlane(PlainClient):
 
     @contextlib.contextmanager
     def paused(self, name: Server = "kube-apiserver") -> Iterator[None]:
-        """While this lasts the process does nothing: connections stay open, new ones are accepted, nobody answers."""
+        """Stops the process for the duration: connections stay open, new ones are accepted, requests hang."""
         process = self.processes[name]
         process.send_signal(signal.SIGSTOP)
         try:
@@ -130,10 +133,10 @@ class ControlPlane(PlainClient):
 
     @contextlib.contextmanager
     def throttled(self, user: str, token: str = "") -> Iterator[None]:
-        """While this lasts (a minute at most) the server answers each request of this user with 429 and Retry-After.
+        """Answers each request of this user with 429 and Retry-After for the duration, a minute at most.
 
-        API priority and fairness gives the user no seat. It still lets one request through when none is running, so one
-        is kept running whose body never comes. ``token`` is needed for a service account; its user name is
+        API priority and fairness gives the user no seat. It still admits one request when none is running, so a request
+        without end is kept running. ``token`` is required for a service account, whose user name is
         system:serviceaccount:NAMESPACE:NAME. Members of system:masters are exempt.
         """
         schemas = _no_seat_for(user)
@@ -154,7 +157,8 @@ class ControlPlane(PlainClient):
             self.call("DELETE", self.path(schema))
 
     def start_etcd(self) -> None:
-        """Starts it (again) with the data it had. Nothing is flushed to the disk: it outlives a kill, not the host."""
+        """Starts etcd (again) with its data, which survive a kill of the process, not a crash of the host: nothing is
+        flushed to disk."""
         client, peer = (f"http://127.0.0.1:{port}" for port in (self._client_port, self._peer_port))
         self._spawn(
             "etcd",
@@ -164,13 +168,13 @@ class ControlPlane(PlainClient):
         )
 
     def kubeconfig(self, user: str = "admin") -> Path:
-        """A kubeconfig whose one context is that user's, with a token; KeyError for one that the cluster lacks."""
+        """A kubeconfig with one context of that user, with a token; KeyError for an unknown user."""
         return self._kubeconfig(user, {"token": self.tokens[user]})
 
     def service_account_kubeconfig(self, namespace: str, name: str, seconds: int = 3600, *, file: bool = False) -> Path:
-        """A kubeconfig of a service account, created if need be, whose token ends in ``seconds``.
+        """A kubeconfig of a service account, created if missing, whose token expires in ``seconds``.
 
-        With ``file`` the token is in a file beside it, with the suffix .token, which may be overwritten by a new one.
+        With ``file`` the token is in a file beside it, with the suffix .token, which a new one may overwrite.
         """
         token = self.service_account_token(namespace, name, seconds)
         if not file:
@@ -180,13 +184,13 @@ class ControlPlane(PlainClient):
         return self._kubeconfig(path.stem, {"tokenFile": str(path)})
 
     def service_account_token(self, namespace: str, name: str, seconds: int = 3600) -> str:
-        """A token of a service account, created if need be, that ends in ``seconds``; below zero: has ended.
+        """A token of a service account, created if missing, that expires in ``seconds``; below zero: expired.
 
-        The TokenRequest API has a minimum of ten minutes, so it is signed here, with the API server's key. One that was
-        accepted may be so for up to ten seconds more: the server remembers it that long.
+        Signed here with the API server's key, because the TokenRequest API has a minimum of ten minutes. The server may
+        accept a token for ten seconds beyond its end once it was accepted: its cache lasts that long.
         """
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-        with contextlib.suppress(RefusedError):  # there may be one
+        with contextlib.suppress(RefusedError):  # it may exist
             self.call("POST", path, {"metadata": {"name": name}})
         uid = self.call("GET", f"{path}/{name}")["metadata"]["uid"]
         now = int(time.time())
@@ -199,9 +203,9 @@ class ControlPlane(PlainClient):
         )
 
     def requests(self, user: str) -> Counter[tuple[str, str]]:
-        """How often this user has asked for what, by the server's audit log: (verb, resource or resource/subresource).
+        """Number of this user's requests in the server's audit log, by (verb, resource or resource/subresource).
 
-        Requests outside resources (discovery, /version) have their path instead. A watch counts from its first answer.
+        Requests outside resources (discovery, /version) are listed by path. A watch counts from its first answer.
         """
         with (self.folder / "audit.jsonl").open() as lines:
             events = {
@@ -209,7 +213,7 @@ class ControlPlane(PlainClient):
                 for line in lines
                 if f'"{user}"' in line and line.endswith("\n")
             }
-        return Counter(_asked(event) for event in events.values() if event["user"]["username"] == user)
+        return Counter(_request_of(event) for event in events.values() if event["user"]["username"] == user)
 
     def memory(self) -> dict[Server, int]:
         """The resident memory of each process, in bytes."""
@@ -220,7 +224,7 @@ class ControlPlane(PlainClient):
         }
 
     def install_crds(self) -> None:
-        """Makes the API server know KubeVirt, CDI and volume snapshots, and waits until it serves all of them."""
+        """Installs the definitions of KubeVirt, CDI and volume snapshots, and waits until the server serves them."""
         wanted = crds()
         self.apply(wanted)
         specs = [crd["spec"] for crd in wanted]
@@ -230,9 +234,9 @@ class ControlPlane(PlainClient):
         self._wait_for_custom_resources()
 
     def refuses(self, path: str, body: object, words: str) -> bool:
-        """Whether a POST would be refused with these ``words``; nothing is stored.
+        """Whether the server would refuse a POST with a message containing ``words``; stores nothing.
 
-        What the server admits is decided by what its caches know: a new quota counts a moment after it was stored.
+        Admission uses the server's caches: a new quota counts a moment after it was stored.
         """
         try:
             self.call("POST", f"{path}?dryRun=All", body)
@@ -241,15 +245,15 @@ class ControlPlane(PlainClient):
         return False
 
     def allows(self, user: str, namespace: str, rule: Mapping[str, Sequence[str]]) -> bool:
-        """Whether the ``rule`` of a role counts for the user yet: it does a moment after it was stored."""
+        """Whether the ``rule`` of a role is in effect for the user, which takes a moment after storing it."""
         group, (resource, _, sub) = rule["apiGroups"][0], rule["resources"][0].partition("/")
-        asked = {"namespace": namespace, "verb": rule["verbs"][0], "group": group, "resource": resource}
-        spec = {"user": user, "resourceAttributes": {**asked, "subresource": sub}}
+        attributes = {"namespace": namespace, "verb": rule["verbs"][0], "group": group, "resource": resource}
+        spec = {"user": user, "resourceAttributes": {**attributes, "subresource": sub}}
         review = self.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
         return bool(review["status"]["allowed"])
 
     def wait(self, done: Callable[[], bool], what: str) -> None:
-        """Returns once ``done``; RuntimeError with the end of a log if a server has ended or it takes four minutes."""
+        """Waits until ``done``; raises RuntimeError with the end of a log if a server ends or after four minutes."""
         deadline = time.monotonic() + 240
         while not done():
             for name, process in self.processes.items():
@@ -291,9 +295,9 @@ class ControlPlane(PlainClient):
             f"--client-ca-file={self.authority.certificate}",
             *(f"--service-account-issuer={ISSUER}", f"--service-account-key-file={accounts}"),
             f"--service-account-signing-key-file={accounts}",
-            "--disable-admission-plugins=ServiceAccount",  # it wants a default account, which nobody makes here
+            "--disable-admission-plugins=ServiceAccount",  # it requires a default account, which nothing creates here
             *(f"--audit-policy-file={self.folder / 'audit.json'}", f"--audit-log-path={self.folder / 'audit.jsonl'}"),
-            # The aggregator tells extension servers in these headers who asks, and proves with a certificate who it is.
+            # The aggregator sends the user in these headers to extension servers, and authenticates with a certificate.
             f"--requestheader-client-ca-file={self.authority.certificate}",
             *("--requestheader-allowed-names=aggregator", "--requestheader-username-headers=X-Remote-User"),
             *("--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-"),
@@ -310,7 +314,7 @@ class ControlPlane(PlainClient):
 
 
 def _stopped(task: Path) -> bool:
-    """Whether a thread has stopped: proc(5), the field behind the name, which may hold anything."""
+    """Whether a thread is stopped: the field after the name in proc(5); the name may contain anything."""
     try:
         return (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
     except FileNotFoundError:  # it has just ended
@@ -318,7 +322,7 @@ def _stopped(task: Path) -> bool:
 
 
 def _no_seat_for(user: str) -> list[dict[str, Any]]:
-    """A priority level in which nothing may run or wait, and the schema that puts all requests of a user there."""
+    """A priority level without capacity, and the schema that assigns a user's requests to it."""
     base = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "metadata": {"name": "throttled"}}
     nothing = {"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}
     resources = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]}
@@ -334,7 +338,7 @@ def _no_seat_for(user: str) -> list[dict[str, Any]]:
     ]
 
 
-def _asked(event: Mapping[str, Any]) -> tuple[str, str]:
+def _request_of(event: Mapping[str, Any]) -> tuple[str, str]:
     of = event.get("objectRef", {})
     if "resource" not in of:
         return event["verb"], event["requestURI"].partition("?")[0]
@@ -342,9 +346,9 @@ def _asked(event: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback on which nobody listens, each another.
+    """Distinct free ports of the loopback.
 
-    They are below those that the kernel gives to outgoing connections: a server that comes back finds its own free.
+    They lie below the kernel's range for outgoing connections, so that a restarted server finds its port free.
     """
     ports: list[int] = []
     while len(ports) < count:

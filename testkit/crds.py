@@ -1,8 +1,7 @@
-"""The custom resources of KubeVirt, CDI and volume snapshots, as definitions that a real API server validates with.
+"""Definitions of the custom resources of KubeVirt, CDI and volume snapshots, for a real API server's validation.
 
-Made from the OpenAPI that KubeVirt and CDI publish, of which ``openapi`` has what is needed here
-(``reduce_openapi.py``). Not covered: admission webhooks. In reality KubeVirt's fill in defaults (machine type, CPU
-model, disk bus) and refuse what a schema cannot.
+Made from the OpenAPI documents of KubeVirt and CDI, reduced in ``openapi`` by ``reduce_openapi.py``. Admission webhooks
+are missing; the real KubeVirt's fill in defaults (machine type, CPU model, disk bus) and reject more than a schema can.
 """
 
 import json
@@ -18,7 +17,7 @@ Schema = dict[str, Any]
 
 _FREE: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _METADATA: Schema = {**_FREE, "nullable": True}
-"""Of templates; as KubeVirt's own definitions have it. The API server checks that of the object itself."""
+"""Schema of templates' metadata, as in KubeVirt's definitions. The API server validates the object's own metadata."""
 
 SPECIAL: Mapping[str, Schema] = {
     # The pattern is that of controller-gen.
@@ -33,13 +32,13 @@ SPECIAL: Mapping[str, Schema] = {
     "RawExtension": _FREE,
     "FieldsV1": _FREE,
 }
-"""Types that take part in many and whose schema is ours, by the last part of their name."""
+"""Types replaced by schemas of our own, by the last part of their name."""
 _FORMATS = {"string": {"date-time"}, "integer": {"int32", "int64"}, "number": {"float", "double"}}
 
 
 @dataclass(frozen=True)
 class Resource:
-    """One custom resource. ``source`` is the file of ``openapi`` that defines it, or its schema, where none does."""
+    """A custom resource. ``source``: the file of ``openapi`` that defines it, or else its schema."""
 
     group: str
     version: str
@@ -163,7 +162,7 @@ RESOURCES = (
 
 
 def crds() -> list[Schema]:
-    """A CustomResourceDefinition of each resource."""
+    """A CustomResourceDefinition for each resource."""
     return [_definition(resource) for resource in RESOURCES]
 
 
@@ -210,10 +209,10 @@ def _definitions(file: str) -> dict[str, Schema]:
 
 
 def _structural(schema: Schema, definitions: Mapping[str, Schema], inside: tuple[str, ...]) -> Schema:
-    """A structural schema of an OpenAPI v2 one: no references, no types but one, nothing that repeats itself.
+    """A structural schema made from OpenAPI v2: no references, one type per field, no recursion.
 
-    Defaults are left out: all of them are the zero values of Go's types, which no API server fills in. ``inside``: the
-    definitions that this is part of; what contains itself may hold anything from the second time on.
+    Defaults are omitted: all are zero values of Go's types, which no API server fills in. ``inside``: the definitions
+    around this part; recursive ones may hold anything from the second level on.
     """
     if "$ref" in schema:
         name = schema["$ref"].removeprefix("#/definitions/")
@@ -225,7 +224,7 @@ def _structural(schema: Schema, definitions: Mapping[str, Schema], inside: tuple
         return _structural(definitions[name], definitions, (*inside, name))
     made: Schema = {key: schema[key] for key in ("enum", "required", "nullable", "pattern") if key in schema}
     kind = schema["type"]
-    if isinstance(kind, list):  # KubeVirt writes so what may be null, and a port that may have a name
+    if isinstance(kind, list):  # KubeVirt's notation for a nullable value, and for a port that may have a name
         if "null" not in kind:
             return SPECIAL["IntOrString"]
         (kind,), made["nullable"] = [k for k in kind if k != "null"], True
@@ -243,7 +242,7 @@ def _structural(schema: Schema, definitions: Mapping[str, Schema], inside: tuple
 
 
 def _list_type(schema: Schema, items: Schema) -> Iterator[tuple[str, Any]]:
-    """What makes a list a map or a set, where the server takes it: keys must be required."""
+    """Properties that make a list a map or a set, if the server accepts them: keys must be required."""
     keys = schema.get("x-kubernetes-list-map-keys", [])
     kind = schema.get("x-kubernetes-list-type")
     if kind == "map" and set(keys) <= set(items.get("required", ())):

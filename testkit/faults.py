@@ -1,8 +1,8 @@
-"""A man in the middle between a client and the real API server, who makes the network and the server bad.
+"""A proxy between a client and the real API server that injects faults of network and server.
 
-Everything that is not one of its faults is the real server's own answer. ``with FaultProxy(plane.url,
-plane.authority.certificate) as proxy``, and give the client ``proxy.kubeconfig(plane.kubeconfig())``. It runs in a
-thread of its own, so that tests with and without a loop can use it; each knob may be turned at any time.
+Other requests are forwarded unchanged. ``with FaultProxy(plane.url, plane.authority.certificate) as proxy``, and give
+the client ``proxy.kubeconfig(plane.kubeconfig())``. The proxy runs in its own thread, for tests with and without an
+event loop; faults may change at any time.
 """
 
 import asyncio
@@ -34,40 +34,40 @@ _REASONS = {401: "Unauthorized", 409: "Conflict", 410: "Expired", 429: "TooManyR
 
 @dataclass
 class _Fault:
-    """What happens to the next ``times`` requests whose "METHOD path?query" is matched by ``pattern``."""
+    """A fault for the next ``times`` requests whose "METHOD path?query" matches ``pattern``."""
 
     pattern: re.Pattern[str]
     times: float
     carried_out: bool
-    """The real server gets the request, and its answer is lost."""
+    """Whether the real server gets the request, and only its answer is lost."""
     status: int = 0
-    """Answered in its place; 0: the connection is reset; -1: nobody answers."""
+    """Status to answer with; 0: reset the connection; -1: never answer."""
     headers: dict[str, str] | None = None
     message: str = "injected by a test"
     every: int = 1
-    """Only each ``every``-th of those requests."""
-    seen: int = 0
+    """Affect only every ``every``-th matching request."""
+    requests: int = 0
 
     def strikes(self, line: str) -> bool:
         if self.times <= 0 or not self.pattern.search(line):
             return False
-        self.seen += 1
-        if self.seen % self.every:
+        self.requests += 1
+        if self.requests % self.every:
             return False
         self.times -= 1
         return True
 
 
 class FaultProxy:
-    """``url`` is where it listens, by plain HTTP."""
+    """``url``: its address, plain HTTP."""
 
     def __init__(self, url: str, certificate: Path) -> None:
         """``url``, ``certificate``: the real server, and the CA that signed it."""
         self.url = ""
-        self.seen: list[tuple[str, str, int]] = []
-        """Requests as the client sent them, in order: method, path with query, status (0: reset or unanswered)."""
+        self.requests: list[tuple[str, str, int]] = []
+        """The client's requests in order: method, path with query, status (0: reset or unanswered)."""
         self.watches = 0
-        """Watches that are open now."""
+        """Open watches."""
         self._server = url
         self._tls = ssl.create_default_context(cafile=str(certificate))
         self._faults: list[_Fault] = []
@@ -80,7 +80,7 @@ class FaultProxy:
         self._port = 0
         self._muted = False
         self._sockets: WeakSet[socket.socket] = WeakSet()
-        """Of all connections to the real server that were ever made."""
+        """Sockets of all connections to the real server so far."""
 
     def __enter__(self) -> "FaultProxy":
         self._thread.start()
@@ -94,7 +94,7 @@ class FaultProxy:
         self._loop.close()
 
     def kubeconfig(self, original: Path) -> Path:
-        """A copy of a kubeconfig (with a token: certificates end here) that leads through the proxy."""
+        """A copy of a kubeconfig (with a token: client certificates end at the proxy) that points to the proxy."""
         config = yaml.safe_load(original.read_text())
         for cluster in config["clusters"]:
             cluster["cluster"] = {"server": self.url}
@@ -108,33 +108,33 @@ class FaultProxy:
         self, pattern: str, status: int, *, times: float = 1, after: str = "", carried_out: bool = False,
         message: str = "injected by a test", every: int = 1,
     ) -> None:  # fmt: skip
-        """The next ``times`` requests like ``pattern`` (a regular expression for "METHOD path?query") get this status.
-        ``after``: the Retry-After header; ``every``: only each so-many-th of them."""
+        """Answer the next ``times`` requests that match ``pattern`` (a regular expression for "METHOD path?query") with
+        this status. ``after``: the Retry-After header; ``every``: affect only each such request."""
         headers = {"Retry-After": after} if after else {}
         self._faults.append(_Fault(re.compile(pattern), times, carried_out, status, headers, message, every))
 
     def reset(self, pattern: str, *, times: float = 1, carried_out: bool = False) -> None:
-        """Their connection is reset: before the server sees the request, or after it has ``carried`` it ``out``."""
+        """Reset their connection: before the server gets the request, or after it has executed it (``carried_out``)."""
         self._faults.append(_Fault(re.compile(pattern), times, carried_out))
 
     def ignore(self, pattern: str, *, times: float = 1, carried_out: bool = False) -> None:
-        """Nobody answers them."""
+        """Never answer them."""
         self._faults.append(_Fault(re.compile(pattern), times, carried_out, -1))
 
     def calm(self) -> None:
-        """No more faults; watches that are opened from now on speak."""
+        """End all faults; new watches work again."""
         self._faults.clear()
         self._muted = False
 
     def mute(self) -> None:
-        """Nothing comes any more through the open watches, nor through those that are opened until it is ``calm``."""
+        """Silence the open watches, and new ones until ``calm``."""
         self._muted = True
         self.cut("mute")
 
     def cut(self, how: Cut) -> int:
-        """Ends all open watches: in order (``end``), by a reset, with an ERROR event that says 410 (``gone``) or 500
-        (``error``), or in the middle of a line that is no JSON (``garbage``); or nothing comes through them any more
-        (``mute``, see there). Returns how many there were."""
+        """End all open watches: regularly (``end``), by a reset, with an ERROR event of 410 (``gone``) or 500
+        (``error``), or in the middle of an invalid JSON line (``garbage``); or silence them (``mute``). Returns their
+        number."""
 
         async def cut() -> int:
             cuts = [future for future in self._cuts.values() if not future.done()]
@@ -145,14 +145,14 @@ class FaultProxy:
         return self._run(cut())
 
     def down(self) -> None:
-        """As a server that is not there: connections are refused, those that stand are reset."""
+        """Act like an absent server: refuse connections, reset existing ones."""
         self._run(self._close())
 
     def up(self) -> None:
-        """It is there again, at the same address."""
+        """Listen again at the same address."""
         self._run(self._listen())
 
-    # How it is done
+    # Implementation
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
@@ -169,9 +169,9 @@ class FaultProxy:
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         while not self._site:
-            # Not one of those that the kernel gives to others while this one is down.
+            # Not in the kernel's range for outgoing connections, which may take the port while this one is down.
             (self._port,) = free_ports(1)
-            with contextlib.suppress(OSError):  # somebody was quicker
+            with contextlib.suppress(OSError):  # taken by another process
                 await self._listen()
 
     async def _listen(self) -> None:
@@ -193,7 +193,7 @@ class FaultProxy:
         await self._close()
         await self._runner.cleanup()
         await self._client.close()
-        # The library forgets what it closes in good order, and a server may be slow to answer that.
+        # The library forgets connections that it shuts down, and a server may be slow to answer that.
         for one in list(self._sockets):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -209,17 +209,17 @@ class FaultProxy:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         line = f"{request.method} {request.path_qs}"
-        entry = len(self.seen)
-        self.seen.append((request.method, request.path_qs, 0))
+        entry = len(self.requests)
+        self.requests.append((request.method, request.path_qs, 0))
 
         def note(status: int) -> None:
-            self.seen[entry] = (request.method, request.path_qs, status)
+            self.requests[entry] = (request.method, request.path_qs, status)
 
         fault = next((f for f in self._faults if f.strikes(line)), None)
         if not fault:
             return await self._forward(request, note)
         if fault.carried_out:
-            async with self._ask(request, await request.read()) as answer:
+            async with self._send(request, await request.read()) as answer:
                 await answer.read()
         if fault.status == -1:
             await asyncio.Event().wait()
@@ -228,7 +228,7 @@ class FaultProxy:
         note(fault.status)
         return web.json_response(_status(fault.status, fault.message), status=fault.status, headers=fault.headers)
 
-    def _ask(self, request: web.Request, body: bytes) -> Any:
+    def _send(self, request: web.Request, body: bytes) -> Any:
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP]
         url = self._server + request.raw_path
         return self._client.request(
@@ -239,7 +239,7 @@ class FaultProxy:
     async def _forward(self, request: web.Request, note: Callable[[int], None]) -> web.StreamResponse:
         if request.headers.get("Upgrade", "").lower() == "websocket":
             return await self._websocket(request, note)
-        async with self._ask(request, await request.read()) as answer:
+        async with self._send(request, await request.read()) as answer:
             note(answer.status)
             headers = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP]
             if answer.status >= 400 or request.query.get("watch") not in {"1", "true"}:
@@ -263,7 +263,7 @@ class FaultProxy:
             if not cut.done():
                 await asyncio.wait({cut, flow}, return_when=asyncio.FIRST_COMPLETED)
             if cut.done():
-                flow.cancel()  # not a byte of it after this
+                flow.cancel()  # not a byte after this
                 return await self._end(request, response, cut.result())
             if flow.exception():
                 return await _reset(request)
@@ -280,8 +280,8 @@ class FaultProxy:
         if how == "mute":
             await asyncio.Event().wait()
         if how in {"gone", "error"}:
-            said = _status(410 if how == "gone" else 500, "too old resource version" if how == "gone" else "injected")
-            await response.write(json.dumps({"type": "ERROR", "object": said}).encode() + b"\n")
+            error = _status(410 if how == "gone" else 500, "too old resource version" if how == "gone" else "injected")
+            await response.write(json.dumps({"type": "ERROR", "object": error}).encode() + b"\n")
         if how == "garbage":
             await response.write(b'{"type": "MODIFIED", "object": {"meta\n')
         return response

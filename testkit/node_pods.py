@@ -1,7 +1,7 @@
-"""Plays the DaemonSet controller and the kubelets of a few nodes for one namespace: its pods go through the real
-admission, and each runs a real node exporter with the very arguments of its container, on an address of its node.
+"""Plays the DaemonSet controller and the kubelets of a few nodes in one namespace: pods pass the real admission, and
+each runs a real node exporter with its container's arguments, on an address of its node.
 
-All nodes are this machine, so all exporters tell the same counters.
+All nodes are this machine, so all exporters report the same counters.
 """
 
 import contextlib
@@ -27,16 +27,16 @@ _PACKAGE = "prometheus-node-exporter"
 
 
 def node_exporter() -> Path:
-    """The program: installed, or else of Debian's package, unpacked into the cache. Skips where it is not to be had."""
+    """The program: installed, or unpacked from Debian's package into the cache. Skips the test if unavailable."""
     for name in ("node_exporter", _PACKAGE):
-        if found := which(name):
-            return Path(found)
+        if path := which(name):
+            return Path(path)
     folder = cache.cache_dir() / "node-exporter"
     program = folder / "usr/bin" / _PACKAGE
     if not program.exists():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            # There as a whole or not at all: others may look for it meanwhile, and we may be killed.
+            # Atomically: other processes may look for it, and this one may be killed.
             with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as new:
                 subprocess.run(["apt-get", "-q", "download", _PACKAGE], cwd=new, check=True, capture_output=True)
                 (package,) = Path(new).glob("*.deb")
@@ -50,32 +50,32 @@ def node_exporter() -> Path:
 
 @contextlib.contextmanager
 def addresses(count: int) -> Iterator[list[str]]:
-    """Addresses of this machine that an API server forwards to: it refuses those of the loopback network."""
-    found: list[str] = []
+    """Addresses of this machine that an API server forwards to: it refuses the loopback network."""
+    taken: list[str] = []
     ip = which("ip") or which("ip", path="/usr/sbin:/sbin")
     if not ip:
         pytest.skip("needs an address beside the loopback network: there is no ip (iproute2)")
     try:
-        while len(found) < count:
+        while len(taken) < count:
             address = f"10.254.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
             added = subprocess.run(
                 [ip, "address", "add", f"{address}/32", "dev", "lo"], capture_output=True, check=False
             )
             if not added.returncode:
-                found.append(address)
-            elif b"exists" not in added.stderr and b"already assigned" not in added.stderr:  # else it is another test's
+                taken.append(address)
+            elif b"exists" not in added.stderr and b"already assigned" not in added.stderr:  # else another test has it
                 pytest.skip(f"needs an address beside the loopback network: {added.stderr.decode().strip()}")
-        yield found
+        yield taken
     finally:
-        for address in found:
+        for address in taken:
             subprocess.run([ip, "address", "del", f"{address}/32", "dev", "lo"], check=False)
 
 
 class NodePods:
     """``with NodePods(plane, namespace, {node: address}, program) as pods``.
 
-    ``image_there``: else no kubelet can pull it. ``firewall``: nobody is let through to the nodes' own addresses.
-    ``running``: node -> process of its exporter.
+    ``image_there``: False: no kubelet can pull the image. ``firewall``: blocks the nodes' own addresses. ``running``:
+    node -> process of its exporter.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class NodePods:
     ) -> None:
         self.nodes, self.image_there, self.firewall = nodes, image_there, firewall
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self.seen: list[dict[str, Any]] = []
-        """DaemonSets, as they came."""
+        self.daemon_sets: list[dict[str, Any]] = []
+        """DaemonSets in order of creation."""
         self._plane, self._program = plane, program
         self._sets = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
         self._core = f"/api/v1/namespaces/{namespace}"
@@ -114,18 +114,18 @@ class NodePods:
             raise self._failed[0]
 
     def end(self, node: str) -> None:
-        """The exporter of the node is no longer there; its pod still is."""
+        """Ends the node's exporter; its pod stays."""
         process = self.running.pop(node)
         process.kill()
         process.wait()
 
     def replace(self, node: str) -> None:
-        """Somebody deletes the node's pod; another comes."""
+        """Deletes the node's pod; a new one follows."""
         with self._lock:
             ((uid, pods),) = self._known.items()
             self.end(node)
             self._delete(pods.pop(node))
-            self._start(next(ds for ds in self.seen if ds["metadata"]["uid"] == uid), node)
+            self._start(next(ds for ds in self.daemon_sets if ds["metadata"]["uid"] == uid), node)
 
     def _run(self) -> None:
         try:
@@ -144,7 +144,7 @@ class NodePods:
                 self._delete(pod)
         for uid in sets.keys() - self._known.keys():
             self._known[uid] = {}
-            self.seen.append(sets[uid])
+            self.daemon_sets.append(sets[uid])
             affinity = sets[uid]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
             terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
             wanted = {value for term in terms for field in term["matchFields"] for value in field["values"]}

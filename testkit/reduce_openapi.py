@@ -1,4 +1,4 @@
-"""Reduces the OpenAPI documents of KubeVirt and CDI to what the tests' API server validates with.
+"""Reduce the OpenAPI documents of KubeVirt and CDI to the part that the tests' API server needs for validation.
 
     python -m testkit.reduce_openapi FOLDER
 
@@ -20,19 +20,19 @@ _INSIDE = ("additionalProperties", "items")
 
 
 def reduced(document: Mapping[str, Schema], roots: set[str]) -> dict[str, Schema]:
-    """The definitions that ``roots`` need, themselves included; what has a schema of its own in ``crds`` is not one."""
-    found: dict[str, Schema] = {}
+    """The definitions that ``roots`` need, themselves included, except those with a schema in ``crds``."""
+    kept: dict[str, Schema] = {}
     wanted = sorted(roots)
     while wanted:
         name = wanted.pop()
-        if name not in found and name.rsplit(".", 1)[-1] not in SPECIAL:
-            found[name] = bare(document[name])
-            wanted += references(found[name])
-    return found
+        if name not in kept and name.rsplit(".", 1)[-1] not in SPECIAL:
+            kept[name] = bare(document[name])
+            wanted += references(kept[name])
+    return kept
 
 
 def bare(schema: Schema) -> Schema:
-    """A schema without what validates nothing."""
+    """A schema without parts that do not validate."""
     made = {key: schema[key] for key in (*_KEPT, *_LISTS) if key in schema}
     if "properties" in schema:
         made["properties"] = {name: bare(inside) for name, inside in schema["properties"].items()}
@@ -49,7 +49,7 @@ def references(schema: Schema) -> Iterator[str]:
 
 
 def written(definitions: Mapping[str, Schema]) -> str:
-    """Sorted JSON with a line for each property of each definition: small, and a change of upstream's is one line."""
+    """Sorted JSON, one line per property of each definition: small, with short diffs."""
     blocks = []
     for name, schema in sorted(definitions.items()):
         rest = _line({key: value for key, value in schema.items() if key != "properties"})

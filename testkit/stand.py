@@ -1,4 +1,4 @@
-"""A played cluster beside a test that is not asynchronous: the play has a thread and an event loop of its own."""
+"""A played cluster beside a synchronous test: it has its own thread and event loop."""
 
 import asyncio
 import os
@@ -37,21 +37,21 @@ class Stand:
             self._loop.close()
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float = 300) -> T:
-        """What ``work`` returns, carried out where the play is."""
+        """The result of ``work``, run in the play's event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
 
 
 class Program:
-    """``fairlane`` as a user starts it."""
+    """``fairlane`` as a child process."""
 
     def __init__(self, kubeconfig: Path, folder: Path) -> None:
-        """``folder``: where it is started, and where runs go."""
+        """``folder``: working directory, and place of runs."""
         self.folder = folder
         self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "COLUMNS": "100", "NO_COLOR": "1"}
         self.begun: list[subprocess.Popen[str]] = []
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
-        """Starts it; both outputs go to ``said`` at the end."""
+        """Starts it; ``said`` holds both outputs at the end."""
         process = subprocess.Popen(
             [sys.executable, "-m", "fairlane", *words], cwd=self.folder, env=self._environment, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
@@ -60,15 +60,15 @@ class Program:
         return process
 
     def run(self, *words: str, timeout: float = 900) -> tuple[int, str]:
-        """Exit code and everything it said."""
+        """Exit code and all output."""
         process = self.begin(*words)
         try:
-            said, _ = process.communicate(timeout=timeout)
+            output, _ = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             end(process)
-            said, _ = process.communicate()
-            raise AssertionError(f"fairlane {' '.join(words)} did not end:\n{said}") from None
-        return process.returncode, said
+            output, _ = process.communicate()
+            raise AssertionError(f"fairlane {' '.join(words)} did not end:\n{output}") from None
+        return process.returncode, output
 
     def close(self) -> None:
         """Ends what still runs."""
@@ -77,11 +77,11 @@ class Program:
 
 
 def end(process: subprocess.Popen[str], how: signal.Signals = signal.SIGKILL) -> None:
-    """Ends a program and what it started."""
+    """Ends a program and its children."""
     if process.poll() is None:
         os.killpg(process.pid, how)
 
 
 def words(text: str) -> Sequence[str]:
-    """A command as a user types it, without the program's name."""
+    """A user's command line, without the program's name."""
     return text.split()[1:]

@@ -1,1 +1,1 @@
-"""What five published studies claim, and what Fairlane finds when it asks the same question."""
+"""Tests claims of five published studies against Fairlane's own measurements."""

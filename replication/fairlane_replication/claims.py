@@ -1,4 +1,4 @@
-"""The claims as data: what a study says, where, how large, and what would decide it here. See claims.yaml."""
+"""The claims of published studies as data: statement, source, size, and the test that decides. See claims.yaml."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,19 +22,19 @@ from fairlane.study.spec import Study
 from fairlane.study.strict import Strict
 
 Expects = Literal["faster", "slower", "same", "not-faster", "not-slower"]
-"""What the claim says of the lane against the baseline, in the verdicts' words: ``faster`` is fewer ns of a latency."""
+"""Claimed outcome of the lane against the baseline, in verdict words: ``faster`` means fewer ns for a latency."""
 
 Share = Literal["every", "most", "any"]
-"""In how many of its cells a claim must hold. A claim on ``every`` cell falls with one."""
+"""Share of the cells in which a claim must hold; one contradicting cell refutes a claim on ``every`` cell."""
 
 
 class Size(Strict):
     """A published size as the ratio lane / baseline of the metric: 1.27 is 27 % more."""
 
     least: float | None = Field(None, gt=0)
-    """Smallest ratio that is claimed."""
+    """Smallest claimed ratio."""
     most: float | None = Field(None, gt=0)
-    """Largest ratio that is claimed."""
+    """Largest claimed ratio."""
 
     @model_validator(mode="after")
     def _some(self) -> Self:
@@ -51,7 +51,7 @@ class Compared(Strict):
     lane: str
     """The lane that the claim is about."""
     against: str
-    """What it is compared with: the study's baseline."""
+    """The other side: the study's baseline."""
     workloads: tuple[str, ...] = ("*",)
     """Patterns of the workloads' names."""
     cells: tuple[str, ...] = ("*",)
@@ -60,12 +60,12 @@ class Compared(Strict):
     expects: Expects
     of: Share = "every"
     limit: str = ""
-    """Why what this asks is not what was claimed, so that its answer is shown and decides nothing."""
+    """Why the test does not match the claim: its result is shown but decides nothing."""
     note: str = ""
-    """In what the question here differs from the study's, where it still decides the direction."""
+    """Difference between the test and the published study that leaves the direction valid."""
 
     def chosen(self, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-        """Those of ``cells`` that the claim is about."""
+        """The claim's cells among ``cells``."""
         return tuple(
             c
             for c in cells
@@ -75,7 +75,7 @@ class Compared(Strict):
 
 
 class AsksLab(Compared):
-    """A lab study's verdicts decide."""
+    """Decided by a lab study's verdicts."""
 
     by: Literal["lab"]
     study: str
@@ -83,13 +83,13 @@ class AsksLab(Compared):
 
 
 class AsksTable(Compared):
-    """Verdicts of `fairlane compare` on the study's own published tables decide."""
+    """Decided by verdicts of `fairlane compare` on the study's own published tables."""
 
     by: Literal["table"]
 
 
 class AsksAbility(Strict):
-    """What was tried of a lane's volume decides: docs/capabilities.md."""
+    """Decided by a capability probed on a lane's volume: docs/capabilities.md."""
 
     by: Literal["ability"]
     study: str
@@ -97,14 +97,14 @@ class AsksAbility(Strict):
     key: str
     """Row of the table of capabilities."""
     agrees: tuple[str, ...] = ()
-    """Patterns of values that bear the claim out."""
+    """Patterns of values that confirm the claim."""
     disagrees: tuple[str, ...] = ()
     """Patterns of values that contradict it."""
     fewer_than: str = ""
-    """The claim is that the lane has fewer than this one: both values are numbers, or ``at least`` one."""
+    """Claims that the lane has fewer than this one: both values are numbers, or ``at least`` one."""
 
     @model_validator(mode="after")
-    def _asked(self) -> Self:
+    def _known_key(self) -> Self:
         if self.key not in TITLES:
             near = nearest(self.key, TITLES)
             raise ValueError(f"key: no capability {self.key!r}" + (f"; did you mean {near}?" if near else ""))
@@ -114,27 +114,27 @@ class AsksAbility(Strict):
 
 
 class AsksFinding(Strict):
-    """What the checks find in the study's own published tables decides: a finding contradicts the claim."""
+    """Decided by the checks on the study's published tables: a finding contradicts the claim."""
 
     by: Literal["finding"]
     check: str
     """Name of the check."""
     least: int = Field(default=1, ge=1)
-    """Cells that it must name."""
+    """Least number of cells in the finding."""
 
 
 class AsksComparable(Strict):
-    """The guard decides whether the two sides of the published tables can be compared at all."""
+    """Decided by the guard: whether the two sides of the published tables are comparable at all."""
 
     by: Literal["comparable"]
 
 
 class AsksNothing(Strict):
-    """Nothing that this lab has can decide it."""
+    """This lab cannot test the claim."""
 
     by: Literal["nothing"]
     because: str = Field(min_length=20)
-    """Why, as a sentence that a reader can check."""
+    """The reason, as a sentence that a reader can check."""
 
 
 Asks = Annotated[
@@ -151,10 +151,10 @@ class Claim(Strict):
     says: str = Field(max_length=240)
     """The claim, in our words."""
     conditions: str
-    """Under which conditions it was made."""
+    """Conditions of the published measurement."""
     size: Size | None = None
     published: str = ""
-    """The size as it is told, where a ratio does not say it."""
+    """The published size in words, if no ratio expresses it."""
     asks: Asks
 
     @property
@@ -185,36 +185,36 @@ class _File(Strict):
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab study of the package: its two forms."""
+    """A lab study of this package, in its two forms."""
 
     name: str
     text: str
     whole: Study
     quick: Study | None
-    """None: it is too long for a first try."""
+    """The quick form; None: too long for a first try."""
 
     def form(self, *, quick: bool) -> Study | None:
-        """The study as it is carried out; None: not at all."""
+        """The study in one form; None: not run."""
         return self.quick if quick else self.whole
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All claims, their sources and the lab studies that they ask."""
+    """All claims, their sources, and the lab studies that test them."""
 
     sources: Mapping[str, Source]
     claims: tuple[Claim, ...]
     labs: Mapping[str, Lab]
 
     def of(self, studies: tuple[str, ...]) -> "Catalogue":
-        """The part that is about ``studies`` (none: all). Raises FairlaneError for one that is unknown."""
+        """The part about ``studies`` (none: all). Raises FairlaneError for an unknown study."""
         for study in studies:
             if study not in self.sources:
                 raise FairlaneError("study-unknown", f"no study {study!r}", hint=f"studies: {', '.join(self.sources)}")
         claims = tuple(c for c in self.claims if not studies or c.study in studies)
-        asked = {c.asks.study for c in claims if isinstance(c.asks, AsksLab | AsksAbility)}
+        needed = {c.asks.study for c in claims if isinstance(c.asks, AsksLab | AsksAbility)}
         sources = {name: source for name, source in self.sources.items() if not studies or name in studies}
-        return Catalogue(sources, claims, {name: lab for name, lab in self.labs.items() if name in asked})
+        return Catalogue(sources, claims, {name: lab for name, lab in self.labs.items() if name in needed})
 
 
 FORM = Form(_File.model_json_schema, {"claims": 3})
@@ -222,7 +222,7 @@ FORM = Form(_File.model_json_schema, {"claims": 3})
 
 @cache
 def catalogue() -> Catalogue:
-    """The claims that come with Fairlane."""
+    """The claims in this package."""
     folder = resources.files("fairlane_replication")
     texts = {
         f.name.removesuffix(".yaml"): f.read_text("utf-8")
@@ -233,10 +233,11 @@ def catalogue() -> Catalogue:
 
 
 def read(text: str, where: str, studies: Mapping[str, str]) -> Catalogue:
-    """The catalogue written in ``text``, with lab ``studies`` (name -> YAML text).
+    """Parse the catalogue in ``text``, with lab ``studies`` (name -> YAML text).
 
-    Raises FairlaneError for anything wrong: with its line where one claim alone is wrong, with the claim's id where it
-    asks something that its lab study does not have."""
+    Raises FairlaneError, with the line if a single claim is invalid, with the claim's id if its lab study lacks what
+    the test needs.
+    """
     file = parse(text, where, _File, FORM)
     labs = {name: _lab(name, body) for name, body in studies.items()}
     for claim in file.claims:
@@ -252,7 +253,7 @@ def _lab(name: str, text: str) -> Lab:
 
 
 def _wrong(claim: Claim, labs: Mapping[str, Lab]) -> Iterator[tuple[str, str]]:
-    """What the claim asks of its lab study that is not there, or makes no sense: (problem, hint)."""
+    """Parts of the claim's test that its lab study lacks, or that make no sense: (problem, hint)."""
     asks = claim.asks
     if isinstance(asks, AsksLab | AsksTable) and claim.size and _contradicts(asks, claim.size):
         yield (
@@ -270,12 +271,12 @@ def _wrong(claim: Claim, labs: Mapping[str, Lab]) -> Iterator[tuple[str, str]]:
         if lane not in study.lanes:
             yield f"{lane!r} is no lane of {asks.study}", f"lanes: {', '.join(study.lanes)}"
     if isinstance(asks, AsksLab):
-        yield from _unasked(asks, study)
+        yield from _mistakes(asks, study)
     elif not getattr(study.platform, "capabilities", False) or getattr(study.platform, "clock", "") != "wall":
         yield f"{asks.study} tries no capabilities", "they are tried under clock: wall with capabilities: true"
 
 
-def _unasked(asks: AsksLab, study: Study) -> Iterator[tuple[str, str]]:
+def _mistakes(asks: AsksLab, study: Study) -> Iterator[tuple[str, str]]:
     if asks.against != study.baseline:
         yield f"{asks.against!r} is not the baseline of {asks.study}", f"its baseline is {study.baseline}"
     cells = study.cells()
@@ -291,7 +292,7 @@ def _unasked(asks: AsksLab, study: Study) -> Iterator[tuple[str, str]]:
 
 
 def _contradicts(asks: Compared, size: Size) -> bool:
-    """The published size lies wholly on the other side of 1 than what is expected."""
+    """Whether the published size lies wholly on the other side of 1 than the expected outcome."""
     if asks.expects not in ("faster", "slower"):
         return False
     up = (asks.expects == "faster") == (METRICS[asks.metric].better > 0)

@@ -1,12 +1,13 @@
-"""Does what was found here bear a published claim out? Pure: a claim and the evidence of a run give one of three words.
+"""Judge whether measurements confirm a published claim. Pure: a claim and the evidence of a run give one of three
+words.
 
-``agree`` and ``disagree`` need proof: verdicts whose intervals exclude the other answer, free of critical findings, in
-as many of the claim's cells as it speaks of. A tie within the margin contradicts a claimed difference that is larger
-than the margin, and bears out a claim of none. All else is ``cannot tell here``, with its reason. Sizes are compared
-beside the word and never decide it: one modelled core is not the hardware of the study.
+``agree`` and ``disagree`` need proof: verdicts whose intervals exclude the other answer, without critical findings, in
+enough of the claim's cells. A tie within the margin contradicts a claimed difference larger than the margin, and
+confirms a claim of none. All else is ``cannot tell here``, with its reason. Sizes are compared for information and
+never decide: one modelled core is not the study's hardware.
 
-The verdicts of a study are adjusted for the number of its primary comparisons (Holm), so the words of all its claims
-hold together at the study's error rate; claims about other metrics rest on exploratory verdicts and say so.
+Verdicts are adjusted for the number of a study's primary comparisons (Holm), so that all its claims together hold at
+the study's error rate; claims about other metrics rest on exploratory verdicts, which the answer states.
 """
 
 import math
@@ -39,9 +40,9 @@ from fairlane_replication.claims import (
 Word = Literal["agree", "disagree", "cannot tell here"]
 WORDS: tuple[Word, ...] = ("agree", "disagree", "cannot tell here")
 UNKNOWN: Word = "cannot tell here"
-"""What is neither proven nor contradicted."""
+"""Neither proven nor contradicted."""
 OVERLAPS, SMALLER, LARGER = "published size overlaps", "smaller here than published", "larger here than published"
-"""How the published size lies to what was found."""
+"""How the published size lies to the measured one."""
 WHOLE_ONLY = "only the whole form asks it"
 
 _Side = Literal["for", "against", "open"]
@@ -49,7 +50,7 @@ _Side = Literal["for", "against", "open"]
 
 @dataclass(frozen=True)
 class Ran:
-    """A finished run, or a comparison, as the judge sees it."""
+    """A finished run or comparison, as input of the judge."""
 
     evidence: Evidence
     verdicts: tuple[Verdict, ...]
@@ -57,7 +58,7 @@ class Ran:
 
     @property
     def figures(self) -> str:
-        """What kind of figures they are."""
+        """Kind of its figures."""
         if self.evidence.study.platform.invented:
             return "invented"
         return "modelled" if self.evidence.modelled else "emulated" if self.evidence.emulated else "measured"
@@ -65,28 +66,28 @@ class Ran:
 
 @dataclass(frozen=True)
 class Answer:
-    """A claim and what came of it."""
+    """A claim and the judgement on it."""
 
     claim: Claim
     word: Word
     here: str = ""
-    """What was found, with its interval; empty: nothing was."""
+    """The measured result with its interval; empty: none."""
     size: str = ""
-    """The published size against what was found, where both are known."""
+    """The published size against the measured one, if both are known."""
     why: str = ""
-    """Why it cannot be told, or what the word rests on."""
+    """Why the claim stays open, or the basis of the word."""
     figures: str = ""
     """modelled, emulated, measured, invented, or published; empty: none."""
     cells: int = 0
-    """Cells that were asked."""
+    """Cells tested."""
     proven: int = 0
-    """Cells that bear the claim out."""
+    """Cells that confirm the claim."""
     contradicted: int = 0
     """Cells that contradict it."""
 
 
 def answer(claim: Claim, ran: Ran | str) -> Answer:
-    """What ``ran`` says of ``claim``; text: why there is no run."""
+    """Judge ``claim`` by ``ran``; text: why there is no run."""
     asks = claim.asks
     if isinstance(asks, AsksNothing):
         return Answer(claim, UNKNOWN, why=asks.because)
@@ -95,7 +96,7 @@ def answer(claim: Claim, ran: Ran | str) -> Answer:
     if isinstance(asks, AsksAbility):
         return _able(claim, asks, ran)
     if isinstance(asks, AsksFinding):
-        return _found(claim, asks, ran)
+        return _by_finding(claim, asks, ran)
     if isinstance(asks, AsksComparable):
         return _comparable(claim, ran)
     return _compared(claim, asks, ran)
@@ -108,34 +109,34 @@ def _compared(claim: Claim, asks: Compared, ran: Ran) -> Answer:
     chosen = asks.chosen(ran.evidence.cells())
     keys = {cell.key for cell in chosen}
     sides = (asks.lane, asks.against)
-    found = [v for v in ran.verdicts if v.key in keys and (v.lane, v.baseline) == sides and v.metric == asks.metric]
-    if not found:
-        asked = chosen and set(sides) <= ran.evidence.study.lanes.keys()
-        why = f"no trial has a figure for {METRICS[asks.metric].title}" if asked else WHOLE_ONLY
+    verdicts = [v for v in ran.verdicts if v.key in keys and (v.lane, v.baseline) == sides and v.metric == asks.metric]
+    if not verdicts:
+        present = chosen and set(sides) <= ran.evidence.study.lanes.keys()
+        why = f"no trial has a figure for {METRICS[asks.metric].title}" if present else WHOLE_ONLY
         return Answer(claim, UNKNOWN, why=why)
-    seen = [(v, *_side(asks.expects, v, claim.size, ran)) for v in found]
-    count = Counter(side for _, side, _ in seen)
-    word = _word(asks.of, count["for"], count["against"], len(found))
-    deciding = [v for v, side, _ in seen if side == {"agree": "for", "disagree": "against"}.get(word, side)]
-    reasons = [asks.limit, "" if word != UNKNOWN else _open(count, [why for _, side, why in seen if side == "open"])]
-    reasons += ["" if all(v.primary for v in found) else "exploratory metric", asks.note]
+    judged = [(v, *_side(asks.expects, v, claim.size, ran)) for v in verdicts]
+    count = Counter(side for _, side, _ in judged)
+    word = _word(asks.of, count["for"], count["against"], len(verdicts))
+    deciding = [v for v, side, _ in judged if side == {"agree": "for", "disagree": "against"}.get(word, side)]
+    reasons = [asks.limit, "" if word != UNKNOWN else _open(count, [why for _, side, why in judged if side == "open"])]
+    reasons += ["" if all(v.primary for v in verdicts) else "exploratory metric", asks.note]
     if word != UNKNOWN and not asks.limit and (warned := _warned(ran, deciding)):
         reasons.append(f"warnings: {', '.join(warned)}")
     return Answer(
         claim,
         UNKNOWN if asks.limit else word,
-        here=_told(asks, [(v, side) for v, side, _ in seen]),
+        here=_here_text(asks, [(v, side) for v, side, _ in judged]),
         size=_sizes(claim.size, deciding) if claim.size and not asks.limit else "",
         why="; ".join(part for part in reasons if part),
         figures="published" if isinstance(asks, AsksTable) else ran.figures,
-        cells=len(found),
+        cells=len(verdicts),
         proven=count["for"],
         contradicted=count["against"],
     )
 
 
 def _side(expects: Expects, v: Verdict, size: Size | None, ran: Ran) -> tuple[_Side, str]:
-    """Whether a verdict bears the claim out, contradicts it or leaves it open, and then why."""
+    """Whether a verdict confirms the claim, contradicts it or leaves it open; if open, the reason."""
     if v.verdict not in DECIDED:
         return "open", _undecided(v)
     if stain := _stain(ran, v):
@@ -157,9 +158,10 @@ def _undecided(v: Verdict) -> str:
 
 
 def _small(expects: Expects, sign: int, v: Verdict, size: Size | None) -> tuple[_Side, str]:
-    """A difference proven smaller than the margin; ``sign``: +1 better, -1 worse, 0 not told from none.
+    """A difference proven smaller than the margin; ``sign``: +1 better, -1 worse, 0 not distinguished from none.
 
-    It contradicts a claimed difference, unless the smallest that is claimed lies within the margin itself."""
+    It contradicts a claimed difference, unless the smallest claimed size lies within the margin itself.
+    """
     if expects not in ("faster", "slower"):
         return "for", ""
     wanted = 1 if expects == "faster" else -1
@@ -171,7 +173,7 @@ def _small(expects: Expects, sign: int, v: Verdict, size: Size | None) -> tuple[
 
 
 def _smallest(size: Size) -> float:
-    """The claimed size nearest to none, as a distance on the log scale."""
+    """The claimed size nearest to no difference, as a distance on the log scale."""
     ends = [math.log(end) for end in (size.least, size.most) if end is not None]
     if len(ends) == 2 and ends[0] <= 0 <= ends[1]:
         return 0.0
@@ -185,7 +187,7 @@ def _stain(ran: Ran, v: Verdict) -> str:
 
 
 def _warned(ran: Ran, deciding: Sequence[Verdict]) -> list[str]:
-    """Checks that warn of a deciding cell and one of its lanes: they take no proof away, and a reader wants to know."""
+    """Checks that warn of a deciding cell and one of its lanes: the proof stands, but readers should know."""
     cells = {v.key for v in deciding}
     lanes = {lane for v in deciding for lane in (v.lane, v.baseline)}
     return sorted(
@@ -210,7 +212,7 @@ def _word(of: Share, good: int, bad: int, total: int) -> Word:
 
 
 def _open(count: Counter[_Side], reasons: Sequence[str]) -> str:
-    """Why nothing is proven: how the cells stand, and the reason that most of the open ones have."""
+    """Why nothing is proven: the cells by state, and the commonest reason of the open ones."""
     mixed = f"{count['for']} for, {count['against']} against, {count['open']} open"
     if not count["for"] + count["against"]:
         mixed = ""
@@ -225,23 +227,23 @@ _IN_WORDS: Mapping[Expects, tuple[str, str]] = {
     "not-faster": ("not better", "better"),
     "not-slower": ("not worse", "worse"),
 }
-"""How cells are told that bear a claim out, and those that contradict it."""
+"""Words for cells that confirm the claim, and for cells that contradict it."""
 
 
-def _told(asks: Compared, seen: Sequence[tuple[Verdict, _Side]]) -> str:
+def _here_text(asks: Compared, judged: Sequence[tuple[Verdict, _Side]]) -> str:
     """``IOPS of a against b: better in 2 of 2 cells (+26.1 % to +44.0 %)``."""
     names: Mapping[_Side, str] = dict(zip(("for", "against"), _IN_WORDS[asks.expects], strict=True))
     parts = []
     for side in ("for", "against", "open"):
-        some = [v for v, s in seen if s == side]
+        some = [v for v, s in judged if s == side]
         if some:
-            told = names.get(side, "not decided")
-            parts.append(f"{told} in {len(some)} of {phrases.count(len(seen), 'cell')}{_range(some)}")
+            word = names.get(side, "not decided")
+            parts.append(f"{word} in {len(some)} of {phrases.count(len(judged), 'cell')}{_range(some)}")
     return f"{METRICS[asks.metric].title} of {asks.lane} against {asks.against}: {'; '.join(parts)}"
 
 
 def _range(verdicts: Sequence[Verdict]) -> str:
-    """The hull of the intervals; of verdicts without any the bare figures."""
+    """The hull of the intervals; of the bare figures if there are none."""
     if hull := _hull(verdicts):
         return f" ({phrases.interval(*hull)})"
     ends = dict.fromkeys(phrases.change(r) for r in sorted(v.ratio for v in verdicts if v.ratio is not None))
@@ -249,14 +251,14 @@ def _range(verdicts: Sequence[Verdict]) -> str:
 
 
 def _hull(verdicts: Sequence[Verdict]) -> tuple[float, float] | None:
-    """From the lowest to the highest end of the intervals; of ties those of the tie test."""
+    """From the lowest to the highest end of the intervals; for ties, of the tie tests."""
     ends = [(v.tie_low, v.tie_high) if v.verdict == "tie" else (v.low, v.high) for v in verdicts]
     lows, highs = [a for a, _ in ends if a is not None], [b for _, b in ends if b is not None]
     return (min(lows), max(highs)) if lows and highs else None
 
 
 def _sizes(size: Size, verdicts: Sequence[Verdict]) -> str:
-    """How the published size and the hull of the intervals lie; decides nothing."""
+    """The published size relative to the hull of the intervals; decides nothing."""
     hull = _hull(verdicts)
     if hull is None:
         return ""
@@ -268,7 +270,7 @@ def _sizes(size: Size, verdicts: Sequence[Verdict]) -> str:
 
 
 def published(claim: Claim) -> str:
-    """The published size in words: ``+27.0 % to +30.0 %``, ``at least +300.0 %``; or as the claim tells it."""
+    """The published size in words: ``+27.0 % to +30.0 %``, ``at least +300.0 %``; or the claim's own words."""
     size = claim.size
     if size is None or claim.published:
         return claim.published
@@ -279,27 +281,27 @@ def published(claim: Claim) -> str:
 
 
 def _percent(ratio: float) -> str:
-    """No more decimals than the study told."""
+    """A percentage with no more decimals than published."""
     text = phrases.change(ratio, 2)
     return re.sub(r"\.?0+(?= %)", "", text) if "." in text else text
 
 
-# --- what else decides
+# --- other tests
 
 
 def _able(claim: Claim, asks: AsksAbility, ran: Ran) -> Answer:
     lanes: Any = ran.evidence.description.get("lanes") or {}
 
-    def told(lane: str) -> tuple[str, str]:
+    def capability(lane: str) -> tuple[str, str]:
         entry = ((lanes.get(lane) or {}).get("capabilities") or {}).get(asks.key) or {}
         return str(entry.get("value", "")), str(entry.get("evidence", ""))
 
-    value, proof = told(asks.lane)
+    value, proof = capability(asks.lane)
     if not value:
         return Answer(claim, UNKNOWN, why="the run did not try it: it tries capabilities in its whole form only")
     here = f"{TITLES[asks.key]} of {asks.lane}: {value}"
     if asks.fewer_than:
-        other, other_proof = told(asks.fewer_than)
+        other, other_proof = capability(asks.fewer_than)
         here += f"; of {asks.fewer_than}: {other or 'not tried'}"
         word, proof = _fewer(value, other), f"{proof}; {other_proof}"
     else:
@@ -313,7 +315,7 @@ _NUMBER = re.compile(r"(at least )?(\d+)")
 
 
 def _fewer(ours: str, theirs: str) -> Word:
-    """``at least 64`` is more than 28; of two that are both ``at least`` nothing is known."""
+    """Whether one value is smaller: ``at least 64`` exceeds 28; two ``at least`` values cannot be compared."""
     a, b = _NUMBER.fullmatch(ours), _NUMBER.fullmatch(theirs)
     if not a or not b:
         return UNKNOWN
@@ -324,24 +326,24 @@ def _fewer(ours: str, theirs: str) -> Word:
     return UNKNOWN
 
 
-def _found(claim: Claim, asks: AsksFinding, ran: Ran) -> Answer:
-    found = [f for f in ran.findings if f.check == asks.check and f.severity == "critical"]
-    cells = {key for f in found for key in f.cells}
+def _by_finding(claim: Claim, asks: AsksFinding, ran: Ran) -> Answer:
+    findings = [f for f in ran.findings if f.check == asks.check and f.severity == "critical"]
+    cells = {key for f in findings for key in f.cells}
     if len(cells) < asks.least:
         return Answer(
             claim, UNKNOWN, why=f"the check {asks.check} finds nothing that contradicts it", figures="published"
         )
-    messages = "; ".join(f.message for f in found)
+    messages = "; ".join(f.message for f in findings)
     return Answer(claim, "disagree", f"{asks.check}: {messages}", figures="published", contradicted=len(cells))
 
 
 def _comparable(claim: Claim, ran: Ran) -> Answer:
-    asked = [v for v in ran.verdicts if v.primary]
-    refused = [v for v in asked if v.verdict == "refused"]
-    here = f"{len(refused)} of {phrases.count(len(asked), 'comparison')} refused by the guard"
+    primary = [v for v in ran.verdicts if v.primary]
+    refused = [v for v in primary if v.verdict == "refused"]
+    here = f"{len(refused)} of {phrases.count(len(primary), 'comparison')} refused by the guard"
     if not refused:
-        word: Word = "agree" if asked else UNKNOWN
-        return Answer(claim, word, here, figures="published", cells=len(asked), proven=len(asked))
+        word: Word = "agree" if primary else UNKNOWN
+        return Answer(claim, word, here, figures="published", cells=len(primary), proven=len(primary))
     reasons = Counter(v.notes[0] for v in refused if v.notes)
     why = reasons.most_common(1)[0][0] if reasons else ""
-    return Answer(claim, "disagree", here, why=why, figures="published", cells=len(asked), contradicted=len(refused))
+    return Answer(claim, "disagree", here, why=why, figures="published", cells=len(primary), contradicted=len(refused))

@@ -1,4 +1,4 @@
-"""The answers as a table of 80 columns, as Markdown and as data. Pure."""
+"""The answers as a table of 80 columns, as Markdown and as JSON. Pure."""
 
 import textwrap
 from collections import Counter
@@ -15,7 +15,7 @@ from fairlane_replication.runner import Planned
 WIDTH = 80
 _TIED = "\N{NO-BREAK SPACE}%"
 _REASON = 300
-"""Characters of a reason in the table and in Markdown; json has all."""
+"""Characters of a reason in the table and in Markdown; JSON has all of it."""
 _FIGURES = {
     "modelled": "modelled: virtual clock, one core",
     "emulated": "emulated: wall clock without hardware virtualization",
@@ -30,8 +30,8 @@ def summary(answers: Sequence[Answer]) -> str:
     return f"{phrases.count(len(answers), 'claim')}: " + ", ".join(f"{count[word]} {word}" for word in WORDS)
 
 
-def found(answer: Answer) -> str:
-    """What was found, the published size against it, and of what kind the figures are."""
+def result_text(answer: Answer) -> str:
+    """The measured result, the published size against it, and the kind of figures."""
     if not answer.here:
         return ""
     kind = _FIGURES.get(answer.figures, answer.figures)
@@ -39,7 +39,7 @@ def found(answer: Answer) -> str:
 
 
 def reason(answer: Answer) -> str:
-    """Why it cannot be told, or what the word rests on, on one line."""
+    """Why the claim stays open, or the basis of the word, on one line."""
     return shorten(" ".join(clean(answer.why).split()), _REASON)
 
 
@@ -58,13 +58,13 @@ def _block(one: Answer) -> Iterator[str]:
     claim = one.claim
     yield f"{claim.id:<{WIDTH - 18}}{one.word:>18}".rstrip()
     size = published(claim)
-    for head, told in (
+    for head, text in (
         ("claim", clean(claim.says) + (f" [{clean(size)}]" if size else "")),
-        ("here", found(one)),
+        ("here", result_text(one)),
         ("why", reason(one)),
     ):
-        if told:
-            tied = told.replace(" %", _TIED)  # a line does not begin with the sign of a figure
+        if text:
+            tied = text.replace(" %", _TIED)  # a line does not begin with the sign of a figure
             lines = textwrap.wrap(
                 tied, WIDTH, initial_indent=f"  {head:<6}", subsequent_indent=" " * 8, break_on_hyphens=False
             )
@@ -72,7 +72,7 @@ def _block(one: Answer) -> Iterator[str]:
 
 
 def page(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
-    """Markdown: a table for each study; docs/replication.md has it between its markers."""
+    """Markdown: a table for each study, inserted into docs/replication.md."""
     parts = [f"**{summary(answers)}.**", ""]
     for study, source in catalogue.sources.items():
         rows = [
@@ -80,7 +80,7 @@ def page(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
                 a.claim.id,
                 f"{a.claim.says} ({a.claim.where}; {a.claim.conditions})",
                 published(a.claim) or DASH,
-                found(a) or DASH,
+                result_text(a) or DASH,
                 a.word,
                 reason(a) or DASH,
             )
@@ -97,7 +97,7 @@ def _clean(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def data(catalogue: Catalogue, answers: Sequence[Answer]) -> dict[str, Any]:
-    """Everything, as plain JSON."""
+    """The answers as plain JSON."""
     count = Counter(a.word for a in answers)
     return {
         "summary": {word: count[word] for word in WORDS},
@@ -120,7 +120,7 @@ def data(catalogue: Catalogue, answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def plan_rows(planned: Sequence[Planned]) -> list[dict[str, Any]]:
-    """The plan, a row for each lab study."""
+    """The plan, one row per lab study."""
     return [
         {
             "study": p.name,

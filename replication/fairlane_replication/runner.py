@@ -1,4 +1,4 @@
-"""Asking the lab: each lab study that a claim needs is run once; a finished run is taken as it is."""
+"""Run each lab study that a claim needs once; finished runs are reused."""
 
 import tempfile
 from collections.abc import Callable, Mapping
@@ -38,39 +38,39 @@ from fairlane_replication.claims import (
 from fairlane_replication.judge import WHOLE_ONLY, Answer, Ran, answer
 
 Watching = Callable[[Study], AbstractContextManager[Watch]]
-"""Makes what shows the progress of one study."""
-Tell = Callable[[str], None]
+"""Makes the progress display of one study."""
+Notify = Callable[[str], None]
 
 _SET_UP = {"virtual": 45.0, "wall": 75.0}
-"""Seconds until the first trial of a lab study, by clock: seen on two cores. A saved state that is there saves most."""
+"""Seconds until a lab study's first trial, by clock: measured on two cores. A cached saved state saves most of it."""
 _TABLES = "study-003"
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One lab study, before it runs."""
+    """A lab study before it runs."""
 
     name: str
     question: str
     claims: tuple[str, ...]
-    """Ids of the claims that ask it."""
+    """Ids of the claims that it tests."""
     trials: int
-    """At most: cells may be decided at an earlier look."""
+    """Largest number: cells may be decided at an earlier look."""
     seconds: float
-    """Expected wall time at most, set-up included; 0: it is not run in this form, or is finished."""
+    """Longest expected wall time, set-up included; 0: not run in this form, or finished."""
     finished: bool = False
     left_out: bool = False
-    """It has no quick form."""
+    """Whether it lacks a quick form and is skipped."""
 
 
 def plan(catalogue: Catalogue, out: Path, *, quick: bool, jobs: int) -> tuple[Planned, ...]:
-    """What ``replicate`` would do, in the order in which it does it. Changes nothing."""
+    """The lab studies that ``replicate`` would run, in order. Changes nothing."""
     built: list[object] = []
     return tuple(_planned(catalogue, lab, out, built, quick=quick, jobs=jobs) for lab in catalogue.labs.values())
 
 
 def _planned(catalogue: Catalogue, lab: Lab, out: Path, built: list[object], *, quick: bool, jobs: int) -> Planned:
-    """``built``: the set-ups of the studies before it; under the virtual clock those alike share a saved state."""
+    """``built``: set-ups of the studies before; under the virtual clock equal set-ups share a saved state."""
     asking = tuple(c.id for c in catalogue.claims if _lab_of(c) == lab.name)
     study = lab.form(quick=quick)
     if study is None:
@@ -90,30 +90,30 @@ def _lab_of(claim: Claim) -> str:
 
 
 def _finished(folder: Path) -> bool:
-    """The run came to its end: what is left is reading it, which needs nothing of this machine."""
+    """Whether the run has ended: reading it needs nothing of this machine."""
     return plans.is_run(folder) and any(event["type"] == "end" for event in journal.read(folder))
 
 
 def replicate(
-    catalogue: Catalogue, out: Path, *, quick: bool, jobs: int, resume: bool, watching: Watching, tell: Tell
+    catalogue: Catalogue, out: Path, *, quick: bool, jobs: int, resume: bool, watching: Watching, notify: Notify
 ) -> tuple[Answer, ...]:
-    """Runs the lab studies that ``catalogue`` asks into folders of ``out``, and judges every claim.
+    """Run the lab studies of ``catalogue`` into folders of ``out``, and judge every claim.
 
-    A study that cannot run here leaves its claims open, with the reason; the others go on. Raises FairlaneError if
-    ``out`` has runs and ``resume`` is not asked for, for a run of another form or version of a study, and with
-    ``Exit.INTERRUPTED`` after a signal: what is done stays done.
+    A study that cannot run here leaves its claims open, with the reason; the others continue. Raises FairlaneError if
+    ``out`` has runs without ``resume``, for a run of another form or version of a study, and with ``Exit.INTERRUPTED``
+    after a signal; finished trials are kept.
     """
     _may_use(catalogue, out, quick=quick, resume=resume)
     ran: dict[str, Ran | str] = {}
     for number, lab in enumerate(catalogue.labs.values(), start=1):
-        tell(f"[{number} of {len(catalogue.labs)}] {lab.name}: {lab.whole.question}")
+        notify(f"[{number} of {len(catalogue.labs)}] {lab.name}: {lab.whole.question}")
         try:
-            ran[lab.name] = _asked(lab, out / lab.name, quick=quick, jobs=jobs, watching=watching)
+            ran[lab.name] = _answered(lab, out / lab.name, quick=quick, jobs=jobs, watching=watching)
         except FairlaneError as error:
             if error.code == Exit.INTERRUPTED:
                 hint = f"go on with: fairlane replicate --resume --out {out}" + " --quick" * quick
                 raise FairlaneError("interrupted", "interrupted", hint=hint, code=Exit.INTERRUPTED) from None
-            tell(f"{lab.name} could not be asked: {error}")
+            notify(f"{lab.name} could not be asked: {error}")
             ran[lab.name] = f"the lab could not ask it: {error}"
     tables = any(isinstance(c.asks, AsksTable | AsksFinding | AsksComparable) for c in catalogue.claims)
     published: Ran | str = published_tables() if tables else ""
@@ -127,7 +127,7 @@ def _evidence(claim: Claim, ran: Mapping[str, Ran | str], published: Ran | str) 
 
 
 def _may_use(catalogue: Catalogue, out: Path, *, quick: bool, resume: bool) -> None:
-    """Before anything runs: nothing of an earlier call is overwritten or mixed up."""
+    """Check before anything runs that no earlier run is overwritten or mixed in."""
     for lab in catalogue.labs.values():
         folder = out / lab.name
         if not plans.is_run(folder):
@@ -138,19 +138,19 @@ def _may_use(catalogue: Catalogue, out: Path, *, quick: bool, resume: bool) -> N
             )
         begun = plans.read(folder)
         if begun.quick != quick:
-            kind, told, hint = (
+            kind, problem, hint = (
                 "run-form",
                 f"it was begun in the {'quick' if begun.quick else 'whole'} form",
                 "ask as it was begun, or ",
             )
         elif begun.text != lab.text:
-            kind, told, hint = "run-version", "it is of another version of this lab study", ""
+            kind, problem, hint = "run-version", "it is of another version of this lab study", ""
         else:
             continue
-        raise FairlaneError(kind, told, where=str(folder), hint=f"{hint}choose another --out")
+        raise FairlaneError(kind, problem, where=str(folder), hint=f"{hint}choose another --out")
 
 
-def _asked(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching) -> Ran | str:
+def _answered(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching) -> Ran | str:
     study = lab.form(quick=quick)
     if study is None:
         return f"{WHOLE_ONLY}: leave --quick away"
@@ -168,7 +168,7 @@ def _asked(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching
     evidence = load_run(folder)
     findings = tuple(run_all(evidence))
     verdicts = judge(evidence, findings)
-    reasons = [seen.failed for seen in evidence.observations if seen.failed]
+    reasons = [o.failed for o in evidence.observations if o.failed]
     if reasons and len(reasons) == len(evidence.observations):
         raise FairlaneError("all-trials-failed", f"every trial failed: {reasons[0]}", where=str(folder))
     if not finished or not (folder / "report.html").is_file():
@@ -177,7 +177,7 @@ def _asked(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching
 
 
 def _refuse(study: Study) -> None:
-    """Raises FairlaneError for what this machine lacks, and for a study of which nothing can be compared."""
+    """Raise FairlaneError for problems of this machine, and for a study without any possible comparison."""
     problems = registry.load("platforms", study.platform.kind).of(study).problems()
     if problems:
         raise FairlaneError(
@@ -188,7 +188,7 @@ def _refuse(study: Study) -> None:
 
 
 def published_tables() -> Ran:
-    """Study 003's own tables, held against each other as its page does: ``fairlane compare`` on examples/study-003."""
+    """Compare study 003's own tables as its page does: ``fairlane compare`` on examples/study-003."""
     folder = resources.files("fairlane_replication") / "tables"
     with resources.as_file(folder) as tables, tempfile.TemporaryDirectory(prefix="fairlane-") as scratch:
         runs = {}
@@ -197,5 +197,5 @@ def published_tables() -> Ran:
             runs[side] = load_run(Path(scratch, side))
         lanes = {side: tuple(run.study.lanes) for side, run in runs.items()}
         mapping = parse_mapping((tables / "mapping.yaml").read_text("utf-8"), _TABLES, lanes)
-        found = compare(runs, mapping, {})
-    return Ran(found.evidence, found.verdicts, found.findings)
+        comparison = compare(runs, mapping, {})
+    return Ran(comparison.evidence, comparison.verdicts, comparison.findings)

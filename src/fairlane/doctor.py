@@ -1,4 +1,4 @@
-"""Check what this machine can do, one function per line of ``fairlane doctor``, by trying it where that is cheap.
+"""Check this machine for ``fairlane doctor``, one function per line of output, by trying where that is cheap.
 
 ``missing`` means that the requested platform cannot run; ``warn`` means that it can, but something else cannot.
 """
@@ -315,7 +315,7 @@ def _read(path: Path) -> str:
 
 
 def _usage(path: Path) -> int:
-    """Bytes that ``path`` takes on disk, all below it included."""
+    """Bytes that ``path`` takes on disk, contents included."""
     total = 0
     for folder, _, files in os.walk(path):  # passes over folders that others remove meanwhile
         for name in (".", *files):

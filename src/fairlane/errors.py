@@ -1,4 +1,4 @@
-"""The one error root and the exit codes."""
+"""The base class of errors, and the exit codes."""
 
 import errno
 from collections.abc import Iterable
@@ -24,8 +24,8 @@ SEVERAL = "several-problems"
 class FairlaneError(Exception):
     """An error with message, place and hint; the command line prints it as one message.
 
-    ``kind`` names what is wrong (``lane-unknown``): it stays when the words change. ``where`` is a file, ``file:line``
-    or a path in the study; ``hint`` is the next thing to try.
+    ``kind`` names the error (``lane-unknown``): it stays when the words change. ``where`` is a file, ``file:line`` or a
+    path in the study; ``hint`` is the next thing to try.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""The one registry of metrics: name, unit, direction, margin, definition, how it is printed.
+"""The registry of metrics: name, unit, direction, margin, definition, format.
 
-Everything that shows, compares or exports a figure looks here; no metric is defined twice.
+Every output looks a metric up here; none is defined twice.
 """
 
 from collections.abc import Callable
@@ -37,8 +37,8 @@ class Metric:
     percentile: float | None = None
     """For percentiles of the merged ``lat`` histogram: 0.99."""
     fleet: Literal["sum", "mean", "most"] = "mean"
-    """How figures of several machines become that of their fleet: added up, the mean weighted by their I/Os, or the
-    largest. Percentiles come from the merged histogram, whatever stands here."""
+    """How the figures of several machines become their fleet's: added up, the mean weighted by their I/Os, or the
+    largest. Percentiles always come from the merged histogram."""
 
 
 def _percentile(name: str, title: str, q: float) -> Metric:

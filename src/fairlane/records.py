@@ -1,4 +1,4 @@
-"""The data that flows from the journal to the report: frozen, plain, and free of effects.
+"""Frozen data classes passed from the journal to the report.
 
 Units, everywhere: time in nanoseconds, sizes in bytes, rates per second, ratios as plain factors (1.12 = 12 % more).
 """
@@ -12,8 +12,8 @@ Histogram = Mapping[int, int]
 """Latency bins as fio's json+ gives them: midpoint in ns -> count of I/Os."""
 
 FaultKind = Literal["link", "port", "state"]
-"""How a path dies: ``link``: its network link goes down; ``port``: the target's port is taken away; ``state``: the
-target declares it inaccessible (ANA, ALUA)."""
+"""Way of cutting a path: ``link``: its network link goes down; ``port``: the target's port is removed; ``state``: the
+target declares the path inaccessible (ANA, ALUA)."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one source (a workload, a probe) reads out of a trial; see ``Observation`` for the meaning of the fields."""
+    """Figures that one source (a workload, a probe) reads from a trial; see ``Observation`` for the fields."""
 
     metrics: Mapping[str, float] = field(default_factory=dict)
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Observation:
-    """The parsed figures of one trial. ``failed`` is empty, or says why the trial has no figures."""
+    """The parsed figures of one trial. ``failed``: why the trial has no figures; empty: it has."""
 
     cell: str
     """``Cell.key``."""
@@ -81,11 +81,11 @@ class Observation:
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     """``"read.lat"``, ``"write.clat"``, ...: all jobs of the trial merged."""
     context: Mapping[str, Any] = field(default_factory=dict)
-    """Anything else a check or a reader wants (drops, retransmits, fio's version): plain JSON. Its keys are described
-    in ``fairlane.checks.base``."""
+    """Further values for checks and readers (drops, retransmits, fio's version): plain JSON. Keys are described in
+    ``fairlane.checks.base``."""
     steps: Mapping[str, float] = field(default_factory=dict)
-    """Name of a metric -> how far, as a share, its figure may lie from the truth because the tool counts in steps
-    (whole I/Os, whole milliseconds). Repeating does not help against it, so no interval is narrower."""
+    """Metric -> largest relative error because the tool counts in steps (whole I/Os, whole milliseconds). Repetition
+    does not reduce it, so no interval is narrower."""
 
     @property
     def trial(self) -> str:
@@ -97,24 +97,24 @@ Severity = Literal["info", "warning", "critical"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check says about a run. A ``critical`` finding takes the headline away from the cells it names; one that
-    ``refuses`` takes their verdict: it becomes ``refused``, with the message as its reason."""
+    """A check's result. A ``critical`` finding takes the headline from the cells it names; one that ``refuses`` turns
+    their verdicts into ``refused``, with the message as reason."""
 
     check: str
     severity: Severity
     message: str
-    """The sentence a reader needs."""
+    """A sentence for readers."""
     cells: tuple[str, ...] = ()
     lanes: tuple[str, ...] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)
     refuses: bool = False
-    """Lane and baseline cannot be compared in the cells it names (none: all), for the lanes it names (none: all)."""
+    """Whether lane and baseline cannot be compared in the named cells (none: all), for the named lanes (none: all)."""
     kind: str = ""
-    """What it is among the findings of its check (``two-modes``): stays when the words change."""
+    """Kind of the finding within its check (``two-modes``): unchanged when the words change."""
 
 
 Word = Literal["faster", "slower", "different-but-small", "tie", "inconclusive", "no-spread", "refused"]
-"""``no-spread``: compared, but from so few trials that nothing is known of how they vary."""
+"""``no-spread``: compared, but with too few trials to estimate their variation."""
 
 
 class Note(str):
@@ -144,11 +144,11 @@ class Verdict:
     baseline: str
     metric: str
     primary: bool
-    """Primary metric of its workload: Holm-adjusted, may be a headline. Others are exploratory."""
+    """Whether the metric is its workload's primary: Holm-adjusted, may be a headline. Others are exploratory."""
     verdict: Word
     ratio: float | None
     low: float | None
-    """Lower end of the adjusted interval of ``ratio`` (95 % unless the study says otherwise)."""
+    """Lower end of the adjusted interval of ``ratio`` (95 % by default)."""
     high: float | None
     tie_low: float | None
     """The narrower interval of the tie test (90 %)."""
@@ -165,22 +165,22 @@ class Verdict:
     """The lane's own figure: geometric mean over blocks, or percentile of the merged histogram."""
     baseline_value: float | None
     headline: bool
-    """May stand in a summary: primary, decided, and no critical finding on the cell."""
+    """Whether the verdict may stand in a summary: primary, decided, no critical finding on the cell."""
     more_blocks: int | None = None
-    """For ``inconclusive``: further blocks that would reach the margin at the spread seen."""
+    """For ``inconclusive``: further blocks that would reach the margin, at the observed spread."""
     notes: tuple[str, ...] = ()
     """Footnotes: robustness, carry-over, autocorrelation, refusal; each a ``Note`` but the messages of findings that
     refuse."""
     detectable: float | None = None
-    """Smallest relative difference (0.04: 4 % more) that so many blocks show with 80 % power, at the spread seen and at
-    this interval's level; where there is an interval."""
+    """Smallest relative difference (0.04: 4 % more) that as many blocks detect with 80 % power, at the observed spread
+    and this interval's level; where there is an interval."""
     control: bool = False
     """A/A control: the lane is a copy of ``baseline``, and the interval is the noise floor. Never a claim."""
 
 
 @dataclass(frozen=True)
 class Winners:
-    """Which of three lanes or more may be the best in a cell, in the primary metric of its workload."""
+    """The lanes that may be the best in a cell, of three or more, by the primary metric of the workload."""
 
     workload: str
     key: str
@@ -223,7 +223,8 @@ class Evidence:
     observations: tuple[Observation, ...]
     """Sorted by cell, block, lane."""
     description: Mapping[str, Any]
-    """How the lanes were built, as read back from the machines: ``{"lanes": {NAME: {...}}, "platform": {...}}``."""
+    """Description of the lanes as built, read back from the machines: ``{"lanes": {NAME: {...}}, "platform":
+    {...}}``."""
     fingerprint: Mapping[str, Any]
     """Versions of fairlane, QEMU, kernel, fio; CPU; hashes of image and state."""
     events: tuple[Mapping[str, Any], ...] = ()

@@ -24,7 +24,7 @@ class Kind:
 
     package: str
     name: str
-    """In words: ``export format``."""
+    """Name in words: ``export format``."""
     base: str
     """The class in the package's ``base.py`` that is its contract."""
 

@@ -1,4 +1,4 @@
-"""Quantities as people write them: ``500ms``, ``64k``, ``25gbit``, ``5%``; as pydantic field types.
+"""Pydantic field types for quantities as people write them: ``500ms``, ``64k``, ``25gbit``, ``5%``.
 
 A duration, size or rate without its unit is refused: fio reads ``runtime=0.5`` as nothing and ``runtime=5`` as seconds.
 """

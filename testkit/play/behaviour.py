@@ -1,4 +1,4 @@
-"""How quick the played cluster is, and what goes wrong in it."""
+"""Speed and faults of the played cluster."""
 
 import random
 from collections.abc import Mapping
@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds that the volumes of a storage class take."""
+    """Seconds per operation on volumes of a storage class."""
 
     bind: float = 0.0
-    """A claim from seen (WaitForFirstConsumer: from its consumer's node being known) to Bound."""
+    """From a claim's first sight (WaitForFirstConsumer: from knowing its consumer's node) to Bound."""
     fill: float = 0.0
-    """Import of an image into a DataVolume, beside ``bind``."""
+    """Import of an image into a DataVolume, in addition to ``bind``."""
     csi_clone: float = 0.0
     snapshot: float = 0.0
-    """Taking a snapshot; restoring from one as well."""
+    """Taking or restoring a snapshot."""
     copy: float = 0.0
     """Host-assisted copy."""
 
     def of(self, way: str) -> float:
-        """Of a claim's data: ``import``, ``csi-clone``, ``snapshot``, ``copy``, or empty (a blank volume)."""
+        """Seconds to fill a claim: ``import``, ``csi-clone``, ``snapshot``, ``copy``, or empty (a blank volume)."""
         return {"import": self.fill, "csi-clone": self.csi_clone, "snapshot": self.snapshot, "copy": self.copy}.get(
             way, 0.0
         )
@@ -28,38 +28,38 @@ class Pace:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Nothing waits and nothing fails unless it is said here. Times are seconds."""
+    """Delays and faults; by default there are none. Times are seconds."""
 
     schedule: float = 0.0
-    """A VMI from Scheduling to Scheduled."""
+    """VMI from Scheduling to Scheduled."""
     start: float = 0.0
-    """A VMI from Scheduled to its machine's start; Running as soon as that has been started."""
+    """VMI from Scheduled to its machine's start; Running once that has started."""
     stop: float = 0.0
-    """A VMI from deleted to gone."""
+    """VMI from deletion to removal."""
     agent: float | None = None
-    """A VMI from Running to AgentConnected; None: no guest agent."""
+    """VMI from Running to AgentConnected; None: no guest agent."""
     pace: Pace = Pace()
     paces: Mapping[str, Pace] = field(default_factory=dict)
-    """Of storage classes that differ from ``pace``."""
+    """Paces of storage classes that differ from ``pace``."""
     jitter: float = 0.0
-    """Each time is multiplied by a factor from 1 - jitter to 1 + jitter that seed, object and step decide."""
+    """Each time is multiplied by a factor from 1 - jitter to 1 + jitter, determined by seed, object and step."""
     seed: int = 1
     slow: float = 0.0
-    """The controllers look at an object for the first time that long after it was made."""
+    """Delay of the controllers' first look at a new object."""
     never_bind: frozenset[str] = frozenset()
-    """Storage classes whose provisioner does not answer: claims stay Pending, with the event of that."""
+    """Storage classes with a silent provisioner: claims stay Pending, with the usual event."""
     fail_provision: Mapping[str, str] = field(default_factory=dict)
-    """Storage classes whose provisioner refuses: class -> message of the ProvisioningFailed events."""
+    """Storage classes with a refusing provisioner: class -> message of the ProvisioningFailed events."""
     fail_vm: Mapping[str, str] = field(default_factory=dict)
-    """VirtualMachines that do not come up: name -> printableStatus (CrashLoopBackOff, ErrorUnschedulable,
+    """VirtualMachines that do not start: name -> printableStatus (CrashLoopBackOff, ErrorUnschedulable,
     ErrImagePull)."""
     skew: Mapping[str, float] = field(default_factory=dict)
-    """Nodes whose clock is ahead: name -> seconds. It shows in what virt-handler on the node stamps: a VMI's Running
-    and later phases, its Ready and AgentConnected conditions."""
+    """Nodes with a fast clock: name -> seconds. Affects virt-handler's stamps: a VMI's Running and later phases, its
+    Ready and AgentConnected conditions."""
     pods: bool = False
-    """A virt-launcher Pod stands beside each VMI: as in KubeVirt, for four more requests per VM."""
+    """Create a virt-launcher Pod per VMI, as KubeVirt does, for four more requests per VM."""
     workers: int = 16
-    """Objects that are worked on at the same time."""
+    """Objects processed at the same time."""
 
     def takes(self, seconds: float, *what: str) -> float:
         """``seconds`` with the jitter of this object and step."""

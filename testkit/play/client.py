@@ -1,6 +1,6 @@
-"""The API server as the played controllers see it: JSON in and out, requests that outlive its restarts, and watches.
+"""API client of the played controllers: JSON in and out, requests that survive server restarts, and watches.
 
-Independent of Fairlane's own client on purpose: it is a witness against it.
+Independent of Fairlane's own client, to verify it.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from testkit.play.kinds import Kind, Object
 
 MERGE, JSON = "application/merge-patch+json", "application/json"
 _AGAIN = 0.2
-"""Seconds until a request that met a dead or overloaded server is sent again."""
+"""Seconds until a request to a dead or overloaded server is repeated."""
 _LEAVE = 10.0
 """Seconds for connections to close."""
 _BUSY = (429, 500, 502, 503, 504)
 
 
 class Refused(Exception):  # noqa: N818 - a word that reads well where it is caught
-    """The server's answer to a request that it will not carry out."""
+    """The server refused a request."""
 
-    def __init__(self, status: int, told: str) -> None:
-        super().__init__(f"{status}: {told}")
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
         self.status = status
 
 
@@ -62,7 +62,7 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
-        # The library forgets connections whose request was cancelled, and TLS takes its leave of those on its own.
+        # The library forgets connections of cancelled requests, whose TLS shuts down by itself.
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE):
                 while any(one.fileno() >= 0 for one in self._sockets):
@@ -76,7 +76,7 @@ class Client:
     async def request(
         self, method: str, path: str, body: Any = None, *, query: Mapping[str, str] | None = None, media: str = JSON
     ) -> Object:
-        """One request, again for as long as the server is away or busy. Raises Refused."""
+        """Repeats a request while the server is away or busy. Raises Refused."""
         data = None if body is None else orjson.dumps(body)
         while True:
             try:
@@ -88,14 +88,14 @@ class Client:
                 await asyncio.sleep(_AGAIN)
                 continue
             if answer.status < 400:
-                told: Object = orjson.loads(text) if text else {}
-                return told
+                result: Object = orjson.loads(text) if text else {}
+                return result
             if answer.status not in _BUSY:
                 raise Refused(answer.status, text.decode(errors="replace")[:800])
             await asyncio.sleep(_AGAIN)
 
     async def create(self, kind: Kind, body: Object, namespace: str = "") -> Object:
-        """What the server stored; what is there already is taken as ours (the answer to the first try was lost)."""
+        """Returns the object as stored; an existing one counts as created (the answer to the first try was lost)."""
         whole = {"apiVersion": kind.version, "kind": kind.name, **body}
         try:
             return await self.request("POST", kind.path(namespace), whole)
@@ -108,7 +108,7 @@ class Client:
         return await self.request("PATCH", kind.path(namespace, name, sub), body, media=MERGE)
 
     async def delete(self, kind: Kind, namespace: str, name: str, uid: str = "") -> None:
-        """Gone already is as good; so is another object of that name, if ``uid`` was given."""
+        """A missing object counts as deleted; so does another object of that name, if ``uid`` is given."""
         body = {"preconditions": {"uid": uid}} if uid else {}
         try:
             await self.request("DELETE", kind.path(namespace, name), {**body, "propagationPolicy": "Background"})
@@ -121,13 +121,13 @@ class Client:
         return await self._session.ws_connect(self.server + path, protocols=[protocol], max_msg_size=0)
 
     async def answer(self, path: str, headers: Mapping[str, str]) -> bytes:
-        """What the server answers, whatever it is."""
+        """The server's raw answer."""
         async with self._session.get(self.server + path, headers=headers) as answer:
             return await answer.read()
 
     async def watch(self, kind: Kind) -> AsyncIterator[tuple[str, Object]]:
-        """Every change of all objects of ``kind``, for ever: first a LIST (its metadata only), then what is there
-        (``LISTED``), then ADDED, MODIFIED, DELETED; after a gap it all begins again with LIST."""
+        """Every change of all objects of ``kind``, endlessly: first a LIST (its metadata only), then the existing
+        objects (``LISTED``), then ADDED, MODIFIED, DELETED; after a gap it starts over with LIST."""
         while True:
             try:
                 whole = await self.request("GET", kind.path())
@@ -141,7 +141,7 @@ class Client:
                     yield happened, obj
 
     async def _changes(self, kind: Kind, version: str) -> AsyncIterator[tuple[str, Object]]:
-        """Until the server does not know ``version`` any more (Refused) or the connection is lost (ClientError)."""
+        """Changes until the server has forgotten ``version`` (Refused) or the connection is lost (ClientError)."""
         while True:
             query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true"}
             async with self._session.get(self.server + kind.path(), params=query) as answer:

@@ -1,4 +1,4 @@
-"""What cloud-init makes of a VMI's user data, as far as it decides who may log in as root and who answers."""
+"""The part of cloud-init that decides who may log in as root, and with which host key."""
 
 import base64
 import subprocess
@@ -19,17 +19,17 @@ _SOURCES = ("cloudInitNoCloud", "cloudInitConfigDrive")
 @dataclass(frozen=True)
 class Access:
     authorized_keys: str
-    """Of root; empty: nobody gets in."""
+    """Authorized keys of root; empty: no login."""
     host_key: str
-    """sshd's private key; empty: the guest makes one of its own."""
+    """sshd's private key; empty: the guest generates one."""
 
     def files(self) -> dict[str, str]:
-        """What the lab's machines are given of it."""
+        """Files for the lab's machines."""
         return {"host_key": self.host_key or _own_key(), "authorized_keys": self.authorized_keys}
 
 
 async def access(client: Client, vmi: Mapping[str, Any]) -> Access:
-    """Of the VMI's first cloud-init volume. Raises Refused for a Secret that is not there."""
+    """Access by the VMI's first cloud-init volume. Raises Refused for a missing Secret."""
     for volume in vmi["spec"].get("volumes") or ():
         for source in _SOURCES:
             if source in volume:
@@ -52,16 +52,16 @@ async def _text(client: Client, namespace: str, source: Mapping[str, Any]) -> st
 
 
 def read(user_data: str) -> Access:
-    """As cloud-init's modules ``ssh`` and ``users_groups`` do it: keys at the top go to the default user, and to root
-    too, but usable only with ``disable_root: false``; those of a user named root are root's in any case."""
+    """Follows cloud-init's modules ``ssh`` and ``users_groups``: top-level keys go to the default user, and to root
+    only with ``disable_root: false``; keys of a user named root always go to root."""
     if not user_data.startswith("#cloud-config"):
         return Access("", "")
-    told = yaml.safe_load(user_data) or {}
-    keys = list(told.get("ssh_authorized_keys") or ()) if told.get("disable_root", True) is False else []
-    for user in told.get("users") or ():
+    config = yaml.safe_load(user_data) or {}
+    keys = list(config.get("ssh_authorized_keys") or ()) if config.get("disable_root", True) is False else []
+    for user in config.get("users") or ():
         if isinstance(user, dict) and user.get("name") == "root":
             keys += user.get("ssh_authorized_keys") or ()
-    host = (told.get("ssh_keys") or {}).get("ed25519_private", "")
+    host = (config.get("ssh_keys") or {}).get("ed25519_private", "")
     return Access("".join(f"{key.strip()}\n" for key in keys), host)
 
 

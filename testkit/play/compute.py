@@ -1,4 +1,4 @@
-"""KubeVirt's virt-controller, the half of it that turns VirtualMachines into VMIs; ``launch`` carries those.
+"""The half of KubeVirt's virt-controller that turns VirtualMachines into VMIs; ``launch`` runs those.
 
 What it does to objects follows KubeVirt's documented behaviour.
 """
@@ -25,25 +25,25 @@ from testkit.play.world import World
 
 KEEPS = "kubevirt.io/virtualMachineControllerFinalize"
 _FILLED = ("Succeeded", "WaitForFirstConsumer", "PendingPopulation")
-"""Phases of a DataVolume with which a VM goes on: the last two wait for a consumer, which its VMI is."""
+"""Phases of a DataVolume with which a VM continues: the last two wait for a consumer, which is its VMI."""
 _RETRY = 10.0
-"""Seconds until KubeVirt starts a machine again that failed before it ran: its first back-off."""
+"""Seconds until KubeVirt restarts a machine that failed before it ran: its first back-off."""
 _RESTARTS = {"Always": ("Succeeded", "Failed"), "RerunOnFailure": ("Failed",)}
-"""Run strategies that make a new VMI, and after which end of the old one; otherwise the ended one stays."""
+"""Run strategy -> phases of an ended VMI that is replaced; otherwise the ended one stays."""
 FINAL = ("Succeeded", "Failed")
 
 
 def strategy(vm: Object) -> str:
-    """``runStrategy``, of which ``running`` is the older form."""
+    """``runStrategy``, or its older form ``running``."""
     spec = vm["spec"]
     return str(spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted"))
 
 
 async def virtual_machine(world: World, vm: Object) -> None:
-    """Brings a VirtualMachine one step further."""
+    """Advances a VirtualMachine one step."""
     who = key(VM, vm)
     vmi = world.look(who, VMI, *who[1:])
-    if vmi and not _owned(vmi, vm):  # of an earlier machine of that name: its owner is gone, and so it goes
+    if vmi and not _owned(vmi, vm):  # of an earlier machine of that name: deleted with its owner
         return
     if deleting(vm):
         if not vmi:
@@ -87,7 +87,7 @@ def _owned(vmi: Object, vm: Object) -> bool:
 
 
 async def _data_volumes(world: World, vm: Object) -> tuple[bool, bool]:
-    """Makes what the templates ask for; whether all of it can be used, and whether some of it failed."""
+    """Creates the DataVolumes of the templates; returns whether all are usable, and whether any failed."""
     who = key(VM, vm)
     phases = []
     for template in vm["spec"].get("dataVolumeTemplates") or ():
@@ -107,7 +107,7 @@ async def _data_volumes(world: World, vm: Object) -> tuple[bool, bool]:
 
 
 async def _follow(world: World, vm: Object, vmi: Object, wanted: str) -> Object:
-    """Ends a VMI that should not be, or that another takes the place of; what the VM's status says of it."""
+    """Ends a VMI that should not exist or must be replaced; returns the VM's status."""
     if deleting(vmi):
         return {}
     failure = (vm.get("status") or {}).get("startFailure")
@@ -135,19 +135,19 @@ def _shown(world: World, vmi: Object, wanted: str) -> str:
 
 
 def _hindered(world: World, vmi: Object) -> str:
-    """What a VMI that does not run yet waits for, if that is not only time."""
-    for told in vmi.get("status", {}).get("conditions") or ():
-        if told["reason"] == "Unschedulable":
+    """Why a VMI does not run yet, if it waits for more than time."""
+    for state in vmi.get("status", {}).get("conditions") or ():
+        if state["reason"] == "Unschedulable":
             return "ErrorUnschedulable"
-        if told["type"] == "Synchronized" and told["status"] == "False":
-            return str(told["reason"])
+        if state["type"] == "Synchronized" and state["status"] == "False":
+            return str(state["reason"])
     space = vmi["metadata"]["namespace"]
     claims = [world.get(PVC, space, claim) for _, claim in volumes(vmi)]
     return "" if all(phase(claim) == "Bound" for claim in claims) else "WaitingForVolumeBinding"
 
 
 async def _instance(world: World, vm: Object) -> Object:
-    """The VMI of a VM: its template with the instance type in it and KubeVirt's defaults."""
+    """The VMI of a VM: its template with instance type and KubeVirt's defaults applied."""
     template, meta = vm["spec"]["template"], vm["metadata"]
     own = template.get("metadata") or {}
     spec = copy.deepcopy(template["spec"])
@@ -155,9 +155,14 @@ async def _instance(world: World, vm: Object) -> Object:
     if kind := vm["spec"].get("instancetype"):
         namespaced = kind.get("kind", "").lower() == "virtualmachineinstancetype"
         of = INSTANCE_TYPE if namespaced else CLUSTER_INSTANCE_TYPE
-        found = await world.client.request("GET", of.path(meta["namespace"], kind["name"]))
-        domain["cpu"] = {"sockets": found["spec"]["cpu"]["guest"], "cores": 1, "threads": 1, **domain.get("cpu", {})}
-        domain["memory"] = {"guest": found["spec"]["memory"]["guest"]}
+        instancetype = await world.client.request("GET", of.path(meta["namespace"], kind["name"]))
+        domain["cpu"] = {
+            "sockets": instancetype["spec"]["cpu"]["guest"],
+            "cores": 1,
+            "threads": 1,
+            **domain.get("cpu", {}),
+        }
+        domain["memory"] = {"guest": instancetype["spec"]["memory"]["guest"]}
     domain["cpu"] = {"cores": 1, "sockets": 1, "threads": 1, "model": "host-model", **domain.get("cpu", {})}
     domain.setdefault("machine", {"type": "q35"})
     domain.setdefault("firmware", {}).setdefault("uuid", uid(vm))

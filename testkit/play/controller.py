@@ -1,4 +1,4 @@
-"""``Play``: everything that a cluster with KubeVirt and CDI does by itself, in one process."""
+"""``Play``: plays a cluster with KubeVirt and CDI in one process."""
 
 import asyncio
 import json
@@ -47,9 +47,9 @@ Controller = Callable[[World, Object], Awaitable[None]]
 class Play:
     """Plays KubeVirt, CDI, a CSI driver, scheduler, namespace controller and garbage collector.
 
-    ``async with Play(kubeconfig) as play``: from then on VirtualMachines run. ``site``: makes these nodes, classes and
-    operators' objects first; None: the cluster has its own. ``subresources``: serve them (start, stop, portforward)
-    through the aggregator, too. ``log`` is the truth about every step.
+    ``async with Play(kubeconfig) as play``: VirtualMachines run inside. ``site``: creates its nodes, classes and
+    operators' objects first; None: the cluster has its own. ``subresources``: serve start, stop and portforward through
+    the aggregator. ``log`` records every step truthfully.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class Play:
         return self.world.log
 
     def pause(self) -> None:
-        """Nothing is done from now on, as if all controllers were away; what changes is noticed."""
+        """Stops acting, as if all controllers were away; changes are still tracked."""
         self.world.running.clear()
 
     def resume(self) -> None:
         self.world.running.set()
 
     async def evict(self, namespace: str, name: str) -> None:
-        """Kills the machine of a VMI, as a drain of its node does where it cannot migrate."""
+        """Kills the machine of a VMI, like a node drain without migration."""
         vmi = self.world.get(VMI, namespace, name)
         if not vmi:
             raise LookupError(f"there is no VMI {namespace}/{name}")
@@ -94,7 +94,7 @@ class Play:
             await self._launch.fail(self.world, vmi, "Stopped")
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
-        """Somebody else deletes an object."""
+        """Deletes an object on behalf of another user."""
         await self.world.client.delete(kind, namespace, name)
 
     async def __aenter__(self) -> "Play":
@@ -126,10 +126,10 @@ class Play:
     async def _subresources_of(self, world: World) -> None:
         for api in sorted({kind.api for kind in WATCHED}):
             try:
-                told = await world.client.request("GET", api)
+                listed = await world.client.request("GET", api)
             except Refused:
                 continue
-            world.subresources |= {one["name"] for one in told["resources"] if "/" in one["name"]}
+            world.subresources |= {one["name"] for one in listed["resources"] if "/" in one["name"]}
 
     def _controller(self, kind: Kind, own: Controller | None) -> Controller:
         async def look(world: World, obj: Object) -> None:
@@ -146,15 +146,15 @@ class Play:
                 known = {key(kind, one): one for one in world.all(kind)}
                 world.objects.setdefault(kind.plural, {})
                 for at in known.keys() - here.keys():
-                    # What was made while the list was on its way is not in it.
+                    # Objects created while the list was under way are missing in it.
                     if int(known[at]["metadata"]["resourceVersion"]) <= int(obj["version"]):
-                        self._told(kind, "DELETED", known[at])
+                        self._notify(kind, "DELETED", known[at])
                 for one in here.values():
-                    self._told(kind, "ADDED", one)
+                    self._notify(kind, "ADDED", one)
             else:
-                self._told(kind, happened, obj)
+                self._notify(kind, happened, obj)
 
-    def _told(self, kind: Kind, happened: str, obj: Object) -> None:
+    def _notify(self, kind: Kind, happened: str, obj: Object) -> None:
         if not self.world.take(kind, happened, obj):
             return
         self.world.news(key(kind, obj))
@@ -165,7 +165,7 @@ class Play:
 
 
 async def _undo(site: Site, world: World) -> None:
-    """Takes the site down. The API server may be gone for good, and the controllers may be paused."""
+    """Takes the site down, even if the API server is gone or the controllers are paused."""
     world.running.set()
     with suppress(TimeoutError):
         async with asyncio.timeout(_UNDONE):

@@ -25,40 +25,40 @@ from testkit.play.world import World
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _LOOK = 0.2
-"""Seconds from one look whether a namespace is empty to the next."""
+"""Seconds between two looks whether a namespace is empty."""
 _GRACE = 1.0
-"""Seconds after which an owner that nothing was heard of is asked for."""
+"""Seconds after which a missing owner is looked up."""
 _KINDS = {kind.name: kind for kind in WATCHED}
 
 
 @dataclass
 class Garbage:
-    """Removes what nobody owns any more, and empties namespaces."""
+    """Deletes objects without owners, and empties namespaces."""
 
     kinds: list[Kind] = field(default_factory=list)
-    """Everything in namespaces that can be listed and deleted as a whole, as the API server told it."""
+    """All kinds in namespaces that support list and deletecollection, by the API server's discovery."""
 
     async def discover(self, world: World) -> None:
         groups = await world.client.request("GET", "/apis")
         versions = [f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups["groups"]]
         for api in ("/api/v1", *versions):
             try:
-                told = await world.client.request("GET", api)
+                listed = await world.client.request("GET", api)
             except Refused:  # an aggregated server that is away
                 continue
-            for one in told["resources"]:
+            for one in listed["resources"]:
                 if "/" not in one["name"] and one["namespaced"] and {"list", "deletecollection"} <= set(one["verbs"]):
                     self.kinds.append(Kind(api, one["name"], one["kind"]))
 
     async def namespace(self, world: World, space: Object) -> None:
-        """Empties a namespace that is to go, of everything the API server knows of, and lets it go."""
+        """Empties a deleted namespace of all kinds that the API server knows, and finalizes it."""
         if not deleting(space) or not space["spec"].get("finalizers"):
             return
         name, left = space["metadata"]["name"], False
         for kind in self.kinds:
-            found = await world.client.request("GET", kind.path(name), query={"limit": "500"})
-            left = left or bool(found["items"])
-            if any(not deleting(obj) for obj in found["items"]):
+            page = await world.client.request("GET", kind.path(name), query={"limit": "500"})
+            left = left or bool(page["items"])
+            if any(not deleting(obj) for obj in page["items"]):
                 await world.client.request("DELETE", kind.path(name), {"propagationPolicy": "Background"})
         if left:
             world.later(key(NAMESPACE, space), _LOOK)
@@ -69,7 +69,7 @@ class Garbage:
         world.record(NAMESPACE, space, "gone", sent)
 
     async def owned(self, world: World, kind: Kind, obj: Object) -> bool:
-        """Deletes ``obj`` if all its owners are gone; lets go what waits for what it owns. True: nothing else to do."""
+        """Deletes ``obj`` if all its owners are gone; finalizes it if it waits for what it owns. True: done."""
         if deleting(obj):
             await self._let_go(world, kind, obj)
             return False
@@ -79,23 +79,23 @@ class Garbage:
         return True
 
     async def _orphaned(self, world: World, kind: Kind, obj: Object) -> bool:
-        """Whether no owner is left. One of a kind that nobody watches here is taken to be there."""
+        """Whether no owner is left. An owner of an unwatched kind counts as present."""
         references, space = obj["metadata"]["ownerReferences"], obj["metadata"].get("namespace", "")
         unheard = False
         for reference in references:
             of = _KINDS.get(reference["kind"])
-            found = world.look(key(kind, obj), of, space, reference["name"]) if of else None
-            if not of or (found and uid(found) == reference["uid"]):
+            owner = world.look(key(kind, obj), of, space, reference["name"]) if of else None
+            if not of or (owner and uid(owner) == reference["uid"]):
                 return False
             unheard = unheard or reference["uid"] not in world.gone
         if not unheard:
             return True
         if not world.due(kind, obj, "orphaned", _GRACE):
             return False
-        for reference in references:  # deleted before we looked, or made so lately that its watch has not told it
+        for reference in references:  # deleted earlier, or too new for its watch
             with suppress(Refused):
-                found = await world.client.request("GET", _KINDS[reference["kind"]].path(space, reference["name"]))
-                if uid(found) == reference["uid"]:
+                owner = await world.client.request("GET", _KINDS[reference["kind"]].path(space, reference["name"]))
+                if uid(owner) == reference["uid"]:
                     return False
         return True
 
@@ -122,14 +122,14 @@ class Garbage:
 
 
 async def quota(world: World, obj: Object) -> None:
-    """Counts what a quota limits: claims, their storage (also by class), machines, pods and Secrets."""
+    """Counts a quota's resources: claims, their storage (also by class), machines, pods and Secrets."""
     space, hard = obj["metadata"]["namespace"], obj["spec"].get("hard") or {}
     who = key(QUOTA, obj)
     claims = [c for c in world.all(PVC) if c["metadata"]["namespace"] == space]
     used = {name: _used(world, name, space, claims) for name in hard}
     status = obj.get("status") or {}
     if world.counted.get(uid(obj)) == len(world.gone):
-        # Nothing went since, so nothing is used less: admission has counted what is not stored yet, or not told here.
+        # Nothing was deleted, so usage cannot fall: admission counts objects before they are stored or observed.
         before = status.get("used") or {}
         used = {name: max(before.get(name, "0"), count, key=quantity) for name, count in used.items()}
     world.counted[uid(obj)] = len(world.gone)

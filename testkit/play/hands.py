@@ -1,4 +1,4 @@
-"""What tests do in a played cluster: make, read and wait for objects, and reach the ports of machines."""
+"""Operations of tests on a played cluster: create, read, await objects, and reach machines' ports."""
 
 import asyncio
 import base64
@@ -21,12 +21,12 @@ from testkit.play.site import Class, Site
 from testkit.play.virt_api import API, PROTOCOL
 
 PATIENCE = 100.0
-"""Seconds for anything that is waited for."""
+"""Seconds to wait for anything."""
 
 
 @dataclass
 class Hands:
-    """A played cluster, a namespace in it, and a client of the test's own."""
+    """A played cluster, a namespace in it, and a client of the test."""
 
     play: Play
     client: Client
@@ -44,11 +44,11 @@ class Hands:
             return None
 
     async def until(self, kind: Kind, name: str, true: Callable[[Object], Any]) -> Object:
-        """The object once it is so. Raises TimeoutError."""
+        """The object once the condition holds. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE):
             while True:
-                if (found := await self.get(kind, name)) and true(found):
-                    return found
+                if (obj := await self.get(kind, name)) and true(obj):
+                    return obj
                 await asyncio.sleep(0.02)
 
     async def until_gone(self, kind: Kind, name: str) -> None:
@@ -56,7 +56,7 @@ class Hands:
             while await self.get(kind, name):
                 await asyncio.sleep(0.02)
 
-    async def told(self, reason: str) -> str:
+    async def event_message(self, reason: str) -> str:
         """The message of the first event with this reason. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE):
             while True:
@@ -67,18 +67,18 @@ class Hands:
                 await asyncio.sleep(0.02)
 
     def steps(self, kind: Kind, name: str) -> list[str]:
-        """What the log says of objects of this name, in the order in which it was sent: that of the server's answers
-        may be another, as several hands write."""
+        """Logged steps of objects of this name, by the time they were sent; several writers may get their answers in
+        another order."""
         log = sorted(self.play.log, key=lambda r: r.sent)
         return [r.phase for r in log if (r.kind, r.namespace, r.name) == (kind.name, self.namespace, name)]
 
     async def logged(self, kind: Kind, name: str, *wanted: str) -> list[str]:
-        """These steps once the ``wanted`` are among them: the log has a step when its writer has the server's answer,
-        and others may have read the object by then. Raises TimeoutError."""
+        """The steps once they include ``wanted``: the log gets a step when its writer has the answer, which may be
+        after others have read the object. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE):
-            while not set(wanted) <= set(found := self.steps(kind, name)):
+            while not set(wanted) <= set(steps := self.steps(kind, name)):
                 await asyncio.sleep(0.01)
-        return found
+        return steps
 
     def _port(self, vmi: str, port: int) -> str:
         return f"{API}/namespaces/{self.namespace}/{VMI.plural}/{vmi}/portforward/{port}"
@@ -88,7 +88,7 @@ class Hands:
         return await self.client.stream(self._port(vmi, port), PROTOCOL)
 
     async def refusal(self, vmi: str, port: int) -> Object:
-        """The Status with which a stream is refused."""
+        """The Status that refuses a stream."""
         key = base64.b64encode(secrets.token_bytes(16)).decode()
         upgrade = {
             "Connection": "Upgrade",
@@ -96,12 +96,12 @@ class Hands:
             "Sec-WebSocket-Version": "13",
             "Sec-WebSocket-Key": key,
         }
-        told: Object = json.loads(await self.client.answer(self._port(vmi, port), upgrade))
-        return told
+        answer: Object = json.loads(await self.client.answer(self._port(vmi, port), upgrade))
+        return answer
 
     @asynccontextmanager
     async def tunnel(self, vmi: str, port: int) -> AsyncIterator[int]:
-        """A port of this machine each of whose connections is a stream to a port of the VMI."""
+        """A local port whose connections are each a stream to a port of the VMI."""
 
         async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
@@ -133,7 +133,7 @@ async def played(
     kubeconfig: Path, behaviour: Behaviour | None = None, machines: Machines | None = None,
     classes: Sequence[Class] = Site().classes, *, subresources: bool = False,
 ) -> AsyncIterator[Hands]:  # fmt: skip
-    """A played cluster with a new namespace; its end leaves neither site nor namespace."""
+    """A played cluster with a new namespace; removes site and namespace at the end."""
     site = Site(classes=classes)
     async with (
         Play(kubeconfig, behaviour=behaviour, machines=machines, site=site, subresources=subresources) as play,
@@ -148,7 +148,7 @@ async def played(
 
 
 def machine(*disks: tuple[str, Object], strategy: str = "Always", **spec: Any) -> Object:
-    """A VirtualMachine's spec with these disks: (name of its DataVolume, spec of that); the first is booted from."""
+    """Spec of a VirtualMachine with these disks: (name of its DataVolume, spec of that); boots from the first."""
     devices = [{"name": f"disk{n}", "serial": f"serial-{n}", "disk": {"bus": "virtio"}} for n in range(len(disks))]
     volumes = [{"name": f"disk{n}", "dataVolume": {"name": name}} for n, (name, _) in enumerate(disks)]
     volumes += spec.pop("volumes", [])
@@ -161,14 +161,14 @@ def machine(*disks: tuple[str, Object], strategy: str = "Always", **spec: Any) -
 
 
 def volume(source: Object | None = None, name: str = "ceph-rbd", size: str = "1Gi", **more: Any) -> Object:
-    """A DataVolume's spec: blank, unless ``source`` says with what it is filled."""
+    """Spec of a DataVolume: blank, or filled from ``source``."""
     storage = {"resources": {"requests": {"storage": size}}, "storageClassName": name,
                "accessModes": ["ReadWriteOnce"], "volumeMode": "Block"}  # fmt: skip
     return {**({"source": {"blank": {}}} if source is None else source), "storage": {**storage, **more}}
 
 
 def claim(source: Object | None = None, name: str = "ceph-rbd") -> Object:
-    """A claim's spec: with the content of ``source``, or empty."""
+    """Spec of a claim: with the content of ``source``, or empty."""
     spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": name, "volumeMode": "Block",
             "resources": {"requests": {"storage": "1Gi"}}}  # fmt: skip
     return {"spec": {**spec, **({"dataSource": source} if source else {})}}

@@ -1,7 +1,7 @@
 """CDI: DataVolumes and their claims, DataSources, and the StorageProfile of each storage class.
 
-Claims of DataVolumes are filled before they are bound, as CDI's volume populators do it; the populators' own ``prime``
-claims are left out.
+Claims of DataVolumes are filled before they are bound, like CDI's volume populators do; the populators' ``prime``
+claims are omitted.
 """
 
 import math
@@ -30,7 +30,7 @@ from testkit.play.storage import CLONE_TYPE, FILLED_BY, POPULATES, SOURCE
 from testkit.play.world import World
 
 OVERHEAD = 0.06
-"""Part of a volume in mode Filesystem that CDI adds for the file system (its default filesystemOverhead)."""
+"""Share of a Filesystem volume that CDI adds for the file system (its default filesystemOverhead)."""
 _UNDER_WAY = {"import": "ImportInProgress", "blank": "ImportInProgress", "csi-clone": "CSICloneInProgress",
               "snapshot": "SnapshotForSmartCloneInProgress", "from-snapshot": "CloneFromSnapshotSourceInProgress",
               "copy": "CloneInProgress"}  # fmt: skip
@@ -38,7 +38,7 @@ _DEFAULTS = ("storageclass.kubevirt.io/is-default-virt-class", "storageclass.kub
 
 
 async def data_volume(world: World, volume: Object) -> None:
-    """Brings a DataVolume one step further: a claim, and the phases of filling it."""
+    """Advances a DataVolume one step: its claim, and the phases of filling it."""
     who = key(DATA_VOLUME, volume)
     if deleting(volume) or phase(volume) in ("Succeeded", "Failed"):
         return
@@ -62,7 +62,7 @@ async def data_volume(world: World, volume: Object) -> None:
 
 
 def _next(world: World, volume: Object, claim: Object, way: str) -> str:
-    """The phase that a DataVolume with a claim enters."""
+    """The next phase of a DataVolume with a claim."""
     older = annotation(claim, POPULATES) == "false"
     if phase(claim) == "Bound":
         if not older:
@@ -97,11 +97,11 @@ async def _phase(world: World, volume: Object, new: str, claim: Object | None = 
 
 
 async def _claim(world: World, volume: Object) -> Object | None:
-    """Makes the claim of a DataVolume; None: what it is to be filled from is not there."""
+    """Creates the claim of a DataVolume; None: its source is missing."""
     who, spec = key(DATA_VOLUME, volume), volume["spec"]
-    asked = dict(spec.get("pvc") or spec.get("storage") or {})
-    asked.setdefault("storageClassName", _default(world))
-    profile = world.look(who, PROFILE, "", asked["storageClassName"])
+    wanted = dict(spec.get("pvc") or spec.get("storage") or {})
+    wanted.setdefault("storageClassName", _default(world))
+    profile = world.look(who, PROFILE, "", wanted["storageClassName"])
     way, space, name = _source(world, volume)
     if way == "missing":
         return None
@@ -110,16 +110,16 @@ async def _claim(world: World, volume: Object) -> Object | None:
         if not source:
             return None
         older = annotation(volume, POPULATES) == "false"
-        way = "copy" if older else _strategy(world, source, asked, profile)
-        request = asked.get("resources", {}).get("requests", {}).get("storage")
-        asked["resources"] = {"requests": {"storage": request or source["spec"]["resources"]["requests"]["storage"]}}
-    elif way == "from-snapshot" and not asked.get("resources"):
+        way = "copy" if older else _strategy(world, source, wanted, profile)
+        request = wanted.get("resources", {}).get("requests", {}).get("storage")
+        wanted["resources"] = {"requests": {"storage": request or source["spec"]["resources"]["requests"]["storage"]}}
+    elif way == "from-snapshot" and not wanted.get("resources"):
         source = world.look(who, SNAPSHOT, space, name)
         if not source or not (source.get("status") or {}).get("readyToUse"):
             return None
-        asked["resources"] = {"requests": {"storage": source["status"]["restoreSize"]}}
+        wanted["resources"] = {"requests": {"storage": source["status"]["restoreSize"]}}
     if "storage" in spec:
-        _infer(asked, profile)
+        _infer(wanted, profile)
     meta = volume["metadata"]
     marks = {POPULATES: "true", **(meta.get("annotations") or {}), FILLED_BY: way,
              "cdi.kubevirt.io/storage.contentType": spec.get("contentType", "kubevirt")}  # fmt: skip
@@ -131,28 +131,28 @@ async def _claim(world: World, volume: Object) -> Object | None:
     return await world.create(PVC, {
         "metadata": {"name": who[2], "labels": labels, "annotations": marks,
                      "ownerReferences": owner(DATA_VOLUME, volume)},
-        "spec": asked,
+        "spec": wanted,
     }, who[1])  # fmt: skip
 
 
 def _default(world: World) -> str:
     for mark in _DEFAULTS:
-        for found in world.all(STORAGE_CLASS):
-            if annotation(found, mark) == "true":
-                return str(found["metadata"]["name"])
+        for class_ in world.all(STORAGE_CLASS):
+            if annotation(class_, mark) == "true":
+                return str(class_["metadata"]["name"])
     return ""
 
 
 def _source(world: World, volume: Object) -> tuple[str, str, str]:
-    """How a DataVolume is filled, and from which claim or snapshot; no way: by Kubernetes, from the ``dataSource`` in
-    its claim's own spec; ``missing``: what it refers to is not there."""
+    """Way of filling a DataVolume, and the source claim or snapshot; empty way: Kubernetes fills it, from the claim
+    spec's ``dataSource``; ``missing``: the source does not exist."""
     who, spec = key(DATA_VOLUME, volume), volume["spec"]
     source = spec.get("source") or {}
     if reference := spec.get("sourceRef"):
-        found = world.look(who, DATA_SOURCE, reference.get("namespace") or who[1], reference["name"])
-        if not found:
+        named = world.look(who, DATA_SOURCE, reference.get("namespace") or who[1], reference["name"])
+        if not named:
             return "missing", "", ""
-        source = found["spec"]["source"]
+        source = named["spec"]["source"]
     if not source:
         return "", "", ""
     for kind, way in (("pvc", "clone"), ("snapshot", "from-snapshot")):
@@ -161,34 +161,34 @@ def _source(world: World, volume: Object) -> tuple[str, str, str]:
     return ("blank" if "blank" in source else "import"), "", ""
 
 
-def _strategy(world: World, source: Object, asked: Object, profile: Object | None) -> str:
-    """CDI's choice: the cluster's override, else the profile's; copy where the driver could not do that (another class
-    or volume mode, no snapshot class)."""
+def _strategy(world: World, source: Object, wanted: Object, profile: Object | None) -> str:
+    """CDI's choice: the cluster's override, else the profile's; copy if the driver cannot do that (another class or
+    volume mode, no snapshot class)."""
     forced = next((c["spec"].get("cloneStrategyOverride") for c in world.all(CDI) if c.get("spec")), None)
-    told = (profile or {}).get("status") or {}
-    chosen = forced or told.get("cloneStrategy") or "copy"
-    sets = told.get("claimPropertySets") or [{}]
-    mode = asked.get("volumeMode") or sets[0].get("volumeMode", "Filesystem")
-    alike = source["spec"].get("storageClassName") == asked["storageClassName"]
+    status = (profile or {}).get("status") or {}
+    chosen = forced or status.get("cloneStrategy") or "copy"
+    sets = status.get("claimPropertySets") or [{}]
+    mode = wanted.get("volumeMode") or sets[0].get("volumeMode", "Filesystem")
+    alike = source["spec"].get("storageClassName") == wanted["storageClassName"]
     if not alike or source["spec"].get("volumeMode", "Filesystem") != mode:
         return "copy"
-    return "copy" if chosen == "snapshot" and not told.get("snapshotClass") else str(chosen)
+    return "copy" if chosen == "snapshot" and not status.get("snapshotClass") else str(chosen)
 
 
-def _infer(asked: Object, profile: Object | None) -> None:
-    """What ``spec.storage`` leaves open is taken from the profile; a file system gets room beside the image."""
-    told = (profile or {}).get("status") or {}
-    sets = told.get("claimPropertySets") or [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
-    fits = [s for s in sets if s.get("volumeMode") == asked.get("volumeMode", s.get("volumeMode"))] or sets
-    asked.setdefault("volumeMode", fits[0].get("volumeMode", "Filesystem"))
-    asked.setdefault("accessModes", fits[0]["accessModes"])
-    if asked["volumeMode"] == "Filesystem":
-        size = quantity(asked["resources"]["requests"]["storage"])
-        asked["resources"] = {"requests": {"storage": str(math.ceil(size / (1 - OVERHEAD)))}}
+def _infer(wanted: Object, profile: Object | None) -> None:
+    """Completes ``spec.storage`` from the profile; a file system gets extra room beside the image."""
+    status = (profile or {}).get("status") or {}
+    sets = status.get("claimPropertySets") or [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
+    fits = [s for s in sets if s.get("volumeMode") == wanted.get("volumeMode", s.get("volumeMode"))] or sets
+    wanted.setdefault("volumeMode", fits[0].get("volumeMode", "Filesystem"))
+    wanted.setdefault("accessModes", fits[0]["accessModes"])
+    if wanted["volumeMode"] == "Filesystem":
+        size = quantity(wanted["resources"]["requests"]["storage"])
+        wanted["resources"] = {"requests": {"storage": str(math.ceil(size / (1 - OVERHEAD)))}}
 
 
 async def data_source(world: World, source: Object) -> None:
-    """Brings a DataSource one step further: whether what it names is there."""
+    """Advances a DataSource one step: whether its source exists."""
     who, named = key(DATA_SOURCE, source), source["spec"]["source"]
     ready = False
     if "pvc" in named:
@@ -200,31 +200,33 @@ async def data_source(world: World, source: Object) -> None:
         ready = bool(((kept or {}).get("status") or {}).get("readyToUse"))
     before = (source.get("status") or {}).get("conditions") or ()
     if not any(c["type"] == "Ready" and (c["status"] == "True") is ready for c in before):
-        told = condition("Ready", true=ready, reason="Ready" if ready else "NotFound")
-        told["lastHeartbeatTime"] = stamp()
-        await world.status(DATA_SOURCE, source, {"source": named, "conditions": [told]}, step="Ready" if ready else "")
+        ready_condition = condition("Ready", true=ready, reason="Ready" if ready else "NotFound")
+        ready_condition["lastHeartbeatTime"] = stamp()
+        await world.status(
+            DATA_SOURCE, source, {"source": named, "conditions": [ready_condition]}, step="Ready" if ready else ""
+        )
 
 
-async def storage_class(world: World, found: Object) -> None:
-    """Gives a storage class its StorageProfile: what ``site`` says in the class's annotations, else CDI's usual."""
-    name = found["metadata"]["name"]
+async def storage_class(world: World, class_: Object) -> None:
+    """Creates the StorageProfile of a storage class: from ``site``'s annotations, else CDI's defaults."""
+    name = class_["metadata"]["name"]
     profile = world.get(PROFILE, "", name) or await world.create(PROFILE, {"metadata": {"name": name}, "spec": {}})
     spec = profile.get("spec") or {}
-    modes = (annotation(found, "fairlane.test/modes") or "RWX/Block RWO/Block RWO/Filesystem").split()
+    modes = (annotation(class_, "fairlane.test/modes") or "RWX/Block RWO/Block RWO/Filesystem").split()
     access = {"RWX": "ReadWriteMany", "RWO": "ReadWriteOnce"}
     status = {
-        "storageClass": name, "provisioner": found["provisioner"],
-        "cloneStrategy": spec.get("cloneStrategy") or annotation(found, "fairlane.test/clone") or "csi-clone",
+        "storageClass": name, "provisioner": class_["provisioner"],
+        "cloneStrategy": spec.get("cloneStrategy") or annotation(class_, "fairlane.test/clone") or "csi-clone",
         "claimPropertySets": spec.get("claimPropertySets") or [
             {"accessModes": [access[one.split("/")[0]]], "volumeMode": one.split("/")[1]} for one in modes
         ],
     }  # fmt: skip
-    if kept := annotation(found, "fairlane.test/snapshot-class"):
+    if kept := annotation(class_, "fairlane.test/snapshot-class"):
         status["snapshotClass"] = kept
     await world.status(PROFILE, profile, status)
 
 
 async def profile(world: World, profile: Object) -> None:
-    """Follows what an admin writes into the profile's spec."""
-    if found := world.look(key(PROFILE, profile), STORAGE_CLASS, "", profile["metadata"]["name"]):
-        await storage_class(world, found)
+    """Applies an administrator's changes in the profile's spec."""
+    if class_ := world.look(key(PROFILE, profile), STORAGE_CLASS, "", profile["metadata"]["name"]):
+        await storage_class(world, class_)

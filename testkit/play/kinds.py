@@ -1,4 +1,4 @@
-"""The kinds of objects that the played controllers watch, and small readings of any object."""
+"""The kinds of objects that the played controllers watch, and helpers to read objects."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class Kind:
         return self.api.removeprefix("/apis/").removeprefix("/api/")
 
     def path(self, namespace: str = "", name: str = "", sub: str = "") -> str:
-        """Of one object, or (no name) of the collection; no namespace: of all namespaces."""
+        """Path of an object, or (no name) of the collection; no namespace: of all namespaces."""
         inside = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         return f"{self.api}{inside}/{self.plural}" + (f"/{name}" if name else "") + (f"/{sub}" if sub else "")
 
@@ -69,7 +69,7 @@ WATCHED = (
     PV, CONTENT, SNAPSHOT, CLONE_SOURCE, DATA_SOURCE, PVC, DATA_VOLUME, VMI, VM,
 )  # fmt: skip
 OPTIONAL = (SNAPSHOT, SNAPSHOT_CLASS, CONTENT, CLONE_SOURCE, DATA_SOURCE, PROFILE, CDI, DATA_VOLUME, VM, VMI)
-"""What a cluster may not know: nobody waits for the first list of these."""
+"""Kinds that a cluster may lack: their first list is not waited for."""
 BY_PLURAL = {kind.plural: kind for kind in WATCHED}
 
 
@@ -95,13 +95,13 @@ def phase(obj: Mapping[str, Any] | None) -> str:
 
 
 def owner(kind: Kind, obj: Mapping[str, Any]) -> list[Object]:
-    """``ownerReferences`` of what a controller makes for ``obj``."""
+    """``ownerReferences`` of an object that a controller creates for ``obj``."""
     return [{"apiVersion": kind.version, "kind": kind.name, "name": obj["metadata"]["name"], "uid": uid(obj),
              "controller": True, "blockOwnerDeletion": True}]  # fmt: skip
 
 
 def stamp(skew: float = 0.0) -> str:
-    """The API's time of now, in whole seconds as all its stamps are, by a clock that is ``skew`` seconds ahead."""
+    """The current time as an API stamp, in whole seconds, of a clock ``skew`` seconds ahead."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + skew))
 
 
@@ -122,11 +122,11 @@ def quantity(text: str | int) -> int:
 
 
 def volumes(vmi: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """Volumes of a VMI that are claims: (name of the volume, name of the claim)."""
-    found = []
+    """Volumes of a VMI that use claims: (name of the volume, name of the claim)."""
+    claims = []
     for volume in vmi["spec"].get("volumes") or ():
         if "dataVolume" in volume:
-            found.append((volume["name"], volume["dataVolume"]["name"]))
+            claims.append((volume["name"], volume["dataVolume"]["name"]))
         elif "persistentVolumeClaim" in volume:
-            found.append((volume["name"], volume["persistentVolumeClaim"]["claimName"]))
-    return found
+            claims.append((volume["name"], volume["persistentVolumeClaim"]["claimName"]))
+    return claims

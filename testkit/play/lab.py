@@ -1,8 +1,8 @@
 """Real lab machines behind VMIs: QEMU with the lab's kernel and root file system, and a file for each volume.
 
-Whatever image a root volume is imported from, it is the lab's own root: an overlay of it, which clones and snapshots
-copy with all that was written. A machine with a containerDisk gets an overlay that ends with it. All other volumes are
-raw files. ``parameters`` of a storage class throttle its volumes, so that classes differ by something known.
+Every imported root volume is the lab's own root, whatever the image: an overlay, which clones and snapshots copy with
+all writes. A machine with a containerDisk gets a temporary overlay. All other volumes are raw files. ``parameters`` of
+a storage class throttle its volumes, so that classes differ in a known way.
 """
 
 import asyncio
@@ -26,23 +26,23 @@ from testkit.play.kinds import quantity
 from testkit.play.machines import Disk, Machines
 
 IOPS, BANDWIDTH = "fairlane.test/iops", "fairlane.test/bytes-per-second"
-"""Parameters of a storage class: what each of its volumes does at most, reads and writes together."""
+"""Parameters of a storage class: limits of each volume, reads and writes together."""
 _SSHD = 22
 _UP = "FAIRLANE-UP"
-"""The lab's init says so on the console once sshd has been started."""
+"""The lab's init prints it on the console once sshd has started."""
 _MODULES = ("virtio_net virtio_rng", "virtio_net virtio_rng virtio_scsi sd_mod ahci")
-"""What the lab's init loads, and what it loads here: in a cluster nobody tells the guest which bus its disks are on."""
+"""Modules that the lab's init loads, and those loaded here: in a cluster the guest does not know its disks' bus."""
 
 
 class LabVm(Vm):
-    """A machine that is handed over as soon as QEMU runs, and that only cloud-init's keys open."""
+    """A machine that counts as started once QEMU runs, and accepts cloud-init's keys only."""
 
     def __init__(self, machine: Machine, root: rootfs.Root, access: cloudinit.Access, folder: Path) -> None:
         super().__init__(machine, root, _Given(folder, access), folder)
         self.port = 0
 
     async def boot(self, disk: Path) -> None:
-        """Starts QEMU, with ``disk`` (qcow2) as its root. Raises RuntimeError with what QEMU said."""
+        """Starts QEMU, with ``disk`` (qcow2) as its root. Raises RuntimeError with QEMU's output."""
         self.folder.mkdir()
         (self.folder / "root.qcow2").symlink_to(disk)
         try:
@@ -65,7 +65,7 @@ class LabVm(Vm):
 
 @dataclass(frozen=True)
 class _Given(Keys):
-    """Keys that somebody else made: the guest gets them, and there is nothing here to log in with."""
+    """Keys made elsewhere: installed in the guest, without a login from here."""
 
     access: cloudinit.Access
 
@@ -78,10 +78,10 @@ class LabMachines(Machines):
     """``Play`` closes it."""
 
     root: rootfs.Root
-    """In the cache: ``rootfs.cached_root()``, or ``rootfs.build``."""
+    """Root file system in the cache: ``rootfs.cached_root()``, or ``rootfs.build``."""
     accel: str = "tcg"
     vms: dict[tuple[str, str], LabVm] = field(default_factory=dict)
-    """Namespace and name of a VMI -> its machine."""
+    """(namespace, name) of a VMI -> its machine."""
 
     def __post_init__(self) -> None:
         self._held = ExitStack()
@@ -137,7 +137,7 @@ class LabMachines(Machines):
         watch.add_done_callback(self._watches.discard)
 
     async def _watch(self, at: tuple[str, str], vm: LabVm) -> None:
-        """Tells of a machine that ends by itself."""
+        """Reports a machine that ends by itself."""
         await vm.process.wait()
         if self.vms.get(at) is vm:
             await self.ended(*at)
@@ -162,7 +162,7 @@ class LabMachines(Machines):
         domain = vmi["spec"]["domain"]
         cpu = domain.get("cpu") or {}
         cpus = int(cpu.get("cores", 1)) * int(cpu.get("sockets", 1)) * int(cpu.get("threads", 1))
-        asked = (domain.get("memory") or {}).get("guest") or domain["resources"]["requests"]["memory"]
+        memory = (domain.get("memory") or {}).get("guest") or domain["resources"]["requests"]["memory"]
         queues = cpus if domain["devices"].get("blockMultiQueue") else 1
         threads = _threads(domain, disks)
         objects: list[dict[str, Any]] = [
@@ -180,12 +180,12 @@ class LabMachines(Machines):
             devices.append(_device(disk, number, queues, threads[disk.name]))
         init = resources.files("fairlane.platforms.lab.wall").joinpath("guest/init").read_text("utf-8")
         assert _MODULES[0] in init
-        return Machine(vmi["metadata"]["name"], cpus, quantity(asked), self.accel, objects=tuple(objects),
+        return Machine(vmi["metadata"]["name"], cpus, quantity(memory), self.accel, objects=tuple(objects),
                        blockdevs=tuple(blockdevs), devices=tuple(devices),
                        files={"init": init.replace(*_MODULES)})  # fmt: skip
 
     def _nodes(self, disk: Disk) -> list[dict[str, Any]]:
-        """The volume's file, and over it its throttle."""
+        """The volume's file node, with its throttle on top."""
         file = {"driver": "file", "filename": str(self.file(disk.volume)), "aio": "threads", "discard": "unmap",
                 "cache": {"direct": disk.cache == "none"}}  # fmt: skip
         node = f"v-{disk.name}"
@@ -198,14 +198,14 @@ class LabMachines(Machines):
 
 
 def _boot_disk(vmi: Mapping[str, Any]) -> str:
-    """Name of the disk that a VMI boots from: that with the least bootOrder, else the first."""
+    """Name of the boot disk of a VMI: with the least bootOrder, else the first."""
     disks = vmi["spec"]["domain"]["devices"].get("disks") or ()
     ordered = sorted((disk for disk in disks if "bootOrder" in disk), key=lambda disk: disk["bootOrder"])
     return next((str(disk["name"]) for disk in (*ordered, *disks)), "")
 
 
 def _overlay(file: Path) -> bool:
-    """Whether a volume has the lab's root in it."""
+    """Whether a volume contains the lab's root."""
     with file.open("rb") as data:
         return data.read(4) == b"QFI\xfb"
 
@@ -221,19 +221,19 @@ def _throttle(disk: Disk) -> list[dict[str, Any]]:
 
 
 def _threads(domain: Mapping[str, Any], disks: Sequence[Disk]) -> dict[str, str]:
-    """IO thread of each disk, as ``ioThreadsPolicy`` and ``dedicatedIOThread`` say; empty: none. The pool of
-    supplementalPool is dealt out disk by disk, because this QEMU maps no queues to threads."""
+    """IO thread of each disk, by ``ioThreadsPolicy`` and ``dedicatedIOThread``; empty: none. The pool of
+    supplementalPool is dealt out disk by disk, because this QEMU cannot map queues to threads."""
     policy = domain.get("ioThreadsPolicy", "")
     pool = int((domain.get("ioThreads") or {}).get("supplementalPoolThreadCount", 1))
-    found = {}
+    threads = {}
     for number, disk in enumerate(disks):
         if disk.own_thread or policy == "auto":
-            found[disk.name] = f"io-{number}"
+            threads[disk.name] = f"io-{number}"
         elif policy == "supplementalPool":
-            found[disk.name] = f"io-pool-{number % pool}"
+            threads[disk.name] = f"io-pool-{number % pool}"
         else:
-            found[disk.name] = "io-shared" if policy == "shared" or any(d.own_thread for d in disks) else ""
-    return found
+            threads[disk.name] = "io-shared" if policy == "shared" or any(d.own_thread for d in disks) else ""
+    return threads
 
 
 def _device(disk: Disk, number: int, queues: int, thread: str) -> dict[str, Any]:
@@ -247,6 +247,6 @@ def _device(disk: Disk, number: int, queues: int, thread: str) -> dict[str, Any]
 
 async def _run(*command: str) -> None:
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
-    _, said = await process.communicate()
+    _, output = await process.communicate()
     if process.returncode:
-        raise RuntimeError(f"{command[0]} failed: {said.decode(errors='replace').strip()[-400:]}")
+        raise RuntimeError(f"{command[0]} failed: {output.decode(errors='replace').strip()[-400:]}")

@@ -1,7 +1,7 @@
-"""KubeVirt's virt-controller and virt-handler, the half that carries VMIs, and the scheduler's part: which node.
+"""The half of KubeVirt's virt-controller and virt-handler that runs VMIs, and the scheduler's choice of a node.
 
-Phases are stamped by the clock of whoever writes them: up to Scheduled virt-controller's, from Running on
-virt-handler's, which is the node's.
+Each phase has the stamp of its writer's clock: up to Scheduled virt-controller's, from Running on virt-handler's, which
+is the node's.
 """
 
 from collections import Counter
@@ -37,12 +37,12 @@ SELECTED = "volume.kubernetes.io/selected-node"
 
 @dataclass
 class Launch:
-    """Starts what VMIs ask for on ``machines``."""
+    """Starts VMIs on ``machines``."""
 
     machines: Machines
 
     async def instance(self, world: World, vmi: Object) -> None:
-        """Brings a VMI one step further."""
+        """Advances a VMI one step."""
         if deleting(vmi):
             return await self._end(world, vmi)
         now = phase(vmi)
@@ -64,15 +64,15 @@ class Launch:
         node = "" if fault == "ErrorUnschedulable" else _node(world, vmi)
         if not node:
             none = f"0/{len(world.all(NODE))} nodes are available"
-            told = f"{none}: no node fits the nodeSelector or has room. preemption: {none}."
+            message = f"{none}: no node fits the nodeSelector or has room. preemption: {none}."
             if not _has(vmi, "PodScheduled", "False"):
-                conditions = [condition("PodScheduled", true=False, reason="Unschedulable", message=told)]
+                conditions = [condition("PodScheduled", true=False, reason="Unschedulable", message=message)]
                 await world.status(VMI, vmi, {"conditions": conditions}, step="Unschedulable")
             world.later(key(VMI, vmi), 1.0)  # a node may come
         elif fault in ("ErrImagePull", "ImagePullBackOff"):
             if not _has(vmi, "Synchronized", "False"):
-                told = "failed to pull image: manifest unknown"
-                conditions = [condition("Synchronized", true=False, reason=fault, message=told)]
+                message = "failed to pull image: manifest unknown"
+                conditions = [condition("Synchronized", true=False, reason=fault, message=message)]
                 await world.status(VMI, vmi, {"conditions": conditions}, step=fault)
         elif world.due(VMI, vmi, "schedule", world.behaviour.schedule):
             if world.behaviour.pods:
@@ -123,7 +123,7 @@ class Launch:
         await world.release(VMI, vmi, KEEPS, "foregroundDeleteVirtualMachine", "foregroundDeletion")
 
     async def fail(self, world: World, vmi: Object, reason: str) -> None:
-        """Its machine is killed, as an eviction without live migration does it."""
+        """Kills its machine, like an eviction without live migration."""
         meta = vmi["metadata"]
         await self.machines.stop(meta["namespace"], meta["name"])
         await world.event(VMI, vmi, reason, "the virt-launcher pod was ended", "Warning")
@@ -131,7 +131,7 @@ class Launch:
 
 
 def _interface(vmi: Object) -> Object:
-    """An address in the pods' network that nothing answers at: guests are reached through the API server alone."""
+    """An address in the pod network without a listener: guests are reached through the API server only."""
     number = int(vmi["metadata"]["uid"][:6], 16)
     address = f"10.{128 + number % 64}.{number // 64 % 256}.{1 + number // 16384 % 254}"
     mac = ":".join(f"{number:06x}"[i : i + 2] for i in (0, 2, 4))
@@ -148,12 +148,12 @@ async def _enter(world: World, vmi: Object, new: str, skew: float = 0.0, **statu
 
 
 def _has(vmi: Object, name: str, status: str) -> bool:
-    told = (vmi.get("status") or {}).get("conditions") or ()
-    return any(c["type"] == name and c["status"] == status for c in told)
+    conditions = (vmi.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == name and c["status"] == status for c in conditions)
 
 
 async def _bound(world: World, vmi: Object) -> bool:
-    """Whether all volumes are there. Those that wait for their first consumer are told on which node it will be."""
+    """Whether all volumes are bound. Volumes that wait for their first consumer get its node."""
     who, done = key(VMI, vmi), True
     for _, name in volumes(vmi):
         claim = world.look(who, PVC, who[1], name)
@@ -169,14 +169,14 @@ async def _bound(world: World, vmi: Object) -> bool:
 
 
 def waits(world: World, claim: Object) -> bool:
-    """Whether a claim's class binds it only once it is known where it is used."""
-    found = world.get(STORAGE_CLASS, "", claim["spec"].get("storageClassName", ""))
-    return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+    """Whether a claim's class binds it only once its consumer's node is known."""
+    class_ = world.get(STORAGE_CLASS, "", claim["spec"].get("storageClassName", ""))
+    return class_ is not None and class_.get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
 def _node(world: World, vmi: Object) -> str:
-    """The ready node with the fewest VMIs of those that the VMI's nodeSelector and its volumes allow; empty: none.
-    Neither affinity nor capacity counts here."""
+    """The ready node with the fewest VMIs among those allowed by nodeSelector and volumes; empty: none. Ignores
+    affinity and capacity."""
     wanted = dict(vmi["spec"].get("nodeSelector") or {})
     for _, name in volumes(vmi):
         claim = world.get(PVC, vmi["metadata"]["namespace"], name)
@@ -195,45 +195,45 @@ def _node(world: World, vmi: Object) -> str:
 
 
 def _disks(world: World, vmi: Object) -> list[Disk]:
-    """The VMI's disks that are claims, in its order."""
+    """The VMI's disks on claims, in its order."""
     claims = dict(volumes(vmi))
-    found = []
+    result = []
     for disk in vmi["spec"]["domain"]["devices"].get("disks") or ():
         if disk["name"] not in claims:
             continue
         claim = world.get(PVC, vmi["metadata"]["namespace"], claims[disk["name"]])
         assert claim  # it is bound
         kind = world.get(STORAGE_CLASS, "", claim["spec"].get("storageClassName", "")) or {}
-        found.append(Disk(
+        result.append(Disk(
             name=disk["name"], volume=claim["spec"]["volumeName"], serial=disk.get("serial", ""),
             bus=(disk.get("disk") or {}).get("bus", "virtio"), parameters=kind.get("parameters") or {},
             own_thread=bool(disk.get("dedicatedIOThread")), cache=disk.get("cache", "none"),
         ))  # fmt: skip
-    return found
+    return result
 
 
 def _volume_status(world: World, vmi: Object) -> list[Object]:
-    found: list[Object] = []
+    statuses: list[Object] = []
     claims = dict(volumes(vmi))
     for number, disk in enumerate(vmi["spec"]["domain"]["devices"].get("disks") or ()):
         letter = chr(ord("a") + number % 26)
         bus = (disk.get("disk") or disk.get("cdrom") or {}).get("bus", "virtio")
-        told: Object = {"name": disk["name"], "target": ("vd" if bus == "virtio" else "sd") + letter}
+        volume_status: Object = {"name": disk["name"], "target": ("vd" if bus == "virtio" else "sd") + letter}
         claim = world.get(PVC, vmi["metadata"]["namespace"], claims.get(disk["name"], ""))
         if claim:
-            told["persistentVolumeClaimInfo"] = {
+            volume_status["persistentVolumeClaimInfo"] = {
                 "claimName": claim["metadata"]["name"], "accessModes": claim["spec"].get("accessModes"),
                 "volumeMode": claim["spec"].get("volumeMode"), "capacity": claim["status"].get("capacity"),
                 "requests": claim["spec"]["resources"]["requests"],
             }  # fmt: skip
             volume = world.get(PV, "", claim["spec"]["volumeName"])
-            told["size"] = quantity(volume["spec"]["capacity"]["storage"]) if volume else 0
-        found.append(told)
-    return found
+            volume_status["size"] = quantity(volume["spec"]["capacity"]["storage"]) if volume else 0
+        statuses.append(volume_status)
+    return statuses
 
 
 async def _pod(world: World, vmi: Object, node: str) -> None:
-    """A virt-launcher Pod that runs: what a client sees of one, with nothing in it."""
+    """A running virt-launcher Pod as clients see it, without content."""
     meta = vmi["metadata"]
     name = f"virt-launcher-{meta['name'][:40]}-{meta['uid'][:5]}"
     if world.get(POD, meta["namespace"], name):

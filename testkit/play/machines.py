@@ -1,4 +1,4 @@
-"""What stands behind VMIs and volumes of the played cluster."""
+"""The machines and storage behind VMIs and volumes of the played cluster."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from testkit.play.client import Client
 
 @dataclass(frozen=True)
 class Disk:
-    """A disk of a VMI that is a bound claim."""
+    """A disk of a VMI on a bound claim."""
 
     name: str
     volume: str
@@ -18,45 +18,46 @@ class Disk:
     bus: str
     """virtio, scsi, sata."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Of its storage class."""
+    """Parameters of its storage class."""
     own_thread: bool = False
     cache: str = "none"
 
 
 Ended = Callable[[str, str], Awaitable[None]]
-"""Takes namespace and name of a VMI."""
+"""Callback(namespace, name) of an ended VMI."""
 
 
 async def nobody(namespace: str, name: str) -> None:
-    """Nobody wants to know."""
+    """Ignores the end of a machine."""
 
 
 @dataclass(kw_only=True)
 class Machines:
-    """Machines and the volumes they use: the contract, and what does nothing. Whatever ``start`` raises becomes the
-    VMI's reason to fail."""
+    """Machines and their volumes: the contract, with methods that do nothing. An error of ``start`` becomes the VMI's
+    reason to fail."""
 
     ended: Ended = nobody
-    """Who is told of a machine that ends without ``stop``."""
+    """Callback for a machine that ends without ``stop``."""
 
     async def provision(self, volume: str, size: int, source: str, way: str) -> None:
-        """Makes a volume of ``size`` bytes: with the content of another volume or snapshot, with an image (``way``
-        is import), or empty."""
+        """Creates a volume of ``size`` bytes: with the content of another volume or snapshot, with an image (``way`` is
+        import), or empty."""
 
     async def snapshot(self, handle: str, volume: str) -> None:
-        """Keeps what a volume contains now."""
+        """Takes a snapshot of a volume."""
 
     async def remove(self, volume: str) -> None:
-        """A volume or snapshot, if it is there."""
+        """Deletes a volume or snapshot, if it exists."""
 
     async def start(self, client: Client, vmi: Mapping[str, Any], disks: Sequence[Disk]) -> None:
-        """Returns once the machine runs; its guest has not booted then. ``client`` reads what the VMI names."""
+        """Starts a machine; returns once it runs, before its guest has booted. ``client`` reads the objects that the
+        VMI names."""
 
     async def stop(self, namespace: str, name: str) -> None:
-        """A machine, if there is one."""
+        """Stops a machine, if it exists."""
 
     def address(self, namespace: str, name: str, port: int) -> tuple[str, int] | None:
-        """Where a port of the guest is reached from here; None: nothing listens."""
+        """Local address of a guest's port; None: nothing listens."""
         return None
 
     async def close(self) -> None:
@@ -65,7 +66,7 @@ class Machines:
 
 @dataclass
 class NoMachines(Machines):
-    """Nothing stands behind VMIs. ``ports``: what tests listen on in place of a guest: its port -> address."""
+    """VMIs without machines. ``ports``: listeners of tests in place of a guest: its port -> address."""
 
     ports: Mapping[int, tuple[str, int]] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""A plausible site: nodes, storage classes and what operators leave behind, as objects of the API."""
+"""A plausible site as API objects: nodes, storage classes, and the objects of operators."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,18 +28,18 @@ WORKER = "node-role.kubernetes.io/worker"
 
 @dataclass(frozen=True)
 class Class:
-    """A storage class, its driver and what CDI makes of it."""
+    """A storage class, its driver and CDI's profile of it."""
 
     name: str
     provisioner: str = "openshift-storage.rbd.csi.ceph.com"
     binding: str = "Immediate"
     default: bool = False
     clone: str = "csi-clone"
-    """csi-clone, snapshot, copy: what its StorageProfile prefers."""
+    """csi-clone, snapshot, copy: the preference of its StorageProfile."""
     modes: str = "RWX/Block RWO/Block RWO/Filesystem"
-    """What its StorageProfile offers, the preferred first."""
+    """Modes in its StorageProfile, the preferred first."""
     snapshots: bool = True
-    """There is a VolumeSnapshotClass of its driver."""
+    """Whether its driver has a VolumeSnapshotClass."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -50,55 +50,55 @@ class Site:
     cpus: int = 64
     memory: str = "256Gi"
     kubevirt: str = "v1.6.3"
-    """Empty: KubeVirt is not installed (its definitions are all the same). ``cdi`` likewise."""
+    """Version; empty: KubeVirt is not installed, though its definitions exist. ``cdi`` likewise."""
     cdi: str = "v1.63.1"
     golden: str = "os-images/debian"
-    """Namespace and name of a DataSource with a claim behind it, in the default class; empty: none."""
+    """Namespace and name of a DataSource with a claim, in the default class; empty: none."""
     feature_gates: Sequence[str] = ("CPUManager", "Snapshot", "HotplugVolumes")
 
 
 def objects(site: Site) -> list[tuple[Kind, str, Object]]:
-    """(kind, namespace, object) in an order in which they can be made; statuses are in them."""
-    found: list[tuple[Kind, str, Object]] = []
-    found += [(NODE, "", _node(site, n)) for n in range(site.nodes)]
+    """(kind, namespace, object), statuses included, in an order in which they can be created."""
+    result: list[tuple[Kind, str, Object]] = []
+    result += [(NODE, "", _node(site, n)) for n in range(site.nodes)]
     for driver in sorted({one.provisioner for one in site.classes}):
         spec = {"attachRequired": True, "podInfoOnMount": False, "fsGroupPolicy": "File", "storageCapacity": False}
-        found.append((CSI_DRIVER, "", {"metadata": {"name": driver}, "spec": spec}))
+        result.append((CSI_DRIVER, "", {"metadata": {"name": driver}, "spec": spec}))
         if any(one.snapshots for one in site.classes if one.provisioner == driver):
             kept = {"metadata": {"name": _snapshots(driver)}, "driver": driver, "deletionPolicy": "Delete"}
-            found.append((SNAPSHOT_CLASS, "", kept))
-    found += [(STORAGE_CLASS, "", _class(one)) for one in site.classes]
+            result.append((SNAPSHOT_CLASS, "", kept))
+    result += [(STORAGE_CLASS, "", _class(one)) for one in site.classes]
     if site.kubevirt:
-        found += [(NAMESPACE, "", {"metadata": {"name": "kubevirt"}}), (KUBEVIRT, "kubevirt", _kubevirt(site))]
+        result += [(NAMESPACE, "", {"metadata": {"name": "kubevirt"}}), (KUBEVIRT, "kubevirt", _kubevirt(site))]
     if site.cdi:
         ready = [condition("Available", true=True, reason="DeployCompleted")]
         status = {"phase": "Deployed", "observedVersion": site.cdi, "operatorVersion": site.cdi,
                   "targetVersion": site.cdi, "conditions": ready}  # fmt: skip
-        found.append((CDI, "", {"metadata": {"name": "cdi"}, "spec": {}, "status": status}))
+        result.append((CDI, "", {"metadata": {"name": "cdi"}, "spec": {}, "status": status}))
         overhead = {"filesystemOverhead": {"global": "0.06"}}
-        found.append((CDI_CONFIG, "", {"metadata": {"name": "config"}, "spec": {}, "status": overhead}))
+        result.append((CDI_CONFIG, "", {"metadata": {"name": "config"}, "spec": {}, "status": overhead}))
         if site.golden:
-            found += _golden(*site.golden.split("/"))
-    return found
+            result += _golden(*site.golden.split("/"))
+    return result
 
 
 async def build(site: Site, world: World) -> None:
-    """Makes what is not there yet."""
+    """Creates the missing objects."""
     for kind, namespace, body in objects(site):
         try:
             made = await world.create(kind, {k: v for k, v in body.items() if k != "status"}, namespace)
         except Refused as refused:
-            if refused.status == 404:  # a kind that this cluster does not know
+            if refused.status == 404:  # a kind that this cluster lacks
                 continue
             raise
         if "status" in body:
             await world.status(kind, made, body["status"])
-        if kind is NODE:  # the API server taints new nodes until a node controller has heard of them
+        if kind is NODE:  # the API server taints new nodes until a node controller registers them
             await world.patch(NODE, made, {"spec": {"taints": None}})
 
 
 async def remove(site: Site, world: World) -> None:
-    """Takes the site down, so that another one can take its place; waits until its namespaces are gone."""
+    """Takes the site down, to make room for another; waits until its namespaces are gone."""
     spaces = []
     for kind, namespace, body in reversed(objects(site)):
         name = body["metadata"]["name"]

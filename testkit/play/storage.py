@@ -27,13 +27,13 @@ from testkit.play.world import World
 
 PROTECTED = "kubernetes.io/pvc-protection"
 CLONE_TYPE = "cdi.kubevirt.io/cloneType"
-"""How CDI carries a clone out: csi-clone, snapshot, copy; on the DataVolume and on its claim."""
+"""Annotation of DataVolume and claim: CDI's way of cloning: csi-clone, snapshot, copy."""
 POPULATES = "cdi.kubevirt.io/storage.usePopulator"
-"""false: CDI's older way, which binds a claim first and then fills it, and which clones by copying alone."""
+"""Annotation; false: CDI's older way, which binds a claim before it fills it, and clones by copying only."""
 SOURCE = "cdi.kubevirt.io/storage.sourceVolume"
-"""Of our own: ``namespace/name`` of what a DataVolume's claim is filled from."""
+"""Annotation of our own: ``namespace/name`` of the source of a DataVolume's claim."""
 FILLED_BY = "cdi.kubevirt.io/storage.fill"
-"""Of our own: how a DataVolume's claim is filled: import, csi-clone, snapshot, copy; blank: with nothing."""
+"""Annotation of our own: way of filling a DataVolume's claim: import, csi-clone, snapshot, copy; blank: empty."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Storage:
     machines: Machines
 
     async def claim(self, world: World, claim: Object) -> None:
-        """Brings a claim one step further: bound, or gone with its last user."""
+        """Advances a claim one step: bound, or deleted with its last user."""
         who = key(PVC, claim)
         if deleting(claim):
             users = [world.get(VMI, *at[1:]) for at in world.users.get(who[1:], ())]
@@ -54,41 +54,41 @@ class Storage:
             return
         if phase(claim) == "Bound" or claim["spec"].get("storageClassName", "") == "":
             return
-        found = world.look(who, STORAGE_CLASS, "", claim["spec"]["storageClassName"])
-        if not found:
-            told = f'storageclass.storage.k8s.io "{claim["spec"]["storageClassName"]}" not found'
-            await world.event(PVC, claim, "ProvisioningFailed", told, "Warning")
+        class_ = world.look(who, STORAGE_CLASS, "", claim["spec"]["storageClassName"])
+        if not class_:
+            message = f'storageclass.storage.k8s.io "{claim["spec"]["storageClassName"]}" not found'
+            await world.event(PVC, claim, "ProvisioningFailed", message, "Warning")
             return
-        if found.get("volumeBindingMode") == "WaitForFirstConsumer" and not annotation(claim, SELECTED):
-            told = "waiting for first consumer to be created before binding"
-            await world.event(PVC, claim, "WaitForFirstConsumer", told)
+        if class_.get("volumeBindingMode") == "WaitForFirstConsumer" and not annotation(claim, SELECTED):
+            message = "waiting for first consumer to be created before binding"
+            await world.event(PVC, claim, "WaitForFirstConsumer", message)
             return
-        if await self._refused(world, claim, found):
+        if await self._refused(world, claim, class_):
             return
         ready, source, way = self._content(world, claim)
         if not ready:
             return
-        pace = world.behaviour.paces.get(found["metadata"]["name"], world.behaviour.pace)
+        pace = world.behaviour.paces.get(class_["metadata"]["name"], world.behaviour.pace)
         filling = 0.0 if annotation(claim, POPULATES) == "false" else pace.of(way)
         if world.due(PVC, claim, "bind", pace.bind) and world.due(PVC, claim, "fill", filling):
-            await self._bind(world, claim, found, source, way)
+            await self._bind(world, claim, class_, source, way)
 
-    async def _refused(self, world: World, claim: Object, found: Object) -> bool:
-        name, driver = found["metadata"]["name"], found["provisioner"]
+    async def _refused(self, world: World, claim: Object, class_: Object) -> bool:
+        name, driver = class_["metadata"]["name"], class_["provisioner"]
         if name in world.behaviour.never_bind:
-            told = (f"Waiting for a volume to be created either by the external provisioner '{driver}' or manually by "
+            text = (f"Waiting for a volume to be created either by the external provisioner '{driver}' or manually by "
                     "the system administrator. If volume creation is delayed, please verify that the provisioner is "
                     "running and correctly registered.")  # fmt: skip
-            await world.event(PVC, claim, "ExternalProvisioning", told)
+            await world.event(PVC, claim, "ExternalProvisioning", text)
             return True
         if why := world.behaviour.fail_provision.get(name, ""):
-            told = f'failed to provision volume with StorageClass "{name}": rpc error: code = Internal desc = {why}'
-            await world.event(PVC, claim, "ProvisioningFailed", told, "Warning")
+            message = f'failed to provision volume with StorageClass "{name}": rpc error: code = Internal desc = {why}'
+            await world.event(PVC, claim, "ProvisioningFailed", message, "Warning")
             return True
         return False
 
     def _content(self, world: World, claim: Object) -> tuple[bool, str, str]:
-        """What a claim is filled with: whether that is there, its volume or snapshot, and the way (see Pace)."""
+        """Content of a claim: whether it exists, its volume or snapshot, and the way (see Pace)."""
         who = key(PVC, claim)
         if way := annotation(claim, FILLED_BY):
             space, _, name = annotation(claim, SOURCE).partition("/")
@@ -119,22 +119,22 @@ class Storage:
             return False, "", ""
         return True, f"snapshot-{uid(snapshot)}", "snapshot"
 
-    async def _bind(self, world: World, claim: Object, found: Object, source: str, way: str) -> None:
+    async def _bind(self, world: World, claim: Object, class_: Object, source: str, way: str) -> None:
         meta, spec = claim["metadata"], claim["spec"]
         name, size = f"pvc-{meta['uid']}", spec["resources"]["requests"]["storage"]
         await self.machines.provision(name, quantity(size), source, way)
-        driver = found["provisioner"]
+        driver = class_["provisioner"]
         volume = world.get(PV, "", name) or await world.create(PV, {
             "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": driver}},
             "spec": {
                 "capacity": {"storage": size}, "accessModes": spec["accessModes"],
                 "volumeMode": spec.get("volumeMode", "Filesystem"), "storageClassName": spec["storageClassName"],
-                "persistentVolumeReclaimPolicy": found.get("reclaimPolicy", "Delete"),
+                "persistentVolumeReclaimPolicy": class_.get("reclaimPolicy", "Delete"),
                 "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": meta["namespace"],
                              "name": meta["name"], "uid": meta["uid"]},
                 "csi": {"driver": driver, "volumeHandle": name,
                         "volumeAttributes": {"storage.kubernetes.io/csiProvisionerIdentity": f"1-{driver}",
-                                             **(found.get("parameters") or {})}},
+                                             **(class_.get("parameters") or {})}},
             },
         })  # fmt: skip
         await world.status(PV, volume, {"phase": "Bound"}, step="Bound")
@@ -146,7 +146,7 @@ class Storage:
         await world.status(PVC, claim, status, step="Bound")
 
     async def volume(self, world: World, volume: Object) -> None:
-        """Brings a volume one step further: gone after its claim."""
+        """Advances a volume one step: deleted after its claim."""
         claim = volume["spec"].get("claimRef") or {}
         name = volume["metadata"]["name"]
         there = world.look(key(PV, volume), PVC, claim.get("namespace", ""), claim.get("name", ""))
@@ -164,7 +164,7 @@ class Storage:
                 await world.delete(PV, volume)
 
     async def snapshot(self, world: World, snapshot: Object) -> None:
-        """Brings a snapshot one step further: ready to use, with its content."""
+        """Advances a snapshot one step: ready to use, with its content."""
         who = key(SNAPSHOT, snapshot)
         status = snapshot.get("status") or {}
         if deleting(snapshot) or status.get("readyToUse"):
@@ -173,11 +173,11 @@ class Storage:
         if not claim or phase(claim) != "Bound":
             return
         name = snapshot["spec"].get("volumeSnapshotClassName", "")
-        found = world.look(who, SNAPSHOT_CLASS, "", name) if name else self._default(world)
-        if not found:
-            told = f'volumesnapshotclass.snapshot.storage.k8s.io "{name}" not found'
-            if (status.get("error") or {}).get("message") != told:
-                error = {"message": told, "time": stamp()}
+        snapshot_class = world.look(who, SNAPSHOT_CLASS, "", name) if name else self._default(world)
+        if not snapshot_class:
+            message = f'volumesnapshotclass.snapshot.storage.k8s.io "{name}" not found'
+            if (status.get("error") or {}).get("message") != message:
+                error = {"message": message, "time": stamp()}
                 await world.status(SNAPSHOT, snapshot, {"readyToUse": False, "error": error}, step="error")
             return
         pace = world.behaviour.paces.get(claim["spec"]["storageClassName"], world.behaviour.pace)
@@ -189,9 +189,9 @@ class Storage:
         made = world.get(CONTENT, "", content) or await world.create(CONTENT, {
             "metadata": {"name": content},
             "spec": {
-                "deletionPolicy": found["deletionPolicy"], "driver": found["driver"],
+                "deletionPolicy": snapshot_class["deletionPolicy"], "driver": snapshot_class["driver"],
                 "source": {"volumeHandle": claim["spec"]["volumeName"]},
-                "volumeSnapshotClassName": found["metadata"]["name"],
+                "volumeSnapshotClassName": snapshot_class["metadata"]["name"],
                 "volumeSnapshotRef": {"apiVersion": SNAPSHOT.version, "kind": SNAPSHOT.name, "namespace": who[1],
                                       "name": who[2], "uid": uid(snapshot)},
             },
@@ -205,13 +205,13 @@ class Storage:
 
     @staticmethod
     def _default(world: World) -> Object | None:
-        for found in world.all(SNAPSHOT_CLASS):
-            if annotation(found, "snapshot.storage.kubernetes.io/is-default-class") == "true":
-                return found
+        for snapshot_class in world.all(SNAPSHOT_CLASS):
+            if annotation(snapshot_class, "snapshot.storage.kubernetes.io/is-default-class") == "true":
+                return snapshot_class
         return None
 
     async def content(self, world: World, content: Object) -> None:
-        """Brings a snapshot's content one step further: gone after its snapshot."""
+        """Advances a snapshot's content one step: deleted after its snapshot."""
         about = content["spec"]["volumeSnapshotRef"]
         there = world.look(key(CONTENT, content), SNAPSHOT, about["namespace"], about["name"])
         if (there and uid(there) == about["uid"]) or content["spec"]["deletionPolicy"] == "Retain":

@@ -1,7 +1,7 @@
 """KubeVirt's virt-api: the subresources of machines, served behind the API server's aggregator.
 
-The API server authenticates and authorises who asks, then hands the request on with its own client certificate and the
-user's name in X-Remote-User; whoever comes without these is turned away.
+The API server authenticates and authorises the user, then forwards the request with its own client certificate and the
+user's name in X-Remote-User; requests without these are rejected.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ _VERSION = {"major": "", "minor": "", "gitVersion": "v1.6.3", "gitCommit": "play
 
 
 class VirtApi:
-    """An async context manager: registered with the API server while it lasts."""
+    """An async context manager, registered with the API server for its duration."""
 
     def __init__(self, world: World, machines: Machines) -> None:
         self._world, self._machines = world, machines
         self._stack = AsyncExitStack()
         self.tunnels = 0
-        """Streams that stand now."""
+        """Open streams."""
 
     async def __aenter__(self) -> "VirtApi":
         async with AsyncExitStack() as stack:
@@ -70,11 +70,11 @@ class VirtApi:
         await self._stack.aclose()
 
     async def _trust(self, context: ssl.SSLContext) -> None:
-        """Believes only the aggregator: whose certificates those are stands in the cluster, as for any such server."""
-        told = await self._world.client.request(
+        """Trusts the aggregator only, whose certificate authority the cluster publishes to extension servers."""
+        config = await self._world.client.request(
             "GET", CONFIG_MAP.path("kube-system", "extension-apiserver-authentication")
         )
-        if authority := told["data"].get("requestheader-client-ca-file"):
+        if authority := config["data"].get("requestheader-client-ca-file"):
             context.load_verify_locations(cadata=authority)
             context.verify_mode = ssl.CERT_REQUIRED
 
@@ -89,7 +89,7 @@ class VirtApi:
             "caBundle": base64.b64encode(authority).decode(),
         }  # fmt: skip
         name = "v1.subresources.kubevirt.io"
-        await client.delete(API_SERVICE, "", name)  # of an earlier one
+        await client.delete(API_SERVICE, "", name)  # of an earlier registration
         await client.create(API_SERVICE, {"metadata": {"name": name}, "spec": spec})
         while True:
             with suppress(Refused):
@@ -141,14 +141,14 @@ class VirtApi:
         return web.Response(status=202)
 
     def _find(self, kind: Kind, request: web.Request) -> dict[str, Any]:
-        found = self._world.get(kind, *_named(request))
-        if not found:
-            told = f'{kind.plural[:-1]}.kubevirt.io "{request.match_info["name"]}" not found'
-            raise _status(404, "NotFound", told)
-        return found
+        obj = self._world.get(kind, *_named(request))
+        if not obj:
+            message = f'{kind.plural[:-1]}.kubevirt.io "{request.match_info["name"]}" not found'
+            raise _status(404, "NotFound", message)
+        return obj
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
-        """A stream to a port of the guest. It ends in both directions when either side ends it, as KubeVirt's does."""
+        """A stream to a port of the guest. As in KubeVirt, either side's end ends both directions."""
         vmi = self._find(VMI, request)
         if phase(vmi) != "Running" or phase(vmi) in FINAL or deleting(vmi):
             raise _status(409, "Conflict", _conflict(VMI, request, "VMI is not running"))
@@ -160,8 +160,8 @@ class VirtApi:
                 raise ConnectionRefusedError("connect: connection refused")
             reader, writer = await asyncio.open_connection(*at)
         except OSError as error:
-            told = f"Internal error occurred: dialing VM: dial tcp: {error}"
-            raise _status(500, "InternalError", told) from error
+            message = f"Internal error occurred: dialing VM: dial tcp: {error}"
+            raise _status(500, "InternalError", message) from error
         socket = web.WebSocketResponse(protocols=[PROTOCOL], max_msg_size=0)
         self.tunnels += 1
         try:
@@ -210,13 +210,13 @@ def _named(request: web.Request) -> tuple[str, str]:
 
 
 def _run(vm: Mapping[str, Any], wanted: str) -> dict[str, Any]:
-    """The part of a VM's spec that says so, in the form that it has."""
+    """The VM's spec with the requested state, in its own form (runStrategy or running)."""
     return {"running": wanted == "Always"} if "running" in vm["spec"] else {"runStrategy": wanted}
 
 
-def _conflict(kind: Kind, request: web.Request, told: str) -> str:
+def _conflict(kind: Kind, request: web.Request, message: str) -> str:
     name = request.match_info["name"]
-    return f'Operation cannot be fulfilled on {kind.plural[:-1]}.kubevirt.io "{name}": {told}'
+    return f'Operation cannot be fulfilled on {kind.plural[:-1]}.kubevirt.io "{name}": {message}'
 
 
 def _status(code: int, reason: str, message: str) -> web.HTTPException:
@@ -250,10 +250,10 @@ async def _group(_: web.Request) -> web.Response:
 
 
 async def _resources(_: web.Request) -> web.Response:
-    found = [{"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": [verb]}
+    resources = [{"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": [verb]}
              for name, (kind, verb) in _RESOURCES.items()]  # fmt: skip
-    told = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "subresources.kubevirt.io/v1"}
-    return _json({**told, "resources": found})
+    header = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "subresources.kubevirt.io/v1"}
+    return _json({**header, "resources": resources})
 
 
 async def _version(_: web.Request) -> web.Response:

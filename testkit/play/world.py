@@ -1,8 +1,8 @@
-"""What the played controllers share: the cluster's objects as the watches tell them, a queue of objects to look at, and
-the ways to write, each with its line in the log.
+"""Shared by the played controllers: the cluster's objects from watches, a queue of objects to process, and logged
+writes.
 
-A controller is a function ``(world, object) -> None`` that brings its object one step further; it is called again when
-the object changes, when anything changes that it looked at (``look``), and when time it asked for has passed (``due``).
+A controller is a function ``(world, object) -> None`` that advances its object one step; it is called again when the
+object or one that it looked at (``look``) changes, and after a requested time (``due``).
 """
 
 import asyncio
@@ -30,12 +30,12 @@ from testkit.play.kinds import (
 )
 
 _HELD = 0.02
-"""Seconds from one question whether an object that is held may go on to the next."""
+"""Seconds between two checks whether a held object may continue."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One step of one object, as it was written: the truth that latencies of clients are compared with."""
+    """One logged step of an object: the truth against which clients' latencies are compared."""
 
     kind: str
     namespace: str
@@ -56,20 +56,20 @@ class World:
     objects: dict[str, dict[tuple[str, str], Object]] = field(default_factory=dict)
     """Plural -> (namespace, name) -> object."""
     users: dict[tuple[str, str], set[Key]] = field(default_factory=lambda: defaultdict(set))
-    """Claims -> VMIs that name them."""
+    """Claim -> VMIs that use it."""
     dependents: dict[str, set[Key]] = field(default_factory=lambda: defaultdict(set))
-    """Uid of an owner -> what it owns."""
+    """Uid of an owner -> its dependents."""
     gone: set[str] = field(default_factory=set)
-    """Uids of what was deleted."""
+    """Uids of deleted objects."""
     counted: dict[str, int] = field(default_factory=dict)
-    """Uid of a quota -> how many objects had gone when it was counted last."""
+    """Uid of a quota -> number of deleted objects at its last count."""
     faults: list[BaseException] = field(default_factory=list)
-    """Errors of the controllers themselves: whoever plays must end with none."""
+    """Errors of the controllers: a test must end without any."""
     subresources: set[str] = field(default_factory=set)
     """Kinds with a status of their own: "persistentvolumeclaims/status", ..."""
     holds: dict[str, Callable[[Object], bool]] = field(default_factory=dict)
-    """Steps that wait, when their time has come, until this says of their object that it may go on: for tests of what
-    is seen meanwhile, which no number of seconds makes certain."""
+    """Step -> condition on its object that holds it back, for tests of intermediate states that no fixed delay makes
+    certain."""
 
     def __post_init__(self) -> None:
         self.queue: asyncio.Queue[Key] = asyncio.Queue()
@@ -79,9 +79,9 @@ class World:
         self._again: set[Key] = set()
         self._observers: dict[Key, set[Key]] = defaultdict(set)
         self._deadlines: dict[str, dict[str, float]] = defaultdict(dict)
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
-    # --- what is there
+    # --- objects
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
         return self.objects.get(kind.plural, {}).get((namespace, name))
@@ -90,13 +90,13 @@ class World:
         return list(self.objects.get(kind.plural, {}).values())
 
     def look(self, who: Key, kind: Kind, namespace: str, name: str) -> Object | None:
-        """An object, and from now on ``who`` is looked at again whenever that changes."""
+        """Returns an object; ``who`` is processed again whenever it changes."""
         self._observers[kind.plural, namespace, name].add(who)
         return self.get(kind, namespace, name)
 
     def take(self, kind: Kind, happened: str, obj: Object) -> bool:
-        """A change that a watch or an answer told. False: older than what is known."""
-        if happened != "DELETED" and uid(obj) in self.gone:  # an answer that came after the news of its end
+        """Takes a change from a watch or an answer. False: older than the known state."""
+        if happened != "DELETED" and uid(obj) in self.gone:  # an answer that arrived after the object's deletion
             return False
         known = self.objects.setdefault(kind.plural, {})
         at = key(kind, obj)
@@ -125,10 +125,10 @@ class World:
             if not index[at]:
                 del index[at]
 
-    # --- what is to be done
+    # --- queue
 
     def news(self, at: Key) -> None:
-        """``at`` changed: it and its observers are looked at."""
+        """``at`` changed: queue it and its observers."""
         self.enqueue(at)
         for other in tuple(self._observers.get(at, ())):
             if other[1:] in self.objects.get(other[0], {}):
@@ -147,8 +147,8 @@ class World:
         asyncio.get_running_loop().call_later(max(seconds, 0.0), self.enqueue, at)
 
     def due(self, kind: Kind, obj: Object, step: str, seconds: float) -> bool:
-        """Whether ``seconds`` (with jitter) have passed since this was asked for the first time; if not, the object is
-        looked at again then."""
+        """Whether ``seconds`` (with jitter) have passed since the first call; if not, the object is processed again
+        then."""
         deadlines = self._deadlines[uid(obj)]
         now = time.monotonic()
         if step not in deadlines:
@@ -165,11 +165,11 @@ class World:
         return True
 
     def afresh(self, obj: Object, step: str) -> None:
-        """The next ``due`` of ``step`` counts from then."""
+        """Restart the time of ``step``."""
         self._deadlines[uid(obj)].pop(step, None)
 
     async def work(self, controllers: Mapping[str, Callable[["World", Object], Awaitable[None]]]) -> None:
-        """Looks at what the queue holds, for ever; an object is in one hand at a time."""
+        """Processes the queue endlessly; an object has one worker at a time."""
         while True:
             at = await self.queue.get()
             await self.running.wait()
@@ -184,9 +184,9 @@ class World:
             try:
                 await controller(self, obj)
             except Refused as refused:
-                if refused.status == 409:  # somebody else was quicker
+                if refused.status == 409:  # another writer was quicker
                     self._again.add(at)
-                elif refused.status != 404:  # gone meanwhile, or its namespace is going
+                elif refused.status != 404:  # deleted meanwhile, or its namespace is
                     self.later(at, 1.0)
             except Exception as error:
                 self.faults.append(error)
@@ -213,7 +213,7 @@ class World:
         return made
 
     async def patch(self, kind: Kind, obj: Object, body: Object, *, sub: str = "", step: str = "") -> Object:
-        """A merge patch; ``step``: what the log says of it."""
+        """A merge patch; ``step``: its text in the log."""
         at = key(kind, obj)
         sent = time.time()
         made = await self.client.patch(kind, at[1], at[2], body, sub)
@@ -224,7 +224,7 @@ class World:
         return made
 
     async def status(self, kind: Kind, obj: Object, status: Object, step: str = "") -> Object:
-        """Writes the status; nothing is sent if it says that already."""
+        """Writes the status unless it is unchanged."""
         now = obj.get("status") or {}
         if all(now.get(name) == value for name, value in status.items()):
             return obj
@@ -236,13 +236,13 @@ class World:
         await self.client.delete(kind, at[1], at[2], uid(obj))
 
     async def release(self, kind: Kind, obj: Object, *finalizers: str) -> None:
-        """Takes finalizers away; with the last one a deleted object goes."""
+        """Removes finalizers; without the last one a deleted object disappears."""
         have = obj["metadata"].get("finalizers") or []
         left = [name for name in have if name not in finalizers]
         if left == have:
             return
         sent = time.time()
-        with suppress(Refused):  # gone
+        with suppress(Refused):  # deleted
             meta = {"resourceVersion": obj["metadata"]["resourceVersion"], "finalizers": left or None}
             made = await self.client.patch(kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"],
                                            {"metadata": meta})  # fmt: skip
@@ -252,10 +252,10 @@ class World:
                 self.news(key(kind, obj))
 
     async def event(self, kind: Kind, obj: Object, reason: str, message: str, level: str = "Normal") -> None:
-        """An Event about ``obj``: once for each object and reason."""
-        if (uid(obj), reason) in self._told:
+        """An Event about ``obj``, once per object and reason."""
+        if (uid(obj), reason) in self._reported:
             return
-        self._told.add((uid(obj), reason))
+        self._reported.add((uid(obj), reason))
         meta = obj["metadata"]
         namespace = meta.get("namespace") or "default"
         about = {"apiVersion": kind.version, "kind": kind.name, "name": meta["name"], "uid": meta["uid"]}
@@ -266,5 +266,5 @@ class World:
             "involvedObject": about, "reason": reason, "message": message, "type": level, "count": 1,
             "firstTimestamp": stamp(), "lastTimestamp": stamp(), "source": {"component": "fairlane-play"},
         }  # fmt: skip
-        with suppress(Refused):  # its namespace is going
+        with suppress(Refused):  # its namespace is being deleted
             await self.client.request("POST", EVENT.path(namespace), {"apiVersion": "v1", "kind": "Event", **body})

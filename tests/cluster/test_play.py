@@ -129,7 +129,7 @@ def test_volumes_wait_for_their_first_consumer(control_plane: ControlPlane) -> N
             hands.play.world.holds["bind"] = lambda claim: claim["metadata"]["namespace"] != hands.namespace
             await hands.make(VM, "one", machine(("disk", volume(name=LOCAL)), strategy="Halted"))
             await hands.until(DATA_VOLUME, "disk", lambda dv: phase(dv) == "PendingPopulation")
-            assert "first consumer" in await hands.told("WaitForFirstConsumer")
+            assert "first consumer" in await hands.event_message("WaitForFirstConsumer")
             waiting = await hands.until(PVC, "disk", lambda pvc: True)
             assert phase(waiting) == "Pending"
             assert not annotation(waiting, SELECTED)
@@ -282,13 +282,13 @@ def test_what_goes_wrong_is_told_as_a_cluster_tells_it(control_plane: ControlPla
                 await hands.make(VM, name, machine())
                 await hands.until(VM, name, shows(status))
             await hands.make(PVC, "never", claim(name=LOCAL))
-            assert "external provisioner" in await hands.told("ExternalProvisioning")
+            assert "external provisioner" in await hands.event_message("ExternalProvisioning")
             await hands.make(PVC, "refused", claim(name="full"))
-            assert "no space left" in await hands.told("ProvisioningFailed")
+            assert "no space left" in await hands.event_message("ProvisioningFailed")
             await hands.make(QUOTA, "little", {"spec": {"hard": {"persistentvolumeclaims": "2"}}})
             await hands.until(QUOTA, "little", lambda q: (q.get("status") or {}).get("used") is not None)
             await hands.make(DATA_VOLUME, "beyond", {"spec": volume()})
-            assert "exceeded quota: little" in await hands.told("ErrExceededQuota")
+            assert "exceeded quota: little" in await hands.event_message("ErrExceededQuota")
             for name in ("never", "refused"):
                 assert phase(await hands.get(PVC, name)) == "Pending"
 

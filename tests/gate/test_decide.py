@@ -117,7 +117,7 @@ def test_a_rule_without_metric_means_the_primary_of_each_workload(evidence: Evid
 def test_no_single_block_may_fall_short(evidence: Evidence) -> None:
     (easy,) = told(evidence, "fast >= 20 % over slow on main/4k, no block below 10 %")
     assert easy.word == "met"
-    assert "10" in easy.seen.split()
+    assert "10" in easy.observed.split()
     (hard,) = told(evidence, "fast >= 20 % over slow on main/4k, no block below 29.5 %")
     assert hard.word == "not met"
     blocks = {o.block: o.metrics["iops"] for o in evidence.observations if o.cell == CELL and o.lane == "fast"}

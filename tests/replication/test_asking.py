@@ -29,7 +29,7 @@ def two(second: str = NOISY) -> Catalogue:
 
 def ask(asked: Catalogue, out: Path, *, quick: bool = True, resume: bool = False) -> tuple[Answer, ...]:
     said: list[str] = []
-    return replicate(asked, out, quick=quick, jobs=2, resume=resume, watching=silent, tell=said.append)
+    return replicate(asked, out, quick=quick, jobs=2, resume=resume, watching=silent, notify=said.append)
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Which comparisons of a study the guard will refuse, known before the first trial. Pure. Not a check."""
+"""Predict which comparisons of a study the guard will refuse, before the first trial. Pure. Not a check."""
 
 import json
 from collections.abc import Iterator
@@ -38,17 +38,17 @@ class Outlook:
 
     @cached_property
     def hopeless(self) -> bool:
-        """Every comparison is refused."""
+        """Whether every comparison is refused."""
         return bool(self.comparisons) and self.refused(*self.refusals) == self.comparisons
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Parameters that cause refusals, by the names that ``vary`` and ``accept`` take."""
+        """Parameters that cause refusals, by their names in ``vary`` and ``accept``."""
         refusing = {name for f in self.refusals if f.check == "unmatched" for name in f.evidence}
         return in_order(refusing & PARAMETERS.keys())
 
     def warnings(self) -> Iterator[str]:
-        """One line per refusal where comparisons are left, and one with the settings that would allow them."""
+        """A line per refusal if comparisons remain, and a line with the settings that would allow them."""
         if self.hopeless or not self.refusals:
             return
         for finding in self.refusals:
@@ -58,7 +58,7 @@ class Outlook:
             yield f"to compare them: design.vary: {self._vary()}, or design.accept with a reason for each"
 
     def error(self, where: str = "") -> FairlaneError | None:
-        """If nothing is left to compare: the reasons, and the settings that would allow it. None: something is left."""
+        """If no comparison remains: the reasons, and the settings that would allow it. None: some remain."""
         if not self.hopeless:
             return None
         count = len(self.comparisons)

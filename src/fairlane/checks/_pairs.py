@@ -1,4 +1,4 @@
-"""The primary metrics of a run as pairs, for checks of log-ratios. Not a check."""
+"""The primary metrics of a run as pairs of lane and baseline, for checks of log-ratios. Not a check."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ _LARGEST = 2**63
 
 
 def at(tree: Any, *path: str) -> Any:
-    """The value at ``path`` in nested mappings; None if there is none."""
+    """The value at ``path`` in nested mappings; None if missing."""
     for key in path:
         # nearly always a dict; isinstance(Mapping) takes five times as long, and a large run does it a million times
         tree = tree.get(key) if type(tree) is dict or isinstance(tree, Mapping) else None
@@ -34,7 +34,7 @@ def at(tree: Any, *path: str) -> Any:
 
 
 def number(tree: Any, *path: str) -> float | None:
-    """The finite, not negative number at ``path``; None if there is none."""
+    """The finite, non-negative number at ``path``; None if missing."""
     value = at(tree, *path)
     if value is None or isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -42,7 +42,7 @@ def number(tree: Any, *path: str) -> float | None:
 
 
 def text(tree: Any, *path: str) -> str:
-    """The text at ``path``, at most 200 characters; empty if there is none."""
+    """The text at ``path``, at most 200 characters; empty if missing."""
     value = at(tree, *path)
     return value.strip()[:200] if isinstance(value, str) else ""
 
@@ -60,11 +60,11 @@ class Trial:
     cell: Cell
     observation: Observation
     spec: LaneSpec
-    """Its lane in the study."""
+    """The lane in the study."""
     known: Known
     """Parameters (``guard.parameters``) of its cell and lane."""
     primary: str
-    """The workload's headline metric."""
+    """The workload's primary metric."""
 
     def metric(self, name: str) -> float | None:
         return number(self.observation.metrics, name)
@@ -98,8 +98,7 @@ class Trial:
 
     @property
     def fleet(self) -> tuple[float, bool]:
-        """(machines under load together, whether that is known): from the trial, or else from the study; (1, False)
-        where neither has it."""
+        """(machines under load together, whether known): from the trial, else from the study; (1, False) if unknown."""
         if count := len(mappings(self.observation.context, "vms")):
             return float(count), True
         known = self.parameter("fleet")
@@ -125,9 +124,9 @@ class Oddity:
     size: float
     """Rank among oddities of one kind: the message names the largest."""
     message: str
-    """The observation, with figures; the cell's name will follow."""
+    """The observation, with figures; the cell's name is added."""
     why: str
-    """Its meaning, without figures."""
+    """The meaning of the observation, without figures."""
     proof: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -25,7 +25,7 @@ class Autocorrelation(Check):
         beyond = [(p, r) for p, logs in tested if (r := autocorrelated(logs)) is not None]
         if not beyond:
             return
-        chance = float(bdtrc(len(beyond) - 1, len(tested), _CHANCE))  # so many or more
+        chance = float(bdtrc(len(beyond) - 1, len(tested), _CHANCE))  # chance of this many or more
         furthest = sorted(beyond, key=lambda item: -abs(item[1]))[:_NAMED]
         examples = ", ".join(f"{p.cell.name} {p.lane} {r:+.2f}" for p, r in furthest) + ", ..." * (len(beyond) > _NAMED)
         verdict = (

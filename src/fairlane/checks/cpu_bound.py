@@ -8,7 +8,7 @@ from fairlane.records import Evidence
 _BUSY = 0.95
 """Wake-ups and ticks take the rest even on a machine that never waits (as in ``generator_bound``)."""
 _STEAL = 0.02
-"""Of all CPUs: on four, 8 % of the one that serves the I/O, if it is that one; the margin for throughput is 5 %."""
+"""Share of all CPUs: on four, 8 % of the CPU that serves the I/O, at worst; the margin for throughput is 5 %."""
 
 
 class CpuBound(TrialCheck):

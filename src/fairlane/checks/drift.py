@@ -13,9 +13,9 @@ from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Severity
 
 _LEVEL = 0.01
-"""Two-sided, shared among all lanes and cells (Bonferroni)."""
+"""Two-sided error rate, shared among all lanes and cells (Bonferroni)."""
 _FEWEST = 6
-"""Blocks; as for the permutation test."""
+"""Fewest blocks, as for the permutation test."""
 _UNSTEADY = 0.20
 """SNIA's range of a steady device."""
 
@@ -25,14 +25,14 @@ class Trend:
     """A straight line through the logarithms of a lane's figures over the blocks."""
 
     change: float
-    """From the first to the last block, as a share: -0.2 is 20 % less."""
+    """Change from the first to the last block, as a share: -0.2 is 20 % less."""
     p: float
 
 
 class Drift(Check):
     """The primary metric of each lane over the blocks: a significant slope above the margin over the run. Pairing
-    cancels what lanes share, so it is for information, or a warning where it exceeds SNIA's range of a steady device;
-    without pairing the lanes' figures are of different states: critical."""
+    cancels a common drift: for information, or a warning beyond SNIA's range of a steady device. Without pairing, lanes
+    were measured in different states: critical."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         values: dict[tuple[str, str], dict[int, float]] = {}

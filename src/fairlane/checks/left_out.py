@@ -11,7 +11,7 @@ _SHOWN = 20
 
 
 class LeftOut(Check):
-    """``left-out`` events with a reason. Those without are files of other kinds beside the results: no finding."""
+    """``left-out`` events with a reason. Events without one are other kinds of files among the results: no finding."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         gone = [e for e in evidence.events if e.get("type") == "left-out" and e.get("reason")]

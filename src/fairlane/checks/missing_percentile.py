@@ -16,11 +16,11 @@ _RISING = sorted((m.percentile, name) for name, m in METRICS.items() if m.percen
 """(quantile, metric): p50 first."""
 _AVERAGED = re.compile(r"\b(averag|mean of)", re.IGNORECASE)
 _AT_ALL = 1e-6
-"""Rounding of printed figures, relative."""
+"""Relative rounding of printed figures."""
 _MEANS = 0.02
-"""How far the mean of bins may lie from the tool's own, beyond the width of a bin at either side."""
+"""Largest distance of the bins' mean from the tool's own mean, beyond a bin's width on either side."""
 _COUNTS = 0.001
-"""How far the number of I/Os in bins may lie from the tool's count, beyond the error of the rate."""
+"""Largest distance of the bins' I/O count from the tool's count, beyond the error of the rate."""
 
 
 def _zero(values: Mapping[str, float]) -> Iterator[Oddity]:
@@ -83,7 +83,7 @@ def _bins(trial: Trial) -> Iterator[Oddity]:
 
 
 def _averaged(trial: Trial) -> str:
-    """How percentiles were averaged; empty: not averaged, as far as is known."""
+    """Way of averaging percentiles; empty: not averaged, as far as is known."""
     value = at(trial.observation.context, "load", "percentiles_of")
     if isinstance(value, Mapping) and value.get("averaged"):
         return f"over {text(value, 'averaged') or 'something'}"
@@ -95,8 +95,8 @@ def _averaged(trial: Trial) -> str:
 
 class MissingPercentile(TrialCheck):
     """Zero, missing where other trials of the cell have it, not rising, averaged over directions or jobs; a histogram
-    that does not give the mean, or holds other I/Os than were counted. A histogram with too few I/Os beyond a
-    percentile is no flaw: the verdict says so."""
+    that contradicts the mean or the I/O count. A histogram with too few I/Os beyond a percentile is no flaw: the
+    verdict states it."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         values = {name: value for _, name in _RISING if (value := trial.metric(name)) is not None}

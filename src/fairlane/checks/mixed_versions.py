@@ -53,7 +53,7 @@ def _fio(context: Any) -> str:
 
 
 def _distinct(values: Iterator[Any]) -> list[Any]:
-    """In order of appearance; by their JSON, because some are lists or objects."""
+    """Distinct values in order of appearance, compared as JSON because some are lists or objects."""
     return list({json.dumps(value, sort_keys=True, default=str): value for value in values}.values())
 
 

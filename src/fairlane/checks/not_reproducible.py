@@ -8,8 +8,8 @@ from fairlane.records import Evidence, Finding
 
 
 class NotReproducible(Check):
-    """``mismatch`` events: a resumed run replays the block that was cut off and compares. One that differs is critical
-    for its cell; the reader judges the rest of the run."""
+    """``mismatch`` events: a resumed run replays the interrupted block and compares. A mismatch is critical for its
+    cell; the reader judges the rest of the run."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         cells: dict[str, list[str]] = defaultdict(list)

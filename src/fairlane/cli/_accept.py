@@ -1,4 +1,4 @@
-"""``--accept KEY="reason"``, for every command that judges."""
+"""The option ``--accept KEY="reason"`` of commands that judge."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""Checks before a run: print what the guard will refuse, and raise errors for what the machine or platform lacks."""
+"""Checks before a run: print expected refusals of the guard, and raise errors for problems of machine or platform."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""``fairlane check``: may these be compared? The matched-parameter table, and the findings of all checks."""
+"""``fairlane check``: the matched-parameter table of runs or lanes, and the findings of all checks."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairlane.records import Evidence, Finding
 
 _WIDEST = 44
-"""Characters of a value in a terminal; md and json have all of it."""
+"""Most characters of a value in a terminal; md and json have all of it."""
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""``fairlane cluster``: what a Kubernetes cluster needs before Fairlane measures its storage, as YAML."""
+"""``fairlane cluster``: manifests for running Fairlane on a Kubernetes cluster."""
 
 import re
 from typing import TYPE_CHECKING, Any

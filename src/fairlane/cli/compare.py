@@ -88,7 +88,7 @@ def command(
 
 
 def _places(given: tuple[str, ...]) -> dict[str, Path]:
-    """Alias -> run directory. Raises FairlaneError for fewer than two runs, and for aliases that are none or equal."""
+    """Alias -> run directory. Raises FairlaneError for fewer than two runs, and for invalid or equal aliases."""
     from fairlane.compare.mapping import ALIAS, RESERVED
 
     places: dict[str, Path] = {}
@@ -137,14 +137,14 @@ def _mapping(
 
 
 def _print(comparison: "Comparison", output: Format, *, every_metric: bool) -> None:
-    from fairlane.compare.view import as_data, found, parts
+    from fairlane.compare.view import as_data, findings_part, parts
 
     if output == "json":
         from fairlane.cli._output import print_json
 
         print_json(as_data(comparison))
         return
-    shown = (*parts(comparison, every_metric=every_metric)[:-1], *found(comparison), parts(comparison)[-1])
+    shown = (*parts(comparison, every_metric=every_metric)[:-1], *findings_part(comparison), parts(comparison)[-1])
     if output == "md":
         from fairlane.report.parts import markdown
 

@@ -1,4 +1,4 @@
-"""``fairlane curves``: throughput against latency, and what each lane carries within an objective."""
+"""``fairlane curves``: throughput against latency, and each lane's throughput within an objective."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

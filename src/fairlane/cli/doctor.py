@@ -1,4 +1,4 @@
-"""``fairlane doctor``: what can this machine do?"""
+"""``fairlane doctor``: examine this machine or a cluster."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING

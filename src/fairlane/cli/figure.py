@@ -1,4 +1,4 @@
-"""``fairlane figure``: one figure of a report as a file of its own, for slides and papers."""
+"""``fairlane figure``: single figures of a report as files, for slides and papers."""
 
 from pathlib import Path
 

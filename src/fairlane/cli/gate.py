@@ -1,4 +1,4 @@
-"""``fairlane gate``: does a run meet the rules? For acceptance tests and CI."""
+"""``fairlane gate``: judge a run by rules, for acceptance tests and CI."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def command(
             "rule": str(o.rule),
             "cell": clean(o.cell),
             "outcome": o.word,
-            "seen": clean(o.seen),
+            "seen": clean(o.observed),
             "reason": clean(o.reason),
         }
         for o in outcomes

@@ -94,7 +94,7 @@ def command(
             originals=originals,
             progress=progress,
         )
-    _tell(summary)
+    _warn(summary)
     print_rows(list(_places(summary)), output)
 
 
@@ -119,7 +119,7 @@ def _progress() -> "Iterator[Progress]":
     yield progress
 
 
-def _tell(summary: "Summary") -> None:
+def _warn(summary: "Summary") -> None:
     from fairlane.report.text import clean
 
     for skipped in summary.unreadable[:_SHOWN]:

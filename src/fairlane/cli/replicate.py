@@ -64,7 +64,7 @@ def command(
             )
         return
     notify(f"runs: {folder}")
-    answers = replicate(chosen, folder, quick=quick, jobs=workers, resume=resume, watching=watching, tell=notify)
+    answers = replicate(chosen, folder, quick=quick, jobs=workers, resume=resume, watching=watching, notify=notify)
     if output == "json":
         print_json(render.data(chosen, answers))
     else:

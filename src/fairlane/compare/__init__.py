@@ -1,1 +1,1 @@
-"""Runs and imports side by side: lanes paired into one joined evidence, which checks, judge and report read as any."""
+"""Compare runs and imports: their lanes become one joined evidence for checks, judge and report."""

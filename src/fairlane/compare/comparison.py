@@ -1,4 +1,4 @@
-"""A comparison from end to end: joined evidence, findings, verdicts, tables. Pure."""
+"""A whole comparison: joined evidence, findings, verdicts, tables. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -17,23 +17,23 @@ from fairlane.stats.judge import judge
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that is known of runs side by side."""
+    """Runs, joined, with the findings and verdicts."""
 
     joined: Joined
     evidence: Evidence
-    """The joined evidence, with what the user accepts."""
+    """The joined evidence, with the parameters that the user accepts."""
     findings: tuple[Finding, ...]
     verdicts: tuple[Verdict, ...]
-    """Of the cells that a run has; a run without a partner in a cell has no verdict there."""
+    """Verdicts of cells that exist in both runs; an unmatched cell has none."""
 
     @property
     def baseline(self) -> str:
-        """Alias of the run that the others are compared with."""
+        """Alias of the baseline run."""
         return self.joined.mapping.baseline
 
     @property
     def question(self) -> str:
-        """In the reader's words; it may hold anything that the mapping does."""
+        """The question of the mapping file, unescaped user text."""
         return str(self.evidence.study.question)
 
     @property
@@ -65,6 +65,6 @@ def compare(runs: Mapping[str, Evidence], mapping: LaneMap, accepts: Mapping[str
     """
     whole = joined(runs, mapping)
     evidence = accepting(whole.evidence, dict(accepts))
-    found = findings(whole, evidence)
-    verdicts = tuple(v for v in judge(evidence, found) if (v.lane, v.key) in whole.sources)
-    return Comparison(whole, evidence, found, verdicts)
+    all_findings = findings(whole, evidence)
+    verdicts = tuple(v for v in judge(evidence, all_findings) if (v.lane, v.key) in whole.sources)
+    return Comparison(whole, evidence, all_findings, verdicts)

@@ -1,4 +1,4 @@
-"""The delta table: what each run's figure is, how far it is from the baseline's, and what may be said of it. Pure."""
+"""The delta tables: each run's figure, its ratio to the baseline's, and the verdict. Pure."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,14 +18,14 @@ class Delta:
 
     alias: str
     value: float | None
-    """The run's figure in the registry's unit: the verdict's, or else the mean (geometric) of what its trials say."""
+    """The run's figure in the registry's unit: the verdict's, or else the geometric mean of its trials."""
     ratio: float | None
-    """Run / baseline. Of a refused verdict: the quotient of the two figures, which is what others would publish."""
+    """Run / baseline. For a refused verdict: the plain quotient of both figures, without a test."""
     verdict: Verdict
 
     @property
     def raw(self) -> bool:
-        """The ratio is arithmetic on two figures, and no verdict stands behind it."""
+        """Whether the ratio is a plain quotient of two figures, without a verdict."""
         return self.verdict.verdict in ("refused", "no-spread")
 
 
@@ -34,7 +34,7 @@ class Row:
     """One category and cell."""
 
     category: str
-    """Title."""
+    """Title of the category."""
     cell: str
     key: str
     baseline: float | None
@@ -48,11 +48,11 @@ class Table:
     metric: Metric
     unit: str
     scale: float
-    """A figure in the registry's unit / this = in ``unit``."""
+    """Divisor from the registry's unit to ``unit``."""
     digits: int
     """Decimals shown."""
     primary: bool
-    """Of every row."""
+    """Whether the metric is primary in every row."""
     rows: tuple[Row, ...]
 
     def shown(self, value: float | None) -> str:
@@ -60,7 +60,8 @@ class Table:
 
 
 def delta_tables(joined: Joined, verdicts: Sequence[Verdict]) -> tuple[Table, ...]:
-    """A table per metric that has a verdict, primary ones first; a metric may have a table for either."""
+    """One table per metric with verdicts, primary ones first; a metric that is primary in some cells only has two
+    tables."""
     figures = _figures(joined.evidence.observations)
     cells = {cell.key: n for n, cell in enumerate(joined.evidence.cells())}
     names = list(dict.fromkeys(cell.name for cell in joined.evidence.cells()))
@@ -90,34 +91,34 @@ def _row(joined: Joined, verdicts: Sequence[Verdict], figures: Mapping[tuple[str
     return Row(joined.categories[first.workload].title, first.cell, first.key, base, tuple(deltas))
 
 
-def _value(told: float | None, seen: float | None) -> float | None:
-    return seen if told is None else told
+def _value(figure: float | None, raw: float | None) -> float | None:
+    return raw if figure is None else figure
 
 
 def _figures(observations: Iterable[Observation]) -> dict[tuple[str, str, str], float]:
     """(cell key, lane, metric) -> geometric mean of the trials, or the percentile of all their I/Os."""
     values: dict[tuple[str, str, str], list[float]] = {}
     bins: dict[tuple[str, str], list[Mapping[int, int]]] = {}
-    for seen in observations:
-        for metric, value in seen.metrics.items():
-            if not seen.failed and metric in METRICS and value > 0 and math.isfinite(value):
-                values.setdefault((seen.cell, seen.lane, metric), []).append(value)
-        if not seen.failed and seen.histograms:
-            bins.setdefault((seen.cell, seen.lane), []).append(latency(seen.histograms))
-    found = {place: geometric_mean(v) for place, v in values.items()}
+    for observation in observations:
+        for metric, value in observation.metrics.items():
+            if not observation.failed and metric in METRICS and value > 0 and math.isfinite(value):
+                values.setdefault((observation.cell, observation.lane, metric), []).append(value)
+        if not observation.failed and observation.histograms:
+            bins.setdefault((observation.cell, observation.lane), []).append(latency(observation.histograms))
+    figures = {place: geometric_mean(v) for place, v in values.items()}
     for (cell, lane), several in bins.items():
         all_ = merge(several)
         if count(all_):
             quantiles = ((m.name, m.percentile) for m in METRICS.values() if m.percentile is not None)
-            found |= {(cell, lane, name): float(percentile(all_, q)) for name, q in quantiles}
-    return found
+            figures |= {(cell, lane, name): float(percentile(all_, q)) for name, q in quantiles}
+    return figures
 
 
 _NS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 
 
 def _unit(metric: Metric, rows: Sequence[Row]) -> tuple[str, float, int]:
-    """Unit, its size, decimals: so that the smallest figure of the table keeps three digits or more (times: four)."""
+    """Unit, its size, decimals: the smallest figure of the table keeps at least three digits (times: four)."""
     values = [v for row in rows for v in (row.baseline, *(d.value for d in row.deltas)) if v]
     least, most = min(values, default=1.0), max(values, default=1.0)
     unit, scale = metric.unit, 1.0
@@ -131,7 +132,7 @@ def _unit(metric: Metric, rows: Sequence[Row]) -> tuple[str, float, int]:
 
 
 def percent(ratio: float | None) -> str:
-    """A ratio as the change in percent with one decimal, whatever its size: ``+1,102.0 %``."""
+    """A ratio as a change in percent with one decimal: ``+1,102.0 %``."""
     if ratio is None:
         return DASH
     text = f"{(ratio - 1) * 100:+,.1f}".replace("-", MINUS)

@@ -1,4 +1,4 @@
-"""What the checks say of a comparison: of each source run, in the joined names, and of the joined evidence. Pure."""
+"""The findings of a comparison: of each source run, under its joined names, and of the joined evidence. Pure."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,15 +17,15 @@ _KIND = {
 
 
 def findings(joined: Joined, evidence: Evidence) -> tuple[Finding, ...]:
-    """All findings of the comparison, the most severe first; ``evidence`` is the joined one, with what is accepted.
+    """All findings, the most severe first; ``evidence``: the joined one, with the accepted parameters.
 
-    Of each source what its checks say of trials, lanes and run; of the joined evidence what they say of lanes against
-    each other. Not the other way round: a source's own lanes are not compared here, and the joined evidence is no run.
+    Checks of trials, lanes and run read the source runs. Checks that compare lanes read the joined evidence: only there
+    the lanes are the ones compared.
     """
-    told = [*_kinds(joined), *_merged(f for name in _categories(joined) for f in _between(joined, evidence, name))]
+    result = [*_kinds(joined), *_merged(f for name in _categories(joined) for f in _between(joined, evidence, name))]
     for alias, run in joined.runs.items():
-        told += _merged(_translated(joined, alias, run_all(run, between=False)))
-    return tuple(sorted(told, key=lambda f: (_RANK.index(f.severity), f.check)))
+        result += _merged(_translated(joined, alias, run_all(run, between=False)))
+    return tuple(sorted(result, key=lambda f: (_RANK.index(f.severity), f.check)))
 
 
 def _categories(joined: Joined) -> list[str]:
@@ -33,8 +33,8 @@ def _categories(joined: Joined) -> list[str]:
 
 
 def _between(joined: Joined, evidence: Evidence, category: str) -> Iterator[Finding]:
-    """What holds the runs against each other, one category at a time: its lanes are others than the next one's, and a
-    reason must be true of every cell that it is given for."""
+    """Findings of the checks that compare lanes, one category at a time: each category compares other lanes, and an
+    accepted reason must hold for every cell it covers."""
     study = evidence.study
     workloads = {n: w for n, w in study.workloads.items() if joined.categories[n].name == category}
     part = study.model_copy(update={"workloads": workloads})
@@ -46,10 +46,10 @@ def _between(joined: Joined, evidence: Evidence, category: str) -> Iterator[Find
         yield dataclasses.replace(finding, cells=finding.cells or tuple(cell.key for cell in part.cells()))
 
 
-def _translated(joined: Joined, alias: str, found: Sequence[Finding]) -> Iterator[Finding]:
-    """Findings of one run with the run's name before the message, cells and lanes as the joined evidence calls them."""
+def _translated(joined: Joined, alias: str, of_run: Sequence[Finding]) -> Iterator[Finding]:
+    """Findings of one run, with its alias before the message and the cells and lanes of the joined evidence."""
     mine = {key: source for (name, key), source in joined.sources.items() if name == alias}
-    for finding in found:
+    for finding in of_run:
         cells = tuple(
             key
             for key, (lane, cell) in mine.items()
@@ -59,10 +59,10 @@ def _translated(joined: Joined, alias: str, found: Sequence[Finding]) -> Iterato
             yield dataclasses.replace(finding, message=f"{alias}: {finding.message}", cells=cells, lanes=(alias,))
 
 
-def _merged(found: Iterable[Finding]) -> list[Finding]:
-    """What is said of several lanes of a run in the same words is said once."""
+def _merged(several: Iterable[Finding]) -> list[Finding]:
+    """One finding in place of several with the same check, severity and message."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for f in found:
+    for f in several:
         groups.setdefault((f.check, f.severity, f.message), []).append(f)
     return [
         dataclasses.replace(first, cells=tuple(dict.fromkeys(key for f in (first, *rest) for key in f.cells)))
@@ -71,7 +71,7 @@ def _merged(found: Iterable[Finding]) -> list[Finding]:
 
 
 def kind_of_figures(run: Evidence) -> str:
-    """``invented``, ``modelled``, ``emulated`` or ``measured``: figures of different kinds compare with nothing."""
+    """``invented``, ``modelled``, ``emulated`` or ``measured``; figures of different kinds cannot be compared."""
     if run.study.platform.invented:
         return "invented"
     return "modelled" if run.modelled else "emulated" if run.emulated else "measured"

@@ -1,8 +1,8 @@
-"""Runs joined into one evidence: the lanes are the runs, the workloads the categories, the cells those that match.
+"""Join runs into one evidence: runs become lanes, categories become workloads, matching cells become cells.
 
-What is known of a source lane and cell goes into its trials' ``context["conditions"]``, so that the guard sees the
-conditions of each category apart. The runs were made at different times, so their trials are two independent samples
-(``design.paired`` false) and no block of one belongs to a block of the other.
+The conditions of a source lane and cell go into its trials' ``context["conditions"]``, so that the guard compares each
+category by itself. The runs were made at different times: their trials are two independent samples (``design.paired``
+false), and blocks of different runs do not belong together.
 """
 
 import dataclasses
@@ -20,36 +20,36 @@ from fairlane.stats.efficiency import efficient
 from fairlane.study.spec import Study
 
 Place = tuple[str, str]
-"""Name of a lane (or alias of a run), key of a cell."""
+"""Lane (or alias of a run), cell key."""
 
 
 @dataclass(frozen=True)
 class Alone:
-    """Cells of a source lane that no other run of the category has: shown, and compared with nothing."""
+    """Cells of a source lane without a partner in the category: listed, not compared."""
 
     category: str
     alias: str
     lane: str
     cells: tuple[str, ...]
-    """Names."""
+    """Cell names."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """The runs as one evidence, and where everything in it comes from."""
+    """The runs as one evidence, and the source of each part."""
 
     evidence: Evidence
     mapping: LaneMap
     runs: Mapping[str, Evidence]
     sources: Mapping[Place, Place]
-    """(alias, joined cell key) -> (source lane, source cell key), for all that is compared."""
+    """(alias, joined cell key) -> (source lane, source cell key), for everything compared."""
     categories: Mapping[str, Pair]
-    """Joined workload -> its pair; a category whose cells have several primary metrics has a workload for each."""
+    """Joined workload -> its pair; a category with several primary metrics has a workload for each."""
     trials: Mapping[str, Place]
     """Trial of the joined evidence -> (alias, the trial's name in its run)."""
     alone: tuple[Alone, ...]
     unpaired: Mapping[str, tuple[str, ...]]
-    """Alias -> lanes that are in no pair."""
+    """Alias -> lanes without a pair."""
 
 
 def joined(runs: Mapping[str, Evidence], mapping: LaneMap) -> Joined:
@@ -115,15 +115,15 @@ def joined(runs: Mapping[str, Evidence], mapping: LaneMap) -> Joined:
 
 
 def _rows(runs: Mapping[str, Evidence], baseline: str, pair: Pair) -> tuple[list[dict[str, Cell]], list[Alone]]:
-    """The cells of a category, in the order of the baseline's study, as alias -> source cell; and those left over."""
+    """The cells of a category, in the baseline's order, as alias -> source cell; and the cells left over."""
     tried = {alias: _tried(runs[alias], lane) for alias, lane in pair.lanes.items()}
     rows: dict[str, dict[str, Cell]] = {cell.key: {baseline: cell} for cell in tried[baseline]}
     left: dict[str, list[str]] = {alias: [] for alias in pair.lanes}
     for alias in pair.lanes:
         if alias != baseline:
-            found = match(tried[baseline], tried[alias])
+            partners = match(tried[baseline], tried[alias])
             by_key = {cell.key: cell for cell in tried[alias]}
-            for ours, theirs in found.items():
+            for ours, theirs in partners.items():
                 rows[ours][alias] = by_key.pop(theirs)
             left[alias] = [cell.name for cell in by_key.values()]
     left[baseline] = [row[baseline].name for row in rows.values() if len(row) == 1]
@@ -133,12 +133,12 @@ def _rows(runs: Mapping[str, Evidence], baseline: str, pair: Pair) -> tuple[list
 
 def _tried(run: Evidence, lane: str) -> list[Cell]:
     """The cells in which ``lane`` has a trial."""
-    seen = {o.cell for o in run.observations if o.lane == lane}
-    return [cell for cell in run.cells() if cell.key in seen]
+    keys = {o.cell for o in run.observations if o.lane == lane}
+    return [cell for cell in run.cells() if cell.key in keys]
 
 
 def _workload(category: str, primary: str, taken: Mapping[str, Pair]) -> str:
-    """``best-replicated``, ``best-replicated-lat-p99``: a name that a study may have, and that is free."""
+    """``best-replicated``, ``best-replicated-lat-p99``: a free name that is valid in a study."""
     suffix = "-" + primary.replace("_", "-") if primary else ""
     name = category[: 31 - len(suffix)].rstrip("-") + suffix
     number = 2
@@ -149,7 +149,7 @@ def _workload(category: str, primary: str, taken: Mapping[str, Pair]) -> str:
 
 
 def _names(cells: Sequence[Cell]) -> list[str]:
-    """Names that imported cells may have, unique in their category; the workload's name tells namesakes apart."""
+    """Names valid for imported cells, unique in their category; cells of one name get the workload's name too."""
     plain = [_allowed(cell.name) for cell in cells]
     keys = [_key(n) for n in plain]
     names = [
@@ -160,7 +160,7 @@ def _names(cells: Sequence[Cell]) -> list[str]:
 
 
 def _key(name: str) -> str:
-    """As ``Cell.key`` makes it of the name."""
+    """The key that ``Cell.key`` derives from the name."""
     return name.replace(" ", "-").replace("/", "-")
 
 
@@ -170,13 +170,14 @@ def _allowed(name: str) -> str:
 
 
 def _common(runs: Mapping[str, Evidence], row: Mapping[str, Cell]) -> dict[str, str | int | float | bool]:
-    """What all sources of a cell say alike of the load: what one of them does not say must not be lent to it."""
-    told = [runs[alias].study.workloads[cell.workload].known(cell) for alias, cell in row.items()]
-    first = told[0]
+    """Load parameters that all sources of a cell state with equal values; a missing one is not copied from another
+    source."""
+    loads = [runs[alias].study.workloads[cell.workload].known(cell) for alias, cell in row.items()]
+    first = loads[0]
     return {
         name: value
         for name, value in first.items()
-        if isinstance(value, str | int | float) and all(other.get(name) == value for other in told)
+        if isinstance(value, str | int | float) and all(other.get(name) == value for other in loads)
     }
 
 
@@ -186,7 +187,7 @@ def _study(
     cells: Mapping[str, Sequence[tuple[Cell, Mapping[str, Cell]]]],
     categories: Mapping[str, Pair],
 ) -> Study:
-    """The study that would have made the joined evidence, validated as any other."""
+    """The study of the joined evidence, validated like any other."""
     baseline = runs[mapping.baseline]
     design = baseline.study.design
     longest = max(len(run.blocks) and 1 + max(b.index for b in run.blocks) for run in runs.values())
@@ -229,30 +230,32 @@ def _question(runs: Mapping[str, Evidence], mapping: LaneMap, used: set[str]) ->
 def _trials(
     runs: Mapping[str, Evidence], sources: Mapping[Place, Place]
 ) -> Iterator[tuple[str, Observation, Observation]]:
-    """Alias, trial of the source, the same under its new name: numbered 0, 1, 2, ... within cell and lane."""
+    """Alias, source trial, renamed trial: numbered from 0 within cell and lane."""
     known = {alias: conditions(run) for alias, run in runs.items()}
     by_place: dict[str, dict[Place, list[Observation]]] = {alias: {} for alias in runs}
     for alias, run in runs.items():
-        for seen in run.observations:
-            by_place[alias].setdefault((seen.lane, seen.cell), []).append(seen)
+        for observation in run.observations:
+            by_place[alias].setdefault((observation.lane, observation.cell), []).append(observation)
     position = {alias: n for n, alias in enumerate(runs)}
     for (alias, key), source in sources.items():
         run, (lane, _) = runs[alias], source
         spec = run.study.lanes[lane]
         own = {"transport": spec.transport, "platform": run.study.platform.kind}
-        told = {name: value for name, value in own.items() if value != "imported"} | dict(known[alias].get(source, {}))
-        for number, seen in enumerate(sorted(by_place[alias][source], key=lambda o: o.block)):
-            # the trial's own word wins: where the trials of a lane disagree, the guard must see it again
-            trial = seen.context.get("conditions")
-            context = {**seen.context, "conditions": {**told, **(trial if isinstance(trial, Mapping) else {})}}
+        stated = {name: value for name, value in own.items() if value != "imported"} | dict(
+            known[alias].get(source, {})
+        )
+        for number, observation in enumerate(sorted(by_place[alias][source], key=lambda o: o.block)):
+            # the trial's own value wins: the guard must notice trials of one lane that disagree
+            trial = observation.context.get("conditions")
+            context = {**observation.context, "conditions": {**stated, **(trial if isinstance(trial, Mapping) else {})}}
             new = dataclasses.replace(
-                seen, cell=key, block=number, lane=alias, position=position[alias], context=context
+                observation, cell=key, block=number, lane=alias, position=position[alias], context=context
             )
-            yield alias, seen, new
+            yield alias, observation, new
 
 
 def _spans(runs: Mapping[str, Evidence]) -> dict[str, list[str]]:
-    """Alias -> first and last day on which its trials were made, where that is known of all runs."""
+    """Alias -> first and last date of its trials, if all runs state dates."""
     spans = {}
     for alias, run in runs.items():
         days = [known["date"] for known in conditions(run).values() if isinstance(known.get("date"), int | float)]
@@ -262,16 +265,16 @@ def _spans(runs: Mapping[str, Evidence]) -> dict[str, list[str]]:
 
 
 def _blocks(study: Study, observations: Sequence[Observation]) -> tuple[Block, ...]:
-    """Blocks by number only: nothing but their count is told by them."""
+    """Blocks by number: only their count means anything."""
     cells = {cell.key: cell for cell in study.cells()}
     order: dict[tuple[str, int], list[str]] = {}
-    for seen in observations:
-        order.setdefault((seen.cell, seen.block), []).append(seen.lane)
+    for observation in observations:
+        order.setdefault((observation.cell, observation.block), []).append(observation.lane)
     return tuple(Block(cells[key], number, tuple(lanes), 0) for (key, number), lanes in order.items())
 
 
 def _description(runs: Mapping[str, Evidence], mapping: LaneMap) -> dict[str, object]:
-    """Per run: its name and the lanes that are compared."""
+    """Per run: its name and the compared lanes."""
     lanes = {
         alias: {
             "path": [f"run {run.name}", f"lanes {', '.join(used)}"],
@@ -286,7 +289,7 @@ def _description(runs: Mapping[str, Evidence], mapping: LaneMap) -> dict[str, ob
 
 
 def _cells_of(runs: Mapping[str, Evidence], mapping: LaneMap) -> str:
-    """For the error: what each side of the first pair has."""
+    """Cells on each side of the first pair, for the error message."""
     pair = mapping.pairs[0]
     parts = []
     for alias, lane in pair.lanes.items():

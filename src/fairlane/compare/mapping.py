@@ -1,4 +1,4 @@
-"""Which lane of one run is compared with which lane of another: the mapping file, and what stands in for it."""
+"""The mapping file: which lane of one run is compared with which lane of another; and the default mapping by name."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ Lanes = Mapping[str, Sequence[str]]
 
 ALIAS = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 RESERVED = ("title", "rationale")
-"""Keys of a pair that no run may be called after."""
+"""Keys of a pair, so not allowed as aliases."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Lanes that are compared with each other: one category of the comparison."""
+    """Lanes compared with each other: one category of the comparison."""
 
     name: str
     title: str
@@ -36,22 +36,22 @@ class Pair:
 
 @dataclass(frozen=True)
 class LaneMap:
-    """What is compared with what."""
+    """Pairs of lanes, baseline, and the parameters that may differ."""
 
     baseline: str
-    """Alias of the run that the others are compared with."""
+    """Alias of the baseline run."""
     pairs: tuple[Pair, ...]
     question: str = ""
     vary: tuple[str, ...] = ()
-    """Controlled parameters in which the runs are meant to differ."""
+    """Controlled parameters in which the runs differ on purpose."""
     accept: Mapping[str, str] = field(default_factory=dict)
-    """Parameters that do not match and are accepted: name and reason."""
+    """Accepted mismatches: parameter -> reason."""
     text: str = ""
-    """The file as written; empty if the pairs are lanes of equal name."""
+    """The file as written; empty if pairs are made by name."""
 
 
 class _File(Strict):
-    """What every mapping file may say; ``_form`` adds the keys that depend on the runs."""
+    """The keys of every mapping file; ``_form`` adds the keys that depend on the runs."""
 
     question: str = ""
     """The question in the reader's words; the report opens with it."""
@@ -78,18 +78,18 @@ class _Pair(Strict):
 
 
 def parse_mapping(text: str, where: str, lanes: Lanes, baseline: str | None = None) -> LaneMap:
-    """The mapping written in ``text`` for the runs ``lanes``. ``baseline`` wins over the file's; without either it is
-    the first run.
+    """Parse the mapping file ``text`` for the runs ``lanes``. ``baseline`` overrides the file's; the default is the
+    first run.
 
-    Raises one FairlaneError that names ``where``, the lines and all problems: unknown runs, lanes and keys among them.
+    Raises one FairlaneError with ``where``, the lines and all problems, such as unknown runs, lanes and keys.
     """
     model = _model(lanes)
     read: Any = parse(text, where, model, Form(lambda: schema_of(model, "Fairlane mapping")))
     baseline = baseline or read.baseline or next(iter(lanes))
     pairs = []
     for name, entry in read.pairs.items():
-        told = entry.model_dump(by_alias=True, exclude_none=True)
-        pair = Pair(name, told["title"] or name, {a: told[a] for a in lanes if a in told}, told["rationale"])
+        given = entry.model_dump(by_alias=True, exclude_none=True)
+        pair = Pair(name, given["title"] or name, {a: given[a] for a in lanes if a in given}, given["rationale"])
         if baseline not in pair.lanes:
             raise FairlaneError(
                 "lane-unknown",
@@ -102,7 +102,7 @@ def parse_mapping(text: str, where: str, lanes: Lanes, baseline: str | None = No
 
 
 def _model(lanes: Lanes) -> type[BaseModel]:
-    """The file's model for these runs: their aliases are keys, their lanes the values, so that errors can name both."""
+    """A pydantic model for these runs: aliases are keys, lanes their values, so that errors can list both."""
     fields: dict[str, Any] = {
         f"run_{n}": (Literal[tuple(sorted(names))] | None, Field(None, alias=alias, description=f"Lane of {alias}."))
         for n, (alias, names) in enumerate(lanes.items())
@@ -110,7 +110,7 @@ def _model(lanes: Lanes) -> type[BaseModel]:
     pair = create_model("Pair", __base__=_Pair, **fields)
     own: dict[str, Any] = {
         "baseline": (
-            Literal[tuple(sorted(lanes))] | None,  # typing keeps one order of the same names: the first that it saw
+            Literal[tuple(sorted(lanes))] | None,  # typing caches Literal regardless of order: the first order it got
             Field(None, description="The run that the others are compared with."),
         ),
         "pairs": (dict[Name, pair], Field(min_length=1, description="Categories: lanes that are each other's peer.")),  # type: ignore[valid-type]
@@ -125,9 +125,9 @@ def by_name(lanes: Lanes, baseline: str, titles: Mapping[str, str]) -> LaneMap:
     """
     pairs = []
     for lane in lanes[baseline]:
-        found = {alias: lane for alias in lanes if lane in lanes[alias]}
-        if len(found) > 1:
-            pairs.append(Pair(lane, titles.get(lane, lane), found))
+        namesakes = {alias: lane for alias in lanes if lane in lanes[alias]}
+        if len(namesakes) > 1:
+            pairs.append(Pair(lane, titles.get(lane, lane), namesakes))
     if not pairs:
         listed = "; ".join(f"{alias} has {', '.join(names)}" for alias, names in lanes.items())
         raise FairlaneError(
@@ -139,7 +139,7 @@ def by_name(lanes: Lanes, baseline: str, titles: Mapping[str, str]) -> LaneMap:
 
 
 def starter(lanes: Lanes, baseline: str) -> str:
-    """A commented mapping file to start from: namesakes paired, or else lanes in the order in which they stand."""
+    """A commented mapping file to start from: pairs lanes of equal name, or else lanes in their order."""
     others = [alias for alias in lanes if alias != baseline]
     rows = [
         "# Which lane of one run is compared with which lane of another.",

@@ -1,4 +1,4 @@
-"""Which cell of one run is which cell of another: by the load they ran, or by name. Pure."""
+"""Match the cells of two runs, by load or by name. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -6,34 +6,34 @@ from collections.abc import Callable, Mapping, Sequence
 from fairlane.records import Cell
 
 LOAD = ("rw", "bs", "iodepth", "numjobs", "rwmixread", "rate_iops")
-"""Parameters that make a cell; what else differs is for the guard to say."""
+"""Parameters that define a cell; the guard reports other differences."""
 
 
 def match(ours: Sequence[Cell], theirs: Sequence[Cell]) -> Mapping[str, str]:
-    """Keys of ``ours`` -> keys of ``theirs``, each used once; cells without a partner are not in it.
+    """Keys of ``ours`` -> keys of ``theirs``, one to one; unmatched cells are left out.
 
-    Name and load decide, then the load alone, then the name alone: cells of one name under different loads are matched,
-    so that the guard can say what differs rather than the cells be missing. A pair counts only if it is the only choice
-    on both sides.
+    Tries name and load, then load, then name: cells of one name under different loads are matched too, so that the
+    guard reports the difference instead of dropping the cells. A pair counts only if neither side has another
+    candidate.
     """
-    found: dict[str, str] = {}
+    partners: dict[str, str] = {}
     for fits in _WAYS:
-        taken = set(found.values())
-        left = [a for a in ours if a.key not in found]
+        taken = set(partners.values())
+        left = [a for a in ours if a.key not in partners]
         right = [b for b in theirs if b.key not in taken]
         choices = {a.key: [b.key for b in right if fits(a, b)] for a in left}
-        asked = Counter(key for keys in choices.values() for key in keys)
-        found |= {a: keys[0] for a, keys in choices.items() if len(keys) == 1 and asked[keys[0]] == 1}
-    return found
+        demand = Counter(key for keys in choices.values() for key in keys)
+        partners |= {a: keys[0] for a, keys in choices.items() if len(keys) == 1 and demand[keys[0]] == 1}
+    return partners
 
 
-def _told(a: Cell, b: Cell) -> bool:
-    """Both say what kind of I/O it is."""
+def _same_kind(a: Cell, b: Cell) -> bool:
+    """Whether both cells state their kind of I/O."""
     return all(cell.params.get(name) is not None for cell in (a, b) for name in ("rw", "bs"))
 
 
 def _agree(a: Cell, b: Cell) -> bool:
-    """No part of the load that both tell differs."""
+    """Whether no load parameter that both cells state differs."""
     known = ((a.params.get(name), b.params.get(name)) for name in LOAD)
     return all(x == y for x, y in known if x is not None and y is not None)
 
@@ -45,7 +45,7 @@ def _named(a: Cell, b: Cell) -> bool:
 _WAYS: tuple[Callable[[Cell, Cell], bool], ...] = (
     lambda a, b: a.workload == b.workload and _named(a, b) and _agree(a, b),
     lambda a, b: _named(a, b) and _agree(a, b),
-    lambda a, b: _told(a, b) and _agree(a, b),
+    lambda a, b: _same_kind(a, b) and _agree(a, b),
     lambda a, b: a.workload == b.workload and _named(a, b),
     _named,
 )

@@ -1,7 +1,7 @@
-"""The scorecard: per category and metric, who is proven better, and where nobody is. Pure.
+"""The scorecard: the winner per category and metric, or no winner. Pure.
 
-A winner is named by a verdict only. Where there is none, the scorecard may say which way the bare figures lean, because
-that is what others publish as the winner; it is never called one.
+Only a verdict names a winner. Without one, the scorecard may show which bare figure is better, because other
+publications would call it the winner.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from fairlane.verdicts.scorecard import SETTLED, Outcome, outcome
 
 @dataclass(frozen=True)
 class Score:
-    """One cell of a category, in one metric: how ``alias`` and the baseline stand."""
+    """``alias`` against the baseline in one cell of a category and one metric."""
 
     category: str
-    """Title."""
+    """Title of the category."""
     cell: str
     key: str
     """``Cell.key`` in the joined evidence."""
@@ -27,12 +27,12 @@ class Score:
     alias: str
     baseline: str
     outcome: Outcome
-    """Of ``alias``."""
+    """Outcome for ``alias``."""
     winner: str
     """Alias of the run that is proven better; empty unless ``outcome`` is better or worse."""
     leans: str
-    """Of single results and of refused ones: whose bare figure is better by more than the margin; ``neither``; empty if
-    there is no figure."""
+    """For single results and refused verdicts: alias whose bare figure is better by more than the margin, or
+    ``neither``; empty without a figure."""
 
 
 def scorecard(tables: Sequence[Table]) -> tuple[Score, ...]:
@@ -58,12 +58,12 @@ def _score(metric: Metric, row: Row, delta: Delta) -> Score:
 
 
 def decided(score: Score) -> bool:
-    """Who is better is proven, or that it does not matter."""
+    """Whether a verdict proves a winner or a tie."""
     return score.outcome in SETTLED
 
 
 def leaning(metric: Metric, delta: Delta) -> str:
-    """Whose bare figure is better by more than the margin of the metric; no claim."""
+    """Alias whose bare figure is better by more than the metric's margin; no claim."""
     if delta.ratio is None:
         return ""
     v = delta.verdict

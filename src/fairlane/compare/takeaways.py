@@ -1,7 +1,7 @@
-"""Takeaways in plain sentences: each is made from verdicts and their evidence, and says no more than they do. Pure.
+"""Takeaways: plain sentences made from verdicts, claiming no more than they do. Pure.
 
-A difference is told with the end of its interval that is nearest to none. What is not decided is told as that, with
-what would decide it. Bare figures are called arithmetic.
+A difference is stated by the end of its interval nearest to none. An open comparison is stated as open, with the trials
+that may decide it. Differences of bare figures are called arithmetic.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,15 +14,15 @@ from fairlane.report.phrases import at_least, count, further, nearest, share
 from fairlane.verdicts.scorecard import Outcome, outcome, tally
 
 _MANY = 8
-"""Groups of one metric and cell that get a sentence each; if there are more, a metric is one group."""
+"""Groups of metric and cell that get a sentence each; above this, a metric is one group."""
 _NAMED = 3
-"""Places that are named rather than counted."""
+"""Places listed by name; more are counted."""
 Place = tuple[Table, Row, Delta]
 
 
 def takeaways(comparison: Comparison) -> tuple[str, ...]:
-    """The sentences, by run, the proven ones first."""
-    said: list[str] = []
+    """The sentences, run by run, proven differences first."""
+    sentences: list[str] = []
     for alias in comparison.aliases:
         places = [
             (table, row, delta)
@@ -34,8 +34,8 @@ def takeaways(comparison: Comparison) -> tuple[str, ...]:
         ]
         if places:
             single = [p for p in places if comparison.trials(p[1].key, alias) < 2]
-            said += _of_run(alias, comparison.baseline, places, single)
-    return (*dict.fromkeys(said), *_stained(comparison.findings), *_left_out(comparison))
+            sentences += _of_run(alias, comparison.baseline, places, single)
+    return (*dict.fromkeys(sentences), *_stained(comparison.findings), *_left_out(comparison))
 
 
 def _of_run(alias: str, baseline: str, places: Sequence[Place], single: Sequence[Place]) -> Iterator[str]:
@@ -74,10 +74,10 @@ def _of_run(alias: str, baseline: str, places: Sequence[Place], single: Sequence
         yield "A delta without a verdict beside it is arithmetic on bare figures, and proves nothing."
 
 
-def _refused(found: Sequence[Place], places: Sequence[Place]) -> Iterator[str]:
-    """Every reason once, with the places that it takes away; a place may have several."""
+def _refused(refused: Sequence[Place], places: Sequence[Place]) -> Iterator[str]:
+    """One sentence per reason, with the places it refuses; a place may have several."""
     reasons: dict[str, list[Place]] = {}
-    for place in found:
+    for place in refused:
         for reason in place[2].verdict.notes or ("see the findings",):
             reasons.setdefault(reason, []).append(place)
     for reason, taken in sorted(reasons.items(), key=lambda item: -len(item[1])):
@@ -94,7 +94,7 @@ def _count(alias: str, baseline: str, places: Sequence[Place]) -> str:
 
 
 def _differences(alias: str, baseline: str, places: Sequence[Place]) -> Iterator[str]:
-    """Per metric and cell: what holds in all categories, and where it reverses."""
+    """Per metric and cell: the differences, and whether their sign reverses between categories."""
     split = len({(t.metric.name, r.cell) for t, r, _ in places}) <= _MANY
     groups: dict[tuple[str, str], list[Place]] = {}
     for place in places:
@@ -107,28 +107,28 @@ def _differences(alias: str, baseline: str, places: Sequence[Place]) -> Iterator
         at = f"{metric.title} at {cell}" if cell else metric.title
         both = "the order reverses: " if higher and lower else ""
         parts = [
-            _size(found, group, (alias, baseline), word)
-            for found, word in ((higher, "higher"), (lower, "lower"))
-            if found
+            _size(chosen, group, (alias, baseline), word)
+            for chosen, word in ((higher, "higher"), (lower, "lower"))
+            if chosen
         ]
         if parts:
             yield f"{at}: {both}{'; '.join(parts)}."
 
 
-def _size(found: Sequence[Place], group: Sequence[Place], names: tuple[str, str], word: str) -> str:
+def _size(chosen: Sequence[Place], group: Sequence[Place], names: tuple[str, str], word: str) -> str:
     alias, baseline = names
     metric = group[0][0].metric
     better = "better" if (word == "higher") == (metric.better > 0) else "worse"
-    sized = sorted(found, key=lambda p: abs((nearest(p[2].verdict) or 1) - 1))
+    sized = sorted(chosen, key=lambda p: abs((nearest(p[2].verdict) or 1) - 1))
     least, most = sized[0], sized[-1]
     size = f"by {at_least(least[2].verdict)}"
-    if len(found) > 1 and at_least(most[2].verdict) != at_least(least[2].verdict):
+    if len(chosen) > 1 and at_least(most[2].verdict) != at_least(least[2].verdict):
         size += f" ({_name(least, group)}) and up to {at_least(most[2].verdict)} ({_name(most, group)})"
-    return f"{alias}'s is {word} ({better}) than {baseline}'s {_where(found, group, small=True)}, {size}"
+    return f"{alias}'s is {word} ({better}) than {baseline}'s {_where(chosen, group, small=True)}, {size}"
 
 
 def _name(place: Place, among: Sequence[Place]) -> str:
-    """The category; with the cell and metric where they tell places of ``among`` apart."""
+    """The category, with cell and metric where ``among`` has several."""
     cells, metrics = {r.cell for _, r, _ in among}, {t.metric.title for t, _, _ in among}
     categories = {r.category for _, r, _ in among}
     table, row, _ = place
@@ -140,17 +140,17 @@ def _name(place: Place, among: Sequence[Place]) -> str:
     return " ".join(x for x in parts if x)
 
 
-def _where(found: Sequence[Place], among: Sequence[Place], *, small: bool = False) -> str:
+def _where(chosen: Sequence[Place], among: Sequence[Place], *, small: bool = False) -> str:
     """``In all 7 categories``, ``In 2 of 28 (Erasure coded, CephFS)``, ``In CephFS (4 of 28)``."""
-    text = f"in all {len(found)}" if len(found) == len(among) else f"in {len(found)} of {len(among)}"
-    categories = list(dict.fromkeys(p[1].category for p in found))
-    whole = len(found) == sum(p[1].category in categories for p in among) < len(among)
-    if whole and len(categories) <= _NAMED < len(found):
-        text = f"in {', '.join(categories)} ({len(found)} of {len(among)})"
+    text = f"in all {len(chosen)}" if len(chosen) == len(among) else f"in {len(chosen)} of {len(among)}"
+    categories = list(dict.fromkeys(p[1].category for p in chosen))
+    whole = len(chosen) == sum(p[1].category in categories for p in among) < len(among)
+    if whole and len(categories) <= _NAMED < len(chosen):
+        text = f"in {', '.join(categories)} ({len(chosen)} of {len(among)})"
     elif len(among) == 1:
-        text = f"in {_name(found[0], among)}"
-    elif len(found) <= _NAMED and len(found) < len(among):
-        text += f" ({', '.join(_name(p, among) for p in found)})"
+        text = f"in {_name(chosen[0], among)}"
+    elif len(chosen) <= _NAMED and len(chosen) < len(among):
+        text += f" ({', '.join(_name(p, among) for p in chosen)})"
     return text if small else text[0].upper() + text[1:]
 
 
@@ -160,12 +160,12 @@ def _trials(more: Sequence[int]) -> str:
 
 
 def _stained(findings: Sequence[Finding]) -> Iterator[str]:
-    """Critical findings that say of figures that they are not what they seem; refusals are told with their cells."""
+    """Critical findings that put figures in doubt; refusals are listed with their cells."""
     grave = [f for f in findings if f.severity == "critical" and not f.refuses]
     if grave:
-        told = "; ".join(f.message.rstrip(".") for f in grave[:_NAMED])
+        messages = "; ".join(f.message.rstrip(".") for f in grave[:_NAMED])
         more = f"; and {count(len(grave) - _NAMED, 'more critical finding')}" if len(grave) > _NAMED else ""
-        yield f"Some figures are not what they seem: {told}{more}."
+        yield f"Some figures are not what they seem: {messages}{more}."
 
 
 def _left_out(comparison: Comparison) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A comparison for readers: parts of a report, and the same as plain data. Pure."""
+"""A comparison as parts of a report, and as plain data. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,21 +18,21 @@ from fairlane.report.text import DASH, scrub
 from fairlane.verdicts.scorecard import SIGN
 
 _COLUMNS = 5
-"""Cells of the scorecard that get a column each; if there are more, a metric is one column."""
+"""Cells with a scorecard column each; above this, each metric is one column."""
 _SHOWN = 3
-"""Places of a finding that are named."""
+"""Places listed per finding."""
 _LEAN = "In brackets: whose bare figure is better by more than the margin. Others would print it; it is no verdict."
 
 
 def parts(c: Comparison, *, every_metric: bool = False) -> tuple[Part, ...]:
-    """Mapping, matched parameters, deltas, scorecard, takeaways, in this order: what is last stays on a terminal."""
+    """Mapping, matched parameters, deltas, scorecard, takeaways: a terminal shows the end."""
     tables = [t for t in c.tables if t.primary or every_metric]
-    found = [_mapping(c), _matched(c), *(_deltas(c, t) for t in tables), *_scorecard(c)]
-    return (*found, part("Takeaways", sentences=takeaways(c)))
+    before = [_mapping(c), _matched(c), *(_deltas(c, t) for t in tables), *_scorecard(c)]
+    return (*before, part("Takeaways", sentences=takeaways(c)))
 
 
 def page(c: Comparison) -> tuple[Part, ...]:
-    """The same for a page, where the answer comes first."""
+    """The same parts for a web page, takeaways first."""
     first = [part("Takeaways", sentences=takeaways(c)), *_scorecard(c)]
     return (*first, *(p for p in parts(c) if p not in first))
 
@@ -109,12 +109,12 @@ def _word(d: Delta) -> str:
 
 
 def _scorecard(c: Comparison) -> list[Part]:
-    found = []
+    cards = []
     for alias in c.aliases:
         mine = [s for s in c.scores if s.alias == alias and s.primary]
         if mine:
-            found.append(_card(c, alias, mine))
-    return found
+            cards.append(_card(c, alias, mine))
+    return cards
 
 
 def _card(c: Comparison, alias: str, scores: Sequence[Score]) -> Part:
@@ -144,8 +144,8 @@ def _tally(scores: Sequence[Score]) -> str:
     return ", ".join(f"{word} {n}" for word, n in counts.items()) or DASH
 
 
-def found(c: Comparison) -> tuple[Part, ...]:
-    """The findings, for outputs that have no report around them."""
+def findings_part(c: Comparison) -> tuple[Part, ...]:
+    """The findings, for outputs without a report."""
     lines = []
     for f in c.findings:
         places = _places(c, set(f.cells))
@@ -155,7 +155,7 @@ def found(c: Comparison) -> tuple[Part, ...]:
 
 
 def _places(c: Comparison, keys: set[str]) -> list[str]:
-    """Where a finding applies: whole categories by their titles, else cell by cell; nothing if everywhere."""
+    """Where a finding applies: titles of whole categories, else cells; empty if everywhere."""
     cells: dict[str, list[Cell]] = {}
     for cell in c.evidence.cells():
         cells.setdefault(c.joined.categories[cell.workload].title, []).append(cell)
@@ -170,7 +170,7 @@ def _places(c: Comparison, keys: set[str]) -> list[str]:
 
 
 def as_data(c: Comparison) -> dict[str, Any]:
-    """Everything for ``--format json``: ratios as plain factors, values in the metric registry's units."""
+    """The whole comparison for ``--format json``: ratios as plain factors, values in the registry's units."""
     data = {
         "baseline": c.baseline,
         "runs": {alias: run.name for alias, run in c.joined.runs.items()},

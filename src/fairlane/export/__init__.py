@@ -1,1 +1,1 @@
-"""A run for other programs: one file per format, found by name. ``base`` is the contract, ``_gather`` the content."""
+"""Export a run for other programs, one file per format. ``base`` is the contract, ``_gather`` collects the content."""

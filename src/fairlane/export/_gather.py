@@ -1,4 +1,4 @@
-"""Makes the content of an export from a run: the tables, and where the figures come from. Pure, but for ``read``."""
+"""Collect the content of an export from a run: tables and provenance. Pure, but for ``read``."""
 
 import hashlib
 import uuid
@@ -36,7 +36,7 @@ def gather(
     events: Sequence[journal.Event] = (),
     created: str = "",
 ) -> Content:
-    """The content of an export. ``events``: the whole journal; ``created``: when the run was begun."""
+    """The content of an export. ``events``: the whole journal; ``created``: start of the run."""
     merged = _rows.merged(evidence)
     label = labels(evidence.study)
     tables = (
@@ -52,7 +52,7 @@ def gather(
 
 
 def _trial_events(events: Sequence[journal.Event]) -> dict[tuple[Any, Any, Any], Mapping[str, Any]]:
-    """(key of the cell, block, lane) -> line of the journal; of a trial done again the later one, as ``load`` does."""
+    """(cell key, block, lane) -> journal line; the later one of a repeated trial, as ``load`` does."""
     return {(e.get("cell"), e.get("block"), e.get("lane")): e for e in events if e["type"] == "trial"}
 
 
@@ -83,7 +83,7 @@ def _provenance(evidence: Evidence, events: Sequence[journal.Event], created: st
         "quick": bool(study.quick),
         "trials": trials,
         "planned": planned,
-        "failed_trials": sum(bool(seen.failed) for seen in evidence.observations),
+        "failed_trials": sum(bool(observation.failed) for observation in evidence.observations),
         "alpha": study.design.alpha,
         "paired": study.design.paired,
         "created": instant(created),

@@ -22,9 +22,9 @@ from fairlane.stats.histogram import mean as mean_of
 from fairlane.verdicts.scorecard import withheld
 
 Label = Mapping[str, str]
-"""Lane -> how readers call it."""
+"""Lane -> its label."""
 Merged = Mapping[tuple[str, str], Mapping[str, Bins]]
-"""(key of the cell, lane) -> name of a histogram -> that of all successful trials together."""
+"""(cell key, lane) -> name of a histogram -> that histogram over all successful trials."""
 
 LAT = "lat"
 """The histogram of all directions, from submission to completion."""
@@ -56,10 +56,10 @@ def _fitting(column: Column, value: Any) -> Any:
     return harmless(float(value) if column.kind == "real" and value is not None else value)
 
 
-def verdicts(found: Sequence[Verdict], label: Label) -> Table:
+def verdicts(all_verdicts: Sequence[Verdict], label: Label) -> Table:
     """One row per lane, cell and metric."""
     key = ("cell_key", "lane", "metric")
-    return _table("verdicts", VERDICTS, key, (_verdict(v, label) for v in found))
+    return _table("verdicts", VERDICTS, key, (_verdict(v, label) for v in all_verdicts))
 
 
 def _verdict(v: Verdict, label: Label) -> dict[str, Any]:
@@ -78,8 +78,8 @@ def _verdict(v: Verdict, label: Label) -> dict[str, Any]:
     }
 
 
-def findings(found: Sequence[Finding]) -> Table:
-    """One row per finding. ``n``: the how manieth of its check about the same lanes and cells, from 0."""
+def findings(all_findings: Sequence[Finding]) -> Table:
+    """One row per finding. ``n``: number of the finding among those of its check, lanes and cells, from 0."""
     columns = (
         Column("check"),
         Column("severity"),
@@ -90,25 +90,25 @@ def findings(found: Sequence[Finding]) -> Table:
         Column("n", "integer"),
         Column("evidence", "tree"),
     )
-    seen: dict[Any, int] = {}
+    numbers: dict[Any, int] = {}
     rows = []
-    for finding in found:
+    for finding in all_findings:
         about = (finding.check, finding.cells, finding.lanes)
-        seen[about] = seen.get(about, -1) + 1
-        rows.append({**vars(finding), "n": seen[about]})
+        numbers[about] = numbers.get(about, -1) + 1
+        rows.append({**vars(finding), "n": numbers[about]})
     return _table("findings", columns, ("check", "cells", "lanes", "n"), rows)
 
 
 def metric_column(name: str) -> Column:
-    """Column of a metric in the table of trials, with its unit in the name: ``lat_p99_ns``, ``bw_bytes_per_s``."""
+    """A metric's column in the table of trials, with the unit in its name: ``lat_p99_ns``, ``bw_bytes_per_s``."""
     unit = METRICS[name].unit
     words = re.findall(r"\w+", re.sub(r"^1/|/", " per ", unit).replace("B", "bytes").lower())
     return Column("_".join((name, *words)), "real", unit)
 
 
 def trials(evidence: Evidence, events: Mapping[tuple[Any, Any, Any], Mapping[str, Any]], label: Label) -> Table:
-    """One row per trial that is in; metrics that no trial has are no columns."""
-    present = {name for seen in evidence.observations for name in seen.metrics}
+    """One row per completed trial; a metric without values has no column."""
+    present = {name for observation in evidence.observations for name in observation.metrics}
     metrics = {name: metric_column(name) for name in METRICS if name in present}
     columns = (
         Column("trial"),
@@ -127,16 +127,18 @@ def trials(evidence: Evidence, events: Mapping[tuple[Any, Any, Any], Mapping[str
     here = evidence.study.platform.measured_here
     rows = (
         {
-            **_place(cells[seen.cell], seen.lane, label),
-            **_load(known[seen.lane, seen.cell]),
-            **_journaled(seen, events.get((seen.cell, seen.block, seen.lane), {}), here=here),
-            "trial": seen.trial,
-            "block": seen.block,
-            "position": seen.position,
-            "failed": seen.failed or None,
-            **{column.name: seen.metrics.get(name) for name, column in metrics.items()},
+            **_place(cells[observation.cell], observation.lane, label),
+            **_load(known[observation.lane, observation.cell]),
+            **_journaled(
+                observation, events.get((observation.cell, observation.block, observation.lane), {}), here=here
+            ),
+            "trial": observation.trial,
+            "block": observation.block,
+            "position": observation.position,
+            "failed": observation.failed or None,
+            **{column.name: observation.metrics.get(name) for name, column in metrics.items()},
         }
-        for seen in evidence.observations
+        for observation in evidence.observations
     )
     return _table("trials", columns, ("cell_key", "block", "lane"), rows)
 
@@ -146,44 +148,44 @@ def _place(cell: Cell, lane: str, label: Label) -> dict[str, Any]:
 
 
 def _load(known: Mapping[str, Any]) -> dict[str, Any]:
-    """What dashboards group by. A parameter that differs between trials is a sentence, and no number."""
+    """Load columns for grouping; a parameter that differs between trials is text, not a number."""
     numbers = {"rwmixread": "rwmixread_percent", "bs": "bs_bytes", "iodepth": "iodepth", "numjobs": "numjobs"}
-    found = {column: known.get(name) for name, column in numbers.items()}
+    values = {column: known.get(name) for name, column in numbers.items()}
     whole = {
-        c: int(v) for c, v in found.items() if isinstance(v, int | float) and not isinstance(v, bool) and v == int(v)
+        c: int(v) for c, v in values.items() if isinstance(v, int | float) and not isinstance(v, bool) and v == int(v)
     }
     rw = known.get("rw")
     return {"rw": rw if isinstance(rw, str) else None, **whole}
 
 
-def _journaled(seen: Observation, event: Mapping[str, Any], *, here: bool) -> dict[str, Any]:
-    """When the trial was done, and its raw file. An import's journal only knows when the files were read."""
+def _journaled(observation: Observation, event: Mapping[str, Any], *, here: bool) -> dict[str, Any]:
+    """Time and raw file of a trial. An import's journal has the time of the import only."""
     raw, sha256, seconds = event.get("raw"), event.get("sha256"), event.get("seconds")
     return {
-        "at": instant(event.get("at")) if here else _told(seen),
+        "at": instant(event.get("at")) if here else _stated_date(observation),
         "seconds": seconds if here and isinstance(seconds, int | float) else None,
         "raw": f"{FOLDER}/{raw}" if isinstance(raw, str) else None,
         "raw_sha256": sha256 if isinstance(sha256, str) else None,
     }
 
 
-def _told(seen: Observation) -> datetime | None:
-    """The date that an imported result has itself."""
-    told = seen.context.get("conditions")
+def _stated_date(observation: Observation) -> datetime | None:
+    """The date in an imported result."""
+    stated = observation.context.get("conditions")
     try:
-        return of_days(date(told.get("date"))) if isinstance(told, Mapping) else None
+        return of_days(date(stated.get("date"))) if isinstance(stated, Mapping) else None
     except (ValueError, OverflowError):
         return None
 
 
 def merged(evidence: Evidence) -> Merged:
-    """Every histogram of every lane and cell, in the order of the study; ``LAT`` first."""
+    """Every histogram of every lane and cell, in study order; ``LAT`` first."""
     parts: dict[tuple[str, str], dict[str, list[Any]]] = {}
-    for seen in evidence.observations:
-        if not seen.failed:
-            for name, bins in seen.histograms.items():
+    for observation in evidence.observations:
+        if not observation.failed:
+            for name, bins in observation.histograms.items():
                 for full in _names(name):
-                    parts.setdefault((seen.cell, seen.lane), {}).setdefault(full, []).append(bins)
+                    parts.setdefault((observation.cell, observation.lane), {}).setdefault(full, []).append(bins)
     return {
         (cell.key, lane): {name: merge(part[name]) for name in sorted(part, key=lambda name: (name != LAT, name))}
         for cell in evidence.cells()
@@ -193,12 +195,12 @@ def merged(evidence: Evidence) -> Merged:
 
 
 def _names(name: str) -> set[str]:
-    """The histograms that ``name`` is a part of: itself, and that of all directions."""
+    """The histograms that ``name`` counts towards: itself and ``LAT``."""
     return {name, LAT} if name.rpartition(".")[2] == LAT else {name}
 
 
 def percentiles(evidence: Evidence, of: Merged, label: Label) -> Table:
-    """One row per lane, cell and histogram; empty where fewer than ten I/Os lie beyond a percentile."""
+    """One row per lane, cell and histogram; a percentile with fewer than ten I/Os beyond it is empty."""
     columns = (
         *_PLACE,
         Column("histogram"),
@@ -208,10 +210,10 @@ def percentiles(evidence: Evidence, of: Merged, label: Label) -> Table:
         *(Column(f"{name}_ns", "integer", "ns") for name in PERCENTILES),
     )
     trials = Counter(
-        (seen.cell, seen.lane, name)
-        for seen in evidence.observations
-        if not seen.failed
-        for name in {part for full in seen.histograms for part in _names(full)}
+        (observation.cell, observation.lane, name)
+        for observation in evidence.observations
+        if not observation.failed
+        for name in {part for full in observation.histograms for part in _names(full)}
     )
     cells = {cell.key: cell for cell in evidence.cells()}
     rows = (
@@ -249,28 +251,28 @@ def lanes(evidence: Evidence) -> Table:
 
 
 def parameters(evidence: Evidence) -> Table:
-    """One row per lane and parameter, and for conditions per cell."""
+    """One row per lane and parameter; of conditions, per cell."""
     columns = (
         *(Column(name) for name in ("lane", "workload", "cell", "cell_key", "source", "parameter", "role")),
         Column("value", "prose"),
         Column("number", "real"),
     )
-    rows = (*_asked_and_read(evidence), *_conditions(evidence))
+    rows = (*_settings(evidence), *_conditions(evidence))
     return _table("parameters", columns, ("lane", "cell_key", "source", "parameter"), rows)
 
 
-def _asked_and_read(evidence: Evidence) -> Iterator[dict[str, Any]]:
+def _settings(evidence: Evidence) -> Iterator[dict[str, Any]]:
     described = evidence.description.get("lanes") or {}
     for name, lane in evidence.study.lanes.items():
-        asked = lane.model_dump(mode="json", exclude={"label", "conditions"}, exclude_none=True)
+        requested = lane.model_dump(mode="json", exclude={"label", "conditions"}, exclude_none=True)
         read = {key: value for key, value in described.get(name, {}).items() if key != "path"}
-        for source, tree in (("asked", asked), ("read back", read)):
+        for source, tree in (("asked", requested), ("read back", read)):
             for key, value in flatten(tree).items():
                 yield {"lane": name, "source": source, "parameter": key, "value": value}
 
 
 def _conditions(evidence: Evidence) -> Iterator[dict[str, Any]]:
-    """As the guard compares them: in the registry's order and units."""
+    """Conditions in the registry's order and units, as the guard compares them."""
     known = conditions(evidence)
     for cell in evidence.cells():
         for lane in evidence.study.lanes:

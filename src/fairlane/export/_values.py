@@ -1,4 +1,4 @@
-"""Values from outside, made fit for a table. Pure."""
+"""Make values from outside safe for a table. Pure."""
 
 import math
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ _LARGEST = 2**63
 
 
 def harmless(value: Any) -> Any:  # noqa: PLR0911 - one line a type
-    """A copy of ``value`` with every string ``clean``, no number that JSON or 64 bits do not have, and nothing but
-    None, bool, int, float, str, datetime, tuples, lists and dicts in it."""
+    """A copy of ``value`` of None, bool, int, float, str, datetime, tuples, lists and dicts only; strings are
+    ``clean``, numbers fit JSON and 64 bits."""
     match value:
         case None | bool() | datetime():
             return value
@@ -34,7 +34,7 @@ def harmless(value: Any) -> Any:  # noqa: PLR0911 - one line a type
 
 
 def instant(text: Any) -> datetime | None:
-    """A time as the journal and run.json have it, in UTC; None for what is none."""
+    """A time of journal or run.json in UTC; None if invalid."""
     try:
         when = datetime.fromisoformat(text)
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
@@ -43,7 +43,7 @@ def instant(text: Any) -> datetime | None:
 
 
 def of_days(days: Any) -> datetime | None:
-    """An instant from days since 1970, as the parameter ``date`` has it; None for what is none."""
+    """The time of a day number since 1970 (parameter ``date``); None if invalid."""
     if isinstance(days, bool) or not isinstance(days, int | float):
         return None
     try:

@@ -1,7 +1,8 @@
-"""What an export is made of, and what a format does with it. One file per format; its name is the format's name.
+"""The contract of export formats: a run's tables, and the class that writes them. A file per format; its name is the
+format's.
 
-A run becomes typed tables, once and for all formats: a column has the same name, meaning and unit in each of them.
-Text that came from outside is as in the report: invisible and direction-changing characters are written out.
+All formats share the tables: a column has the same name, meaning and unit in each. Text from outside is cleaned as in
+the report: invisible and direction-changing characters are escaped.
 """
 
 from abc import ABC, abstractmethod
@@ -15,11 +16,12 @@ from fairlane.runs.files import write_atomic
 from fairlane.stats.histogram import Bins
 
 VERSION = 1
-"""Of tables and columns; raised when one is renamed, removed or changes its meaning. New ones do not raise it."""
+"""Version of tables and columns: incremented when a column is renamed, removed or changes meaning, not for a new
+one."""
 
 Kind = Literal["text", "prose", "integer", "real", "boolean", "instant", "texts", "tree"]
-"""``text``: a name, to be looked up; ``prose``: a sentence; ``instant``: datetime in UTC; ``texts``: a tuple of str;
-``tree``: nested mappings and lists of JSON. Every value may be None: there is none."""
+"""``text``: a name; ``prose``: a sentence; ``instant``: datetime in UTC; ``texts``: tuple of str; ``tree``: nested
+mappings and lists as in JSON. Any value may be None."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +31,18 @@ class Column:
     name: str
     kind: Kind = "text"
     unit: str = ""
-    """Of numbers: ``ns``, ``B/s``; empty for counts and ratios."""
+    """Unit of numbers: ``ns``, ``B/s``; empty for counts and ratios."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of typed values; none of them is a NaN or infinite."""
+    """Rows of typed values, without NaN or infinity."""
 
     name: str
     columns: tuple[Column, ...]
     rows: Sequence[tuple[Any, ...]]
     key: tuple[str, ...]
-    """Columns that tell a row from all others of the run, now and when the run has grown."""
+    """Columns that identify a row within the run, also after the run has grown."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -51,29 +53,29 @@ class Table:
         return (dict(zip(self.names, row, strict=True)) for row in self.rows)
 
     def beside(self, common: Mapping[str, Any], columns: Sequence[Column]) -> "Table":
-        """This table with ``columns``, the same in every row, before its own."""
+        """This table with ``columns``, constant in every row, before its own."""
         ahead = tuple(common[column.name] for column in columns)
         return Table(self.name, (*columns, *self.columns), [(*ahead, *row) for row in self.rows], self.key)
 
 
 COMMON = (Column("run"), Column("uuid"), Column("figures"), Column("complete", "boolean"))
-"""Columns of the provenance that stand in every row of a file of rows: rows of several runs can be put together, and
-none leaves what makes its figures less than measured ones behind."""
+"""Provenance columns in every row, so that rows of several runs can be combined and modelled or emulated figures stay
+marked."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """A run, ready to be written in any format."""
+    """A run as tables, for every format."""
 
     provenance: Mapping[str, Any]
-    """What the figures are of, by name; the columns are ``PROVENANCE``."""
+    """Provenance by name; the columns are ``PROVENANCE``."""
     tables: tuple[Table, ...]
-    """verdicts, findings, trials, percentiles, lanes, parameters."""
+    """Tables verdicts, findings, trials, percentiles, lanes, parameters."""
     histograms: Mapping[tuple[str, str], Bins] = field(default_factory=dict)
-    """(key of the cell, lane) -> latencies of all I/Os of its successful trials; of lanes that have any."""
+    """(cell key, lane) -> latencies of all I/Os of its successful trials; lanes without any are absent."""
 
     def table(self, name: str) -> Table:
-        """The table ``name``. KeyError."""
+        """The table ``name``. Raises KeyError."""
         return {table.name: table for table in self.tables}[name]
 
     def whole(self) -> tuple[Table, ...]:
@@ -115,15 +117,15 @@ class Format(ABC):
     ``PLUGIN`` of each file in this package is one instance; it is stateless."""
 
     stream: ClassVar[str] = ""
-    """The one file that makes sense by itself, on stdout; empty: there is none."""
+    """The file for stdout; empty: none makes sense alone."""
 
     @abstractmethod
     def files(self, content: Content) -> dict[str, bytes]:
-        """Name of each file -> what is in it; the same bytes for the same content. Raises FairlaneError."""
+        """File name -> content; deterministic. Raises FairlaneError."""
 
 
 def write(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
-    """Write ``files`` into ``folder``, made if missing, each whole or not at all; returns their paths. OSError."""
+    """Write ``files`` atomically into ``folder``, creating it; returns their paths. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         write_atomic(folder / name, content)
@@ -131,12 +133,12 @@ def write(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
 
 
 def iso(instant: Any) -> str:
-    """``2026-11-22T07:44:35.341Z``: to the millisecond, as the journal keeps it."""
+    """``2026-11-22T07:44:35.341Z``: milliseconds, like the journal."""
     return str(instant.isoformat(timespec="milliseconds").replace("+00:00", "Z"))
 
 
 def plain(value: Any) -> Any:
-    """``value`` of a table as JSON has it: instants as text, tuples as lists."""
+    """``value`` of a table for JSON: times as text, tuples as lists."""
     if hasattr(value, "isoformat"):
         return iso(value)
     return list(value) if isinstance(value, tuple) else value

@@ -1,9 +1,8 @@
 """CSV: a file per table (RFC 4180), formulas made harmless; for spreadsheets, R, pandas.
 
-A spreadsheet runs a cell that begins with ``= + - @`` (OWASP, "CSV Injection"; CWE-1236). Where such a character begins
-a text, after blanks, quotes and apostrophes or none, an apostrophe is put before it all; so too within a text after a
-semicolon or a line feed, where a spreadsheet that splits at semicolons would begin a cell. A reader can take exactly
-these apostrophes away again. Numbers are no text, and a text that is nothing but a number is left as it is.
+A spreadsheet executes a cell that begins with ``= + - @`` (OWASP, "CSV Injection"; CWE-1236). Text that begins so, also
+after blanks, quotes or apostrophes, gets an apostrophe in front; so does text after a semicolon or line feed, where a
+spreadsheet may split cells. A reader can strip exactly these apostrophes. Numbers, also as text, stay as they are.
 """
 
 import csv
@@ -16,28 +15,28 @@ import orjson
 from fairlane.export.base import Content, Format, plain
 
 _FORMULA = r"[\s'\"]*[=+\-@\uff1d\uff0b\uff0d\uff20]"
-"""The wide forms too, which spreadsheets in East Asian locales read as the narrow ones."""
+"""Includes the full-width forms, which East Asian spreadsheets treat alike."""
 _HARMFUL = re.compile(rf"(?:\A|[;\n])(?={_FORMULA})")
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 def guard(text: str) -> str:
-    """``text`` as no spreadsheet runs it."""
+    """``text`` made safe against execution by a spreadsheet."""
     return text if _NUMBER.fullmatch(text) else _HARMFUL.sub(r"\g<0>'", text)
 
 
 class Csv(Format):
     def files(self, content: Content) -> dict[str, bytes]:
-        found = {
+        files = {
             f"{table.name}.csv": _file(table.names, ([_cell(value) for value in row] for row in table.rows))
             for table in content.whole()
         }
         rows = ((name, _cell(value)) for name, value in content.provenance.items())
-        return {**found, "provenance.csv": _file(("name", "value"), rows)}
+        return {**files, "provenance.csv": _file(("name", "value"), rows)}
 
 
 def _cell(value: Any) -> str:
-    """Empty for None; lists and nested values are JSON."""
+    """A value as CSV text: None is empty; lists and nested values are JSON."""
     match value:
         case None:
             return ""

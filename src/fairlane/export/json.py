@@ -1,6 +1,6 @@
 """JSON: one document with everything; for jq and scripts.
 
-Keys and rows have one order; there are no NaNs.
+Keys and rows have a fixed order; there is no NaN.
 """
 
 from typing import Any
@@ -30,11 +30,11 @@ class Json(Format):
 
 
 def _described(column: Column) -> dict[str, str]:
-    """Name, type (as JSON Schema calls it; null beside it), format and unit where there are any."""
-    told = {"name": column.name, "type": _TYPES[column.kind]}
+    """A column's name, type (JSON Schema; null is allowed too), format and unit."""
+    described = {"name": column.name, "type": _TYPES[column.kind]}
     if column.kind == "instant":
-        told["format"] = "date-time"
-    return {**told, **({"unit": column.unit} if column.unit else {})}
+        described["format"] = "date-time"
+    return {**described, **({"unit": column.unit} if column.unit else {})}
 
 
 PLUGIN = Json()

@@ -1,9 +1,8 @@
 """JUnit XML: checks and verdicts as test cases; for CI servers. By rules judges ``fairlane gate``.
 
-Two suites. *Checks*: a case per check, which fails with its critical findings; "the run is complete" is an error if it
-is not. *Verdicts*: a case per verdict. Faster, slower, a tie and a small difference are all answers, and pass: which of
-them is wanted is for a rule to say. Inconclusive and no-spread are skipped: the question is open, nothing went wrong.
-Refused is an error: the comparison could not be made, as in a gate. An answer that a critical finding withholds fails.
+Two suites. *Checks*: a case per check; critical findings fail it, and an incomplete run is an error. *Verdicts*: a case
+per verdict. Faster, slower, a tie and a small difference all pass: rules decide what is wanted. Inconclusive and
+no-spread are skipped. Refused is an error, as in a gate. A verdict withheld by a critical finding fails.
 """
 
 from collections import defaultdict
@@ -35,13 +34,13 @@ class Junit(Format):
 def _checks(content: Content) -> Iterable[Case]:
     complete, about = "the run is complete", content.provenance
     yield Case(complete) if about["complete"] else _bad(complete, "error", "incomplete", about["caveats"][-1])
-    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    by_check: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in content.table("findings").records():
-        found[row["check"]].append(row)
-    for name in sorted({*registry.names("checks"), *found}):
-        critical = [row["message"] for row in found[name] if row["severity"] == "critical"]
+        by_check[row["check"]].append(row)
+    for name in sorted({*registry.names("checks"), *by_check}):
+        critical = [row["message"] for row in by_check[name] if row["severity"] == "critical"]
         case = _bad(name, "failure", "critical", "\n".join(critical)) if critical else Case(name)
-        others = [f"{row['severity']}: {row['message']}" for row in found[name] if row["severity"] != "critical"]
+        others = [f"{row['severity']}: {row['message']}" for row in by_check[name] if row["severity"] != "critical"]
         yield replace(case, output="\n".join(others))
 
 
@@ -61,12 +60,12 @@ def _verdicts(content: Content) -> Iterable[Case]:
 
 
 def _bad(name: str, result: Result, kind: str, text: str) -> Case:
-    """The first line as the message, all of it as the details."""
+    """A case with the first line as its message and the whole text as details."""
     return Case(name, result, kind, text.partition("\n")[0], text)
 
 
 def _properties(values: Mapping[str, Any]) -> dict[str, str]:
-    """Name and value of everything that has one; lists and nested values are JSON."""
+    """Name -> value of all non-empty fields; lists and nested values are JSON."""
     shown = {name: plain(value) for name, value in values.items() if value not in (None, "", (), {})}
     return {name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in shown.items()}
 

@@ -2,11 +2,11 @@
 
 Older Prometheus text parsers read the same file.
 
-Only gauges and histograms are used, and no timestamps: a textfile collector and a push gateway take nothing else.
+Uses only gauges and histograms, without timestamps: textfile collectors and push gateways accept nothing else.
 
-Buckets end just below 2^k and the quarters between two powers of two. These are edges of fio's own bins, so every
-count is exact; latencies are whole nanoseconds, so "below 2^k" is "at most 2^k - 1". The sum is made of the bins'
-midpoints and may be 0.8 % off.
+Bucket edges lie just below 2^k and the quarters between powers of two. These are edges of fio's own bins, so counts are
+exact; latencies are whole nanoseconds, so "below 2^k" is "at most 2^k - 1". The sum uses the bins' midpoints and may be
+0.8 % off.
 """
 
 from bisect import bisect_left
@@ -35,7 +35,7 @@ _GAUGES = {
     "lane_value": "The lane's own figure, in the unit that the label says.",
     "baseline_value": "The baseline's figure over the same blocks, in the unit that the label says.",
 }
-"""Column of the table of verdicts -> help."""
+"""Column of the table of verdicts -> help text."""
 _NAMES = {
     "low": "ratio_low",
     "high": "ratio_high",
@@ -54,12 +54,12 @@ class Openmetrics(Format):
 
 
 def _families(content: Content) -> Iterator[Iterator[str]]:
-    about, told = content.provenance, content.table("verdicts")
+    about, verdicts = content.provenance, content.table("verdicts")
     run = {"run": about["run"], "figures": about["figures"]}
     facts = {name: _fact(value) for name, value in about.items() if not isinstance(value, tuple | dict | None)}
     yield _family("run_info", "gauge", "What the figures are of.", [("", facts, 1.0)])
     yield _family("lane_info", "gauge", "How a lane is called.", _lanes(content, run))
-    rows = [(_about(row, run), row) for row in told.records()]
+    rows = [(_about(row, run), row) for row in verdicts.records()]
     words = (("", {**labels, "verdict": row["verdict"]}, 1.0) for labels, row in rows)
     yield _family("verdict", "gauge", "1 for the verdict that was reached.", words)
     for column, text in _GAUGES.items():
@@ -72,7 +72,7 @@ def _families(content: Content) -> Iterator[Iterator[str]]:
 
 
 def _fact(value: Any) -> str:
-    """``value`` as a label has it."""
+    """``value`` as a label."""
     return str(value).lower() if isinstance(value, bool) else str(plain(value))
 
 
@@ -114,8 +114,7 @@ def _latencies(content: Content, run: Mapping[str, str]) -> Iterator[Sample]:
 
 
 def buckets(bins: Bins) -> list[tuple[int, int]]:
-    """(ns, I/Os that took at most so long): from the last edge below all I/Os, if there is one, to the first at or
-    above them."""
+    """(edge in ns, cumulative count): from the last edge below all I/Os to the first at or above them."""
     if not bins:
         return []
     edges = list(_edges(int(bins.ns[-1])))
@@ -126,7 +125,7 @@ def buckets(bins: Bins) -> list[tuple[int, int]]:
 
 
 def _edges(most: int) -> Iterator[int]:
-    """128 ns and on, each at most a quarter above the last, minus 1; ends with the first that is not below ``most``."""
+    """Edges from 128 ns, each at most a quarter above the last, minus 1; ends with the first at or above ``most``."""
     for k in range(7, 64):
         for quarter in range(4):
             edge = 2**k + quarter * 2 ** (k - 2) - 1
@@ -141,8 +140,8 @@ def _family(name: str, kind: str, text: str, samples: Iterable[Sample], unit: st
         yield f"# UNIT fairlane_{name} {unit}"
     yield f"# HELP fairlane_{name} {text}"
     for suffix, labels, value in samples:
-        told = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
-        yield f"fairlane_{name}{suffix}{{{told}}} {value!r}"
+        pairs = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
+        yield f"fairlane_{name}{suffix}{{{pairs}}} {value!r}"
 
 
 def _escaped(text: Any) -> str:

@@ -1,9 +1,8 @@
 """OpenSearch, Elasticsearch: flat documents for the bulk API, and the index template that types their fields.
 
-An index per table (``fairlane-trials``, ...) and ``fairlane-runs``, whose one document is the provenance. The id of a
-document is made of the run's uuid and the row's key, so that importing a run again, or when it has grown, replaces.
-``uuid`` tells runs apart as in the documents of kube-burner; ``timestamp``, as those name it, is another name for
-``@timestamp``.
+One index per table (``fairlane-trials``, ...), and ``fairlane-runs`` with one document of provenance. A document's id
+is made of the run's uuid and the row's key, so that a repeated import replaces documents. ``uuid`` and ``timestamp``
+(an alias of ``@timestamp``) are named as in kube-burner's documents.
 """
 
 import hashlib
@@ -49,12 +48,12 @@ def _lines(content: Content) -> Iterator[bytes]:
 def _entry(
     name: str, key: tuple[Any, ...], when: Any, row: Mapping[str, Any], columns: tuple[Column, ...]
 ) -> Iterator[bytes]:
-    """The action and the document; a field without a value is left out."""
-    told = hashlib.sha256(orjson.dumps((name, *key))).hexdigest()[:32]
+    """The action line and the document; fields without a value are omitted."""
+    digest = hashlib.sha256(orjson.dumps((name, *key))).hexdigest()[:32]
     document: dict[str, Any] = {"@timestamp": None if when is None else iso(when)}
     document |= {column.name: _value(column, row[column.name]) for column in columns if column.name != "at"}
     present = {field: value for field, value in document.items() if value is not None and value != []}
-    yield orjson.dumps({"index": {"_index": f"fairlane-{name}", "_id": told}}) + b"\n"
+    yield orjson.dumps({"index": {"_index": f"fairlane-{name}", "_id": digest}}) + b"\n"
     yield orjson.dumps(present) + b"\n"
 
 
@@ -63,7 +62,7 @@ def _value(column: Column, value: Any) -> Any:
 
 
 def _template(content: Content) -> dict[str, Any]:
-    """For all indices alike: a column has one type in all tables. Every metric of the registry is in it."""
+    """One template for all indices: a column has one type in all tables. Contains every metric of the registry."""
     columns = (*COMMON, *PROVENANCE, *(c for table in content.tables for c in table.columns if c.name != "at"))
     fields = {column.name: _FIELD[column.kind] for column in (*columns, *map(metric_column, METRICS))}
     properties = {

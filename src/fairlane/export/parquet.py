@@ -1,6 +1,6 @@
 """Parquet: a file per table, typed columns; for DuckDB, Spark, pandas. Needs ``pip install fairlane[parquet]``.
 
-The provenance is in every file's metadata.
+Every file's metadata holds the provenance.
 """
 
 import importlib
@@ -17,12 +17,12 @@ class Parquet(Format):
     def files(self, content: Content) -> dict[str, bytes]:
         arrow, parquet = _pyarrow()
         metadata = {f"fairlane.{name}": _text(value) for name, value in content.provenance.items()}
-        found = {}
+        files = {}
         for table in content.whole():
             out = io.BytesIO()
             parquet.write_table(_table(arrow, table, metadata), out, compression="zstd")
-            found[f"{table.name}.parquet"] = out.getvalue()
-        return found
+            files[f"{table.name}.parquet"] = out.getvalue()
+        return files
 
 
 def _pyarrow() -> tuple[Any, Any]:
@@ -49,7 +49,7 @@ def _table(arrow: Any, table: Table, metadata: dict[str, str]) -> Any:
 
 
 def _type(arrow: Any, column: Column) -> Any:
-    """Nested values are JSON text."""
+    """The Arrow type of a column; nested values are JSON text."""
     match column.kind:
         case "integer":
             return arrow.int64()
@@ -66,7 +66,7 @@ def _type(arrow: Any, column: Column) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Text as it is, anything else as JSON."""
+    """Text unchanged, other values as JSON."""
     shown = plain(value)
     return shown if isinstance(shown, str) else orjson.dumps(shown).decode()
 

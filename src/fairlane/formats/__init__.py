@@ -1,1 +1,1 @@
-"""Pure readers of file formats that more than one part of Fairlane meets."""
+"""Pure parsers of file formats that several parts of Fairlane read."""

@@ -1,4 +1,4 @@
-"""Rows of whole numbers between commas, as in fio's logs, read in blocks: a log may have any length."""
+"""Parse comma-separated rows of whole numbers, as in fio's logs, block by block: a log may have any length."""
 
 import re
 from collections.abc import Iterator

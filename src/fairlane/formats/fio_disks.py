@@ -1,4 +1,4 @@
-"""fio's ``disk_util``: counters of the machine's block devices while fio ran, ramp included."""
+"""Parse fio's ``disk_util``: counters of the machine's block devices while fio ran, ramp included."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

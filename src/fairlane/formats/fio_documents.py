@@ -1,4 +1,4 @@
-"""The JSON documents in fio's output: several in one file, with warnings before, between and after them."""
+"""Find the JSON documents in fio's output: a file may hold several, with warnings before, between and after them."""
 
 import codecs
 import json

@@ -20,7 +20,7 @@ Kind = Literal["lat", "clat"]
 
 
 def figures(raw: bytes | None) -> Figures:
-    """The figures of one ``fio.json`` of ours: json+ with the bins of lat. As ``summary``. Raises Garbage."""
+    """The figures of one ``fio.json`` of a run: json+ with the bins of lat. See ``summary``. Raises Garbage."""
     if raw is None:
         raise Garbage("output-missing", "fio left no fio.json")
     parsed = reports(raw, "fio.json")
@@ -64,7 +64,7 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
     }
     sums = [members(entry, jobs) for entry in jobs]
     # Run times are rounded up to whole milliseconds, and their ends may catch one I/O more or less. Submissions that
-    # stand for completions lack what was in flight when the ramp ended.
+    # stand for completions lack the I/Os in flight when the ramp ended.
     step = 1 / total + 0.5 / runtime
     step += sum(_unsure(entry, count) for entry, count in zip(jobs, sums, strict=True)) / total
     context: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""One job of fio's json, of any version: 2.x counts in us and KiB and has no ``N``, 3.x in ns and bytes.
+"""Parse one job of fio's json, of any version: 2.x counts in us and KiB and has no ``N``, 3.x in ns and bytes.
 
 Read strictly: an impossible value raises Garbage, because a wrong figure is worse than a lost file. Values that a
 version lacks are None.
@@ -20,7 +20,7 @@ WAYS = ("read", "write", "trim", "mixed")
 KINDS = ("lat", "clat", "slat")
 D = TypeVar("D", int, None)
 _LARGEST = 2**63
-"""No size or time in fio's output reaches it; beyond lies garbage (and float overflow)."""
+"""Upper limit of sizes and times in fio's output; larger values are damaged (or float overflow)."""
 _MOST = 2**48
 """Upper limit of a job's I/Os: ten million a second for 300 days. Sums of thousands of such jobs still are exact."""
 _DEEPEST = {"1": 1, "2": 3, "4": 7, "8": 15, "16": 31, "32": 63, ">=64": 1024}
@@ -73,8 +73,8 @@ class Job:
     host: str
     """``host:port`` of fio's client/server mode, else empty."""
     own: Mapping[str, str] | None
-    """Its options as the user wrote them, without those that have no value (stonewall, group_reporting, time_based).
-    None: not in the file."""
+    """The job's options as the user wrote them, without flags (stonewall, group_reporting, time_based). None: not in
+    the file."""
     common: Mapping[str, str]
     """Options of all jobs of the file."""
     sides: Mapping[str, Side]
@@ -93,12 +93,12 @@ class Job:
 
     @property
     def runtime(self) -> int:
-        """Of the direction that ran longest, ms."""
+        """Run time of the longer direction, ms."""
         return max((side.runtime for side in self.sides.values()), default=0)
 
     @property
     def options(self) -> Mapping[str, str] | None:
-        """Its own over the common ones; None: not in the file."""
+        """Own options over the common ones; None: not in the file."""
         return None if self.own is None and not self.common else {**self.common, **(self.own or {})}
 
 

@@ -1,4 +1,4 @@
-"""fio's logs of single I/Os: counts, rates and latencies of a log of any length, in one pass.
+"""Parse fio's logs of single I/Os: counts, rates and latencies of a log of any length, in one pass.
 
 Columns (``flush_samples`` of fio's iolog.c): time in ms, value, direction, block size, then offset, priority and issue
 time if requested. With ``log_avg_msec`` a row is an interval's average (or maximum, or both) and its block size is 0:
@@ -58,10 +58,10 @@ class Log:
     """The contents of one log."""
 
     ways: dict[str, _Way] = field(default_factory=dict)
-    """Of single I/Os: values are latencies."""
+    """Log of single I/Os: values are latencies."""
     averaged: bool = False
     averages: dict[str, dict[int, float]] = field(default_factory=dict)
-    """Of intervals: direction -> time in ms -> value."""
+    """Log of intervals: direction -> time in ms -> value."""
     first_ms: int = 0
     last_ms: int = 0
     sizes: set[int] = field(default_factory=set)
@@ -82,12 +82,12 @@ class Log:
 
     @property
     def start_ms(self) -> int:
-        """Of the job's I/O; with Unix time the first completion, give or take its latency."""
+        """Start of the job's I/O; with Unix time the first completion, give or take its latency."""
         return self.first_ms if self.unix else 0
 
     @property
     def runtime_ms(self) -> int:
-        """Until the last completion, whose time is cut to whole ms."""
+        """ms until the last completion, whose time is cut to whole ms."""
         return self.last_ms + 1 - self.start_ms
 
     @property

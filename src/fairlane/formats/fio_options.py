@@ -1,4 +1,4 @@
-"""fio's job options, from its json, as parameters of the trial (``guard.parameters``)."""
+"""Turn fio's job options, from its json, into parameters of the trial (``guard.parameters``)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _READ = frozenset({
     "rw", "bs", "iodepth", "ioengine", "direct", "buffered", "mem", "ramp_time", "rwmixread", "rwmixwrite", "rate_iops",
     "size", "offset_increment", "numjobs", "runtime", "time_based", "kb_base", "unit_base",
 })  # fmt: skip
-_SAYS_NOTHING = frozenset({
+_NEUTRAL = frozenset({
     "name", "description", "filename", "filename_format", "unique_filename", "lockfile", "directory", "opendir",
     "hostname", "port", "pool", "rbdname", "clientname", "uri",
     "group_reporting", "new_group", "stonewall", "wait_for", "exitall", "exit_what", "exitall_on_error", "flow_id",
@@ -145,7 +145,7 @@ def _others(given: Mapping[str, str]) -> dict[str, str]:
     params: dict[str, str] = {}
     for option in sorted(given):
         name, value = option.replace("-", "_"), given[option].strip() or "1"
-        if option in _READ | _SAYS_NOTHING or name in PARAMETERS or option.startswith("log_"):
+        if option in _READ | _NEUTRAL or name in PARAMETERS or option.startswith("log_"):
             continue  # a name of the registry would be a claim that no option of fio's can make
         if _NAME.fullmatch(name) and _DEFAULTS.get(name) != value and len(params) < _MANY:
             params[name] = value
@@ -159,7 +159,7 @@ def devices(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _pattern(text: str) -> str:
-    """The pattern; with a number of I/Os or a stride (``rw:8``) it is another pattern, and stays as it is."""
+    """The pattern; with a number of I/Os or a stride (``rw:8``) it is another pattern, kept unchanged."""
     kind = text.strip()
     return "rw" if kind == "readwrite" else kind
 

@@ -1,4 +1,4 @@
-"""One imported trial as Fairlane stores it: every importer writes it, every later step reads it."""
+"""The stored form of an imported trial: importers write it, all later steps read it."""
 
 import json
 import math
@@ -28,8 +28,8 @@ class Record:
     lane: str = ""
     """Lane named in the file; empty: the import map, or else the folder, decides."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Other columns or keys by which an import map may choose: host, pool, run. ``block`` is the repetition: where all
-    trials of a cell have it, those of one block have the same."""
+    """Further columns or keys for an import map to select by: host, pool, run. ``block`` is the repetition: if all
+    trials of a cell have it, equal values form a block."""
     started: float | None = None
     """Unix time of the trial's start, in seconds."""
     failed: str = ""
@@ -37,7 +37,7 @@ class Record:
 
 
 def write(trial: Record) -> bytes:
-    """As JSON. Raises ValueError for a figure that is not finite."""
+    """The record as JSON. Raises ValueError for a figure that is not finite."""
     figures = trial.figures
     return json.dumps(
         {

@@ -1,1 +1,1 @@
-"""Rules that a run must meet, decided from intervals: for acceptance tests and CI."""
+"""Acceptance rules for a run, decided from intervals: for acceptance tests and CI."""

@@ -1,4 +1,4 @@
-"""What a lane does by itself: its figure with an interval over blocks. Pure."""
+"""A lane's own figure with an interval over blocks, for rules with an absolute limit. Pure."""
 
 import math
 from collections.abc import Mapping
@@ -21,35 +21,34 @@ class Level:
     """Ends of the interval (Student's t on logarithms); None with fewer than 2 blocks."""
     high: float | None
     blocks: Mapping[int, float]
-    """Block -> its figure, of those that count."""
+    """Block -> its figure, without failed blocks."""
     failed: int
     """Blocks without a figure."""
 
 
 def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level | str:
-    """The figure of ``lane`` over the blocks up to the last look reached, or why there is none.
+    """The figure of ``lane`` over the blocks up to the last look reached, or the reason why there is none.
 
-    The interval's error rate is the study's alpha, spent over the looks as the verdicts spend it: a run may have
-    stopped at any of them.
+    The interval spends the study's alpha over the looks, as verdicts do: a run may have stopped at any look.
     """
     design, readings = evidence.study.design, shelf.get(lane, {})
-    plan = design.looks if design.paired else (1 + max(readings, default=0),)  # trials apart are looked at once
+    plan = design.looks if design.paired else (1 + max(readings, default=0),)  # unpaired trials have one look only
     reached = _reached(readings, plan, complete=evidence.complete)
     if not reached:
         return f"the first look is at {plan[0]} blocks" if readings else "no trial yet"
-    seen = upto({lane: readings}, plan[reached - 1])
-    blocks = {b: r.figures[metric] for b, r in sorted(seen[lane].items()) if metric in r.figures}
+    counted = upto({lane: readings}, plan[reached - 1])
+    blocks = {b: r.figures[metric] for b, r in sorted(counted[lane].items()) if metric in r.figures}
     if not blocks:
         return f"no trial of {lane} has the metric {METRICS[metric].title}"
-    short = too_few_beyond(seen, [lane], metric)
+    short = too_few_beyond(counted, [lane], metric)
     if short is not None:
         return f"fewer than 10 I/Os lie beyond {METRICS[metric].title} in block {short}"
     step = sum(figure.step for figure in blocks.values()) / len(blocks)
     effect = Effect(tuple(math.log(figure.value) for figure in blocks.values()), step)
-    failed = len(seen[lane]) - len(blocks)
+    failed = len(counted[lane]) - len(blocks)
     values = {b: figure.value for b, figure in blocks.items()}
     usable = [sum(b < n for b in blocks) for n in plan[:reached]]
-    while len(usable) > 1 and usable[-1] == usable[-2]:  # a look at which failed trials left no new block is none
+    while len(usable) > 1 and usable[-1] == usable[-2]:  # a look without a new usable block does not count
         usable.pop()
     if usable[-1] < 2:
         return Level(math.exp(effect.mean), None, None, values, failed)
@@ -58,7 +57,7 @@ def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level 
 
 
 def _reached(readings: Mapping[int, Reading], plan: tuple[int, ...], *, complete: bool) -> int:
-    """Looks that the lane has behind it, counted as the judge counts them (stats.judge)."""
+    """Looks that the lane has completed, counted as in ``stats.judge``."""
     if complete:
         attempted = 1 + max(readings, default=-1)
         return sum(before < attempted for before in (0, *plan[:-1]))

@@ -1,4 +1,4 @@
-"""Which cells and lanes a rule means. Pure."""
+"""Select the cells and lanes of a rule. Pure."""
 
 from fnmatch import fnmatchcase
 
@@ -12,17 +12,17 @@ def shown(evidence: Evidence, cell: Cell) -> str:
 
 
 def chosen(evidence: Evidence, pattern: str) -> tuple[Cell, ...]:
-    """The cells that ``pattern`` means, in the order of the study; all of them if it is empty.
+    """The cells that match ``pattern``, in study order; all cells if it is empty.
 
-    ``4k randread`` means every cell whose name has both words, whatever the others are: never ``64k randread``. A word
-    may have ``*`` and ``?``; ``WORKLOAD/`` before it narrows to one workload. Raises FairlaneError if there is none.
+    ``4k randread`` matches every cell whose name has both words, never ``64k randread``. A word may have ``*`` and
+    ``?``; ``WORKLOAD/`` in front selects one workload. Raises FairlaneError if no cell matches.
     """
     cells = evidence.cells()
     workload, slash, words = pattern.partition("/")
-    found = tuple(c for c in cells if not pattern or _matches(pattern, c.name) or (
+    matching = tuple(c for c in cells if not pattern or _matches(pattern, c.name) or (
         slash and fnmatchcase(c.workload, workload.strip().lower()) and (not words.strip() or _matches(words, c.name))
     ))  # fmt: skip
-    if not found:
+    if not matching:
         names = [shown(evidence, c) for c in cells]
         near = nearest(pattern, names)
         some = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
@@ -31,7 +31,7 @@ def chosen(evidence: Evidence, pattern: str) -> tuple[Cell, ...]:
             f"no cell is called {pattern!r}",
             hint=f"did you mean {near!r}? " * bool(near) + f"cells: {some}",
         )
-    return found
+    return matching
 
 
 def _matches(pattern: str, name: str) -> bool:
@@ -40,7 +40,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def known_lane(evidence: Evidence, name: str) -> None:
-    """Raises FairlaneError with the nearest lane if the study has none called ``name``."""
+    """Raise FairlaneError with the nearest lane if the study has no lane ``name``."""
     lanes = evidence.study.lanes
     if name not in lanes:
         near = nearest(name, lanes)

@@ -1,8 +1,8 @@
-"""Decides rules from intervals: a rule is met only where the interval proves it, never where the estimate agrees. Pure.
+"""Decide rules from intervals: a rule is met only if the interval proves it. Pure.
 
-A rule names its cells, and every one of them gets an outcome. All must be met, so nothing is adjusted for the number of
-rules: that all are met although one is truly not, is no more likely than the error of that one (intersection-union
-test: Berger, Technometrics 24, 1982, 295-300).
+A rule has an outcome in each of its cells. All rules must be met, so that no adjustment for their number is needed: the
+chance to pass although one is not met is at most the error of that one (intersection-union test: Berger, Technometrics
+24, 1982, 295-300).
 """
 
 import dataclasses
@@ -36,24 +36,24 @@ class Outcome:
 
     rule: Rule
     cell: str
-    """``Cell.name``, with its workload where the study has several; empty: the rule is of the whole run."""
+    """``Cell.name``, with its workload if the study has several; empty: the rule covers the whole run."""
     word: Word
-    seen: str
-    """What the run says: figure and interval, in words."""
+    observed: str
+    """The run's figure and interval, in words."""
     reason: str = ""
-    """Why it is not met."""
+    """Why the rule is not met."""
 
 
 def decide(rules: Sequence[Rule], evidence: Evidence, check: Check) -> tuple[Outcome, ...]:
-    """The outcomes, rule by rule, cells in the order of the study. ``check`` finds what is wrong with an evidence.
+    """The outcomes, rule by rule, cells in study order. ``check`` returns the findings of an evidence.
 
     Raises FairlaneError for a rule whose lanes, cells or direction make no sense for this study.
     """
     gate = _Gate(evidence, check)
-    return tuple(outcome for rule in rules for outcome in _told(rule, gate))
+    return tuple(outcome for rule in rules for outcome in _outcomes(rule, gate))
 
 
-def _told(rule: Rule, gate: "_Gate") -> Iterator[Outcome]:
+def _outcomes(rule: Rule, gate: "_Gate") -> Iterator[Outcome]:
     try:
         yield from gate.outcomes(rule)
     except FairlaneError as error:
@@ -61,7 +61,7 @@ def _told(rule: Rule, gate: "_Gate") -> Iterator[Outcome]:
 
 
 class _Side:
-    """The evidence with one lane as baseline: its findings, for what compares lanes differs, and its verdicts."""
+    """The evidence with one lane as baseline, and the findings and verdicts that follow."""
 
     def __init__(self, evidence: Evidence, check: Check) -> None:
         self.evidence = evidence
@@ -78,7 +78,7 @@ class _Gate:
         self.shelves = shelve(evidence.observations)
 
     def side(self, lane: str, baseline: str) -> _Side:
-        """The same blocks with ``baseline`` as that of the study; a copy of a lane is then a lane like any other."""
+        """The same blocks with ``baseline`` as the study's; a copy of a lane then counts as any other lane."""
         if baseline == self.study.baseline and not self.study.lanes[lane].copy_of:
             return self.own
         if baseline not in self.sides:
@@ -99,20 +99,20 @@ class _Gate:
         known_lane(self.own.evidence, rule.baseline)
         yield from (self._compared(rule, cell) for cell in cells)
 
-    def _outcome(self, rule: Rule, cell: Cell, word: Word, seen: str, reason: str = "") -> Outcome:
-        return Outcome(rule, shown(self.own.evidence, cell), word, seen, "" if word == "met" else reason)
+    def _outcome(self, rule: Rule, cell: Cell, word: Word, observed: str, reason: str = "") -> Outcome:
+        return Outcome(rule, shown(self.own.evidence, cell), word, observed, "" if word == "met" else reason)
 
     def _clean(self, rule: Clean, cells: Sequence[Cell]) -> Outcome:
         keys = {cell.key for cell in cells}
-        found = [
+        findings = [
             f
             for f in self.own.findings
             if f.severity in _GRAVER[rule.severity] and (not f.cells or keys.intersection(f.cells))
         ]
-        if not found:
+        if not findings:
             return Outcome(rule, rule.cells, "met", "none")
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        return Outcome(rule, rule.cells, "not met", f"{len(found)} found", f"{found[0].message}{more}")
+        more = f" and {len(findings) - 1} more" if len(findings) > 1 else ""
+        return Outcome(rule, rule.cells, "not met", f"{len(findings)} found", f"{findings[0].message}{more}")
 
     # --- a lane against another
 
@@ -124,31 +124,34 @@ class _Gate:
         v = side.verdicts.get((cell.key, rule.lane, metric))
         if v is None:
             return self._outcome(rule, cell, "refused", "no verdict", f"{METRICS[metric].title} is not to be had here")
-        seen = _seen(v, tie=isinstance(rule, Within))
+        observed = _ratio_text(v, tie=isinstance(rule, Within))
         if v.verdict == "refused":
-            return self._outcome(rule, cell, "refused", seen, v.notes[0] if v.notes else "see the findings")
-        grave = (*side.findings, *(f for f in self.own.findings if not f.refuses))  # who is refused depends on the side
+            return self._outcome(rule, cell, "refused", observed, v.notes[0] if v.notes else "see the findings")
+        grave = (
+            *side.findings,
+            *(f for f in self.own.findings if not f.refuses),
+        )  # which lane is refused depends on the side
         if stain := _stain(grave, cell, (rule.lane, rule.baseline)):
-            return self._outcome(rule, cell, "refused", seen, stain)
+            return self._outcome(rule, cell, "refused", observed, stain)
         if v.low is None or v.high is None or v.tie_low is None or v.tie_high is None:
-            return self._outcome(rule, cell, "not proven", seen, "; ".join(v.notes) or "there is no interval")
+            return self._outcome(rule, cell, "not proven", observed, "; ".join(v.notes) or "there is no interval")
         word, reason = _within(rule, v) if isinstance(rule, Within) else _relative(rule, v.low, v.high)
         if isinstance(rule, Relative) and rule.block is not None and word != "not met":
             word, reason, worst = self._blocks(rule, cell, v, word, reason)
-            seen = f"{seen}; {worst}" if worst else seen
+            observed = f"{observed}; {worst}" if worst else observed
         if word == "not proven" and v.more_blocks:
             reason += f"; {phrases.further([v.more_blocks])} may"
-        return self._outcome(rule, cell, word, seen, reason)
+        return self._outcome(rule, cell, word, observed, reason)
 
     def _blocks(self, rule: Relative, cell: Cell, v: Verdict, word: Word, reason: str) -> tuple[Word, str, str]:
-        """What ``no block below`` makes of a rule whose interval gave ``word``; and the worst block in words."""
+        """Apply ``no block below`` to a rule whose interval gave ``word``; also returns the worst block in words."""
         if not self.study.design.paired:
             return "refused", "its trials form no blocks: the lanes ran at different times", ""
         assert rule.block is not None  # noqa: S101 - the caller asked
-        seen = pair(self.shelves.get(cell.key, {}), rule.lane, rule.baseline, v.metric)
-        ratios = {row.block: row.lane.value / row.baseline.value for row in seen.rows}
+        pairing = pair(self.shelves.get(cell.key, {}), rule.lane, rule.baseline, v.metric)
+        ratios = {row.block: row.lane.value / row.baseline.value for row in pairing.rows}
         limit = rule.factor(rule.block)
-        return _worst(ratios, seen.voided, limit, phrases.change, least=rule.least, else_=(word, reason))
+        return _worst(ratios, pairing.voided, limit, phrases.change, least=rule.least, else_=(word, reason))
 
     # --- a lane by itself
 
@@ -159,50 +162,50 @@ class _Gate:
             return self._outcome(rule, cell, "refused", "", f"{what} figures are good for ratios, not as such")
         if stain := _stain(self.own.findings, cell, (rule.lane,)):
             return self._outcome(rule, cell, "refused", "", stain)
-        found = level_of(evidence, self.shelves.get(cell.key, {}), rule.lane, metric.name)
-        if isinstance(found, str):
-            return self._outcome(rule, cell, "refused", "", found)
-        if found.low is None or found.high is None:
-            return self._outcome(rule, cell, "not proven", metric.format(found.mean), "nothing is known of its spread")
-        seen = f"{metric.format(found.mean)} ({metric.format(found.low)} to {metric.format(found.high)})"
+        level = level_of(evidence, self.shelves.get(cell.key, {}), rule.lane, metric.name)
+        if isinstance(level, str):
+            return self._outcome(rule, cell, "refused", "", level)
+        if level.low is None or level.high is None:
+            return self._outcome(rule, cell, "not proven", metric.format(level.mean), "nothing is known of its spread")
+        observed = f"{metric.format(level.mean)} ({metric.format(level.low)} to {metric.format(level.high)})"
         limit = rule.limit.value
         word, reason = _against(
             least=rule.least,
             strict=len(rule.sign) == 1,
             limit=limit,
-            low=found.low,
-            high=found.high,
+            low=level.low,
+            high=level.high,
             named=metric.format(limit),
         )
         if rule.block is not None and word != "not met":
-            word, reason, worst = _levels(rule, found, word, reason)
-            seen = f"{seen}; {worst}"
-        return self._outcome(rule, cell, word, seen, reason)
+            word, reason, worst = _levels(rule, level, word, reason)
+            observed = f"{observed}; {worst}"
+        return self._outcome(rule, cell, word, observed, reason)
 
 
-def _levels(rule: Absolute, found: Level, word: Word, reason: str) -> tuple[Word, str, str]:
+def _levels(rule: Absolute, level: Level, word: Word, reason: str) -> tuple[Word, str, str]:
     assert rule.block is not None  # noqa: S101 - the caller asked
     metric, limit = METRICS[rule.metric], rule.block.value
-    return _worst(found.blocks, found.failed, limit, metric.format, least=rule.least, else_=(word, reason))
+    return _worst(level.blocks, level.failed, limit, metric.format, least=rule.least, else_=(word, reason))
 
 
 def _worst(
     blocks: Mapping[int, float], lost: int, limit: float, show: Callable[[float], str], *, least: bool,
     else_: tuple[Word, str],
 ) -> tuple[Word, str, str]:  # fmt: skip
-    """The outcome of ``no block below`` (``least``) or ``above`` ``limit``, and the worst block in words; ``else_`` is
-    what the rule's interval gave, and stands if no block is worse. ``lost``: blocks without a figure."""
+    """The outcome of ``no block below`` (``least``) or ``above`` ``limit``, and the worst block in words. ``else_``:
+    the outcome by the interval, returned if no block fails. ``lost``: blocks without a figure."""
     block, worst = (min if least else max)(blocks.items(), key=lambda item: item[1])
-    told = f"the worst of {phrases.count(len(blocks), 'block')} is {show(worst)}"
+    worst_text = f"the worst of {phrases.count(len(blocks), 'block')} is {show(worst)}"
     if worst < limit if least else worst > limit:
-        return "not met", f"block {block} is {show(worst)}", told
+        return "not met", f"block {block} is {show(worst)}", worst_text
     if lost and else_[0] == "met":
-        return "not proven", f"{phrases.count(lost, 'block')} without a figure may be any", told
-    return *else_, told
+        return "not proven", f"{phrases.count(lost, 'block')} without a figure may be any", worst_text
+    return *else_, worst_text
 
 
 def _sensible(rule: Relative, metric: str) -> None:
-    """``>= 20 % over`` in a latency would be met by the worse lane: it is never what was meant."""
+    """Reject ``>= 20 % over`` for a latency: the worse lane would meet it."""
     entry = METRICS[metric]
     worse = "over" if entry.better < 0 else "under"
     if rule.sign[0] == ">" and rule.side == worse:
@@ -222,7 +225,8 @@ def _relative(rule: Relative, low: float, high: float) -> tuple[Word, str]:
 
 
 def _against(*, least: bool, strict: bool, limit: float, low: float, high: float, named: str) -> tuple[Word, str]:
-    """Whether [low, high] lies on the right side of ``limit`` as a whole, or on the wrong one."""
+    """Compare [low, high] with ``limit``: met if all of it is on the right side, not met if all is on the wrong
+    side."""
     near, far = (low, high) if least else (-high, -low)
     edge = limit if least else -limit
     if near > edge or (near == edge and not strict):
@@ -233,7 +237,7 @@ def _against(*, least: bool, strict: bool, limit: float, low: float, high: float
 
 
 def _within(rule: Within, v: Verdict) -> tuple[Word, str]:
-    """Two one-sided tests, as the judge's own tie, against the rule's margin."""
+    """Two one-sided tests against the rule's margin, like the judge's tie."""
     assert v.tie_low is not None  # noqa: S101 - the caller looked
     assert v.tie_high is not None  # noqa: S101
     assert v.low is not None  # noqa: S101
@@ -257,7 +261,7 @@ def _stain(findings: Sequence[Finding], cell: Cell, lanes: tuple[str, ...]) -> s
     return ""
 
 
-def _seen(v: Verdict, *, tie: bool) -> str:
+def _ratio_text(v: Verdict, *, tie: bool) -> str:
     """The ratio with the interval that decides: the tie test's, or the verdict's."""
     if v.ratio is None:
         return "no figure"

@@ -1,4 +1,4 @@
-"""Reads rules. One rule is one line; what is wrong gets one FairlaneError with the form that was meant. Pure.
+"""Parse rules. A rule is one line; a wrong one raises one FairlaneError with the nearest form. Pure.
 
 LANE >= X % over BASELINE [in METRIC] [on CELLS] [, no block below Y %]     also <=, >, <; under; "above" with <=
 LANE within X % of BASELINE [in METRIC] [on CELLS]
@@ -15,7 +15,7 @@ from fairlane.gate.rules import BANDWIDTHS, COUNTS, DURATIONS, Absolute, Clean, 
 from fairlane.metrics import METRICS
 
 LONGEST = 500
-"""Characters of a rule."""
+"""Longest rule, characters."""
 FORMS = (
     "LANE >= 20 % over BASELINE [in METRIC] [on CELLS] [, no block below 10 %]",
     "LANE within 5 % of BASELINE [in METRIC] [on CELLS]",
@@ -56,7 +56,7 @@ _QUANTITY = re.compile(rf"({_NUMBER}) ?(\S*)", re.ASCII)
 
 
 def parse(text: str) -> Rule:
-    """The rule written in ``text``. Raises FairlaneError, and nothing else, for anything that is none."""
+    """The rule in ``text``. Raises only FairlaneError."""
     shown = _printable(text[:LONGEST])
     if len(text) > LONGEST:
         raise FairlaneError("rule-too-long", f"a rule of more than {LONGEST} characters: {shown[:60]} ...")
@@ -77,7 +77,7 @@ def _printable(text: str) -> str:
 
 
 def _meant(line: str) -> str:
-    """The form that ``line`` begins like."""
+    """The form that ``line`` resembles."""
     words = line.casefold().split()
     form = (
         FORMS[4] if words[:1] == ["no"]
@@ -144,7 +144,7 @@ def _cells(match: re.Match[str]) -> str:
 
 
 def _edge(match: re.Match[str], sign: Sign) -> None:
-    """``no block below`` goes with >=, ``above`` with <=: the other way round would never be broken."""
+    """Check that ``no block below`` goes with >= and ``above`` with <=: the reverse could never fail."""
     right = "below" if sign[0] == ">" else "above"
     if match["edge"] and match["edge"].lower() != right:
         raise FairlaneError(
@@ -160,7 +160,7 @@ def _different(match: re.Match[str]) -> None:
 
 
 def _metric(word: str) -> str:
-    """``p99`` is lat_p99, ``p99.9`` lat_p999. Raises FairlaneError with the nearest name."""
+    """Name in the registry: ``p99`` is lat_p99, ``p99.9`` lat_p999. Raises FairlaneError with the nearest name."""
     name = word.lower().replace(".", "")
     for candidate in (name, f"lat_{name}"):
         if candidate in METRICS:
@@ -175,11 +175,11 @@ def _metric(word: str) -> str:
 
 
 def _quantity(text: str, metric: str) -> Quantity:
-    """A quantity in a unit of ``metric``. Raises FairlaneError with the units it may have."""
+    """A quantity in a unit of ``metric``. Raises FairlaneError with the allowed units."""
     units = {"ns": DURATIONS, "B/s": BANDWIDTHS}.get(METRICS[metric].unit, COUNTS)
     match = _QUANTITY.fullmatch(text)
     written = match[2].replace("µ", "u") if match else ""
-    unit = {"K": "k", "KB/s": "kB/s"}.get(written, written)  # m and M, b and B are different things, k and K are not
+    unit = {"K": "k", "KB/s": "kB/s"}.get(written, written)  # m and M, b and B differ; k and K do not
     if match is None or unit not in units:
         listed = ", ".join(u or "none" for u in units)
         raise FairlaneError(
@@ -189,9 +189,9 @@ def _quantity(text: str, metric: str) -> Quantity:
 
 
 def parse_file(text: str, where: str) -> tuple[Rule, ...]:
-    """The rules of a file: one per line; empty lines and what follows a ``#`` are passed over.
+    """The rules of a file, one per line; empty lines and ``#`` comments are skipped.
 
-    Raises FairlaneError with file and line for the first line that is no rule, and if there is none at all.
+    Raises FairlaneError with file and line for the first invalid line, and for a file without rules.
     """
     rules = []
     for number, line in enumerate(text.splitlines(), start=1):

@@ -1,4 +1,4 @@
-"""What a rule says: the grammar's tree. ``str`` of a rule is a text that parses back to it. See docs/gate.md."""
+"""The syntax tree of rules. ``str`` of a rule parses back to it. See docs/gate.md."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,7 +27,7 @@ class Quantity:
 
     @property
     def value(self) -> float:
-        """In the metric registry's unit."""
+        """The quantity in the metric registry's unit."""
         return float(self.number) * {**DURATIONS, **COUNTS, **BANDWIDTHS}[self.unit]
 
     def __str__(self) -> str:
@@ -45,11 +45,11 @@ class Relative:
     side: Literal["over", "under"]
     baseline: str
     metric: str = ""
-    """Name in the registry; empty: the primary metric of the cell's workload."""
+    """Name in the registry; empty: the workload's primary metric."""
     cells: str = ""
-    """Pattern; empty: all cells."""
+    """Pattern of cells; empty: all."""
     block: Decimal | None = None
-    """No single block may be on the wrong side of so many percent."""
+    """Limit of every single block, in percent."""
 
     def __str__(self) -> str:
         limit = f", no block {_edge(self.sign)} {_plain(self.block)} %" if self.block is not None else ""
@@ -57,12 +57,12 @@ class Relative:
         return head + _where(self.metric, self.cells) + limit
 
     def factor(self, percent: Decimal) -> float:
-        """The ratio lane / baseline that ``percent`` over or under means."""
+        """``percent`` over or under as a ratio lane / baseline."""
         return 1 + float(percent) / 100 * (1 if self.side == "over" else -1)
 
     @property
     def least(self) -> bool:
-        """The ratio must be at least the factor, not at most: >= over, or <= under."""
+        """Whether the ratio must be at least the factor: >= over, or <= under."""
         return (self.sign[0] == ">") == (self.side == "over")
 
 
@@ -99,13 +99,13 @@ class Absolute:
 
     @property
     def least(self) -> bool:
-        """The figure must be at least the limit."""
+        """Whether the figure must be at least the limit."""
         return self.sign[0] == ">"
 
 
 @dataclass(frozen=True)
 class Clean:
-    """``no critical finding``, ``no warning on 4k*``: none of that severity or a graver one."""
+    """``no critical finding``, ``no warning on 4k*``: no finding of that severity or above."""
 
     severity: Severity
     cells: str = ""

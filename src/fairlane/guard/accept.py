@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from fairlane.errors import FairlaneError, nearest
 from fairlane.guard.conditions import conditions
-from fairlane.guard.parameters import PARAMETERS, says_something
+from fairlane.guard.parameters import PARAMETERS, is_meaningful
 from fairlane.records import Evidence
 
 
 def accepting(evidence: Evidence, reasons: Mapping[str, str]) -> Evidence:
     """``evidence`` with ``reasons`` (parameter -> why it may differ or be unknown) added to its study's ``accept``.
 
-    A reason given here wins over the study's own. Raises FairlaneError for a name that is neither in the registry nor
-    known of any lane, and for a reason without a word in it.
+    A reason given here overrides the study's. Raises FairlaneError for a name that is neither in the registry nor a
+    parameter of any lane, and for a reason without a word in it.
     """
     if not reasons:
         return evidence
@@ -23,7 +23,7 @@ def accepting(evidence: Evidence, reasons: Mapping[str, str]) -> Evidence:
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"parameters: {', '.join(PARAMETERS)}"
             raise FairlaneError("parameter-unknown", f"cannot accept {name!r}: no such parameter", hint=hint)
-        if not says_something(reason):
+        if not is_meaningful(reason):
             raise FairlaneError(
                 "reason-missing",
                 f"accepting {name} needs a reason",

@@ -1,4 +1,5 @@
-"""Controlled parameters in which two sides of a comparison are not proven equal, and what the study rules. Pure."""
+"""Controlled parameters that are not proven equal on both sides of a comparison, and the study's rule for each.
+Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ class Setting:
     primary: Mapping[str, str]
     """Cell key -> headline metric, which shows the kind of load."""
     interleaved: bool
-    """One run measured all sides; see ``guard.matched.interleaved``."""
+    """Whether one run measured all sides; see ``guard.matched.interleaved``."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Case:
     text: str
     """``10s on ROKS, unknown on VCF``."""
     alone: tuple[str, str] = ("", "")
-    """Where one side alone states the parameter in all cells: its label and its value."""
+    """(label, value) of the side that alone states the parameter in all cells; empty otherwise."""
 
     @property
     def title(self) -> str:

@@ -35,8 +35,8 @@ _last: list[tuple["weakref.ref[Evidence]", Mapping[Place, Known]]] = []
 def conditions(evidence: Evidence) -> Mapping[Place, Known]:
     """``(lane, cell key)`` -> its known parameters. Later sources win over earlier ones:
 
-    the platform's and the study's conditions; the workload's of the cell; the lane's; what was read back
-    (description, fingerprint, journal); what the trials report (``context["conditions"]``, fio's version).
+    the platform's and the study's conditions; the workload's of the cell; the lane's; read-back values (description,
+    fingerprint, journal); values reported by trials (``context["conditions"]``, fio's version).
 
     Raises nothing, whatever trials and description hold: only scalars count, long text is cut. The result
     for the last evidence is cached, because every check needs it.
@@ -66,7 +66,7 @@ def _gather(evidence: Evidence) -> Mapping[Place, Known]:
 
 
 def _places(study: Any, back: Mapping[str, Known], reported: Mapping[Place, Known]) -> Mapping[Place, Known]:
-    """Parameters from the study, then those read back of each lane, then those that trials report."""
+    """Parameters from the study, then those read back from each lane, then those reported by trials."""
     result: dict[Place, Known] = {}
     for cell in study.cells():
         for name in study.lanes:
@@ -74,7 +74,7 @@ def _places(study: Any, back: Mapping[str, Known], reported: Mapping[Place, Know
             known = {key: value for key, given in settings.items() if (value := _value(key, given)) is not None}
             known |= {**back.get(name, {}), **reported.get((name, cell.key), {})}
             if known.get("rw") in _ONE_WAY:
-                known.pop("rwmixread", None)  # has no meaning there, and some tools write it all the same
+                known.pop("rwmixread", None)  # has no meaning there, yet some tools write it
             result[name, cell.key] = known
     return result
 

@@ -16,8 +16,8 @@ Relation = Literal["same", "differs", "one-sided", "mixed", "unknown"]
 """``one-sided``: known of one side only. ``mixed``: not the same in all trials of one side."""
 
 Status = Literal["match", "differs", "unknown", "accepted", "varied", ""]
-"""Of a row over all sides. ``differs``: refuses. ``unknown``: no side states it. ``varied``: need not match. Empty:
-nothing to compare."""
+"""Status of a row over all sides. ``differs``: refuses. ``unknown``: no side states it. ``varied``: need not match.
+Empty: nothing to compare."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Rules:
 
     @staticmethod
     def of(*studies: Any) -> "Rules":
-        """Those of all ``studies`` together."""
+        """The rules of all ``studies`` together."""
         designs = [study.design for study in studies]
         accept = {name: reason for design in designs for name, reason in design.accept.items()}
         return Rules(frozenset(name for design in designs for name in design.vary), accept)
@@ -118,7 +118,7 @@ def _merged(parts: Sequence[Known], words: str) -> dict[str, object]:
 
 
 def relation(name: str, a: Known, b: Known) -> Relation:
-    """How two sides compare in one parameter, whatever its role."""
+    """Relation of two sides in one parameter, whatever its role."""
     ours, theirs = a.get(name), b.get(name)
     if ours is None and theirs is None:
         return "unknown"
@@ -252,5 +252,5 @@ def primaries(study: Any) -> dict[str, str]:
 
 
 def interleaved(study: Any) -> bool:
-    """One run measures all lanes side by side, so that only what belongs to their paths can differ unseen."""
+    """Whether one run measures all lanes side by side, so that only parameters of their paths can differ unnoticed."""
     return bool(study.platform.measured_here and study.design.paired)

@@ -23,7 +23,7 @@ Scalar = values.Scalar
 Role = Literal["identity", "controlled", "context"]
 Group = Literal["path", "machine", "durability", "link", "load", "context"]
 GROUPS: tuple[Group, ...] = ("machine", "durability", "link", "load", "path", "context")
-"""In the order of a table: parameters that must match come first."""
+"""Groups in the order of a table: parameters that must match come first."""
 
 UNKNOWN = "unknown"
 """Text for a parameter that is not known."""
@@ -56,7 +56,7 @@ class Parameter:
             return value
         try:
             return self.format(value)
-        except (ValueError, TypeError, OverflowError, OSError):  # a value from outside that is none of this parameter
+        except (ValueError, TypeError, OverflowError, OSError):  # an external value that is invalid for this parameter
             return str(value)
 
     def match(self, a: Any, b: Any) -> bool:
@@ -155,14 +155,14 @@ PARAMETERS: dict[str, Parameter] = {p.name: p for p in _ALL}
 
 
 def parameter(name: str) -> Parameter:
-    """The parameter called ``name``; one that the registry does not know is controlled, with its name as title."""
+    """The parameter ``name``; an unknown name is controlled, with its name as title."""
     return PARAMETERS.get(name) or Parameter(
         name, "load", name.replace("_", " "), "controlled", "brought by a plugin or a file", values.plain
     )
 
 
 def in_order(names: Collection[str]) -> tuple[str, ...]:
-    """``names`` by group, and within it in the registry's order; those that it does not know follow by name."""
+    """``names`` by group, then in the registry's order; unknown names follow, sorted."""
     ordered = (
         *(name for name in PARAMETERS if name in names),
         *sorted(name for name in names if name not in PARAMETERS),
@@ -210,12 +210,12 @@ ParameterName = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "
 
 def _with_reason(accept: dict[str, str]) -> dict[str, str]:
     for name, reason in accept.items():
-        if not says_something(reason):
+        if not is_meaningful(reason):
             raise ValueError(f"{name}: accepting it needs a reason, which reports print")
     return accept
 
 
-def says_something(reason: str) -> bool:
+def is_meaningful(reason: str) -> bool:
     """Whether a reason has a letter or digit."""
     return any(letter.isalnum() for letter in reason)
 

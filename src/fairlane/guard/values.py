@@ -1,4 +1,4 @@
-"""Values of parameters as people and tools write them: each function reads one kind into a plain JSON scalar.
+"""Parse parameter values as people and tools write them; each function reads one kind into a plain JSON scalar.
 
 All raise ValueError for what they cannot read, take ``none`` (or ``n/a``) as "does not apply", and give a value back
 that they read as itself.
@@ -170,7 +170,7 @@ def size_or_text(value: Any) -> int | str:
 
 
 _LAST_DAY = 100_000
-"""In the year 2243: more is a date without dashes, or seconds."""
+"""Last day accepted, in the year 2243; a larger number is a date without dashes, or seconds."""
 
 
 @_reader

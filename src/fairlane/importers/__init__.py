@@ -1,1 +1,1 @@
-"""Other tools' results: one file per tool turns its outputs into records."""
+"""Import other tools' results: one file per tool turns its outputs into records."""

@@ -130,7 +130,7 @@ def load_map(path: str) -> ImportMap:
 
 
 def importer(name: str, chosen: ImportMap | None = None) -> Any:
-    """The importer ``name``, configured as ``chosen`` says. Raises FairlaneError for an unknown name."""
+    """The importer ``name``, with the options of ``chosen``. Raises FairlaneError for an unknown name."""
     known = registry.names("importers")
     if name not in known:
         near = nearest(name, known)

@@ -69,7 +69,7 @@ class Log:
     by_client: dict[str, list[int]] = field(default_factory=dict)
     """Client -> lowest and highest number of its transactions, and how many of them there are."""
     spans: list[tuple[int, int]] = field(default_factory=list)
-    """Of each log of sums: transactions, and seconds that its intervals cover (0: not known)."""
+    """For each log of sums: transactions, and seconds covered by its intervals (0: not known)."""
     by_second: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -78,7 +78,7 @@ class Log:
 
     @property
     def complete(self) -> bool:
-        """Every transaction is there: the numbers of each client begin at 0 or 1 and have no holes."""
+        """Whether every transaction is there: each client's numbers begin at 0 or 1 and have no gaps."""
         return not self.sums and all(low <= 1 and high - low + 1 == n for low, high, n in self.by_client.values())
 
     @property

@@ -1,4 +1,4 @@
-"""The lane, cell and block of each imported trial. Pure."""
+"""Assign a lane, cell and block to each imported trial. Pure."""
 
 import re
 from collections import defaultdict
@@ -16,8 +16,8 @@ from fairlane.metrics import METRICS
 from fairlane.units import format_size
 
 POINT = ("rw", "rwmixread", "bs", "iodepth", "numjobs", "rate_iops", "scale", "disks", "fleet")
-"""Parameters that make a cell. Others are conditions, which the guard compares between lanes; one that varies within a
-lane makes cells too, so that unlike trials never count as repetitions."""
+"""Parameters that define a cell. Others are conditions, which the guard compares between lanes; a condition that varies
+within a lane makes cells too, so that unlike trials never count as repetitions."""
 _PREFERRED = ("iops", "tps", "nopm", "tpm", "vm_ready_p99", "job_time", "bw", "lat_p99", "lat_mean")
 
 
@@ -42,7 +42,7 @@ class Point:
     name: str
     params: Mapping[str, Any]
     primary: str
-    """Its headline metric."""
+    """The cell's primary metric."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Layout:
     lanes: Mapping[str, str]
     """Name -> title in the results."""
     points: tuple[Point, ...]
-    """In order of appearance."""
+    """Cells in order of appearance."""
     placed: tuple[Placed, ...]
     """Sorted by cell, block, then by time, or else by name, of the trial."""
     paired: bool
@@ -242,7 +242,7 @@ def _clean(name: str) -> str:
 
 
 def _load(params: Mapping[str, Any]) -> list[str]:
-    """As the fio workload names its cells: ``8k randrw 70/30 qd8 x4``."""
+    """Name of a cell in the fio workload's style: ``8k randrw 70/30 qd8 x4``."""
     words = []
     if isinstance(params.get("bs"), int):
         words.append(format_size(params["bs"]))
@@ -292,7 +292,7 @@ def _numbered_blocks(groups: Mapping[tuple[str, str], Sequence[Trial]]) -> dict[
 
 
 def _by_time(trials: Sequence[Trial]) -> list[Trial]:
-    """By their start; in the order of their names (as they come) if one of them has none."""
+    """By start time; by name if one of them lacks it."""
     starts = [trial.record.started for trial in trials]
     if any(start is None for start in starts):
         return list(trials)

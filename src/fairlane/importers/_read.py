@@ -1,4 +1,4 @@
-"""From files to trials: importers read files in parallel processes and write each trial's archive at once.
+"""Read the files of an import in parallel processes, and write each trial's archive at once.
 
 Lane, cell and block of a trial depend on all other trials, so the archive's first name is a number.
 """
@@ -61,7 +61,7 @@ class Trial:
     archive: str = ""
     """Name of the file in the run's ``raw``."""
     sha256: str = ""
-    """Of the archive."""
+    """SHA-256 of the archive."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Original:
     name: str
     tool: str
     sha256: str
-    """Of its content, unpacked."""
+    """SHA-256 of the content, unpacked."""
     size: int
     """Bytes, unpacked."""
     kept: str = ""
@@ -84,9 +84,9 @@ class LeftOut:
 
     files: tuple[str, ...]
     reason: str
-    """Empty: no importer claims it."""
+    """Empty: no importer recognises it."""
     where: str = ""
-    """``file`` or ``file:line``."""
+    """Place of the error: ``file`` or ``file:line``."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Group:
     files: tuple[InputFile, ...]
     tool: str = ""
     kept: tuple[str, ...] = ()
-    """Where each file is kept, relative to the run directory."""
+    """Stored paths of the files, relative to the run directory."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Outcome:
 def read_all(
     files: Sequence[InputFile], job: Job, kept: Mapping[str, str], processes: int, progress: Callable[[int], None]
 ) -> Iterator[Outcome]:
-    """The outcome of each group of files, in any order. ``kept``: name of a file -> path of its original in the run.
+    """The outcome of each group of files, in any order. ``kept``: file name -> path of its original in the run.
 
     ``progress`` is called with the number of files done. Raises FairlaneError if a reading process dies.
     """
@@ -286,7 +286,7 @@ def _checked(trial: Record, where: str) -> bytes:
 
 
 def _day(started: float | None) -> dict[str, str]:
-    """The condition ``date``: results more than a week apart are not comparable as they are."""
+    """The condition ``date``: the guard refuses results more than a week apart."""
     if started is None:
         return {}
     try:

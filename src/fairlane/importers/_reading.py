@@ -115,7 +115,7 @@ def percentile_name(percent: float) -> str:
 
 
 def histogram(counts: Mapping[int, int], where: str) -> Histogram:
-    """Latencies in ns and how many there are of each."""
+    """Counts of distinct latencies in ns, as bins."""
     try:
         return merge([counts])
     except ValueError as error:
@@ -161,5 +161,5 @@ def day(text: str) -> dict[str, float]:
 
 
 def known(**values: Any) -> dict[str, Any]:
-    """``values`` without those that are None or empty text (not known)."""
+    """``values`` without None and empty text."""
     return {name: value for name, value in values.items() if value is not None and value != ""}

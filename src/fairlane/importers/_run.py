@@ -1,4 +1,4 @@
-"""``fairlane import``: turns files of other tools into a run directory."""
+"""Run an import: turn files of other tools into a run directory."""
 
 import json
 import os
@@ -64,10 +64,10 @@ def import_files(
     processes: int = 2,
     progress: Progress = _silent,
 ) -> Summary:
-    """Reads what other tools measured and writes the run directory ``out``, whole or not at all; None: a dry run.
+    """Reads result files and writes the run directory ``out`` atomically; None: a dry run.
 
-    ``chosen`` is the import map; ``tool``, ``lanes`` (name -> patterns of files), ``baseline`` and ``name`` win over
-    it. A file that cannot be read is left out and journaled. Raises FairlaneError if none can, RunFailed (disk full).
+    ``chosen``: the import map; ``tool``, ``lanes`` (name -> patterns of files), ``baseline`` and ``name`` override it.
+    An unreadable file is left out and journaled. Raises FairlaneError if none is readable, RunFailed (disk full).
     """
     for word in (name, *(lanes or {})):
         if word and slug(word) != word:

@@ -50,7 +50,7 @@ class Row:
     def text(self, column: str) -> str:
         """The value of the column, without blanks at the ends. ``a.b``: of JSON, the key b in the object a.
 
-        Raises Unreadable for a missing column, or a value that is no text, number, true or false.
+        Raises Unreadable for a missing column, or a value other than text, number, true or false.
         """
         value: Any = self.cells
         if column in self.cells:
@@ -136,7 +136,7 @@ def _plain(text: str, decimal: str) -> float | None:
 
 
 def rows(source: Source, *, form: str, delimiter: str, header: int, path: str, needed: Sequence[str]) -> Iterator[Row]:
-    """The rows of a table. ``form``: csv, tsv, json, jsonl, or empty to tell by the content. Raises Unreadable."""
+    """The rows of a table. ``form``: csv, tsv, json, jsonl, or empty: recognised by content. Raises Unreadable."""
     text = _text(source)
     start = text.lstrip()[:1]
     form = form or ("json" if start == "[" else "csv" if start != "{" else _json_or_lines(text, path))
@@ -196,7 +196,8 @@ def _delimiter(text: str, header: int, needed: Sequence[str]) -> str:
 
 
 def _json_or_lines(text: str, path: str) -> str:
-    """Of text that begins with an object: JSON lines, if the first line is one by itself."""
+    """``jsonl`` or ``json``, for text that begins with an object: JSON lines, if the first line is complete by
+    itself."""
     first = text.strip().partition("\n")[0]
     return "json" if path or not first.rstrip().endswith("}") else "jsonl"
 

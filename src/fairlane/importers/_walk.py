@@ -1,4 +1,4 @@
-"""The files of an import: in name order, opened so that every error is Unreadable."""
+"""List the files of an import in name order, and open them so that every error is Unreadable."""
 
 import gzip
 import io
@@ -27,8 +27,8 @@ class InputFile:
     """One file to import."""
 
     name: str
-    """Path below what the user named, with forward slashes and without ``.gz``: what ``Source.name`` is. With several
-    paths each begins with its own path's last part (or parts, as far as needed to tell them apart)."""
+    """``Source.name``: path below the user's path, with forward slashes and without ``.gz``. Of several paths, each
+    begins with its last part (or as many parts as make it unique)."""
     path: Path
     folder: str
     """First folder of ``name``; of files that lie in none, the folder or the file that the user named."""
@@ -118,7 +118,7 @@ def _heads(paths: Sequence[Path]) -> list[str]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Everything in ``folder`` that is no folder and not hidden, links to folders included (they are not followed)."""
+    """Every file in ``folder`` that is not hidden, and links to folders (not followed)."""
 
     def refuse(error: OSError) -> None:
         raise FairlaneError("unreadable", f"cannot be read: {error.strerror}", where=str(error.filename))

@@ -1,4 +1,4 @@
-"""An import as a run directory: the study that describes it, its schedule, its journal."""
+"""Write an import as a run directory: the study that describes it, its schedule, its journal."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -123,7 +123,7 @@ def _shown(name: str) -> str:
 
 
 def _workloads(layout: Layout, chosen: ImportMap) -> Iterator[tuple[str, Any]]:
-    """One for each headline metric that cells have."""
+    """Workloads of the study, one per primary metric of the cells."""
     metrics = list(dict.fromkeys(point.primary for point in layout.points))
     for metric in metrics:
         name = chosen.workload if metric == metrics[0] else f"{chosen.workload[:12]}-{metric.replace('_', '-')}"
@@ -133,7 +133,7 @@ def _workloads(layout: Layout, chosen: ImportMap) -> Iterator[tuple[str, Any]]:
 
 
 def _conditions(known: Mapping[str, Any]) -> dict[str, Any]:
-    """As a user would write them (``150g``) where that reads back as the same value."""
+    """Conditions as a user writes them (``150g``), if that parses back to the same value."""
     return {name: _written(name, value) for name, value in known.items()}
 
 

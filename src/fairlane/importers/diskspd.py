@@ -190,7 +190,7 @@ def _params(profile: ET.Element, span: ET.Element, where: str) -> dict[str, Any]
         runtime=int(duration * 1e9) if duration else None,
         ramp=int(warmup * 1e9) if warmup is not None else None,
         direct=_direct(targets),
-        # bytes per ms or IOPS, per thread and target, as text: a limited run must not pass for an unlimited one
+        # bytes per ms or IOPS, per thread and target, as text: a limited run must differ from an unlimited one
         throughput=", ".join(_limit(rate) for rate in rates[:32]) if limited else None,
     )
 

@@ -45,12 +45,12 @@ class _Log:
     """I/Os by direction and bin."""
     times: list[int] = field(default_factory=list)
     ios: list[int] = field(default_factory=list)
-    """In each interval, all directions."""
+    """I/Os of each interval, all directions."""
     sizes: set[int] = field(default_factory=set)
     columns: int = 0
 
     def histogram(self, way: str) -> Bins:
-        """In ns, in the middle of each bin."""
+        """Bins in ns, by their middle."""
         groups, coarse, unit = _FORMATS[self.columns]
         fine = midpoints(groups)
         middle = (fine[:: 1 << coarse] + fine[(1 << coarse) - 1 :: 1 << coarse]) // 2

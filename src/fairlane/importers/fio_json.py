@@ -129,7 +129,7 @@ class FioJson(Importer):
 
 
 def _last(every: Sequence[Report]) -> Iterator[Report]:
-    """Without those that a later one of the same run includes."""
+    """The reports without those that a later one of the same run includes."""
     for earlier, later in pairwise(every):
         if not _continues(earlier, later):
             yield earlier
@@ -164,7 +164,7 @@ def _ran(report: Report) -> int:
 
 
 def _loads(report: Report) -> list[_Load]:
-    """In the order of their first jobs."""
+    """Loads in the order of their first jobs."""
     loads: dict[Any, _Load] = {}
     for job in report.jobs:
         params = _params(job, report.jobs)

@@ -196,7 +196,7 @@ def _rates(logs: _Logs) -> dict[str, Log]:
 
 
 def _unit(singles: Mapping[str, Mapping[str, Log]]) -> Unit | None:
-    """Of all logs together: submission alone may take less than a microsecond."""
+    """Unit common to all logs: submission alone may take less than a microsecond."""
     units = {log.unit for kind in ("lat", "clat") for log in singles.get(kind, {}).values()} - {None}
     return units.pop() if len(units) == 1 else None
 
@@ -218,7 +218,7 @@ def _course(rates: Mapping[str, Log], start: int) -> dict[str, Any]:
 
 
 def _averages(logs: _Logs) -> Figures:
-    """Of averages over intervals: mean rates, and the course."""
+    """Metrics of averages over intervals: mean rates, and the course."""
     metrics, load, steps = {}, {}, {}
     for metric, kind, factor in (("iops", "iops", 1), ("bw", "bw", 1024)):
         interval, rates = _sums(logs.averaged(kind))

@@ -96,15 +96,15 @@ class Hammerdb(Importer):
 
 @dataclass
 class _Log:
-    """A text log as it is read. A CI log has a result twice: of virtual user 1, and as ``jobs result``, which counts
-    only where the other is missing."""
+    """A text log, line by line. A CI log has a result twice: of virtual user 1, and as ``jobs result``, which counts
+    only if the other is missing."""
 
     run: _Run
     done: list[_Run] = field(default_factory=list)
     restated: list[_Run] = field(default_factory=list)
     block: _Block = field(default_factory=_Block)
     summary: bool = False
-    """In the part of a time profile for all virtual users."""
+    """Whether the line is in the part of a time profile for all virtual users."""
     procedure: str = ""
 
     def next_test(self, where: str) -> None:
@@ -153,7 +153,7 @@ def _of_text(file: Source) -> list[_Run]:
 
 
 def _of_profile(log: _Log, line: str, where: str) -> bool:
-    """Reads a line of a time profile (hdbxtprofile.log) in the same file; False: it is none."""
+    """Reads a line of a time profile (hdbxtprofile.log) in the same file; False: another kind of line."""
     if line.startswith(">>>>> "):
         match = _PROCEDURE.match(line)
         if match:

@@ -153,7 +153,7 @@ def _ready(job: _Job) -> tuple[str, dict[str, float]]:
 
 
 def _times(job: _Job, key: str) -> list[float]:
-    """In ns, of all machines; empty if it is not known of one of them."""
+    """Times in ns of all machines; empty if one is unknown."""
     latencies = []
     for machine in job.machines:
         value = machine.get(key)

@@ -165,7 +165,7 @@ class Table(Importer):
 
 
 def _figures(row: Row, options: TableOptions) -> Iterator[tuple[str, Figure, str]]:
-    """Lane, figure and column of each figure that a row may hold."""
+    """(lane, figure, column) of each figure that a row may hold."""
     if options.metric:
         kind = row.text(options.metric)
         figures = [figure for figure in options.figures if figure.when == kind]

@@ -169,7 +169,7 @@ def _params(number: Any, files: bool) -> dict[str, Any]:
 
 
 def _positive(number: Any, name: str) -> bool:
-    """Whether the value is a single one: -1 stands for several."""
+    """Whether the value is a single one: -1 means several."""
     try:
         return bool(number(name))
     except Unreadable:

@@ -1,7 +1,7 @@
-"""What lanes on Ceph have in common: the redundancy that is asked for, and pools that are made and read back.
+"""Shared by transports on Ceph: the requested redundancy, and pools that are created and read back.
 
-Steps run where the hypervisor is, with the cluster's configuration from ``Site.cluster``. Pools are called after all
-that they are made of, so that lanes which ask for the same pool share it, as storage classes do.
+Steps run on the hypervisor, with the cluster's configuration from ``Site.cluster``. A pool's name contains all its
+settings, so that lanes with equal settings share it, as storage classes do.
 """
 
 import math
@@ -16,7 +16,7 @@ from fairlane.lanes.base import Backing, Step, Transport
 from fairlane.study.base import LaneSpec
 
 METADATA_COPIES = 3
-"""Of the replicated pool beside an erasure-coded one, which holds what that cannot (omap: RBD's headers)."""
+"""Copies of the replicated pool beside an erasure-coded one; it holds omap data such as RBD's headers."""
 
 
 def _redundancy(value: Any) -> int | str:
@@ -70,12 +70,12 @@ class CephSpec(LaneSpec):
         return self.width / self.chunks[0] if self.chunks else float(self.width)
 
     @property
-    def told(self) -> str:
-        """The redundancy in words."""
+    def redundancy_text(self) -> str:
+        """Redundancy in words."""
         return f"erasure-coded {self.redundancy}" if self.chunks else f"{self.redundancy} copies"
 
     def pool(self, kind: str) -> str:
-        """Name of the lane's pool; ``kind``: what it is for."""
+        """Name of the lane's pool; ``kind``: its purpose."""
         return f"{kind}.{self.redundancy}.pg{self.pgs}"
 
     def known(self) -> Mapping[str, Any]:
@@ -91,7 +91,7 @@ class CephSpec(LaneSpec):
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """For ``path_settings``: what can be chosen of the pool beside the redundancy."""
+        """Pool settings besides the redundancy, for ``path_settings``."""
         return (f"{self.pgs} PGs",)
 
 
@@ -99,11 +99,11 @@ SpecT = TypeVar("SpecT", bound=CephSpec)
 
 
 class CephTransport(Transport[SpecT]):
-    """What transports on Ceph have in common: the target is a cluster, and the guest sees the hypervisor's device."""
+    """Base of transports on Ceph: the target is a cluster, and the guest sees the hypervisor's device."""
 
     backing: ClassVar[Backing] = "ceph"
     kind: ClassVar[str]
-    """What its pools are for: names them."""
+    """Purpose of its pools, part of their names."""
 
     @property
     def pool(self) -> str:
@@ -111,23 +111,23 @@ class CephTransport(Transport[SpecT]):
         return self.spec.pool(self.kind)
 
     def find(self) -> str:
-        """Nothing: the guest has no initiator, and its device is found by the serial that the hypervisor gave it."""
+        """Empty: the guest has no initiator and finds its device by serial."""
         return ":"
 
     def medium_size(self) -> int:
-        """With all copies or chunks."""
+        """Bytes with all copies or chunks."""
         return math.ceil(self.site.size * self.spec.overhead)
 
     def _step(
         self, name: str, apply: str, describe: str = "", remove: str = "", expect: Mapping[str, str] = {}
     ) -> Step:
-        """A step in whose shell ``ceph``, ``rados`` and ``rbd`` speak to the cluster, and to none of the user's."""
+        """A step whose ``ceph``, ``rados`` and ``rbd`` use this cluster, never the user's."""
         use = f"unset CEPH_ARGS CEPH_KEYRING; export CEPH_CONF={self.site.cluster}/ceph.conf\n"
         apply, describe, remove = (use + text if text else "" for text in (apply, describe, remove))
         return Step(name, "hypervisor", apply, describe, remove, expect)
 
     def _make_pool(self, application: str, more: str = "") -> Step:
-        """Makes the pool unless it is there; ``more``: shell that follows. The failure domain is the OSD."""
+        """Shell that creates a missing pool, then runs ``more``. The failure domain is the OSD."""
         spec, pool = self.spec, self.pool
         if spec.chunks:
             data, coding = spec.chunks
@@ -150,7 +150,7 @@ fi > /dev/null 2> pool.err || {{ cat pool.err >&2; exit 1; }}
         )
 
     def _describe_pool(self) -> str:
-        """Shell that tells what the pool is; waits up to 60 s until all its placement groups have every copy."""
+        """Shell that describes the pool; waits up to 60 s until every placement group is complete."""
         coding = """
 row pool.erasure_code "$(ceph osd erasure-code-profile get "$(told erasure_code_profile)" |
   grep -E '^(k|m|plugin|technique|crush-failure-domain)=' | tr '\\n' ' ')"
@@ -176,7 +176,7 @@ row pool.pg_states "${{states% }}"
 
     def _expected_pool(self) -> dict[str, str]:
         spec = self.spec
-        found = {
+        rows = {
             "pool.size": str(spec.width),
             "pool.pg_num": str(spec.pgs),
             "pool.pg_states": "active+clean",
@@ -184,5 +184,5 @@ row pool.pg_states "${{states% }}"
         if spec.chunks:
             data, coding = spec.chunks
             code = f"crush-failure-domain=osd k={data} m={coding} plugin=jerasure technique=reed_sol_van "
-            found |= {"pool.erasure_code": code, "pool.ec_overwrites": "true"}
-        return found
+            rows |= {"pool.erasure_code": code, "pool.ec_overwrites": "true"}
+        return rows

@@ -1,7 +1,7 @@
-"""What the transports that clone a golden image have in common: one file ``clone_*.py`` per method.
+"""Shared by transports that clone a golden image; each method has a file ``clone_*.py``.
 
-Clones of file methods lie side by side in ``Site.medium``, a folder of the hypervisor, with the golden image; those of
-others on the array or in the cluster. QEMU opens every clone itself, so that the guest sees the same device with each.
+File methods keep clones beside the golden image in ``Site.medium``, a folder of the hypervisor; the others on the array
+or in the cluster. QEMU opens every clone itself, so that the guest sees the same device with each.
 """
 
 from abc import abstractmethod
@@ -44,19 +44,19 @@ SpecT = TypeVar("SpecT", bound=CloneLane)
 
 @dataclass(frozen=True)
 class Clone:
-    """One clone: ``step`` makes it (``apply``) and deletes it (``remove``, which succeeds also where it was made in
-    part or not at all). ``backend`` is QEMU's block node for it, without ``node-name``, ``cache`` and ``aio``."""
+    """One clone: ``step`` creates it (``apply``) and deletes it (``remove``, which succeeds also for a partial or
+    missing clone). ``backend``: QEMU's block node, without ``node-name``, ``cache`` and ``aio``."""
 
     step: Step
     backend: Mapping[str, Any]
 
 
 class Cloning(Transport[SpecT]):
-    """A transport that makes machines' disks of a golden image while it is measured (workload ``clone``). Its ``steps``
-    put the golden image in place once, from ``Site.golden``."""
+    """A transport that clones a golden image while it is measured (workload ``clone``). Its ``steps`` install the
+    golden image once, from ``Site.golden``."""
 
     reflinks: ClassVar[bool] = False
-    """Needs files of the hypervisor that can share blocks (XFS, btrfs)."""
+    """Needs a file system of the hypervisor that shares blocks (XFS, btrfs)."""
 
     @abstractmethod
     def clone(self, number: int) -> Clone:
@@ -64,7 +64,7 @@ class Cloning(Transport[SpecT]):
 
     @abstractmethod
     def read_golden(self) -> Step:
-        """Reads the whole golden image where it lies (``apply``): every storm begins with caches in the same state."""
+        """Reads the whole golden image (``apply``), so that every storm begins with equal caches."""
 
     def find(self) -> str:
         raise FairlaneError(
@@ -75,13 +75,13 @@ class Cloning(Transport[SpecT]):
 
 
 class CloningFiles(Cloning[SpecT]):
-    """Clones that are files of this machine."""
+    """Clones stored as files of this machine."""
 
     backing = "machine"
 
     @abstractmethod
     def copy(self, file: str) -> str:
-        """Shell that makes ``file`` of the golden image."""
+        """Shell that creates ``file`` from the golden image."""
 
     def node(self, file: str) -> Mapping[str, Any]:
         """QEMU's block node for a clone in ``file``."""
@@ -104,4 +104,4 @@ OF_FILES = {
     "volume_mode": "file",
     **dict.fromkeys(("path_settings", "link_speed", "link_delay", "mtu"), NONE),
 }
-"""For ``known`` of lanes whose clones are files."""
+"""``known`` of lanes with file clones."""

@@ -1,5 +1,4 @@
-"""Arrays that somebody else set up: nothing is built on them, lanes only connect to a volume that is there. Not a
-transport."""
+"""Volumes on external arrays: lanes connect to an existing volume and set nothing up. Not a transport."""
 
 import os
 import re
@@ -24,7 +23,7 @@ def _name(value: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_name)]
-"""A name that goes into a command: NQN, IQN, user."""
+"""A name used in a command: NQN, IQN, user."""
 Address = Annotated[str, AfterValidator(_address)]
 """An IPv4 address."""
 
@@ -44,24 +43,24 @@ class Secret(Strict):
         return self
 
     def read(self, lane: str) -> str:
-        """The secret. Raises FairlaneError, which names the place and nothing of what is there."""
+        """Return the secret. Raises FairlaneError, which names the source and never the content."""
         where = f"lanes.{lane}.external.secret"
         if self.env:
-            found, place = os.environ.get(self.env, ""), f"environment variable {self.env}"
+            secret, place = os.environ.get(self.env, ""), f"environment variable {self.env}"
         else:
             place = f"file {self.file}"
             try:
-                found = Path(self.file).expanduser().read_text("utf-8")
+                secret = Path(self.file).expanduser().read_text("utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise FairlaneError(
                     "secret-unreadable", f"the secret cannot be read from {place}", where=where
                 ) from error
-        found = found.strip()
-        if not found or not found.isprintable():
+        secret = secret.strip()
+        if not secret or not secret.isprintable():
             raise FairlaneError(
                 "secret-empty", f"there is no secret in {place}", where=where, hint="one line of printable characters"
             )
-        return found
+        return secret
 
 
 class External(Strict):
@@ -75,19 +74,19 @@ class External(Strict):
     """For authentication: where it is found."""
 
     def known(self) -> dict[str, Any]:
-        """Parameters (see ``guard.parameters``): what the platform says of its own array and links is not known of
-        this one; ``conditions`` may tell."""
+        """Parameters (see ``guard.parameters``): the platform's array and links do not apply; ``conditions`` may state
+        them."""
         unknown = ("copies", "write_ack", "flush", "link_speed", "link_delay", "mtu", "provisioning", "disk_size")
         return {**dict.fromkeys(unknown), "backend": f"external array {', '.join(self.addresses)}"}
 
 
 def one_address(external: External | None, multipath: object) -> None:
-    """Raises ValueError for several portals without multipath."""
+    """Raise ValueError for several portals without multipath."""
     if external and len(external.addresses) > 1 and not multipath:
         raise ValueError("external.addresses: several addresses need multipath")
 
 
 def without_argv(secret: str, command: str) -> str:
-    """Shell that gives ``secret``, one line, to ``command`` on its standard input: whoever is on the machine can read
-    the arguments of every process, ``printf`` among them where it is a program."""
+    """Shell that passes ``secret``, one line, to ``command`` on stdin: arguments of a process are public, also those of
+    a ``printf`` that is a program."""
     return f"{command} << 'END-OF-SECRET'\n{secret}\nEND-OF-SECRET\n"

@@ -1,5 +1,5 @@
-"""What transports share whose target is LIO, the kernel's SCSI target: the backstore, and the LUN's unit serial number
-by which it is found again. Not a transport.
+"""Shared by transports whose target is LIO, the kernel's SCSI target: the backstore, and the unit serial number that
+identifies the LUN. Not a transport.
 
 LIO: Documentation/target of the kernel.
 """
@@ -23,7 +23,7 @@ SpecT = TypeVar("SpecT", bound=LaneSpec)
 
 
 class Lio(Transport[SpecT]):
-    """The medium as the backstore of a LUN. In the shell of a child ``$T`` is LIO's folder after ``_make_store``."""
+    """The medium as backstore of a LUN. In a derived class's shell, ``$T`` is LIO's folder after ``_make_store``."""
 
     exclusive = True
 
@@ -74,12 +74,12 @@ row block.max_sectors_kb "$(cat /sys/block/${d#/dev/}/queue/max_sectors_kb)"
 
 
 def iqn(name: str) -> str:
-    """Name of an iSCSI target or initiator of ours."""
+    """Name of one of Fairlane's iSCSI targets or initiators."""
     return f"iqn.2026-01.dev.fairlane:{name}"
 
 
 def any_initiator(*, chap: bool = False) -> str:
-    """Shell that opens an iSCSI target portal group, the current folder, to every initiator; all may write."""
+    """Shell that lets every initiator write to an iSCSI target portal group, the current folder."""
     return f"""\
 echo 1 > attrib/generate_node_acls
 echo 0 > attrib/demo_mode_write_protect
@@ -88,6 +88,6 @@ echo {int(chap)} > attrib/authentication
 
 
 def qemu_iscsi(portal: str, target: str, lun: int, initiator: str) -> dict[str, Any]:
-    """QEMU's block node of a LUN, opened by its iscsi driver (libiscsi)."""
+    """QEMU's block node of a LUN, with its iscsi driver (libiscsi)."""
     return {"driver": "iscsi", "transport": "tcp", "portal": portal, "target": iqn(target), "lun": lun,
             "initiator-name": iqn(initiator)}  # fmt: skip

@@ -33,7 +33,7 @@ SomeSeconds = Annotated[Seconds, AfterValidator(_some)]
 
 
 def seconds(value: int) -> str:
-    """ns as the whole seconds that go on a command line."""
+    """ns as whole seconds, for command lines."""
     return str(value // _SECOND)
 
 
@@ -55,12 +55,12 @@ class NvmeMultipath(Strict):
 
     @property
     def options(self) -> str:
-        """For ``nvme connect``."""
+        """Options of ``nvme connect``."""
         return f" -k {seconds(self.keep_alive)} -c {seconds(self.reconnect_delay)} -l {seconds(self.ctrl_loss)}"
 
     @property
-    def told(self) -> str:
-        """For ``path_settings``."""
+    def summary(self) -> str:
+        """Settings in words, for ``path_settings``."""
         return ", ".join(
             f"{name} {format_duration(value) if value else 'off'}"
             for name, value in (
@@ -72,7 +72,7 @@ class NvmeMultipath(Strict):
         )
 
     def expect(self, paths: int, *, ours: bool) -> dict[str, str]:
-        """What ``nvme_rows`` must print; of an array that is not ``ours`` paths may be in any state."""
+        """Rows that ``nvme_rows`` must print; paths of an external array (not ``ours``) may be in any state."""
         tries = -(-self.ctrl_loss // self.reconnect_delay)  # the kernel counts attempts and shows their product
         return {
             "multipath.policy": self.policy,
@@ -95,12 +95,12 @@ def nvme_controllers(nqn: str) -> str:
 
 
 def nvme_live(nqn: str) -> str:
-    """Shell that prints one line per path that is connected."""
+    """Shell that prints one line per connected path."""
     return f'for c in $({nvme_controllers(nqn)}); do if [ "$(cat $c/state)" = live ]; then echo $c; fi; done'
 
 
 def nvme_set(nqn: str, multipath: NvmeMultipath) -> str:
-    """Shell that sets what belongs to a subsystem, and what nvme-cli 2.3 has no option for."""
+    """Shell that sets the subsystem's options, and those missing in nvme-cli 2.3."""
     fail = (
         f"for c in $({nvme_controllers(nqn)}); do echo {seconds(multipath.fast_io_fail)} > $c/fast_io_fail_tmo; done"
         if multipath.fast_io_fail
@@ -110,7 +110,7 @@ def nvme_set(nqn: str, multipath: NvmeMultipath) -> str:
 
 
 def nvme_policy(nqn: str) -> str:
-    """Shell that prints the file with the policy of a subsystem."""
+    """Shell that prints the policy file of a subsystem."""
     return (
         "for s in /sys/class/nvme-subsystem/nvme-subsys*; do "
         f'if [ "$(cat $s/subsysnqn)" = {nqn} ]; then echo $s/iopolicy; fi; done'
@@ -118,7 +118,7 @@ def nvme_policy(nqn: str) -> str:
 
 
 def nvme_rows(nqn: str) -> str:
-    """Shell that describes the paths of a subsystem; a setting in which they differ comes out as several words."""
+    """Shell that describes a subsystem's paths; a setting that differs between them prints several words."""
     settings = "\n".join(
         f'row multipath.{key} "$(echo $(for c in $cs; do cat $c/{file}; done | sort -u))"'
         for key, file in (
@@ -153,8 +153,8 @@ class IscsiMultipath(Strict):
     """A ping without answer for this long is a lost connection."""
 
     @property
-    def told(self) -> str:
-        """For ``path_settings``."""
+    def summary(self) -> str:
+        """Settings in words, for ``path_settings``."""
         return (
             f"no path retry {self.no_path_retry}, replacement timeout {format_duration(self.replacement_timeout)}, "
             f"noop {format_duration(self.noop_interval)}/{format_duration(self.noop_timeout)}"
@@ -162,7 +162,7 @@ class IscsiMultipath(Strict):
 
     @property
     def settings(self) -> dict[str, str]:
-        """Of open-iscsi's node record."""
+        """Settings of open-iscsi's node record."""
         return {
             "node.session.timeo.replacement_timeout": seconds(self.replacement_timeout),
             "node.conn[0].timeo.noop_out_interval": seconds(self.noop_interval),
@@ -170,7 +170,7 @@ class IscsiMultipath(Strict):
         }
 
     def expect(self, paths: int, *, ours: bool) -> dict[str, str]:
-        """What ``dm_rows`` must print; an array that is not ``ours`` need not have ALUA."""
+        """Rows that ``dm_rows`` must print; an external array (not ``ours``) need not have ALUA."""
         queueing = {"queue": "on", "fail": "off"}.get(str(self.no_path_retry), f"{self.no_path_retry} chk")
         return {
             "multipath.policy": self.policy,
@@ -185,11 +185,11 @@ class IscsiMultipath(Strict):
 
 
 def multipathd() -> Step:
-    """multipathd once per machine. It takes only the volumes that lanes name: any other device stays as it is."""
+    """multipathd, once per machine. It uses only the volumes of lanes and leaves other devices alone."""
     return Step(
         name="start multipathd",
         place="initiator",
-        # A "{" must end its line. The time-outs of sessions are open-iscsi's: multipathd would set its own for all.
+        # "{" must end its line. open-iscsi sets the sessions' time-outs: multipathd would override all of them.
         apply="""
 modprobe -a dm_multipath dm_round_robin dm_queue_length dm_service_time scsi_dh_alua
 mkdir -p /etc/multipath/conf.d
@@ -222,7 +222,7 @@ fi
 
 
 def dm_join(name: str, multipath: IscsiMultipath, scan: str, paths: int) -> str:
-    """Shell that gives the devices that ``scan`` prints to multipathd, as one map called fairlane-``name``."""
+    """Shell that gives multipathd the devices printed by ``scan``, as one map fairlane-``name``."""
     return f"""
 udevadm settle --timeout=30 || :
 wwid=$(for d in $({scan}); do /lib/udev/scsi_id -g -u -d $d; done | sort -u)
@@ -247,7 +247,7 @@ await {paths} 'dmsetup status fairlane-{name} | grep -o "[0-9]*:[0-9]* A" | wc -
 
 
 def dm_part(name: str) -> str:
-    """Shell that undoes ``dm_join``; what is still queued fails, so that nothing waits for a target that is gone."""
+    """Shell that undoes ``dm_join``; queued I/O fails, so that nothing waits for a removed target."""
     return f"""
 if dmsetup status fairlane-{name} > /dev/null 2>&1; then
   dmsetup message fairlane-{name} 0 fail_if_no_path
@@ -259,8 +259,7 @@ multipathd reconfigure > /dev/null
 
 
 def dm_rows(name: str, iqn: str) -> str:
-    """Shell that describes the map and the sessions under it; a setting in which they differ comes out as several
-    words."""
+    """Shell that describes the map and its sessions; a setting that differs between them prints several words."""
     return f"""
 t=$(dmsetup table fairlane-{name})
 row multipath.kind "dm-multipath, multipathd $(multipath -h 2>&1 | grep -o 'v[0-9.]*' | head -n 1)"

@@ -1,7 +1,7 @@
-"""What lanes have in common whose volumes a platform makes by name: of a storage class, on a datastore.
+"""Lanes whose volumes a platform creates by name: of a storage class, or on a datastore. Not a transport.
 
-How the volume gets there is the cluster's or the hypervisor's business, so that no steps build it; the study says what
-is known of it, and the platform reads back what it can. Not a transport.
+The cluster or hypervisor attaches the volume, so that there are no steps; the study states its properties, and the
+platform reads back what it can.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from fairlane.study.base import LaneSpec
 Protocol = Literal[
     "iscsi", "nvme_tcp", "nvme_rdma", "nvme_fc", "fc", "fcoe", "nfs", "rbd", "cephfs", "vsan", "local"
 ]  # fmt: skip
-"""How a host reaches its storage."""
+"""Protocol between a host and its storage."""
 
 
 class NamedVolume(LaneSpec):
@@ -41,7 +41,7 @@ SpecT = TypeVar("SpecT", bound=NamedVolume)
 
 
 class Named(Transport[SpecT]):
-    """The platform makes the volume and finds it; there is nothing to do in shell."""
+    """The platform creates and finds the volume; there are no steps."""
 
     backing = "external"
 

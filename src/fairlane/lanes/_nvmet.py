@@ -1,5 +1,5 @@
-"""What transports share that join nvmet, the kernel's NVMe target, and the kernel's initiator: subsystem and ports, the
-connection, and the namespace that is found again by its NQN. Not a transport.
+"""Shared by transports of nvmet, the kernel's NVMe target, and the kernel's initiator: subsystem, ports, connection,
+and the namespace found by its NQN. Not a transport.
 
 Kernel: drivers/nvme/target/configfs.c, drivers/nvme/host.
 """
@@ -26,7 +26,7 @@ class NvmetSpec(LaneSpec):
 
     @property
     def sizes(self) -> str:
-        """For ``path_settings``."""
+        """Queue sizes, for ``path_settings``."""
         return f"{self.queues} queue{'s' * (self.queues > 1)} of {self.queue_size}"
 
 
@@ -34,46 +34,46 @@ SpecT = TypeVar("SpecT", bound=NvmetSpec)
 
 
 def nqn(name: str) -> str:
-    """Name of a subsystem or host of ours."""
+    """NQN of one of Fairlane's subsystems or hosts."""
     return f"nqn.2026-01.dev.fairlane:{name}"
 
 
 @dataclass(frozen=True)
 class Subsystem:
-    """What the initiator connects to, as whom."""
+    """Subsystem to connect to, and the host's identity."""
 
     nqn: str
     addresses: tuple[str, ...]
     port: int
     host: tuple[str, str]
-    """Host NQN and host ID: the kernel wants one ID for one NQN."""
+    """Host NQN and host ID: the kernel requires one ID per NQN."""
     namespace: int | None = 1
-    """None: the only one."""
+    """None: the subsystem's only namespace."""
     secret: str = ""
 
 
 class Nvmet(Transport[SpecT]):
-    """The medium as the one namespace of a subsystem."""
+    """The medium as a subsystem's single namespace."""
 
     packages: ClassVar[tuple[str, ...]] = ("nvme-cli",)
     programs: ClassVar[tuple[str, ...]] = ("nvme",)
     fabric: ClassVar[str]
-    """As ``nvme connect -t`` calls it."""
+    """Argument of ``nvme connect -t``."""
     remark: ClassVar[str] = ""
-    """Follows the kernel's version where target and initiator are described."""
+    """Text after the kernel's version in the description of target and initiator."""
 
     def subsystem(self) -> Subsystem:
-        """The lab's own; the host is that of the volume's machine."""
+        """The lab's subsystem, with the host of the volume's machine."""
         host = (nqn(f"host{self.site.host or ''}"), f"00000000-0000-4000-8000-{self.site.host + 1:012x}")
         return Subsystem(nqn(self.name), self.site.portals, self.port, host)
 
     def port_id(self, path: int) -> int:
-        """nvmet numbers its ports over all addresses, so that those of further paths need other numbers."""
+        """Port number in nvmet, unique over all addresses: each path needs another."""
         return self.port + 10000 * path
 
     def _export(self, rows: str, expect: Mapping[str, str] = {}) -> Step:
-        """One nvmet port per path, each with an ANA group of its own (ID 1, the namespace's). ``rows``: shell that
-        describes more of it, run in the folder of the first port."""
+        """One nvmet port per path, each with its own ANA group (ID 1, the namespace's). ``rows``: shell run in the
+        first port's folder that adds rows."""
         own = nqn(self.name)
         made = "".join(f"""\
 mkdir -p $N/ports/{self.port_id(path)} && cd $N/ports/{self.port_id(path)}
@@ -115,8 +115,8 @@ rmdir $N/subsystems/{own}/namespaces/1 $N/subsystems/{own}
     def _connect(
         self, rows: str, expect: Mapping[str, str], *, before: str = "", options: str = "", joined: str = ""
     ) -> Step:
-        """A controller per address of the subsystem. Shell: ``rows`` describes more, with the first controller's folder
-        in ``$c`` and the device's name in ``$d``; ``before`` runs before ``nvme connect`` with ``options``, ``joined``
+        """One controller per address of the subsystem. Shell: ``rows`` adds rows, with the first controller's folder in
+        ``$c`` and the device's name in ``$d``; ``before`` runs before ``nvme connect`` with ``options``, ``joined``
         after it."""
         to = self.subsystem()
         connects = "".join(f"""\

@@ -1,21 +1,21 @@
-"""How a volume reaches a guest: a transport is a list of reversible steps in shell, and a way to find the device.
+"""The interface of a transport: reversible steps in shell that bring a volume to a guest, and a way to find the device.
 
-A step is text, not a call, so that the same transport serves a guest reached over SSH and a guest under the virtual
-clock, which must find its whole job inside and never be talked to.
+A step is text, so that one transport serves a guest reached over SSH and a guest under the virtual clock, which gets
+its whole job beforehand and has no connection.
 
 Functions that every step, ``find`` and probe may call, whatever machine they run on:
 
 * ``row KEY VALUE``: prints one line of a description. For ``describe``; a key of ``expect`` must come with its value.
 * ``await COUNT COMMAND``: runs COMMAND, shell in one argument, every 50 ms until it prints the number COUNT; fails
-  after 10 s and says what it waited for: ``await 1 'ls /sys/class/nvme | wc -l'``.
+  after 10 s and reports the condition: ``await 1 'ls /sys/class/nvme | wc -l'``.
 * ``controller NQN``: prints the sysfs folder of the NVMe controller that is connected to the subsystem NQN; fails if
   there is none.
-* ``send NAME FOLDER``: gives the program the files of FOLDER as the result NAME, and ``mark NAME`` tells it that a
-  phase begins. Platforms call them around loads; a step has no need to.
+* ``send NAME FOLDER``: sends FOLDER's files to the program as the result NAME; ``mark NAME`` reports that a phase
+  begins. Platforms call them around loads; steps do not.
 
-``machines/guest/lib.sh`` defines them. A machine that is reached over SSH or is not ours gets the same file, and
-behind it a ``send`` of its own (``machines/guest/send.sh``) and the guard of devices (``guard.sh``). Steps
-run as root in POSIX shell with ``set -eu``, in the lab busybox's; variables and folders do not outlive a step.
+``machines/guest/lib.sh`` defines them. Machines over SSH, or not ours, get the same file, a ``send`` of their own
+(``machines/guest/send.sh``) and the device guard (``guard.sh``). Steps run as root in POSIX shell with ``set -eu``, in
+the lab busybox's; variables and folders do not outlive a step.
 """
 
 from abc import ABC, abstractmethod
@@ -28,12 +28,12 @@ from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
 
 Place = Literal["target", "initiator", "hypervisor"]
-"""Where a step runs: on the array, in the virtual machine, on the machine that runs the hypervisor."""
+"""Machine that runs a step: the array, the virtual machine, the hypervisor's host."""
 
 Backing = Literal["array", "machine", "ceph", "cephfs", "external"]
-"""What a volume lies on. array: a medium of the lab's array, which exports it. machine: a medium of the machine that
-uses it. ceph: a pool of a Ceph cluster; cephfs: a file system of one, mounted where the hypervisor is. external: what
-others set up; nothing on it is ours, or a platform makes it by a name."""
+"""Storage of a volume. array: a medium of the lab's array, which exports it. machine: a medium of the machine that uses
+it. ceph: a pool of a Ceph cluster; cephfs: a file system of one, mounted on the hypervisor. external: storage set up by
+others, or created by a platform under a name."""
 
 SpecT = TypeVar("SpecT", bound=LaneSpec)
 
@@ -42,8 +42,8 @@ SpecT = TypeVar("SpecT", bound=LaneSpec)
 class Step:
     """One change to a machine: ``apply`` makes it, ``describe`` reads it back, ``remove`` undoes it.
 
-    All three are POSIX shell, run with ``set -eu`` as root. ``describe`` prints ``key<TAB>value`` lines; what it prints
-    under a key of ``expect`` must be that value, or the lane is not what the study asked for and the run stops.
+    All three are POSIX shell, run with ``set -eu`` as root. ``describe`` prints ``key<TAB>value`` lines; a value that
+    differs from ``expect`` stops the run, because the lane is not the one in the study.
     """
 
     name: str
@@ -56,18 +56,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a lane is built: what the platform offers to the transport."""
+    """A platform's offer for building one lane."""
 
     medium: str
-    """Block device on the target machine that is exported: ``/dev/nullb0``. Of a transport that stores files (nfs):
-    the device that its file system is made on. Without a target (``local``): what the device is made of."""
+    """Block device on the target machine that is exported: ``/dev/nullb0``. For file transports (nfs): the device under
+    the file system. Without a target (``local``): the device's medium."""
     address: str
     """Address on which the target listens: the first of ``addresses``."""
     interface: str
-    """Network interface that carries the traffic, for MTU, drops and retransmits; the initiator's, of the first
-    path."""
+    """Network interface of the traffic, for MTU, drops and retransmits: the initiator's, on the first path."""
     index: int
-    """Number of the volume among all of the run, from 0: keeps ports, portals and serials apart."""
+    """Number of the volume in the run, from 0: makes ports, portals and serials unique."""
     secret: str
     """For authentication; never described, never in a run directory."""
     addresses: tuple[str, ...] = ()
@@ -75,18 +74,17 @@ class Site:
     interfaces: tuple[str, ...] = ()
     """The initiator's interfaces, one per path; empty: ``interface`` alone."""
     size: int = 0
-    """Bytes of the volume; 0: not known. The medium has ``Transport.medium_size``."""
+    """Bytes of the volume; 0: not known. The medium's size is ``Transport.medium_size``."""
     host: int = 0
-    """Number of the virtual machine that the volume is for, from 0: keeps hostnqn, initiator name and ACLs apart."""
+    """Number of the virtual machine that uses the volume, from 0: makes hostnqn, initiator name and ACLs unique."""
     latency: int = 0
-    """Completion time of the medium, ns, where the hypervisor models it."""
+    """Completion time of the medium, ns, if the hypervisor models it."""
     reach: str = ""
-    """``host:port`` at which the hypervisor reaches the target's ``Transport.port``, where it is forwarded."""
+    """``host:port`` that forwards from the hypervisor to ``Transport.port`` of the target."""
     cluster: str = ""
     """Folder of the cluster's configuration and keys (``ceph.conf``), for transports that need one."""
     golden: str = ""
-    """Golden image of lanes that clone, where their steps read it: a file of the hypervisor, or a device of the
-    target."""
+    """Golden image of clone lanes for their steps: a file of the hypervisor, or a device of the target."""
     hardware: tuple[str, ...] = ()
     """MAC addresses: the target's and the initiator's of the first path, for transports below IP (FCoE)."""
 
@@ -103,24 +101,24 @@ class Site:
 
 @dataclass(frozen=True)
 class Ground:
-    """What a platform tells a transport before anything is built: the argument of ``Transport.problems``."""
+    """A platform's properties for ``Transport.problems``, known before anything is built."""
 
     keeps: bool
-    """What is written to a medium can be read again."""
+    """Whether a medium keeps written data."""
     fleet: int
-    """Virtual machines of a lane."""
+    """Virtual machines per lane."""
     mtu: int
-    """Of the links between initiators and target, bytes."""
+    """MTU of the links between initiators and target, bytes."""
     lanes: Mapping[str, LaneSpec] = field(default_factory=dict)
     """All lanes of the study."""
     cpus: int = 0
-    """Of one virtual machine; 0: not known."""
+    """CPUs of one virtual machine; 0: not known."""
     faults: tuple[FaultKind, ...] = ()
-    """What the study's workloads do to paths."""
+    """Path faults in the study's workloads."""
 
 
 def digests(spec: Any) -> list[str]:
-    """For ``path_settings``: the checksums that a transport with header and data digests adds."""
+    """Checksums that a transport with header and data digests adds, for ``path_settings``."""
     return [f"{part} digest" for part in ("header", "data") if getattr(spec, f"{part}_digest")]
 
 
@@ -132,7 +130,7 @@ class Transport(ABC, Generic[SpecT]):
     needs ``Spec`` and ``find``; of the rest it states what differs from here, or from the transport it derives from."""
 
     name: str
-    """Of the lane; of the volume, where the lane has several: unique in the run."""
+    """Name of the lane; of the volume, if the lane has several: unique in the run."""
     spec: SpecT
     """The lane's keys in the study."""
     site: Site
@@ -140,28 +138,28 @@ class Transport(ABC, Generic[SpecT]):
     Spec: ClassVar[type[LaneSpec]]
 
     packages: ClassVar[tuple[str, ...]] = ()
-    """Debian packages that the programs come from."""
+    """Debian packages of the programs."""
     programs: ClassVar[tuple[str, ...]] = ()
     """Programs that the steps call."""
     modules: ClassVar[tuple[str, ...]] = ()
     """Kernel modules of target and initiator, loaded before the steps."""
 
     virtual: ClassVar[bool] = False
-    """Can be built inside one VM under the virtual clock; packages, programs and modules are in that image."""
+    """Can be built inside one VM under the virtual clock, whose image has its packages, programs and modules."""
     backing: ClassVar[Backing] = "array"
-    """What the volume lies on."""
+    """Storage of the volume."""
     exclusive: ClassVar[bool] = False
-    """The target takes its medium for itself: no second lane of this transport can end at the same one."""
+    """The target claims its medium: no second lane of this transport can use it."""
     stores_files: ClassVar[bool] = False
     """``find`` gives a file in a mounted share, not a block device."""
     first_port: ClassVar[int] = 0
     """TCP port of the target of volume 0; those of further volumes follow. 0: it listens on none."""
     driver: ClassVar[Mapping[str, str]] = {}
-    """QEMU's own initiator, where ``backend`` uses one that not every QEMU has: ``driver``, and arguments with which it
-    opens nothing, so that it can be tried. Empty: none is needed."""
+    """QEMU's own initiator, if ``backend`` uses an optional one: ``driver``, and arguments that open nothing, to test
+    for it. Empty: none is needed."""
     host_modules: ClassVar[tuple[str, ...]] = ()
-    """Kernel modules of this machine, where ``initiator: hypervisor`` means the initiator of its own kernel: the
-    initiator's steps run here then, and QEMU gets the block device. Empty: QEMU connects itself (``backend``)."""
+    """Kernel modules of this machine, if ``initiator: hypervisor`` means its kernel's initiator: the initiator's steps
+    run here then, and QEMU gets the block device. Empty: QEMU connects itself (``backend``)."""
 
     def steps(self) -> tuple[Step, ...]:
         """The steps that build the lane, in order; they are undone in reverse."""
@@ -176,17 +174,16 @@ class Transport(ABC, Generic[SpecT]):
         return ("fio", self.site.medium)
 
     def problems(self, ground: Ground) -> Iterable[FairlaneError]:  # noqa: ARG002
-        """Why the lane cannot be built on ``ground`` (see ``problem``); empty: it can."""
+        """Problems (see ``problem``) of building the lane on ``ground``; empty: none."""
         return ()
 
     def medium_size(self) -> int:
-        """Bytes of medium that the volume takes: more than ``site.size`` where a file system or a volume manager lies
-        between them."""
+        """Bytes of the medium: more than ``site.size`` if a file system or volume manager lies between them."""
         return self.site.size
 
     def backend(self) -> Mapping[str, Any]:
-        """QEMU's protocol node for the volume (``-blockdev`` without ``node-name``; ``cache`` and ``aio`` are added by
-        the platform), where ``initiator: hypervisor``. Raises FairlaneError where QEMU has no driver for it."""
+        """QEMU's protocol node for the volume (``-blockdev`` without ``node-name``; the platform adds ``cache`` and
+        ``aio``), for ``initiator: hypervisor``. Raises FairlaneError if QEMU has no driver for it."""
         raise FairlaneError(
             "initiator",
             f"lane {self.name}: QEMU has no initiator for {self.spec.transport}",
@@ -194,8 +191,8 @@ class Transport(ABC, Generic[SpecT]):
         )
 
     def fault(self, kind: FaultKind, path: int) -> Step | None:  # noqa: ARG002
-        """A step on the target whose ``apply`` takes ``path`` (from 0) away and whose ``remove`` brings it back; None:
-        this transport has no such fault. ``link`` is the platform's own and never asked for."""
+        """A step on the target whose ``apply`` cuts ``path`` (from 0) and whose ``remove`` restores it; None: no such
+        fault. The platform handles ``link`` itself."""
         return None
 
     @property
@@ -212,7 +209,7 @@ class Transport(ABC, Generic[SpecT]):
         return self.site.portals[path]
 
     def problem(self, kind: str, message: str, hint: str, key: str = "transport") -> FairlaneError:
-        """One of ``problems``: what is wrong, and the way out; ``key``: of the lane in the study."""
+        """One of ``problems``: message and hint; ``key``: of the lane in the study."""
         return FairlaneError(kind, message, where=f"lanes.{self.name}.{key}", hint=hint)
 
 

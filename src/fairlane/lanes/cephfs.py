@@ -1,7 +1,7 @@
 """CephFS: a file in a file system that the hypervisor has mounted with ceph-fuse, given to the guest as a raw disk.
 
-It is what a filesystem-mode volume of a Kubernetes cluster is: a subvolume with a file in it, opened by QEMU. The
-platform keeps the mount at ``fs`` in ``Site.cluster``.
+Equals a filesystem-mode volume of a Kubernetes cluster: a subvolume with a file in it, opened by QEMU. The platform
+keeps the mount at ``fs`` in ``Site.cluster``.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from fairlane.lanes._ceph import CephSpec, CephTransport
 from fairlane.lanes.base import Step
 
 _OBJECT = 4 * 2**20
-"""CephFS cuts files into objects of 4 MiB unless their layout says otherwise."""
+"""CephFS splits files into objects of 4 MiB by default."""
 
 
 class CephfsSpec(CephSpec):
@@ -23,7 +23,7 @@ class CephfsSpec(CephSpec):
     def known(self) -> Mapping[str, Any]:
         return {
             **super().known(),
-            "backend": f"CephFS, {self.told}",
+            "backend": f"CephFS, {self.redundancy_text}",
             "volume_mode": "Filesystem",
             "path_settings": ", ".join(("ceph-fuse", *self.settings)),
         }
@@ -39,7 +39,7 @@ class Cephfs(CephTransport[CephfsSpec]):
 
     @property
     def _link(self) -> str:
-        """Link to the volume's file, whose own path has a name of Ceph's choice in it."""
+        """Link to the volume's file, whose real path contains a name chosen by Ceph."""
         return f"{self.site.cluster}/{self.name}.disk"
 
     def _file(self) -> Step:
@@ -74,7 +74,7 @@ row medium.allocated_bytes $((objects * {_OBJECT}))
         return {"driver": "file", "filename": self._link}
 
     def path(self) -> tuple[str, ...]:
-        return ("fio", "QEMU", "file", "FUSE", "ceph-fuse", "TCP lo", "OSD", f"{self.spec.told} on OSDs")
+        return ("fio", "QEMU", "file", "FUSE", "ceph-fuse", "TCP lo", "OSD", f"{self.spec.redundancy_text} on OSDs")
 
 
 PLUGIN = Cephfs

@@ -24,7 +24,7 @@ class CloneCopy(CloningFiles[CloneCopySpec]):
     Spec = CloneCopySpec
 
     def copy(self, file: str) -> str:
-        # never shared, also where the file system could: that is another lane
+        # never shared: reflinks are another lane
         return f"cp --reflink=never --sparse=auto {self.site.golden} {file}"
 
 

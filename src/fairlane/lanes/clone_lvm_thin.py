@@ -108,7 +108,7 @@ rmdir {portals}/np/* {portals} {CONFIG}/iscsi/{iqn(self.name)} {store}
         step = Step(
             name=f"snapshot and export clone {number} of {self.name}",
             place="target",
-            # -kn -ay: thin snapshots are made inactive otherwise
+            # -kn -ay: thin snapshots are inactive by default
             apply=f"""
 lvcreate -q -y -s -kn -ay -n {volume} {group}/golden > /dev/null
 mkdir {store}

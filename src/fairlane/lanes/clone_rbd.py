@@ -45,7 +45,7 @@ row golden.protected "$(rbd info {golden}@golden | sed -n 's/^[[:space:]]*protec
         step = self._step(
             f"clone {number} of {self.name}",
             f"rbd clone{self.separate} {self.image}@golden {own.image}",
-            # a machine that was killed is a watcher of its image for another 30 s
+            # a killed machine stays a watcher of its image for 30 s
             remove=f"""
 i=0
 while rbd info {own.image} > /dev/null 2>&1 && ! rbd rm --no-progress {own.image} 2> rm.err; do

@@ -1,6 +1,6 @@
 """A block device that is there already, known by what stays with it: FC LUNs, disks of external arrays, local drives.
 
-Nothing is set up or taken down, and nothing is written unless ``destroy`` names the device: docs/safety.md.
+Sets nothing up, and writes only if ``destroy`` names the device: docs/safety.md.
 """
 
 import re

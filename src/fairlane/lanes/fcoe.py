@@ -15,7 +15,7 @@ from fairlane.lanes.base import Ground, Step
 from fairlane.study.base import LaneSpec
 
 _MTU = 2500
-"""Of Ethernet for FCoE: a full frame has 2112 bytes of data, and 2180 with all headers (FC-BB-5)."""
+"""MTU for FCoE: a full frame has 2112 bytes of data, 2180 with all headers (FC-BB-5)."""
 _CREATE, _DESTROY = (f"/sys/module/libfcoe/parameters/{name}" for name in ("create_vn2vn", "destroy"))
 
 
@@ -67,7 +67,7 @@ class Fcoe(Lio[FcoeSpec]):
         return (self._fcoe_port("target"), self._export(), self._fcoe_port("initiator"), self._scan())
 
     def _fcoe_port(self, place: Literal["target", "initiator"]) -> Step:
-        """The FCoE port, once per machine; whichever lane is undone last takes it away."""
+        """The FCoE port, once per machine; the last lane removes it."""
         interface = self.site.interface
         own = wwpn(self.site.hardware[0 if place == "target" else 1]).replace(":", "")
         there = f"grep -qs 0x{own} /sys/class/fc_host/host*/port_name"
@@ -131,7 +131,7 @@ rmdir $T/fc/{target}/tpgt_1 $T/fc/{target} $T/fc
         return Step(
             name=f"find the LUN of {self.name}",
             place="initiator",
-            # VN2VN claims its port id for seconds before it logs in; a LUN that came later is found by asking again
+            # VN2VN claims its port id for seconds before it logs in; a LUN that came later needs another scan
             apply=f"""
 i=0
 while [ -z "$({self.find()})" ]; do

@@ -17,7 +17,7 @@ class ImportedLane(LaneSpec):
     """Where its figures come from: files, page, run."""
 
     def known(self) -> Mapping[str, Any]:
-        return {}  # how the volume reached the guest, ``conditions`` may say
+        return {}  # ``conditions`` may state how the volume reached the guest
 
 
 class Imported(Transport[ImportedLane]):

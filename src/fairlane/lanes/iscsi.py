@@ -1,8 +1,8 @@
 """iSCSI: LIO on the target (through configfs), open-iscsi on the initiator.
 
 LIO: Documentation/target of the kernel; open-iscsi: its README. The kernel's initiator works in the initial network
-namespace only. Several sessions to one portal are joined by a device-mapper table that never changes, round robin, one
-I/O per path in turn; several portals by multipathd, which watches them (``multipath``).
+namespace only. A fixed device-mapper table joins several sessions to one portal: round robin, one I/O per path.
+multipathd joins and watches several portals (``multipath``).
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
 
 _ALUA_TYPE = 1
-"""Implicit only: the target alone changes states. Were explicit ones allowed (2), Linux would ask for an optimized path
-as soon as it chose a group of paths anew, and a ``state`` fault would be over before anybody saw it."""
+"""Implicit ALUA only: the target alone changes states. With explicit ALUA (2), Linux would request an optimized path
+whenever it selects a path group, and end a ``state`` fault at once."""
 _OPTIMIZED, _UNAVAILABLE = 0, 3
 """ALUA states (SPC-4, REPORT TARGET PORT GROUPS)."""
 
@@ -87,21 +87,21 @@ class IscsiSpec(LaneSpec):
         joined = f"dm-multipath, round robin over {self.sessions} sessions" if several else NONE
         if self.multipath:
             joined = f"dm-multipath with ALUA, {self.multipath.policy}"
-            settings.append(self.multipath.told)
+            settings.append(self.multipath.summary)
         outside = self.external.known() if self.external else {}
         return {**super().known(), **outside, "multipath": joined, "path_settings": ", ".join(settings)}
 
 
 @dataclass(frozen=True)
 class _Target:
-    """What the initiator logs in to, as whom."""
+    """The target to log in to, with credentials."""
 
     iqn: str
     portals: tuple[str, ...]
     user: str = ""
     secret: str = ""
     initiator: str = ""
-    """Name for this target alone; empty: the machine's."""
+    """Name for this target only; empty: the machine's."""
 
 
 class Iscsi(Lio[IscsiSpec]):
@@ -122,7 +122,7 @@ class Iscsi(Lio[IscsiSpec]):
         return connect if self.spec.external else (self._export(), *connect)
 
     def _export(self) -> Step:
-        """One target portal group per path, each with an ALUA group of its own where there is multipath."""
+        """One target portal group per path, with its own ALUA group if there is multipath."""
         target = f"iscsi/{iqn(self.name)}"
         groups = range(1, len(self.site.portals) + 1)
         made = "".join(self._portal_group(group) for group in groups)
@@ -150,7 +150,7 @@ T={CONFIG}
         )
 
     def _portal_group(self, group: int) -> str:
-        """Shell that makes the target portal group of one path; they count from 1."""
+        """Shell that creates the target portal group of a path; they count from 1."""
         tpg = f"$T/iscsi/{iqn(self.name)}/tpgt_{group}"
         password = without_argv(self.site.secret, "tr -d '\\n' > auth/password")
         auth = f"printf %s fairlane > auth/userid\n{password}" if self.spec.chap else ":"
@@ -191,7 +191,7 @@ echo 1 > enable
         return None
 
     def _daemon(self) -> Step:
-        """iscsid once per machine; later lanes find it running."""
+        """iscsid, once per machine, shared by lanes."""
         return Step(
             name="start iscsid",
             place="initiator",
@@ -234,7 +234,7 @@ echo InitiatorName={iqn("host")}{self.site.host or ""} > /etc/iscsi/initiatornam
         }
         made = "".join(f"{node} -o new > /dev/null\n{updates[node]}\n" for node in nodes)
         logins = made + (_password(to) if to.user else "") + "".join(f"{node} --login > /dev/null\n" for node in nodes)
-        # Of several paths one may be dead, and the others' sessions end all the same.
+        # One of several paths may be dead; the other sessions must still be closed.
         tolerant = " || :" if len(nodes) > 1 or spec.external else ""
         logouts = "".join(
             f"{node} --logout > /dev/null{tolerant}\n{node} -o delete > /dev/null{tolerant}\n" for node in nodes
@@ -245,8 +245,7 @@ echo InitiatorName={iqn("host")}{self.site.host or ""} > /etc/iscsi/initiatornam
         part = f"[ -e /dev/mapper/fairlane-{name} ] && dmsetup remove --noudevsync fairlane-{name}"
         if multipath:
             join, part = paths.dm_join(name, multipath, scan, sessions), paths.dm_part(name).strip()
-        # Of several lanes the last session need not be this one's. Under the virtual clock the text stays as it is: any
-        # word of it moves figures.
+        # The last session may belong to another lane. Keep this text: under the virtual clock any change moves figures.
         again = "s=${c%:0} s=/sys/class/iscsi_session/session${s##*connection}\n" if self.site.addresses else ""
         rows = _external_rows(to) if spec.external else ""
         rows += paths.dm_rows(name, to.iqn) if multipath else ""
@@ -289,8 +288,8 @@ d=$({{ {scan}; }} | head -n 1)
         )
 
     def _scan(self) -> str:
-        """Shell that prints every path's device: found by the LUN's unit serial, of an external array by the session
-        and the LUN's number."""
+        """Shell that prints every path's device, found by the LUN's unit serial; of an external array by session and
+        LUN number."""
         outside = self.spec.external
         if not outside:
             return super().find()
@@ -320,7 +319,7 @@ dmsetup create --noudevsync fairlane-{self.name} --table "$table"
         return self._scan()
 
     def backend(self) -> Mapping[str, Any]:
-        """The secret is a QEMU object that the platform makes of ``Site.secret``."""
+        """The platform makes the QEMU object of the secret, from ``Site.secret``."""
         index = self.site.index
         return {
             **qemu_iscsi(self.site.reach, self.name, 0, f"hypervisor-{index}"),
@@ -341,8 +340,8 @@ dmsetup create --noudevsync fairlane-{self.name} --table "$table"
 
 
 def _password(to: _Target) -> str:
-    """Shell that puts the secret into the target's records, in which iscsiadm has written the user: iscsiadm itself
-    would take it as an argument only."""
+    """Shell that writes the secret into the target's records, where iscsiadm has put the user: iscsiadm itself accepts
+    it as an argument only."""
     nodes = f"/etc/iscsi/nodes/{to.iqn} /var/lib/iscsi/nodes/{to.iqn}"
     added = without_argv(f"node.session.auth.password = {to.secret}", 'cat >> "$record"')
     return f"""\
@@ -354,8 +353,7 @@ for record in $records; do
 
 
 def _interface(name: str, initiator: str) -> tuple[str, str]:
-    """Shell that makes an initiator with a name of its own (an interface, in open-iscsi's words), and the option that
-    chooses it."""
+    """Shell that creates an open-iscsi interface with its own initiator name, and the option that selects it."""
     face = f"iscsiadm -m iface -I fairlane-{name}"
     return (
         f"""\
@@ -367,12 +365,12 @@ def _interface(name: str, initiator: str) -> tuple[str, str]:
 
 
 def _quoted(value: str) -> str:
-    """``value`` in the shell's single quotes, needed or not."""
+    """``value`` in single quotes for the shell."""
     return "'" + value.replace("'", "'\\''") + "'"
 
 
 def _external_rows(to: _Target) -> str:
-    """Shell that tells which volume was found: the identity for ``destroy`` and for the reader."""
+    """Shell that prints the volume's identity, for ``destroy`` and the reader."""
     return f"""\
 v=/sys/block/${{d#/dev/}}/device
 row volume.iqn {to.iqn}

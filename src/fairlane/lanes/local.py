@@ -36,7 +36,7 @@ class Local(Transport[LocalSpec]):
     def path(self) -> tuple[str, ...]:
         if self.spec.initiator == "guest":
             return super().path()
-        # no path of a file in a run
+        # a run contains no path of a file
         return ("fio", "QEMU", "a file of this machine" if self.site.medium else "null-co")
 
 

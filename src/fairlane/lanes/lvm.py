@@ -1,8 +1,8 @@
 """LVM in the guest on top of iSCSI or NVMe/TCP: study 000's layout, a logical volume per disk.
 
-The inner transport brings the physical volumes; they are found by its identity, and the guard looks at each of them
-right before it is written. More than one stripe needs as many physical volumes: the medium is then divided on the
-target (device-mapper, linear) and exported in equal parts.
+The inner transport provides the physical volumes and their identity; the device guard checks each right before it is
+written. Several stripes need as many physical volumes: the target divides the medium (device-mapper, linear) and
+exports equal parts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,11 +22,11 @@ from fairlane.units import Size, format_size
 _MIB = 2**20
 _INNER: Mapping[str, type[Transport[Any]]] = {"iscsi": Iscsi, "nvme_tcp": NvmeTcp}
 _POOL = 16
-"""MiB of a thin pool's metadata; LVM keeps as much in reserve."""
+"""MiB of a thin pool's metadata; LVM reserves the same again."""
 _EXTENT = 1
-"""MiB of an extent, so that a volume has the size asked for; LVM's default is 4."""
+"""MiB of an extent, so that a volume has the requested size; LVM's default is 4."""
 _FAR = 4096
-"""Added to a site's index for each further physical volume, so that their ports and serials are their own."""
+"""Added to a site's index per further physical volume, for unique ports and serials."""
 
 
 class LvmSpec(LaneSpec):
@@ -58,12 +58,12 @@ class LvmSpec(LaneSpec):
 
     @property
     def multipath(self) -> Any:
-        """Of the inner transport: what the platform gives it paths for."""
+        """The inner transport's multipath, for which the platform provides paths."""
         return getattr(self.over, "multipath", None)
 
     @property
     def layout(self) -> str:
-        """For readers: ``thin, 2 stripes of 64k``."""
+        """Layout in words: ``thin, 2 stripes of 64k``."""
         striped = f"{self.stripes} stripes of {format_size(self.stripe_size)}" if self.stripes > 1 else "linear"
         return f"thin, {striped}" if self.thin else striped
 
@@ -96,13 +96,13 @@ class Lvm(Transport[LvmSpec]):
 
     def steps(self) -> tuple[Step, ...]:
         inner = [volume.steps() for volume in self._physical()]
-        # what is on one machine goes together: a step of each volume in turn
+        # steps on one machine are merged: one step of each volume in turn
         woven = [step for same in zip(*inner, strict=True) for step in same]
         divided = (self._divide(),) if self.spec.stripes > 1 else ()
         return (*divided, *woven, self._group(), self._volume())
 
     def _inner(self) -> Transport[Any]:
-        """The inner transport, as if its volume were the lane's."""
+        """The inner transport for the lane's whole volume."""
         return _INNER[self.spec.over.transport](self.name, self.spec.over, self.site)
 
     def _physical(self) -> tuple[Transport[Any], ...]:
@@ -135,17 +135,19 @@ class Lvm(Transport[LvmSpec]):
         )
 
     def _devices(self) -> str:
-        """Shell that sets ``$pvs`` to the inner devices, each found by its identity."""
-        finds = "\n".join(
+        """Shell that sets ``$pvs`` to the inner devices, found by identity."""
+        find_all = "\n".join(
             f'one=$({volume.find()})\n[ "$(echo "$one" | wc -w)" -eq 1 ] || '
             f'{{ echo "expected one device of {volume.name}, found: $one" >&2; exit 1; }}\npvs="$pvs $one"'
             for volume in self._physical()
         )
-        return f'pvs=\n{finds}\nonly= # LVM looks at no other device\nfor d in $pvs; do only="$only --devices $d"; done'
+        return (
+            f'pvs=\n{find_all}\nonly= # LVM looks at no other device\nfor d in $pvs; do only="$only --devices $d"; done'
+        )
 
     @property
     def _group_name(self) -> str:
-        """Of the volume group: the device is /dev/fairlane-NAME/lv."""
+        """Name of the volume group: the device is /dev/fairlane-NAME/lv."""
         return f"fairlane-{self.name}"
 
     def _group(self) -> Step:
@@ -235,13 +237,13 @@ lvremove -q $only -f {group}/lv
     def fault(self, kind: FaultKind, path: int) -> Step | None:
         """The inner transport's, of all physical volumes at once."""
         steps = [volume.fault(kind, path) for volume in self._physical()]
-        found = [step for step in steps if step]
-        if not found or len(found) < len(steps):
+        usable = [step for step in steps if step]
+        if not usable or len(usable) < len(steps):
             return None
         return replace(
-            found[0],
-            apply="\n".join(f"( set -eu\n{s.apply}\n)" for s in found),
-            remove="\n".join(f"( set -eu\n{s.remove}\n)" for s in found),
+            usable[0],
+            apply="\n".join(f"( set -eu\n{s.apply}\n)" for s in usable),
+            remove="\n".join(f"( set -eu\n{s.remove}\n)" for s in usable),
         )
 
     def path(self) -> tuple[str, ...]:

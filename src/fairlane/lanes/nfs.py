@@ -1,9 +1,9 @@
 """NFS: knfsd on the target, the kernel's client in the guest; the volume is a file in the share.
 
-The server has the volume's file in a file system of its own on the medium, and in its page cache: with direct I/O in
-the guest, reads still come from the array's memory once they were read or written (``path_settings`` says so). Writes
-are answered when they are on the medium, unless ``sync`` is off (exports(5)). Every mount of one server and version
-shares its TCP connections (nfs(5), nconnect), so lanes of one version must agree in their number.
+The server stores the volume's file in its own file system on the medium, and caches it: with direct I/O in the guest,
+reads still come from the array's memory once the data has been read or written (``path_settings`` states this). The
+server answers a write once it is on the medium, unless ``sync`` is off (exports(5)). Mounts of one server and version
+share TCP connections (nfs(5), nconnect), so lanes of one version must agree in their number.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ class NfsSpec(LaneSpec):
     @model_validator(mode="after")
     def _sizes(self) -> Self:
         for key, value in (("rsize", self.rsize), ("wsize", self.wsize)):
-            # the client rounds: at least a page, and downwards to a power of two below a page's multiples
+            # the client rounds down to a power of two, at least a page
             if not 4096 <= value <= _LARGEST or value & (value - 1):
                 raise ValueError(f"{key}: expected a power of two from 4k to {format_size(_LARGEST)}")
         return self
@@ -102,24 +102,24 @@ class Nfs(Transport[NfsSpec]):
 
     @property
     def _share(self) -> str:
-        """Where the medium's file system is mounted on the server, and what is exported."""
+        """Mount point and export on the server."""
         return f"/srv/fairlane/{self.name}"
 
     @property
     def _mount(self) -> str:
-        """Where the share is mounted in the guest."""
+        """Mount point in the guest."""
         return f"/run/fairlane/nfs/{self.name}"
 
     @property
     def _device(self) -> str:
-        """The share, as the guest mounts it."""
+        """The share as mounted by the guest."""
         return f"{self.site.address}:{self._share}"
 
     def steps(self) -> tuple[Step, ...]:
         return (self._file(), self._server(), self._export(), self._connect())
 
     def _file(self) -> Step:
-        """The file system on the medium, and the volume's file in it."""
+        """The file system on the medium, with the volume's file."""
         spec, share, medium, size = self.spec, self._share, self.site.medium, self.site.size
         make = _MKFS[spec.filesystem]
         file = f"{share}/{self.name}.img"
@@ -153,12 +153,13 @@ wipefs -q -a {medium}
         )
 
     def _server(self) -> Step:
-        """knfsd and its helpers, once per machine, with the most threads that a lane asks for; gone with the last
-        export.
+        """knfsd and its helpers, once per machine, with the largest thread count of all lanes; the last export removes
+        them.
 
-        Its largest I/O follows from the machine's memory unless it is set, and only while no thread runs (kernel:
-        fs/nfsd/nfsctl.c). No client has a state to reclaim yet, so its grace period is ended at once: without that,
-        clients would wait for it."""
+        Its largest I/O depends on the machine's memory unless set, which needs all threads stopped (kernel:
+        fs/nfsd/nfsctl.c). No client has state to reclaim yet, so the grace period is ended at once; clients would wait
+        for it.
+        """
         return Step(
             name="start knfsd",
             place="target",
@@ -196,7 +197,7 @@ done
         )
 
     def _export(self) -> Step:
-        """One client's network may mount it, as root: guests of the lab are root."""
+        """One client's network may mount the share as root, the user of the lab's guests."""
         share, sync = self._share, "sync" if self.spec.sync else "async"
         network = f"{self.site.address.rsplit('.', 1)[0]}.0/24"
         options = f"rw,{sync},no_subtree_check,no_root_squash,insecure,fsid={self.site.index + 1}"
@@ -219,7 +220,7 @@ row target.sync "$({listed} | grep -c '[(,]sync[,)]')"
             f"vers={spec.version},proto=tcp,hard,noatime,nconnect={spec.nconnect},rsize={spec.rsize},wsize={spec.wsize}"
         )
         if spec.version == "3":
-            options += ",nolock"  # one client per file: no lock manager to run
+            options += ",nolock"  # one client per file: no lock manager needed
         return Step(
             name=f"mount {self.name} over NFSv{spec.version}",
             place="initiator",
@@ -263,7 +264,7 @@ rmdir {mount}
         )
 
     def find(self) -> str:
-        """The file, if the share it lies in is the one that was exported for it."""
+        """The file, if its share is this lane's."""
         file = f"{self._mount}/{self.name}.img"
         return f'grep -q "^{self._device} {self._mount} nfs" /proc/mounts && [ -f {file} ] && echo {file}; true'
 

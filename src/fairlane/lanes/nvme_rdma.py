@@ -1,8 +1,8 @@
 """NVMe over RDMA, on soft-RoCE: nvmet's and the kernel's rdma transports over rdma_rxe, which does RDMA in software.
 
-It shows that the path works and what it can do (functions, settings, data that come back right), never how fast RDMA
-is: rdma_rxe computes on the CPU what an RDMA card does in hardware. Its figures are shown and not ranked (check
-``stand_in``). With an MTU below 4200 bytes rdma_rxe takes a smaller path MTU than 4096 (kernel: sw/rxe).
+Shows that the path works, with which functions and settings, and that data are intact; never RDMA's speed: rdma_rxe
+computes on the CPU what an RDMA card does in hardware. Figures are shown, not ranked (check ``stand_in``). With an MTU
+below 4200 bytes rdma_rxe uses a path MTU below 4096 (kernel: sw/rxe).
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from fairlane.lanes._nvmet import Nvmet, NvmetSpec
 from fairlane.lanes.base import Ground, Step
 
 _PORT = 24420
-"""Above those of NVMe/TCP, so that numbers of volumes never meet."""
+"""Above the ports of NVMe/TCP, so that volume numbers never collide."""
 _MTU = 4200
 
 
@@ -65,7 +65,7 @@ row mtu "$(cat /sys/class/net/{self.site.interface}/mtu)"
         return f"rxe-{self.site.interface}"
 
     def _soft(self, place: Literal["target", "initiator"]) -> Step:
-        """The RDMA device in software, once per machine and interface; whichever lane is undone last takes it away."""
+        """The software RDMA device, once per machine and interface; the last lane removes it."""
         link, interface = self._link, self.site.interface
         return Step(
             name=f"soft-RoCE on {interface} of the {place}",

@@ -57,7 +57,7 @@ class NvmeTcpSpec(NvmetSpec):
     def known(self) -> Mapping[str, Any]:
         settings = [self.sizes, *digests(self)]
         policy = f"native NVMe, {self.multipath.policy}" if self.multipath else NONE
-        settings += [self.multipath.told] if self.multipath else []
+        settings += [self.multipath.summary] if self.multipath else []
         outside = self.external.known() if self.external else {}
         return {**super().known(), **outside, "multipath": policy, "path_settings": ", ".join(settings)}
 
@@ -167,8 +167,7 @@ def _key_file(name: str) -> str:
 
 
 def _key(name: str, to: Subsystem) -> str:
-    """Shell that writes the DH-HMAC-CHAP key where nvme-cli reads it from, for as long as the step takes: among the
-    arguments everybody could read it."""
+    """Shell that stores the DH-HMAC-CHAP key in nvme-cli's file during the step: arguments of a process are public."""
     known = json.dumps([{"hostnqn": to.host[0], "hostid": to.host[1], "dhchap_key": to.secret}])
     return f"""\
 trap 'rm -f {_key_file(name)}' EXIT
@@ -177,7 +176,7 @@ umask 077
 
 
 def _external_rows(to: Subsystem) -> str:
-    """Shell that tells which volume was found: the identity for ``destroy`` and for the reader."""
+    """Shell that prints the volume's identity, for ``destroy`` and the reader."""
     return f"""\
 row volume.nqn {to.nqn}
 row volume.nsid "$(cat /sys/block/$d/nsid)"

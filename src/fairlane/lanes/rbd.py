@@ -15,7 +15,7 @@ from fairlane.units import Size, format_size
 
 Feature = Literal["layering", "exclusive-lock", "object-map", "fast-diff", "deep-flatten", "journaling"]
 _ORDER: tuple[Feature, ...] = ("layering", "exclusive-lock", "object-map", "fast-diff", "deep-flatten", "journaling")
-"""As ``rbd info`` tells them."""
+"""Features in the order of ``rbd info``."""
 _NEEDS: Mapping[Feature, Feature] = {
     "object-map": "exclusive-lock", "fast-diff": "object-map", "journaling": "exclusive-lock",
 }  # fmt: skip
@@ -42,14 +42,14 @@ class RbdSpec(CephSpec):
 
     @property
     def in_order(self) -> list[str]:
-        """Features as ``rbd info`` tells them."""
+        """Features in the order of ``rbd info``."""
         return [f for f in _ORDER if f in self.features] + ["data-pool"] * bool(self.chunks)
 
     def known(self) -> Mapping[str, Any]:
         settings = (f"objects of {format_size(self.object_size)}", *self.settings, *self.in_order)
         return {
             **super().known(),
-            "backend": f"Ceph RBD, {self.told}",
+            "backend": f"Ceph RBD, {self.redundancy_text}",
             "volume_mode": "Block",
             "path_settings": ", ".join(settings),
         }
@@ -62,7 +62,7 @@ class Rbd(CephTransport[RbdSpec]):
 
     @property
     def images(self) -> str:
-        """The pool in which the image is looked up."""
+        """Pool of the image's header."""
         return "rbd.headers" if self.spec.chunks else self.pool
 
     @property
@@ -72,12 +72,12 @@ class Rbd(CephTransport[RbdSpec]):
 
     @property
     def separate(self) -> str:
-        """Option for the pool of an image's data, where that cannot hold the image's header."""
+        """Option for a separate data pool, if that pool cannot hold the header."""
         return f" --data-pool {self.pool}" if self.spec.chunks else ""
 
     def steps(self) -> tuple[Step, ...]:
         headers = ""
-        if self.spec.chunks:  # an image's header is key-value data, which no erasure-coded pool holds
+        if self.spec.chunks:  # an image's header is key-value data, which erasure-coded pools cannot hold
             headers = f"""if ! rados lspools | grep -qxF {self.images}; then
   ceph osd pool create {self.images} 16 16 replicated --size {METADATA_COPIES}
   ceph osd pool application enable {self.images} rbd
@@ -122,7 +122,7 @@ row medium.allocated_bytes "$(number used_size)"
                 "user": "admin"}  # fmt: skip
 
     def path(self) -> tuple[str, ...]:
-        return ("fio", "QEMU", "librbd", "TCP lo", "OSD", f"{self.spec.told} on OSDs")
+        return ("fio", "QEMU", "librbd", "TCP lo", "OSD", f"{self.spec.redundancy_text} on OSDs")
 
 
 PLUGIN = Rbd

@@ -14,7 +14,7 @@ _LINK = {
     "fc": "FC", "fcoe": "Ethernet: FCoE", "nfs": "TCP: NFS", "rbd": "TCP: Ceph RBD", "cephfs": "TCP: CephFS",
     "vsan": "link of vSAN", "local": "local to the node",
 }  # fmt: skip
-"""A protocol as a hop of the path, the link first: what the study says, because no API of a cluster tells it."""
+"""Protocol -> hops of the path, the link first: stated by the study, because no cluster API has it."""
 
 
 class StorageClassSpec(NamedVolume):
@@ -79,19 +79,19 @@ class StorageClassSpec(NamedVolume):
 
     @property
     def threads(self) -> str | int:
-        """IO threads, for the guard and for readers."""
+        """IO threads, for the guard and reports."""
         if self.io_threads_policy == "supplementalPool":
-            told: tuple[str | int, ...] = (f"pool of {self.io_threads}",)
+            parts: tuple[str | int, ...] = (f"pool of {self.io_threads}",)
         else:
             own = ("per-disk",) if self.dedicated_io_thread else ()
-            told = (*((self.io_threads_policy,) if self.io_threads_policy else ()), *own) or (0,)
+            parts = (*((self.io_threads_policy,) if self.io_threads_policy else ()), *own) or (0,)
         if self.isolate_emulator_thread:
-            told += ("QEMU's own apart",)
-        return told[0] if len(told) == 1 else ", ".join(map(str, told))
+            parts += ("QEMU's own apart",)
+        return parts[0] if len(parts) == 1 else ", ".join(map(str, parts))
 
     @property
     def queues(self) -> str | int:
-        """Queues of a disk, for the guard: QEMU's own default has changed with its versions, so it is not guessed."""
+        """Queues of a disk, for the guard; QEMU's default differs between versions, so it is not assumed."""
         if self.bus == "sata":
             return 1
         return "one per CPU" if self.block_multi_queue else "QEMU's default"

@@ -1,1 +1,1 @@
-"""How Fairlane talks to a machine, whatever platform it comes from: connections, scripts, clocks, the device guard."""
+"""Connections to machines of any platform: scripts, clocks, the device guard."""

@@ -8,14 +8,14 @@ class Guest(ABC):
     """A machine that runs scripts and returns the folders they send."""
 
     name: str
-    """For messages."""
+    """Name for messages."""
 
     @abstractmethod
     def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:
         """Run ``script``; yield (name, files) for each result it sends, as it comes. Raises RunFailed."""
 
     async def ask(self, script: str, timeout: float = 60) -> dict[str, bytes]:
-        """Run ``script`` in an empty folder of its own and return the files that it leaves there. Raises RunFailed."""
+        """Run ``script`` in an empty folder of its own and return the files left in it. Raises RunFailed."""
         whole = f"set -eu\nd=$(mktemp -d)\ncd $d\n( {script}\n)\ncd /\nsend asked $d\nrm -r $d\n"
         outputs: dict[str, bytes] = {}
         async for name, files in self.run(whole, timeout):

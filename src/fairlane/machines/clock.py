@@ -13,7 +13,7 @@ from fairlane.errors import RunFailed
 from fairlane.machines.session import Session
 
 FOLDER = "/run/fairlane.gate"
-"""In a guest."""
+"""Folder in a guest for the gate."""
 
 FUNCTIONS = f"""
 exec 6<> <(:) # nobody writes here: to sleep without starting a program
@@ -69,8 +69,8 @@ class Offset:
 
 
 async def measure(session: Session) -> Offset:
-    """Asks the machine for its time several times and returns the offset with the narrowest error (half the round
-    trip; Mills, RFC 5905, section 8). Raises RunFailed."""
+    """Reads the machine's clock several times and returns the offset with the narrowest error (half the round trip;
+    Mills, RFC 5905, section 8). Raises RunFailed."""
     offsets = []
     for _ in range(_ROUNDS):
         sent = time.time()

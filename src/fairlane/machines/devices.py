@@ -45,7 +45,7 @@ class Volume(Protocol):
 
     @property
     def owned(self) -> bool:
-        """This run made the volume: nobody else has data on it, and it needs no ``destroy``."""
+        """Whether this run made the volume: nobody else has data on it, and it needs no ``destroy``."""
 
     def file(self, media: Path) -> Path:
         """Path in ``media`` of the file of this machine that is its medium, if it is one; it need not exist."""
@@ -121,7 +121,7 @@ fi
         return device_guard.guard(device, recorded, recorded.identity if volume.owned else volume.spec.destroy)
 
     def guards(self, volumes: Iterable[Volume], *, writes: bool = True) -> str:
-        """As ``guard``, for several volumes of a machine: lists its disks and their open files once."""
+        """``guard`` for several volumes of a machine: lists its disks and their open files once."""
         each = "".join(self.guard(v, writes=writes) for v in volumes)
         opened = "OPENED=$(opened) || exit 1\n" if writes else ""
         return f"DISKS=$(disks)\n{opened}{each}unset DISKS OPENED\n"
@@ -186,8 +186,8 @@ cd ..
         return {text: least for text, least in prefills.items() if text}
 
     async def settle(self, lane: str, volumes: Sequence[Volume], cells: Iterable[tuple[Workload, Cell]]) -> None:
-        """Loads the lane in rounds before its first trial until it is steady, if the study sets ``steady``. A lane that
-        is not steady within the limit is recorded as such; that is no error."""
+        """Loads the lane in rounds before its first trial until it is steady, if the study sets ``steady``. Records a
+        lane that is not steady within the limit, which is no error."""
         done: list[object] = []
         for workload, cell in cells:
             rounds = workload.rounds(cell)

@@ -1,7 +1,7 @@
-"""Turn lanes, workloads and probes into shell that a guest carries out by itself.
+"""Turn lanes, workloads and probes into shell that a guest runs by itself.
 
-A guest under the virtual clock must never be talked to while it runs, so it gets one script per block with everything
-in it. Guests reached over SSH run the same scripts. The guest offers the functions of machines/guest/lib.sh.
+A guest under the virtual clock has no connection while it runs, so it gets one script per block with everything in it.
+Guests reached over SSH run the same scripts. The guest provides the functions of machines/guest/lib.sh.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _HEAD = "set -u\n. /fairlane/lib.sh\n"
 
 
 def device(lane: str) -> str:
-    """The name under which scripts know a lane's block device: a link made once the device was found by identity."""
+    """Path of a lane's block device in scripts: a link, made after the device was identified."""
     return f"/dev/lane/{lane}"
 
 
@@ -58,13 +58,14 @@ else
   row device.bytes "$(stat -c %s "$(readlink -f {device})")"
 fi
 """
-"""Shell that prints what a linked device is, of machines that run meanwhile."""
+"""Shell that prints the identity of a linked device, for machines that run meanwhile."""
 
 
 def setup_script(platform: Iterable[Step], lanes: Iterable[Transport[Any]], prepare: Iterable[str]) -> str:
-    """Shell that builds everything, makes the media ready, and describes what was built.
+    """Shell that builds the lanes, prepares the media, and describes the result.
 
-    It leaves ``platform.tsv`` and one ``NAME.tsv`` per lane in the current folder."""
+    It leaves ``platform.tsv`` and one ``NAME.tsv`` per lane in the current folder.
+    """
     parts = [_HEAD, "mkdir -p /dev/lane\n"]
     steps, lanes = list(platform), list(lanes)
     parts += [run_step(step.name, step.apply) for step in steps]
@@ -103,9 +104,10 @@ def jitter(seed: int, lane: str) -> float:
 
 
 def block_script(block: Block, settle: float) -> str:
-    """Shell that carries out one block: per lane a snapshot, the load, a snapshot, and one frame with all of it.
+    """Shell that runs one block: per lane a snapshot, the load, a snapshot, and one frame with all of it.
 
-    ``settle``: idle seconds before each load; up to JITTER more are drawn from the block's seed."""
+    ``settle``: idle seconds before each load; up to JITTER more are drawn from the block's seed.
+    """
     workload = registry.load("workloads", block.cell.kind)
     watching = ((name, probe) for name, probe in registry.every("probes") if probe.place == "guest" and probe.virtual)
     probes = [(name, probe.capture.strip()) for name, probe in watching]
@@ -132,7 +134,7 @@ cd / && send {quote(lane)} /run/trial.{quote(lane)}
 
 
 def rows(text: str) -> dict[str, str]:
-    """What ``row`` printed: key -> value. A key that comes twice keeps the first value."""
+    """Parse the output of ``row``: key -> value. The first value of a repeated key counts."""
     out: dict[str, str] = {}
     for line in text.splitlines():
         key, tab, value = line.partition("\t")
@@ -142,7 +144,7 @@ def rows(text: str) -> dict[str, str]:
 
 
 def differences(steps: Iterable[Step], described: Mapping[str, str]) -> list[str]:
-    """What was read back and is not what the step asked for."""
+    """Differences between the read-back values and the step's expected ones."""
     return [
         f"{step.name}: {key} is {described.get(key, 'missing')}, expected {value}"
         for step in steps

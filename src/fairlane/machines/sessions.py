@@ -70,7 +70,7 @@ class Watch:
         return watch
 
     async def synchronise(self) -> Sequence[Offset]:
-        """Measures the guests' clocks anew. Raises RunFailed."""
+        """Measures the guests' clocks again. Raises RunFailed."""
         self.offsets[:] = await asyncio.gather(*(clock.measure(session) for session in self.guests))
         return self.offsets
 

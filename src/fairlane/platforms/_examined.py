@@ -1,17 +1,16 @@
-"""What looking at a machine or a cluster gives: one line for each thing. Platforms and the doctor share it. Not a
-platform."""
+"""The lines of an examination of a machine or cluster, shared by platforms and the doctor. Not a platform."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 State = Literal["ok", "warn", "missing"]
-"""warn: the platform runs, but a reader of its figures should know. missing: it does not run."""
+"""warn: the platform runs, but readers of its figures should know. missing: it does not run."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One thing that was looked at."""
+    """The result of examining one thing."""
 
     name: str
     state: State
@@ -20,5 +19,5 @@ class Line:
 
 
 def able(lines: Iterable[Line]) -> bool:
-    """Whether the platform that was examined can run."""
+    """Whether the examined platform can run."""
     return all(line.state != "missing" for line in lines)

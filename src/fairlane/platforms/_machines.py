@@ -1,5 +1,4 @@
-"""What a study says of the machines of platforms that run many hosts: how large they are, how many, and their disks.
-Not a platform."""
+"""A study's settings for machines on many hosts: size, number, disks. Not a platform."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -35,15 +34,14 @@ class MachinesSpec(PlatformSpec):
 
     @property
     def able(self) -> tuple[str, ...]:
-        """Transports that are for this platform alone; and those whose initiator, in the guest, connects to an array
-        that is there."""
+        """Transports for this platform only, and those whose initiator in the guest connects to an external array."""
         lanes = [(name, transport.Spec) for name, transport in registry.every("lanes")]
         own = [name for name, spec in lanes if self.kind in spec.platforms]
         return (*own, *(name for name, spec in lanes if "external" in spec.model_fields))
 
     def counted(self, hosts: int, each: int | None, names: tuple[str, str]) -> None:
-        """Raises ValueError for numbers of machines that contradict each other. ``names``: of the keys that say how
-        many hosts there are, and how many machines each has."""
+        """Raise ValueError for contradicting numbers of machines. ``names``: keys for the number of hosts and of
+        machines on each."""
         if each is not None and self.fleet is not None:
             raise ValueError(f"{names[1]}: give fleet or {names[1]}, not both")
         if self.fleet is not None and hosts > self.fleet:
@@ -51,13 +49,13 @@ class MachinesSpec(PlatformSpec):
 
     @property
     def machines(self) -> int:
-        """Machines of a lane, where the workload does not say it."""
+        """Machines of a lane, unless the workload sets them."""
         return self.fleet or 1
 
     def known(self) -> Mapping[str, Any]:
         return {
             **super().known(),
-            "initiator": "guest",  # of lanes by name the hypervisor's: they say so
+            "initiator": "guest",  # lanes by name: the hypervisor's
             "vm_cpus": self.cpus,
             "vm_memory": self.memory,
             "fleet": self.machines,

@@ -1,4 +1,4 @@
-"""Names of other systems, as they write them: checked when the study is read, not by the system. Not a platform."""
+"""Names that belong to other systems, validated when the study is read. Not a platform."""
 
 import re
 from typing import Annotated

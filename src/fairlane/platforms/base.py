@@ -45,16 +45,16 @@ class Platform(ABC):
 
     Spec: ClassVar[type[PlatformSpec]]
     modelled: bool = False
-    """Figures come from a virtual clock."""
+    """Whether figures come from a virtual clock."""
     emulated: bool = False
-    """Guests run without hardware virtualization."""
+    """Whether guests run without hardware virtualization."""
     described: str = ""
-    """Why studies of this platform can be checked and planned but not run yet; empty: they run."""
+    """Reason why studies of this platform can be checked and planned but not run yet; empty: they run."""
     repeats_exactly: bool = False
-    """The same block gives the same bytes: a resumed run replays an interrupted block and compares."""
+    """Whether the same block gives the same bytes: a resumed run replays an interrupted block and compares."""
 
     remote: ClassVar[bool] = False
-    """Works outside this machine, on a cluster or a hypervisor; a context and a namespace select it."""
+    """Whether it works outside this machine, on a cluster or hypervisor selected by a context and a namespace."""
 
     run_id: str = "0" * 10
     """Id of the run (ten hexadecimal digits), unchanged when it is resumed: labels objects, so that leftovers of a
@@ -69,7 +69,7 @@ class Platform(ABC):
         return cls(study)
 
     def unfit(self) -> list[FairlaneError]:
-        """What the study needs and this platform cannot do on any machine; from the study alone."""
+        """Problems of the study on this platform on any machine; from the study alone."""
         return []
 
     def problems(self) -> list[FairlaneError]:
@@ -90,8 +90,9 @@ class Platform(ABC):
 
     @classmethod
     async def clean(cls, *, context: str, namespace: str, run: str, notify: Notify) -> None:  # noqa: ARG003
-        """Removes what killed runs left in a cluster or at a hypervisor: of run id ``run``, or of every run that has
-        ended. Raises FairlaneError for what stays, and on a platform that leaves nothing outside this machine."""
+        """Removes the leftovers of killed runs in a cluster or at a hypervisor: of run id ``run``, or of every run that
+        has ended. Raises FairlaneError for objects that remain, and on a platform that leaves nothing outside this
+        machine."""
         raise FairlaneError(
             "keeps-nothing", "this platform keeps nothing beyond this machine", hint="fairlane lab clean"
         )

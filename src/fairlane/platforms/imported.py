@@ -24,7 +24,7 @@ class ImportedSpec(PlatformSpec):
 
 
 class Imported(Platform):
-    """Has no machines, so neither ``open`` nor ``run_block`` can be reached: ``problems`` says so first."""
+    """Has no machines: ``problems`` prevents ``open`` and ``run_block``."""
 
     Spec = ImportedSpec
 

@@ -18,7 +18,7 @@ class VsphereSpec(MachinesSpec):
 
 
 class Vsphere(Platform):
-    """Has no machines, so neither ``open`` nor ``run_block`` can be reached: ``problems`` says so first."""
+    """Has no machines: ``problems`` prevents ``open`` and ``run_block``."""
 
     Spec = VsphereSpec
     described = "its studies are checked and planned, and not carried out yet"

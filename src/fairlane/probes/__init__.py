@@ -1,1 +1,1 @@
-""""""
+"""Probes: measurements beside the load, one file per probe; ``base`` is the contract."""

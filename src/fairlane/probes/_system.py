@@ -15,7 +15,7 @@ from fairlane.records import Figures
 
 _SECTOR = 512
 _MOST = 4
-"""Disks and NICs that are reported: those that carried most."""
+"""Most disks and NICs reported: those that carried most."""
 
 _N = r"(\d{1,20})"
 _PRESSURE = re.compile(r"^/proc/pressure/(\w+):some .*total=(\d+)$", re.MULTILINE)

@@ -42,7 +42,7 @@ class Machine(Probe):
 
 
 def _read(text: str) -> dict[str, int]:
-    """The line of all CPUs; empty if there is none."""
+    """The line of all CPUs; empty if missing."""
     for line in text.splitlines():
         name, *fields = line.split() or [""]
         counters = [c for field in fields[: len(_NAMES)] if (c := counter(field)) is not None]

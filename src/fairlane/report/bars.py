@@ -98,7 +98,7 @@ def bars(levels: Levels, ident: str) -> Figure:
 
 
 def table(levels: Levels) -> Table:
-    """What the bars stand for."""
+    """The data behind the bars."""
     return Table(
         ("cell", "lane", levels.title, "lowest block", "highest block", "blocks"),
         tuple((c.cell, b.lane, b.text, b.lowest, b.highest, str(len(b.points))) for c in levels.cells for b in c.bars),

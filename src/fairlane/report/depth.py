@@ -51,7 +51,7 @@ class Line:
     carries: tuple[Bounds | None, ...]
     """For each objective: the throughput within it, geometric mean over blocks."""
     refused: bool
-    """The guard does not let it be compared with the baseline on some rung."""
+    """Whether the guard refuses its comparison with the baseline on some rung."""
 
 
 @dataclass(frozen=True)

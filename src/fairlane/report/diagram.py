@@ -33,7 +33,7 @@ _PIPE = 7.0
 class Hop:
     text: str
     own: bool
-    """The baseline has no such hop."""
+    """Whether the baseline lacks this hop."""
     paths: int = 0
     """Number of paths of a link; 0 for other hops."""
 

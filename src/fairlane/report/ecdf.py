@@ -22,7 +22,7 @@ from fairlane.stats.histogram import BEYOND, Bins, ecdf, latency, merge, percent
 QUANTILES = (0.5, 0.99, 0.999)
 _NAMES = ("p50", "p99", "p99.9")
 MOST = 4
-"""Cells of a workload that are drawn."""
+"""Most cells of a workload that are drawn."""
 _FEWEST = 100
 """I/Os below which there is no distribution to draw."""
 
@@ -41,7 +41,7 @@ class Trace:
     marks: tuple[int | None, ...]
     """Latency in ns at each of ``QUANTILES``; None: fewer than ten I/Os lie beyond it."""
     refused: bool
-    """The guard does not let it be compared with the baseline here."""
+    """Whether the guard refuses its comparison with the baseline here."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ STYLE: dict[Word, tuple[str, str, bool]] = {
     "no-spread": ("unsure", "square", False),
     "refused": ("unsure", "cross", False),
 }
-"""Verdict word -> colour, shape, filled. The shape points to the better side as the word says, whatever the axis."""
+"""Verdict word -> colour, shape, filled. The shape points to the better side, whatever the axis."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Mark:
     cell: str
     word: Word
     text: str
-    """At the right end: ``faster, at least 11.7 %``."""
+    """Text at the right end: ``faster, at least 11.7 %``."""
     hover: str
     ratio: float | None
-    """The estimate, and the ends of its interval; None: there is none."""
+    """The estimate and the ends of its interval; None: missing."""
     low: float | None
     high: float | None
     tie_low: float | None = None
@@ -49,7 +49,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Axis:
-    """What all rows have in common."""
+    """Properties common to all rows."""
 
     lane: str
     """Label."""
@@ -62,8 +62,8 @@ def forest(comparison: Comparison, ident: str) -> Figure:
     marks = []
     for r in comparison.rows:
         text = ", ".join(x for x in (r.word, r.sized, "withheld" if r.withheld else "") if x)
-        seen = f", {r.change} ({r.interval})" if r.low is not None else f": {r.reason}" if r.reason else ""
-        hover = f"{r.cell}: {r.word}{seen}"
+        interval_text = f", {r.change} ({r.interval})" if r.low is not None else f": {r.reason}" if r.reason else ""
+        hover = f"{r.cell}: {r.word}{interval_text}"
         marks.append(Mark(r.cell, r.word, text, hover, r.ratio, r.low, r.high, r.tie_low, r.tie_high))
     title = f"{comparison.metric}: {comparison.lane} against {comparison.baseline}"
     described = "; ".join(f"{r.cell}: {r.word} {r.interval}" for r in comparison.rows[:40])
@@ -90,12 +90,12 @@ def draw(ident: str, title: str, described: str, axis: Axis, marks: Sequence[Mar
 
 def _scale(axis: Axis, marks: Sequence[Mark]) -> Scale:
     margin = 1 + axis.margin
-    seen = [x for m in marks for x in (m.ratio, m.low, m.high) if x is not None and 0 < x < math.inf]
+    values = [x for m in marks for x in (m.ratio, m.low, m.high) if x is not None and 0 < x < math.inf]
     # An interval of two wild blocks can span decades: the axis stays readable, what leaves it gets an arrow.
     points = [m.ratio for m in marks if m.ratio is not None and 0 < m.ratio < math.inf]
     reach = 3.0
-    low = max(min([1 / margin, *seen]), min([1 / margin, *points]) / reach)
-    high = min(max([margin, *seen]), max([margin, *points]) * reach)
+    low = max(min([1 / margin, *values]), min([1 / margin, *points]) / reach)
+    high = min(max([margin, *values]), max([margin, *points]) * reach)
     pad = (high / low) ** 0.04
     return Scale(low / pad, high * pad, _SIDE, WIDTH - _SIDE, log=True)
 

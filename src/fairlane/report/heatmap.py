@@ -34,7 +34,7 @@ class Tile:
 
     @property
     def sure(self) -> bool:
-        """The verdict allows a claim; other tiles are hatched."""
+        """Whether the verdict allows a claim; other tiles are hatched."""
         return outcome_of(self.word) in SETTLED and not self.withheld
 
     @property

@@ -19,13 +19,13 @@ class Case:
     name: str
     result: Result = "passed"
     kind: str = ""
-    """Of a failure or error: ``refused``."""
+    """Kind of a failure or error: ``refused``."""
     message: str = ""
-    """Unless passed: what servers show in lists."""
+    """Short text of a case that did not pass, shown in lists."""
     details: str = ""
-    """Unless passed: all of it."""
+    """Full text of a case that did not pass."""
     output: str = ""
-    """What a case prints, whatever its result."""
+    """Output of a case, whatever its result."""
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -33,7 +33,7 @@ class Case:
 class Suite:
     name: str
     classname: str
-    """Of every case."""
+    """Class name of every case."""
     cases: Sequence[Case]
     properties: Mapping[str, str] = field(default_factory=dict)
 

@@ -57,7 +57,7 @@ class LaneTable:
 
     labels: tuple[str, ...]
     differing: tuple[LaneRow, ...]
-    """Lanes that have the parameter disagree on it, or only some of lanes of one transport have it."""
+    """Lanes disagree on the parameter, or only some lanes of one transport have it."""
     own: tuple[LaneRow, ...]
     """Only some lanes, of several transports, have it, and those agree."""
     same: tuple[LaneRow, ...]
@@ -113,7 +113,7 @@ def _path(evidence: Evidence, index: int, name: str) -> tuple[str, ...]:
 
 
 def side_by_side(evidence: Evidence) -> LaneTable:
-    """Every parameter of any lane, sorted into those that differ, those of some lanes, and those that all share."""
+    """Every parameter of any lane, sorted into three: different, of some lanes only, common to all."""
     named = labels(evidence.study)
     columns = []
     for name in named:

@@ -88,7 +88,7 @@ def build(
 
 
 def _refused(verdicts: Sequence[Verdict], lane: str) -> bool:
-    """All primary verdicts of the lane are refused: pictures mark its name."""
+    """Whether all primary verdicts of the lane are refused: pictures mark its name."""
     words = {v.verdict for v in verdicts if v.lane == lane and v.primary}
     return words == {"refused"}
 
@@ -190,7 +190,7 @@ def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[st
 
 
 def _mentions(message: str, name: str) -> bool:
-    """Whether ``message`` has ``name`` as a whole: "64k randread qd16" does not have "4k randread qd1"."""
+    """Whether ``message`` contains ``name`` as a whole: "64k randread qd16" does not contain "4k randread qd1"."""
     return re.search(rf"(?<![\w/-]){re.escape(name)}(?![\w/-])", message) is not None
 
 

@@ -30,7 +30,7 @@ class Place:
     """Label."""
     index: int
     cost: float
-    """In the study's unit."""
+    """Cost in the study's unit."""
     ratio: float
     """Lane / baseline of the metric itself; of several cells the geometric mean."""
     low: float | None
@@ -121,7 +121,7 @@ def _ends(rows: Sequence[_Row], *, baseline: bool) -> tuple[float | None, float 
 
 
 def _beats(lane: str, costs: Mapping[str, float], means: Mapping[str, float], better: int) -> str:
-    """The lane with the best figure among those that dominate ``lane``; empty: none does."""
+    """The best of the lanes that dominate ``lane``; empty: none does."""
     gain = {name: better * math.log(mean) for name, mean in means.items()}
     dominating = [
         other

@@ -35,9 +35,9 @@ class Around:
     """Parts that a command adds to a report that is not of one run directory."""
 
     parts: tuple[Part, ...] = ()
-    """Before everything else."""
+    """Parts before everything else."""
     banners: tuple[Banner, ...] = ()
-    """Beside those of the evidence."""
+    """Banners besides those of the evidence."""
     commands: tuple[str, ...] = ()
     """Commands that repeat it; empty: those of a run."""
     source: str = ""

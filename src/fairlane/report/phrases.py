@@ -36,7 +36,7 @@ ORDER: tuple[Word, ...] = ("faster", "slower", "different-but-small", "tie", "in
 
 
 _BOUND = 1e3
-"""An interval that spans a larger factor comes from two or three wild blocks: its upper end prints as no limit."""
+"""An interval that spans a larger factor comes from two or three wild blocks: its upper end is printed as no limit."""
 
 
 _LARGE = 11.0

@@ -1,4 +1,4 @@
-"""All figures of a report, drawn once: for the page, and one by one for ``fairlane figure``."""
+"""Draw all figures of a report once: for the page, and one by one for ``fairlane figure``."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ class WorkloadPictures:
     forests: tuple[Figure | None, ...]
     """One per primary comparison; None where there is no ratio to draw."""
     clones: Figure | None
-    """Of clone storms."""
+    """Figure of clone storms."""
     levels: tuple[Figure, ...]
     cpu: Figure | None
     cpu_comparisons: tuple[Comparison, ...]
@@ -44,7 +44,7 @@ class WorkloadPictures:
 
 @dataclass(frozen=True)
 class Pictures:
-    """In the order of the page."""
+    """All figures, in the order of the page."""
 
     lanes: tuple[Figure, ...]
     costs: tuple[Figure, ...]

@@ -1,4 +1,4 @@
-"""The report's prose: banners, how sure the answer is, the method, how to repeat it. Pure."""
+"""The report's sentences: banners, certainty of the answer, method, commands to repeat it. Pure."""
 
 import math
 import shlex
@@ -140,7 +140,7 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
 
 
 def _pairing(evidence: Evidence) -> Iterator[str]:
-    """What comparing within blocks has gained, by workload; and what no number of blocks averages out."""
+    """The gain of comparing within blocks, by workload; and the part of the spread that more blocks do not reduce."""
     for name, parts in splits(evidence).items():
         metric = phrases.metric_of(evidence.study.workloads[name].primary).title
         what = f"{metric} of {name}" if len(evidence.study.workloads) > 1 else metric
@@ -157,7 +157,7 @@ def _pairing(evidence: Evidence) -> Iterator[str]:
 
 
 _MANY_TIMES = 99
-"""A larger factor says no more."""
+"""Largest factor printed; above, the text says only that it is larger."""
 
 
 def _no_claims(verdicts: Sequence[Verdict]) -> list[str]:
@@ -183,7 +183,7 @@ def _no_claims(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _blocks(evidence: Evidence, cells: int, each: str) -> str:
-    """How the trials were grouped and ordered, as far as it is known."""
+    """Grouping and order of the trials, as far as it is known."""
     head = f"{count(cells, 'cell')}, {each} {'trial' if each == '1' else 'trials'} of each lane."
     if not evidence.study.design.paired:
         return (

@@ -1,4 +1,4 @@
-"""The scorecard: by lane and metric, in how many cells who is shown to be better. Pure.
+"""The scorecard: by lane and metric, the number of cells with each outcome. Pure.
 
 It counts verdicts and adds nothing to them: cells are not averaged, and a lane with more wins is not called better.
 """
@@ -17,7 +17,7 @@ class Score:
     """One lane in one metric: how many cells have which outcome."""
 
     counts: tuple[tuple[str, str, int], ...]
-    """(outcome, sign, cells), those that occur."""
+    """(outcome, sign, cells), without zeros."""
     rest: int
     """Cells without a verdict in this metric."""
     text: str
@@ -47,11 +47,11 @@ class ScoreView:
 
 
 def views(evidence: Evidence, verdicts: Sequence[Verdict], label: Mapping[str, str]) -> tuple[ScoreView, ...]:
-    """By workload; none where there is one number to say: one lane, one metric, one cell."""
-    found = (
+    """The scorecards by workload; none for a single lane, metric and cell."""
+    cards = (
         _view(evidence, name, [v for v in verdicts if v.workload == name], label) for name in evidence.study.workloads
     )
-    return tuple(view for view in found if view and (len(view.lanes) > 1 or len(view.rows) > 1 or view.cells > 1))
+    return tuple(view for view in cards if view and (len(view.lanes) > 1 or len(view.rows) > 1 or view.cells > 1))
 
 
 def _view(evidence: Evidence, name: str, mine: Sequence[Verdict], label: Mapping[str, str]) -> ScoreView | None:

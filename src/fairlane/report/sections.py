@@ -47,11 +47,11 @@ class Row:
     counted: str
     """``6 blocks``, or ``5 of 6 blocks`` where some are void."""
     withheld: bool
-    """Decided, but a critical finding took it out of the headline."""
+    """Whether a critical finding took a decided verdict out of the headline."""
     sentence: str
     notes: tuple[str, ...]
     reason: str
-    """Why there is no interval; else empty."""
+    """Reason why there is no interval; else empty."""
     trials: str
     """Anchor of this cell's trials."""
 
@@ -70,7 +70,7 @@ class Comparison:
     primary: bool
     summary: str
     words: tuple[tuple[Word, int], ...]
-    """How many cells have which verdict; ``withheld`` ones are counted apart."""
+    """Verdict word -> number of cells; ``withheld`` ones are counted apart."""
     withheld: int
     blocks: int | None
     """Blocks behind every row; None where rows differ or blocks are void."""
@@ -88,7 +88,7 @@ class Section:
     levels: tuple[Levels, ...]
     cpu: Stacks | None
     storms: StormView | None
-    """Of clone storms of several sizes."""
+    """Figures of clone storms of several sizes."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Report:
     banners: tuple[Banner, ...]
     sections: tuple[Section, ...]
     winners: tuple[WinnersView, ...]
-    """Which lanes may be the best, where there are three or more."""
+    """Lanes that may be the best, if there are three or more."""
     sureness: tuple[str, ...]
     scores: tuple[ScoreView, ...]
     """Counts of verdicts by metric and lane, where several of either are compared."""

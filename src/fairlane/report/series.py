@@ -1,4 +1,4 @@
-"""The run in time: every trial in the order in which it ran, to show drift, ramps and faults.
+"""A run over time: every trial in its order of execution, to show drift, ramps and faults.
 
 Three pictures: all cells of a workload as deviations from each cell's own mean, a strip per lane; a few cells in their
 own unit, lanes in their order within each block; and the rate within the trials of a cell, where a tool reports it. The
@@ -23,7 +23,7 @@ from fairlane.report.text import DASH
 from fairlane.report.time_series import TimeSeriesView
 
 MOST = 2
-"""Cells of a workload that are drawn by themselves."""
+"""Most cells of a workload with a picture of their own."""
 _TELLING = ("drift", "spread", "unsteady", "autocorrelation", "carry_over", "repeated")
 """Checks whose cells are drawn first, in this order."""
 _KINDS = {"resume": "resumed", "block-failed": "block failed", "mismatch": "not repeated", "damaged": "damaged"}
@@ -37,9 +37,9 @@ class Incident:
     cell: str | None
     block: int | None
     after: int
-    """It happened after the look at this number of blocks (0: the start)."""
+    """Look before the incident, by its number of blocks (0: the start)."""
     before: int | None
-    """It happened before the look at this number of blocks (None: the end)."""
+    """Look after the incident, by its number of blocks (None: the end)."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _run(
         for trials in observed.values():
             of_lane = [o for o in trials if o.lane == lane and (o.cell, o.block) in place]
             figures = {place[o.cell, o.block]: f for o in of_lane if (f := _figure(o, metric))}
-            # cells end at different looks: the blocks before the first one are those that all of them have
+            # cells end at different looks: the blocks before the first look are common to all
             first = [f for n, f in figures.items() if order[n][1] < (journal.looks or (math.inf,))[0]]
             mean = geometric_mean(first or figures.values() or [1.0])
             points += [(at, figure / mean) for at, figure in figures.items()]
@@ -205,7 +205,7 @@ def _run(
 
 
 def _rank(cell: Cell, trials: Sequence[Observation], metric: str, findings: Sequence[Finding]) -> tuple[float, ...]:
-    """Sort key: cells with failed trials first, then those that a check names, then by the widest spread of a lane."""
+    """Sort key: cells with failed trials first, then cells that a check names, then by the widest spread of a lane."""
     named = [_TELLING.index(f.check) for f in findings if f.check in _TELLING and cell.key in f.cells]
     lanes: dict[str, list[float]] = {}
     for o in trials:

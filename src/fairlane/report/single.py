@@ -1,4 +1,4 @@
-"""A figure as a file of its own: with background, title, caption and the run's banners, without a style sheet."""
+"""Save a figure as a file of its own: with background, title, caption and the run's banners, without a style sheet."""
 
 import re
 import textwrap
@@ -17,7 +17,7 @@ _TITLE, _SMALL = 22.0, 15.0
 _WRAP = 84
 """Characters of a caption's line at font size 11."""
 _WRAP_TITLE = 50
-"""Of the title's, at 15 and bold."""
+"""Characters of a title's line at font size 15, bold."""
 _FONTS = "DejaVu Sans, Liberation Sans, Noto Sans, Arial, sans-serif"
 
 

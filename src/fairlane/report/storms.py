@@ -59,7 +59,7 @@ class StormView:
 
 
 def view(evidence: Evidence, workload: str, label: Mapping[str, str]) -> StormView | None:
-    """None: ``workload`` has no storms of two sizes or more, or none with figures."""
+    """The storms of ``workload``; None: fewer than two sizes, or no figures."""
     cells = {c.key: _count(c.params) for c in evidence.cells() if c.workload == workload and c.kind == "clone"}
     by_size: dict[tuple[str, int], list[tuple[float, ...]]] = {}
     split: dict[tuple[str, int], list[tuple[float, ...]]] = {}

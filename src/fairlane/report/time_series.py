@@ -35,7 +35,7 @@ class TimeSeriesView:
 def view(
     cell: Cell, observations: Sequence[Observation], order: Sequence[str], label: Mapping[str, str]
 ) -> TimeSeriesView | None:
-    """None: no trial has its rate over time."""
+    """The rates over time; None: no trial reports them."""
     for metric in ("iops", "tps"):
         by_lane: dict[str, list[tuple[int, Samples]]] = {}
         for o in observations:

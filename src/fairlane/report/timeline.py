@@ -40,7 +40,7 @@ class Panel:
     """Colour."""
     traces: tuple[Trace, ...]
     typical: int
-    """Place in ``traces`` of the trial whose stall is the median: the one that is drawn with a strong line."""
+    """Place in ``traces`` of the trial with the median stall, drawn with a strong line."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _panel(lane: str, index: int, good: Sequence[Observation]) -> Panel | None:
 
 
 def _trace(trial: Observation) -> Trace | None:
-    """None: a value that the picture needs is missing."""
+    """One trial's trace; None: a required value is missing."""
     step, series = number(trial.context, "load", "series", "interval_ms"), at(trial.context, "load", "series", "iops")
     begins, ends = (number(trial.context, "fault", name) for name in ("begins_ms", "ends_ms"))
     late = number(trial.context, "fault", "stall_ends_ms")

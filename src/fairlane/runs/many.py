@@ -1,4 +1,4 @@
-"""Read the raw files of many trials, on all cores where that saves time.
+"""Read the raw files of many trials, on all cores if that saves time.
 
 A trial's observation is a function of its own raw file, so the result is the same on any number of processes.
 """

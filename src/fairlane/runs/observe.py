@@ -84,7 +84,7 @@ def _start(data: bytes) -> dict[str, float]:
 def _probed(figures: Figures, outputs: Mapping[str, bytes], places: Collection[str]) -> Figures:
     """``figures`` with those of the probes of ``places``."""
     metrics: dict[str, float] = dict(figures.metrics)
-    histograms: Mapping[str, Histogram] = figures.histograms  # as they are: they may be read only when asked for
+    histograms: Mapping[str, Histogram] = figures.histograms  # unchanged: they may be read lazily
     context: dict[str, Any] = dict(figures.context)
     steps: dict[str, float] = dict(figures.steps)
     for name, probe in registry.every("probes"):

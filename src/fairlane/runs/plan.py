@@ -42,7 +42,7 @@ class Plan:
     blocks: tuple[Block, ...]
     """The whole schedule, up to the last look."""
     unjudged: bool = False
-    """The user asked to run it although nothing in it can be compared."""
+    """Whether the user runs it although no comparison in it is possible."""
 
     @property
     def quick(self) -> bool:

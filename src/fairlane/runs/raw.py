@@ -16,7 +16,7 @@ FOLDER = "raw"
 
 
 class Damaged(FairlaneError):  # noqa: N818 - reads as what happened
-    """A raw file is missing or differs from the one that the journal names."""
+    """A raw file is missing or differs from the journal's hash."""
 
 
 def pack(outputs: Mapping[str, bytes], level: int = 6) -> bytes:

@@ -1,4 +1,4 @@
-"""Read a run directory: journal and raw files to the evidence that checks, verdicts and reports use."""
+"""Read a run directory: turn journal and raw files into the evidence for checks, verdicts and reports."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -82,8 +82,8 @@ def load_run(folder: Path) -> Evidence:
 
 
 def assemble(folder: Path, plan: Plan, state: Done, other_events: Sequence[Event]) -> Evidence:
-    """The evidence of a run. ``state``: what is done; ``other_events``: the journal's events other than trials. Raises
-    FairlaneError."""
+    """The evidence of a run. ``state``: the finished trials and looks; ``other_events``: the journal's other events.
+    Raises FairlaneError."""
     due = plan.due(state.opened)
     trials = {b.trial_id(lane) for b in due for lane in b.order}
     begun = next((e for e in other_events if e["type"] in ("start", "resume")), {})
@@ -140,7 +140,7 @@ def write_observations(folder: Path, observations: Iterable[Observation]) -> Pat
 
 
 def _plain(observation: Observation) -> dict[str, Any]:
-    """As JSON, histogram bins in the order of latency: sorting them as text would not be."""
+    """Plain JSON data, histogram bins by latency: as text they would sort differently."""
     bins = {name: [[ns, bins[ns]] for ns in sorted(bins)] for name, bins in observation.histograms.items()}
     return {
         "cell": observation.cell,

@@ -1,1 +1,1 @@
-""""""
+"""Statistics of a run: effects, intervals, interim analyses, verdicts, curves."""

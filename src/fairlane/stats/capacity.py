@@ -1,4 +1,4 @@
-"""Throughput of a lane at a given latency, latency at a given throughput, and lanes compared there.
+"""Throughput of a lane at a given latency, latency at a given throughput, and comparisons of lanes there.
 
 Each lane, each block: the rungs of a ladder by rising load, (T_i, L_i). Neither throughput nor latency should fall as
 load rises; where noise lets them, both are replaced by their isotonic least squares fits on the log scale (Barlow,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 INF = math.inf
 
 Shelves = Mapping[str, Shelf]
-"""As ``pairs.shelve`` gives them: cell key -> lane -> block -> reading."""
+"""Cell key -> lane -> block -> reading, from ``pairs.shelve``."""
 Kind = Literal["throughput", "latency"]
 
 

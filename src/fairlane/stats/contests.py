@@ -1,4 +1,4 @@
-"""Contests: a lane against another in one cell and metric, the data that count, and the error rate of the interval.
+"""Contests: a lane against another in one cell and metric, with the usable data and the error rate of the interval.
 
 At which look a cell is judged:
 
@@ -38,7 +38,7 @@ class Stage:
     usable: tuple[int, ...]
     """Blocks that count at each look so far, this one last."""
     share: float = 1.0
-    """Of the error rate that is used."""
+    """Share of the error rate that is spent."""
 
     def level(self, alpha: float) -> float:
         """Nominal level at this look for the overall error rate ``alpha``."""
@@ -66,16 +66,16 @@ class Contest:
     data: LaneData
     """The blocks below the last look reached; if none is reached, all blocks."""
     spends: bool = True
-    """Every look costs a part of the error rate."""
+    """Whether every look costs a part of the error rate."""
     waiting: int = 0
     """Blocks beyond the last look reached."""
     primary: bool = False
     control: bool = False
-    """The lane is a copy of the other."""
+    """Whether the lane is a copy of the other."""
     refusal: str = ""
-    """Why the figures allow no comparison."""
+    """Reason why the figures allow no comparison."""
     barred: tuple[str, ...] = ()
-    """Why the guard allows none."""
+    """Reasons why the guard allows none."""
 
     @property
     def refused(self) -> bool:
@@ -89,7 +89,7 @@ class Contest:
     def stage(self, look: int) -> Stage | None:
         """The stage at look number ``look``, or at its last look if it stopped earlier; None: nothing to test.
 
-        A look at which failed trials left no new block is none.
+        A look at which failed trials left no new block does not count.
         """
         looks = min(look + 1, self.reached)
         if self.refused or not looks:

@@ -1,4 +1,4 @@
-"""Notes on an interval: does it depend on normality, on independence, on the lanes' order?"""
+"""Notes on an interval that may depend on normality, on independence or on the lanes' order."""
 
 import math
 from collections.abc import Iterator, Sequence

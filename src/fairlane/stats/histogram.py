@@ -105,7 +105,7 @@ def _kept(ns: Ints, counts: Ints) -> Bins:
 
 
 def _whole(values: Any) -> Ints:
-    """A copy as int64. ValueError for what is no list of whole numbers or does not fit."""
+    """A copy as int64. ValueError unless it is a list of whole numbers that fit."""
     try:
         array = np.array(values)
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
@@ -116,7 +116,7 @@ def _whole(values: Any) -> Ints:
 
 
 def _added(at: Ints, n: Ints) -> tuple[Ints, Ints]:
-    """In rising order, equal midpoints added."""
+    """Bins in rising order, equal midpoints added."""
     order = at.argsort(kind="stable")
     at, n = at[order], n[order]
     if not at.size:
@@ -177,7 +177,7 @@ def beyond(histogram: Histogram, q: float) -> int:
 
 
 def reportable(histogram: Histogram, q: float) -> bool:
-    """At least ten I/Os lie beyond the percentile: with fewer, one I/O more or less moves it far."""
+    """Whether at least ten I/Os lie beyond the percentile: with fewer, a single I/O moves it far."""
     return beyond(histogram, q) >= BEYOND
 
 

@@ -1,4 +1,4 @@
-"""Many claims in one study: Holm over the primaries, through all looks; Benjamini-Hochberg over the rest.
+"""Multiple comparisons in one study: Holm over the primaries, through all looks; Benjamini-Hochberg over the rest.
 
 Both work without p-values. A hypothesis has a method that tests it at an overall error rate, by its interval at that
 rate. The result is the rate for each interval, so that a verdict and its interval never contradict each other: the
@@ -13,7 +13,7 @@ class Hypothesis(Protocol):
     """No difference, for one lane in one cell, by the data up to one look."""
 
     def rejects(self, alpha: float) -> bool:
-        """Whether it is rejected at the error rate ``alpha`` over all looks. Must be monotone in ``alpha``."""
+        """Whether the hypothesis is rejected at error rate ``alpha`` over all looks. Must be monotone in ``alpha``."""
 
 
 def holm(looks: Sequence[Sequence[Hypothesis | None]], alpha: float) -> tuple[float, ...]:

@@ -157,7 +157,8 @@ def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, g
 
 
 def _factor(log_ratio: float) -> float:
-    """As a factor. The first look of two or three blocks can have an interval beyond any float: it is cut at 10**12."""
+    """A log-ratio as a factor. The first look of two or three blocks can have an interval beyond any float: it is cut
+    at 10**12."""
     return math.exp(max(-_WIDEST, min(_WIDEST, log_ratio)))
 
 

@@ -35,7 +35,7 @@ class Ladder:
     """The parameter that rises."""
     cells: tuple[Cell, ...]
     loads: tuple[float, ...]
-    """Of each cell: operations in flight (iodepth x numjobs x fleet), or the requested rate (1/s, of all jobs)."""
+    """Load of each cell: operations in flight (iodepth x numjobs x fleet), or the requested rate (1/s, of all jobs)."""
 
     @property
     def open_loop(self) -> bool:

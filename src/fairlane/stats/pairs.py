@@ -1,4 +1,4 @@
-"""From observations to pairs: the blocks of a cell that count for a lane, the baseline and a metric."""
+"""Pair observations: the usable blocks of a cell for a lane, the baseline and a metric."""
 
 import math
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ class Figure:
     value: float
     step: float = 0.0
     reported: bool = False
-    """A percentile as the tool reported it, without bins."""
+    """Whether it is a percentile reported by the tool, without bins."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class LaneData(ABC):
     @property
     @abstractmethod
     def n(self) -> int:
-        """Blocks that count; of lanes apart: trials of the one that has fewer."""
+        """Blocks that count; of unpaired lanes: trials of the lane with fewer."""
 
     @property
     @abstractmethod
@@ -75,7 +75,7 @@ class LaneData(ABC):
     @property
     @abstractmethod
     def reported(self) -> bool:
-        """Whether a figure is a percentile as a tool reported it."""
+        """Whether a figure is a percentile reported by a tool."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Pair(LaneData):
     """A lane and the baseline in one cell and metric, block by block."""
 
     rows: tuple[Row, ...]
-    """In block order."""
+    """Rows in block order."""
     voided: int
     """Blocks in which one of the two trials failed or lacks the figure."""
 

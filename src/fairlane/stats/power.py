@@ -1,4 +1,4 @@
-"""How large a difference must be to be detected: the power of Student's t test.
+"""The smallest detectable difference: the power of Student's t test.
 
 With a true difference of delta standard errors the statistic is noncentral t with df degrees of freedom and
 noncentrality delta (Cohen, *Statistical Power Analysis for the Behavioral Sciences*, 1988, ch. 2):

@@ -1,4 +1,4 @@
-"""Lanes whose trials do not belong together: the difference of two independent samples of logarithms.
+"""Compare lanes without common blocks: the difference of two independent samples of logarithms.
 
 Results measured at different times have no blocks, so nothing cancels: a slow change between the two lanes counts as a
 difference, and no formula can separate the two. With means a and b of n and m logarithms whose

@@ -20,7 +20,7 @@ class Steadiness:
 
 
 def steadiness(rates: Sequence[float]) -> Steadiness | None:
-    """Of the last five of ``rates``; None: fewer than five, or a mean of 0."""
+    """Steadiness of the last five of ``rates``; None: fewer than five, or a mean of 0."""
     last = rates[-ROUNDS:]
     mean = fmean(last) if len(last) == ROUNDS else 0.0
     if not mean:

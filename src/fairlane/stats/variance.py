@@ -1,4 +1,4 @@
-"""Where the spread of a workload's figures comes from: what a block's lanes share, and what each trial has of its own.
+"""Variance components of a workload's figures: the part shared by a block's lanes, and the part of each trial.
 
 Log figures y of lane l in block b of provisioning p (one making of volumes and machines; most designs have just one):
 
@@ -12,10 +12,10 @@ over provisionings. With k lanes and n blocks per provisioning the mean squares 
     lanes by provisionings        n0 s_LP + s_e
     provisionings                 k n0 s_P + n0 s_LP + k s_B + s_e
 
-(n0 = (N - sum n_p^2 / N) / (P - 1) for N blocks in P unequal provisionings). Equating them to what is seen gives the
+(n0 = (N - sum n_p^2 / N) / (P - 1) for N blocks in P unequal provisionings). Equating them to observed values gives the
 estimates; a negative one is cut at 0: the method of moments of Searle, Casella and McCulloch, *Variance Components*,
 1992. Cells have their own means and are added up as sums of squares, so a share is an average over the cells. Blocks in
-which any lane lacks a figure are left out: what is left is balanced, and the estimates exact in expectation.
+which any lane lacks a figure are left out: the rest is balanced, and the estimates exact in expectation.
 """
 
 import math
@@ -50,13 +50,13 @@ class Split:
     """Variances of the log figures of one trial, each at least 0."""
 
     block: float
-    """Shared by the lanes of a block."""
+    """Variance shared by the lanes of a block."""
     trial: float
-    """Of the trial alone."""
+    """Variance of the trial alone."""
     provision: float | None
-    """Shared by the lanes of a provisioning; None: there is only one."""
+    """Variance shared by the lanes of a provisioning; None: there is only one."""
     lane_provision: float | None
-    """Of a lane in a provisioning: more blocks do not average it out; None: there is only one."""
+    """Variance of a lane in a provisioning: more blocks do not reduce it; None: there is only one provisioning."""
     lane_provision_p: float | None
     """p-value of there being none of it, by the F test of its mean square; None: there is only one."""
     share: tuple[float, float]
@@ -70,12 +70,14 @@ class Split:
 
     @property
     def correlation(self) -> float:
-        """Of the lanes within a block, 0..1: the share of the variance that comparing within blocks cancels."""
+        """Correlation of the lanes within a block, 0..1: the share of the variance that comparing within blocks
+        cancels."""
         return self.block / (self.block + self.trial)
 
     @property
     def narrower(self) -> float:
-        """How many times narrower paired intervals are than those of as many independent trials; inf: none is left."""
+        """Factor by which paired intervals are narrower than those of as many independent trials; inf: no width is
+        left."""
         return math.sqrt(1 / (1 - self.correlation)) if self.correlation < 1 else math.inf
 
 
@@ -151,7 +153,7 @@ class _Sums:
 
 
 def splits(evidence: Evidence) -> dict[str, Split]:
-    """The components of the primary metric by workload; workloads that cannot tell are left out.
+    """The components of the primary metric by workload; workloads without an estimate are left out.
 
     Empty where the lanes of a block did not run together (``design.paired: false``).
     """
@@ -160,14 +162,14 @@ def splits(evidence: Evidence) -> dict[str, Split]:
         return {}
     primaries = {workload.primary for workload in study.workloads.values()}
     shelves = shelve(evidence.observations, primaries)
-    labels = {(seen.cell, seen.block, seen.lane): seen.context.get("provision") for seen in evidence.observations}
-    found = {}
+    labels = {(o.cell, o.block, o.lane): o.context.get("provision") for o in evidence.observations}
+    shares = {}
     for name, workload in study.workloads.items():
         mine = [cell for cell in evidence.cells() if cell.workload == name]
         tables = [_table(cell, shelves.get(cell.key, {}), workload.primary, labels) for cell in mine]
         if parts := split(tables):
-            found[name] = parts
-    return found
+            shares[name] = parts
+    return shares
 
 
 def _table(cell: Cell, shelf: Shelf, metric: str, labels: dict[tuple[str, int, str], object]) -> Table:

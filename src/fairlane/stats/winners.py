@@ -1,4 +1,4 @@
-"""Three or more lanes: which of them may be the best, and simultaneous intervals against the baseline.
+"""Comparisons of three or more lanes: the plausible winners, and simultaneous intervals against the baseline.
 
 **Plausible winners.** The lane with the highest figure need not be the best one; the data only show which lanes are
 *not* the best. Of k lanes, all pairs are compared by the paired log-ratios of their common blocks, and a lane is out

@@ -118,13 +118,13 @@ class WorkloadSpec(Strict):
 
     @property
     def most(self) -> int:
-        """Upper limit of its cells: the product of its keys' list lengths, computed without making them."""
+        """Upper limit of its cells, the product of its lists' lengths, without making them."""
         lists = (value for key in type(self).model_fields if isinstance(value := getattr(self, key), tuple))
         return prod(len(value) for value in lists if value)
 
     @abstractmethod
     def cells(self, name: str) -> tuple[Cell, ...]:
-        """The cells of this workload, whose name in the study is ``name``, in a stable order."""
+        """The cells of this workload, called ``name`` in the study, in a stable order."""
 
     slo: dict[MetricName, Duration] = Field(default_factory=dict)
     """Latency objectives: metric and the highest latency that is acceptable, {lat_p99: 2ms}. On every ladder (cells
@@ -171,7 +171,7 @@ class PlatformSpec(Strict):
     in the study."""
 
     def known(self) -> Mapping[str, Any]:
-        """Parameters (see ``guard.parameters``) that this platform gives to every lane alike."""
+        """Parameters (see ``guard.parameters``) that are equal for every lane of this platform."""
         return {"platform": self.kind}
 
     def wall_seconds(self, guest_seconds: float) -> float:
@@ -180,21 +180,21 @@ class PlatformSpec(Strict):
 
     @property
     def title(self) -> str:
-        """Name of this platform, as it is set up, for messages."""
+        """Name of this platform as configured, for messages."""
         return repr(self.kind)
 
     @property
     def able(self) -> tuple[str, ...]:
-        """Transports that this platform, as it is set up, can build; empty: any."""
+        """Transports that this platform as configured can build; empty: any."""
         return self.transports
 
     @property
     def loads(self) -> tuple[str, ...]:
-        """Kinds of workload that this platform, as it is set up, can run; empty: any."""
+        """Kinds of workload that this platform as configured can run; empty: any."""
         return ()
 
     def workers(self, jobs: int) -> int:
-        """How many blocks this platform may run in parallel, of ``jobs`` requested; 1 unless proven harmless."""
+        """Blocks that this platform may run in parallel, of ``jobs`` requested; 1 unless proven harmless."""
         return min(jobs, 1)
 
 

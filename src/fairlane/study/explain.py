@@ -18,9 +18,9 @@ class Form:
     """The schema that a file is validated against."""
 
     schema: Callable[[], Mapping[str, Any]]
-    """Gives its JSON Schema."""
+    """Function that returns the JSON Schema."""
     tagged: Mapping[str, int] = field(default_factory=dict)
-    """Where pydantic puts the chosen plugin's name into a location: ("lanes", "fast", "iscsi", "sessions")."""
+    """Positions in a pydantic location that hold the chosen plugin's name: ("lanes", "fast", "iscsi", "sessions")."""
 
 
 STUDY = Form(json_schema, {"platform": 1, "lanes": 2, "workloads": 2})
@@ -54,7 +54,7 @@ _CHOICES = re.compile(r"'([^']*)'.*\([^():]+: ([^()]+)\)$")
 """A validator's message that ends with the valid values: ``'iscssi' is not a lane (lanes: local, iscsi)``."""
 
 _FEW = 10
-"""Valid values that are listed beside a suggested one; of more, only the suggestion is printed."""
+"""Most valid values listed besides a suggestion; with more, only the suggestion is printed."""
 
 
 def explain(error: ValidationError, read: Tree, form: Form = STUDY) -> Iterator[Problem]:
@@ -199,7 +199,7 @@ def _from_validator(kind: str, path: Path, message: str, tree: _Tree) -> Problem
 
 
 def _schema(path: Path, tree: _Tree) -> Mapping[str, Any]:
-    """The part of the JSON Schema for ``path``; empty if there is none."""
+    """The part of the JSON Schema for ``path``; empty if missing."""
     root = tree.form.schema()
     schema = resolve(root, tree.data, root)
     for index, step in enumerate(path):
@@ -213,7 +213,7 @@ def _tags(path: Path, tree: _Tree) -> list[str]:
 
 
 def _about(path: Path, tree: _Tree) -> str:
-    """The key with its description in the schema; empty if there is none."""
+    """The key with its description in the schema; empty if missing."""
     schema = _schema(path[:-1], tree) if path else {}
     text: str = step_into(schema, path[-1]).get("description", "") if path else ""
     return f"{path[-1]}: {text}" if text and isinstance(path[-1], str) else ""

@@ -89,7 +89,8 @@ def _parse(tree: Tree, where: str, model: type[M], form: Form) -> M:
 
 
 def read_text(ref: str, missing: FairlaneError) -> str:
-    """The text of the YAML file ``ref``. Raises ``missing`` if there is none, FairlaneError if it cannot be read."""
+    """The text of the YAML file ``ref``. Raises ``missing`` if it does not exist, FairlaneError if it cannot be
+    read."""
     path = File(ref)
     try:
         with path.open("rb") as file:

@@ -11,8 +11,8 @@ _TAGS: Mapping[tuple[str, int], str] = {("platform", 1): "kind", ("lanes", 2): "
 
 
 def split(tree: Tree) -> tuple[Tree, Tree | None]:
-    """The study without its quick form, and the quick form (None: there is none, or it is no mapping). Its values keep
-    the lines of the ``quick`` key."""
+    """The study without its quick form, and the quick form (None: missing, or not a mapping). Its values keep the lines
+    of the ``quick`` key."""
     if not isinstance(tree.data, dict) or not isinstance(tree.data.get(KEY), dict):
         return tree, None
     whole = {key: value for key, value in tree.data.items() if key != KEY}
@@ -41,7 +41,7 @@ def _merged(whole: Any, changes: Any, at: Path, lines: dict[Path, int]) -> Any:
 
 
 def _other_kind(whole: Mapping[str, Any], changes: Mapping[str, Any], at: Path) -> bool:
-    """``changes`` is a platform, lane or workload of another kind than ``whole``."""
+    """Whether ``changes`` is a platform, lane or workload of another kind than ``whole``."""
     tag = _TAGS.get((str(at[0]), len(at))) if at else None
     return tag is not None and tag in changes and changes[tag] != whole.get(tag)
 

@@ -42,7 +42,7 @@ def schema_of(model: type[BaseModel], title: str) -> Mapping[str, Any]:
 
 
 def resolve(schema: Mapping[str, Any], value: Any = None, root: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-    """Follow references, take the alternative that is not null, and of a tagged union the one that ``value`` names.
+    """Follow references; take the alternative that is not null, and in a tagged union the one with ``value``'s tag.
 
     ``root`` is the whole schema that ``schema`` is a part of; the study's if not given.
     """
@@ -64,7 +64,7 @@ def resolve(schema: Mapping[str, Any], value: Any = None, root: Mapping[str, Any
 
 
 def step_into(schema: Mapping[str, Any], step: str | int) -> Mapping[str, Any]:
-    """The schema of a key or item of ``schema``, not yet resolved; empty if there is none."""
+    """The schema of a key or item of ``schema``, not yet resolved; empty if missing."""
     if isinstance(step, int):
         return schema.get("items") or {}
     known = schema.get("properties", {}).get(step)

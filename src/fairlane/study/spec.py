@@ -38,7 +38,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")]
 
 
 def invents(platform: str) -> bool:
-    """Whether ``platform`` (its kind) makes up its figures; False for an unknown one."""
+    """Whether ``platform`` (its kind) invents its figures; False for an unknown one."""
     return platform in registry.names("platforms") and registry.load("platforms", platform).Spec.invented
 
 
@@ -102,7 +102,7 @@ class Study(Strict):
         return self
 
     def _bounded(self) -> None:
-        """Raises ValueError for a study that is too large to be planned; imported results are not planned."""
+        """Raise ValueError for a study too large to plan; imported results are not planned."""
         if not self.platform.measured_here:
             return
         if len(self.lanes) > MOST_LANES:
@@ -119,7 +119,7 @@ class Study(Strict):
             raise Invalid("limit", f"design: {trials}")
 
     def too_many(self, blocks: int) -> str:
-        """Message if ``blocks`` per cell are more than can be planned; else empty."""
+        """Message if ``blocks`` per cell exceed the limits of a plan; else empty."""
         cells = sum(workload.most for workload in self.workloads.values())
         trials = blocks * cells * len(self.lanes)
         if trials <= MOST_TRIALS:
@@ -128,7 +128,7 @@ class Study(Strict):
         return f"expected at most {MOST_TRIALS} trials, found {product}"
 
     def _at_home(self) -> None:
-        """Raises ValueError for a transport or workload that the platform does not support."""
+        """Raise ValueError for a transport or workload that the platform does not support."""
         parts = [(f"lanes.{name}.transport", lane.transport, lane.platforms) for name, lane in self.lanes.items()]
         parts += [(f"workloads.{name}.kind", load.kind, load.platforms) for name, load in self.workloads.items()]
         for where, what, homes in parts:
@@ -139,7 +139,7 @@ class Study(Strict):
                 )
 
     def _copied(self, name: str, lane: LaneSpec) -> LaneSpec:
-        """``lane`` with the keys that it leaves out taken from the lane it copies."""
+        """``lane`` with missing keys taken from the lane it copies."""
         original = self.lanes.get(lane.copy_of)
         if original is None:
             known = ", ".join(other for other in self.lanes if other != name)
@@ -162,5 +162,5 @@ class Study(Strict):
 
     @property
     def rivals(self) -> tuple[str, ...]:
-        """Lanes that are compared with the baseline: all but it and the copies (A/A controls)."""
+        """Lanes compared with the baseline: all except it and the copies (A/A controls)."""
         return tuple(name for name, lane in self.lanes.items() if name != self.baseline and not lane.copy_of)

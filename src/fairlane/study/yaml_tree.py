@@ -41,13 +41,13 @@ class Tree:
     problems: list[Problem] = field(default_factory=list)
 
     def line(self, path: Path) -> int:
-        """The line of ``path``, or of its nearest parent in the file; 0 if there is none."""
+        """The line of ``path``, or of its nearest parent in the file; 0 if missing."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 0)
 
     def at(self, path: Path) -> Any:
-        """The value at ``path``; None if there is none."""
+        """The value at ``path``; None if missing."""
         value = self.data
         for step in path:
             if isinstance(value, Mapping):
@@ -77,7 +77,7 @@ IMPLICIT = _Loader.yaml_implicit_resolvers
 
 
 def read(text: str) -> Tree:
-    """Parse ``text``. Errors are in the tree's ``problems``; ``data`` holds what could be read all the same."""
+    """Parse ``text``. Errors are in the tree's ``problems``; ``data`` holds the readable rest."""
     tree = Tree()
     if len(text.encode()) > MAX_BYTES:
         tree.problems.append(
@@ -147,7 +147,7 @@ class _Builder:
         self.nodes = 0
 
     def value(self, node: yaml.Node, path: Path) -> Any:
-        """The node's value. Aliases are expanded and count each time, so that a bomb runs into the limit."""
+        """The node's value. Aliases are expanded and count each time, so that a billion laughs exceed the limit."""
         self.nodes += 1
         if self.nodes > MAX_NODES:
             raise _TooMuchError("too-large", f"more than {MAX_NODES} values, aliases expanded: not a study")

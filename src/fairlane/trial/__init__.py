@@ -1,1 +1,1 @@
-""""""
+"""Run a study: blocks, interim analyses, progress."""

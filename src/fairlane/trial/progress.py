@@ -38,7 +38,7 @@ class Estimate:
         self._expected = self._took = 0.0
 
     def due(self, blocks: Iterable[Block], done: frozenset[str], workers: int) -> None:
-        """As ``Watch.due``."""
+        """See ``Watch.due``."""
         self._workers = max(workers, 1)
         trials = ((block, block.trial_id(lane)) for block in blocks for lane in block.order)
         self._remaining = {trial: self._expect(block) for block, trial in trials if trial not in done}

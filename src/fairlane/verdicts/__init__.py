@@ -1,1 +1,1 @@
-"""Verdicts in fewer words: what scorecards count. Pure."""
+"""Verdicts summarised for scorecards. Pure."""

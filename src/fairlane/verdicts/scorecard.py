@@ -1,4 +1,4 @@
-"""The scorecard's words: what a verdict says of the lane; for report, comparison and live page. Pure."""
+"""The words of a scorecard, derived from verdicts, for report, comparison and live page. Pure."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -8,7 +8,7 @@ from fairlane.records import Verdict, Word
 Outcome = Literal["better", "worse", "even", "open", "withheld", "refused"]
 
 SIGN: dict[Outcome, str] = {"better": "▲", "worse": "▼", "even": "=", "open": "?", "withheld": "!", "refused": "✕"}
-"""In the order in which a scorecard lists them."""
+"""Outcome -> sign, in the order of a scorecard."""
 
 SETTLED: frozenset[Outcome] = frozenset({"better", "worse", "even"})
 """Outcomes that answer the question: which lane is better, or that the difference does not matter."""
@@ -25,22 +25,22 @@ _OUTCOME: dict[Word, Outcome] = {
 
 
 def outcome(verdict: Verdict) -> Outcome:
-    """Better and worse are of the lane against the baseline; even: any difference is proven smaller than the margin;
-    open: inconclusive, or single results; withheld: decided, but a critical finding stands against it."""
+    """``better``, ``worse``: the lane against the baseline; ``even``: the difference is proven smaller than the margin;
+    ``open``: inconclusive, or single results; ``withheld``: decided, but under a critical finding."""
     return "withheld" if withheld(verdict) else outcome_of(verdict.verdict)
 
 
 def outcome_of(word: Word) -> Outcome:
-    """The outcome of a verdict that no finding withholds."""
+    """The outcome, ignoring findings."""
     return _OUTCOME[word]
 
 
 def withheld(verdict: Verdict) -> bool:
-    """A decided primary verdict that a critical finding took out of the headline."""
+    """Whether a critical finding took a decided primary verdict out of the headline."""
     return verdict.primary and not verdict.headline and outcome_of(verdict.verdict) in SETTLED
 
 
 def tally(outcomes: Iterable[Outcome]) -> dict[Outcome, int]:
-    """How often each outcome occurs, in the order of ``SIGN``, without those that do not."""
+    """Outcome -> count, in the order of ``SIGN``, without zeros."""
     listed = list(outcomes)
     return {name: n for name in SIGN if (n := listed.count(name))}

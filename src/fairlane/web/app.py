@@ -163,7 +163,7 @@ def _download(entry: Entry, parts: Sequence[str]) -> Response:
 
 
 def _chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """As many bytes as the file had when it was opened: a journal grows."""
+    """The file's bytes up to its size when opened: a journal grows."""
     with file:
         while size and (data := file.read(min(size, _CHUNK))):
             size -= len(data)

@@ -62,7 +62,7 @@ class Entry:
     """One run of the list. Every string but ``name`` is clean."""
 
     name: str
-    """Its path below the served folder, as in addresses; not clean: pages show ``title``."""
+    """Path of the run below the served folder, as in addresses; not clean: pages show ``title``."""
     folder: Path
     stamp: Stamp
     created: str
@@ -70,12 +70,12 @@ class Entry:
     about: About
     state: RunState
     error: str = ""
-    """Why it is damaged."""
+    """Reason why the run is damaged."""
     hint: str = ""
     last: str = ""
     """Time of its last event."""
     answers: tuple[str, ...] = ()
-    """Its primary comparisons, a sentence each; empty if not known without making the report."""
+    """The primary comparisons, a sentence each; empty if only making the report would show them."""
 
     @property
     def title(self) -> str:

@@ -22,14 +22,14 @@ class Shown:
     version: int
     """Rises with every change."""
     state: State | None
-    """None: there is an error, or nothing has been read yet."""
+    """The run's state; None: an error, or nothing read yet."""
     error: FairlaneError | None = None
     parts: Mapping[str, str] = field(default_factory=dict)
     """Name of a part of the page -> its HTML."""
 
     @property
     def last(self) -> bool:
-        """Final: the run has ended, is damaged or gone."""
+        """Whether the state is final: the run has ended, is damaged or gone."""
         return self.error is not None or (self.state is not None and self.state.phase == "complete")
 
     @property

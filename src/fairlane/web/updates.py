@@ -1,6 +1,6 @@
-"""What is known of a study that is still running: a pure function of its plan, its journal and what the trials showed.
+"""The state of a running study: a pure function of its plan, journal and observations.
 
-The viewer's live page and ``fairlane watch`` show this and nothing else.
+Shown by the viewer's live page and ``fairlane watch``.
 """
 
 import math
@@ -24,7 +24,7 @@ from fairlane.verdicts.scorecard import SETTLED, Outcome, outcome_of
 
 Phase = Literal["running", "interrupted", "complete"]
 _SHOWN = 5
-"""Failures that are told; the others are counted."""
+"""Failures listed; more are counted."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,19 @@ class Row:
     cell: str
     """``Cell.name``."""
     low: float | None
-    """Ends of the interval as ratios lane / baseline; None: there is none yet."""
+    """Ends of the interval as ratios lane / baseline; None: no interval yet."""
     high: float | None
     blocks: int
     word: Word
-    """The verdict so far, by the interval that holds at any moment; ``no-spread``: there is none yet."""
+    """The verdict so far, by the interval that holds at any moment; ``no-spread``: none yet."""
     ended: bool
-    """A look has ended the cell."""
+    """Whether a look has ended the cell."""
     withheld: bool = False
-    """A critical finding is about it."""
+    """Whether a critical finding concerns the cell."""
 
     @property
     def outcome(self) -> Outcome:
-        """As ``word`` says it, whether it is ``withheld`` or not."""
+        """Outcome of ``word``, whether it is ``withheld`` or not."""
         return outcome_of(self.word)
 
     @property
@@ -57,12 +57,12 @@ class Row:
 
     @property
     def settled(self) -> bool:
-        """No further block is needed."""
+        """Whether the cell needs no further block."""
         return self.ended or self.decided
 
     @property
     def middle(self) -> float | None:
-        """Of the interval, as a ratio."""
+        """Middle of the interval, as a ratio."""
         return None if self.low is None or self.high is None else math.sqrt(self.low * self.high)
 
     @property
@@ -72,7 +72,7 @@ class Row:
 
     @property
     def text(self) -> str:
-        """In words: ``decided: better``, ``open``; of a cell that a look has ended: ``better, ended``, ``ended``."""
+        """The state in words: ``decided: better``, ``open``; of an ended cell: ``better, ended``, ``ended``."""
         held = " (withheld)" if self.withheld and self.decided else ""
         if self.ended and self.word != "refused":
             return f"{self.outcome}, ended{held}" if self.decided else "ended"
@@ -88,12 +88,12 @@ class Contest:
     workload: str
     """Empty if the study has but one."""
     lane: str
-    """Label."""
+    """Label of the lane."""
     baseline: str
     names: tuple[str, str]
-    """Of lane and baseline in the study."""
+    """Names of lane and baseline in the study."""
     metric: str
-    """Title."""
+    """Title of the metric."""
     better: int
     margin: float
     rows: tuple[Row, ...]
@@ -106,8 +106,8 @@ class Contest:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A finding, with the names that a reader knows."""
+class NamedFinding:
+    """A finding with lane and cell names for readers."""
 
     severity: str
     check: str
@@ -117,21 +117,21 @@ class Found:
 
 @dataclass(frozen=True)
 class State:
-    """All that is told of a run at one moment. Every string in it is clean."""
+    """The state of a run at one moment. Every string in it is clean."""
 
     phase: Phase
     study: str
     question: str
     done: int
-    """Trials that are in, of ``due``, those up to the next look."""
+    """Trials completed, out of ``due``: all up to the next look."""
     due: int
     failed: int
     look: str
     """``look 1 of 4``; ``block 12`` where every block is one; empty: there is but one look."""
     seconds: float
-    """Expected until that look, while it is running."""
+    """Expected seconds until that look, while running."""
     paired: bool
-    """False: trials apart have no blocks, and so no interval before the end."""
+    """False: unpaired trials have no blocks, and so no interval before the end."""
     coverage: float
     """Chance that all intervals hold at every moment: 0.95."""
     contests: tuple[Contest, ...]
@@ -140,13 +140,13 @@ class State:
     more_failures: int
     last: str
     """When the newest step was done: UTC, to the second."""
-    findings: tuple[Found, ...] = ()
+    findings: tuple[NamedFinding, ...] = ()
     checked: bool = False
-    """The checks have been run; ``findings`` may be some trials old."""
+    """Whether the checks have run; ``findings`` may be some trials old."""
 
     @property
     def cells(self) -> tuple[int, int]:
-        """Cells in which every lane that is compared is decided so far, or that a look has ended; and all cells."""
+        """Cells in which all compared lanes are decided so far, or which a look has ended; and all cells."""
         settled: dict[str, bool] = {}
         for row in (row for contest in self.contests for row in contest.rows if row.word != "refused"):
             settled[row.key] = settled.get(row.key, True) and row.settled
@@ -155,19 +155,19 @@ class State:
     @property
     def status(self) -> str:
         """``45 of 144 trials, about 1 min to look 1 of 4, 2 failed, 3 of 8 cells decided so far``."""
-        said = [f"{self.done:,} of {count(self.due, 'trial')}"]
+        parts = [f"{self.done:,} of {count(self.due, 'trial')}"]
         if self.phase == "running" and self.done < self.due:
-            said.append(f"about {about(self.seconds)}{' to ' * bool(self.look)}{self.look}")
+            parts.append(f"about {about(self.seconds)}{' to ' * bool(self.look)}{self.look}")
         if self.failed:
-            said.append(f"{self.failed:,} failed")
+            parts.append(f"{self.failed:,} failed")
         decided, cells = self.cells
         if decided:
-            said.append(f"{decided} of {count(cells, 'cell')} decided" + " so far" * (self.phase != "complete"))
-        return ", ".join(said)
+            parts.append(f"{decided} of {count(cells, 'cell')} decided" + " so far" * (self.phase != "complete"))
+        return ", ".join(parts)
 
     @property
     def rule(self) -> str:
-        """How the intervals are to be read."""
+        """How to read the intervals."""
         if not self.paired:
             return "The lanes of this study ran at different times: its intervals are drawn once, when all is there."
         ended = any(row.ended for contest in self.contests for row in contest.rows)
@@ -179,7 +179,7 @@ class State:
 
 
 class Tracker:
-    """Is told of a run, event by event in the order of its journal, and says how it stands."""
+    """Tracks a run's state from the events of its journal, in order."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -188,8 +188,8 @@ class Tracker:
         self._label = labels(plan.study)
         self._opened: list[frozenset[str]] = []
         self._due = self._trials()
-        self._seen: dict[str, str] = {}
-        """Trial id -> why it failed, or nothing."""
+        self._trials_in: dict[str, str] = {}
+        """Trial id -> reason of its failure, or empty."""
         self._standings: dict[tuple[str, str], Standing] = {}
         self._failures: list[str] = []
         self._workers = 1
@@ -199,15 +199,15 @@ class Tracker:
 
     @property
     def opened(self) -> tuple[frozenset[str], ...]:
-        """For each look taken, the cells that went on."""
+        """For each look taken, the cells that continue."""
         return tuple(self._opened)
 
-    def add(self, event: Event, trial: str = "", seen: Observation | None = None) -> None:
-        """One more event. Of a trial: its id, and what it showed; None where its raw file is damaged."""
+    def add(self, event: Event, trial: str = "", observation: Observation | None = None) -> None:
+        """Process an event. ``trial``, ``observation``: of an event of a trial; None if its raw file is damaged."""
         self._last = str(event.get("at", ""))
         match event["type"]:
             case "trial":
-                self._trial(event, trial, seen)
+                self._trial(event, trial, observation)
             case "start" | "resume":
                 self._workers = event["workers"] if isinstance(event.get("workers"), int) else 1
                 self._begin()
@@ -224,18 +224,18 @@ class Tracker:
 
     @property
     def complete(self) -> bool:
-        """The end is journaled, and every trial that led there is in."""
-        return self.ended and self._due <= self._seen.keys()
+        """Whether the end is journaled and every trial before it has been read."""
+        return self.ended and self._due <= self._trials_in.keys()
 
     def state(self, phase: Phase) -> State:
-        """How it stands; ``phase``: what the run's lock tells."""
+        """The state now; ``phase``: from the run's lock."""
         study = self.plan.study
-        failed = sum(bool(reason) for trial, reason in self._seen.items() if trial in self._due)
+        failed = sum(bool(reason) for trial, reason in self._trials_in.items() if trial in self._due)
         state = State(
             phase="complete" if self.complete else phase,
             study=study.name,
             question=study.question,
-            done=len(self._due & self._seen.keys()),
+            done=len(self._due & self._trials_in.keys()),
             due=len(self._due),
             failed=failed,
             look=self._look(),
@@ -249,24 +249,24 @@ class Tracker:
         )
         return scrub(state)
 
-    def _trial(self, event: Event, trial: str, seen: Observation | None) -> None:
-        if seen is None:
-            self._seen.pop(trial, None)
+    def _trial(self, event: Event, trial: str, observation: Observation | None) -> None:
+        if observation is None:
+            self._trials_in.pop(trial, None)
             self._failures.append(f"{trial}: its raw file is damaged; the trial counts as not done")
             return
         seconds = event.get("seconds")
         self._estimate.trial(trial, float(seconds) if isinstance(seconds, int | float) else 0.0)
-        self._seen[trial] = seen.failed
-        if seen.failed:
-            self._failures.append(f"{trial} failed: {seen.failed}")
-        for standing in self._live.add(seen):
-            self._standings[seen.cell, standing.lane] = standing
+        self._trials_in[trial] = observation.failed
+        if observation.failed:
+            self._failures.append(f"{trial} failed: {observation.failed}")
+        for standing in self._live.add(observation):
+            self._standings[observation.cell, standing.lane] = standing
 
     def _trials(self) -> frozenset[str]:
         return frozenset(b.trial_id(lane) for b in self.plan.due(self._opened) for lane in b.order)
 
     def _begin(self) -> None:
-        self._estimate.due(self.plan.due(self._opened), frozenset(self._seen), self._workers)
+        self._estimate.due(self.plan.due(self._opened), frozenset(self._trials_in), self._workers)
 
     def _look(self) -> str:
         looks, taken = self.plan.looks, len(self._opened)
@@ -310,18 +310,20 @@ def _row(cell: Cell, standing: Standing | None, ended: bool) -> Row:
 
 
 def with_findings(state: State, findings: Sequence[Finding], plan: Plan) -> State:
-    """``state`` with what the checks say, but for that the run is not finished, which is seen; and without intervals
-    of what they refuse, as in a verdict."""
+    """``state`` with the checks' findings, except that the run is unfinished (its phase shows that); intervals that a
+    finding refuses are removed, as in verdicts."""
     label = labels(plan.study)
     names = {cell.key: cell.name for cell in plan.study.cells()}
-    told: dict[tuple[str, str, str], list[str]] = {}
+    places_of: dict[tuple[str, str, str], list[str]] = {}
     for f in findings:
         if f.check != "unfinished_run":
-            told.setdefault((f.severity, f.check, f.message), []).append(_where(f, names, label))
-    found = tuple(Found(*key, "; ".join(dict.fromkeys(filter(None, places)))) for key, places in told.items())
+            places_of.setdefault((f.severity, f.check, f.message), []).append(_where(f, names, label))
+    named = tuple(
+        NamedFinding(*key, "; ".join(dict.fromkeys(filter(None, places)))) for key, places in places_of.items()
+    )
     cells = {cell.key: cell for cell in plan.study.cells()}
     contests = tuple(_checked(contest, cells, findings) for contest in state.contests)
-    return replace(state, contests=contests, findings=scrub(found), checked=True)
+    return replace(state, contests=contests, findings=scrub(named), checked=True)
 
 
 def _checked(contest: Contest, cells: Mapping[str, Cell], findings: Sequence[Finding]) -> Contest:

@@ -1,6 +1,6 @@
-"""Text in the exact shape of fio 3.33's ``json+``, made from a chosen latency distribution instead of from a device.
+"""Generate the text of fio 3.33's ``json+`` from a chosen latency distribution instead of a device.
 
-So the fake platform tests the same chain as real output: raw file, parser, histograms, verdicts.
+The fake platform thereby tests the same chain as real output: raw file, parser, histograms, verdicts.
 """
 
 import math
@@ -213,7 +213,7 @@ def _percentiles(counts: Mapping[int, int], ios: int) -> dict[str, int]:
 
 
 def _levels(depth: int) -> dict[str, Any]:
-    """How full fio's queue was: always full."""
+    """Levels of fio's queue: always full."""
     steps = ("1", "2", "4", "8", "16", "32", ">=64")
     full = min(depth.bit_length() - 1, len(steps) - 1)
     batch_sizes = ("0", "4", "8", "16", "32", "64", ">=64")

@@ -1,6 +1,6 @@
 """Merge the figures of several machines into those of their fleet: pure. Percentiles come from merged bins only.
 
-A figure that one machine lacks is left out: a sum or a mean over some of the machines would pass for one over all.
+A figure that one machine lacks is left out: a sum or mean over some machines would look like one over all.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -91,8 +91,8 @@ def _own(name: str, figures: Figures) -> dict[str, Any]:
 
 
 def _window(fleet: Sequence[Figures]) -> dict[str, float]:
-    """How far the starts lie apart, and the share of the time in which all machines were under load. Ramps are
-    the same everywhere, so ends lie as far apart as starts and run times make them."""
+    """Distance of the starts, and the share of the time in which all machines were under load. Ramps are the same
+    everywhere, so ends lie as far apart as starts and run times make them."""
     starts = [figures.context.get("start", {}) for figures in fleet]
     ran = [figures.context.get("load", {}).get("runtime_ms") for figures in fleet]
     if not all("start_ms" in start for start in starts) or not all(ran):

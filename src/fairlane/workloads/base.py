@@ -18,7 +18,7 @@ class Stage(ABC):
     Every method raises RunFailed when a machine is lost."""
 
     seconds: float
-    """Time under load of the trial, as the study says (``WorkloadSpec.trial_seconds``)."""
+    """Time under load of the trial, by the study (``WorkloadSpec.trial_seconds``)."""
     fleet: int
     """Virtual machines of the lane."""
     paths: int

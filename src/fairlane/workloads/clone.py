@@ -201,7 +201,7 @@ def _steps(vms: Sequence[Mapping[str, Any]], metrics: Mapping[str, float]) -> di
 
 
 def _storm(data: bytes, vms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How the storm was made, and which machines straggled; empty: the platform reports neither."""
+    """Way of making the storm, and its stragglers; empty: the platform reports neither."""
     try:
         record = json.loads(data) if data else {}
     except ValueError:

@@ -121,7 +121,7 @@ def test_a_load_of_known_size_is_seen_through_the_api_server(
     with NodePods(control_plane, namespace, nodes, program) as pods:
         ask(control_plane, whole)
     assert said == []
-    assert [ds["metadata"]["name"] for ds in pods.seen] == [f"fairlane-nodes-{RUN}"]
+    assert [ds["metadata"]["name"] for ds in pods.daemon_sets] == [f"fairlane-nodes-{RUN}"]
 
 
 @pytest.mark.cluster
@@ -147,7 +147,7 @@ def test_a_restricted_namespace_gets_the_pods_without_the_nodes_network(
 
     with NodePods(control_plane, namespace, nodes, program) as pods:
         ask(control_plane, whole)
-    assert [ds["spec"]["template"]["spec"].get("hostNetwork", False) for ds in pods.seen] == [True, False]
+    assert [ds["spec"]["template"]["spec"].get("hostNetwork", False) for ds in pods.daemon_sets] == [True, False]
     assert len(said) == 1
     assert "interfaces are not watched" in said[0]
 
@@ -186,7 +186,7 @@ def test_on_openshift_the_namespace_gives_the_user_id(
         with openshift(control_plane):
             ask(control_plane, whole)
         ask(control_plane, whole)
-    users = [ds["spec"]["template"]["spec"]["securityContext"].get("runAsUser") for ds in pods.seen]
+    users = [ds["spec"]["template"]["spec"]["securityContext"].get("runAsUser") for ds in pods.daemon_sets]
     assert users == [None, 65534]
 
 
@@ -238,7 +238,7 @@ def test_the_listed_permissions_are_enough_and_each_is_needed(
     with NodePods(control_plane, namespace, nodes, program) as pods:
         ask(control_plane, whole, user="fairlane")
     assert len(said) == (missing not in ("", "events"))
-    assert len(pods.seen) == (missing != "daemonsets")  # the other form of the pods would need the same
+    assert len(pods.daemon_sets) == (missing != "daemonsets")  # the other form of the pods would need the same
     assert sets(control_plane, namespace) == []
 
 
@@ -261,7 +261,7 @@ def test_an_image_that_is_not_to_be_had_is_the_reason(
     with NodePods(control_plane, namespace, nodes, program, image_there=False) as pods:
         ask(control_plane, whole)
     late = len(tried) - 1
-    assert len(pods.seen) in range(1, 2 * late + 2)  # the pods' other form has the same image: it is not tried
+    assert len(pods.daemon_sets) in range(1, 2 * late + 2)  # the pods' other form has the same image: it is not tried
     assert len(said) == late + 1
 
 
@@ -320,7 +320,7 @@ def test_a_resumed_run_takes_the_place_of_what_it_left(
     with NodePods(control_plane, namespace, nodes, program) as pods:
         ask(control_plane, killed)
         ask(control_plane, resumed)
-    assert len({ds["metadata"]["uid"] for ds in pods.seen}) == 2
+    assert len({ds["metadata"]["uid"] for ds in pods.daemon_sets}) == 2
     assert said == []
     assert sets(control_plane, namespace) == []
 

@@ -86,7 +86,7 @@ def test_a_creation_whose_answer_was_lost_is_known_again(
         made = await api.create(CONFIG_MAP, config_map("a", "1"), namespace)
         assert made["data"] == {"value": "1"}
         assert made == await api.get(CONFIG_MAP, "a", namespace)
-        assert [status for method, _, status in proxy.seen if method == "POST"] == [answered, 409]
+        assert [status for method, _, status in proxy.requests if method == "POST"] == [answered, 409]
 
     connected(proxy.kubeconfig(control_plane.kubeconfig()), work)
 
@@ -121,7 +121,7 @@ def test_a_deletion_whose_answer_was_lost_is_done(
     async def work(api: Api) -> None:
         await api.create(CONFIG_MAP, config_map("a"), namespace)
         assert await api.delete(CONFIG_MAP, "a", namespace)
-        assert [status for method, _, status in proxy.seen if method == "DELETE"] == [0, 404]
+        assert [status for method, _, status in proxy.requests if method == "DELETE"] == [0, 404]
 
     connected(proxy.kubeconfig(control_plane.kubeconfig()), work)
 
@@ -220,7 +220,7 @@ def test_a_call_that_may_have_been_carried_out_is_not_made_twice(
             await api.call("POST", path, body=config_map("a"))
         proxy.answer("POST", 429)
         await api.call("POST", path, body=config_map("b"))
-        assert [status for method, _, status in proxy.seen if method == "POST"] == [0, 429, 201]
+        assert [status for method, _, status in proxy.requests if method == "POST"] == [0, 429, 201]
 
     connected(proxy.kubeconfig(control_plane.kubeconfig()), work)
 
@@ -233,7 +233,7 @@ def test_whoever_is_cancelled_does_not_wait(
 
     async def work(api: Api) -> None:
         asking = [asyncio.create_task(api.call("GET", path)) for path in ("/version", "/healthz")]
-        while len(proxy.seen) < 2:
+        while len(proxy.requests) < 2:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
         for task in asking:

@@ -222,7 +222,7 @@ def test_a_watch_that_ends_when_it_should_goes_on_from_there(
 
     def asked() -> list[int]:
         """The versions from which watches began."""
-        paths = [path for _, path, _ in proxy.seen if "watch=1" in path]
+        paths = [path for _, path, _ in proxy.requests if "watch=1" in path]
         return [int(re.findall("resourceVersion=([0-9]+)", path)[0]) for path in paths]
 
     async def work(api: Api) -> None:

@@ -1,7 +1,7 @@
 """KubeVirt: virtual machines of a Kubernetes cluster (OpenShift Virtualization), their volumes by storage class.
 
-The cluster makes everything; what it made, and when, is read back from its API. The client library is an extra, so
-modules that need it are imported where a cluster is used.
+The cluster creates everything; its API provides what was created, and when. The client library is an extra, so modules
+that need it are imported only when a cluster is used.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Kubevirt(Platform):
-    """Lanes: ``storage_class``. Machines of all lanes stand for the whole run and take turns."""
+    """Lanes are of ``storage_class``. All lanes' machines run during the whole run and take turns."""
 
     Spec = KubevirtSpec
     remote = True
@@ -40,13 +40,13 @@ class Kubevirt(Platform):
         self.fleet: Fleet | None = None
         self.nodes: NodeProbes | None = None
         self.storms: dict[str, Storm] = {}
-        """By lane, where the study has any."""
+        """Lane -> its storm, if the study has storms."""
         self.notify: Notify = lambda _: None
         self._heartbeat: Heartbeat | None = None
         self._left: Left | None = None
         """The run's objects in the cluster."""
         self._broken: set[str] = set()
-        """Lanes whose machines must be started anew."""
+        """Lanes whose machines need a restart."""
         self._held = ExitStack()
 
     @property
@@ -56,7 +56,7 @@ class Kubevirt(Platform):
         assert isinstance(spec, KubevirtSpec)  # noqa: S101 - the study's kind chose this class
         return spec
 
-    # --- before anything is made
+    # --- before anything is created
 
     def problems(self) -> list[FairlaneError]:
         if wrong := self.unfit() + self._described():
@@ -83,7 +83,7 @@ class Kubevirt(Platform):
         return problems
 
     def _described(self) -> list[FairlaneError]:
-        """Workloads that can be planned here, and not run yet."""
+        """Workloads that can be planned here but not run yet."""
         return [
             FairlaneError(
                 "workload-unsupported",
@@ -151,7 +151,7 @@ class Kubevirt(Platform):
         for storm in self.storms.values():
             await storm.prepare()
         used = list(dict.fromkeys(places)) or names
-        if places:  # storms are watched by their machines' own times
+        if places:  # storms are timed by watches
             self.nodes = await NodeProbes.open(api, namespace, self.run_id, used, spec, notify=notify)
         cloned = [traits for storm in self.storms.values() for traits in storm.traits]
         described = await Description.read(api, self.fleet, nodes, cloned)
@@ -168,7 +168,7 @@ class Kubevirt(Platform):
         )
 
     async def _begin(self, api: "Api", namespace: str) -> None:
-        """Makes the run's own namespace, unless it uses an existing one, and its Lease. Raises RunFailed."""
+        """Creates the run's namespace, unless it uses an existing one, and its Lease. Raises RunFailed."""
         from fairlane.platforms.kubevirt import cleanup, kinds  # noqa: PLC0415
         from fairlane.platforms.kubevirt.api_errors import ApiError  # noqa: PLC0415
         from fairlane.platforms.kubevirt.heartbeat import Heartbeat  # noqa: PLC0415
@@ -192,8 +192,8 @@ class Kubevirt(Platform):
             ) from error
 
     async def _room(self, nodes: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-        """How many machines of every lane each node has room for beside its pods; where pods may not be read, beside
-        none."""
+        """Machines of every lane that fit on each node beside its pods; the pods are ignored if they may not be
+        read."""
         from fairlane.platforms.kubevirt import kinds, placement  # noqa: PLC0415
         from fairlane.platforms.kubevirt.api_errors import ApiError  # noqa: PLC0415
 
@@ -243,7 +243,7 @@ class Kubevirt(Platform):
         self._broken.clear()
 
     async def _attended(self, lane: str, work: Coroutine[Any, Any, None]) -> None:
-        """Awaits ``work``, and raises RunFailed when a machine of the lane is lost: its I/O would never end."""
+        """Awaits ``work``; raises RunFailed if a machine of the lane is lost, because its I/O would never end."""
         from fairlane.machines.concurrency import unless  # noqa: PLC0415
 
         assert self.fleet  # noqa: S101 - opened

@@ -1,7 +1,7 @@
 """Credentials and connections to a cluster: kubeconfig with its plugins and token files, or a pod's service account.
 
-The official client reads both. Done here: credentials are read again when the server refuses them, the error of a
-failed plugin is reported, and the proxy of the environment is looked up once and not for every request.
+The official client reads both. This module adds: it reads credentials again after the server refuses them, reports the
+error of a failed plugin, and looks up the environment's proxy once instead of for every request.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from kubernetes.aio.client.rest import RESTClientObject
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its token and the cluster's CA."""
+"""Folder of a pod's token and the cluster's CA."""
 _PLUGIN_SECONDS = 60
 _IMPERSONATE = {"as": "Impersonate-User", "as-uid": "Impersonate-Uid"}
 _READ_BUFFER = 1 << 21
 _CHECKS, _PAUSE = 25, 0.01
 CONNECTIONS = 128
-"""For requests; further ones wait."""
+"""Connections for requests; further requests wait."""
 
 
 @dataclass(frozen=True)
 class _Loaded:
-    """Credentials read at one time, and clients with their TLS, proxy and client certificate."""
+    """Credentials read at one time, and the clients made with them."""
 
     configuration: "Configuration"
     headers: tuple[tuple[str, str], ...]
@@ -46,7 +46,7 @@ class _Loaded:
 
 @dataclass
 class Access:
-    """The way into one cluster. ``generation`` counts how often the credentials were read again."""
+    """Access to one cluster. ``generation``: how often the credentials were read again."""
 
     context: str
     kubeconfig: str
@@ -55,16 +55,17 @@ class Access:
     generation: int = 0
     _current: _Loaded | None = None
     _retired: list[_Loaded] = field(default_factory=list)
-    """Earlier credentials; watches and tunnels may still use their clients."""
+    """Earlier credentials, whose clients may still serve watches and tunnels."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _sockets: WeakSet[socket.socket] = field(default_factory=WeakSet)
-    """Of all connections that were ever made."""
+    """Sockets of all connections made so far."""
 
     @classmethod
     async def find(
         cls, context: str = "", environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT
     ) -> "Access":
-        """As kubectl looks: $KUBECONFIG, else ~/.kube/config, else the pod's service account. Raises FairlaneError."""
+        """Finds credentials in kubectl's order: $KUBECONFIG, ~/.kube/config, the pod's service account. Raises
+        FairlaneError."""
         paths = environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
         there = any(Path(p).expanduser().exists() for p in paths.split(os.pathsep) if p)
         if not there and (context or environ.get("KUBECONFIG") or not environ.get("KUBERNETES_SERVICE_HOST")):
@@ -78,7 +79,7 @@ class Access:
 
     @property
     def in_cluster(self) -> bool:
-        """Fairlane runs in a pod of the cluster."""
+        """Whether Fairlane runs in a pod of the cluster."""
         return not self.kubeconfig
 
     @property
@@ -94,7 +95,7 @@ class Access:
 
     @property
     def streams(self) -> "RESTClientObject":
-        """The client for watches and websockets: each has its own connection."""
+        """The client for watches and websockets, each with a connection of its own."""
         return self._loaded.streams
 
     @property
@@ -103,17 +104,17 @@ class Access:
         return self._current
 
     def url(self, path: str) -> str:
-        """The whole address of a ``path``."""
+        """The full URL of ``path``."""
         return str(self._loaded.configuration.host) + path
 
     async def headers(self) -> list[tuple[str, str]]:
-        """Headers of each request. Secret: they hold the token."""
+        """Headers of each request; secret, because they contain the token."""
         token = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")
-        # A token file ends with a newline as often as not, and the client leaves it there.
+        # A token file often ends with a newline, which the client keeps.
         return [*self._loaded.headers, *([("Authorization", token.strip())] if token else [])]
 
     async def renew(self, generation: int) -> None:
-        """Reads the credentials again, because those of ``generation`` were refused; once for all waiting requests.
+        """Reads the credentials again after the server refused those of ``generation``; once for all waiting requests.
         Raises RunFailed."""
         async with self._lock:
             if self.generation != generation:
@@ -131,8 +132,8 @@ class Access:
         for loaded in (*self._retired, self._loaded):
             await loaded.requests.close()
             await loaded.streams.close()
-        # The library forgets connections of websockets and of cancelled requests, over which TLS takes its leave. A
-        # server that is slow to answer that is not waited for.
+        # The library forgets connections of websockets and of cancelled requests, which TLS still has to shut down. A
+        # slow server is not waited for.
         if not await self._ended():
             for one in self._sockets:
                 with suppress(OSError):
@@ -140,8 +141,8 @@ class Access:
             await self._ended()
 
     async def _ended(self) -> bool:
-        """Whether all connections end soon: checked a number of times, because on a busy machine a clock would expire
-        without one check."""
+        """Whether all connections end soon: a fixed number of checks, because a time limit could expire on a busy
+        machine without one."""
         for _ in range(_CHECKS):
             if all(one.fileno() < 0 for one in self._sockets):
                 return True
@@ -192,7 +193,7 @@ class Access:
                 return _clients(configuration, _impersonation(user), environ, self._socket)
             finally:
                 # Keys of the kubeconfig must not stay in /tmp until we end. The library remembers its files by content
-                # for as long as it is loaded, so a folder of our own (temp_file_path) could not be removed either.
+                # while it is loaded, so a folder of our own (temp_file_path) could not be removed either.
                 library._cleanup_temp_files()
 
         try:
@@ -207,7 +208,7 @@ class Access:
                 where=self.kubeconfig, hint="`kubectl version` lets it ask what it wants to ask; then try again",
             ) from None  # fmt: skip
         except (ConfigException, YAMLError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-            # The last four are what the client raises for a file that is something else.
+            # The client raises the last four for a file that is no kubeconfig.
             reason = plain(str(error)) if isinstance(error, (ConfigException, OSError)) else "it is not one"
             raise FairlaneError(
                 "kubeconfig-invalid", f"the kubeconfig cannot be used: {reason}", where=self.kubeconfig
@@ -221,8 +222,7 @@ class Access:
         )  # fmt: skip
 
     def _user(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The context's user in a merged kubeconfig; empty: it names none. Raises FairlaneError if there is no such
-        context."""
+        """The context's user in a merged kubeconfig; empty: none. Raises FairlaneError for an unknown context."""
         contexts = {str(c.value["name"]): c.value for c in config.get("contexts") or []}
         wanted = self.context or str(config.get("current-context") or "")
         if wanted in contexts:
@@ -249,11 +249,11 @@ def _clients(
     environ: Mapping[str, str],
     new_socket: Callable[[tuple[Any, ...]], socket.socket],
 ) -> _Loaded:
-    """Both clients, which read certificates and keys from their files here and now."""
+    """Both clients, created from certificate and key files now."""
     from aiohttp import ClientSession, TCPConnector  # noqa: PLC0415 - as above
     from kubernetes.aio.client.rest import RESTClientObject  # noqa: PLC0415 - as above
 
-    # Go's TLS, which clusters are tested with, does not ask for all that RFC 5280 wants in a CA; Python 3.13 does.
+    # Clusters are tested with Go's TLS, which accepts a CA that Python 3.13 rejects by RFC 5280.
     configuration.disable_strict_ssl_verification = True
     configuration.proxy = configuration.proxy or _proxy(configuration.host, environ)
     if configuration.proxy and urlsplit(configuration.proxy).scheme not in {"http", "https"}:
@@ -266,8 +266,8 @@ def _clients(
 
     def client(limit: int) -> RESTClientObject:
         made = RESTClientObject(configuration)
-        # aiohttp's trust_env, which the client's own session has, would ask ~/.netrc and the environment in a thread
-        # before every single request, and would refuse a token beside an entry of ~/.netrc.
+        # aiohttp's trust_env, set in the client's own session, would read ~/.netrc and the environment in a thread
+        # before every request, and would refuse a token beside an entry of ~/.netrc.
         made.pool_manager = ClientSession(
             connector=TCPConnector(limit=limit, ssl=made.ssl_context, socket_factory=new_socket),
             trust_env=False,
@@ -281,7 +281,8 @@ def _clients(
 
 
 def _impersonation(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """``as``, ``as-groups`` of a kubeconfig, which the client passes over: one would have more rights than meant."""
+    """Headers for a kubeconfig's ``as`` and ``as-groups``, which the client ignores: the user would have too many
+    rights."""
     headers = [(_IMPERSONATE[key], str(user[key])) for key in _IMPERSONATE if user.get(key)]
     headers += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or []]
     for key, values in (user.get("as-user-extra") or {}).items():
@@ -290,7 +291,7 @@ def _impersonation(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _proxy(host: str, environ: Mapping[str, str]) -> str | None:
-    """The proxy that the environment names for ``host`` (HTTPS_PROXY, NO_PROXY), as kubectl takes it."""
+    """The environment's proxy for ``host`` (HTTPS_PROXY, NO_PROXY), chosen as kubectl does."""
     from urllib.request import proxy_bypass  # noqa: PLC0415 - 20 ms
 
     parts = urlsplit(host)
@@ -301,7 +302,7 @@ def _proxy(host: str, environ: Mapping[str, str]) -> str | None:
 
 
 class _LibraryLog(logging.Handler):
-    """The client reports a failed plugin in its log, and nowhere else."""
+    """Captures the client's log, the only place where it reports a failed plugin."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

@@ -1,7 +1,7 @@
 """One connection to a cluster's API server: plain objects in and out, through the official client's session.
 
-Beyond the client it retries after transient errors (429, 5xx, a lost connection), recognizes its own objects after an
-answer was lost, reads its credentials again when they expire, keeps to a rate, and counts.
+Adds to the client: retries after transient errors (429, 5xx, a lost connection), recognition of its own objects after a
+lost answer, renewed credentials, a rate limit, and counters.
 """
 
 import hashlib
@@ -27,22 +27,22 @@ __all__ = ["SENT", "Api", "ApiError", "signed"]
 Object = dict[str, Any]
 Objects = list[Object]
 SENT = "fairlane.io/sent"
-"""Annotation of what we create: the hash of what was sent. It tells our object from another of the same name."""
+"""Annotation with the hash of the object as sent: distinguishes Fairlane's object from another of the same name."""
 _PAGE = 500
 _STRICT = {"fieldValidation": "Strict"}
 _DELETE = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
 
 
 class Api:
-    """A cluster's API. Made by ``connect``, ended by ``close`` or as ``async with``. Every call raises ApiError."""
+    """A cluster's API, from ``connect``; ended by ``close`` or ``async with``. Every call raises ApiError."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._patience = transport.patience
         self.counts: Counter[tuple[str, str]] = transport.counts
-        """Requests sent, those sent again included, by verb and plural."""
+        """Requests sent, retries included, by verb and plural."""
         self.retried: Counter[str] = transport.retried
-        """Requests sent again, by what was the matter: ``429``, ``503``, ``connection``, ``timeout``, ``401``."""
+        """Retries by reason: ``429``, ``503``, ``connection``, ``timeout``, ``401``."""
 
     @classmethod
     async def connect(
@@ -54,9 +54,9 @@ class Api:
         patience: float = 120,
         notify: Notify | None = None,
     ) -> Self:
-        """The cluster of the kubeconfig's ``context`` (empty: the current one), or the one whose pod this is. Sends
-        nothing yet. ``qps``, ``burst``: requests per second, and how many may come at once; ``patience``:
-        seconds for which a request is sent again. Raises FairlaneError."""
+        """Connects to the cluster of the kubeconfig's ``context`` (empty: the current one), or to this pod's cluster;
+        sends nothing yet. ``qps``, ``burst``: requests per second, and at once; ``patience``: seconds of retries.
+        Raises FairlaneError."""
         access = await Access.find(context)
         return cls(Transport(access, qps=qps, burst=burst, patience=patience, notify=notify))
 
@@ -67,16 +67,16 @@ class Api:
 
     @property
     def in_cluster(self) -> bool:
-        """Fairlane runs in a pod of the cluster."""
+        """Whether Fairlane runs in a pod of the cluster."""
         return self._transport.access.in_cluster
 
     @property
     def waited(self) -> float:
-        """Seconds that requests waited for the rate limit, over all of them."""
+        """Seconds that all requests together waited for the rate limit."""
         return self._transport.bucket.waited
 
     async def rested(self) -> None:
-        """Waits until a whole burst may be sent, so that storms that are compared begin alike."""
+        """Waits until a whole burst may be sent, so that compared storms begin alike."""
         await self._transport.bucket.full()
 
     async def close(self) -> None:
@@ -90,7 +90,7 @@ class Api:
         await self.close()
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
-        """The object; None: there is none. A cluster that does not know the kind is an ApiError."""
+        """The object; None: it does not exist. Raises ApiError if the cluster does not know the kind."""
         try:
             stored: Object = await self._transport.json(_request("get", "GET", kind, namespace, name))
         except ApiError as error:
@@ -100,11 +100,11 @@ class Api:
         return stored
 
     async def list(self, kind: Kind, namespace: str = "", labels: str = "", fields: str = "") -> Objects:
-        """All objects of a ``kind``, those of all namespaces where none is named; by pages."""
+        """All objects of ``kind`` in ``namespace`` (empty: in all), page by page."""
         return (await self.listing(kind, namespace, labels, fields))[0]
 
     async def listing(self, kind: Kind, namespace: str = "", labels: str = "", fields: str = "") -> tuple[Objects, str]:
-        """As ``list``, and the version of the whole list, from which a watch goes on."""
+        """The list with its version, from which a watch continues."""
         items: Objects = []
         page = {"limit": str(_PAGE)}
         while True:
@@ -115,11 +115,11 @@ class Api:
             except ApiError as error:
                 if error.status != 410 or "continue" not in page:
                     raise
-                # The list's version was compacted away between two pages: all at once, as kubectl does.
+                # The list's version was compacted between two pages: fetch all at once, as kubectl does.
                 items, page = [], {}
                 continue
             for item in answer.get("items") or []:
-                # Only the list says what its items are.
+                # items of a list lack kind and apiVersion
                 items.append({"apiVersion": kind.api_version, "kind": kind.kind, **item})
             meta = answer.get("metadata") or {}
             if not meta.get("continue"):
@@ -127,15 +127,15 @@ class Api:
             page = {"limit": str(_PAGE), "continue": meta["continue"]}
 
     async def version(self, kind: Kind, namespace: str = "") -> str:
-        """The version that a list of them would have now."""
+        """The version that a list would have now."""
         request = _request("list", "GET", kind, namespace)
         request.query = {"limit": "1"}
         answer = await self._transport.json(request)
         return str(answer["metadata"]["resourceVersion"])
 
     async def create(self, kind: Kind, body: Mapping[str, Any], namespace: str = "") -> Object:
-        """What the server stored of ``body``, in which a field that it does not know is an error. Where an answer was
-        lost and the object turns out to be there as it was sent, that is the answer."""
+        """Creates ``body`` and returns it as stored; unknown fields are errors. After a lost answer, an object that
+        exists as sent counts as created."""
         name = str((body.get("metadata") or {}).get("name", ""))
         request = _request("create", "POST", kind, namespace)
         request.operation = replace(request.operation, name=name)
@@ -153,7 +153,7 @@ class Api:
         return made
 
     async def patch(self, kind: Kind, name: str, body: Mapping[str, Any], namespace: str = "", sub: str = "") -> Object:
-        """Merges ``body`` into the object (or its subresource) and returns what was stored."""
+        """Merges ``body`` into the object (or its subresource) and returns the object as stored."""
         request = _request("patch", "PATCH", kind, namespace, name, sub=sub)
         request.query, request.body = _STRICT, body
         request.conflicts = "resourceVersion" not in (body.get("metadata") or {})
@@ -163,8 +163,8 @@ class Api:
     async def replace(
         self, kind: Kind, name: str, change: Callable[[Object], Object], namespace: str = "", sub: str = ""
     ) -> Object:
-        """Writes ``change(object)`` in the object's place and returns what was stored. It is called again with the
-        fresh object where somebody else was quicker, or an answer was lost: twice must be as good as once."""
+        """Replaces the object by ``change(object)`` and returns it as stored. Calls ``change`` again with the new
+        object after a conflict or a lost answer, so it must be idempotent."""
         pauses = Pauses(self._patience)
         while True:
             fresh = await self._transport.json(_request("get", "GET", kind, namespace, name))
@@ -180,8 +180,8 @@ class Api:
                 return stored
 
     async def delete(self, kind: Kind, name: str, namespace: str = "", uid: str = "") -> bool:
-        """Asks for the object's end, and of what it owns in the background; finalizers may take their time. ``uid``:
-        only this one, not another that took its name. False: it was not there."""
+        """Deletes the object, and in the background what it owns; finalizers may take time. ``uid``: delete only this
+        one, not a successor of the same name. False: it did not exist."""
         request = _request("delete", "DELETE", kind, namespace, name)
         request.body = {**_DELETE, "preconditions": {"uid": uid}} if uid else _DELETE
         pauses = Pauses(self._patience)
@@ -203,7 +203,7 @@ class Api:
                 return True
 
     async def delete_all(self, kind: Kind, namespace: str, labels: str) -> None:
-        """Asks for the end of all objects with these ``labels`` in one ``namespace``."""
+        """Deletes all objects with ``labels`` in one ``namespace``."""
         if not labels or (kind.namespaced and not namespace):
             raise ValueError("delete_all needs labels and a namespace")
         request = _request("deletecollection", "DELETE", kind, namespace)
@@ -211,8 +211,8 @@ class Api:
         await self._transport.json(request)
 
     async def call(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> Any:
-        """Any other request (``/version``, ``PUT .../start``): its JSON, or its text where it is none. A POST whose
-        answer was lost is not sent again."""
+        """Any other request (``/version``, ``PUT .../start``): the answer's JSON, else its text. A POST is not retried
+        after a lost answer."""
         method = method.upper()
         operation = Operation(method.lower(), path)
         return await self._transport.json(
@@ -228,7 +228,7 @@ class Api:
         return self._transport.stream(request)
 
     async def websocket(self, path: str, protocols: tuple[str, ...]) -> "aiohttp.ClientWebSocketResponse":
-        """A websocket to ``path`` through the API server. Tried once: whoever wants a connection knows for how long."""
+        """A websocket to ``path`` through the API server. Tried once: the caller knows how long to retry."""
         return await self._transport.websocket(path, protocols)
 
 
@@ -247,7 +247,7 @@ def signed(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _made_from(there: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
-    """``there`` is what became of ``sent``, and is not on its way out."""
+    """Whether ``there`` was created from ``sent`` and is not being deleted."""
     meta = there["metadata"]
     mine = sent["metadata"].get("annotations", {}).get(SENT)
     return bool(mine) and (meta.get("annotations") or {}).get(SENT) == mine and "deletionTimestamp" not in meta

@@ -1,4 +1,4 @@
-"""Errors of an API server, as a sentence with the next thing to try."""
+"""Errors of an API server as one sentence with a hint."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,7 +28,7 @@ _OPERATORS = {
 
 class ApiError(RunFailed):
     """The API server refused, or did not answer. ``status``: HTTP status, 0 without an answer; ``reason``: the API's
-    word for it (``Forbidden``, ``AlreadyExists``, ``Expired``), or ``Unreachable``."""
+    (``Forbidden``, ``AlreadyExists``, ``Expired``), or ``Unreachable``."""
 
     def __init__(
         self, kind: str, message: str, *, status: int, reason: str, hint: str = "", unknown_kind: bool = False
@@ -37,7 +37,7 @@ class ApiError(RunFailed):
         self.status = status
         self.reason = reason
         self.unknown_kind = unknown_kind
-        """The server does not know this kind of object at all."""
+        """Whether the server does not know this kind of object."""
 
 
 @dataclass(frozen=True)
@@ -57,19 +57,19 @@ class Operation:
 
 @dataclass(frozen=True)
 class Answer:
-    """A refusal, read from the API's Status object where it sent one."""
+    """A refusal, read from the API's Status object if there is one."""
 
     status: int
     reason: str
     message: str
     causes: tuple[str, ...] = ()
-    """Fields that are wrong, if the message does not name them."""
+    """Wrong fields, if the message does not name them."""
     retry_after: float = 0
-    """Seconds that the server wants one to wait."""
+    """Seconds to wait, by the server."""
 
     @classmethod
     def read(cls, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> "Answer":
-        """From the ``body`` of an answer with an HTTP ``status`` of 400 or more; anything may be in it."""
+        """Parse an answer with an HTTP ``status`` of 400 or more; ``body`` may be anything."""
         after = (headers or {}).get("Retry-After", "")
         pause = float(after) if after.isascii() and after.isdigit() and len(after) < 6 else 0.0
         try:
@@ -83,7 +83,7 @@ class Answer:
 
     @classmethod
     def of(cls, status_object: Mapping[str, Any], status: int = 0) -> "Answer":
-        """From a Status object, which is also the ERROR event of a watch."""
+        """Parse a Status object, also from a watch's ERROR event."""
         code = status_object.get("code")
         status = status or (code if isinstance(code, int) else 500)
         details = status_object.get("details")
@@ -99,10 +99,10 @@ class Answer:
 
     @property
     def passing(self) -> bool:
-        """The same request may succeed later."""
+        """Whether the same request may succeed later."""
         if self.status in {429, 500, 502, 503, 504}:
             return True
-        # A quota whose controller has not counted yet, and two creations that book on the same quota at once.
+        # A quota not counted yet, and two creations that update one quota at the same time.
         waits = "status unknown for quota" in self.message
         return (self.status == 403 and waits) or (self.status == 409 and "resourcequotas" in self.message)
 
@@ -158,8 +158,8 @@ _WORDS = {
 
 
 def plain(text: str, longest: int = _LONGEST) -> str:
-    """One line of printable characters, without its middle where it is longer than ``longest``: text of a server may
-    hold terminal escapes, marks that reverse text, and megabytes."""
+    """One line of printable characters, the middle cut out above ``longest``: a server's text may contain terminal
+    escapes, marks that reverse text, and megabytes."""
     text = text[: longest * 40]
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     if len(text) <= longest:
@@ -169,7 +169,7 @@ def plain(text: str, longest: int = _LONGEST) -> str:
 
 
 class Refusal(Exception):  # noqa: N818 - reads as what it is
-    """The answer to a websocket's handshake that was no handshake."""
+    """The server answered a websocket handshake with something else."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.message)
@@ -177,14 +177,14 @@ class Refusal(Exception):  # noqa: N818 - reads as what it is
 
 
 class Lost(OSError):  # noqa: N818 - reads as what happened
-    """The connection ended between request and answer: nobody knows whether it was carried out."""
+    """The connection ended between request and answer: it is unknown whether the request was executed."""
 
 
 async def candid(
     request: "ClientRequest", handler: "Callable[[ClientRequest], Awaitable[ClientResponse]]"
 ) -> "ClientResponse":
-    """Middleware of a session. aiohttp drops a server's answer to a handshake that it refuses, and silently resends a
-    request whose connection was lost; this raises Refusal and Lost."""
+    """Session middleware that raises Refusal and Lost. aiohttp drops a server's answer to a refused handshake, and
+    silently resends a request after its connection was lost."""
     from aiohttp import ClientConnectorError, ClientOSError, ServerDisconnectedError  # noqa: PLC0415 - 150 ms
 
     try:

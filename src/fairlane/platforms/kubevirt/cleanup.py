@@ -1,7 +1,7 @@
-"""Deletes the objects of a run, and finds those that killed runs left: by labels, so that nothing else is touched.
+"""Delete a run's objects, and find those of killed runs: by labels, so that nothing else is touched.
 
-A namespace that the run made is deleted as a whole; in one that existed before, objects go kind by kind, machines
-first, because their volumes are in use until then.
+A namespace created for the run is deleted as a whole. In an existing one, objects are deleted kind by kind, machines
+first, because they use their volumes.
 """
 
 import re
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api
 
 TIMEOUT = 600.0
-"""Seconds until one kind of object, or the namespace, must be gone: drivers delete their volumes meanwhile."""
+"""Seconds until all objects of a kind, or the namespace, must be gone; drivers delete volumes meanwhile."""
 
 _ORDER = (
     kinds.DAEMON_SET, kinds.VM, kinds.VMI, kinds.DATA_VOLUME, kinds.DATA_SOURCE, kinds.SNAPSHOT, kinds.PVC,
     kinds.SECRET, kinds.LEASE,
 )  # fmt: skip
-"""Kinds of a run's objects, in the order in which they are deleted."""
+"""Kinds of a run's objects in order of deletion."""
 _FOLLOW = (kinds.VMI,)
-"""Made and deleted by the cluster: waited for."""
+"""Kinds that the cluster creates and deletes itself: only waited for."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """A run that has objects in the cluster."""
+    """A run with objects in the cluster."""
 
     run_id: str
     namespace: str
     study: str
     holder: str
-    """Its process: HOST/PID; empty: not known."""
+    """The run's process, HOST/PID; empty: not known."""
     own: bool
-    """The namespace was made for the run."""
+    """Whether the namespace was created for the run."""
     lease: Mapping[str, Any] | None = None
 
 
@@ -55,8 +55,7 @@ def namespace_of(prefix: str, run_id: str, *, use_existing: bool) -> str:
 
 
 async def runs(api: "Api", namespace: str = "") -> list[Left]:
-    """Runs with objects in the cluster: those with a namespace of their own, and with ``namespace`` those that share
-    it. Raises RunFailed."""
+    """Runs with objects in the cluster: in namespaces of their own, and in ``namespace``. Raises RunFailed."""
     left = []
     for item in await api.list(kinds.NAMESPACE, labels=selector()):
         meta = item["metadata"]
@@ -75,7 +74,7 @@ async def runs(api: "Api", namespace: str = "") -> list[Left]:
 
 
 def _made_for(namespace: Mapping[str, Any], run_id: str) -> bool:
-    """The namespace with this metadata was made by run ``run_id``: labels alone may have been copied from one."""
+    """Whether the namespace with this metadata was created for run ``run_id``; labels alone may be copies."""
     sent = SENT in (namespace.get("annotations") or {})
     return bool(_RUN_ID.fullmatch(run_id)) and sent and str(namespace["name"]).endswith(f"-{run_id}")
 
@@ -86,7 +85,8 @@ def _left(run_id: str, namespace: str, lease: Mapping[str, Any] | None, *, own: 
 
 
 async def remove(api: "Api", left: Left, notify: Notify, timeout: float = TIMEOUT) -> None:
-    """Deletes all objects of a run and waits until they are gone. Raises RunFailed with those that stay, and why."""
+    """Deletes all objects of a run and waits until they are gone. Raises RunFailed with the remaining objects and the
+    reason."""
     if left.own:
         await _remove_namespace(api, left, notify, timeout)
         return
@@ -157,8 +157,8 @@ def _conditions(namespace: Mapping[str, Any]) -> str:
 
 
 async def make_way(api: "Api", namespace: str, run_id: str, *, own: bool, notify: Notify) -> None:
-    """Deletes what an earlier process of the same run left, before the run is resumed. Raises RunFailed, also if that
-    process still runs."""
+    """Deletes the objects of an earlier process of the run before it is resumed. Raises RunFailed, also if that process
+    still runs."""
     if own:
         if await api.get(kinds.NAMESPACE, namespace) is None:
             return
@@ -180,7 +180,7 @@ async def make_way(api: "Api", namespace: str, run_id: str, *, own: bool, notify
 
 
 async def stands(api: "Api", namespace: str) -> None:
-    """Raises FairlaneError, which ends the run, if somebody deleted the run's namespace: all of it is gone at once."""
+    """Raises FairlaneError, which ends the run, if its namespace is being deleted."""
     there = await api.get(kinds.NAMESPACE, namespace)
     if there is None or there["metadata"].get("deletionTimestamp"):
         raise FairlaneError(
@@ -192,7 +192,7 @@ async def stands(api: "Api", namespace: str) -> None:
 
 
 def stays(left: Left) -> str:
-    """For users: what is left in the cluster, and how to remove it."""
+    """Message to users: what is left in the cluster, and how to remove it."""
     what = f"namespace {left.namespace}" if left.own else f"what run {left.run_id} made in namespace {left.namespace}"
     where = "" if left.own else f" --namespace {left.namespace}"
     return (
@@ -202,7 +202,7 @@ def stays(left: Left) -> str:
 
 
 async def sweep(api: "Api", namespace: str, run: str, notify: Notify) -> None:
-    """Deletes what ended runs left: ``run`` alone, or all of them. Raises FairlaneError for objects that stay."""
+    """Deletes the objects of ended runs: of ``run``, or of all. Raises FairlaneError for objects that remain."""
     every = [left for left in await runs(api, namespace) if run in ("", left.run_id)]
     if not every:
         notify(f"nothing of {f'run {run}' if run else 'any run'} is in {api.server}")

@@ -17,20 +17,21 @@ elif command -v apk > /dev/null; then apk add $missing
 else echo "no package manager is known here" >&2; exit 1
 fi
 """
-"""The package of a program is called like the program, which is so of fio everywhere."""
+"""Installs programs; the package has the program's name, as fio's does everywhere."""
 _QUIET = """\
 command -v systemctl > /dev/null || exit 0
 systemctl --no-block mask --now dnf-makecache.timer apt-daily.timer apt-daily-upgrade.timer fstrim.timer || :
 """
-"""Images look for updates and trim their disks when they like: load beside trials. At every boot, before timers run."""
+"""Stops updates and disk trims, which would be load beside trials. At every boot, before timers run."""
 
 
 def user_data(files: Mapping[str, str], programs: Sequence[str] = ()) -> str:
-    """cloud-init's user data: root may log in with the run's key and with no password, the host key is the one that is
-    pinned, no other user is made. ``files``: ``authorized_keys`` and ``host_key`` (a private one). ``programs`` that
-    the image lacks are installed. The hostname is left to KubeVirt's own data and the network to the image.
+    """cloud-init's user data: root logs in with the run's key and without a password, the host key is pinned, no other
+    user is created. ``files``: ``authorized_keys`` and ``host_key`` (a private one). Missing ``programs`` are
+    installed. The hostname is left to KubeVirt's own data and the network to the image.
 
-    It is JSON, which YAML contains: nothing in a key can become anything else."""
+    The text is JSON, a subset of YAML, so that keys need no YAML quoting.
+    """
     config: dict[str, object] = {
         "disable_root": False,
         "ssh_pwauth": False,

@@ -1,5 +1,5 @@
-"""Fairlane itself in the cluster that it measures: a Job that carries a study out, the claim that its run is kept on,
-and a viewer of it. Pure: objects and their text.
+"""Manifests to run Fairlane in the cluster it measures: a Job that runs a study, the claim that stores the run, a
+viewer. Pure.
 
 Everything keeps to the Pod Security Standard ``restricted``, and to OpenShift's constraint ``restricted-v2``, which
 gives each namespace user and group ids of its own and refuses others.
@@ -16,45 +16,45 @@ from fairlane.platforms.kubevirt.permissions import NAME, Deployed, Permission, 
 Object = dict[str, Any]
 
 RUNS = "/runs"
-"""Where the claim is in the pods."""
+"""Mount point of the claim."""
 USER = 1001
-"""Of the image; on OpenShift another takes its place."""
+"""User id of the image; on OpenShift the namespace's range replaces it."""
 _STUDY = "/study/study.yaml"
 _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 _ATTEMPTS = 5
-"""Pods of the Job before it counts as failed. A pod that the cluster ends (a drained node) is not counted."""
+"""Pods until the Job counts as failed; a pod ended by the cluster (a drained node) does not count."""
 _NEVER_AGAIN = [1, 2, 4]
-"""Exit codes of a wrong study, of wrong usage, and of one with nothing to compare: another pod would end the same."""
+"""Exit codes that another pod would repeat: wrong study, wrong usage, nothing to compare."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a Job needs to know."""
+    """Settings of a Job."""
 
     study: str
-    """Its name: lower-case letters, digits and dashes."""
+    """Name of the study: lower-case letters, digits and dashes."""
     text: str
     image: str
-    """Of Fairlane."""
+    """Image of Fairlane."""
     namespace: str
     claim_size: str = "10Gi"
     claim_class: str = ""
-    """Empty: the cluster's default."""
+    """Storage class of the claim; empty: the cluster's default."""
     openshift: bool = False
-    """User and group ids are the cluster's business."""
+    """Whether the cluster assigns user and group ids."""
     pull_secret: str = ""
-    """Secret of the namespace with the registry's password; empty: none is needed."""
+    """Secret with the registry's password; empty: none is needed."""
     node_labels: Mapping[str, str] = field(default_factory=dict)
-    """Of the nodes that Fairlane may run on: best not those under test."""
+    """Labels of the nodes for Fairlane: preferably not those under test."""
 
     @property
     def name(self) -> str:
-        """Of the Job and of what belongs to it alone."""
+        """Name of the Job and its objects."""
         return f"{NAME}-{self.study}".rstrip("-")
 
 
 def account(deployed: Deployed) -> list[Object]:
-    """The namespace, unless it is there already, and the service account; nothing for a user of the cluster."""
+    """The namespace, unless it exists, and the service account; empty for a user of the cluster."""
     namespace: Object = {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -72,8 +72,7 @@ def account(deployed: Deployed) -> list[Object]:
 
 
 def job(plan: Plan) -> list[Object]:
-    """The study, the claim, the viewer and the Job. Applying them again after the Job was deleted goes on with the
-    run."""
+    """The study, the claim, the viewer and the Job. Applied again after the Job was deleted, they resume the run."""
     return [_study(plan), _claim(plan), _viewer(plan), _job(plan)]
 
 
@@ -99,7 +98,7 @@ def _claim(plan: Plan) -> Object:
 
 
 def _viewer(plan: Plan) -> Object:
-    """Shows the runs to whoever may forward a port to it: it listens on no address that others reach."""
+    """Serves the runs to users who may forward a port to its pod; listens on loopback only."""
     part = {**_mark(), "app.kubernetes.io/component": "viewer"}
     pod = _pod(plan, ["serve", RUNS], read_only=True, cpu="50m", memory="256Mi")
     pod["automountServiceAccountToken"] = False
@@ -123,8 +122,8 @@ def _job(plan: Plan) -> Object:
         "restartPolicy": "Never",
         "serviceAccountName": NAME,
         "automountServiceAccountToken": True,
-        "terminationGracePeriodSeconds": 600,  # what was made is removed, volumes by their driver
-        # a claim of one node: the Job runs where the viewer has it
+        "terminationGracePeriodSeconds": 600,  # the run's objects are removed, volumes by their driver
+        # a claim for one node: the Job runs beside the viewer
         "affinity": {
             "podAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -160,7 +159,7 @@ def _job(plan: Plan) -> Object:
 
 
 def _pod(plan: Plan, arguments: Sequence[str], *, cpu: str, memory: str, read_only: bool = False) -> Object:
-    """One container of the image; it writes to the claim and to /tmp."""
+    """One container of the image, which writes to the claim and to /tmp only."""
     security: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     if not plan.openshift:
         security |= {"fsGroup": USER, "fsGroupChangePolicy": "OnRootMismatch"}
@@ -199,7 +198,7 @@ def _meta(plan: Plan, name: str) -> Object:
 
 
 def _mark() -> dict[str, str]:
-    """Not the labels of a run: what removes a run must not remove who carries it out."""
+    """Labels of the Job's objects; not a run's, because cleaning a run must not delete its Job."""
     return {"app.kubernetes.io/name": NAME}
 
 
@@ -207,7 +206,7 @@ def _mark() -> dict[str, str]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Text of several lines as a block, everything else as short as it can be."""
+    """Dumps multi-line text as blocks, everything else as short as possible."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
@@ -223,7 +222,7 @@ def _dump(value: Any, flow: bool | None = False) -> str:
 
 
 def text(objects: Iterable[Mapping[str, Any]], permissions: Sequence[Permission] = ()) -> str:
-    """YAML that kubectl takes, each rule below the reason for it. What is not ASCII is escaped."""
+    """YAML for kubectl, each rule below its reason; non-ASCII characters are escaped."""
     why = {_key(rule(p)): p.why for p in permissions}
     documents = []
     for item in objects:

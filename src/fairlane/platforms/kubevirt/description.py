@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api
 
 _CHANGES = 40
-"""Defaults of the server that are kept of a machine, at most."""
+"""Most server defaults listed per machine."""
 _OWN = ("firmware.uuid", "firmware.serial", "macAddress")
-"""Defaults that differ from machine to machine: they say nothing about the lane."""
+"""Defaults that are unique to each machine."""
 _SITE = Site(medium="", address="", interface="", index=0, secret="")
-"""A lane by name has none: its volumes are the cluster's."""
+"""A placeholder: the cluster makes the volumes of lanes by name."""
 
 Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Description:
-    """What ``open`` gives, and whether guests are emulated."""
+    """Result of ``open``, and whether guests are emulated."""
 
     lanes: Mapping[str, Mapping[str, Any]]
     platform: Mapping[str, Any]
@@ -42,7 +42,7 @@ class Description:
     async def read(
         cls, api: "Api", fleet: Fleet, nodes: Sequence[Object], clones: Sequence[Mapping[str, str]] = ()
     ) -> "Description":
-        """Of running machines. ``nodes``: theirs; ``clones``: traits of the guests that are cloned. Raises
+        """The description of running machines. ``nodes``: their nodes; ``clones``: traits of cloned guests. Raises
         RunFailed."""
         cluster = await _Cluster.read(api)
         lanes = {lane.name: await _lane(api, fleet, lane, nodes, cluster) for lane in fleet.lanes.values()}
@@ -74,7 +74,7 @@ class Description:
 class _Cluster:
     version: str
     identity: str
-    """Uid of its namespace kube-system, by which a cluster is known; empty: it may not be read."""
+    """Uid of the namespace kube-system, the cluster's identity; empty: not readable."""
     kubevirt: Object | None
     cdi: Object | None
 
@@ -90,7 +90,7 @@ class _Cluster:
 
 
 async def _may(api: "Api", kind: Kind, name: str, namespace: str = "") -> Object | None:
-    """An object that the description can do without; None: it does not exist, or may not be read."""
+    """An optional object of the description; None: it does not exist or is not readable."""
     with suppress(RunFailed):
         return await api.get(kind, name, namespace) if name else None
     return None
@@ -131,7 +131,7 @@ async def _lane(api: "Api", fleet: Fleet, lane: Lane, nodes: Sequence[Object], c
 
 
 def _server_defaults(lane: str, sent: Object, stored: Object, vmi: Object) -> dict[str, list[str]]:
-    """The server's defaults in a machine. Raises RunFailed if the server changed a value that was sent."""
+    """The server's defaults in a machine. Raises RunFailed if the server changed a value of the study."""
     differences = [c for c in readback.changes(sent, stored) if not c.path.endswith(SENT)]
     template = sent["spec"]["template"]["spec"]["domain"]
     actual = vmi.get("spec", {}).get("domain", {})

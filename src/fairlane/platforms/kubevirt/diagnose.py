@@ -1,4 +1,4 @@
-"""Why a machine of the cluster does not come up: its conditions, its volumes, and the events that tell of them."""
+"""Find out why a machine does not come up: its conditions, its volumes, and related events."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api
 
 _MOST = 3
-"""Events that an error quotes, the newest first."""
+"""Newest events that an error quotes."""
 
 _NO_TROUBLE = ("LiveMigratable", "StorageLiveMigratable")
-"""Conditions that are False of most machines of a benchmark, and stop none."""
+"""Conditions that are often False without any trouble."""
 
 Object = Mapping[str, Any]
 
 
 async def why(api: "Api", namespace: str, name: str, vm: Object | None, vmi: Object | None) -> str:
-    """What the cluster reports about machine ``name``, for an error: one line."""
+    """The cluster's reports about machine ``name``, in one line for an error."""
     texts = [*_state(vm, vmi), *_conditions(vmi or vm)]
     volumes = [str(t["metadata"]["name"]) for t in (vm or {}).get("spec", {}).get("dataVolumeTemplates", [])]
-    with suppress(RunFailed):  # without permission to read them the rest must do
+    with suppress(RunFailed):  # without permission for events
         claims = await api.list(kinds.PVC, namespace) if volumes else []
         unbound = [
             c for c in claims if c["metadata"]["name"] in volumes and c.get("status", {}).get("phase") != "Bound"
@@ -36,7 +36,7 @@ async def why(api: "Api", namespace: str, name: str, vm: Object | None, vmi: Obj
 
 
 def advice(text: str) -> str:
-    """The next thing to try, by the ``text`` that ``why`` returned; empty: none is known."""
+    """A hint for ``text``, the result of ``why``; empty: none."""
     return next((hint for sign, hint in _ADVICE if sign in text), "")
 
 
@@ -50,7 +50,7 @@ _ADVICE = (
     ("it is Provisioning", "the logs of CDI and of the storage class's driver tell more; where they are only slow, "
      "platform.boot_timeout says how long is waited"),
 )  # fmt: skip
-"""Part of what ``why`` returns -> hint; the first that fits."""
+"""Part of ``why``'s result -> hint; the first match counts."""
 
 
 def _state(vm: Object | None, vmi: Object | None) -> Iterable[str]:
@@ -70,14 +70,14 @@ def _conditions(of: Object | None) -> Iterable[str]:
 
 
 def _claim(claim: Object) -> str:
-    """A claim that is not bound."""
+    """The state of an unbound claim."""
     phase, of = claim.get("status", {}).get("phase"), claim.get("spec", {}).get("storageClassName")
     return f"claim {claim['metadata']['name']} of storage class {of} is {phase or 'new'}"
 
 
 def _events(every: Iterable[Object], names: set[str], unbound: set[str]) -> Iterable[str]:
-    """The newest warnings of objects whose names begin with one of ``names`` (launcher pods have more), and all events
-    of ``unbound`` claims: for Kubernetes a driver that does not answer is no warning."""
+    """The newest warnings of objects whose names begin with one of ``names`` (launcher pods have suffixes), and all
+    events of ``unbound`` claims: Kubernetes reports a silent driver as a normal event."""
     relevant = []
     for event in every:
         name = str(event.get("involvedObject", {}).get("name", ""))

@@ -1,9 +1,9 @@
-"""Prometheus' node exporter on the nodes of a run: its DaemonSet, and which of its figures are kept.
+"""Prometheus' node exporter on a run's nodes: its DaemonSet, and which of its figures are kept.
 
 The kernel's counters of CPU, pressure and disks (``/proc/stat``, ``/proc/pressure``, ``/proc/diskstats``) are not
-namespaced: any container reads the node's own, so the exporter needs none of the rights that monitoring gives it (no
-host paths, no host PIDs, no root), and its pod keeps to the ``restricted`` Pod Security Standard. Interfaces and TCP's
-counters are namespaced: they are the node's only where the pod may use the node's network. Both forms are here.
+namespaced: every container reads the node's, so the exporter needs no host paths, host PIDs or root, and its pod meets
+the ``restricted`` Pod Security Standard. Counters of interfaces and TCP are namespaced: they are the node's only in a
+pod on the node's network. Both forms are here.
 """
 
 import math
@@ -14,20 +14,20 @@ from typing import Any, Literal
 from fairlane.platforms.kubevirt.labels import labels, selector
 
 Network = Literal["host", "pod"]
-"""Whose network the exporter's pods use. ``host``: the node's interfaces are visible, and the exporter listens
-on the node's address during the run."""
+"""Network of the exporter's pods. ``host``: the node's interfaces are visible, and the exporter listens on the node's
+address during the run."""
 NETWORKS: tuple[Network, ...] = ("host", "pod")
-"""The one with more figures comes first."""
+"""The form with more figures first."""
 
 IMAGE = "quay.io/prometheus/node-exporter:v1.9.1"
 NAME = "fairlane-nodes"
 _PART = "nodes"
 
 _FIRST_PORT, _PORTS = 9300, 200
-"""Among 9000-9999, which OpenShift's nodes open to each other for services of hosts, away from 9100, where a cluster's
-own exporter listens."""
+"""In 9000-9999, which OpenShift opens between nodes for host services, but not near 9100, the default of a cluster's
+own exporter."""
 _VIRTUAL = r"^(lo|veth.*|[a-f0-9]{15}|cali.*|lxc.*|cilium_.*|ovn-k8s-mp[0-9]*|genev_sys_.*|vxlan_sys_.*|br-int|ovs-system|tap.*|docker0|cni0)$"  # noqa: E501
-"""Interfaces of pods and of the cluster's own network: what they carry shows on the node's own once more."""
+"""Interfaces of pods and the pod network, whose traffic the node's own interfaces count too."""
 
 _ARGUMENTS = (
     "--collector.disable-defaults",
@@ -49,7 +49,7 @@ _OF_NETWORK = (
 
 
 def port_of(run_id: str) -> int:
-    """A run's port: two runs on one node should not meet on the node's address."""
+    """A run's port, chosen so that two runs on one node rarely collide."""
     return _FIRST_PORT + int(run_id, 16) % _PORTS
 
 
@@ -59,14 +59,14 @@ def selector_of(run_id: str) -> str:
 
 
 def arguments(network: Network, port: int) -> list[str]:
-    """The exporter's command line; 1.1 and later know all of it. ``$(ADDRESS)`` is filled in by the kubelet."""
+    """The exporter's command line, for version 1.1 and later. The kubelet fills in ``$(ADDRESS)``."""
     listen = f"--web.listen-address=[$(ADDRESS)]:{port}"
     return [listen, *_ARGUMENTS, *(_OF_NETWORK if network == "host" else ())]
 
 
 def daemon_set(run_id: str, nodes: Sequence[str], image: str, *, network: Network, user: bool) -> dict[str, Any]:
-    """The DaemonSet on exactly ``nodes``. ``user``: the pod names its user id, which an image whose user has a name
-    only (``nobody``) needs; on OpenShift the namespace's own range gives one, and any other is refused."""
+    """The DaemonSet on exactly ``nodes``. ``user``: set a numeric user id, required for an image that names its user
+    (``nobody``); OpenShift assigns one from the namespace's range and refuses others."""
     port = port_of(run_id)
     own = labels(run_id, part=_PART)
     one = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
@@ -132,11 +132,11 @@ _NICS = {
 
 
 def compact(text: str) -> dict[str, Any]:
-    """What is kept of one exporter's answer (text format 0.0.4), every figure as it was printed.
+    """The kept part of an exporter's answer (text format 0.0.4), every figure as printed.
 
-    ``cpu``: mode -> seconds of each CPU, in the CPUs' order; ``pressure``: kind -> seconds in which some task waited;
+    ``cpu``: mode -> seconds of each CPU, in CPU order; ``pressure``: kind -> seconds in which some task waited;
     ``disks`` and ``nics``: name -> counters (``speed``: bytes/s); ``switches``, ``retransmits``, ``time``, ``load1``;
-    ``version`` of the exporter. A figure that is missing has no key; empty: this was no exporter.
+    ``version`` of the exporter. Missing figures have no key; empty: not an exporter's answer.
     """
     kept: dict[str, Any] = {}
     cpus: dict[str, dict[str, float]] = {}

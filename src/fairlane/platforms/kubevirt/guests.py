@@ -1,4 +1,4 @@
-"""One machine of the cluster as a guest: the way to its sshd, its session, and what scripts need there."""
+"""A virtual machine as a guest: connection to its sshd, its session, and the library for scripts."""
 
 import asyncio
 import resource
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api
 
 LIBRARY = "/run/fairlane.sh"
-"""In a guest: gone after its reboot, as all that a trial may have left."""
+"""Path in a guest; a reboot removes it, as everything that a trial may leave."""
 _SSHD = 22
 Reach = Literal["portforward", "direct"]
-"""portforward: through the API server. direct: at the machine's own address."""
+"""portforward: through the API server. direct: to the machine's own address."""
 _ATTEMPT = 5.0
-"""Seconds for one attempt to hear a guest's sshd, and the pauses between two of them."""
+"""Seconds for one attempt to get an sshd's banner, and the pause between attempts."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 2.0
 _TIMEOUT = 60.0
 _NEEDED = ("bash", "tar", "gzip", "sha256sum", "wipefs", "stat", "find", "timeout")
-"""Programs that scripts call in every guest, beside those of workloads."""
+"""Programs that scripts call in every guest, besides those of workloads."""
 TRAITS = """
 echo "kernel $(uname -r)"
 ( . /etc/os-release && echo "system $PRETTY_NAME" )
 ! grep -q "QEMU TCG" /proc/cpuinfo || echo "emulated yes"
 """
-"""Shell that prints a guest's kernel and system, for ``traits``. QEMU's TCG names itself."""
+"""Shell that prints a guest's kernel and system, for ``traits``; QEMU's TCG identifies itself."""
 
 
 _FILES = 65536
 
 
 def allow_files() -> None:
-    """Lets this process open as many files as it may: a guest takes a dozen (pipes of its sessions, both ends of its
-    tunnel), and many systems let a process begin with 1024."""
+    """Raises this process's limit of open files: a guest needs a dozen (pipes of its sessions, both ends of its
+    tunnel), and the default is often 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -50,7 +50,7 @@ def allow_files() -> None:
 
 
 class ClusterGuest(SshGuest):
-    """A VirtualMachineInstance behind its sshd. ``reach`` before use, ``close`` after it."""
+    """A VirtualMachineInstance behind its sshd. Call ``reach`` before use, ``close`` after."""
 
     def __init__(self, name: str, keys: Keys, scratch: Path) -> None:
         super().__init__(name, keys.login(_SSHD), scratch, LIBRARY)
@@ -58,8 +58,8 @@ class ClusterGuest(SshGuest):
         self._tunnel: Tunnel | None = None
 
     async def reach(self, api: "Api", namespace: str, *, address: str, way: Reach, timeout: float) -> None:
-        """Connects through the API server, or to ``address`` where the pods' network can be reached from here, and
-        puts the library in place. Raises RunFailed."""
+        """Connects through the API server, or to ``address`` if the pod network is reachable, and installs the library.
+        Raises RunFailed."""
         await self.close()
         if way == "direct":
             self.login = self._keys.login(_SSHD, address)
@@ -71,7 +71,7 @@ class ClusterGuest(SshGuest):
         await self._put(library.text())
 
     async def _answers(self, api: "Api", namespace: str, timeout: float) -> None:
-        """Waits for the banner of the guest's sshd: an attempt of SSH itself would cost a process each time."""
+        """Waits for the sshd's banner, which costs less than starting an ssh process for each attempt."""
         pause, ends = _FIRST_PAUSE, time.monotonic() + timeout
         while not await banner(api, namespace, self.name, _ATTEMPT):
             if time.monotonic() + pause > ends:
@@ -80,7 +80,7 @@ class ClusterGuest(SshGuest):
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _put(self, text: str) -> None:
-        """Writes the library. Not by ``run``, which needs it."""
+        """Installs the library; ``run`` depends on it."""
         process = await self.start((f"cat > {LIBRARY}.new && mv {LIBRARY}.new {LIBRARY}",))
         try:
             _, stderr = await asyncio.wait_for(process.communicate(text.encode()), _TIMEOUT)
@@ -93,7 +93,7 @@ class ClusterGuest(SshGuest):
             )
 
     async def settle_down(self, timeout: float) -> None:
-        """Waits until the guest's first boot is over: cloud-init would be load beside trials. Raises RunFailed."""
+        """Waits until cloud-init has finished: it would be load beside trials. Raises RunFailed."""
         try:
             await self.ask("! command -v cloud-init > /dev/null || cloud-init status --wait > /dev/null || :", timeout)
         except Unfinished as error:
@@ -104,7 +104,7 @@ class ClusterGuest(SshGuest):
             ) from error
 
     async def lacks(self, programs: Sequence[str]) -> list[str]:
-        """Which of ``programs``, and of those that every guest needs, are not there. Raises RunFailed."""
+        """Missing ones among ``programs`` and those that every guest needs. Raises RunFailed."""
         every = " ".join(quote(program) for program in dict.fromkeys((*_NEEDED, *programs)))
         text = f'for p in {every}; do command -v "$p" > /dev/null || echo "$p"; done > lacks'
         return (await self.ask(text))["lacks"].decode(errors="replace").split()
@@ -118,12 +118,12 @@ class ClusterGuest(SshGuest):
 
 
 def traits(text: str) -> dict[str, str]:
-    """Name -> value of lines as ``TRAITS`` prints them: kernel, system; emulated, if it is."""
+    """Name -> value of the lines of ``TRAITS``: kernel, system; emulated, if it is."""
     lines = (line.partition(" ") for line in text.splitlines())
     return {name: plain(value.strip(), 200) for name, _, value in lines if value.strip()}
 
 
 def address_of(vmi: Mapping[str, Any]) -> str:
-    """Of an instance, in the pods' network; empty: it has none yet."""
+    """Address of an instance in the pod network; empty: none yet."""
     every = (vmi.get("status") or {}).get("interfaces") or []
     return next((str(one["ipAddress"]) for one in every if one.get("ipAddress")), "")

@@ -1,7 +1,7 @@
-"""A run's Lease in its namespace, renewed while the run goes on, so that nobody removes it.
+"""A run's Lease in its namespace, renewed during the run to protect its objects from removal.
 
-A run is alive if its Lease changes. Its time stamps do not count, because the clocks of two machines may differ by more
-than any patience; Kubernetes' own leader election does the same (client-go's ``leaderelection`` package).
+A run is alive if its Lease changes. Time stamps are not compared, because the clocks of two machines may differ by more
+than the time-out; Kubernetes' leader election does the same (client-go's ``leaderelection`` package).
 """
 
 import asyncio
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 EVERY = 15.0
 """Seconds between two renewals."""
 PATIENCE = 3 * EVERY
-"""Seconds without a renewal after which a run is taken for dead."""
+"""Seconds without a renewal after which a run counts as dead."""
 _STUDY = "fairlane.io/study"
 _PROCESSES = "fairlane.io/processes"
 
 
 def name(run_id: str) -> str:
-    """Of the run's Lease."""
+    """Name of the run's Lease."""
     return f"fairlane-{run_id}"
 
 
@@ -38,8 +38,8 @@ def holder() -> str:
 
 
 def _processes() -> str:
-    """Where process ids are valid: this boot of this machine, and this container. Host names do not identify it, many
-    are localhost."""
+    """Scope of process ids: this boot of this machine, this container. A host name is not unique: many are
+    localhost."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
@@ -52,7 +52,7 @@ def _now() -> str:
 
 
 def body(run_id: str, study: str) -> dict[str, Any]:
-    """The Lease of a run that begins."""
+    """The Lease of a new run."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -66,12 +66,12 @@ def body(run_id: str, study: str) -> dict[str, Any]:
 
 
 def study(lease: Mapping[str, Any]) -> str:
-    """Name of the study that the run of ``lease`` carries out."""
+    """Study of the run that holds ``lease``."""
     return str(lease["metadata"].get("annotations", {}).get(_STUDY, ""))
 
 
 def run_of(lease: Mapping[str, Any]) -> str:
-    """The run that ``lease`` is of."""
+    """Run that holds ``lease``."""
     return str(lease["metadata"].get("labels", {}).get(RUN, ""))
 
 
@@ -83,8 +83,8 @@ class Heartbeat:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, study: str) -> None:
-        """Makes the Lease, of which ``cleanup.make_way`` has left none. Raises RunFailed: of two processes that begin
-        at once, one cannot make it."""
+        """Creates the Lease, which ``cleanup.make_way`` has removed. Raises RunFailed: of two processes that start at
+        once, one fails."""
         await self._api.create(kinds.LEASE, body(self._run_id, study), self._namespace)
         self._task = asyncio.create_task(self._beat())
 
@@ -95,7 +95,7 @@ class Heartbeat:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(EVERY)
-            with suppress(Exception):  # a cluster that does not answer is somebody else's to notice
+            with suppress(Exception):  # other requests report a cluster that does not answer
                 await self._renew()
 
     async def close(self) -> None:
@@ -107,8 +107,8 @@ class Heartbeat:
 
 
 async def living(api: "Api", runs: Mapping[str, tuple[str, Mapping[str, Any] | None]]) -> set[str]:
-    """Which of ``runs`` go on: id -> namespace, and Lease as it was read. They are watched for ``PATIENCE``, or until
-    all are known to go on; one without a Lease may be about to make it. Raises RunFailed."""
+    """The live ones among ``runs``: id -> namespace, and Lease as read. Watches for ``PATIENCE``, or until all are
+    known to live; a run without Lease may be about to create it. Raises RunFailed."""
     unsure = {run_id: known for run_id, known in runs.items() if not ended_here(known[1])}
     alive: set[str] = set()
     left = PATIENCE
@@ -123,7 +123,7 @@ async def living(api: "Api", runs: Mapping[str, tuple[str, Mapping[str, Any] | N
 
 
 def ended_here(lease: Mapping[str, Any] | None) -> bool:
-    """The process that held ``lease`` ran on this machine and has ended, or is this one."""
+    """Whether the holder of ``lease`` ran on this machine and has ended, or is this process."""
     if lease is None:
         return False
     host, _, pid = str(lease.get("spec", {}).get("holderIdentity", "")).rpartition("/")

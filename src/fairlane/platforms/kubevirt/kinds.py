@@ -1,4 +1,4 @@
-"""The kinds of objects that are read and written, and where the API server keeps them."""
+"""The kinds of API objects that Fairlane uses, and their paths."""
 
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -15,15 +15,15 @@ class Kind:
     kind: str
     namespaced: bool = True
     stored: bool = True
-    """Objects are kept. A question (SelfSubjectAccessReview) is answered and forgotten."""
+    """Whether the server stores objects; a review (SelfSubjectAccessReview) is only answered."""
 
     @property
     def api_version(self) -> str:
-        """As an object has it: ``kubevirt.io/v1``."""
+        """``kubevirt.io/v1``, as in an object."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", sub: str = "") -> str:
-        """Where objects of this kind are: all, those of a ``namespace``, the one of a ``name``, or its subresource
+        """Path of all objects of this kind, of those in ``namespace``, of the object ``name``, or of its subresource
         ``sub`` (``status``, ``portforward/22/tcp``)."""
         if namespace and not self.namespaced:
             raise ValueError(f"{self.kind} has no namespace")
@@ -69,7 +69,7 @@ KUBEVIRT = Kind(_KUBEVIRT, "v1", "kubevirts", "KubeVirt")
 VM = Kind(_KUBEVIRT, "v1", "virtualmachines", "VirtualMachine")
 VMI = Kind(_KUBEVIRT, "v1", "virtualmachineinstances", "VirtualMachineInstance")
 VMI_ACTION = Kind(_SUBRESOURCES, "v1", "virtualmachineinstances", "VirtualMachineInstance")
-"""Verbs of a running machine: subresource ``portforward/PORT/tcp`` and others."""
+"""Subresources of a running machine: ``portforward/PORT/tcp`` and others."""
 
 CDI = Kind(_CDI, "v1beta1", "cdis", "CDI", namespaced=False)
 DATA_VOLUME = Kind(_CDI, "v1beta1", "datavolumes", "DataVolume")
@@ -81,7 +81,7 @@ ROLE_BINDING = Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBind
 ACCESS_REVIEW = Kind(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False, stored=False
 )
-"""May I do this? Answered for the one who asks."""
+"""Asks whether the caller has a permission."""
 WHO_AM_I = Kind(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False, stored=False
 )

@@ -1,4 +1,4 @@
-"""Labels of a run's objects, by which they are selected and nothing else is touched."""
+"""Labels that select a run's objects."""
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 FAIRLANE = "fairlane"
@@ -14,6 +14,6 @@ def labels(run_id: str, **more: str) -> dict[str, str]:
 
 
 def selector(run_id: str = "") -> str:
-    """Label selector of everything of the run; of all runs if it is empty. Of one run by its own label alone: CDI puts
-    itself in as the manager of the claims that it makes of our volumes."""
+    """Label selector of a run, or of all runs if empty. A run is selected by its own label alone: CDI overwrites
+    managed-by on claims that it creates for volumes."""
     return f"{RUN}={run_id}" if run_id else f"{MANAGED_BY}={FAIRLANE}"

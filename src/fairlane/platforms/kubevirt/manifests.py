@@ -1,7 +1,7 @@
-"""The objects that a run sends to the cluster, made of the study alone. Pure: the same study gives the same objects.
+"""The objects that a run sends to the cluster, made from the study alone. Pure and deterministic.
 
-Every setting of a lane is sent, so that neither a storage profile nor a preference nor a default of the cluster decides
-it. What KubeVirt and CDI make of each setting was read in their sources (kubevirt/kubevirt and
+Every setting of a lane is sent, so that no storage profile, preference or default of the cluster decides it. The
+handling of each setting was checked in the sources of KubeVirt and CDI (kubevirt/kubevirt and
 kubevirt/containerized-data-importer, main branches of August 2026).
 """
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 CLOUD_INIT = "cloud-init"
-"""Name of the Secret that all machines read at their first boot."""
+"""Name of the Secret with the first boot's data for all machines."""
 HOSTNAME = "kubernetes.io/hostname"
 _SERIAL = 20
-"""Characters of a serial that virtio-blk carries."""
+"""Characters of a serial that virtio-blk can hold."""
 _CLEAN_STOP = 120
-"""Seconds in which a golden machine shuts down: what it wrote is cloned."""
+"""Seconds for a golden machine to shut down cleanly before its volume is cloned."""
 _LEGACY = {"cdi.kubevirt.io/storage.usePopulator": "false"}
-"""CDI's older way, in which it copies from pod to pod whatever the storage could do."""
+"""CDI's older method, a copy from pod to pod whatever the storage supports."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Disk:
 
     number: int
     name: str
-    """Of its DataVolume and of its claim."""
+    """Name of its DataVolume and of its claim."""
     serial: str
-    """By which the guest finds it; unique in the run."""
+    """Serial by which the guest finds the disk; unique in the run."""
     size: int
     """Bytes."""
 
@@ -57,29 +57,29 @@ class Machine:
     lane: str
     number: int
     name: str
-    """Of the VirtualMachine, its VirtualMachineInstance and the guest."""
+    """Name of the VirtualMachine, its VirtualMachineInstance and the guest."""
     disks: tuple[Disk, ...]
     root: str
-    """DataVolume of its root; empty: a container disk, which is no volume of the cluster."""
+    """DataVolume of its root; empty: a container disk, not a volume of the cluster."""
     storm: str = ""
-    """The clone storm that it is of; empty: it stands."""
+    """The machine's clone storm; empty: it runs during the whole run."""
 
 
 @dataclass(frozen=True)
 class Golden:
-    """What a lane's clones are made of. DataVolume, claim, snapshot, DataSource and the machine that boots from the
-    volume all have its ``name``."""
+    """The source of a lane's clones. DataVolume, claim, snapshot, DataSource and the machine that boots from the volume
+    all have its ``name``."""
 
     lane: str
     number: int
     name: str
     size: str = ""
-    """Of its claim once it is bound, as Kubernetes writes it: drivers round up, and refuse a clone that is smaller.
-    Empty: not known."""
+    """Size of its bound claim, as a Kubernetes quantity: drivers round up, and refuse smaller clones. Empty: not
+    known."""
 
 
 def slugs(lanes: Iterable[str]) -> dict[str, str]:
-    """A label of DNS for each lane, unique: no dash at its end, and never two in a row, which are ours."""
+    """A unique DNS label for each lane, without a final dash; double dashes are reserved for Fairlane's separators."""
     unique: dict[str, str] = {}
     for lane in lanes:
         word = re.sub("-+", "-", lane).strip("-") or "lane"
@@ -89,7 +89,7 @@ def slugs(lanes: Iterable[str]) -> dict[str, str]:
 
 
 def unspecified_clones(study: "Study") -> list[FairlaneError]:
-    """Lanes without ``clone``, in a study with clone storms."""
+    """Lanes without ``clone`` in a study with clone storms."""
     if all(workload.kind != "clone" for workload in study.workloads.values()):
         return []
     return [
@@ -106,7 +106,7 @@ def unspecified_clones(study: "Study") -> list[FairlaneError]:
 
 
 def quantity(size: int) -> str:
-    """Bytes as Kubernetes writes them: ``50Gi``."""
+    """Bytes as a Kubernetes quantity: ``50Gi``."""
     for unit, bits in (("Gi", 30), ("Mi", 20), ("Ki", 10)):
         if size and size % (1 << bits) == 0:
             return f"{size >> bits}{unit}"
@@ -121,9 +121,9 @@ class Manifests:
     run_id: str
     namespace: str
     hosts: Mapping[str, str] = field(default_factory=dict)
-    """Name of a node -> its label kubernetes.io/hostname, which need not be the same (AWS has a domain in names)."""
+    """Node name -> its label kubernetes.io/hostname, which may differ (AWS names include a domain)."""
 
-    # --- what there is
+    # --- inventory
 
     @property
     def spec(self) -> "KubevirtSpec":
@@ -136,13 +136,13 @@ class Manifests:
 
     @cached_property
     def fleet(self) -> int:
-        """Machines of a lane that stand during the whole run: as many as the largest cell asks for."""
+        """Permanent machines of a lane: the number that the largest cell needs."""
         cells = [cell for cell in self.study.cells() if cell.kind != "clone"]
         return max((int(cell.params.get("fleet") or self.spec.machines) for cell in cells), default=0)
 
     @cached_property
     def disk_size(self) -> int:
-        """Bytes of a volume under test: as many as the largest cell asks for."""
+        """Bytes of a volume under test: the size that the largest cell needs."""
         sizes = (int(cell.params.get("disk_size") or 0) for cell in self.study.cells())
         return max(self.spec.disk_size, *sizes)
 
@@ -158,7 +158,7 @@ class Manifests:
         return replace(self._machine(lane, number, f"{self.slugs[lane]}--{storm}-{number}", stored=True), storm=storm)
 
     def goldens(self, lane: str, nodes: int) -> tuple[Golden, ...]:
-        """What clones of ``lane`` are made of: one, or one for each of so many ``nodes``."""
+        """Golden volumes of ``lane``: one, or one for each of the ``nodes``."""
         name = f"{self.slugs[lane]}--golden"
         count = nodes if self._lane(lane).golden == "per-node" else 1
         return tuple(Golden(lane, number, f"{name}-{number}") for number in range(count))
@@ -173,8 +173,8 @@ class Manifests:
         }
 
     def secret(self, files: Mapping[str, str], programs: Sequence[str] = ()) -> Object:
-        """Cloud-init's user data, one for all machines (see ``cloudinit.user_data``). In a Secret, because it holds a
-        private key, and because KubeVirt takes at most 2048 bytes in the machine itself."""
+        """cloud-init's user data for all machines (see ``cloudinit.user_data``); a Secret, because it holds a private
+        key and exceeds the 2048 bytes that KubeVirt allows in the machine itself."""
         text = user_data(files, programs if self.spec.install else ())
         body = {
             "type": "Opaque",
@@ -184,8 +184,8 @@ class Manifests:
         return {**self._named(kinds.SECRET, CLOUD_INIT), **body}
 
     def vm(self, machine: Machine, node: str) -> Object:
-        """A machine of a fleet on ``node``; empty: where the scheduler puts it. Its volumes belong to it and are
-        deleted with it."""
+        """A permanent machine on ``node``; empty: the scheduler chooses. It owns its volumes, which are deleted with
+        it."""
         templates = [self._blank(machine, disk) for disk in machine.disks]
         if machine.root:
             root: Object = {"dataVolume": {"name": machine.root}}
@@ -207,15 +207,15 @@ class Manifests:
         }
 
     def base_vm(self, golden: Golden, node: str) -> Object:
-        """The machine that boots from the golden volume before it is cloned: it is its first consumer, so the volume
-        comes to ``node`` where its class waits for one. To be stopped (runStrategy Halted) before a clone is made."""
+        """The machine that boots from the golden volume before cloning, as its first consumer: a class that waits for
+        one creates the volume on its ``node``. Stop it (runStrategy Halted) before cloning."""
         machine = Machine(golden.lane, golden.number, golden.name, (), golden.name)
         made = self._vm(machine, node, {"dataVolume": {"name": golden.name}}, [])
         made["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = _CLEAN_STOP
         return made
 
     def snapshot(self, golden: Golden, snapshot_class: str) -> Object:
-        """The snapshot that clones are restored from, where the lane says ``clone: snapshot``."""
+        """The snapshot to restore clones from, for lanes with ``clone: snapshot``."""
         return {
             **self._named(kinds.SNAPSHOT, golden.name, lane=self.slugs[golden.lane]),
             "spec": {
@@ -225,7 +225,7 @@ class Manifests:
         }
 
     def data_source(self, golden: Golden) -> Object:
-        """The DataSource that clones refer to: of the snapshot, or of the golden volume."""
+        """The DataSource of clones: the snapshot, or the golden volume."""
         what = "snapshot" if self._lane(golden.lane).clone == "snapshot" else "pvc"
         return {
             **self._named(kinds.DATA_SOURCE, golden.name, lane=self.slugs[golden.lane]),
@@ -233,7 +233,7 @@ class Manifests:
         }
 
     def clone_vm(self, machine: Machine, node: str, golden: Golden) -> Object:
-        """A machine whose root is a clone of ``golden``, made as the lane says and in no other way:
+        """A machine whose root is a clone of ``golden``, made in the way of the lane only:
 
         * snapshot: CDI restores a DataSource that is a snapshot, and asks no storage profile.
         * csi-clone: Kubernetes hands the claim's ``dataSource`` to the driver; CDI has nothing to choose.
@@ -243,7 +243,7 @@ class Manifests:
         claim = self._storage(lane, self.spec.root_size)
         notes: dict[str, str] = {}
         body: Object = {"storage": claim}
-        if golden.size:  # as large as that, with nothing on top for a file system
+        if golden.size:  # the same size, without extra space for a file system
             claim["resources"] = {"requests": {"storage": golden.size}}
             body = {"pvc": claim}
         if lane.clone == "csi-clone":
@@ -284,8 +284,8 @@ class Manifests:
         }
 
     def _storage(self, lane: StorageClassSpec, size: int, storage_class: str = "") -> Object:
-        """A claim with every part set, which the storage profile would decide otherwise. In a file system CDI makes the
-        claim larger, so that the disk in it has ``size``."""
+        """A claim with every field set, which the storage profile would decide otherwise. For a file system CDI
+        enlarges the claim so that the disk in it has ``size``."""
         return {
             "accessModes": [lane.access_mode],
             "resources": {"requests": {"storage": quantity(size)}},
@@ -294,8 +294,7 @@ class Manifests:
         }
 
     def _source(self) -> Object:
-        """Where the image comes from. Container images are pulled by the node, which knows the cluster's mirrors and
-        pull secrets."""
+        """The source of the image. Nodes pull container images, with the cluster's mirrors and pull secrets."""
         image = self.spec.image
         if image.startswith("datasource:"):
             namespace, _, name = image.removeprefix("datasource:").partition("/")
@@ -307,7 +306,7 @@ class Manifests:
     def _template(
         self, name: str, spec: Object, marks: Mapping[str, str], notes: Mapping[str, str] | None = None
     ) -> Object:
-        """A DataVolume that the machine brings. Nothing is preallocated, whatever the cluster's default is."""
+        """A DataVolume in the machine's template, without preallocation, whatever the cluster's default."""
         metadata: Object = {"name": name, "labels": labels(self.run_id, **marks)}
         if notes:
             metadata["annotations"] = dict(notes)
@@ -326,7 +325,7 @@ class Manifests:
         volumes += [{"name": CLOUD_INIT, "cloudInitNoCloud": {"secretRef": {"name": CLOUD_INIT}}}]
         template: Object = {
             "domain": self._domain(lane, machine),
-            # a machine that moves, or waits to, is no measurement: a node that is drained ends it, and the run sees it
+            # migration would spoil a measurement: draining a node ends the machine, and the run detects it
             "evictionStrategy": "None",
             "networks": [{"name": "default", "pod": {}}],
             "terminationGracePeriodSeconds": 0,
@@ -350,12 +349,12 @@ class Manifests:
 
     def _domain(self, lane: StorageClassSpec, machine: Machine) -> Object:
         cpu: Object = {}
-        if not self.spec.instance_type:  # which must not be given twice
-            # no sockets to plug in later: the guest would see processors that are not there
+        if not self.spec.instance_type:  # must be unique
+            # no sockets to plug in later: the guest would see processors that do not exist
             cpu = {"cores": self.spec.cpus, "sockets": 1, "threads": 1, "maxSockets": 1}
         if lane.dedicated_cpus:
             cpu["dedicatedCpuPlacement"] = True
-            if lane.isolate_emulator_thread:  # KubeVirt's webhook throws a false one away
+            if lane.isolate_emulator_thread:  # KubeVirt's webhook removes a false
                 cpu["isolateEmulatorThread"] = True
         disks: list[Object] = [{"name": "root", "bootOrder": 1, "disk": {"bus": "virtio"}}]
         disks += [_disk(lane, disk) for disk in machine.disks]
@@ -380,7 +379,7 @@ class Manifests:
 
 
 def _disk(lane: StorageClassSpec, disk: Disk) -> Object:
-    """A disk under test. ``io: default`` sends nothing: KubeVirt refuses the word."""
+    """A disk under test. ``io: default`` is omitted: KubeVirt refuses the word."""
     device: Object = {
         "name": f"disk{disk.number}",
         "cache": lane.cache,

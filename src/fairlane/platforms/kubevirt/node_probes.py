@@ -1,9 +1,9 @@
-"""Probes on the nodes: a node exporter on each, read through the API server before and after a load.
+"""Node counters from a node exporter on each node, read through the API server before and after a load.
 
-The kubelet's own figures of pods are of no use for this: they come from a cache that is filled every 10 to 15 s
-(google/cadvisor#2496), which is more than the margin of any trial below five minutes, and to read them through the API
-server takes the permission ``nodes/proxy``, with which one may also run commands in every pod of the node. The exporter
-reads the kernel's counters at the moment it is asked, and ``pods/proxy`` in the run's own namespace reaches it.
+The kubelet's figures of pods do not serve: its cache is up to 15 s old (google/cadvisor#2496), more than the margin of
+a trial below five minutes, and reading them takes the permission ``nodes/proxy``, which allows to run commands in every
+pod of the node. The exporter reads the kernel's counters on request, and ``pods/proxy`` in the run's own namespace
+reaches it.
 """
 
 import asyncio
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.spec import KubevirtSpec
 
 _PATIENCE = 120.0
-"""Seconds for the pods to be ready, the image's download included."""
+"""Seconds until the pods must be ready, image download included."""
 _ANSWER = 15.0
 """Seconds for an exporter's answer."""
 _ANSWER_AGAIN = 2.0
-"""The same of a node that did not answer last time: the load waits for it."""
+"""Seconds for an exporter that did not answer last time: the load waits for it."""
 _AT_ONCE = 32
 _FILE = "probe.node_usage"
 _OFF = "off"
 _OVER = ("Failed", "Succeeded")
-"""Phases of a pod that was evicted, or whose node went down."""
+"""Phases of an evicted pod, or of a pod whose node went down."""
 
 Object = Mapping[str, Any]
 
 
 class _RefusedError(RunFailed):
-    """An admission plugin does not want the pods."""
+    """An admission plugin refuses the pods."""
 
 
 class _NoImageError(RunFailed):
-    """The pods' other form would wait for it, too."""
+    """The image cannot be pulled, for either form of the pods."""
 
 
 class NodeProbes:
-    """The exporters of a run. ``refused``: why there are none; then snapshots are empty."""
+    """The exporters of a run. ``refused``: why there are none; snapshots are empty then."""
 
     def __init__(self, api: "Api", namespace: str, run_id: str, nodes: Sequence[str], notify: Notify) -> None:
         self.refused = ""
@@ -63,7 +63,7 @@ class NodeProbes:
         """Why the nodes' interfaces are not visible."""
         self._pods: dict[str, str] = {}
         self._pulled: set[str] = set()
-        """What the image was, by digest."""
+        """Digests of the image in use."""
         self._first: dict[str, Object] = {}
         self._silent: set[str] = set()
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -80,8 +80,8 @@ class NodeProbes:
         notify: Notify,
         patience: float = _PATIENCE,
     ) -> "NodeProbes":
-        """Exporters on exactly ``nodes`` (their names). A cluster that does not allow them, or whose API server does
-        not reach them, is no error: it is reported once, and ``refused`` says why."""
+        """Starts exporters on exactly ``nodes`` (names). If the cluster forbids them, or its API server does not reach
+        them, reports it once and sets ``refused``."""
         probes = cls(api, namespace, run_id, nodes, notify)
         if spec.node_probes == _OFF:
             probes.refused = _OFF
@@ -107,9 +107,9 @@ class NodeProbes:
         return probes
 
     async def around(self, when: str) -> dict[str, bytes]:
-        """A snapshot of all nodes, as the file of the probe ``node_usage``: JSON, node -> what ``exporter.compact``
-        kept, with the Unix times between which it was read (``asked``, ``answered``), or ``failed``: why there is
-        nothing. ``when``: before or after. Raises nothing; without exporters there is no file."""
+        """A snapshot of all nodes, as the file of the probe ``node_usage``: JSON, node -> ``exporter.compact`` with the
+        Unix times of request and answer (``asked``, ``answered``), or ``failed`` with the reason. ``when``: before or
+        after. Raises nothing; without exporters there is no file."""
         if self.refused:
             return {}
         if self._silent:
@@ -124,8 +124,7 @@ class NodeProbes:
         return {f"{_FILE}.{when}": json.dumps(snapshot, separators=(",", ":")).encode()}
 
     def describe(self) -> str | dict[str, Any]:
-        """For the description of the platform (``node_probes``): how the nodes are watched, or in a sentence why
-        not."""
+        """``node_probes`` in the platform's description: form of the exporters, or why there are none."""
         if self.refused:
             return self.refused
         return {
@@ -146,11 +145,11 @@ class NodeProbes:
             self._uid = ""
 
     async def _start(self, network: Network, patience: float) -> None:
-        """Raises FairlaneError, with the reason that the cluster gives."""
+        """Starts the DaemonSet. Raises FairlaneError with the cluster's reason."""
         groups = await self._api.call("GET", "/apis")
-        # OpenShift gives each namespace a range of user ids, and refuses any other
+        # OpenShift assigns each namespace a range of user ids, and refuses others
         user = all(group.get("name") != "security.openshift.io" for group in groups.get("groups", ()))
-        await self._api.delete(DAEMON_SET, self._name, self._namespace)  # of the same run, before it was resumed
+        await self._api.delete(DAEMON_SET, self._name, self._namespace)  # of the same run before it was resumed
         wanted = exporter.daemon_set(self._run_id, self._nodes, self._image, network=network, user=user)
         made = await self._api.create(DAEMON_SET, wanted, self._namespace)
         self._network, self._uid = network, made["metadata"]["uid"]
@@ -162,7 +161,7 @@ class NodeProbes:
             self._first[node] = kept
 
     async def _ready(self, patience: float) -> None:
-        """Waits for a pod on every node. Raises FairlaneError, as soon as the cluster says that it admits none."""
+        """Waits for a pod on every node. Raises FairlaneError as soon as the cluster refuses the pods."""
         async with Watcher(self._api, DAEMON_SET, self._namespace, exporter.selector_of(self._run_id)) as sets:
             ready = asyncio.ensure_future(sets.until(self._is_ready, patience, "no probes on the nodes"))
             refused = asyncio.ensure_future(self._refused())
@@ -185,8 +184,8 @@ class NodeProbes:
         return (ours and status.get("numberReady", 0) >= len(self._nodes)) or None
 
     async def _refused(self) -> str:
-        """What forbids the pods. A DaemonSet has no condition for it, only events. Waits for ever if nothing does, or
-        events may not be read."""
+        """Waits until the cluster refuses the pods, and returns the reason. A DaemonSet reports it by events only:
+        without permission to read them, this waits for ever."""
         with suppress(FairlaneError):
             async with Watcher(self._api, EVENT, self._namespace) as events:
                 return await events.until(self._forbidden, math.inf, "")
@@ -194,8 +193,8 @@ class NodeProbes:
         return await never
 
     def _forbidden(self, events: Mapping[str, Object]) -> str | None:
-        """The message of an admission plugin. Other errors may pass (a webhook that does not answer, a new quota that
-        is not counted yet)."""
+        """The message of an admission plugin; empty for errors that may pass (a webhook that does not answer, a new
+        quota not yet counted)."""
         for event in events.values():
             message = str(event.get("message", ""))
             passes = "status unknown for quota" in message
@@ -244,7 +243,7 @@ class NodeProbes:
         )
 
     async def _all(self) -> list[Object | FairlaneError]:
-        """Of each node what is kept, or why there is nothing."""
+        """Node -> its figures, or why there are none."""
 
         async def one(node: str) -> Object | FairlaneError:
             try:
@@ -276,7 +275,7 @@ class NodeProbes:
             return await self._get(node)
         except FairlaneError:
             was = self._pods.get(node)
-            await self._find()  # a pod that was evicted or deleted has come back under another name
+            await self._find()  # an evicted or deleted pod has a successor of another name
             if self._pods.get(node) in (was, None):
                 raise
             return await self._get(node)
@@ -290,13 +289,13 @@ class NodeProbes:
 
 
 def _forbids(reason: FairlaneError) -> bool:
-    """A permission is missing, which the pods' other form needs, too."""
+    """Whether a permission is missing that both forms of the pods need."""
     return getattr(reason, "status", 0) == 403
 
 
 def _read(kept: Object) -> dict[str, Any]:
-    """What the first answer of a node says of its exporter; how far its clock is ahead of ours, and how far that may be
-    off: half the time of the answer."""
+    """From a node's first answer: the exporter's version; its clock's lead over ours, and that figure's error, half the
+    answer's duration."""
     sent, answered = float(kept["asked"]), float(kept["answered"])
     description: dict[str, Any] = {"exporter": kept["version"]} if "version" in kept else {}
     if "time" in kept:

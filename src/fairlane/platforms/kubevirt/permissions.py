@@ -1,6 +1,5 @@
-"""What Fairlane does in a cluster, as permissions: ONE list. The RBAC objects are made from it, ``fairlane doctor``
-asks the cluster for each of them, and the tests compare it with the requests that a run really makes.
-"""
+"""The permissions that Fairlane needs in a cluster, as one list: RBAC objects are made from it, ``fairlane doctor``
+checks it, and tests compare it with a run's requests."""
 
 import asyncio
 import shlex
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from fairlane.study.spec import Study
 
 Scope = Literal["run", "cluster", "source"]
-"""run: in the namespace that the machines live in. source: in that of the DataSource that the image is. cluster:
-objects that are in no namespace."""
+"""run: in the namespace of the machines. source: in that of the image's DataSource. cluster: objects without a
+namespace."""
 Need = Literal["always", "own", "shared", "storms", "snapshots", "source", "nodes"]
 
 NEEDS: Mapping[Need, str] = {
@@ -30,12 +29,12 @@ NEEDS: Mapping[Need, str] = {
     "source": "image: datasource:NAMESPACE/NAME",
     "nodes": "probes on the nodes",
 }
-"""Who needs a permission, in words."""
+"""Reason of a permission, in words."""
 
 
 @dataclass(frozen=True)
 class Permission:
-    """Verbs on one resource. ``resource`` may have a subresource: ``virtualmachineinstances/portforward``."""
+    """Verbs on one resource, which may have a subresource: ``virtualmachineinstances/portforward``."""
 
     group: str
     resource: str
@@ -44,11 +43,11 @@ class Permission:
     why: str
     needed: Need = "always"
     optional: bool = False
-    """Without it the run goes on, and reports what it lacks."""
+    """Whether a run can do without; it then reports what is missing."""
 
     @property
     def name(self) -> str:
-        """As ``kubectl auth can-i`` writes it: ``datavolumes.cdi.kubevirt.io/source``."""
+        """Name in the form of ``kubectl auth can-i``: ``datavolumes.cdi.kubevirt.io/source``."""
         resource, _, sub = self.resource.partition("/")
         return ".".join(filter(None, (resource, self.group))) + (f"/{sub}" if sub else "")
 
@@ -60,7 +59,7 @@ _CLEAN = ("list", "watch", "deletecollection")
 _SWEEP = "clean up: what is left of a run is found by its labels"
 
 PERMISSIONS: tuple[Permission, ...] = (
-    # what a run makes, in its namespace; machines bring their volumes
+    # objects that a run creates in its namespace; machines bring their volumes
     Permission("", "secrets", ("create",), "run", "cloud-init and the key of the run; never read"),
     Permission(_VM, "virtualmachines", ("create", "get", *_SEE), "run", "the machines"),
     Permission(_VM, "virtualmachineinstances", (*_SEE, "delete"), "run", "where machines run; to start one anew"),
@@ -72,13 +71,13 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(
         "apps", "daemonsets", ("create", *_SEE, "delete"), "run", "a probe on each node", "nodes", optional=True
     ),
-    # what it reads there
+    # objects that it reads there
     Permission("subresources.kubevirt.io", "virtualmachineinstances/portforward", ("get",), "run", "SSH to machines"),
     Permission("", "persistentvolumeclaims", ("get", *_SEE), "run", "when volumes were bound, and to what"),
     Permission("", "pods", ("list",), "run", "spread: packed, the room beside what runs; where the probes are"),
     Permission("", "events", _SEE, "run", "what the cluster says of a machine that does not start"),
     Permission("", "pods/proxy", ("get",), "run", "fetch what the probes on the nodes saw", "nodes", optional=True),
-    # its end
+    # removal
     Permission("", "namespaces", ("create", "delete", "watch"), "cluster", "a namespace per run, gone after it", "own"),
     Permission("", "secrets", ("deletecollection",), "run", _SWEEP, "shared"),
     Permission(_LEASE, "leases", ("deletecollection",), "run", _SWEEP, "shared"),
@@ -105,13 +104,13 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(_CDI, "cdis", ("list",), "cluster", "CDI's version"),
     Permission("config.openshift.io", "clusterversions", ("get",), "cluster", "OpenShift's version", optional=True),
 )
-"""All of them, except to ask for one's own permissions and identity, which everybody may (ClusterRole
+"""All permissions except to ask for one's own permissions and identity, which everybody has (ClusterRole
 system:basic-user)."""
 
 
 def needs(study: "Study | None", *, use_existing: bool = False) -> frozenset[Need]:
-    """What a run of ``study`` needs; without a study: what any run may need, except for an image in another namespace.
-    ``use_existing`` counts only without a study, which has its own."""
+    """Permissions for a run of ``study``; without a study: for any run whose image is not in another namespace.
+    ``use_existing`` counts without a study only."""
     if study is not None:
         use_existing = bool(getattr(study.platform, "use_existing", False))
     needed: set[Need] = {"always", "shared" if use_existing else "own"}
@@ -129,13 +128,13 @@ def needs(study: "Study | None", *, use_existing: bool = False) -> frozenset[Nee
 
 
 def source(study: "Study | None") -> str:
-    """Namespace of the DataSource that the study's image is; empty: it is none."""
+    """Namespace of the DataSource of the study's image; empty: none."""
     kind, _, place = str(getattr(study.platform, "image", "")).partition(":") if study else ("", "", "")
     return place.partition("/")[0] if kind == "datasource" else ""
 
 
 def wanted(need: Iterable[Need]) -> tuple[Permission, ...]:
-    """The permissions of ``need``, each resource once per scope: verbs and reasons are put together."""
+    """Permissions for ``need``, one per resource and scope: verbs and reasons are merged."""
     need = frozenset(need)
     merged: dict[tuple[str, str, str], Permission] = {}
     for permission in PERMISSIONS:
@@ -157,20 +156,20 @@ def wanted(need: Iterable[Need]) -> tuple[Permission, ...]:
 
 @dataclass(frozen=True)
 class Deployed:
-    """Where RBAC objects belong, and whom they are for."""
+    """Namespaces and subject of RBAC objects."""
 
     namespace: str = "fairlane"
-    """Of the ServiceAccount; with ``use_existing`` of the machines too."""
+    """Namespace of the ServiceAccount; with ``use_existing`` of the machines too."""
     use_existing: bool = False
     source: str = ""
-    """Namespace of the DataSource that the image is; empty: the image is none."""
+    """Namespace of the image's DataSource; empty: no such image."""
     user: str = ""
     """A user of the cluster in place of the ServiceAccount."""
     group: str = ""
 
     @property
     def subject(self) -> dict[str, str]:
-        """As bindings name it."""
+        """The subject of role bindings."""
         if self.user or self.group:
             kind = "User" if self.user else "Group"
             return {"kind": kind, "name": self.user or self.group, "apiGroup": "rbac.authorization.k8s.io"}
@@ -178,8 +177,8 @@ class Deployed:
 
     @property
     def cloners(self) -> list[dict[str, str]]:
-        """Whose permission CDI checks before it clones an image: of who makes the volume, and, where a machine brings
-        its volumes, of the service account ``default`` beside it (KubeVirt's webhook: "User system:serviceaccount:
+        """Subjects whose permission CDI checks before it clones an image: the creator of the volume; for a machine's
+        own volumes, the service account ``default`` in its namespace (KubeVirt's webhook: "User system:serviceaccount:
         NAMESPACE:default has insufficient permissions in clone source namespace")."""
         if self.use_existing:
             return [self.subject, {"kind": "ServiceAccount", "name": "default", "namespace": self.namespace}]
@@ -188,18 +187,18 @@ class Deployed:
 
 
 NAME = "fairlane"
-"""Of the ServiceAccount and of everything that it is bound to."""
+"""Name of the ServiceAccount and of all roles and bindings."""
 _RBAC = "rbac.authorization.k8s.io/v1"
 _MARK = {"app.kubernetes.io/name": NAME}
 
 
 def roles(permissions: Sequence[Permission], deployed: Deployed) -> list[dict[str, Any]]:
-    """Roles and bindings that grant ``permissions`` and nothing else.
+    """Roles and bindings that grant exactly ``permissions``.
 
-    In a namespace that is there already: a Role in it and a ClusterRole that only reads. For namespaces of the runs'
-    own: one ClusterRole, for their names are not known before.
+    For an existing namespace: a Role in it and a read-only ClusterRole. For namespaces created by runs: one
+    ClusterRole, because their names are not known before.
     """
-    # ClusterRoles of several namespaces stand side by side
+    # ClusterRoles of several namespaces have different names
     wide = f"{NAME}-{deployed.namespace}" if deployed.use_existing else NAME
     inside = [p for p in permissions if p.scope == "run"] if deployed.use_existing else []
     out = _granted(wide, [p for p in permissions if p.scope != "source" and p not in inside], "", [deployed.subject])
@@ -231,7 +230,7 @@ def rule(permission: Permission) -> dict[str, list[str]]:
 # --- review
 
 _NO_RUN = "0" * 10
-"""Id of no run: permissions are asked for in its namespace, which does not exist."""
+"""Id without a run: permissions are checked in its namespace, which does not exist."""
 _AT_ONCE = 16
 
 Verb = tuple[str, str, str, str]
@@ -239,9 +238,9 @@ Verb = tuple[str, str, str, str]
 
 
 async def examine(api: "Api", study: "Study | None", namespace: str, user: str) -> list[Line]:
-    """A line for each permission that is missing, or one line if none is. Without a study: of the form of RBAC
-    (namespaces of the runs' own, or one that exists) that lacks less. ``namespace`` takes the place of the study's;
-    ``user``: who one is to the cluster, for the fix."""
+    """A line per missing permission, or one line if none is missing. Without a study: for the form of RBAC (namespaces
+    of the runs' own, or an existing one) with fewer missing. ``namespace`` overrides the study's; ``user``: the
+    caller's name in the cluster, for the hint."""
     if study is not None:
         spec: Any = study.platform
         forms = [bool(getattr(spec, "use_existing", False))]
@@ -262,7 +261,7 @@ async def examine(api: "Api", study: "Study | None", namespace: str, user: str) 
 
 
 async def _reviewed(api: "Api", required: Sequence[Permission], namespace: str, image: str) -> dict[Verb, bool]:
-    """Whether each verb is allowed, by one SelfSubjectAccessReview each. ``image``: namespace of the DataSource."""
+    """Verb -> whether it is allowed, by one SelfSubjectAccessReview each. ``image``: namespace of the DataSource."""
     slots = asyncio.Semaphore(_AT_ONCE)
     verbs = list(dict.fromkeys((p.group, p.resource, p.scope, verb) for p in required for verb in p.verbs))
 

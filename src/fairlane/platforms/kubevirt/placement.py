@@ -1,5 +1,5 @@
-"""Which node each machine runs on. Machine n of every lane runs on the same node, so that lanes take turns on the same
-hardware. Fairlane chooses, because the scheduler would choose anew in every run. Pure."""
+"""Choose the node of each machine. Machine n of every lane runs on the same node, so that lanes take turns on the same
+hardware; the scheduler would choose differently in every run. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 Object = Mapping[str, Any]
 
 _PINNING = "cpumanager"
-"""KubeVirt's label of nodes whose kubelet has a static CPU manager, which ``dedicated_cpus`` needs."""
+"""KubeVirt's label for nodes with a static CPU manager, required by ``dedicated_cpus``."""
 _STATIC = "kubelet: cpuManagerPolicy: static; KubeVirt: feature gate CPUManager, which labels such nodes"
 _NAMED = 5
-"""Nodes that an error names."""
+"""Most nodes named in an error."""
 _PROCESSES = 25 + 100 + 25 + 40 + 30 + 8 + 32
 """MiB for virt-launcher and its monitor, virtlogd, virtqemud, QEMU, IO threads and the graphics card
 (``GetMemoryOverhead`` of kubevirt/kubevirt at 142934c)."""
@@ -28,8 +28,8 @@ _VCPUS_PER_CORE = 10
 
 
 def chosen(nodes: Sequence[Object], study: "Study") -> list[Object]:
-    """The nodes for the machines of ``study``: the first ``platform.nodes`` usable ones by name. Raises RunFailed with
-    the reason of each node that cannot be used."""
+    """The nodes for ``study``: the first ``platform.nodes`` usable ones by name. Raises RunFailed with the reason for
+    each unusable node."""
     spec: Any = study.platform
     labels = _labels(study)
     reasons = {str(node["metadata"]["name"]): _why_not(node, labels) for node in nodes}
@@ -45,8 +45,7 @@ def chosen(nodes: Sequence[Object], study: "Study") -> list[Object]:
 
 
 def _labels(study: "Study") -> dict[str, str]:
-    """Labels that nodes must have: those of ``node_selector``, and KubeVirt's for pinned processors where a lane has
-    them."""
+    """Labels that nodes need: those of ``node_selector``, and KubeVirt's for pinned processors if a lane has them."""
     spec: Any = study.platform
     pinned = any(lane.dedicated_cpus for lane in _lanes(study))
     return {**spec.node_selector, **({_PINNING: "true"} if pinned else {})}
@@ -75,14 +74,14 @@ def _why_not(node: Object, required: Mapping[str, str]) -> str:
 
 
 def hosts(nodes: Sequence[Object]) -> dict[str, str]:
-    """Name of each node -> its hostname as a nodeSelector has it."""
+    """Node name -> its hostname for nodeSelectors."""
     names = ((str(node["metadata"]["name"]), node["metadata"].get("labels") or {}) for node in nodes)
     return {name: str(labels.get(HOSTNAME, name)) for name, labels in names}
 
 
 def dealt(count: int, nodes: Sequence[str], fits: Mapping[str, int] | None = None) -> tuple[str, ...]:
-    """Nodes of machines 0 to ``count`` - 1: in turn; or with ``fits``, machines that each node has room for, one node
-    after the other (``spread: packed``). Raises RunFailed if they have not room for all."""
+    """Nodes of machines 0 to ``count`` - 1: in turn; or with ``fits`` (machines that fit on each node), node after node
+    (``spread: packed``). Raises RunFailed if they do not fit."""
     if fits is None:
         return tuple(nodes[number % len(nodes)] for number in range(count))
     placed = [node for node in nodes for _ in range(fits.get(node, 0))]
@@ -99,8 +98,8 @@ def dealt(count: int, nodes: Sequence[str], fits: Mapping[str, int] | None = Non
 
 
 def fits(study: "Study", node: Object, pods: Sequence[Object]) -> int:
-    """How many machines of every lane ``node`` has room for beside ``pods`` (of any node). An estimate: the scheduler
-    decides, and a machine that it does not place stays Pending."""
+    """Machines of every lane that fit on ``node`` beside ``pods`` (of any node). An estimate: the scheduler decides,
+    and a machine that it cannot place stays Pending."""
     manifests = Manifests(study, "", "")
     each = [_requests(manifests.spec, lane) for lane in _lanes(study)]
     storm = any(cell.kind == "clone" for cell in study.cells())  # one lane at a time
@@ -130,7 +129,7 @@ def _requests(spec: "KubevirtSpec", lane: StorageClassSpec) -> tuple[float, floa
 
 
 def _requested(pod: Object, resource: str) -> float:
-    """What ``pod`` requests, as the scheduler counts it, without sidecars that are init containers."""
+    """Requests of ``pod`` as the scheduler counts them, without sidecars (restartable init containers)."""
 
     def of(container: Object) -> float:
         return quantity(((container.get("resources") or {}).get("requests") or {}).get(resource, 0))

@@ -1,7 +1,5 @@
-"""What a study needs of a cluster, checked before anything is created: objects are read, and the cluster is asked for
-one's permissions. Each line has its fix. What the cluster refuses with a reason (a quota, a limit, a node that is too
-small) is not predicted: the run ends with that reason.
-"""
+"""Check a cluster for a study before anything is created, from objects and the caller's permissions. Each line has its
+fix. Quotas, limits and small nodes are not predicted: the run ends with the cluster's reason."""
 
 import time
 from collections import Counter, defaultdict
@@ -33,7 +31,7 @@ _NOT_FOR_US = (403, 404, 405)
 
 
 class Reader:
-    """Reads objects that may not exist, or not be readable for us, which is no error; each list is read once."""
+    """Reads objects that may be missing or unreadable, which is no error; reads each list once."""
 
     def __init__(self, api: "Api") -> None:
         self._api = api
@@ -55,7 +53,7 @@ class Reader:
         return kind.plural in (self._groups[group] or ())
 
     async def list(self, kind: Kind, namespace: str = "") -> list[dict[str, Any]] | None:
-        """All objects of a kind; None: they may not be read, or the cluster does not have the kind."""
+        """All objects of a kind; None: not readable, or the cluster lacks the kind."""
         key = (kind, namespace)
         if key not in self._lists:
             try:
@@ -67,7 +65,7 @@ class Reader:
         return self._lists[key]
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> dict[str, Any] | None:
-        """One object; None: there is none, or it may not be read (then it is ``refused``)."""
+        """An object; None: missing, or not readable (then ``refused``)."""
         try:
             return await self._api.get(kind, name, namespace)
         except ApiError as error:
@@ -77,13 +75,13 @@ class Reader:
             return None
 
     def refused(self, kind: Kind, namespace: str = "") -> bool:
-        """Whether a ``get`` was refused, rather than answered with nothing."""
+        """Whether a ``get`` was forbidden, rather than the object missing."""
         return (kind, namespace) in self._refused
 
 
 async def look(study: "Study | None", *, context: str = "", namespace: str = "") -> list[Line]:
-    """Everything about the cluster of ``context`` (of a study its own): a client that is not installed, a kubeconfig
-    that is none and a server that does not answer are lines too. Never raises FairlaneError."""
+    """All lines about the cluster of ``context`` (the study's, if there is one): a missing client, an invalid
+    kubeconfig and a silent server are lines too. Never raises FairlaneError."""
     try:
         import kubernetes.aio  # noqa: F401, PLC0415 - the optional extra
     except ImportError:
@@ -99,7 +97,7 @@ async def look(study: "Study | None", *, context: str = "", namespace: str = "")
 
 
 def problems(lines: Sequence[Line]) -> list[FairlaneError]:
-    """What keeps a run from beginning, as errors."""
+    """Problems that prevent a run, as errors."""
     return [
         FairlaneError("cluster-unfit", f"{line.name}: {line.found}", hint=line.fix)
         for line in lines
@@ -108,8 +106,8 @@ def problems(lines: Sequence[Line]) -> list[FairlaneError]:
 
 
 async def examine(api: "Api", study: "Study | None", *, namespace: str = "") -> list[Line]:
-    """What ``study`` needs of the cluster behind ``api``; without one, what any needs. ``namespace`` takes the place of
-    the study's. Raises ApiError if the cluster stops answering; what may not be read is a line."""
+    """Lines about the cluster behind ``api`` for ``study``; without one, for any study. ``namespace`` overrides the
+    study's. Raises ApiError if the cluster stops answering; unreadable objects are lines."""
     reader = Reader(api)
     user = await _user(api)
     lines = [await _server(api, user), *await permissions.examine(api, study, namespace, user)]
@@ -124,7 +122,7 @@ async def examine(api: "Api", study: "Study | None", *, namespace: str = "") -> 
 
 
 async def _user(api: "Api") -> str:
-    """Who one is to the cluster; empty: before Kubernetes 1.28 nobody could ask."""
+    """The caller's name in the cluster; empty before Kubernetes 1.28, which cannot tell."""
     try:
         answer = await api.create(kinds.WHO_AM_I, {})
     except ApiError as error:
@@ -193,7 +191,7 @@ async def _cdi(reader: Reader) -> list[Line]:
 
 
 async def _lanes(api: "Api", study: "Study") -> list[Line]:
-    """Lanes of other platforms, and IO threads that this KubeVirt would not give as the study means them."""
+    """Lanes of other platforms, and IO threads that this version of KubeVirt would not create as requested."""
     lanes = {name: lane for name, lane in study.lanes.items() if lane.transport == "storage_class"}
     lines = [
         Line(
@@ -221,7 +219,7 @@ def _of(lanes: Sequence[str]) -> str:
 
 
 async def _unknown(api: "Api", word: bytes) -> bool:
-    """Whether the types that the cluster publishes for KubeVirt do not have ``word``. Not known: False."""
+    """Whether KubeVirt's types, as published by the cluster, lack ``word``. Unknown types: False."""
     import json  # noqa: PLC0415
 
     try:
@@ -235,7 +233,7 @@ async def _unknown(api: "Api", word: bytes) -> bool:
 
 
 async def _storage(reader: Reader, study: "Study | None") -> list[Line]:
-    """A line for each class that ``study`` uses; without one, all classes in one line."""
+    """A line per storage class of ``study``; without a study, one line for all classes."""
     objects = await reader.list(kinds.STORAGE_CLASS)
     if objects is None:
         return [Line("storage classes", "warn", "may not be read")]
@@ -258,8 +256,8 @@ async def _storage(reader: Reader, study: "Study | None") -> list[Line]:
 
 
 def volumes(study: "Study") -> dict[str, list[int]]:
-    """Storage class -> bytes of each of its claims, when there are most: the fleets and golden volumes of all lanes
-    exist during the whole run, the clones of a storm those of one lane at a time."""
+    """Storage class -> bytes of each of its claims at the peak: fleets and golden volumes of all lanes exist during the
+    whole run, clones of one lane at a time."""
     manifests = Manifests(study, "", "")
     spec = manifests.spec
     disks, root = [manifests.disk_size] * spec.disks, int(spec.root_size)
@@ -281,7 +279,7 @@ def volumes(study: "Study") -> dict[str, list[int]]:
 
 
 def _amount(size: float) -> str:
-    """Bytes, for people: ``35 GiB``, ``32 MiB``."""
+    """Bytes in words: ``35 GiB``, ``32 MiB``."""
     return f"{size / 2**30:.4g} GiB" if size >= 2**30 else f"{size / 2**20:.4g} MiB"
 
 
@@ -302,7 +300,7 @@ def _class(name: str, classes: Mapping[str, Object], sizes: Sequence[int]) -> Li
 
 
 async def _profiles(reader: Reader, study: "Study", used: Mapping[str, Object]) -> list[Line]:
-    """What CDI knows of the classes. Lanes name access and volume mode themselves, so a profile only advises."""
+    """CDI's StorageProfiles of the classes. Lanes set access and volume mode themselves, so profiles only advise."""
     objects = await reader.list(kinds.STORAGE_PROFILE)
     if objects is None:
         return []
@@ -341,8 +339,8 @@ async def _drivers(reader: Reader, used: Mapping[str, Object]) -> list[Line]:
 
 
 async def _free(reader: Reader, needed: Mapping[str, Sequence[int]]) -> list[Line]:
-    """Classes whose driver reports less free space (CSIStorageCapacity) than the run could write. No error ever says
-    so beforehand: a thin pool takes every claim, and when a prefill has filled it, all volumes in it stop."""
+    """Classes whose driver reports less free space (CSIStorageCapacity) than the run could write. Without this check
+    nothing warns: a thin pool accepts every claim, and a prefill that fills it stops all its volumes."""
     free: Counter[str] = Counter()
     for item in await reader.list(kinds.CSI_CAPACITY) or ():
         if item.get("capacity"):
@@ -360,7 +358,7 @@ async def _free(reader: Reader, needed: Mapping[str, Sequence[int]]) -> list[Lin
 
 
 async def _clones(reader: Reader, study: "Study", used: Mapping[str, Object]) -> list[Line]:
-    """How each lane's volumes would be cloned: as the study says, or as CDI would choose."""
+    """The way of cloning for each lane: the study's, or CDI's choice."""
     snapshots = await reader.list(kinds.SNAPSHOT_CLASS)
     profiles = {str(item["metadata"]["name"]): item for item in await reader.list(kinds.STORAGE_PROFILE) or ()}
     ways: dict[str, str] = {}
@@ -414,7 +412,7 @@ async def _nodes(reader: Reader, study: "Study") -> Line:
 
 
 async def _image(reader: Reader, study: "Study") -> Line:
-    """The image of root volumes. A DataSource is looked at; whether an image can be pulled shows when it is pulled."""
+    """The image of root volumes. Checks a DataSource; whether an image can be pulled shows only then."""
     spec: Any = study.platform
     scheme, _, place = spec.image.partition(":")
     if scheme == "datasource":
@@ -431,7 +429,7 @@ async def _image(reader: Reader, study: "Study") -> Line:
 
 
 def _images(node: Object) -> set[str]:
-    """Names of images that the kubelet lists (the 50 largest)."""
+    """Image names that the kubelet lists (the 50 largest)."""
     return {str(name) for image in (node.get("status") or {}).get("images") or [] for name in image.get("names") or []}
 
 

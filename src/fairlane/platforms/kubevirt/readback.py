@@ -1,9 +1,8 @@
-"""What the cluster made of a lane, read from its objects: storage class, volumes, machines, nodes. Pure.
+"""Read a lane back from the cluster's objects: storage class, volumes, machines, nodes. Pure.
 
-Rows are for a run's description: ``part.field`` -> scalar. ``conditions`` are for the guard (``guard.parameters``):
-only what an object states, never what a name suggests. ``changes`` compares an object as it was sent with the one that
-the server stored: a value that was sent and is another one makes another lane; a value that was not sent is a default,
-and goes into the description.
+Rows go into a run's description: ``part.field`` -> scalar. ``conditions`` go to the guard (``guard.parameters``): only
+values that an object states, nothing inferred from names. ``changes`` compares an object as sent with the object as
+stored: a changed value means another lane; a value that was not sent is a default and goes into the description.
 """
 
 import re
@@ -35,7 +34,7 @@ def quantity(text: object) -> float:
 
 
 def storage(storage_class: Object, profile: Object | None = None, driver: Object | None = None) -> Rows:
-    """Of the class that a lane names, its StorageProfile and its CSIDriver."""
+    """Rows of a lane's class, its StorageProfile and its CSIDriver."""
     rows: Rows = {}
     for key in ("provisioner", "reclaimPolicy", "volumeBindingMode", "allowVolumeExpansion", "mountOptions"):
         _put(rows, f"storageClass.{key}", storage_class.get(key))
@@ -54,7 +53,7 @@ def storage(storage_class: Object, profile: Object | None = None, driver: Object
 
 
 def volume(claim: Object, pv: Object | None = None) -> Rows:
-    """Of a claim and the volume that it is bound to."""
+    """Rows of a claim and its bound volume."""
     spec, status = claim.get("spec") or {}, claim.get("status") or {}
     rows: Rows = {}
     _put(rows, "claim.requested", _path(spec, "resources", "requests", "storage"))
@@ -75,13 +74,13 @@ def volume(claim: Object, pv: Object | None = None) -> Rows:
 
 
 def nodes_of(pv: Object | None) -> list[str]:
-    """Values of the labels that a volume ties itself to nodes with; empty: it can be attached anywhere."""
+    """Values of the node labels that a volume requires; empty: it can be attached anywhere."""
     terms = _list(_path((pv or {}).get("spec") or {}, "nodeAffinity", "required") or {}, "nodeSelectorTerms")
     return sorted({str(v) for t in terms for e in _list(t, "matchExpressions") for v in e.get("values") or []})
 
 
 def machine(vmi: Object) -> Rows:
-    """Of a running machine: its node, its type and size, its guest agent's facts."""
+    """Rows of a running machine: its node, type, size, guest agent's facts."""
     domain, status = _path(vmi, "spec", "domain") or {}, vmi.get("status") or {}
     rows: Rows = {}
     _put(rows, "machine.node", status.get("nodeName"))
@@ -96,7 +95,7 @@ def machine(vmi: Object) -> Rows:
 
 
 def node(of: Object) -> Rows:
-    """Of a node: its system, its size, and its processor by labels."""
+    """Rows of a node: system, size, and processor by labels."""
     metadata, status = of.get("metadata") or {}, of.get("status") or {}
     rows: Rows = {}
     _put(rows, "name", metadata.get("name"))
@@ -111,8 +110,8 @@ def node(of: Object) -> Rows:
 
 
 def cpu_model(of: Object) -> str:
-    """The processor of a node by its labels: KubeVirt's (``host-model-cpu.node.kubevirt.io/NAME``, libvirt's name of
-    it), else Node Feature Discovery's vendor, family and model number; empty: neither is there."""
+    """A node's processor by labels: KubeVirt's (``host-model-cpu.node.kubevirt.io/NAME``, libvirt's name), else Node
+    Feature Discovery's vendor, family and model number; empty: no such labels."""
     labels = _path(of, "metadata", "labels") or {}
     model = {}
     for key in sorted(labels):
@@ -130,8 +129,8 @@ def cpu_model(of: Object) -> str:
 
 
 def cloned_by(claim: Object) -> str:
-    """How the claim was cloned: CDI's word (csi-clone, snapshot, copy), else by its data source; empty: it is no clone,
-    or that is not known yet."""
+    """Way in which the claim was cloned: CDI's annotation (csi-clone, snapshot, copy), else by its data source; empty:
+    no clone, or not known yet."""
     notes = _path(claim, "metadata", "annotations") or {}
     if way := notes.get("cdi.kubevirt.io/cloneType"):
         return str(way)
@@ -148,7 +147,7 @@ _PROTOCOLS = (
     ("nfs.csi.k8s.io", "nfs"),
     ("vpc.file.csi.ibm.io", "nfs"),
 )
-"""Provisioners that speak one protocol, by how their name ends. Drivers of arrays speak what the host has."""
+"""Suffix of a provisioner -> its only protocol. Drivers of arrays use the host's."""
 
 _COPIES = (
     ("pxd.portworx.com", "repl"),
@@ -156,18 +155,18 @@ _COPIES = (
     ("io.openebs.csi-mayastor", "repl"),
     ("linstor.csi.linbit.com", "linstor.csi.linbit.com/placementCount"),
 )
-"""Provisioners whose class says how many copies there are, and the parameter in which it does. Ceph's does not: it
-names a pool, and only Ceph knows its size."""
+"""Suffix of a provisioner -> class parameter with the number of copies. Ceph's class names a pool, whose size only Ceph
+knows."""
 
 
 def protocol(storage_class: Object) -> str:
-    """The protocol that a class's provisioner speaks; empty: it may speak several, or is not known here."""
+    """Protocol of a class's provisioner; empty: several, or not known here."""
     name = str(storage_class.get("provisioner") or "")
     return next((word for end, word in _PROTOCOLS if name == end or name.endswith(f".{end}")), "")
 
 
 def misnamed(lane: str, spec: StorageClassSpec, storage_class: Object) -> str:
-    """Why ``lane`` cannot have the protocol that it states; empty: it can."""
+    """Why the stated protocol of ``lane`` is impossible; empty: it is possible."""
     actual = protocol(storage_class)
     if not actual or spec.protocol in (None, actual):
         return ""
@@ -176,7 +175,7 @@ def misnamed(lane: str, spec: StorageClassSpec, storage_class: Object) -> str:
 
 
 def copies(storage_class: Object) -> str:
-    """Copies of the data, by the parameters of the class; empty: it has no such parameter."""
+    """Copies of the data by the class's parameters; empty: no such parameter."""
     name, parameters = str(storage_class.get("provisioner") or ""), storage_class.get("parameters") or {}
     values = (str(parameters.get(key, "")) for owner, key in _COPIES if name == owner)
     return next((value for value in values if value.isdigit()), "")
@@ -192,8 +191,8 @@ def conditions(
     kubevirt: Object | None = None,
     stated: Collection[str] = (),
 ) -> dict[str, str | int | bool]:
-    """Parameters of a lane, read from the cluster. They win over those of the study, except host_cpu and hypervisor if
-    they are in ``stated``, the names in the study's own conditions."""
+    """Parameters of a lane, read from the cluster. They override the study's, except host_cpu and hypervisor if they
+    are in ``stated``, the names in the study's conditions."""
     values: dict[str, str | int | bool] = {}
     if provisioner := storage_class.get("provisioner"):
         values["backend"] = shown(f"storage class {spec.storage_class} of {provisioner}")
@@ -246,12 +245,12 @@ def _list(of: Object, key: str) -> list[Any]:
 
 
 def _open(key: str, value: Any) -> Any:
-    """The value of a parameter, unless it may be a secret: names of secrets are none."""
+    """Value of a parameter; omitted if it may be a secret (names of secrets are not)."""
     return "(withheld)" if _WITHHELD.search(key) and not _REFERENCE.search(key) else value
 
 
 def _put(rows: Rows, key: str, value: Any) -> None:
-    """Adds a row, unless the value is empty."""
+    """Add a row unless the value is empty."""
     if isinstance(value, list):
         value = ", ".join(map(str, value))
     if value is None or value == "":
@@ -262,16 +261,16 @@ def _put(rows: Rows, key: str, value: Any) -> None:
 # --- sent and stored
 
 _OURS = ("name", "namespace", "labels", "annotations")
-"""Of an object's metadata: the rest is the server's bookkeeping."""
+"""Compared metadata; the rest is the server's bookkeeping."""
 _SHARED = ("labels", "annotations")
-"""Others put theirs beside ours."""
+"""Metadata to which other controllers add entries."""
 _AMOUNT = re.compile(r"(^|\.)(storage|memory|guest)$")
 _LONGEST = 300
 
 
 @dataclass(frozen=True)
 class Change:
-    """One value that is not as it was sent. ``sent`` None: the server's own default; ``stored`` None: it is gone."""
+    """A value that differs from the one sent. ``sent`` None: the server's default; ``stored`` None: it was removed."""
 
     path: str
     sent: Any
@@ -279,7 +278,7 @@ class Change:
 
     @property
     def added(self) -> bool:
-        """It was not sent, so it is a default."""
+        """Whether the server added the value, as a default."""
         return self.sent is None
 
     def __str__(self) -> str:
@@ -289,8 +288,8 @@ class Change:
 
 
 def changes(sent: Object, stored: Object) -> tuple[Change, ...]:
-    """Where ``stored`` differs from ``sent``, by path. Bookkeeping and ``status`` are left out, and of labels and
-    annotations those that others put beside ours. Lists of named things are compared by name; amounts as amounts."""
+    """Differences of ``stored`` from ``sent``, by path. Ignores bookkeeping, ``status``, and labels and annotations of
+    others. Compares lists of named things by name, and quantities by amount."""
     return tuple(sorted(_differences("", sent, stored), key=lambda change: change.path))
 
 
@@ -319,7 +318,7 @@ def _bookkeeping(path: str, key: str, sent: Object) -> bool:
 
 
 def _keyed(items: Sequence[Any]) -> Object:
-    """A list as a mapping: by name where all have one of their own, else by position."""
+    """A list as a mapping: by name if names are unique, else by position."""
     names = [_name_of(item) for item in items]
     own = all(names) and len(set(names)) == len(names)
     return dict(zip(names if own else map(str, range(len(items))), items, strict=True))
@@ -335,6 +334,6 @@ def _same(path: str, sent: Any, stored: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Text of a value from outside, at most so long."""
+    """Text of an external value, at most this long."""
     text = str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -113,7 +113,7 @@ class KubevirtSpec(MachinesSpec):
 
     @property
     def container_disk(self) -> str:
-        """The container image that the guests' disk is in; empty: it is somewhere else."""
+        """Container image of the guests' disk; empty: another kind of image."""
         return self.image.removeprefix("docker://") if self.image.startswith("docker://") else ""
 
     def known(self) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
-"""Clone storms: machines made at once of one golden volume, timed by watches up to their first I/O, and removed.
+"""Clone storms: machines created at once from one golden volume, timed by watches up to their first I/O, and removed.
 
-As kube-burner's virt-clone, with three differences: the way of cloning is asked for and read back, instants are those
-of watch events on this machine's clock, and a machine counts as there when its volume has answered.
+Like kube-burner's virt-clone, with three differences: the requested way of cloning is verified; times are of watch
+events on this machine's clock; and a machine counts as ready when its volume has answered.
 """
 
 import asyncio
@@ -32,22 +32,22 @@ from fairlane.platforms.kubevirt.watching import Watcher, WatchEvent
 Object = Mapping[str, Any]
 
 WATCHED = (kinds.VM, kinds.VMI, kinds.DATA_VOLUME, kinds.PVC)
-"""In the order in which they go: machines, instances, their volumes."""
+"""Kinds in order of progress: machines, instances, their volumes."""
 AT_ONCE = 100
-"""Creations under way; the rate limit of ``Api`` holds beside it. At 100 a second a busy API server that takes a second
-for each has so many: with fewer, ours would be the limit."""
+"""Concurrent creations, beside the rate limit of ``Api``. A busy API server that takes a second each has 100 in
+progress at 100 per second: a lower number would be our own limit."""
 _SESSIONS = 64
-"""SSH sessions at once: each is two processes here. How long a machine waited for one is recorded."""
+"""Concurrent SSH sessions, two processes each. A machine's wait for one is recorded."""
 _PAUSE = 0.2
-"""Seconds between two attempts to hear a guest's sshd, at least."""
+"""Least seconds between two attempts to get a guest's banner."""
 _SHARE = 0.5
-"""Of the rate limit that such attempts may take."""
+"""Share of the rate limit for such attempts."""
 _ATTEMPT = 5.0
-"""Seconds that one attempt may take."""
+"""Seconds per attempt."""
 _FOR_EVER = 1e9
-"""Seconds."""
+"""Seconds; practically never."""
 _GONE = 900.0
-"""Seconds for everything of a storm to be gone."""
+"""Seconds until everything of a storm must be gone."""
 
 
 @dataclass
@@ -56,25 +56,25 @@ class Clone:
 
     track: Track
     body: Object
-    """Its VirtualMachine."""
+    """The machine's VirtualMachine."""
     stamp: str
     """SHA-256 of the golden volume's data."""
     task: "asyncio.Task[None] | None" = None
     running: asyncio.Event = field(default_factory=asyncio.Event)
 
     def fail(self, reason: str) -> None:
-        """It will not come through. What follows it is ended."""
+        """Mark the machine as failed, and end the tasks that follow it."""
         self.track.failed = self.track.failed or reason
         if self.task:
             self.task.cancel()
 
 
 class Course:
-    """One storm while it goes on: its machines are made, followed one by one, and removed."""
+    """One storm: creates its machines, follows each, and removes them."""
 
     def __init__(self, access: GuestAccess, clones: Sequence[Clone], labels: str, *, qps: float, still: float) -> None:
-        """``labels``: selector of these clones and of nothing else. ``qps``: the rate limit; ``still``: seconds without
-        any progress after which the rest has failed."""
+        """``labels``: selector of exactly these clones. ``qps``: the rate limit; ``still``: seconds without any
+        progress after which the remaining machines have failed."""
         self.clones = clones
         self._labels = labels
         self._access, self._qps, self._still = access, qps, still
@@ -97,7 +97,7 @@ class Course:
     # --- watches
 
     def watch(self, kind: Kind, watcher: Watcher) -> None:
-        """Listens to ``watcher``, which is open."""
+        """Listens to the open ``watcher``."""
         self._watchers[kind] = watcher
         self._last_event[kind] = time.monotonic()
         watcher.listen(partial(self._handle, kind))
@@ -105,7 +105,7 @@ class Course:
     def _handle(self, kind: Kind, event: WatchEvent) -> None:
         since = self._last_event[kind]
         if not event.listed:
-            self._last_event[kind] = event.monotonic  # late events all happened since the last one that was not late
+            self._last_event[kind] = event.monotonic  # late events happened since the last punctual one
         name = str(event.object["metadata"]["name"])
         clone = self._owner.get((kind, name))
         if not clone or self._removing:
@@ -123,7 +123,7 @@ class Course:
             clone.fail(clone.track.failed)
 
     def _compare_clocks(self, event: WatchEvent) -> None:
-        """How far this machine's clock is ahead of the API server's stamp, which is cut to whole seconds."""
+        """The lead of this machine's clock over the API server's time stamp, which is cut to whole seconds."""
         with suppress(KeyError, ValueError):
             stamp = datetime.fromisoformat(str(event.object["metadata"]["creationTimestamp"]))
             self._ahead.append(event.time - stamp.timestamp())
@@ -131,7 +131,7 @@ class Course:
     # --- the storm
 
     async def make(self) -> None:
-        """Makes the machines and follows each up to its first I/O; then checks that their volumes are private."""
+        """Creates the machines and follows each up to its first I/O; then checks that their volumes are private."""
         await self._access.api.rested()
         began = self._progress = time.monotonic()
         self._began = time.time()
@@ -145,8 +145,8 @@ class Course:
             self._events = warnings(every, [clone.track for clone in self.clones])
 
     async def _each(self, work: Callable[[Clone], Coroutine[Any, Any, None]]) -> None:
-        """Runs ``work`` for every machine that has not failed. When no machine makes progress any more, those that are
-        not done have failed."""
+        """Runs ``work`` for every machine that has not failed. Without progress of any machine, the unfinished ones
+        have failed."""
         tasks: dict[asyncio.Task[None], Clone] = {}
         for clone in self.clones:
             if not clone.track.failed:
@@ -166,7 +166,7 @@ class Course:
                 done, _ = await asyncio.wait({*left, *ends}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     if not task.cancelled():
-                        task.result()  # a watch that ended for good says why
+                        task.result()  # a watch that ended for good raises its reason
                 left -= done
         finally:
             for task in (*tasks, *ends):
@@ -196,8 +196,8 @@ class Course:
         return address_of(clone.track.objects.get((kinds.VMI.kind, clone.track.name), {}))
 
     async def _answers(self, clone: Clone) -> None:
-        """Tries the guest's sshd until its banner comes. It began to listen after the last attempt in vain had begun:
-        that is how exactly the instant is known."""
+        """Tries the guest's sshd until it sends its banner. It came up after the last failed attempt had begun: this is
+        the accuracy of the time."""
         last = clone.track.began + clone.track.at["running"]
         while True:
             began = time.monotonic()
@@ -208,7 +208,7 @@ class Course:
             await asyncio.sleep(self._pause())
 
     def _pause(self) -> float:
-        """Seconds: so that the attempts for all machines that are awaited keep to their share of the rate limit."""
+        """Seconds between attempts, so that all waiting machines together keep to their share of the rate limit."""
         waiting = sum(c.running.is_set() and "answers" not in c.track.at and not c.track.failed for c in self.clones)
         return max(_PAUSE, waiting / (_SHARE * self._qps))
 
@@ -227,7 +227,7 @@ class Course:
             )
 
     async def _check(self, clone: Clone) -> None:
-        """After every clone has written: its own data is there, and the golden volume's."""
+        """After every clone has written: verifies its own data and the golden volume's."""
         async with self._sessions, self._access.session(clone.track.name, self._address(clone)) as session:
             word, stamp = await storm_golden.check(session)
         self._progress = time.monotonic()
@@ -238,12 +238,11 @@ class Course:
                 f"{clone.track.name} {clone.stamp} (block, hash of the golden volume's data): clones are not private",
             )
 
-    # --- its end
+    # --- removal
 
     async def remove(self, timeout: float) -> dict[str, float | None]:
-        """Deletes the machines, which takes their volumes with them, and waits until everything is gone. Returns the
-        seconds until the objects were, and until the driver had deleted the volumes (None: not allowed to see them).
-        Raises RunFailed."""
+        """Deletes the machines with their volumes, and waits until all are gone. Returns seconds until the objects were
+        gone, and until the driver had deleted the volumes (None: not readable). Raises RunFailed."""
         self._removing = True
         space, began = self._access.namespace, time.monotonic()
         claims = {name for clone in self.clones for name in clone.track.volumes}
@@ -276,8 +275,7 @@ class Course:
         return api.counts.copy(), api.retried.copy(), api.waited
 
     def rates(self) -> dict[str, Any]:
-        """Requests since this storm's begin, by verb and kind; seconds that they waited for the rate limit; requests
-        sent again, by reason."""
+        """Since the storm began: requests by verb and kind, seconds waited for the rate limit, retries by reason."""
         (counts, retried, waited), now = self._before, self._spent()
         return {
             "requests": {" ".join(key): n for key, n in sorted((now[0] - counts).items())},
@@ -288,7 +286,7 @@ class Course:
         }
 
     def describe(self) -> dict[str, Any]:
-        """What else the record of a storm holds."""
+        """Further facts for the storm's record."""
         tracks = [clone.track for clone in self.clones]
         return {
             "began": round(self._began, 6),
@@ -308,7 +306,7 @@ def _none_of(names: set[str], items: Mapping[str, Object]) -> bool | None:
 
 
 def _none_held(namespace: str, claims: set[str], items: Mapping[str, Object]) -> bool | None:
-    """No volume belongs to one of ``claims`` any more, but what its class keeps (Retain)."""
+    """Whether no volume is bound to ``claims`` any more, except those that the class retains."""
     for volume in items.values():
         spec: Object = volume.get("spec") or {}
         claim: Object = spec.get("claimRef") or {}
@@ -326,17 +324,17 @@ class Outcome:
     """The result of a storm."""
 
     vms: list[dict[str, Any]]
-    """Of each machine its ``storm_phases.Track.record``."""
+    """``storm_phases.Track.record`` of each machine."""
     storm: dict[str, Any]
-    """How it was made: strategy, rates, gaps of the watches, removal."""
+    """Strategy, rates, gaps of the watches, removal."""
 
     @property
     def seconds(self) -> float:
-        """Until the last machine answered, of those that did."""
+        """Seconds until the last machine answered, without failed machines."""
         return max((vm["answered"] for vm in self.vms if "answered" in vm), default=0.0)
 
     def record(self) -> bytes:
-        """For the file ``storm.json`` of a trial."""
+        """Content of ``storm.json`` of a trial."""
         return json.dumps(self.storm, indent=1).encode() + b"\n"
 
 
@@ -355,9 +353,9 @@ class Storm:
         still: float | None = None,
         gone: float = _GONE,
     ) -> None:
-        """``nodes``: names. ``fits``: machines that each has room for, where they are packed; else they go to the
-        nodes in turn. ``still``: seconds in which no machine of a storm gets any further, after which it is given up
-        (platform.boot_timeout); ``gone``: for its removal."""
+        """``nodes``: names. ``fits``: machines that fit on each node, if packed; else machines go to the nodes in turn.
+        ``still``: seconds without progress after which a storm is given up (platform.boot_timeout); ``gone``: seconds
+        for its removal."""
         self.access, self.manifests, self.lane, self.nodes = access, manifests, lane, tuple(nodes)
         self._notify, self._fits = notify, fits
         self._still = manifests.spec.boot_timeout / 1e9 if still is None else still
@@ -366,7 +364,7 @@ class Storm:
 
     @property
     def strategy(self) -> str | None:
-        """How clones are to be made: csi-clone, snapshot, copy; None: as the storage profile prefers."""
+        """Way of cloning: csi-clone, snapshot, copy; None: the storage profile's choice."""
         strategy: str | None = getattr(self.manifests.study.lanes[self.lane], "clone", None)
         return strategy
 
@@ -383,9 +381,9 @@ class Storm:
         )
 
     async def run(self, count: int) -> Outcome:
-        """A storm of ``count`` machines; the outcome says which of them failed. Afterwards all its objects are gone,
-        volumes at the driver included. Raises RunFailed if they are not, or if clones were made in another way than
-        asked for."""
+        """A storm of ``count`` machines; the outcome lists the failed ones. Afterwards all its objects are gone,
+        volumes at the driver included. Raises RunFailed if objects remain, or if clones were made in another way than
+        requested."""
         storm = secrets.token_hex(3)
         own = f"{RUN}={self.manifests.run_id},{STORM}={storm}"
         course = Course(self.access, self._clones(storm, count), own, qps=self.manifests.spec.qps, still=self._still)

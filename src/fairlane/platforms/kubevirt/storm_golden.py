@@ -1,7 +1,7 @@
-"""What a lane's clones are made of, and what they must still hold: the image imported once, booted, given data that is
-known, stopped, perhaps made a snapshot; then the first I/O of each clone, and the check of its data.
+"""Prepare a lane's golden volumes (import the image, boot, write known data, stop, perhaps snapshot), and verify clones
+by their first I/O and data.
 
-Guests are asked in a plain session of bash that has all functions in it: nothing is copied to a clone before its first
+Commands in guests run in a plain bash session that defines all functions: nothing is copied to a clone before its first
 I/O.
 """
 
@@ -35,13 +35,13 @@ Object = Mapping[str, Any]
 
 _DEFAULT_CLASS = "snapshot.storage.kubernetes.io/is-default-class"
 _PAUSE = 1.0
-"""Seconds between two attempts to hear the sshd of a golden machine."""
+"""Seconds between two attempts to get the banner of a golden machine."""
 _ATTEMPT = 5.0
 GOLDEN = "golden"
-"""First word of the block that every clone overwrites, in the golden volume."""
+"""First word in the golden volume of the block that every clone overwrites."""
 _SSHD = 22
 _REACHED = 120.0
-"""Seconds for a guest whose sshd has answered to let us in."""
+"""Seconds to log in to a guest whose sshd has answered."""
 _ANSWERED = 120.0
 _FILLED = 3600.0
 
@@ -63,7 +63,7 @@ first() {
 check() { echo "$(word) $(stamp)"; }
 @TRAITS@
 """.replace("@TRAITS@", f"traits() {{ {guests.TRAITS}}}")
-"""O_DIRECT, so that it is the volume that answers and not the guest's memory."""
+"""Shell functions; O_DIRECT, so that the volume answers and not the guest's memory."""
 
 
 # --- guests
@@ -71,14 +71,14 @@ check() { echo "$(word) $(stamp)"; }
 
 @dataclass(frozen=True)
 class GuestAccess:
-    """How guests are reached."""
+    """Connections to guests."""
 
     api: "Api"
     namespace: str
     reach: Reach
     keys: Keys
     scratch: Path
-    """A short path, for the sockets of SSH."""
+    """A short path for SSH's sockets."""
 
     async def banner(self, name: str, address: str, timeout: float) -> bool:
         """Whether the sshd of machine ``name`` sends its banner, in one attempt."""
@@ -128,8 +128,8 @@ async def traits(session: Session) -> dict[str, str]:
 
 
 async def first(session: Session, name: str) -> str:
-    """The first I/O of clone ``name``: reads the block that the golden volume has there and overwrites it with the
-    clone's name, flushed. Returns the word that was there. Raises RunFailed."""
+    """The first I/O of clone ``name``: reads the golden volume's block and overwrites it with the clone's name,
+    flushed. Returns the block's former word. Raises RunFailed."""
     words = (await session.ask(f"first {name}", _ANSWERED)).split()
     if words[:1] != ["done"]:
         raise RunFailed("golden-volume", f"{name}: its volume could not be read and written (O_DIRECT, 4 KiB)")
@@ -143,7 +143,7 @@ async def check(session: Session) -> tuple[str, str]:
 
 
 def _short(name: str) -> str:
-    """For the name of a control socket, which has 100 bytes with its folder: long names would share their begin."""
+    """Part of a control socket's path, which is limited to 100 bytes; long names would share their beginning."""
     return hashlib.sha256(name.encode()).hexdigest()[:12]
 
 
@@ -168,11 +168,11 @@ class Filled:
 
     golden: Golden
     node: str
-    """Where it was filled; a volume that stays at its node stays there."""
+    """Node on which it was filled; a local volume stays there."""
     stamp: str
-    """SHA-256 of the data in it that every clone must have."""
+    """SHA-256 of the data that every clone must have."""
     traits: Mapping[str, str]
-    """Of its guest: kernel, system, and emulated where it is."""
+    """Traits of its guest: kernel, system; emulated, if it is."""
 
 
 async def prepare(
@@ -191,13 +191,13 @@ async def prepare(
 
 
 def of_lane(manifests: Manifests, lane: str) -> str:
-    """Label selector of the run's objects of ``lane``, by our own labels alone: CDI overwrites
+    """Label selector of the run's objects of ``lane``, by Fairlane's own labels: CDI overwrites
     app.kubernetes.io/managed-by of claims."""
     return f"{RUN}={manifests.run_id},{LANE}={manifests.slugs[lane]}"
 
 
 async def _snapshot_class(access: GuestAccess, storage_class: str) -> str:
-    """The snapshot class of the driver behind ``storage_class``: the default one if there are several."""
+    """Snapshot class of the driver behind ``storage_class``; of several, the default one."""
     driver = str((await access.api.get(kinds.STORAGE_CLASS, storage_class) or {}).get("provisioner", ""))
     fitting = [item for item in await access.api.list(kinds.SNAPSHOT_CLASS) if item.get("driver") == driver]
     if not fitting:
@@ -216,7 +216,7 @@ async def _snapshot_class(access: GuestAccess, storage_class: str) -> str:
 
 @dataclass
 class _Making:
-    """One golden volume while it is made."""
+    """Makes one golden volume."""
 
     access: GuestAccess
     manifests: Manifests
@@ -282,6 +282,6 @@ class _Making:
         return True if status.get("readyToUse") else None
 
     def _usable(self, items: Mapping[str, Object]) -> bool | None:
-        """CDI sets the condition Ready of a DataSource once its volume or snapshot is there."""
+        """Whether the DataSource is ready: CDI sets its condition Ready once its volume or snapshot exists."""
         conditions = ((items.get(self.golden.name) or {}).get("status") or {}).get("conditions") or []
         return True if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions) else None

@@ -1,7 +1,7 @@
-"""When each machine of a storm reached each phase, by the events of watches, and how its volume was made. Pure.
+"""Times at which each machine of a storm reached each phase, and how its volume was cloned, from watch events. Pure.
 
-Instants are those of this machine's monotonic clock at which news arrived: an API server stamps whole seconds only, and
-with a clock of its own. Its stamps are kept beside.
+Times are of this machine's monotonic clock when the event arrived: an API server's stamps are whole seconds of another
+clock. They are recorded too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.watching import WatchEvent
 
 PHASES = ("requested", "bound", "cloned", "scheduled", "running", "answers", "first_io")
-"""In order. requested: the API server has stored the machine. bound: all its claims are. cloned: the clone has its data
-(DataVolume phase Succeeded; a claim that CDI copies into from pod to pod is bound long before). scheduled: its pod runs
-on a node (VMI phase Scheduled). running: its QEMU does (Running). answers: the banner of its sshd came. first_io: a
-read and a flushed write of the clone were answered."""
+"""Phases in order. requested: the API server has stored the machine. bound: all its claims are bound. cloned: the clone
+has its data (DataVolume phase Succeeded; a claim copied by CDI from pod to pod is bound long before). scheduled: its
+pod is on a node (VMI phase Scheduled). running: its QEMU runs (Running). answers: its sshd sent the banner. first_io: a
+read and a flushed write of the clone completed."""
 CLONE_TYPE = "cdi.kubevirt.io/cloneType"
-"""Annotation of a claim and of its DataVolume: how CDI made it (clone-populator.go, pvc-clone-controller.go of CDI)."""
+"""Annotation of a claim and its DataVolume: CDI's way of cloning (clone-populator.go, pvc-clone-controller.go of
+CDI)."""
 FALLBACK = "cdi.kubevirt.io/cloneFallbackReason"
-"""Annotation of a claim that was copied because the better way was not possible (doc/efficient-cloning.md of CDI)."""
+"""Annotation of a claim that CDI copied because the better way was impossible (doc/efficient-cloning.md of CDI)."""
 _SIGNS = {
     "CSICloneInProgress": "csi-clone",
     "SnapshotForSmartCloneInProgress": "snapshot",
@@ -31,7 +32,7 @@ _SIGNS = {
     "SmartClonePVCInProgress": "snapshot",
     "CloneInProgress": "copy",
 }
-"""Phases of a DataVolume that only one way of cloning goes through; a copy of a snapshot goes through both."""
+"""DataVolume phases specific to one way of cloning; the copy of a snapshot has those of both."""
 _SOURCES = {"PersistentVolumeClaim": "csi-clone", "VolumeSnapshot": "snapshot"}
 _SCHEDULED = ("Scheduled", "Running")
 _ENDED = ("Succeeded", "Failed")
@@ -49,11 +50,11 @@ class Track:
     volumes: tuple[str, ...]
     """Names of its DataVolumes, which their claims share; the first is the clone."""
     began: float = 0.0
-    """Monotonic instant of the storm's begin."""
+    """Monotonic time of the storm's begin."""
     at: dict[str, float] = field(default_factory=dict)
     """Phase -> seconds since the storm began."""
     within: dict[str, float] = field(default_factory=dict)
-    """Phase -> by how much earlier it may have been reached, where that is not nothing."""
+    """Phase -> seconds by which it may have been reached earlier, if any."""
     volume: list[tuple[str, float]] = field(default_factory=list)
     """Phases of the clone's DataVolume, each with the seconds since the storm began."""
     failed: str = ""
@@ -62,8 +63,8 @@ class Track:
     _progress: str = ""
 
     def update(self, kind: Kind, event: "WatchEvent", since: float) -> bool:
-        """Takes an event of one of this machine's objects; ``since``: instant of the event before on the same watch,
-        after which a change that came with a list must have happened. Returns whether the machine made progress."""
+        """Process an event of one of this machine's objects; ``since``: time of the watch's previous event, after which
+        a listed change must have happened. Returns whether the machine made progress."""
         name = str(event.object["metadata"]["name"])
         self.objects[kind.kind, name] = event.object
         when = event.monotonic - self.began
@@ -78,7 +79,7 @@ class Track:
         return False
 
     def mark(self, phase: str, when: float, within: float = 0.0) -> bool:
-        """``phase`` was reached; False if that was known."""
+        """Record ``phase`` as reached; False if it was before."""
         if phase in self.at:
             return False
         self.at[phase] = when
@@ -106,7 +107,7 @@ class Track:
             self.failed = f"its instance {'failed' if phase == 'Failed' else 'ended'}"
         moved = False
         if phase in _SCHEDULED:
-            # A phase without an event of its own was reached between the event before and this one.
+            # A phase without an event of its own was reached between the previous event and this one.
             moved = self.mark("scheduled", when, within or (self._since_last(when) if phase == "Running" else 0.0))
         if phase == "Running":
             moved = self.mark("running", when, within) or moved
@@ -117,13 +118,13 @@ class Track:
 
     @property
     def last(self) -> str:
-        """The phase that it reached, in words."""
+        """The latest phase, in words."""
         reached = [phase for phase in PHASES if phase in self.at]
         return reached[-1] if reached else "not requested"
 
     def used(self) -> str:
-        """How the clone was made: by the phases of its volume, else by its claim; empty: the cluster does not tell. A
-        claim whose source is another claim was made by the driver, without CDI."""
+        """Way in which the clone was made: by its volume's phases, else by its claim; empty: not known. The driver
+        clones a claim whose source is another claim, without CDI."""
         signs = {_SIGNS[phase] for phase, _ in self.volume if phase in _SIGNS}
         if signs:
             return "copy" if "copy" in signs else signs.pop()
@@ -132,7 +133,7 @@ class Track:
         return self.annotation(CLONE_TYPE) or _SOURCES.get(str(source.get("kind")), "")
 
     def annotation(self, key: str) -> str:
-        """Of the clone's claim, else of its DataVolume; empty: it has none."""
+        """An annotation of the clone's claim, else of its DataVolume; empty: none."""
         for kind in (kinds.PVC, kinds.DATA_VOLUME):
             item = self.objects.get((kind.kind, self.volumes[0])) or {}
             if text := ((item.get("metadata") or {}).get("annotations") or {}).get(key):
@@ -140,7 +141,7 @@ class Track:
         return ""
 
     def complaints(self) -> list[str]:
-        """Conditions of machine, instance and volumes that are not as they should be."""
+        """Bad conditions of machine, instance and volumes."""
         texts = []
         for (kind, _), item in self.objects.items():
             status = item.get("status") or {}
@@ -154,7 +155,7 @@ class Track:
         return [plain(text, 300) for text in dict.fromkeys(texts)][:_CONDITIONS]
 
     def stamps(self) -> dict[str, Any]:
-        """The API's own times, RFC 3339, whole seconds: when each object was created, and the phases of the instance
+        """The API's times, RFC 3339, whole seconds: creation of each object, and the instance's phases
         (``phaseTransitionTimestamps``)."""
         stamps: dict[str, Any] = {}
         for key, kind, name in (
@@ -171,13 +172,13 @@ class Track:
         return stamps
 
     def _there(self) -> float:
-        """When the volumes of a machine that came through were there with their data. An event of a watch that was cut
-        is late or missing: it was before the machine ran."""
+        """When the volumes of a successful machine had their data. After a cut watch the event is late or missing: the
+        machine's start is the latest possible time."""
         ran = self.at.get("running", self.at["answers"])
         return min(ran, max(self.at.get("bound", ran), self.at.get("cloned", 0.0)))
 
     def record(self) -> dict[str, Any]:
-        """For the raw output of a trial; of a machine that came through also ``created``, ``booted``, ``answered``."""
+        """Record for a trial's raw output; of a successful machine also ``created``, ``booted``, ``answered``."""
         record: dict[str, Any] = {"name": self.name, "node": self.node}
         if not self.failed:
             at = {**self.at, "bound": self._there()}

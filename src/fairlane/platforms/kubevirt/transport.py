@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import aiohttp
 
 _REQUEST_SECONDS = 65.0
-"""A little more than the server's own limit for a request."""
+"""Slightly more than the server's own limit for a request."""
 _CONNECT_SECONDS = 10.0
 _SILENCE_SECONDS = 75.0
-"""A watch without data for so long may be dead, and loses nothing when it is opened again."""
+"""A watch without data for this long may be dead; opening it again loses nothing."""
 _FIRST_PATIENCE = 12.0
-"""Until a server has answered once, it is more likely the wrong address than a restart."""
+"""Before a server's first answer, a wrong address is more likely than a restart."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 8.0
 _NEWS_SECONDS = 10.0
 _HEARTBEAT = 30.0
@@ -35,7 +35,7 @@ _MERGE_PATCH = "application/merge-patch+json"
 
 @dataclass
 class Request:
-    """One request, and how it may be retried."""
+    """A request, and how it may be retried."""
 
     operation: Operation
     plural: str
@@ -44,15 +44,15 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
     resend: bool = True
-    """It may be sent again when nobody knows whether it was carried out."""
+    """Whether to retry after a lost answer, when it is unknown whether the request was executed."""
     conflicts: bool = False
-    """A 409 passes by itself."""
+    """Whether a 409 passes by itself."""
     in_doubt: bool = False
-    """Set while it is sent: an answer was lost, so the request may have been carried out."""
+    """Set while sending: an answer was lost, so the request may have been executed."""
 
 
 class Pauses:
-    """Ever longer pauses with jitter, for ``patience`` seconds in all."""
+    """Growing pauses with jitter, for ``patience`` seconds in all."""
 
     def __init__(self, patience: float) -> None:
         self.began = time.monotonic()
@@ -67,7 +67,7 @@ class Pauses:
     async def again(self, at_least: float = 0) -> bool:
         """Sleeps and returns True; returns False at once if the pause would exceed the patience."""
         longest = min(_FIRST_PAUSE * 2**self.count, _LONGEST_PAUSE)
-        # Jitter so that what failed together does not come back together. No secret hangs on it.
+        # Jitter spreads retries of simultaneous failures. No secret depends on it.
         pause = max(longest * random.uniform(0.5, 1), at_least)  # noqa: S311
         if self.seconds + pause > self.patience:
             return False
@@ -85,7 +85,7 @@ class _Bucket:
         self._tokens, self._at = float(burst), time.monotonic()
 
     async def full(self) -> None:
-        """Returns once the whole burst may be taken at once."""
+        """Waits until a whole burst is available."""
         while (missing := self._burst - self._filled()) > 0:
             await asyncio.sleep(missing / self._qps)
 
@@ -126,7 +126,7 @@ class Transport:
         await self.access.close()
 
     async def json(self, request: Request) -> Any:
-        """The answer's JSON, or its text where it is none. Raises ApiError."""
+        """The answer's JSON, else its text. Raises ApiError."""
         response = await self._answer(request, whole=True)
         body = await response.read()
         try:
@@ -136,19 +136,19 @@ class Transport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator["aiohttp.ClientResponse"]:
-        """An answer that goes on: a watch. Opened with the patience of every request. Raises ApiError."""
+        """An answer without end: a watch. Opened with the same retries as any request. Raises ApiError."""
         response = await self._answer(request, whole=False)
         try:
             yield response
         finally:
-            # Not closed in good order: TLS would wait for a server that has more to say.
+            # Not shut down cleanly: TLS would wait for a server that has more to send.
             if response.connection and response.connection.transport:
                 response.connection.transport.abort()
             response.close()
 
     async def websocket(self, path: str, protocols: tuple[str, ...]) -> "aiohttp.ClientWebSocketResponse":
-        """A websocket to ``path``, with the same credentials, CA and proxy. Tried once (twice where credentials have
-        expired): whoever wants a connection knows for how long. Raises ApiError."""
+        """A websocket to ``path``, with the same credentials, CA and proxy. Tried once (twice if credentials have
+        expired): the caller knows how long to retry. Raises ApiError."""
         import aiohttp  # noqa: PLC0415 - 150 ms
 
         operation = Operation("connect", path, group=path.split("/")[2] if path.startswith("/apis/") else "")
@@ -160,7 +160,7 @@ class Transport:
             assert session  # noqa: S101 - Access made it
             self.counts["connect", "websocket"] += 1
             opening = session.ws_connect(
-                self.access.url(path),  # https, not wss: for wss the library would take another proxy
+                self.access.url(path),  # https, not wss: for wss the library would choose another proxy
                 protocols=protocols,
                 headers=await self.access.headers(),
                 heartbeat=_HEARTBEAT,
@@ -181,7 +181,7 @@ class Transport:
                 raise self._unreachable(operation, error) from error
 
     async def _answer(self, request: Request, *, whole: bool) -> "aiohttp.ClientResponse":
-        """The first answer that is no transient error; ``whole``: it is read to its end."""
+        """The first answer without a transient error; ``whole``: read to its end."""
         import aiohttp  # noqa: PLC0415 - as above
 
         pauses = Pauses(self.patience if self._answered else min(self.patience, _FIRST_PATIENCE))
@@ -223,7 +223,7 @@ class Transport:
             self.retried[reason] += 1
 
     async def _once(self, request: Request, *, whole: bool) -> "aiohttp.ClientResponse | Answer":
-        """One attempt. An open stream has no limit of time, only one of silence, and takes no request's place."""
+        """One attempt. An open stream is limited by silence, not by time, and does not use a request's slot."""
         import aiohttp  # noqa: PLC0415 - as above
         from multidict import CIMultiDict  # noqa: PLC0415 - as above
 
@@ -266,7 +266,7 @@ class Transport:
         )
 
     def _report(self, trouble: ApiError) -> None:
-        """Reports it at most every 10 s: a thousand requests may have the same trouble."""
+        """Report a trouble at most every 10 s: a thousand requests may share it."""
         if time.monotonic() - self._notified >= _NEWS_SECONDS:
             self._notified = time.monotonic()
             self._notify(f"the API server is asked again: {trouble.message}")

@@ -1,8 +1,8 @@
 """TCP to a port of a virtual machine, through the API server: KubeVirt's ``portforward`` and its websocket.
 
-Where a cluster is reached at all, so are its machines: no node port, no route into the pod network. The subprotocol
-``plain.kubevirt.io`` carries the bytes of the stream as binary messages and nothing else. It knows no half-closed
-connection: when either side ends, both end, after what is under way has been delivered.
+Works wherever the API server is reachable: no node port, no route into the pod network. The subprotocol
+``plain.kubevirt.io`` carries the stream's bytes as binary messages. It has no half-closed connections: when one side
+ends, pending data are delivered and both sides end.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ _QUIET_SECONDS = 1.0
 
 
 class Tunnel:
-    """A port on 127.0.0.1 behind which a machine's port is. Each connection is a websocket of its own, opened when it
-    comes: after a restart of the API server, new ones work again."""
+    """A port on 127.0.0.1 that forwards to a machine's port. Each connection opens a websocket of its own, so that new
+    ones work after a restart of the API server."""
 
     def __init__(self, api: Api, namespace: str, vmi: str, port: int) -> None:
         self.port = 0
         """Port on 127.0.0.1."""
         self.trouble = ""
-        """Why the last connection could not be made; empty: it could. For messages."""
+        """Why the last connection failed; empty: it succeeded. For messages."""
         self._api = api
         self._where = (namespace, vmi, port)
         self._server: asyncio.Server | None = None
@@ -46,7 +46,7 @@ class Tunnel:
         return tunnel
 
     async def close(self) -> None:
-        """Ends all its connections; none of its tasks is left."""
+        """Ends all its connections and tasks."""
         assert self._server  # noqa: S101 - it was opened
         self._closed = True
         self._server.close()
@@ -79,16 +79,16 @@ class Tunnel:
         except FairlaneError as error:
             self.trouble = error.message
         except OSError:
-            pass  # either end broke off; the other is closed below
+            pass  # one end broke off; the other is closed below
         finally:
-            # What is closed already has no socket left, and there abort() fails in Python 3.11.
+            # A closed transport has no socket left, and there abort() fails in Python 3.11.
             if writer.get_extra_info("socket").fileno() >= 0:
                 writer.transport.abort()
 
 
 async def banner(api: Api, namespace: str, vmi: str, timeout: float, port: int = 22) -> bytes | None:
-    """The line with which the machine's sshd greets, without its end; None: nobody did within ``timeout`` seconds, or
-    the connection was refused. Raises ApiError where one may not ask."""
+    """The greeting line of the machine's sshd, without line end; None: none within ``timeout`` seconds, or connection
+    refused. Raises ApiError if the permission is missing."""
     try:
         async with asyncio.timeout(timeout):
             socket = await _connect(api, namespace, vmi, port)
@@ -114,7 +114,7 @@ async def _greeting(socket: "ClientWebSocketResponse") -> bytes | None:
         if isinstance(message.data, bytes):
             received += message.data
         *lines, _ = received.split(b"\n")
-        # RFC 4253, 4.2: other lines may come before the one that begins with SSH-.
+        # RFC 4253, 4.2: other lines may precede the one that begins with SSH-.
         if greeting := next((line for line in lines if line.startswith(b"SSH-")), None):
             return greeting.rstrip(b"\r")
         if len(received) > _LONGEST_GREETING:
@@ -123,7 +123,7 @@ async def _greeting(socket: "ClientWebSocketResponse") -> bytes | None:
 
 
 async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, socket: "ClientWebSocketResponse") -> None:
-    """Carries bytes both ways until one side ends."""
+    """Forwards bytes both ways until one side ends."""
     carried = 0
 
     async def up() -> None:

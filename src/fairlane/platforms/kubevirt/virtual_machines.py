@@ -1,6 +1,6 @@
-"""The virtual machines of all lanes, which run during the whole run: made, reached, loaded in a trial, restarted.
+"""The permanent virtual machines of all lanes: create, connect, load in a trial, restart.
 
-Each lane has machines of its own, because what lanes differ in (bus, IO threads, queues) belongs to a machine; machine
+Each lane has its own machines, because the settings that differ (bus, IO threads, queues) belong to a machine; machine
 n of every lane runs on the same node. Lanes take turns.
 """
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from fairlane.study.spec import Study
 
 _AT_ONCE = 16
-"""Machines whose connection is being opened at one moment: each is a process here."""
+"""Machines being connected at once, a process each."""
 _NAMED = 10
-"""Machines that an error names."""
+"""Most machines named in an error."""
 _TIMEOUT = 300.0
 """Seconds for a script that finds and describes disks."""
 
@@ -60,13 +60,13 @@ class Disk:
     owned: bool = True
 
     def file(self, media: Path) -> Path:
-        """The cluster has the medium, not this machine."""
+        """A path without a file: the cluster has the medium, not this machine."""
         return media / self.name
 
 
 @dataclass
 class Lane:
-    """The machines of a lane, and what is connected to them."""
+    """The machines of a lane, and their connections."""
 
     name: str
     machines: Sequence[Machine]
@@ -75,29 +75,29 @@ class Lane:
     devices: Devices
     watch: Watch = field(default_factory=Watch)
     boots: dict[str, str] = field(default_factory=dict)
-    """Uid of the instance that each guest is connected to: another one is another boot."""
+    """Uid of each connected guest's instance; another uid means a reboot."""
     volumes: dict[str, str] = field(default_factory=dict)
-    """Uid of each disk's claim when it was filled: another one is another volume."""
+    """Uid of each disk's claim when it was filled; another uid means a new volume."""
 
 
 class Fleet:
-    """All lanes' machines. ``build`` makes them, ``heal`` restarts lost ones, ``close`` ends the connections; the
-    module ``cleanup`` deletes the objects."""
+    """All lanes' machines. ``build`` creates them, ``heal`` restarts lost ones, ``close`` ends connections; the module
+    ``cleanup`` deletes the objects."""
 
     def __init__(
         self, api: "Api", study: "Study", manifests: Manifests, *, places: Sequence[str], keys: Keys, scratch: Path,
         notify: Notify,
     ) -> None:  # fmt: skip
-        """``places``: the node of machine 0 of every lane, of machine 1, ..."""
+        """``places``: nodes of machine 0 of every lane, of machine 1, ..."""
         self.api, self.study, self.manifests, self.places = api, study, manifests, places
         self.spec: KubevirtSpec = manifests.spec
         self.notify = notify
         self.lanes = {name: self._lane(name, keys, scratch) for name in study.lanes}
         self.sent: dict[str, Mapping[str, Any]] = {}
         self.stored: dict[str, Mapping[str, Any]] = {}
-        """VirtualMachines as they were sent, and as the server answered, by name."""
+        """``sent``, ``stored``: name -> VirtualMachine as sent, and as the server stored it."""
         self.boot_seconds: dict[str, float] = {}
-        """From a machine's request to its first answer over SSH, by name; of the last time it was made."""
+        """Name -> seconds from the machine's last creation to its first answer over SSH."""
         self._held = AsyncExitStack()
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self.vms: Watcher
@@ -116,11 +116,11 @@ class Fleet:
 
     @property
     def cells(self) -> Sequence[tuple[Workload, Cell]]:
-        """Cells that standing machines carry out."""
+        """Cells for permanent machines, without storms."""
         return [(registry.load("workloads", c.kind), c) for c in self.study.cells() if c.kind != "clone"]
 
     async def build(self) -> None:
-        """Makes all machines and fills their volumes. Raises RunFailed."""
+        """Creates all machines and fills their volumes. Raises RunFailed."""
         await self._look()
         every = [machine for lane in self.lanes.values() for machine in lane.machines]
         if every:
@@ -136,7 +136,7 @@ class Fleet:
             await lane.devices.settle(lane.name, lane.disks, self.cells)
 
     async def _look(self) -> None:
-        """Opens the watches anew."""
+        """Opens new watches."""
         await self._look_away()
         where, labels = self.manifests.namespace, selector(self.manifests.run_id)
         enter = self._held.enter_async_context
@@ -145,7 +145,7 @@ class Fleet:
         self.claims = await enter(Watcher(self.api, kinds.PVC, where, labels))
 
     async def _look_away(self) -> None:
-        with suppress(Exception):  # a watch that has ended for good says so once more
+        with suppress(Exception):  # a watch that has ended for good raises its reason again
             await self._held.aclose()
 
     async def _request(self, machine: Machine) -> None:
@@ -155,7 +155,7 @@ class Fleet:
         self.stored[machine.name] = await self.api.create(kinds.VM, body, self.manifests.namespace)
 
     async def _up(self) -> None:
-        """Waits for all machines. Raises RunFailed for the first that does not come up, and names the others."""
+        """Waits for all machines. Raises RunFailed for the first failed one, and names the others."""
         every = [(lane, machine) for lane in self.lanes.values() for machine in lane.machines]
         try:
             await together(*(self._connect(lane, machine) for lane, machine in every))
@@ -168,11 +168,11 @@ class Fleet:
             raise RunFailed(error.kind, text, hint=error.hint) from error
 
     async def _connect(self, lane: Lane, machine: Machine) -> None:
-        """Waits until ``machine`` runs, and opens its session. Raises RunFailed with the cluster's reasons."""
+        """Waits until ``machine`` runs, and connects to it. Raises RunFailed with the cluster's reasons."""
         await unless(self._reach(lane, machine), self._deleted(machine.name))
 
     async def _deleted(self, name: str) -> str:
-        """Waits until the VirtualMachine ``name`` is deleted; returns the error's text."""
+        """Waits until the VirtualMachine ``name`` is deleted; returns the text of an error."""
 
         def deleted(items: Mapping[str, dict[str, Any]]) -> bool | None:
             return True if name not in items or items[name]["metadata"].get("deletionTimestamp") else None
@@ -207,7 +207,7 @@ class Fleet:
 
     @property
     def way(self) -> Reach:
-        """How guests are reached."""
+        """Connection to guests: portforward or direct."""
         direct = self.spec.reach == "direct" or (self.spec.reach == "auto" and self.api.in_cluster)
         return "direct" if direct else "portforward"
 
@@ -222,7 +222,7 @@ class Fleet:
             vmi = items.get(name)
             if vmi is None or not _same(vmi, vmi["metadata"]["uid"]):
                 return None
-            # KubeVirt tells the address a little later
+            # KubeVirt reports the address slightly later
             return vmi if self.way == "portforward" or address_of(vmi) else None
 
         try:
@@ -236,7 +236,7 @@ class Fleet:
         return await diagnose.why(self.api, self.manifests.namespace, name, vm, vmi)
 
     async def _link(self, lane: Lane) -> None:
-        """Finds the disks of a lane in its machines by their serials, opens sessions and probes."""
+        """Finds a lane's disks in its machines by serial; opens sessions and probes."""
         texts = [
             "".join(script.link_step(d.name, f"named serial:{d.serial}", "$STEP") for d in lane.disks if d.guest == n)
             + "udevadm settle --timeout=120 2> /dev/null || :\n"
@@ -248,7 +248,7 @@ class Fleet:
         lane.watch = await Watch.open(lane.guests)
 
     async def _fill(self, lanes: Sequence[Lane]) -> None:
-        """Prefills the volumes that have not been filled, one lane after the other: they may share the storage."""
+        """Prefills volumes that are not filled yet, one lane after the other: they may share the storage."""
         if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in self.cells):
             self.notify("filling the volumes")
         for lane in lanes:
@@ -268,11 +268,11 @@ class Fleet:
         return Crew(one.guests, one.watch, one.devices, one.disks, settle, broken)
 
     async def synchronise(self, lanes: Sequence[str]) -> None:
-        """Measures the clocks of the machines of ``lanes`` anew. Raises RunFailed."""
+        """Measures the clocks of the machines of ``lanes`` again. Raises RunFailed."""
         await together(*(self.lanes[lane].watch.synchronise() for lane in lanes))
 
     async def lost(self, lane: str) -> str:
-        """Waits until a machine of ``lane`` is lost or started anew; returns which, and why."""
+        """Waits until a machine of ``lane`` is lost or restarts; returns its name and the reason."""
         boots = self.lanes[lane].boots
 
         def lost_machine(items: Mapping[str, dict[str, Any]]) -> str | None:
@@ -283,9 +283,9 @@ class Fleet:
         return f"machine {name} {what}: {await self._why(name)}"
 
     async def heal(self, broken: Collection[str]) -> None:
-        """Restarts all machines of the lanes ``broken``, because processes of a trial may still run in them, and lost
-        machines of other lanes. New volumes are filled again. Raises RunFailed."""
-        if any(watcher.ended for watcher in (self.vms, self.vmis, self.claims)):  # the server was away for too long
+        """Restarts all machines of the lanes ``broken``, which may still run processes of a trial, and lost machines of
+        other lanes. Fills new volumes. Raises RunFailed."""
+        if any(watcher.ended for watcher in (self.vms, self.vmis, self.claims)):  # the server was away too long
             await self._look()
         for lane in self.lanes.values():
             gone = [m for m in lane.machines if not _same(self.vmis.items.get(m.name), lane.boots.get(m.name, ""))]
@@ -304,21 +304,24 @@ class Fleet:
             await self._fill([lane])
 
     async def _restart(self, lane: Lane, machine: Machine) -> None:
-        """A new boot of ``machine``; a new machine if it was deleted."""
+        """Reboots ``machine``; creates it again if it was deleted."""
         await lane.guests[machine.number].close()
-        name, old = machine.name, lane.boots.get(machine.name, "")  # kept: after a failure here it is the old one still
+        name, old = machine.name, lane.boots.get(machine.name, "")  # kept: after a failure here it is still the old one
         self.boot_seconds[name] = -time.monotonic()
         there = await self.api.get(kinds.VM, name, self.manifests.namespace)
         if there is None or there["metadata"].get("deletionTimestamp"):
             gone = f"VirtualMachine {name} does not go"
             await self.vms.until(lambda items: None if name in items else True, self._timeout, gone)
             await self.vmis.until(lambda items: None if name in items else True, self._timeout, gone)
-            claims = {machine.root, *(disk.name for disk in machine.disks)}  # they would be taken for the new machine's
+            claims = {
+                machine.root,
+                *(disk.name for disk in machine.disks),
+            }  # not the new machine's
             await self.claims.until(
                 lambda items: None if claims & items.keys() else True, self._timeout, f"the volumes of {name} do not go"
             )
             await self._request(machine)
-        elif old and _same(self.vmis.items.get(name), old):  # its VirtualMachine makes another
+        elif old and _same(self.vmis.items.get(name), old):  # its VirtualMachine creates another
             await self.api.delete(kinds.VMI, name, self.manifests.namespace, uid=old)
         await self.vmis.until(
             lambda items: None if name in items and items[name]["metadata"]["uid"] == old else True,
@@ -338,7 +341,7 @@ _UNREACHED = "does the image run cloud-init and sshd? `virtctl console` shows it
 
 
 def _same(vmi: Mapping[str, Any] | None, uid: str) -> bool:
-    """``vmi`` is the boot ``uid``, and runs."""
+    """Whether ``vmi`` is the boot ``uid``, and runs."""
     if vmi is None or vmi["metadata"]["uid"] != uid or vmi["metadata"].get("deletionTimestamp"):
         return False
     return bool(vmi.get("status", {}).get("phase") == "Running")
@@ -349,14 +352,15 @@ def _wrong(vmi: Mapping[str, Any] | None, uid: str) -> str:
     if vmi is None or not _same(vmi, uid):
         return "was lost"
     for condition in vmi.get("status", {}).get("conditions", []):
-        # Its phase is Running all the same. QEMU pauses a machine whose disk fails or whose thin pool is full.
+        # The phase stays Running. QEMU pauses a machine whose disk fails or whose thin pool is full.
         if condition.get("type") == "Paused" and condition.get("status") == "True":
             return f"is paused ({plain(str(condition.get('message') or condition.get('reason')), 200)})"
     return ""
 
 
 class ClusterStage(FleetStage):
-    """One trial of one lane: a load, or a clone storm. The cluster owns the paths, so none can be made to fail here."""
+    """One trial of one lane: a load, or a clone storm. Path faults are impossible, because the cluster owns the
+    paths."""
 
     def __init__(
         self, crew: Crew, block: Block, lane: str, seconds: float, *, nodes: "NodeProbes | None", storm: "Storm | None"

@@ -1,4 +1,4 @@
-"""Objects as they change: one list, then a watch that survives errors of the server. Nothing is polled."""
+"""Objects kept current by one list and a watch that survives server errors, without polling."""
 
 import asyncio
 import math
@@ -21,34 +21,34 @@ T = TypeVar("T")
 Change = Literal["ADDED", "MODIFIED", "DELETED"]
 
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 240, 290
-"""Length of a watch: the server ends it then, and the next one goes on from there."""
+"""Length of a watch: the server ends it then, and the next one continues."""
 _STEADY_SECONDS = 5.0
-"""After a watch that lasted so long the next is opened without a pause."""
+"""After a watch at least this long, the next opens without a pause."""
 _LONGEST_LINE = 32 << 20
 
 
 class WatchEvent(NamedTuple):
-    """One change of an object, with times of our own clocks: the API's stamps are whole seconds."""
+    """A change of an object, with times of this machine's clock: the API's stamps are whole seconds."""
 
     type: Change
     object: Object
-    """Without ``managedFields``. For DELETED: its last state."""
+    """The object without ``managedFields``. For DELETED: its last state."""
     time: float
     """``time.time()`` when the event arrived."""
     monotonic: float
     listed: bool
-    """It came with a list, or late after the watch was cut: the change happened at some time before."""
+    """Whether the change came with a list, or late after a cut: it happened some time before."""
 
 
 class Gap(NamedTuple):
-    """The watch was cut at ``time``; what changed before it went on came late, and is marked ``listed``."""
+    """A cut of the watch at ``time``; changes before its continuation came late, and are marked ``listed``."""
 
     time: float
     reason: str
 
 
 class _Cut(Exception):  # noqa: N818 - reads as what happened
-    """The watch has ended before its time. ``expired``: the server no longer knows where it could go on."""
+    """The watch ended early. ``expired``: the server can no longer continue it."""
 
     def __init__(self, reason: str, *, expired: bool = False) -> None:
         super().__init__(reason)
@@ -75,56 +75,56 @@ class _Waiting(Generic[T]):
 
 
 class _Silent(_Cut):
-    """Nothing came for a while: nothing happened (a quiet etcd sends no bookmarks), or the connection is dead."""
+    """No data for a while: nothing changed (a quiet etcd sends no bookmarks), or the connection is dead."""
 
 
 class Watcher:
-    """Objects of one kind in one namespace (empty: in all), kept current while ``async with`` lasts. The watch stands
-    when it begins, so changes made inside it arrive as they happen.
+    """Objects of one kind in one namespace (empty: all), kept current within ``async with``. The watch is open from the
+    start, so changes made inside arrive at once.
 
-    What ends it for good (a permission withdrawn, the server away for longer than the API's patience, a listener that
-    raises) is raised by every ``until`` from then on, and at the end of ``async with``.
+    A permanent failure (a withdrawn permission, a server away for longer than the API's patience, a listener that
+    raises) is raised by every later ``until``, and at the end of ``async with``.
     """
 
     def __init__(self, api: Api, kind: Kind, namespace: str = "", labels: str = "") -> None:
         self.at = 0.0
-        """``time.time()`` of the last event, or of the last answer that there is none."""
+        """``time.time()`` of the last event, or of the last check that nothing changed."""
         self.gaps: list[Gap] = []
-        """When the watch was cut, and why."""
+        """Cuts of the watch, with reasons."""
         self._api, self._kind, self._namespace, self._labels = api, kind, namespace, labels
         self._items: dict[str, Object] = {}
         self._shown: Mapping[str, Object] = MappingProxyType(self._items)
         self._version = ""
         self._late = 0
         self._silent_since = 0.0
-        """The watch was opened again because nothing came since; 0: it was not."""
+        """When the watch was reopened after silence; 0: it was not."""
         self._listeners: list[Callable[[WatchEvent], None]] = []
         self._waiting: list[_Waiting[Any]] = []
         self._task: asyncio.Task[None] | None = None
         self._broken: BaseException | None = None
         self._standing = asyncio.Event()
-        """The first watch is open, or will never be."""
+        """Set once the first watch is open or has failed for good."""
 
     @property
     def ended(self) -> bool:
-        """It has ended for good: ``items`` are of the past."""
+        """Whether the watch has failed for good: ``items`` are outdated."""
         return self._broken is not None
 
     @property
     def items(self) -> Mapping[str, Object]:
-        """The objects by name; where all namespaces are watched, by NAMESPACE/NAME. To be read only."""
+        """The objects by name, or by NAMESPACE/NAME if all namespaces are watched. Read only."""
         return self._shown
 
     def listen(self, callback: Callable[[WatchEvent], None]) -> None:
-        """Every change goes to ``callback``, the objects that are there already first (ADDED, ``listed``)."""
+        """Call ``callback`` with each change; existing objects come first (ADDED, ``listed``)."""
         self._listeners.append(callback)
         now, clock = time.time(), time.monotonic()
         for item in self._items.values():
             callback(WatchEvent("ADDED", item, now, clock, listed=True))
 
     async def until(self, condition: Callable[[Mapping[str, Object]], T | None], timeout: float, what: str) -> T:
-        """The first value of ``condition(items)`` that is not None. It is called now and after each single change, so
-        that no state is missed. After ``timeout`` seconds raises RunFailed with ``what`` as its text."""
+        """The first value of ``condition(items)`` that is not None, tested now and after each change, so that no state
+        is missed. After ``timeout`` seconds raises RunFailed with ``what`` as its text."""
         if self._broken:
             raise self._broken
         waiting: _Waiting[T] = _Waiting(condition, asyncio.get_running_loop().create_future())
@@ -135,7 +135,7 @@ class Watcher:
                 return await waiting.answer
         except TimeoutError:
             if waiting.answer.done() and not waiting.answer.cancelled():
-                raise  # it is the finder's own
+                raise  # the condition raised it
             raise RunFailed("timeout", f"{what} (waited {timeout:.0f} s)") from None
         finally:
             self._waiting.remove(waiting)
@@ -172,7 +172,7 @@ class Watcher:
                 waiting.answer.set_exception(error)
 
     async def _follow(self) -> None:
-        """One watch after the other, until something ends it for good."""
+        """Opens one watch after the other until a permanent failure."""
         pauses = Pauses(math.inf)
         while True:
             began = time.monotonic()
@@ -190,7 +190,7 @@ class Watcher:
                     await self._list()
 
     async def _list(self) -> None:
-        """All objects anew. What the list no longer has is gone; what it has in another version has changed."""
+        """Lists all objects again: missing ones are deleted, other versions modified."""
         items, self._version = await self._api.listing(self._kind, self._namespace, self._labels)
         now, clock = self._now()
         fresh = {self._key(item): item for item in items}
@@ -214,7 +214,7 @@ class Watcher:
         try:
             async with self._api.watch(self._kind, self._namespace, query) as response:
                 opened = time.monotonic()
-                # What is older than the open watch comes through it all the same, but late.
+                # Changes older than the open watch arrive through it too, but late.
                 self._late = await self._current()
                 self._standing.set()
                 self.at = time.time()
@@ -257,7 +257,7 @@ class Watcher:
         self._version = version
 
     async def _current(self) -> int:
-        """The newest version that the server has; 0 where its versions are no numbers (etcd's are)."""
+        """The server's newest version; 0 if its versions are no numbers (etcd's are)."""
         version = await self._api.version(self._kind, self._namespace)
         return int(version) if version.isdigit() else 0
 

@@ -68,7 +68,7 @@ def _lock(entry: Path, how: int) -> Hold | None:
         except BlockingIOError:
             handle.close()
             return None
-        # Removing an entry removes its lock file: a lock on a removed file keeps nobody out.
+        # Removing an entry removes its lock file: a lock on a removed file excludes nobody.
         if _same(handle, path):
             return handle
         handle.close()
@@ -107,7 +107,7 @@ def making(entry: Path) -> Iterator[Path]:
 
 
 def _sync(folder: Path) -> None:
-    """Syncs the files of ``folder``, so that after a power cut its name stands for complete contents."""
+    """Syncs the files of ``folder``, so that after a power cut its name implies complete contents."""
     for path in folder.iterdir():
         with path.open("rb") as handle:
             os.fsync(handle.fileno())
@@ -128,7 +128,7 @@ def _explained(folder: Path) -> Iterator[None]:
 
 
 def entries(kind: str) -> list[Path]:
-    """The folders of ``kind`` (images, states), with those that a killed process left incomplete."""
+    """The folders of ``kind`` (images, states), including incomplete ones of killed processes."""
     folder = cache_dir() / kind
     return sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
 
@@ -136,7 +136,7 @@ def entries(kind: str) -> list[Path]:
 def size(entry: Path) -> int:
     """Bytes on disk."""
     total = 0
-    for folder, _, names in os.walk(entry):  # passes over entries that other processes remove meanwhile
+    for folder, _, names in os.walk(entry):  # skips entries that other processes remove meanwhile
         for name in names:
             with suppress(FileNotFoundError):
                 total += Path(folder, name).stat().st_size
@@ -144,7 +144,7 @@ def size(entry: Path) -> int:
 
 
 def remove(entry: Path) -> bool:
-    """Removes ``entry`` unless it is in use; whether it did."""
+    """Removes ``entry`` unless it is in use; returns whether it did."""
     if not (lock := _lock(entry, LOCK_EX)):
         return False
     _discard(entry)
@@ -153,7 +153,7 @@ def remove(entry: Path) -> bool:
 
 
 def _discard(entry: Path) -> None:
-    """Removes a locked entry: first its name, so that a part of it never passes for the whole."""
+    """Removes a locked entry, its name first, so that a part never looks like a complete entry."""
     dead = entry.parent / f"{_HALF_MADE}{uuid4().hex}"
     with suppress(FileNotFoundError):
         entry.rename(dead)

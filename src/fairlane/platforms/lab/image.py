@@ -66,7 +66,7 @@ def key(wanted: Recipe) -> str:
 
 
 def recipe() -> Recipe:
-    """What this version's plugins need in a guest: the union over all transports of the lab and all workloads."""
+    """The guest's needs by this version's plugins: the union over all transports of the lab and all workloads."""
     plugins = [p for package in ("lanes", "workloads") for _, p in registry.every(package) if p.virtual]
 
     def union(attribute: str, base: Iterable[str]) -> tuple[str, ...]:
@@ -92,7 +92,8 @@ def cached_image() -> Image | None:
 async def build(notify: Notify, held: ExitStack, *, force: bool = False) -> Image:
     """The image, built if it is not cached (about 20 s) and kept there until ``held`` is closed.
 
-    Raises FairlaneError with what is missing and the fix."""
+    Raises FairlaneError with the missing part and the fix.
+    """
     wanted = recipe()
     folder = cache_dir() / "images" / key(wanted)
 

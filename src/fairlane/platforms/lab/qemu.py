@@ -104,7 +104,7 @@ class Qemu:
                 start_new_session=True, pass_fds=[qemu_end.fileno()],
             )  # fmt: skip
         self.qmp = QMPClient("fairlane")
-        self.qmp.logger.setLevel("CRITICAL")  # a guest that ends itself is no news
+        self.qmp.logger.setLevel("CRITICAL")  # a guest that ends itself is expected
         try:
             await asyncio.wait_for(self.qmp.connect(own_end), _START_TIMEOUT)
         except (OSError, QMPError, TimeoutError) as error:
@@ -138,7 +138,7 @@ class Qemu:
         return self.last_words() or self.complaint()
 
     def advice(self) -> str:
-        """What to do if QEMU aborted: it aborts each time, because nothing in the guest is random."""
+        """A hint after an abort of QEMU: it repeats each time, because nothing in the guest is random."""
         if not self._aborted():
             return ""
         return (

@@ -29,7 +29,7 @@ class Medium(Strict):
 
     @property
     def keeps(self) -> bool:
-        """What is written can be read again."""
+        """Whether written data can be read again."""
         return self.memory_backed or self.file
 
 
@@ -68,7 +68,7 @@ class Ceph(Strict):
 
     @property
     def memory(self) -> int:
-        """Bytes that the cluster takes: 150 MB of an OSD with 64 MiB of cache and 450 MB of all others were seen."""
+        """Bytes that the cluster takes: measured 150 MB per OSD with 64 MiB of cache, and 450 MB for the rest."""
         own = self.osd_size if self.memstore else self.osd_cache
         return self.osds * (own + 192 * 2**20) + 512 * 2**20
 

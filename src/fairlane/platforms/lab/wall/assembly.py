@@ -291,7 +291,7 @@ class Assembly:
         await external.disconnect(self.vms, self.volumes)
         await asyncio.gather(*(vm.stop() for vm in self.vms))
         if self.host and self._undo:
-            for step in reversed(self._undo):  # each by itself: one that was never applied must not stop the others
+            for step in reversed(self._undo):  # each by itself: a step that was never applied must not stop the others
                 with suppress(RunFailed):
                     await self.host.ask(build.shell([step], undo=True))
         if self.array_vm:

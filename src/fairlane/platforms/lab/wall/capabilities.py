@@ -111,7 +111,7 @@ async def _resize(vm: Vm, volume: Volume) -> Answer:
         await vm.execute("block_resize", **{"node-name": node, "size": size + _MIB})
     except RunFailed as error:
         message = _qemu_message(error)
-        # null-co cannot resize: that is the medium, and says nothing of the device
+        # null-co cannot resize: a limit of the medium, not of the device
         return Answer(NOT_PROBED if "does not support resize" in message else "no", f"QEMU: {message}")
     rescan = f"d=$(readlink -f {link}); s=/sys/block/${{d##*/}}; [ ! -e $s/device/rescan ] || echo 1 > $s/device/rescan"
     grown = await _until(vm, f"{rescan}; [ $(cat $s/size) -eq {(size + _MIB) // 512} ]")

@@ -78,7 +78,7 @@ class Cluster:
 
     @property
     def mount(self) -> Path:
-        """Where CephFS is mounted."""
+        """Mount point of CephFS."""
         return self.folder / "fs"
 
     async def start(self) -> None:
@@ -321,7 +321,7 @@ admin socket = {folder}/$name.asok
 
 
 def problems(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
-    """What is missing for the cluster that ``volumes`` need: programs, OSDs, room."""
+    """Missing parts of the cluster for ``volumes``: programs, OSDs, room."""
     own = [v for v in volumes if v.needs_ceph]
     if not own:
         return []

@@ -51,8 +51,8 @@ def boots(image: Bootable, seconds: float = 20) -> bool:
 
 
 def remembered(image: Bootable, folder: Path) -> bool:
-    """As ``boots``, tried once per kernel and boot of this machine; the answer is stored in ``folder``. Without that,
-    every run on a machine where KVM fails would wait for the time-out."""
+    """``boots``, tried once per kernel and boot of this machine; ``folder`` stores the answer. Otherwise every run on a
+    machine where KVM fails would wait for the time-out."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     key = f"{boot} {image.kernel} {image.kernel.stat().st_mtime_ns}"
     note = folder / "kvm"

@@ -63,17 +63,17 @@ class Volume:
 
     @property
     def needs_array(self) -> bool:
-        """Its target is the lab's array."""
+        """Whether the target is the lab's array."""
         return self.transport.backing == "array" and not getattr(self.spec, "external", None)
 
     @property
     def needs_ceph(self) -> bool:
-        """It lies on the lab's Ceph cluster."""
+        """Whether the volume is on the lab's Ceph cluster."""
         return self.transport.backing in ("ceph", "cephfs")
 
     @property
     def owned(self) -> bool:
-        """The lab makes the volume, and nobody else has anything on it."""
+        """Whether the lab makes the volume, so that nobody else has data on it."""
         return self.transport.backing != "external" and not getattr(self.spec, "external", None)
 
     @property
@@ -87,7 +87,7 @@ class Volume:
 
     @property
     def hosted(self) -> bool:
-        """The initiator is that of this machine's kernel."""
+        """Whether the initiator is this machine's kernel."""
         return self.emulated and bool(self.transport.host_modules)
 
     def steps(self) -> tuple[Step, ...]:

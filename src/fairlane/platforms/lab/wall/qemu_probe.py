@@ -173,7 +173,7 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
             f"QEMU has no initiator for {volume.spec.transport}, and this machine's kernel has no {lacking[0]}",
             "set initiator: guest, or run on a kernel with that module",
         )
-    needed = {} if volume.needs_ceph else volume.transport.driver  # of a cluster ceph.problems tells
+    needed = {} if volume.needs_ceph else volume.transport.driver  # ceph.problems reports those of a cluster
     if needed and not has_driver(needed):
         alternative = ", or set initiator: guest" if "guest" in type(volume.spec).initiators else ""
         yield (

@@ -19,7 +19,7 @@ _PROGRAMS = {
 
 
 def shares(folder: Path) -> bool:
-    """Whether files in ``folder`` can share blocks, by trying: a file system's name does not tell."""
+    """Whether files in ``folder`` can share blocks, by trying: a file system's name does not show it."""
     with tempfile.TemporaryDirectory(prefix="fairlane-shares-", dir=folder) as place:
         source, copy = Path(place, "one"), Path(place, "other")
         source.write_bytes(b"x" * 65536)
