@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairlane.records import Finding
-from fairlane.report import html, markdown, model
+from fairlane.report import html, markdown, model, prose
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -96,7 +96,7 @@ def test_tables_speak(page):
 
 def test_language_title_and_skip_link(page):
     assert page.all("html")[0]["lang"] == "en"
-    assert "demo · Fairlane report" in page.text
+    assert re.match(r"demo\b.{1,10}\bFairlane", page.text)
     assert page.all("a")[0] == {"class": "skip", "href": "#answer"}
 
 
@@ -104,7 +104,7 @@ def test_the_parts_stand_in_their_order(page):
     order = [a["id"] for a in page.all("section")]
     first = ["answer", "sure", "scorecard", "lanes", "matched", "verdicts", "figures"]
     assert order == [*first, "cpu", "time", "findings", "method", "repeat", "trials"]
-    assert page.text.index("Modelled: a virtual clock") < page.text.index("The answer")
+    assert page.text.index(prose.MODELLED.title) < page.text.index("Is NVMe/TCP faster")
 
 
 def test_the_exploratory_metrics_are_folded(source):
