@@ -111,6 +111,7 @@ class Found:
 
     severity: str
     check: str
+    kind: str
     message: str
     where: str
 
@@ -314,10 +315,10 @@ def with_findings(state: State, findings: Sequence[Finding], plan: Plan) -> Stat
     of what they refuse, as in a verdict."""
     label = labels(plan.study)
     names = {cell.key: cell.name for cell in plan.study.cells()}
-    told: dict[tuple[str, str, str], list[str]] = {}
+    told: dict[tuple[str, str, str, str], list[str]] = {}
     for f in findings:
         if f.check != "unfinished_run":
-            told.setdefault((f.severity, f.check, f.message), []).append(_where(f, names, label))
+            told.setdefault((f.severity, f.check, f.kind, f.message), []).append(_where(f, names, label))
     found = tuple(Found(*key, "; ".join(dict.fromkeys(filter(None, places)))) for key, places in told.items())
     cells = {cell.key: cell for cell in plan.study.cells()}
     contests = tuple(_checked(contest, cells, findings) for contest in state.contests)
