@@ -64,7 +64,7 @@ def test_verdicts_that_are_none_give_no_answer(root, rows):
     ("file", "content", "kind", "told"),
     [
         ("run.json", "{", "run-damaged", "run.json"),
-        ("run.json", '{"format": 99}', "run-format", "99"),
+        ("run.json", '{"format": 99}', "run-format", "run.json"),
         ("study.yaml", "name: other", "run-changed", "study.yaml"),
         ("study.yaml", None, "unreadable", ""),
         ("journal.jsonl", "{]\n", "journal-damaged", "journal.jsonl:1: "),

@@ -46,13 +46,13 @@ def documents(data: bytes, name: str) -> list[Document]:
             mended = _NO_NUMBER.sub(lambda match: match[1] + "NaN".rjust(len(match[0]) - len(match[1])), text)
             reports = _split(mended)
     except json.JSONDecodeError as error:
-        raise Garbage("fio-says", _where(text, error, name)) from None
+        raise Garbage("cut-off", _where(text, error, name)) from None
     except RecursionError:
         raise Garbage("nested", f"{name} is nested too deeply") from None
     except ValueError as error:  # an integer of thousands of digits
         raise Garbage("cut-off", f"{name} is cut off or no JSON: {str(error)[:100]}") from None
     if not reports:
-        raise Garbage("fio-silent", _none(text, name))
+        raise Garbage("fio-format" if _other(text) else "no-report", _none(text, name))
     return reports
 
 
