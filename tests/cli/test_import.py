@@ -17,8 +17,8 @@ PAGE = ROOT / "examples" / "study-003"
 def test_list_names_every_importer(capsys):
     assert run(["import", "--list", "--format", "json"]) == Exit.OK
     tools = {row["tool"]: row for row in json.loads(capsys.readouterr().out)}
-    assert tools["table"]["found"] == "with --tool"
-    assert tools["fio_json"]["found"] == "by itself"
+    assert "--tool" in tools["table"]["found"]
+    assert "--tool" not in tools["fio_json"]["found"]
 
 
 def test_a_published_page_becomes_a_run_that_is_judged_without_spread(tmp_path, capsys):

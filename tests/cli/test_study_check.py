@@ -18,7 +18,7 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert err == ""
     lines = out.splitlines()
     assert "study     demo" in lines
-    assert any(line.startswith("iscsi (baseline)  iscsi") and "sessions=1" in line for line in lines)
+    assert any(re.match(r"iscsi \(\w+\)  iscsi", line) and "sessions=1" in line for line in lines)
     assert ["main", "64k", "randwrite", "qd16", "0.18", "s"] in [line.split() for line in lines]
     assert any(line.split()[:4] == ["4", "96", "17", "s"] for line in lines)
 
