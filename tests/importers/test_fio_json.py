@@ -13,6 +13,7 @@ from fairlane.formats.record import Record
 from fairlane.importers.base import HEAD, Unreadable
 from fairlane.importers.fio_json import PLUGIN, FioJson, FioJsonOptions
 from fairlane.stats.histogram import latency, merge, percentile
+from tests.figures import figures as numbers
 from tests.importers.importer_oracle import fixtures, judged, source
 from tests.words import kind
 
@@ -81,7 +82,10 @@ def test_group_reporting_of_other_jobs_keeps_what_is_common() -> None:
     assert trial.params["iodepth"] == 4
     assert not {"bs", "rw"} & trial.params.keys()  # those of the first job only
     assert trial.name == "small"
-    assert "options of the first" in trial.figures.context["fio"]["warnings"]
+    warnings = trial.figures.context["fio"]["warnings"]
+    assert warnings.startswith("small ")
+    assert "group_reporting" in warnings
+    assert numbers(warnings)[0] == "2"
 
 
 def test_jobs_kept_apart_by_stonewall_are_records_of_their_own() -> None:

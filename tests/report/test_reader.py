@@ -138,8 +138,9 @@ class Claim:
 
 def heading(page: str, ident: str) -> str:
     """The heading of a section."""
-    (found,) = re.findall(rf'<h2 id="h-{ident}">(.*?)</h2>', page)
-    return found
+    found = re.search(rf'<h2 id="h-{ident}">(.*?)</h2>', page)
+    assert found
+    return found[1]
 
 
 class Reader:
