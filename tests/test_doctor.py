@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from fairlane import doctor
 from fairlane.cli.main import run
 from fairlane.errors import FairlaneError
 from fairlane.platforms.lab.image import Image
+from tests.figures import figures
+from tests.words import kind
 
 GREETING = '{"QMP": {"version": {"qemu": {"micro": %d, "minor": %d, "major": %d}, "package": ""}, "capabilities": []}}'
 
@@ -51,7 +54,9 @@ def test_qemu_is_asked_with_the_counter_on(programs: Programs) -> None:
 
 def test_no_qemu_names_the_package(programs: Programs) -> None:
     programs.add("apt-get", "")
-    assert doctor.qemu() == doctor.Line("QEMU", "missing", "no qemu-system-x86_64", "apt-get install qemu-system-x86")
+    line = doctor.qemu()
+    assert (line.name, line.state, line.fix) == ("QEMU", "missing", "apt-get install qemu-system-x86")
+    assert "qemu-system-x86_64" in line.found
     programs.add("dnf", "")
     assert doctor.qemu().fix == "dnf install qemu-system-x86-core"
 
@@ -90,7 +95,9 @@ def test_a_tool_says_its_version(programs: Programs) -> None:
 
 def test_a_tool_nobody_here_needs_is_only_a_warning(programs: Programs) -> None:
     line = doctor.tool("fio", "fio", needed=False, use="for other platforms")
-    assert (line.state, line.fix) == ("warn", "install fio (for other platforms)")
+    assert line.state == "warn"
+    assert "fio" in line.fix
+    assert "for other platforms" in line.fix
 
 
 def test_what_only_a_build_needs_is_a_warning_once_an_image_is_there(programs: Programs, image: Image) -> None:
@@ -150,10 +157,10 @@ def test_a_containers_limit_counts_more_than_the_machines_memory(tmp_path: Path)
 def test_disk_looks_at_the_folder_that_will_hold_it(tmp_path: Path) -> None:
     line = doctor.disk("disk for images", tmp_path / "not/yet", 1)
     assert line.state == "ok"
-    assert line.found.endswith(f" in {tmp_path}")
+    assert str(tmp_path) in line.found.split()
     line = doctor.disk("disk for images", tmp_path, 2**60)
     assert line.state == "missing"
-    assert line.fix == "free at least 1073741824.0 GiB"
+    assert figures(line.fix) == ["1073741824.0"]
 
 
 def test_a_folder_that_may_not_be_written_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,13 +195,15 @@ def test_modules_are_sorted_by_what_can_be_done_with_them(tmp_path: Path) -> Non
 
 def test_kvm_is_never_decisive(tmp_path: Path, programs: Programs, image: Image) -> None:
     device = tmp_path / "kvm"
-    assert doctor.kvm_boots(image, device).found == f"no {device}"
+    assert str(device) in doctor.kvm_boots(image, device).found
+    assert doctor.kvm_boots(image, device).state == "warn"
     device.touch()
     assert doctor.kvm_boots(None, device).fix == "fairlane lab build"
     programs.add("setpriv", "echo some BIOS; exit 1")
     assert doctor.kvm_boots(image, device).state == "warn"
     programs.add("setpriv", "echo FAIRLANE-READY")
-    assert doctor.kvm_boots(image, device) == doctor.Line("KVM", "ok", "boots the lab's kernel")
+    line = doctor.kvm_boots(image, device)
+    assert (line.name, line.state, line.fix) == ("KVM", "ok", "")
 
 
 def test_kvm_that_may_not_be_opened_names_the_group(
@@ -202,20 +211,22 @@ def test_kvm_that_may_not_be_opened_names_the_group(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     (tmp_path / "kvm").touch()
-    assert "group kvm" in doctor.kvm_boots(image, tmp_path / "kvm").fix
+    assert "kvm" in doctor.kvm_boots(image, tmp_path / "kvm").fix
 
 
 def test_the_cache_is_shown_kind_by_kind(tmp_path: Path, image: Image) -> None:
-    assert "nothing yet" in doctor.images(tmp_path / "cache", None).found
+    assert figures(doctor.images(tmp_path / "cache", None).found) == []
     folder = tmp_path / "cache/images/abc"
     folder.mkdir(parents=True)
     (folder / "kernel").write_bytes(b"x" * 3 * 2**20)
     (tmp_path / "cache/images/abc.lock").touch()
-    assert "1 in images (3 MiB)" in doctor.images(tmp_path / "cache", image).found
+    found = doctor.images(tmp_path / "cache", image).found
+    assert figures(found) == ["1", "3"]
+    assert "images" in found
 
 
 def test_an_unknown_platform_is_told_with_those_that_are() -> None:
-    with pytest.raises(FairlaneError) as caught:
+    with pytest.raises(FairlaneError, check=kind("platform-unknown")) as caught:
         doctor.examine("cloud")
     assert "lab" in caught.value.hint
 
@@ -231,8 +242,8 @@ def test_this_machine_as_a_whole(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_bare_machine_cannot_run_the_lab(programs: Programs, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor"]) == 1
     out = capsys.readouterr().out
-    assert "lab: cannot run here, for lack of QEMU, mmdebstrap" in out
-    assert "fix: install qemu-system-x86" in out
+    assert "QEMU, mmdebstrap" in out.splitlines()[-1]
+    assert re.search(r"^.*: install qemu-system-x86$", out, re.MULTILINE)
     assert run(["doctor", "--platform", "fake"]) == 0
 
 

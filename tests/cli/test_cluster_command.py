@@ -8,6 +8,7 @@ import yaml
 
 from fairlane.cli.main import run
 from fairlane.study.load import preset_text
+from tests.words import kinds
 
 STUDY = """
 name: example
@@ -41,8 +42,13 @@ def refused(capsys: pytest.CaptureFixture[str], code: int, *line: str) -> str:
     return err
 
 
-def kinds(objects: list[dict[str, Any]]) -> list[str]:
+def sorts(objects: list[dict[str, Any]]) -> list[str]:
     return [one["kind"] for one in objects]
+
+
+def complaint(err: str) -> str:
+    """What stands behind the usage line."""
+    return err.partition("Error: ")[2]
 
 
 def granted(objects: list[dict[str, Any]]) -> set[tuple[str, str]]:
@@ -52,14 +58,14 @@ def granted(objects: list[dict[str, Any]]) -> set[tuple[str, str]]:
 
 def test_a_service_account_with_a_namespace_per_run(capsys: pytest.CaptureFixture[str]) -> None:
     objects = printed(capsys, "rbac")
-    assert kinds(objects) == ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"]
+    assert sorts(objects) == ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"]
     assert objects[-1]["subjects"] == [{"kind": "ServiceAccount", "name": "fairlane", "namespace": "fairlane"}]
     assert ("create", "namespaces") in granted(objects)
 
 
 def test_a_namespace_that_is_there_gets_a_role_and_is_not_made(capsys: pytest.CaptureFixture[str]) -> None:
     objects = printed(capsys, "rbac", "--use-existing", "--namespace", "mine")
-    assert kinds(objects) == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
+    assert sorts(objects) == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
     assert {one["metadata"].get("namespace") for one in objects if one["kind"] == "Role"} == {"mine"}
     assert ("create", "namespaces") not in granted(objects)
 
@@ -69,7 +75,7 @@ def test_a_person_or_a_group_in_place_of_a_service_account(
     capsys: pytest.CaptureFixture[str], option: str, kind: str
 ) -> None:
     objects = printed(capsys, "rbac", option, "a: b # c")
-    assert kinds(objects) == ["ClusterRole", "ClusterRoleBinding"]
+    assert sorts(objects) == ["ClusterRole", "ClusterRoleBinding"]
     subject = {"kind": kind, "name": "a: b # c", "apiGroup": "rbac.authorization.k8s.io"}
     assert objects[1]["subjects"] == [subject]
 
@@ -93,7 +99,7 @@ def test_an_image_of_another_namespace_is_granted_there_alone(capsys: pytest.Cap
 
 def test_all_of_it_for_a_study(capsys: pytest.CaptureFixture[str], study: Path) -> None:
     objects = printed(capsys, "manifests", str(study), "--image", "r.example.com/f:1", "--runs-class", "nfs")
-    assert kinds(objects)[-4:] == ["ConfigMap", "PersistentVolumeClaim", "Deployment", "Job"]
+    assert sorts(objects)[-4:] == ["ConfigMap", "PersistentVolumeClaim", "Deployment", "Job"]
     assert printed(capsys, "manifests", str(study), "--image", "i", "--without-rbac") == [
         *printed(capsys, "manifests", str(study), "--image", "i")[-4:]
     ]
@@ -112,15 +118,15 @@ def test_a_preset_is_a_study_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_contradicts_itself_is_refused(capsys: pytest.CaptureFixture[str], study: Path) -> None:
-    assert "a STUDY says that itself" in refused(capsys, 2, "rbac", str(study), "--namespace", "x")
-    assert "not both" in refused(capsys, 2, "rbac", "--user", "a", "--group", "b")
-    assert "not for a cluster" in refused(capsys, 1, "rbac", "fake")
+    assert "STUDY" in complaint(refused(capsys, 2, "rbac", str(study), "--namespace", "x"))
+    assert "--group" in complaint(refused(capsys, 2, "rbac", "--user", "a", "--group", "b"))
+    assert kinds(refused(capsys, 1, "rbac", "fake")) == ["platform-other"]
     assert "--image" in refused(capsys, 2, "manifests", str(study))
     assert "10Gi" in refused(capsys, 2, "manifests", str(study), "--image", "i", "--runs-size", "much")
     assert "LABEL=VALUE" in refused(capsys, 2, "manifests", str(study), "--image", "i", "--on", "infra")
     study.write_text(STUDY.replace("namespace: bench", "namespace: bench, context: prod"))
-    assert "leave context away" in refused(capsys, 1, "manifests", str(study), "--image", "i")
+    assert kinds(refused(capsys, 1, "manifests", str(study), "--image", "i")) == ["context-in-cluster"]
 
 
 def test_names_are_checked_before_they_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "lower-case" in refused(capsys, 2, "rbac", "--namespace", "Bench\n---\nkind: Secret")
+    assert "--namespace" in complaint(refused(capsys, 2, "rbac", "--namespace", "Bench\n---\nkind: Secret"))

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from xml.etree import ElementTree
 
@@ -11,6 +12,7 @@ from fairlane import registry
 from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.export import _gather
+from tests.words import kinds
 
 STUDY = """\
 name: small
@@ -71,10 +73,9 @@ def test_several_files_do_not_go_to_stdout(folder, asked, capsys):
     assert run(["export", str(folder), *(w for name in asked for w in ("--to", name)), "--out", "-"]) == Exit.USAGE
     out, err = capsys.readouterr()
     assert out == ""
-    assert "takes one format, of one file: " in err
-    listed = err.partition("of one file: ")[2].split()
-    assert {"json,", "junit,", "openmetrics,"} <= set(listed)
-    assert not {"csv,", "parquet", "parquet,"} & set(listed)
+    listed = set(re.findall(r"\w+", err.partition("Error: ")[2]))
+    assert {"json", "junit", "openmetrics"} <= listed
+    assert not {"csv", "parquet"} & listed
 
 
 def test_a_run_that_is_not_complete_is_exported_and_says_so(folder, tmp_path, capsys):
@@ -84,7 +85,7 @@ def test_a_run_that_is_not_complete_is_exported_and_says_so(folder, tmp_path, ca
     capsys.readouterr()
     assert run(["export", str(tmp_path / "part"), "--to", "json", "--out", "-"]) == Exit.OK
     out, err = capsys.readouterr()
-    assert err == "The run is not complete: 8 of 24 planned trials are in.\n"
+    assert re.findall(r"\d+", err) == ["8", "24"]
     found = json.loads(out)
     assert (found["provenance"]["complete"], len(found["trials"])) == (False, 8)
 
@@ -102,7 +103,7 @@ def test_what_is_accepted_is_told_with_its_reason(folder, tmp_path):
 
 def test_what_is_no_run_and_what_cannot_be_written_is_said(folder, tmp_path, capsys):
     assert run(["export", str(tmp_path), "--to", "csv"]) == Exit.USER_ERROR
-    assert "not a run directory" in capsys.readouterr().err
+    assert kinds(capsys.readouterr().err) == ["not-a-run"]
     (tmp_path / "file").write_text("")
     assert run(["export", str(folder), "--to", "csv", "--out", str(tmp_path / "file" / "below")]) == Exit.USER_ERROR
     assert "Error: " in capsys.readouterr().err
@@ -110,7 +111,7 @@ def test_what_is_no_run_and_what_cannot_be_written_is_said(folder, tmp_path, cap
 
 def test_the_help_has_every_format_in_a_sentence(capsys):
     assert run(["export", "--help"]) == Exit.OK
-    told = " ".join(capsys.readouterr().out.partition("Export formats:")[2].split())
+    told = " ".join(capsys.readouterr().out.partition(registry.kind("export").title)[2].split())
     for name in FORMATS:
         assert registry.summary("export", name)
         assert f"{name} {registry.summary('export', name)}" in told

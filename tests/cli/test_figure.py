@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairlane.cli.main import run as call
+from tests.words import kinds
 
 STUDY = """
 name: pictured
@@ -46,7 +47,9 @@ def test_an_svg_stands_alone(made, tmp_path, capsys):
     text = target.read_text()
     root = ET.fromstring(text)  # noqa: S314 - ours
     said = "".join(root.itertext())
-    assert "Invented figures" in said  # what the run is travels with it
+    banner = re.search(r'class="banner".*?<strong>(.+?)</strong>', (made / "report.html").read_text())
+    assert banner
+    assert banner[1] in said  # what the run is travels with it
     assert "<b>=1+1</b>" in said
     assert "var(" not in text
     assert not re.search(r"(href|src)=\"(?!#)", text)
@@ -76,16 +79,18 @@ def empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "complaint"),
     [
-        (["nope"], "no figure 'nope'"),
-        (["lanes-1", "-o", "x.jpg"], "figures are .svg or .png"),
-        (["*", "-o", "x.svg"], "do not fit one file"),
+        (["nope"], ("figure-unknown", "'nope'")),
+        (["lanes-1", "-o", "x.jpg"], ("figure-type", "x.jpg")),
+        (["*", "-o", "x.svg"], ("figures-many", "x.svg")),
     ],
 )
-def test_errors_say_what_to_do(made, args, said, capsys, empty):
+def test_errors_say_what_to_do(made, args, complaint, capsys, empty):
+    kind, said = complaint
     assert call(["figure", str(made), *args]) == 1
     told = capsys.readouterr().err
+    assert kinds(told) == [kind]
     assert said in told
     assert "Hint:" in told
     assert list(empty.iterdir()) == []

@@ -8,6 +8,7 @@ import pytest
 
 from fairlane.cli.main import run
 from fairlane.errors import Exit
+from tests.words import kinds
 
 STUDY = """\
 name: small
@@ -49,7 +50,9 @@ def test_rules_come_from_a_file_too(folder: str, tmp_path: Path, capsys: pytest.
     assert run(["gate", folder, "--rules", str(tmp_path / "rules.txt")]) == Exit.OK
     (tmp_path / "rules.txt").write_text(f"{GOOD}\nfast is fast\n")
     assert run(["gate", folder, "--rules", str(tmp_path / "rules.txt")]) == Exit.USER_ERROR
-    assert "rules.txt:2: not a rule" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "rules.txt:2: " in err
+    assert kinds(err) == ["rule-invalid"]
 
 
 def test_the_table_says_what_was_seen_and_why(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +63,7 @@ def test_the_table_says_what_was_seen_and_why(folder: str, capsys: pytest.Captur
     assert lines[1].startswith("  ✓ met  4k randread qd16  +")
     assert lines[3] == BAD
     assert lines[4].startswith("  ✗ not met  64k randread qd16  +")
-    assert lines[5].strip().startswith("the whole interval lies below +60.0 %")
+    assert "+60.0 %" in lines[5]
 
 
 def test_json_and_markdown(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +72,8 @@ def test_json_and_markdown(folder: str, capsys: pytest.CaptureFixture[str]) -> N
     rows = json.loads(capsys.readouterr().out)
     assert [(row["rule"], row["outcome"]) for row in rows] == [(GOOD, "met")] * 2
     assert run(["gate", folder, "--rule", BAD, "--format", "md"]) == Exit.NOT_DECIDED
-    assert capsys.readouterr().out.splitlines()[0] == "| rule | cell | outcome | seen | reason |"
+    head = capsys.readouterr().out.splitlines()[0]
+    assert head.strip("| ").split(" | ") == ["rule", "cell", "outcome", "seen", "reason"]
 
 
 def test_junit_has_a_case_per_rule_and_cell(folder: str, tmp_path: Path) -> None:

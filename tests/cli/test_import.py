@@ -1,12 +1,14 @@
 """``fairlane import`` as a user runs it."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from fairlane.cli.main import run
 from fairlane.errors import Exit
+from tests.words import kinds
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "examples" / "study-003"
@@ -15,8 +17,8 @@ PAGE = ROOT / "examples" / "study-003"
 def test_list_names_every_importer(capsys):
     assert run(["import", "--list", "--format", "json"]) == Exit.OK
     tools = {row["tool"]: row for row in json.loads(capsys.readouterr().out)}
-    assert tools["table"]["found"] == "with --tool"
-    assert tools["fio_json"]["found"] == "by itself"
+    assert "--tool" in tools["table"]["found"]
+    assert "--tool" not in tools["fio_json"]["found"]
 
 
 def test_a_published_page_becomes_a_run_that_is_judged_without_spread(tmp_path, capsys):
@@ -36,27 +38,29 @@ def test_a_dry_run_writes_nothing(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     assert run(["import", str(PAGE / "vcf.csv"), "--map", str(PAGE / "vcf.yaml"), "--dry-run"]) == Exit.OK
-    assert "raid1-ftt1-thick (baseline)" in capsys.readouterr().out
+    assert re.search(r" raid1-ftt1-thick \(\w+\) ", capsys.readouterr().out, re.MULTILINE)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        ([], "Missing argument"),
-        (["x"], "Missing option '--out'"),
-        (["x", "--dry-run", "--lane", "x"], "expected NAME=GLOB"),
+        ([], "PATH..."),
+        (["x"], "'--out'"),
+        (["x", "--dry-run", "--lane", "x"], "NAME=GLOB"),
     ],
 )
 def test_wrong_usage(args, told, capsys):
     assert run(["import", *args]) == Exit.USAGE
-    assert told in capsys.readouterr().err
+    assert told in capsys.readouterr().err.partition("Error: ")[2]
 
 
 def test_files_of_no_tool_are_one_error(tmp_path, capsys):
     (tmp_path / "a.txt").write_text("hello")
     assert run(["import", str(tmp_path), "--out", str(tmp_path / "out")]) == Exit.USER_ERROR
-    assert "none of 1 files is one that an importer recognises" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert kinds(err) == ["files-unknown"]
+    assert "1" in err.partition("Hint: ")[0].split()
     assert not (tmp_path / "out").exists()
 
 

@@ -1,6 +1,8 @@
 """The frame of the command line: how commands are found, how errors and the ends of a run are told."""
 
+import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +15,8 @@ import pytest
 from fairlane import __version__, cli
 from fairlane.cli import _click, main
 from fairlane.cli.main import run
-from fairlane.errors import Exit, FairlaneError, RunFailed
+from fairlane.errors import Exit, FairlaneError, RunFailed, unwritable
+from tests.words import kinds
 
 FAIRLANE = [sys.executable, "-m", "fairlane"]
 
@@ -70,7 +73,7 @@ def test_help(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(args) == Exit.OK
     out, err = capsys.readouterr()
     assert out.startswith("Usage: fairlane ")
-    assert "  fairlane run study.yaml              carry it out\n" in out
+    assert re.search(r"^  fairlane run study.yaml +\S", out, re.MULTILINE)
     assert err == ""
 
 
@@ -93,36 +96,36 @@ def test_group_without_subcommand_prints_its_help(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
+    ("args", "tokens"),
     [
-        (["shcema"], "no such command 'shcema'; did you mean 'schema'?"),
-        (["study", "chekc"], "no such command 'chekc'; did you mean 'check'?"),
-        (["zzz"], "no such command 'zzz'; commands: "),
-        (["--nope"], "No such option"),
-        (["study", "check"], "Missing argument 'FILE'"),
-        (["study", "check", "demo", "--jobs", "0"], "0 is not in the range"),
-        (["study", "check", "demo", "--format", "xml"], "'xml' is not one of 'table', 'json', 'md'"),
+        (["shcema"], ["'shcema'", "'schema'"]),
+        (["study", "chekc"], ["'chekc'", "'check'"]),
+        (["zzz"], ["'zzz'", "compare, ", ", watch"]),
+        (["--nope"], ["--nope"]),
+        (["study", "check"], ["'FILE'"]),
+        (["study", "check", "demo", "--jobs", "0"], ["'--jobs'", "0"]),
+        (["study", "check", "demo", "--format", "xml"], ["'--format'", "'xml'", "'table', 'json', 'md'"]),
     ],
 )
-def test_wrong_usage(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(args: list[str], tokens: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(args) == Exit.USAGE
     out, err = capsys.readouterr()
     assert out == ""
-    assert message in err
+    assert [token for token in tokens if token not in err.partition("Error: ")[2]] == []
     assert err.startswith("Usage: fairlane")
 
 
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [
-        (FairlaneError("invented", "it broke"), 1, "Error: it broke\n"),
+        (FairlaneError("invented", "it broke"), 1, "Error: it broke [invented]\n"),
         (
             FairlaneError("invented", "it broke", where="s.yaml:3", hint="mend it"),
             1,
-            "Error: s.yaml:3: it broke\nHint: mend it\n",
+            "Error: s.yaml:3: it broke [invented]\nHint: mend it\n",
         ),
-        (RunFailed("invented", "guest died"), 3, "Error: guest died\n"),
-        (FairlaneError("invented", "not met", code=Exit.NOT_DECIDED), 4, "Error: not met\n"),
+        (RunFailed("invented", "guest died"), 3, "Error: guest died [invented]\n"),
+        (FairlaneError("invented", "not met", code=Exit.NOT_DECIDED), 4, "Error: not met [invented]\n"),
         (KeyboardInterrupt(), 130, "Error: interrupted\n"),
         (PermissionError(13, "Permission denied", "/a/b"), 1, "Error: /a/b: Permission denied\n"),
     ],
@@ -155,7 +158,12 @@ def test_errors_have_no_colour_in_a_pipe() -> None:
     done = subprocess.run([*FAIRLANE, "study", "check", "dem0"], capture_output=True, text=True, check=False)
     assert done.returncode == Exit.USER_ERROR
     assert done.stdout == ""
-    assert done.stderr.startswith("Error: dem0: neither a file nor a preset\nHint: did you mean the preset 'demo'?")
+    first, hint = done.stderr.splitlines()
+    assert first.startswith("Error: dem0: ")
+    assert kinds(first) == ["study-unknown"]
+    assert hint.startswith("Hint: ")
+    assert "'demo'" in hint
+    assert "\x1b" not in done.stderr
 
 
 def test_a_reader_that_leaves_early_is_no_error_message() -> None:
@@ -173,9 +181,11 @@ def test_a_result_that_cannot_be_written_is_one_message() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*FAIRLANE, "schema"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == Exit.USER_ERROR
-    assert done.stderr == (
-        "Error: input or output failed: cannot write: the disk is full\nHint: make room, or choose another --out\n"
-    )
+    first, hint = done.stderr.splitlines()
+    assert first.startswith("Error: ")
+    assert unwritable(OSError(errno.ENOSPC, ""))[0] in first
+    assert hint.startswith("Hint: ")
+    assert "--out" in hint
 
 
 def test_interrupt_from_outside() -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from fairlane.errors import Exit
 from fairlane_replication import render
 from fairlane_replication.claims import catalogue
 from fairlane_replication.judge import WORDS, Answer
+from tests.words import kinds
 
 TABLES = ["replicate", "--quick", "--study", "003"]
 
@@ -33,9 +35,8 @@ def test_the_dry_run_tells_the_studies_and_the_minutes(
     told = printed(capsys, "replicate", "--quick", "--dry-run", "--jobs", "2")
     for lab in catalogue().labs:
         assert f"\n{lab} " in told
-    assert "whole form only" in told
-    assert f"{len(catalogue().claims)} claims; about " in told
-    assert " min at most" in told
+    assert str(len(catalogue().claims)) in told.rpartition("\n\n")[2].split()
+    assert re.search(r"\d+ min\b", told.rpartition("\n\n")[2])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -50,15 +51,15 @@ def test_the_table_fits_80_columns_and_has_every_claim(out: str, capsys: pytest.
     for claim in catalogue().of(("003",)).claims:
         line = next(line for line in told.splitlines() if line.startswith(claim.id))
         assert line.endswith(WORDS)
-    assert "003-tiers                                                               disagree" in told
-    assert "9 claims: 0 agree, 2 disagree, 7 cannot tell here" in told
+    assert re.search(r"^003-tiers +disagree$", told, re.MULTILINE)
+    assert re.findall(r"\d+", told.rstrip().splitlines()[-1]) == ["9", "0", "2", "7"]
 
 
 def test_json_has_all_of_it(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(printed(capsys, *TABLES, "--out", out, "--format", "json"))
-    assert told["summary"] == {"agree": 0, "disagree": 2, "cannot tell here": 7}
+    assert told["summary"] == dict(zip(WORDS, (0, 2, 7), strict=True))
     entry = next(c for c in told["claims"] if c["id"] == "003-sequential")
-    assert entry["answer"] == "cannot tell here"
+    assert entry["answer"] == WORDS[2]
     assert entry["size"] == {"least": 6.0, "most": 7.0}
     assert entry["cells"] == {"asked": 2, "bear_out": 0, "contradict": 0}
     assert entry["figures"] == "published"
@@ -73,7 +74,9 @@ def test_markdown_is_a_table_for_each_study(out: str, capsys: pytest.CaptureFixt
 
 def test_an_unknown_study_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replicate", "--study", "9"]) == Exit.USER_ERROR
-    assert "studies: 000, 001, 002, 003, 004" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert kinds(err) == ["study-unknown"]
+    assert "000, 001, 002, 003, 004" in err
 
 
 HOSTILE = "<script>alert(1)</script> \x1b[31m\u202e| `x` =cmd|' /C calc'!A0 \n| injected | row |"

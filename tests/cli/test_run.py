@@ -14,6 +14,8 @@ import pytest
 from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.runs import journal
+from tests.figures import figures
+from tests.words import kinds
 
 STUDY = """\
 name: small
@@ -89,8 +91,8 @@ def test_table_goes_to_stdout_and_the_rest_to_stderr(capsys: pytest.CaptureFixtu
     out, err = capsys.readouterr()
     assert "nvme-tcp" in out
     assert "trials" not in out.splitlines()[0]
-    assert "run directory: out" in err
-    assert "24 of 24 trials" in err
+    assert "out" in err.split()
+    assert ["24", "24"] in [figures(line) for line in err.splitlines()]
     assert "report.html" in err
     for name in (*DERIVED, "report.html", "report.md", "run.json", "description.json", "fingerprint.json"):
         assert Path("out", name).stat().st_size > 0
@@ -135,8 +137,11 @@ def test_dry_run_tells_what_is_missing(capsys: pytest.CaptureFixture[str]) -> No
     for args in (["--dry-run"], []):
         assert run(["run", "study.yaml", *args]) == Exit.USER_ERROR
         err = capsys.readouterr().err
-        assert "'nvme' is not a lane (lanes: iscsi, nvme-tcp)" in err
-        assert "'isci' is not a lane" in err
+        assert kinds(err) == ["lane-unknown", "lane-unknown"]
+        for name in ("'nvme'", "'isci'"):
+            (line,) = (line for line in err.splitlines() if name in line)
+            assert "platform.effects" in line
+            assert "iscsi, nvme-tcp" in line
     assert not Path("runs").exists()
 
 
@@ -151,7 +156,7 @@ def test_broken_platform_is_exit_3_and_names_the_way_on(capsys: pytest.CaptureFi
     Path("study.yaml").write_text(Path("study.yaml").read_text().replace("pace: 0s", "deaths: 10%"))
     assert run(["run", "study.yaml", "--out", "out"]) == Exit.RUN_FAILED
     err = capsys.readouterr().err
-    assert "the guest died" in err
+    assert kinds(err) == ["blocks-missing"]
     assert "fairlane run --resume out" in err
 
 
@@ -159,9 +164,18 @@ def test_a_run_in_which_nothing_worked_is_exit_3_and_has_a_report(capsys: pytest
     Path("study.yaml").write_text(Path("study.yaml").read_text().replace("pace: 0s", "failures: 100%"))
     assert run(["run", "study.yaml", "--out", "out"]) == Exit.RUN_FAILED
     out, err = capsys.readouterr()
-    assert "every trial failed, mostly: exit code 1: fio: io_u error" in err
-    assert "every trial of" in out
-    assert "cannot be compared" in Path("out/report.md").read_text()
+    assert kinds(err) == ["all-trials-failed"]
+    assert "fio: io_u error" in err
+    verdicts = json.loads(Path("out/verdicts.json").read_text())
+    assert {v["verdict"] for v in verdicts if v["primary"]} == {"refused"}
+    ((reason,),) = {tuple(v["notes"]) for v in verdicts if v["primary"]}
+    assert reason in " ".join(out.split())
+    assert reason in Path("out/report.md").read_text()
+    assert run(["check", "out", "--format", "json"]) == Exit.OK
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert [(f["check"], f["kind"], f["lanes"]) for f in found] == [
+        ("failed_trials", "all-failed", [lane]) for lane in ("iscsi", "nvme-tcp")
+    ]
 
 
 # --- which run is resumed -----------------------------------------------------------------------------------------
@@ -196,34 +210,39 @@ def test_newest_unfinished_run_of_the_study_is_found(capsys: pytest.CaptureFixtu
     run(["run", "study.yaml", "--out", "runs/small-3"])  # finished
     Path("runs/not-a-run").mkdir()
     assert run(["run", "study.yaml", "--resume"]) == Exit.OK
-    assert f"run directory: {newest}" in capsys.readouterr().err
+    assert str(newest) in capsys.readouterr().err.split()
     assert run(["run", "study.yaml", "--resume"]) == Exit.OK
-    assert "run directory: runs/small-1" in capsys.readouterr().err
+    assert "runs/small-1" in capsys.readouterr().err.split()
     assert run(["run", "study.yaml", "--resume"]) == Exit.USER_ERROR
-    assert "no unfinished run of this study in runs/ (3 finished)" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert kinds(err) == ["run-none"]
+    assert figures(err) == ["3"]
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
+    ("args", "kind", "token"),
     [
-        (["study.yaml", "--out", "out"], "a run is there already"),
-        (["out"], "this is a run, not a study"),
-        (["--resume", "slow.yaml", "--out", "out"], "the study is not the one"),
-        (["--resume", "out", "--seed", "5"], "--seed 5"),
-        (["--resume", "out", "--blocks", "5"], "--blocks 5"),
-        (["--resume", "out", "--quick"], "the run began with the whole"),
-        (["--resume", "out", "--out", "other"], "two runs"),
-        (["--resume", "slow.yaml"], "no unfinished run"),
-        (["absent.yaml"], "neither a file nor a preset"),
+        (["study.yaml", "--out", "out"], "run-exists", "--resume"),
+        (["out"], "run-not-study", "--resume"),
+        (["--resume", "slow.yaml", "--out", "out"], "run-other-study", "out/study.yaml"),
+        (["--resume", "out", "--seed", "5"], "run-options", "--seed 5"),
+        (["--resume", "out", "--blocks", "5"], "run-options", "--blocks 5"),
+        (["--resume", "out", "--quick"], "run-options", "--quick"),
+        (["--resume", "out", "--out", "other"], "run-ambiguous", "other"),
+        (["--resume", "slow.yaml"], "run-none", "slow.yaml"),
+        (["absent.yaml"], "study-unknown", "absent.yaml"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_meant_is_refused(
+    args: list[str], kind: str, token: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = unfinished("out")
     before = Path(folder, "journal.jsonl").read_bytes()
     capsys.readouterr()
     assert run(["run", *args]) == Exit.USER_ERROR
     err = capsys.readouterr().err
-    assert message in err
+    assert kinds(err) == [kind]
+    assert token in err
     assert "Hint: " in err
     assert Path(folder, "journal.jsonl").read_bytes() == before
 
@@ -231,7 +250,7 @@ def test_what_cannot_be_meant_is_refused(args: list[str], message: str, capsys: 
 def test_a_preset_is_meant_though_a_run_has_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     unfinished("fake")
     assert run(["run", "fake", "--out", "fresh", "--dry-run"]) == Exit.OK
-    assert "this is a run" not in capsys.readouterr().err
+    assert kinds(capsys.readouterr().err) == []
 
 
 def test_run_killed_before_it_had_a_folder_begins_afresh() -> None:
@@ -309,7 +328,8 @@ def test_interrupted(number: signal.Signals) -> None:
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == Exit.INTERRUPTED, err
     assert out == ""
-    assert "Hint: continue with: fairlane run --resume out" in err
+    assert err.rstrip().endswith("fairlane run --resume out")
+    assert "Hint: " in err
     assert "Traceback" not in err
     assert run(["run", "--resume", "out", "--jobs", "12"]) == Exit.OK
     once_each(Path("out"))
@@ -323,7 +343,7 @@ def test_second_process_on_the_same_run_is_turned_away() -> None:
         second = fairlane("run", "--resume", "out")
         _, err = second.communicate(timeout=PATIENCE)
         assert second.returncode == Exit.USER_ERROR
-        assert "another fairlane is at work on this run" in err
+        assert kinds(err) == ["run-busy"]
         before = trials(Path("out"))
         first.send_signal(signal.SIGCONT)
         wait_for_trials(Path("out"), before + 1)  # and the first is not disturbed
@@ -360,7 +380,8 @@ def test_full_disk_ends_the_run_and_room_lets_it_go_on(small_disk: Callable[[], 
     process = fairlane("run", "study.yaml", "--out", "disk/out", "--jobs", "2")
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == Exit.RUN_FAILED, err
-    assert "disk is full" in err
+    assert kinds(err) == ["unwritable"]
+    assert "disk/out" in err
     assert "Traceback" not in err
     before = sum(e["type"] == "trial" for e in journal.read(Path("disk/out")))
     assert before > 3

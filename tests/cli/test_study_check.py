@@ -1,6 +1,7 @@
 """``fairlane study check``."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.study.load import preset_text
+from tests.words import kinds
 
 
 def test_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -16,8 +18,8 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert err == ""
     lines = out.splitlines()
     assert "study     demo" in lines
-    assert any(line.startswith("iscsi (baseline)  iscsi") and "sessions=1" in line for line in lines)
-    assert "main      64k randwrite qd16  0.18 s" in lines
+    assert any(re.match(r"iscsi \(\w+\)  iscsi", line) and "sessions=1" in line for line in lines)
+    assert ["main", "64k", "randwrite", "qd16", "0.18", "s"] in [line.split() for line in lines]
     assert any(line.split()[:4] == ["4", "96", "17", "s"] for line in lines)
 
 
@@ -39,7 +41,7 @@ def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["study", "check", "fake", "--format", "md"]) == Exit.OK
     out = capsys.readouterr().out
     assert "- **baseline**: iscsi\n" in out
-    assert "| blocks | trials | under load | expected |\n| --- |" in out
+    assert re.search(r"^\| blocks \| trials \|.*\n\| --- \|", out, re.MULTILINE)
 
 
 def test_jobs_beyond_what_is_harmless_are_not_used(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +56,9 @@ def test_errors_name_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture
     assert run(["study", "check", str(path)]) == Exit.USER_ERROR
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == (
-        f"Error: {path}:{line}: baseline: 'iscssi' is not a lane (lanes: local, iscsi, nvme-tcp)\n"
-        "Hint: did you mean 'iscsi'?\n"
-    )
+    first, hint = err.splitlines()
+    assert first.startswith(f"Error: {path}:{line}: baseline: 'iscssi' ")
+    assert "local, iscsi, nvme-tcp" in first
+    assert kinds(first) == ["value"]
+    assert hint.startswith("Hint: ")
+    assert "'iscsi'" in hint

@@ -17,6 +17,7 @@ from fairlane.export._values import harmless, instant, of_days
 from fairlane.export.base import COMMON, PROVENANCE, iso
 from fairlane.metrics import METRICS
 from fairlane.records import Verdict
+from fairlane.report import prose
 from fairlane.runs import plan
 from tests.export.known_run import LABELS, known
 
@@ -117,7 +118,7 @@ def test_provenance(hostile):
     assert about["trials"] == about["planned"] == 4 * 5 * 8
     assert about["failed_trials"] == sum(bool(o.failed) for o in hostile.evidence.observations)
     assert about["question"] == "=cmd|' /C calc'!A0 \\u202e</script>"
-    assert any(caveat.startswith("Invented figures") for caveat in about["caveats"])
+    assert any(caveat.startswith(prose.INVENTED.title) for caveat in about["caveats"])
     assert list(about) == [column.name for column in PROVENANCE]
 
 

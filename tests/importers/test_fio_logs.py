@@ -16,8 +16,10 @@ from fairlane.importers import fio_hist, fio_log
 from fairlane.importers.base import Unreadable
 from fairlane.importers.fio_log import FioLogOptions
 from fairlane.stats.histogram import BIN_ERROR, Bins, count, latency, merge, percentile
+from tests.figures import figures
 from tests.importers.importer_oracle import fixtures, judged, sources
 from tests.importers.test_hostile_importers import _peak, endless
+from tests.words import kind
 
 LOG, HIST = fio_log.PLUGIN, fio_hist.PLUGIN
 
@@ -157,28 +159,29 @@ def test_machines_of_a_client_are_a_fleet() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "name", "line"),
     [
-        (b"1, 2, 0, 4096, 0\n1, 2, 0", "line 2: cut off"),
-        (b"1, 2, 0, 4096, 0\n1, 2, 0, 4096\n", "line 2: expected 5 columns, found 4"),
-        (b"1, 2, 0, 4096, 0\n\n", "line 2"),
-        (b"1, 2, 0, 4096, 0\n1, 2, , 4096, 0\n", "line 2"),
-        (b"1, 2, 0, 4096, 0\n1, 2 3, 4096, 0\n", "line 2"),
-        (b"1, 2, 0, 4096, 0\n1, 2 3, 0, 4096,\n", "line 2"),
-        (b"1, 2, 0, 4096, 0\n1, -2, 0, 4096, 0\n", "line 2"),
-        (b"1, 2, 7, 4096, 0\n", "direction 7"),
-        (b"1, 2, 0, 4096, 0\n1, 2, 0, 0, 0\n", "averages and single"),
-        (b"1, 1000000000000000, 0, 4096, 0\n", "no latency"),
-        (b"1, 9999999999999999999, 0, 4096, 0\n", "line 1"),
-        (b"1, 2, 0, 4096, 0x\n", "line 1"),
-        (b"1, 2\n", "line 1: expected 4 columns"),
-        (b"", "empty"),
-        (b"\n", "line 1"),
+        (b"1, 2, 0, 4096, 0\n1, 2, 0", "cut-off", 2),
+        (b"1, 2, 0, 4096, 0\n1, 2, 0, 4096\n", "columns", 2),
+        (b"1, 2, 0, 4096, 0\n\n", "not-numbers", 2),
+        (b"1, 2, 0, 4096, 0\n1, 2, , 4096, 0\n", "not-numbers", 2),
+        (b"1, 2, 0, 4096, 0\n1, 2 3, 4096, 0\n", "not-numbers", 2),
+        (b"1, 2, 0, 4096, 0\n1, 2 3, 0, 4096,\n", "direction", 2),
+        (b"1, 2, 0, 4096, 0\n1, -2, 0, 4096, 0\n", "not-numbers", 2),
+        (b"1, 2, 7, 4096, 0\n", "direction", 1),
+        (b"1, 2, 0, 4096, 0\n1, 2, 0, 0, 0\n", "mixed-log", 1),
+        (b"1, 1000000000000000, 0, 4096, 0\n", "not-a-number", 1),
+        (b"1, 9999999999999999999, 0, 4096, 0\n", "not-numbers", 1),
+        (b"1, 2, 0, 4096, 0x\n", "not-numbers", 1),
+        (b"1, 2\n", "columns", 1),
+        (b"", "empty", None),
+        (b"\n", "not-numbers", 1),
     ],
 )
-def test_damage_is_told_with_its_line(text: bytes, reason: str) -> None:
-    with pytest.raises(Unreadable, match=reason):
+def test_damage_is_told_with_its_line(text: bytes, name: str, line: int | None) -> None:
+    with pytest.raises(Unreadable, check=kind(name)) as raised:
         one({"a_lat.1.log": text})
+    assert line is None or figures(raised.value.message)[0] == str(line)
 
 
 @settings(max_examples=200, deadline=None)
@@ -248,19 +251,20 @@ def test_microseconds_of_fio_2() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "name", "line"),
     [
-        (b"1, 0, 4096, " + b"0, " * 1215 + b"0\n", "no I/O"),
-        (b"1, 0, 4096, " + b"1, " * 1216 + b"0\n", "1217 bins"),
-        (b"1, 3, 4096, " + b"1, " * 1215 + b"0\n", "direction"),
-        (b"0, 0, 4096, " + b"1, " * 1215 + b"0\n", "no time"),
-        (b"1, 0, 4096, " + b"1000000000000000, " * 1215 + b"0\n", "more I/Os"),
-        (b"", "empty"),
+        (b"1, 0, 4096, " + b"0, " * 1215 + b"0\n", "no-io", None),
+        (b"1, 0, 4096, " + b"1, " * 1216 + b"0\n", "columns", 1),
+        (b"1, 3, 4096, " + b"1, " * 1215 + b"0\n", "direction", 1),
+        (b"0, 0, 4096, " + b"1, " * 1215 + b"0\n", "no-io", None),
+        (b"1, 0, 4096, " + b"1000000000000000, " * 1215 + b"0\n", "too-large", 1),
+        (b"", "empty", None),
     ],
 )
-def test_damaged_histograms_are_told(text: bytes, reason: str) -> None:
-    with pytest.raises(Unreadable, match=reason):
+def test_damaged_histograms_are_told(text: bytes, name: str, line: int | None) -> None:
+    with pytest.raises(Unreadable, check=kind(name)) as raised:
         one({"a_clat_hist.1.log": text}, HIST)
+    assert line is None or figures(raised.value.message)[0] == str(line)
 
 
 def test_each_kind_of_log_is_claimed_by_one_importer() -> None:

@@ -17,6 +17,7 @@ from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.records import Evidence
 from fairlane.runs.read import load_run
+from tests.figures import figures
 from tests.importers.importer_oracle import FIXTURES, folder
 
 
@@ -77,7 +78,11 @@ def test_a_database_load_that_had_not_settled_is_found_by_its_rates(tmp_path):
         write(tmp_path / "in" / lane, {"run.txt": text.encode()})
     found = [finding for finding in run_all(imported(tmp_path, str(tmp_path / "in"))) if finding.check == "unsteady"]
     assert [finding.lanes for finding in found] == [("falling",)]
-    assert "transactions/s moved by" in found[0].message
+    assert found[0].kind == "slope"
+    (proof,) = found[0].evidence.values()
+    assert (proof["first"], proof["last"]) == (356, 196)  # the thirds of 392, 384, ... 160
+    assert "transactions/s" in found[0].message
+    assert "-45" in figures(found[0].message)
 
 
 # --- names

@@ -10,6 +10,7 @@ from fairlane.errors import FairlaneError
 from fairlane.importers import _walk
 from fairlane.importers._walk import matches, walk
 from fairlane.importers.base import Unreadable
+from tests.words import kind
 
 
 def make(root: Path, *names: str) -> Path:
@@ -54,16 +55,14 @@ def test_links_out_of_the_tree_are_not_followed(tmp_path):
     os.mkfifo(tmp_path / "in" / "pipe")
     files, passed = walk([tmp_path / "in"])
     assert len(files) == 1
-    assert dict(passed) == {
-        "folder": "a symbolic link that leads out of the folder",
-        "gone.json": "a symbolic link to nothing",
-        "out.json": "a symbolic link that leads out of the folder",
-        "pipe": "not an ordinary file",
-    }
+    reasons = dict(passed)
+    assert reasons.keys() == {"folder", "gone.json", "out.json", "pipe"}
+    assert reasons["folder"] == reasons["out.json"]  # both lead out of the folder
+    assert len(set(reasons.values())) == 3
 
 
 def test_nothing_there(tmp_path):
-    with pytest.raises(FairlaneError, match="no such file or folder"):
+    with pytest.raises(FairlaneError, check=kind("file-missing", str(tmp_path / "x"))):
         walk([tmp_path / "x"])
 
 
@@ -75,16 +74,16 @@ def test_compressed_files_are_read_as_what_is_in_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "name"),
     [
-        (gzip.compress(b"hello" * 1000, mtime=0)[:-12], "the file is cut off"),
-        (gzip.compress(b"hello", mtime=0)[:10] + b"garbage of some length", "the file is damaged"),
+        (gzip.compress(b"hello" * 1000, mtime=0)[:-12], "cut-off"),
+        (gzip.compress(b"hello", mtime=0)[:10] + b"garbage of some length", "damaged"),
     ],
 )
-def test_a_damaged_archive_is_unreadable(tmp_path, data, told):
+def test_a_damaged_archive_is_unreadable(tmp_path, data, name):
     (tmp_path / "a.gz").write_bytes(data)
     ((file,), _) = walk([tmp_path])
-    with pytest.raises(Unreadable, match=told):
+    with pytest.raises(Unreadable, check=kind(name, "a")):
         file.source.read()
 
 
@@ -92,7 +91,7 @@ def test_a_bomb_is_cut_off(tmp_path, monkeypatch):
     (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(2**20)))
     ((file,), _) = walk([tmp_path])
     monkeypatch.setattr(_walk, "UNPACKED", 2**19)
-    with pytest.raises(Unreadable, match="unpacks to more"):
+    with pytest.raises(Unreadable, check=kind("too-large", "a")):
         file.source.read()
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from fairlane.formats.record import Record
 from fairlane.importers.base import HEAD, Unreadable
+from tests.figures import figures
 from tests.importers.importer_oracle import FIXTURES, folder, importers, judged, source, sources
+from tests.words import kind
 
 MS = 1_000_000
 
@@ -26,10 +28,10 @@ def trial(tool: str, name: str) -> Record:
     return found
 
 
-def reason(tool: str, name: str, text: bytes) -> str:
+def refused(tool: str, name: str, text: bytes) -> Unreadable:
     with pytest.raises(Unreadable) as told:
         list(importers()[tool].read([source(name, text)]))
-    return str(told.value)
+    return told.value
 
 
 # --- whose file is it
@@ -62,7 +64,9 @@ def test_nobody_claims_what_is_no_result(name, head):
 def test_denormal_and_other_figures_that_cannot_be(number):
     """Their reciprocal, the step of a figure, would be infinite."""
     text = folder("elbencho", "results.csv")["elbencho/results.csv"].replace(b",200000,", f",{number},".encode())
-    assert "results.csv:4: expected IOPS [last]" in reason("elbencho", "results.csv", text)
+    error = refused("elbencho", "results.csv", text)
+    assert (error.kind, error.where) == ("not-a-number", "results.csv:4")
+    assert "IOPS [last]" in error.message
 
 
 # --- kube-burner
@@ -106,7 +110,7 @@ def test_kube_burner_failed_job_has_a_reason_and_no_figures():
 
 def test_kube_burner_pods_are_no_machines():
     files = folder("kube_burner", "pods_only.json")
-    with pytest.raises(Unreadable, match="times of virtual machines"):
+    with pytest.raises(Unreadable, check=kind("not-this-tool")):
         list(importers()["kube_burner"].read(sources(files)))
 
 
@@ -119,7 +123,7 @@ def test_kube_burner_churned_machines_are_left_out():
 
 def test_kube_burner_the_same_summary_twice_is_no_second_trial():
     text = folder("kube_burner", "collected")["kube_burner/collected/jobSummary.json"]
-    with pytest.raises(Unreadable, match="a second summary"):
+    with pytest.raises(Unreadable, check=kind("report-twice", "b.json[0]")):
         list(importers()["kube_burner"].read([source("a.json", text), source("b.json", text)]))
 
 
@@ -179,7 +183,7 @@ def test_hammerdb_0_nopm_is_a_failure():
         b"Vuser 1:2 Active Virtual Users configured\nVuser 1:TEST RESULT : System achieved 0 NOPM from 7 Oracle TPM\n"
     )
     (found,) = importers()["hammerdb"].read([source("a.log", text)])
-    assert found.failed == "HammerDB achieved 0 NOPM"
+    assert "0 NOPM" in found.failed
 
 
 # --- sysbench (recorded, but for fileio_1.1.txt)
@@ -241,14 +245,14 @@ def test_sysbench_failed_run():
 
 
 def test_sysbench_what_is_no_storage_test_is_told():
-    with pytest.raises(Unreadable, match="say nothing of storage"):
+    with pytest.raises(Unreadable, check=kind("report-unsupported")):
         list(importers()["sysbench"].read(sources(folder("sysbench", "cpu.txt"))))
 
 
 def test_sysbench_cut_off():
     text = folder("sysbench", "oltp_rw.txt")["sysbench/oltp_rw.txt"]
-    assert "cut off" in reason("sysbench", "a.txt", text[: text.index(b"avg:")])
-    assert "cut off" in reason("sysbench", "a.txt", text[: text.index(b"SQL statistics")])
+    assert refused("sysbench", "a.txt", text[: text.index(b"avg:")]).kind == "cut-off"
+    assert refused("sysbench", "a.txt", text[: text.index(b"SQL statistics")]).kind == "cut-off"
 
 
 # --- pgbench (recorded)
@@ -356,9 +360,9 @@ tps = 3000.100000 (excluding connections establishing)
 
 
 def test_pgbench_bad_line_is_named():
-    assert reason("pgbench", "pgbench_log.7", b"0 1 500 0 1795307919 92214\n0 2 5x0 0 1795307919 92999\n").startswith(
-        "pgbench_log.7:2: expected a line of a pgbench log"
-    )
+    lines = b"0 1 500 0 1795307919 92214\n0 2 5x0 0 1795307919 92999\n"
+    error = refused("pgbench", "pgbench_log.7", lines)
+    assert (error.kind, error.where) == ("not-this-tool", "pgbench_log.7:2")
 
 
 # --- Vdbench
@@ -395,8 +399,8 @@ def test_vdbench_file_system_workload_counts_reads_and_writes():
 def test_vdbench_killed_before_its_average():
     text = folder("vdbench", "output")["vdbench/output/flatfile.html"]
     cut = text[: text.index(b"avg_2-2")]
-    assert "columns, found" in reason("vdbench", "flatfile.html", cut)
-    assert "average of a run" in reason("vdbench", "flatfile.html", cut[: cut.rindex(b"\n") + 1])
+    assert refused("vdbench", "flatfile.html", cut).kind == "columns"
+    assert refused("vdbench", "flatfile.html", cut[: cut.rindex(b"\n") + 1]).kind == "cut-off"
 
 
 # --- elbencho
@@ -418,7 +422,9 @@ def test_elbencho_phases():
 
 def test_elbencho_last_line_cut_off():
     text = folder("elbencho", "results.csv")["elbencho/results.csv"]
-    assert "results.csv:5: expected 55 columns" in reason("elbencho", "results.csv", text[:-60])
+    error = refused("elbencho", "results.csv", text[:-60])
+    assert (error.kind, error.where) == ("columns", "results.csv:5")
+    assert "55" in figures(error.message)
 
 
 # --- DISKSPD
@@ -454,8 +460,8 @@ def test_diskspd_time_spans_are_trials_and_what_targets_differ_in_is_left_out():
 
 def test_diskspd_entities_are_refused():
     text = b'<!DOCTYPE Results [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><Results>&b;<TimeSpan></TimeSpan></Results>'
-    assert "no document type" in reason("diskspd", "a.xml", text)
-    assert "no document type" in reason("diskspd", "a.xml", text.decode().encode("utf-16"))
+    for data in (text, text.decode().encode("utf-16")):
+        assert refused("diskspd", "a.xml", data).kind == "document-type"
 
 
 # --- SLOB and pgio

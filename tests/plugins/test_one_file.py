@@ -7,6 +7,7 @@ import pytest
 from fairlane import registry
 from fairlane.errors import Exit
 from tests.plugins.scratched import SCRATCH, Copy, plugin
+from tests.words import kinds
 
 STUDY = """\
 name: small
@@ -78,7 +79,8 @@ def test_a_platform_runs_what_there_is_for_real(tmp_path):
     copy = Copy(tmp_path, "platforms", "workloads", "probes")
     assert "here" in kinds_in_the_schema(copy, "kind")
     assert "here" in copy.completed("doctor", "--platform", "h")
-    assert "here: can run here" in copy("doctor", "--platform", "here")
+    lines = json.loads(copy("doctor", "--platform", "here", "--format", "json"))
+    assert "missing" not in {line["state"] for line in lines}
     name = copy.write("study.yaml", study("here", "{kind: dd, count: 64}"))
     assert "4k read" in copy("study", "check", name)
     copy("run", name, "--out", "run")
@@ -105,7 +107,8 @@ def test_a_workload_says_how_its_output_is_invented(tmp_path):
     assert "exit code 1: dd: " in copy("run", copy.write("broken.yaml", broken), "--out", "no", code=Exit.RUN_FAILED)
     lab = copy.write("lab.yaml", study("lab", "{kind: dd}"))
     told = copy.python("-m", "fairlane", "study", "check", lab, code=Exit.USER_ERROR).stderr
-    assert "workloads.main.kind: platform 'lab' with clock: virtual cannot run 'dd' (it can: fio)" in told
+    assert kinds(told) == ["value"]
+    assert all(part in told for part in ("workloads.main.kind: ", "'lab'", "'dd'", "fio"))
 
 
 @pytest.mark.parametrize("platform", ["fake", "lab"])
@@ -113,8 +116,8 @@ def test_a_workload_that_a_platform_cannot_run_is_refused_by_study_check(tmp_pat
     copy = Copy(tmp_path)
     name = copy.write("study.yaml", study(platform, "{kind: failover}"))
     told = copy.python("-m", "fairlane", "study", "check", name, code=Exit.USER_ERROR).stderr
-    assert f"workloads.main.kind: platform '{platform}'" in told
-    assert "cannot run 'failover' (it can: fio)" in told
+    assert kinds(told) == ["value"]
+    assert all(part in told for part in ("workloads.main.kind: ", f"'{platform}'", "'failover'", "fio"))
 
 
 def test_a_check_is_heard(tmp_path):

@@ -25,8 +25,8 @@ def test_pages_lag_behind_a_new_plugin_until_the_tables_are_made_again(tmp_path)
     for kind in registry.KINDS:
         shutil.copy(plugin(kind.package), tmp_path / "src" / "fairlane" / kind.package)
     late = copy.python(TABLES, "--check", code=1).stdout.splitlines()
-    assert f"docs/export.md lags behind the code: run .venv/bin/python {TABLES}" in late
-    assert f"docs/study-file.md lags behind the code: run .venv/bin/python {TABLES}" in late
+    assert {"docs/export.md", "docs/study-file.md"} <= {line.split()[0] for line in late}
+    assert all(f".venv/bin/python {TABLES}" in line for line in late)
     copy.python(TABLES)
     assert copy.python(TABLES, "--check").stdout == ""
     pages = "".join(page.read_text() for page in sorted((tmp_path / "docs").rglob("*.md")))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from fairlane.report import capabilities, html, markdown, model
+from fairlane.report import capabilities, html, lanes, markdown, model
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -32,7 +32,7 @@ def test_what_differs_is_marked_and_what_was_seen_is_told(case: Any) -> None:
     }
     told = {name.replace("-", "_"): {"capabilities": one} for name, one in able.items()}
     (table,) = capabilities.parts(with_lanes(case, **told)[0])
-    assert [row[0] for row in table.rows] == ["discard", "resized while it runs", "new"]
+    assert [row[0] for row in table.rows] == ["discard", capabilities.TITLES["resize"], "new"]
     assert table.rows[0][1:3] == ("yes", "no")
     assert 0 in table.marked
     assert 1 not in table.marked
@@ -58,8 +58,9 @@ def test_page_and_markdown_carry_it_and_stay_harmless(case: Any) -> None:
     told = {name: {"capabilities": {"discard": answer(HOSTILE, HOSTILE)}}}
     report = model.build(*with_lanes(case, **told))
     page, text = html.render(report), markdown.render(report)
-    assert "What the lanes can do" in page
-    assert "## What the lanes can do" in text
+    (table,) = report.capabilities
+    assert f">{table.title}</h2>" in page
+    assert f"## {table.title}" in text
     assert HOSTILE not in page
     assert HOSTILE not in text
-    assert "read back: capabilities" not in page
+    assert f"{lanes.READ_BACK}capabilities" not in page

@@ -44,7 +44,7 @@ def test_it_agrees_with_the_curves_and_the_capacities(case):
     assert view.lines[1].carries == (told["nvme"].lane_value,)
     assert view.lines[0].carries == (told["nvme"].baseline_value,)
     last = depth.figure(view, "f").table.rows[-1]
-    assert last[0] == "within 400 us"
+    assert "400 us" in last[0]
     assert last[5] == value("iops", told["nvme"].lane_value.low)
     assert last[9].startswith("≥")  # local meets it on every rung
 
@@ -79,19 +79,19 @@ def test_the_ring_is_as_high_as_the_capacity_and_only_where_it_is_known(case):
     assert base[0] < rings[0][0] < top[0]
     assert placed(figure, "local carries") == []
     assert any(w.startswith("SLO: ≥") for w in words(figure))
-    assert "objective 400 us" in words(figure)
+    assert [w for w in words(figure) if w.endswith("400 us")]
 
 
 def test_without_objective_and_without_ladder():
     (view,) = depth.views(*fake(LADDER))
     assert view.limits == ()
-    assert "Ring" not in depth.figure(view, "f").caption
+    assert "400" not in depth.figure(view, "f").caption
     assert depth.views(*fake("rw: [randread], bs: [4k], iodepth: [1, 2]")) == ()
 
 
 def test_rates_asked_for_are_told_as_such():
     (view,) = depth.views(*fake("rw: [randread], bs: [4k], iodepth: [64], rate_iops: [1000, 2000, 4000]"))
-    assert view.axis == "rate asked for, 1/s"
+    assert view.axis.endswith("1/s")
     assert {"1,000", "2,000", "4,000"} <= set(words(depth.figure(view, "f")))
 
 

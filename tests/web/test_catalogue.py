@@ -10,6 +10,7 @@ import pytest
 from fairlane.runs.journal import Journal
 from fairlane.web.catalogue import Catalogue
 from fairlane.web.places import runs_below
+from tests.figures import figures
 from tests.web.conftest import cut, opened_files
 
 
@@ -33,7 +34,9 @@ def test_a_finished_run_with_its_answer(root):
         {"main": "fio"},
     )
     (answer,) = entry.answers
-    assert answer.startswith(r"The <script>alert(1)</script> lane \u202eevil is faster than slow in all 2 cells")
+    assert r"The <script>alert(1)</script> lane \u202eevil" in answer
+    assert "faster" in answer
+    assert figures(answer.partition("faster")[2])[0] == "2"
 
 
 def test_states(root):
@@ -58,23 +61,23 @@ def test_verdicts_that_are_none_give_no_answer(root, rows):
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "told"),
+    ("file", "content", "kind", "told"),
     [
-        ("run.json", "{", "not JSON"),
-        ("run.json", '{"format": 99}', "reads run directories of format 1"),
-        ("study.yaml", "name: other", "the study was changed"),
-        ("study.yaml", None, "cannot be read"),
-        ("journal.jsonl", "{]\n", r"journal.jsonl:1: the journal is damaged"),
-        ("journal.jsonl", "[]\n", r"journal.jsonl:1: the journal is damaged"),
+        ("run.json", "{", "run-damaged", "run.json"),
+        ("run.json", '{"format": 99}', "run-format", "run.json"),
+        ("study.yaml", "name: other", "run-changed", "study.yaml"),
+        ("study.yaml", None, "unreadable", ""),
+        ("journal.jsonl", "{]\n", "journal-damaged", "journal.jsonl:1: "),
+        ("journal.jsonl", "[]\n", "journal-damaged", "journal.jsonl:1: "),
     ],
 )
-def test_damage_is_told_as_text(root, file, content, told):
+def test_damage_is_told_as_text(root, file, content, kind, told):
     path = root / "done" / file
     path.unlink()
     if content is not None:
         path.write_text(content)
     entry = only(Catalogue(root))
-    assert entry.state == "damaged"
+    assert (entry.state, entry.kind) == ("damaged", kind)
     assert told in entry.error
 
 
@@ -83,7 +86,8 @@ def test_links_are_damage(root, tmp_path, file):
     shutil.move(root / "done" / file, tmp_path / "elsewhere")
     (root / "done" / file).symlink_to(tmp_path / "elsewhere")
     entry = only(Catalogue(root))
-    assert (entry.state, "follows no links" in entry.error) == ("damaged", True)
+    assert (entry.state, entry.kind) == ("damaged", "not-a-file")
+    assert str(root / "done" / file) in entry.error
 
 
 def test_a_fifo_keeps_nobody_waiting(root):

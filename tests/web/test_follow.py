@@ -14,7 +14,11 @@ from fairlane.report.text import DASH
 from fairlane.runs import journal
 from fairlane.runs.read import load_run
 from fairlane.web.follow import Follower, Gone
+from tests.figures import figures
 from tests.web.conftest import cut
+from tests.words import kind
+
+EVIL = r"The <script>alert(1)</script> lane \u202eevil"
 
 
 def lines(folder):
@@ -49,7 +53,8 @@ def test_what_is_known_is_read_once(root):
 def test_intervals_and_words(root):
     state = Follower(root / "done").poll()
     (contest,) = state.contests
-    assert contest.title == r"IOPS: The <script>alert(1)</script> lane \u202eevil against slow"
+    assert (contest.metric, contest.lane, contest.baseline) == ("IOPS", EVIL, "slow")
+    assert EVIL in contest.title
     assert [(row.cell, row.outcome, row.blocks) for row in contest.rows] == [
         ("4k randread qd1", "better", 6),
         ("4k randread qd16", "better", 6),
@@ -58,7 +63,8 @@ def test_intervals_and_words(root):
         assert row.low is not None
         assert row.high is not None
         assert 1.05 < row.low < 1.3 < row.high < 1.6  # the platform's truth is 1.3
-    assert state.status == "24 of 24 trials, 2 of 2 cells decided"
+    assert figures(state.status) == ["24", "24", "2", "2"]
+    assert state.cells == (2, 2)
 
 
 def test_half_way_cells_are_open_and_nothing_claims_more(root):
@@ -90,7 +96,8 @@ def test_a_look_that_ends_a_cell_ends_its_row(root):
         file.write(json.dumps({"type": "look", "look": 0, "blocks": 6, "open": [key], "at": "x"}) + "\n")
     rows = Follower(run).poll().contests[0].rows
     assert {row.key: row.ended for row in rows} == {row.key: row.key != key for row in rows}
-    assert {row.text for row in rows if row.ended} == {"better, ended"}
+    assert {row.outcome for row in rows if row.ended} == {"better"}
+    assert len({row.text for row in rows}) == 2  # the end is told
 
 
 def test_a_failed_trial_and_a_failed_block_are_told(studies, tmp_path):
@@ -100,7 +107,8 @@ def test_a_failed_trial_and_a_failed_block_are_told(studies, tmp_path):
             json.dumps({"type": "block-failed", "cell": "c", "block": 1, "reason": "the \x1b[31mguest died"}) + "\n"
         )
     state = Follower(tmp_path / "r").poll()
-    assert state.failures[0] == r"block c.b1 failed: the \x1b[31mguest died"
+    assert "c.b1" in state.failures[0]
+    assert r"the \x1b[31mguest died" in state.failures[0]
     assert state.failed == sum(bool(o.failed) for o in load_run(tmp_path / "r").observations) > 0
     assert any("exit code 1" in line for line in state.failures)
 
@@ -112,7 +120,7 @@ def test_what_a_finding_refuses_has_no_interval(studies, tmp_path):
     state = Follower(tmp_path / "r").poll()
     assert [(row.outcome, row.low, row.interval) for row in state.contests[0].rows] == [("refused", None, DASH)] * 2
     assert state.cells == (0, 2)
-    assert [f.severity for f in state.findings if "not comparable" in f.message] == ["critical"]
+    assert [f.severity for f in state.findings if (f.check, f.kind) == ("unmatched", "refused")] == ["critical"]
 
 
 def test_a_line_that_cannot_be_read_is_named(root):
@@ -123,7 +131,7 @@ def test_a_line_that_cannot_be_read_is_named(root):
     follower.poll()
     all_lines[6] = b"{{{\n"
     (run / "journal.jsonl").write_bytes(b"".join(all_lines))
-    with pytest.raises(FairlaneError, match=r"journal\.jsonl:7: the journal is damaged"):
+    with pytest.raises(FairlaneError, check=kind("journal-damaged", f"{run}/journal.jsonl:7")):
         follower.poll()
 
 
@@ -132,7 +140,7 @@ def test_an_event_that_does_not_fit_is_named(root):
     cut(run, 5)
     with (run / "journal.jsonl").open("a") as file:
         file.write('{"type": "trial", "cell": "none", "block": 0, "lane": "slow", "raw": "x", "sha256": "x"}\n')
-    with pytest.raises(FairlaneError, match=r"journal\.jsonl:6: the journal does not fit the schedule"):
+    with pytest.raises(FairlaneError, check=kind("journal-damaged", f"{run}/journal.jsonl:6")):
         Follower(run).poll()
 
 
@@ -141,14 +149,15 @@ def test_a_damaged_raw_file_counts_as_not_done(root):
     (victim := next((run / "raw").iterdir())).write_bytes(b"not it")
     state = Follower(run).poll()
     assert (state.done, state.phase) == (23, "interrupted")
-    assert state.failures == (f"{victim.name[:-7]}: its raw file is damaged; the trial counts as not done",)
+    (line,) = state.failures
+    assert victim.name[:-7] in line
 
 
 def test_a_run_that_is_deleted_is_gone(root):
     follower = Follower(root / "done")
     follower.poll()
     shutil.rmtree(root / "done")
-    with pytest.raises(Gone, match="not there any more"):
+    with pytest.raises(Gone, check=kind("run-gone", str(root / "done"))):
         follower.poll()
 
 
@@ -198,6 +207,6 @@ def test_links_are_not_followed_but_for_who_asked_by_name(root, tmp_path):
     run = root / "done"
     shutil.move(run / "raw", tmp_path / "elsewhere")
     (run / "raw").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(FairlaneError, match="follows no links"):
+    with pytest.raises(FairlaneError, check=kind("not-a-file", str(run / "raw"))):
         Follower(run)
     assert Follower(run, trusted=True).poll().done == 24

@@ -48,7 +48,7 @@ def get(url):
 
 
 def trials(state):
-    return int(re.findall(r"(\d+) of \d+ trials", state["progress"])[0])
+    return int(re.findall(r'<progress max="\d+" value="(\d+)"', state["progress"])[0])
 
 
 def until(condition):
@@ -117,7 +117,7 @@ def test_a_deleted_run_ends_its_page(root, inside):
         shutil.rmtree(root / "done")
         kind, state = next(e for e in each if e is not None)
         assert (kind, state["phase"]) == ("state", "damaged")
-        assert "not there any more" in state["progress"]
+        assert 'data-kind="run-gone"' in state["progress"]
         assert next(e for e in each if e is not None)[0] == "end"
 
 

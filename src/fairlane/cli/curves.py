@@ -35,7 +35,7 @@ def _objectives(slos: tuple[str, ...]) -> "list[Objective]":
         except ValueError as error:
             raise FairlaneError("slo-invalid", f"--slo {name}: {error}", hint="such as --slo lat_p99=2ms") from None
         if not ns:
-            raise FairlaneError("slo-invalid", f"--slo {name}: the limit must be above 0")
+            raise FairlaneError("slo-zero", f"--slo {name}: the limit must be above 0")
         objectives.append(Objective(name, float(ns)))
     return objectives
 

@@ -35,8 +35,7 @@ def command(folder: Path, host: str, port: int) -> None:
     """
     if not folder.is_dir():
         raise FairlaneError(
-            "folder-missing",
-            "no such folder" if not folder.exists() else "not a folder",
+            *(("not-a-folder", "not a folder") if folder.exists() else ("folder-missing", "no such folder")),
             where=str(folder),
             hint="name the folder that your runs are in: fairlane serve DIR",
         )

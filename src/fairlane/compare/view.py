@@ -184,6 +184,7 @@ def as_data(c: Comparison) -> dict[str, Any]:
         "findings": [
             {
                 "check": f.check,
+                "kind": f.kind,
                 "severity": f.severity,
                 "message": f.message,
                 "cells": list(f.cells),

@@ -52,7 +52,7 @@ def documents(data: bytes, name: str) -> list[Document]:
     except ValueError as error:  # an integer of thousands of digits
         raise Garbage("cut-off", f"{name} is cut off or no JSON: {str(error)[:100]}") from None
     if not reports:
-        raise Garbage("fio-silent", _none(text, name))
+        raise Garbage("fio-format" if _other(text) else "no-report", _none(text, name))
     return reports
 
 

@@ -87,6 +87,8 @@ class LeftOut:
     """Empty: no importer recognises it."""
     where: str = ""
     """Place of the error: ``file`` or ``file:line``."""
+    kind: str = ""
+    """Kind of the error, or ``no-memory``, ``same-bytes``, ``passed-over``; empty without a reason."""
 
 
 @dataclass(frozen=True)
@@ -219,9 +221,9 @@ def _outcome(group: Group, job: Job, known: dict[tuple[str, str], str]) -> Outco
             return Outcome(group.number, claimed=replace(group, tool=tool))
         return _read(group, sources, tool, job)
     except Unreadable as error:
-        return Outcome(group.number, left_out=LeftOut(names, error.message, error.where or names[0]))
+        return Outcome(group.number, left_out=LeftOut(names, error.message, error.where or names[0], error.kind))
     except MemoryError:
-        return Outcome(group.number, left_out=LeftOut(names, "needs more memory than there is", names[0]))
+        return Outcome(group.number, left_out=LeftOut(names, "needs more memory than there is", names[0], "no-memory"))
 
 
 def _recognised(file: Source, job: Job, known: dict[tuple[str, str], str]) -> str:

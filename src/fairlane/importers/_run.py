@@ -81,7 +81,7 @@ def import_files(
     tools = import_read.tools(tool, lambda key: importer(key, chosen))
     files, passed = walk(sources)
     given = frozenset(file.name for file in files if tool and file.path in {s.resolve() for s in sources})
-    left = [LeftOut((key,), reason, key) for key, reason in passed]
+    left = [LeftOut((key,), reason, key, "passed-over") for key, reason in passed]
     if out is None:
         read = _read(files, Job(tools, None, certain=given), {}, processes, progress)
         layout = _layout(read, left, chosen, sources)
@@ -124,7 +124,7 @@ def _read(
         content = (outcome.trials[0].folder, *sorted(file.sha256 for file in outcome.originals))
         names = tuple(file.name for file in outcome.originals)
         if content in by_content:
-            read.left_out.append(LeftOut(names, f"the same bytes as {by_content[content]}", names[0]))
+            read.left_out.append(LeftOut(names, f"the same bytes as {by_content[content]}", names[0], "same-bytes"))
             _drop(outcome, job)
             continue
         by_content[content] = names[0]

@@ -175,8 +175,9 @@ class _Reader(io.RawIOBase):
             data = self._plain.read(len(buffer))
         except (OSError, EOFError, zlib.error) as error:
             reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-            state = "cut off" if isinstance(error, EOFError) else f"damaged: {reason}"
-            raise Unreadable("not-a-file", f"the file is {state}", where=self._name) from None
+            if isinstance(error, EOFError):
+                raise Unreadable("cut-off", "the file is cut off", where=self._name) from None
+            raise Unreadable("damaged", f"the file is damaged: {reason}", where=self._name) from None
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0:

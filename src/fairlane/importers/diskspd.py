@@ -90,7 +90,7 @@ _NOTHING = ET.Element("skipped")
 def _tree(file: Source) -> ET.Element:
     text = _text(file.read(reading.LARGEST_TREE))
     if "<!" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL):
-        raise Unreadable("not-this-tool", "expected DISKSPD's XML, which has no document type", where=file.name)
+        raise Unreadable("document-type", "expected DISKSPD's XML, which has no document type", where=file.name)
     parser = ET.XMLParser(target=_Tree(file.name))  # noqa: S314 - no DTD, see above
     try:
         text = re.sub(r"^\s*<\?xml[^>]*>", "", text)

@@ -84,7 +84,7 @@ class FioHist(Importer):
                 with file.open() as content:
                     log = _read(content)
             except Garbage as reason:
-                raise Unreadable("damaged", str(reason), where=file.name) from None
+                raise Unreadable(reason.kind, str(reason), where=file.name) from None
             if log.times:
                 logs["/".join(filter(None, (match["host"], match["job"])))] = log
         if not logs:

@@ -80,7 +80,7 @@ class FioJson(Importer):
                 parsed = reports(data, "fio's output")
             except Garbage as reason:
                 hint = "run fio with --output-format=json+" if other_output(data[:HEAD]) else ""
-                raise Unreadable("damaged", str(reason), where=file.name, hint=hint) from None
+                raise Unreadable(reason.kind, str(reason), where=file.name, hint=hint) from None
             for report in _last(parsed):
                 yield from self._records(report)
 

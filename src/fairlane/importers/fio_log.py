@@ -94,7 +94,7 @@ class FioLog(Importer):
                 with file.open() as content:
                     logs.of.setdefault(kind, {})[job] = read_log(content, latencies=kind in _LATENCIES)
             except Garbage as reason:
-                raise Unreadable("damaged", str(reason), where=file.name) from None
+                raise Unreadable(reason.kind, str(reason), where=file.name) from None
         loads = list(_loads(logs))
         if not loads:
             raise Unreadable("empty", "the logs are empty", where=files[0].name)

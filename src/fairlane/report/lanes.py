@@ -10,6 +10,8 @@ from fairlane.lanes.base import Site
 from fairlane.records import Evidence
 from fairlane.report.text import DASH, flatten
 
+ASKED, READ_BACK = "asked: ", "read back: "
+"""What a parameter's key begins with: from the study, or from the machines after set-up."""
 _PATH = "path"
 _ELSEWHERE = (_PATH, "capabilities", "steady", "conditions")
 """Parts of a lane's description that are shown elsewhere."""
@@ -124,8 +126,8 @@ def side_by_side(evidence: Evidence) -> LaneTable:
         requested = {key: value for key, value in requested.items() if value != ""}
         read = _read_back(_described(evidence, name))
         columns.append(
-            {f"asked: {k}": v for k, v in flatten(requested).items()}
-            | {f"read back: {k}": v for k, v in flatten(read).items()}
+            {f"{ASKED}{k}": v for k, v in flatten(requested).items()}
+            | {f"{READ_BACK}{k}": v for k, v in flatten(read).items()}
         )
     # lanes of one transport have the same keys, so that a missing one is a difference
     one_transport = len({lane.transport for lane in evidence.study.lanes.values()}) == 1

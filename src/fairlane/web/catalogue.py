@@ -71,6 +71,8 @@ class Entry:
     state: RunState
     error: str = ""
     """Reason why the run is damaged."""
+    kind: str = ""
+    """Kind of that error."""
     hint: str = ""
     last: str = ""
     """Time of its last event."""
@@ -96,6 +98,7 @@ class Known:
     stamp: Stamp
     answers: tuple[str, ...] = ()
     error: str = ""
+    kind: str = ""
     hint: str = ""
 
 
@@ -142,8 +145,9 @@ class Catalogue:
 
     def remember(self, entry: Entry, answers: Iterable[str] = (), error: FairlaneError | None = None) -> None:
         """Store the answers, or the error, of making the report of ``entry``; valid until a file of the run changes."""
-        hint = error.hint if error else ""
-        known = Known(entry.stamp, tuple(clean(a, 600) for a in answers), clean(str(error or ""), 600), clean(hint))
+        known = Known(entry.stamp, tuple(clean(a, 600) for a in answers))
+        if error:
+            known = replace(known, error=clean(str(error), 600), kind=error.kind, hint=clean(error.hint))
         with self._lock:
             self._known[entry.name] = known
             if (now := self._entries.get(entry.name)) and now.stamp == known.stamp:
@@ -184,9 +188,9 @@ class Catalogue:
             last, ended = _end(folder)
             entry = replace(entry, last=clean(last, 40), state="complete" if ended else "interrupted")
         except FairlaneError as error:
-            return replace(entry, error=clean(str(error), 600), hint=clean(error.hint))
+            return replace(entry, error=clean(str(error), 600), kind=error.kind, hint=clean(error.hint))
         except OSError as error:
-            return replace(entry, error=clean(f"cannot be read: {error.strerror}"))
+            return replace(entry, error=clean(f"cannot be read: {error.strerror}"), kind="unreadable")
         if ended and stamp[3] and stamp[2] and stamp[3][0] >= stamp[2][0]:
             entry = replace(entry, answers=_answers(folder, entry.about))
         return entry
@@ -216,7 +220,7 @@ class Catalogue:
 
 def _with(entry: Entry, known: Known) -> Entry:
     if known.error:
-        return replace(entry, state="damaged", error=known.error, hint=known.hint)
+        return replace(entry, state="damaged", error=known.error, kind=known.kind, hint=known.hint)
     return replace(entry, answers=known.answers or entry.answers)
 
 

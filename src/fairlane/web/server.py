@@ -65,7 +65,7 @@ def _listen(host: str, port: int) -> socket.socket:
         )[0]
     except (socket.gaierror, UnicodeError):
         raise FairlaneError(
-            "address", f"{host!r} is not an address of this machine", hint="127.0.0.1, or 0.0.0.0 for all"
+            "address-unknown", f"{host!r} is not an address of this machine", hint="127.0.0.1, or 0.0.0.0 for all"
         ) from None
     listening = socket.socket(family, kind, protocol)
     try:
@@ -75,7 +75,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise FairlaneError(
-            "address",
+            "cannot-listen",
             f"cannot listen on {host} port {port}: {error.strerror}",
             hint="--port 0 takes a free port; --port NUMBER another one",
         ) from None

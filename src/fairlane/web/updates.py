@@ -111,6 +111,7 @@ class NamedFinding:
 
     severity: str
     check: str
+    kind: str
     message: str
     where: str
 
@@ -314,10 +315,10 @@ def with_findings(state: State, findings: Sequence[Finding], plan: Plan) -> Stat
     finding refuses are removed, as in verdicts."""
     label = labels(plan.study)
     names = {cell.key: cell.name for cell in plan.study.cells()}
-    places_of: dict[tuple[str, str, str], list[str]] = {}
+    places_of: dict[tuple[str, str, str, str], list[str]] = {}
     for f in findings:
         if f.check != "unfinished_run":
-            places_of.setdefault((f.severity, f.check, f.message), []).append(_where(f, names, label))
+            places_of.setdefault((f.severity, f.check, f.kind, f.message), []).append(_where(f, names, label))
     named = tuple(
         NamedFinding(*key, "; ".join(dict.fromkeys(filter(None, places)))) for key, places in places_of.items()
     )

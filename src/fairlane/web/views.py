@@ -36,14 +36,15 @@ def page(template: str, **values: Any) -> str:
 
 def problem(error: FairlaneError, title: str) -> str:
     """A page with the error and its hint."""
-    return page("problem.html.j2", title=title, message=clean(str(error)), hint=clean(error.hint))
+    return page("problem.html.j2", title=title, kind=error.kind, message=clean(str(error)), hint=clean(error.hint))
 
 
 def parts(state: State | None, error: FairlaneError | None) -> Mapping[str, str]:
     """Name of a part -> HTML, of the live page; ``phase`` and ``title`` are text."""
     if state is None:
         template = environment().get_template("lost.html.j2")
-        lost = template.render(message=clean(str(error or "")), hint=clean(error.hint if error else ""))
+        told = (error.kind, clean(str(error)), clean(error.hint)) if error else ("", "", "")
+        lost = template.render(dict(zip(("kind", "message", "hint"), told, strict=True)))
         return {"progress": lost, "phase": "damaged", "title": "damaged"}
     figures = [_forest(contest, f"live-{n}") for n, contest in enumerate(state.contests, start=1)]
     module: Any = environment().get_template("live.html.j2").make_module()
