@@ -133,17 +133,17 @@ def test_more_than_the_bus_holds_is_refused_in_words() -> None:
         addresses(machine.FUNCTIONS + 1)
 
 
-@pytest.mark.parametrize(
-    ("device", "count", "key", "told"),
-    [
-        ("{queues: 2}", 1, "queues", r"\b2\b.*\b1\b"),
-        ("{io_threads: 3}", 2, "io_threads", r"\b3\b.*\b2\b"),
-        ("{bus: virtio-scsi, io_threads: 2}", 4, "io_threads", r"\b2\b.*\b1\b"),
-        ("{bus: virtio-scsi, controllers: 4}", 2, "controllers", r"\b4\b.*\b2\b"),
-        ("{bus: virtio-scsi, io_threads: per-disk}", 2, "io_threads", r"\bvirtio-scsi\b"),
-        ("{format: qcow2}", 1, "format", r"\bqcow2\b"),
-    ],
-)
+REFUSED = [
+    ("{queues: 2}", 1, "queues", r"\b2\b.*\b1\b"),
+    ("{io_threads: 3}", 2, "io_threads", r"\b3\b.*\b2\b"),
+    ("{bus: virtio-scsi, io_threads: 2}", 4, "io_threads", r"\b2\b.*\b1\b"),
+    ("{bus: virtio-scsi, controllers: 4}", 2, "controllers", r"\b4\b.*\b2\b"),
+    ("{bus: virtio-scsi, io_threads: per-disk}", 2, "io_threads", r"\bvirtio-scsi\b"),
+    ("{format: qcow2}", 1, "format", r"\bqcow2\b"),
+]
+
+
+@pytest.mark.parametrize(("device", "count", "key", "told"), REFUSED)
 def test_what_would_not_be_what_it_is_called_is_refused(device: str, count: int, key: str, told: str) -> None:
     (problem,) = refused(device, count)
     assert kind("qemu-device", where=f"lanes.disk.device.{key}")(problem)
