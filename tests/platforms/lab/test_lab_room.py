@@ -10,6 +10,7 @@ from lab_study import TRIALS
 
 from fairlane.errors import Exit
 from fairlane.platforms.lab import image
+from fairlane.runs import journal
 from tests.words import kinds
 
 pytestmark = [
@@ -49,7 +50,8 @@ def test_no_room_for_what_a_vm_says(undisturbed: Path, small_disk: SmallDisk) ->
     env = {"TMPDIR": str(disk)}
     _, err = carried_out("run", "study.yaml", "--out", "out", "--jobs", "1", code=Exit.RUN_FAILED, env=env)
     kind, error, hint = told(err)
-    assert (kind, "No space left on device" in error, "TMPDIR" in hint) == ("scratch", True, True)
+    assert (kind, "No space left on device" in error, "TMPDIR" in hint) == ("blocks-failed", True, True)
+    assert {e["error"] for e in journal.read(Path("out")) if e["type"] == "block-failed"} == {"scratch"}
     assert list(disk.iterdir()) == []
     small_disk("72k")
     _, err = carried_out("run", "--resume", "out", "--jobs", "1", code=Exit.RUN_FAILED, env=env)
