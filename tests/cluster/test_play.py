@@ -274,7 +274,7 @@ def test_what_goes_wrong_is_told_as_a_cluster_tells_it(control_plane: ControlPla
     async def body() -> None:
         faults = {"crashes": "CrashLoopBackOff", "homeless": "ErrorUnschedulable", "imageless": "ErrImagePull"}
         behaviour = Behaviour(
-            never_bind=frozenset({LOCAL}), fail_provision={"full": "no space left"}, fail_vm=faults
+            never_bind=frozenset({LOCAL}), fail_provision={"full": "full-up"}, fail_vm=faults
         )  # fmt: skip
         classes = (Class("ceph-rbd", default=True), Class(LOCAL), Class("full"))
         async with played(control_plane.kubeconfig(), behaviour, classes=classes) as hands:
@@ -284,11 +284,11 @@ def test_what_goes_wrong_is_told_as_a_cluster_tells_it(control_plane: ControlPla
             await hands.make(PVC, "never", claim(name=LOCAL))
             assert "external provisioner" in await hands.event_message("ExternalProvisioning")
             await hands.make(PVC, "refused", claim(name="full"))
-            assert "no space left" in await hands.event_message("ProvisioningFailed")
+            assert "full-up" in await hands.event_message("ProvisioningFailed")
             await hands.make(QUOTA, "little", {"spec": {"hard": {"persistentvolumeclaims": "2"}}})
             await hands.until(QUOTA, "little", lambda q: (q.get("status") or {}).get("used") is not None)
             await hands.make(DATA_VOLUME, "beyond", {"spec": volume()})
-            assert "exceeded quota: little" in await hands.event_message("ErrExceededQuota")
+            assert "quota: little" in await hands.event_message("ErrExceededQuota")
             for name in ("never", "refused"):
                 assert phase(await hands.get(PVC, name)) == "Pending"
 

@@ -18,6 +18,7 @@ from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
 from fairlane.study.load import parse_study
+from tests.words import kind
 
 TWO = Site(
     "/dev/nullb3", "10.77.0.1", "path0", 3, "s3cret", addresses=("10.77.0.1", "10.77.1.1"),
@@ -57,25 +58,33 @@ def steps(lane: str, site: Site = TWO) -> str:
     return "\n".join(f"{s.apply}\n{s.describe}\n{s.remove}\n{dict(s.expect)}" for s in found)
 
 
-@pytest.mark.parametrize(("lane", "message"), [
-    ("transport: nvme_tcp, multipath: {policy: service-time}", "round-robin"),
-    ("transport: iscsi, multipath: {policy: numa}", "service-time"),
-    ("transport: nvme_tcp, multipath: {keep_alive: 1500ms}", "whole seconds"),
-    ("transport: nvme_tcp, multipath: {keep_alive: 0s}", "1s at least"),
-    ("transport: iscsi, multipath: {replacement_timeout: 48h}", "at most 24h"),
-    ("transport: iscsi, multipath: {no_path_retry: 0}", "no_path_retry"),
-    ("transport: iscsi, initiator: hypervisor, multipath: {}", "multipath: is for the initiator in the guest"),
-    ("transport: iscsi, chap: true, external: {addresses: [192.0.2.1], iqn: iqn.x}", "leave chap away"),
-    ("transport: iscsi, external: {addresses: [192.0.2.1], iqn: iqn.x, user: me}", "CHAP needs user and secret"),
-    ("transport: iscsi, external: {addresses: [192.0.2.1], iqn: 'iqn.x; reboot'}", "expected a name"),
-    ("transport: nvme_tcp, external: {addresses: [example.org], nqn: nqn.x}", "addresses"),
-    ("transport: nvme_tcp, external: {addresses: [], nqn: nqn.x}", "addresses"),
-    ("transport: nvme_tcp, external: {addresses: [192.0.2.1, 192.0.2.2], nqn: nqn.x}", "need multipath"),
-    ("transport: nvme_tcp, external: {addresses: [192.0.2.1], nqn: nqn.x, secret: {env: A, file: b}}", "one of them"),
-    ("transport: nvme_tcp, external: {addresses: [192.0.2.1], nqn: nqn.x, secret: {}}", "one of them"),
-])  # fmt: skip
-def test_refused_when_the_study_is_read(lane: str, message: str) -> None:
-    with pytest.raises(FairlaneError, match=re.escape(message)):
+REFUSED = [
+    ("transport: nvme_tcp, multipath: {policy: service-time}", "value", r"multipath\.policy\b.*\bround-robin\b"),
+    ("transport: iscsi, multipath: {policy: numa}", "value", r"multipath\.policy\b.*\bservice-time\b"),
+    ("transport: nvme_tcp, multipath: {keep_alive: 1500ms}", "value", r"multipath\.keep_alive\b.*\b1500ms\b"),
+    ("transport: nvme_tcp, multipath: {keep_alive: 0s}", "value", r"multipath\.keep_alive\b.*\b1s\b"),
+    ("transport: iscsi, multipath: {replacement_timeout: 48h}", "value", r"replacement_timeout\b.*\b24h\b"),
+    ("transport: iscsi, multipath: {no_path_retry: 0}", "several-problems", r"multipath\.no_path_retry\b"),
+    ("transport: iscsi, initiator: hypervisor, multipath: {}", "value", r"new\.multipath\b.*\bguest\b"),
+    ("transport: iscsi, chap: true, external: {addresses: [192.0.2.1], iqn: iqn.x}", "value",
+     r"new\.chap\b.*\bexternal\.user\b.*\bexternal\.secret\b"),
+    ("transport: iscsi, external: {addresses: [192.0.2.1], iqn: iqn.x, user: me}", "value",
+     r"external\.user\b.*\bsecret\b"),
+    ("transport: iscsi, external: {addresses: [192.0.2.1], iqn: 'iqn.x; reboot'}", "value", r"external\.iqn\b"),
+    ("transport: nvme_tcp, external: {addresses: [example.org], nqn: nqn.x}", "value", r"external\.addresses\.0\b"),
+    ("transport: nvme_tcp, external: {addresses: [], nqn: nqn.x}", "too-few", r"external\.addresses\b"),
+    ("transport: nvme_tcp, external: {addresses: [192.0.2.1, 192.0.2.2], nqn: nqn.x}", "value",
+     r"external\.addresses\b.*\bmultipath\b"),
+    ("transport: nvme_tcp, external: {addresses: [192.0.2.1], nqn: nqn.x, secret: {env: A, file: b}}", "value",
+     r"external\.secret\b.*\benv\b.*\bfile\b"),
+    ("transport: nvme_tcp, external: {addresses: [192.0.2.1], nqn: nqn.x, secret: {}}", "value",
+     r"external\.secret\b.*\benv\b.*\bfile\b"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lane", "what", "told"), REFUSED)
+def test_refused_when_the_study_is_read(lane: str, what: str, told: str) -> None:
+    with pytest.raises(FairlaneError, match=told, check=kind(what)):
         spec(lane)
 
 
@@ -130,15 +139,15 @@ def test_every_guest_has_a_name_of_its_own(transport: str) -> None:
 def test_faults_are_undone_where_they_were_made(transport: str) -> None:
     lane = bound(f"transport: {transport}, multipath: {{}}")
     kinds: tuple[FaultKind, ...] = ("port", "state")
-    for kind in kinds:
-        first, second = lane.fault(kind, 0), lane.fault(kind, 1)
+    for what in kinds:
+        first, second = lane.fault(what, 0), lane.fault(what, 1)
         assert first
         assert second
         assert first.place == "target"
         assert first.apply != second.apply
         assert first.remove
     assert lane.fault("link", 0) is None
-    with pytest.raises(FairlaneError, match="none is number 2"):
+    with pytest.raises(FairlaneError, match=r"\b2\b", check=kind("path-unknown")):
         lane.fault("port", 2)
     outside = bound(f"transport: {transport}, external: {{addresses: [192.0.2.1], {NAMES[transport]}}}")
     assert outside.fault("port", 0) is None
@@ -149,15 +158,14 @@ def test_faults_are_undone_where_they_were_made(transport: str) -> None:
 def test_the_virtual_clock_refuses_both(transport: str, key: str) -> None:
     lab = platform(f"transport: {transport}, {key.replace('NAME', NAMES[transport])}", "medium: {size: 1g}")
     (problem,) = [p for p in lab.problems() if p.where.startswith("lanes.new")]
-    assert problem.where == f"lanes.new.{key.partition(':')[0]}"
-    assert "is for the wall clock" in problem.message
+    assert kind("wall-clock-only", where=f"lanes.new.{key.partition(':')[0]}")(problem)
     assert "clock: wall" in problem.hint
 
 
 def test_more_queues_than_cpus_are_refused() -> None:
     lane = "transport: nvme_tcp, queues: 2"
-    assert [p.where for p in platform(lane).problems() if "queue" in p.message] == ["lanes.new.queues"]
-    assert not [p for p in platform(lane, "clock: wall, cpus: 2").problems() if "queue" in p.message]
+    assert [p.kind for p in platform(lane).problems() if p.where == "lanes.new.queues"] == ["queues"]
+    assert not [p for p in platform(lane, "clock: wall, cpus: 2").problems() if p.where == "lanes.new.queues"]
     ground = Ground(keeps=True, fleet=1, mtu=9000)
     assert list(bound(lane).problems(ground)) == []  # CPUs are not known
 
@@ -219,7 +227,7 @@ def test_one_volume_is_for_one_disk_of_one_guest() -> None:
     lane = "transport: nvme_tcp, external: {addresses: [192.0.2.9], nqn: nqn.x}"
     for key in ("fleet", "disks"):
         told = [p for p in platform(lane, f"clock: wall, {key}: 2").problems() if p.where == "lanes.new.external"]
-        assert [p.hint for p in told] == [f"set platform.{key}: 1"]
+        assert [re.findall(r"platform\.\w+: \d+", p.hint) for p in told] == [[f"platform.{key}: 1"]]
 
 
 def test_the_way_out_is_made_only_where_it_is_needed() -> None:
@@ -236,5 +244,5 @@ def test_the_way_out_is_made_only_where_it_is_needed() -> None:
 def test_what_is_not_known_of_an_external_array_is_not_claimed() -> None:
     study = platform("transport: nvme_tcp, external: {addresses: [192.0.2.9], nqn: nqn.x}").study
     known = declared(study, "new")
-    assert known["backend"] == "external array 192.0.2.9"
+    assert "192.0.2.9" in known["backend"]
     assert not any(known[key] for key in ("copies", "write_ack", "flush", "link_speed", "mtu"))

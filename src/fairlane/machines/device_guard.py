@@ -10,7 +10,7 @@ from shlex import quote
 
 from fairlane.errors import Refused
 
-_REFUSAL = re.compile(r"^@@REFUSED (.*)\n@@HINT (.*)$", re.MULTILINE)
+_REFUSAL = re.compile(r"^@@REFUSED ([a-z-]*) (.*)\n@@HINT (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -38,4 +38,4 @@ def read_guard(device: str, recorded: Recorded) -> str:
 def refusal(stderr: str, machine: str) -> Refused | None:
     """The guard's refusal in ``stderr`` of a script on ``machine``; None: the script failed for another reason."""
     match = _REFUSAL.search(stderr)
-    return Refused("device-refused", f"{machine}: {match[1]}", hint=match[2]) if match else None
+    return Refused(match[1] or "device-refused", f"{machine}: {match[2]}", hint=match[3]) if match else None

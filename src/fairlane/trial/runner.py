@@ -252,7 +252,7 @@ class Runner:
             self.watch.note(f"{block.trial_id(trial.lane)} did not repeat exactly ({', '.join(differing)} differ)")
 
     def _failed(self, block: Block, error: RunFailed) -> None:
-        self.journal.append("block-failed", cell=block.cell.key, block=block.index, reason=str(error))
+        self.journal.append("block-failed", cell=block.cell.key, block=block.index, reason=str(error), error=error.kind)
         self.failures.append(str(error))
         self.watch.failed(block, str(error))
         self._in_a_row += 1

@@ -80,8 +80,9 @@ class Clone(Workload):
     """Outputs: ``clones.json``: ``{"vms": [{"name", "created", "booted", "answered"}]}``, s since the storm began.
 
     Of a cluster's machines also ``node``, ``phases`` (name -> s), ``within`` (phase -> s by which it may have been
-    earlier), ``volume``, ``api`` (its own stamps), ``complaints``; one that did not come through has ``failed`` and
-    ``last`` in place of its times, and the trial fails. Beside it ``storm.json``: how the storm was made.
+    earlier), ``volume``, ``api`` (its own stamps), ``complaints``; one that did not come through has ``failed``,
+    ``failure`` (its kind) and ``last`` in place of its times, and the trial fails. Beside it ``storm.json``: how the
+    storm was made.
     """
 
     Spec = CloneSpec

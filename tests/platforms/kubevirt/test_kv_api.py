@@ -14,6 +14,7 @@ from fairlane.platforms.kubevirt.kinds import CONFIG_MAP, Kind
 from testkit.control_plane import ControlPlane
 from testkit.faults import FaultProxy
 from tests.platforms.kubevirt.conftest import Connected
+from tests.words import kind
 
 pytestmark = pytest.mark.cluster
 
@@ -113,11 +114,13 @@ def test_a_field_that_the_server_does_not_know_is_refused(
     }
 
     async def work(api: Api) -> None:
-        with pytest.raises(ApiError, match=f"create VirtualMachine {namespace}/m: BadRequest: .*tempate") as error:
+        with pytest.raises(ApiError, match="tempate", check=kind("field-unknown")) as error:
             await api.create(kinds.VM, vm, namespace)
-        assert "knows no such field" in error.value.hint
-        with pytest.raises(ApiError, match=r"create ConfigMap .*ConfigMap\.data of type string"):
+        assert refused(error) == (400, "BadRequest")
+        assert f"create VirtualMachine {namespace}/m" in error.value.message
+        with pytest.raises(ApiError, match=r"ConfigMap\.data\b", check=kind("api")) as error:
             await api.create(CONFIG_MAP, {"metadata": {"name": "m"}, "data": {"value": 1}}, namespace)
+        assert refused(error) == (400, "BadRequest")
 
     connected(control_plane.kubeconfig(), work)
 
@@ -136,11 +139,11 @@ def test_a_value_that_is_wrong_is_named(control_plane: ControlPlane, namespace: 
 
 def test_who_may_not_is_told_where_to_look(control_plane: ControlPlane, namespace: str, connected: Connected) -> None:
     async def work(api: Api) -> None:
-        with pytest.raises(
-            ApiError, match=f"list VirtualMachine {namespace}: Forbidden: .*somebody.*virtualmachines"
-        ) as e:
+        with pytest.raises(ApiError, match=r"somebody.*virtualmachines", check=kind("forbidden")) as error:
             await api.list(kinds.VM, namespace)
-        assert "doctor --platform kubevirt" in e.value.hint
+        assert refused(error) == (403, "Forbidden")
+        assert f"list VirtualMachine {namespace}" in error.value.message
+        assert "fairlane doctor" in error.value.hint
 
     connected(control_plane.kubeconfig("somebody"), work)
 
@@ -149,12 +152,13 @@ def test_a_kind_that_is_not_installed_is_no_missing_object(control_plane: Contro
     unknown = Kind("forklift.cdi.kubevirt.io", "v1", "things", "Thing")
 
     async def work(api: Api) -> None:
-        with pytest.raises(ApiError) as error:
+        with pytest.raises(ApiError, check=kind("not-installed")) as error:
             await api.get(unknown, "a", "default")
         assert error.value.unknown_kind
-        assert error.value.hint == "CDI is not installed in this cluster, or too old"
-        with pytest.raises(ApiError, match="not found") as error:
+        assert "CDI" in error.value.hint
+        with pytest.raises(ApiError, match="no-such-namespace", check=kind("api")) as error:
             await api.create(CONFIG_MAP, config_map("a"), "no-such-namespace")
+        assert refused(error) == (404, "NotFound")
         assert not error.value.unknown_kind
 
     connected(control_plane.kubeconfig(), work)
@@ -175,10 +179,10 @@ def test_a_quota_that_is_used_up_says_which(control_plane: ControlPlane, namespa
             await asyncio.sleep(0.01)
         used = {"count/configmaps": "2"}
         await api.patch(kinds.QUOTA, "small", {"status": {"hard": hard, "used": used}}, namespace, "status")
-        with pytest.raises(ApiError, match="exceeded quota: small") as error:
+        with pytest.raises(ApiError, match="small", check=kind("quota-full")) as error:
             await filling
         assert refused(error) == (403, "Forbidden")
-        assert "small leaves no room for count/configmaps=1" in error.value.hint
+        assert re.findall("small|count/configmaps=1", error.value.hint) == ["small", "count/configmaps=1"]
 
     connected(control_plane.kubeconfig(), work)
 
@@ -202,15 +206,15 @@ def test_a_policy_of_the_cluster_is_told_as_it_is(
     async def work(api: Api) -> None:
         spec = {
             "matchConstraints": {"resourceRules": rules},
-            "validations": [{"expression": "false", "message": "ask the storage team"}],
+            "validations": [{"expression": "false", "message": "ask-the-storage-team"}],
         }
         await api.create(policy, {"metadata": {"name": namespace}, "spec": spec})
         bound = {"policyName": namespace, "validationActions": ["Deny"], "matchResources": here}
         await api.create(binding, {"metadata": {"name": namespace}, "spec": bound})
         try:
-            with pytest.raises(ApiError, match="ask the storage team") as error:
+            with pytest.raises(ApiError, match="ask-the-storage-team", check=kind("policy")) as error:
                 await until_it_is_refused(api)
-            assert f"a policy of the cluster refused it ({namespace})" in error.value.hint
+            assert namespace in error.value.hint
         finally:
             await api.delete(binding, namespace)
             await api.delete(policy, namespace)
@@ -253,9 +257,9 @@ def test_what_is_created_carries_the_hash_of_what_was_sent(
 
 def test_deleting_many_needs_labels(control_plane: ControlPlane, connected: Connected) -> None:
     async def work(api: Api) -> None:
-        with pytest.raises(ValueError, match="needs labels"):
+        with pytest.raises(ValueError, match="label"):
             await api.delete_all(CONFIG_MAP, "default", "")
-        with pytest.raises(ValueError, match="a namespace"):
+        with pytest.raises(ValueError, match="namespace"):
             await api.delete_all(CONFIG_MAP, "", "run=x")
 
     connected(control_plane.kubeconfig(), work)

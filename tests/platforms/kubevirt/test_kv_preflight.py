@@ -1,6 +1,7 @@
 """What the doctor says of a real API server: each line when it is well, and with its fix when it is not."""
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,11 @@ def one(lines: list[Line]) -> Line:
     return line
 
 
+def ways(found: str) -> dict[str, str]:
+    """Lane -> way of cloning, or class -> moment of binding: what a line lists at its end."""
+    return dict(re.findall(r"(\w+): ([\w-]+)(?=,|$)", found))
+
+
 @pytest.mark.cluster
 def test_a_cluster_that_has_everything(ask: Ask) -> None:
     lines = ask(furnished.study(storm=True))
@@ -54,20 +60,19 @@ def test_a_cluster_that_has_everything(ask: Ask) -> None:
         *("clones", "binding", "nodes", "image"),
     ]
     assert (told["KubeVirt"], told["CDI"]) == ("v1.7.0", "v1.63.0")
-    assert "as admin" in told["API server"]
+    assert "admin" in told["API server"]
     # 2 machines and a storm of 2, root and data volume each; what a storm is cloned from; the storm on one lane alone
-    assert told["storage class fast"].endswith("for 9 claims, 65 GiB")
-    assert told["clones"] == "fast: snapshot, slow: snapshot"
-    assert "worker-0, worker-1" in told["nodes"]
+    assert re.search(r"\b9\b.*\b65 GiB$", told["storage class fast"])
+    assert ways(told["clones"]) == {"fast": "snapshot", "slow": "snapshot"}
+    assert re.findall(r"worker-\d", told["nodes"]) == ["worker-0", "worker-1"]
 
 
 @pytest.mark.cluster
 def test_without_a_study_the_cluster_is_told(ask: Ask) -> None:
     lines = ask()
     assert able(lines)
-    assert (
-        one([x for x in lines if x.name == "storage classes"]).found == "fast (csi.example.com), slow (csi.example.com)"
-    )
+    classes = one([line for line in lines if line.name == "storage classes"]).found
+    assert re.findall(r"(\w+) \(([^)]+)\)", classes) == [("fast", "csi.example.com"), ("slow", "csi.example.com")]
 
 
 # --- storage
@@ -76,9 +81,9 @@ def test_without_a_study_the_cluster_is_told(ask: Ask) -> None:
 @pytest.mark.cluster
 def test_a_class_that_is_not_there_is_named_with_the_nearest(ask: Ask) -> None:
     line = one(ask(furnished.study("storage_class: fast -> storage_class: fats"), "storage class fats"))
-    assert (line.state, line.fix) == ("missing", "did you mean fast?")
+    assert (line.state, re.findall("fast|slow", line.fix)) == ("missing", ["fast"])
     line = one(ask(furnished.study("storage_class: fast -> storage_class: premium"), "storage class premium"))
-    assert (line.state, line.fix) == ("missing", "the cluster has: fast, slow")
+    assert (line.state, re.findall("fast|slow", line.fix)) == ("missing", ["fast", "slow"])
 
 
 @pytest.mark.cluster
@@ -89,33 +94,37 @@ def test_a_class_that_provisions_nothing_and_one_without_its_driver(ask: Ask, pl
             "storage_class: fast -> storage_class: byhand\nstorage_class: slow -> storage_class: gone"
         )
         line = one(ask(study, "storage class byhand"))
-        assert (line.state, line.found.endswith("volumes have to be there")) == ("warn", True)
+        assert (line.state, "kubernetes.io/no-provisioner" in line.found) == ("warn", True)
         first, second, *_ = ask(study, "storage class gone")
         assert (first.state, second.state) == ("ok", "warn")
-        assert second.found == "no CSI driver csi.gone.example.com is registered"
+        assert "csi.gone.example.com" in second.found
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
-    ("change", "status", "found"),
+    ("change", "status", "told"),
     [
-        ("", {}, "CDI does not know what this class can do"),
-        ("storage_class: fast, -> storage_class: fast, volume_mode: Filesystem,", None, "lane fast wants Filesystem"),
+        ("", {}, ["claimPropertySets"]),
+        (
+            "storage_class: fast, -> storage_class: fast, volume_mode: Filesystem,",
+            None,
+            ["fast", "Filesystem", "Block ReadWriteOnce/ReadWriteMany"],
+        ),
         (
             "storage_class: fast, -> storage_class: fast, access_mode: ReadWriteOncePod,",
             None,
-            "wants Block ReadWriteOncePod",
+            ["fast", "Block ReadWriteOncePod", "Block ReadWriteOnce/ReadWriteMany"],
         ),
     ],
 )
 def test_what_a_storage_profile_does_not_know(
-    ask: Ask, plane: ControlPlane, change: str, status: dict[str, Any] | None, found: str
+    ask: Ask, plane: ControlPlane, change: str, status: dict[str, Any] | None, told: list[str]
 ) -> None:
     meta = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "StorageProfile", "metadata": {"name": "fast"}, "spec": {}}
     with changed(plane, {**meta, "status": furnished.PROFILE if status is None else status}):
         line = one(ask(furnished.study(change), "storage profile fast"))
         assert line.state == "warn"
-        assert found in line.found
+        assert [token for token in told if token not in f"{line.found}; {line.fix}"] == []
 
 
 @pytest.mark.cluster
@@ -131,7 +140,7 @@ def test_a_driver_that_has_less_than_is_needed(ask: Ask, plane: ControlPlane) ->
 
     with changed(plane, free("a", "10Gi"), free("b", "5Gi")):
         _, line = ask(furnished.study(), "storage class fast")
-        assert (line.state, line.found) == ("warn", "the driver tells of 15 GiB free, 30 GiB are needed")
+        assert (line.state, re.findall(r"[\d.]+ [KMGT]iB", line.found)) == ("warn", ["15 GiB", "30 GiB"])
     with changed(plane, free("a", "20Gi"), free("b", "10Gi")):
         assert one(ask(furnished.study(), "storage class fast")).state == "ok"
 
@@ -142,7 +151,7 @@ def test_a_storm_from_snapshots_needs_a_class_of_the_driver(ask: Ask, plane: Con
     with changed(plane, storage_class("other", "csi.other.example.com")):
         line = one(ask(study, "snapshots"))
         assert line.state == "missing"
-        assert "lane fast" in line.found
+        assert re.search(r"\bfast\b", line.found)
         assert "csi.other.example.com" in line.found
         assert not ask(furnished.study("storage_class: fast -> storage_class: other"), "snapshots")
 
@@ -151,15 +160,15 @@ def test_a_storm_from_snapshots_needs_a_class_of_the_driver(ask: Ask, plane: Con
 def test_ways_of_cloning_that_differ_or_are_left_to_cdi(ask: Ask, plane: ControlPlane) -> None:
     mixed = furnished.study("storage_class: fast, clone: snapshot -> storage_class: fast, clone: copy", storm=True)
     line = one(ask(mixed, "clones"))
-    assert (line.state, line.found) == ("warn", "lanes clone in different ways: fast: copy, slow: snapshot")
-    assert "design: { vary: [provisioning] }" in line.fix
+    assert (line.state, ways(line.found)) == ("warn", {"fast": "copy", "slow": "snapshot"})
+    assert "vary: [provisioning]" in line.fix
     asked = mixed.model_copy(update={"design": mixed.design.model_copy(update={"vary": ("provisioning",)})})
     line = one(ask(asked, "clones"))
-    assert (line.state, "which is the question" in line.found) == ("ok", True)
+    assert (line.state, ways(line.found)) == ("ok", {"fast": "copy", "slow": "snapshot"})
     with changed(plane, storage_class("late", volumeBindingMode="Immediate")):
         line = one(ask(furnished.study("storage_class: fast -> storage_class: late", storm=True), "binding"))
         assert line.state == "warn"
-        assert "late: Immediate" in line.found
+        assert ways(line.found) == {"late": "Immediate", "slow": "WaitForFirstConsumer"}
 
 
 # --- KubeVirt
@@ -173,7 +182,8 @@ def test_operators_that_are_not_done_yet(ask: Ask, plane: ControlPlane) -> None:
     status = {"phase": "Deploying", "observedKubeVirtVersion": "v1.7.0\x1b[31m\u202e"}
     with changed(plane, {**kubevirt, "spec": emulating, "status": status}):
         line = one(ask(None, "KubeVirt"))
-        assert (line.state, line.found) == ("warn", "v1.7.0 [31m, in phase Deploying")
+        assert (line.state, line.found.startswith("v1.7.0 [31m"), "Deploying" in line.found) == ("warn", True, True)
+        assert line.found.isprintable()
         assert one(ask(None, "emulation")).state == "warn"
 
 
@@ -183,8 +193,9 @@ def test_lanes_of_another_kind_are_told_before_anything_else_goes_wrong(ask: Ask
     for name in ("fast", "slow"):
         text = text.replace(f"transport: storage_class, storage_class: {name},", "transport: iscsi")
     study = parse_study(text, "study.yaml")
-    assert [line.found for line in ask(study) if line.state == "missing"] == [
-        f"{name}: transport iscsi is not carried out here" for name in ("fast", "slow")
+    missing = [line for line in ask(study) if line.state == "missing"]
+    assert [(line.name, *re.findall("fast|slow|iscsi", line.found), line.fix) for line in missing] == [
+        ("lanes", name, "iscsi", "transport: storage_class") for name in ("fast", "slow")
     ]
 
 
@@ -219,7 +230,8 @@ def test_a_kubevirt_that_knows_no_pool(ask: Ask, plane: ControlPlane) -> None:
         pool = "io_threads_policy: supplementalPool, io_threads: 2, block_multi_queue: true,"
         pool = f"storage_class: fast, -> storage_class: fast, {pool}"
         line = one(ask(furnished.study(pool), "IO threads"))
-        assert (line.state, line.found) == ("missing", "this KubeVirt knows no supplementalPool (lanes: fast)")
+        assert line.state == "missing"
+        assert re.findall("supplementalPool|fast|slow", line.found) == ["supplementalPool", "fast"]
     finally:
         for name, crd in before.items():
             # By a patch: the server's own controllers write these objects too, and a PUT might meet one of them.
@@ -233,9 +245,9 @@ def test_a_kubevirt_that_knows_no_pool(ask: Ask, plane: ControlPlane) -> None:
 @pytest.mark.parametrize(
     ("spec", "labels", "why"),
     [
-        ({"unschedulable": True}, {}, "worker-1 is cordoned"),
-        ({"taints": [{"key": "gpu", "effect": "NoSchedule"}]}, {}, "worker-1 has the taint gpu"),
-        ({}, {"kubevirt.io/schedulable": "false"}, "worker-1 has no KubeVirt agent"),
+        ({"unschedulable": True}, {}, "cordon"),
+        ({"taints": [{"key": "gpu", "effect": "NoSchedule"}]}, {}, "gpu"),
+        ({}, {"kubevirt.io/schedulable": "false"}, "kubevirt.io/schedulable"),
     ],
 )
 def test_too_few_nodes_are_told_with_the_reason(
@@ -246,13 +258,21 @@ def test_too_few_nodes_are_told_with_the_reason(
     with changed(plane, wrong):
         line = one(ask(furnished.study(), "nodes"))
         assert line.state == "missing"
-        assert line.found.startswith(f"2 are asked for, 1 of 2 can be used: {why}")
+        assert counts(line) == ["2", "1", "2"]
+        assert re.findall(r"worker-\d", line.found) == ["worker-1"]
+        assert why in line.found
+
+
+def counts(line: Line) -> list[str]:
+    """Of nodes: asked for, usable, there."""
+    return re.findall(r"(?<![\w-])\d+(?![\w-])", line.found)
 
 
 @pytest.mark.cluster
 def test_a_selector_that_fits_no_node(ask: Ask) -> None:
     line = one(ask(furnished.study(node_selector="{rack: a7}"), "nodes"))
-    assert line.found.startswith("2 are asked for, 0 of 2 can be used: worker-0 has not the label rack=a7")
+    assert counts(line) == ["2", "0", "2"]
+    assert re.findall(r"worker-\d|rack=\w+", line.found) == ["worker-0", "rack=a7", "worker-1", "rack=a7"]
 
 
 @pytest.mark.cluster
@@ -264,7 +284,8 @@ def test_pinned_machines_need_nodes_that_pin(ask: Ask, plane: ControlPlane) -> N
     with changed(plane, without):
         line = one(ask(pinned, "nodes"))
         assert line.state == "missing"
-        assert line.found.endswith("1 of 2 can be used: worker-1 has not the label cpumanager=true")
+        assert counts(line) == ["2", "1", "2"]
+        assert re.findall(r"worker-\d|cpumanager=\w+", line.found) == ["worker-1", "cpumanager=true"]
         assert "cpuManagerPolicy: static" in line.fix
         assert one(ask(furnished.study(), "nodes")).state == "ok"
 
@@ -274,19 +295,20 @@ def test_pinned_machines_need_nodes_that_pin(ask: Ask, plane: ControlPlane) -> N
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
-    ("image", "state", "found"),
+    ("image", "state", "found", "fix"),
     [
-        ("docker://quay.io/containerdisks/fedora:41", "ok", "every node has it already"),
-        ("docker://quay.io/containerdisks/fedora:42", "warn", "nobody tried to pull it"),
-        ("docker://quay.io:5000/containerdisks/fedora", "warn", "no tag"),
-        ("https://example.com/fedora.qcow2", "warn", "nobody tried to pull it"),
-        ("datasource:images/debian", "missing", "no DataSource images/debian"),
+        ("docker://quay.io/containerdisks/fedora:41", "ok", "containerdisks/fedora:41", ""),
+        ("docker://quay.io/containerdisks/fedora:42", "warn", "containerdisks/fedora:42", "kubectl run pull"),
+        ("docker://quay.io:5000/containerdisks/fedora", "warn", "containerdisks/fedora", "digest"),
+        ("https://example.com/fedora.qcow2", "warn", "example.com/fedora.qcow2", "kubectl run pull"),
+        ("datasource:images/debian", "missing", "images/debian", "kubectl get datasources"),
     ],
 )
-def test_images(ask: Ask, image: str, state: str, found: str) -> None:
+def test_images(ask: Ask, image: str, state: str, found: str, fix: str) -> None:
     line = one(ask(furnished.study(f"datasource:images/fedora -> {image}"), "image"))
     assert line.state == state
     assert found in line.found
+    assert (fix in line.fix) if fix else not line.fix
 
 
 @pytest.mark.cluster
@@ -295,7 +317,9 @@ def test_an_image_that_is_being_imported(ask: Ask, plane: ControlPlane) -> None:
     waiting = {"type": "Ready", "status": "False", "reason": "NoSource", "message": "import in progress\x1b[2J"}
     with changed(plane, {**thing, "status": {"conditions": [waiting]}}):
         line = one(ask(furnished.study(), "image"))
-        assert (line.state, line.found) == ("missing", "DataSource images/fedora is not ready: import in progress [2J")
+        assert line.state == "missing"
+        assert "images/fedora" in line.found
+        assert line.found.endswith(": import in progress [2J")
 
 
 # --- no cluster
@@ -320,7 +344,7 @@ def test_an_expired_token_is_one_line(
     (line,) = [line for line in told if line["state"] == "missing"]
     assert line["name"] == "cluster"
     assert "Unauthorized" in line["found"]
-    assert "sign in again" in line["fix"]
+    assert line["fix"]
 
 
 def test_no_kubeconfig_is_one_line(
@@ -330,8 +354,8 @@ def test_no_kubeconfig_is_one_line(
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     assert run(["doctor", "--platform", "kubevirt"]) == 1
     out, err = capsys.readouterr()
-    assert "no kubeconfig was found" in out
-    assert "kubevirt: cannot run here, for lack of cluster" in out
+    assert re.findall(rf"^missing +cluster +{re.escape(str(tmp_path))}/none\b", out, re.MULTILINE)
+    assert re.search(r"^kubevirt: .*\bcluster\b", out.splitlines()[-1])
     assert "Traceback" not in out + err
 
 
@@ -358,7 +382,7 @@ def test_the_extra_that_is_not_installed_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes.aio", None)  # what Python does where it is not installed
     assert run(["doctor", "--platform", "kubevirt"]) == 1
-    assert "fix: pip install 'fairlane[kubevirt]'" in capsys.readouterr().out
+    assert "'fairlane[kubevirt]'" in capsys.readouterr().out
 
 
 # --- what is needed of storage classes

@@ -13,6 +13,7 @@ from fairlane.platforms.kubevirt.kinds import CONFIG_MAP
 from testkit.control_plane import ControlPlane
 from testkit.faults import FaultProxy
 from tests.platforms.kubevirt.conftest import Connected
+from tests.words import kind
 
 pytestmark = pytest.mark.cluster
 
@@ -171,7 +172,7 @@ def test_a_conflict_of_a_patch_passes_unless_it_is_tied_to_a_version(
         await api.create(CONFIG_MAP, config_map("a"), namespace)
         assert (await api.patch(CONFIG_MAP, "a", {"data": {"b": "1"}}, namespace))["data"]["b"] == "1"
         tied = {"metadata": {"resourceVersion": "1"}, "data": {"b": "2"}}
-        with pytest.raises(ApiError, match="has been modified") as error:
+        with pytest.raises(ApiError, match="modified") as error:
             await api.patch(CONFIG_MAP, "a", tied, namespace)
         assert refused(error) == (409, "Conflict")
 
@@ -198,13 +199,14 @@ def test_patience_ends(control_plane: ControlPlane, proxy: FaultProxy, connected
     proxy.answer("/version", 503, times=1e9)
 
     async def work(api: Api) -> None:
-        with pytest.raises(ApiError, match=r"ServiceUnavailable: injected by a test \(asked \d+ times in \d+ s\)"):
+        with pytest.raises(ApiError, match=r"\btest\b.*\b\d+\b.*\b\d+ s\b", check=kind("api")) as error:
             await api.call("GET", "/version")
+        assert refused(error) == (503, "ServiceUnavailable")
         proxy.down()
-        with pytest.raises(ApiError, match=re.escape(proxy.url)) as error:
+        with pytest.raises(ApiError, match=re.escape(proxy.url), check=kind("api-unreachable")) as error:
             await api.call("GET", "/version")
         assert refused(error) == (0, "Unreachable")
-        assert "VPN" in error.value.hint
+        assert error.value.hint
 
     connected(proxy.kubeconfig(control_plane.kubeconfig()), work, patience=1)
 

@@ -1,5 +1,6 @@
 """When machines reached their phases, from objects as the watches bring them."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from fairlane.platforms.kubevirt import kinds
 from fairlane.platforms.kubevirt.kinds import Kind
-from fairlane.platforms.kubevirt.storm_phases import FALLBACK, Track, warnings, wrong_way
+from fairlane.platforms.kubevirt.storm_phases import FALLBACK, PHASES, Track, warnings, wrong_way
 from fairlane.platforms.kubevirt.watching import WatchEvent
 
 BEGAN = 100.0
@@ -91,9 +92,10 @@ def test_an_instance_that_ends_is_a_failure(phase: str) -> None:
     one = track()
     see(one, kinds.VMI, one.name, 1.0, status={"phase": phase})
     told = one.record()
-    assert one.failed == told["failed"] == f"its instance {'failed' if phase == 'Failed' else 'ended'}"
+    assert one.failed == told["failed"] != ""
+    assert told["failure"] == ("instance-failed" if phase == "Failed" else "instance-ended")
     assert "answered" not in told
-    assert told["last"] == "not requested"
+    assert told["last"] not in PHASES
 
 
 @pytest.mark.parametrize(
@@ -125,14 +127,16 @@ def made(name: str, used: str, reason: str = "") -> Track:
 
 
 def test_clones_that_were_not_made_as_asked_are_an_error_with_the_reason_that_cdi_gives() -> None:
-    both = [made("a", "csi-clone"), made("b", "copy", "The volume modes are\u202e incompatible\x1b[2J")]
+    both = [made("a", "csi-clone"), made("b", "copy", "modes\u202e differ\x1b[2J")]
     assert not wrong_way(both[:1], "csi-clone")
-    assert wrong_way(both, "csi-clone") == (
-        "clones were to be made by csi-clone, and CDI made 1 of 2 by copy: The volume modes are incompatible [2J"
-    )
-    assert "CDI made 1 of 2 by copy" in wrong_way(both, None)  # as the profile prefers, but all in one way
+    told = wrong_way(both, "csi-clone")
+    assert re.findall(r"csi-clone|copy|snapshot|\d of \d", told) == ["csi-clone", "1 of 2", "copy"]
+    assert told.endswith(": modes differ [2J")
+    prefers = wrong_way(both, None)  # as the profile prefers, but all in one way
+    assert re.findall(r"csi-clone|copy|snapshot|\d of \d", prefers) == ["csi-clone", "1 of 2", "copy"]
     assert not wrong_way([made("a", "copy"), track("never")], None)
-    assert "by a way that it does not tell" in wrong_way([made("a", "")], "snapshot")
+    silent = wrong_way([made("a", "")], "snapshot")
+    assert re.findall(r"csi-clone|copy|snapshot|\d of \d", silent) == ["snapshot", "1 of 1"]
 
 
 def test_warnings_go_to_the_machine_whose_pod_or_volume_they_are_about() -> None:
@@ -159,4 +163,7 @@ def test_the_apis_stamps_are_kept_and_complaints_are_plain_text() -> None:
     see(one, kinds.VM, one.name, 1.0, status={"printableStatus": "ErrorUnschedulable"})
     assert one.stamps() == {"vmi": "2026-11-22T15:00:01Z", "phases": {"Running": "2026-11-22T15:00:07Z"}}
     one.failed = "x"
-    assert one.record()["complaints"] == ["VirtualMachineInstance Ready: no [31mguest", "ErrorUnschedulable"]
+    ready, printed = one.record()["complaints"]
+    assert re.findall(r"\w+", ready)[:2] == ["VirtualMachineInstance", "Ready"]
+    assert ready.endswith(": no [31mguest")
+    assert printed == "ErrorUnschedulable"

@@ -20,6 +20,7 @@ from fairlane.platforms.kubevirt.watching import Watcher, WatchEvent
 from testkit.control_plane import ControlPlane
 from testkit.faults import Cut, FaultProxy
 from tests.platforms.kubevirt.conftest import Connected
+from tests.words import kind
 
 pytestmark = pytest.mark.cluster
 
@@ -119,8 +120,8 @@ def test_waiting_ends(control_plane: ControlPlane, namespace: str, connected: Co
 
     async def work(api: Api) -> None:
         async with Watcher(api, CONFIG_MAP, namespace) as watcher:
-            with pytest.raises(RunFailed, match=r"PVC x is not bound \(waited 0 s\)"):
-                await watcher.until(has("a"), 0.2, "PVC x is not bound")
+            with pytest.raises(RunFailed, match=r"^PVC-x\b.*\b0 s\b", check=kind("timeout")):
+                await watcher.until(has("a"), 0.2, "PVC-x")
             with pytest.raises(KeyError):
                 await watcher.until(wrong, LONG, "it is not asked for long")
 
@@ -266,7 +267,7 @@ def test_a_quiet_server_is_told_from_a_dead_connection(
             proxy.calm()
             await watcher.until(has("a"), LONG, "a did not come")
         assert story(seen) == [("ADDED", "a", True)]
-        assert [gap.reason for gap in watcher.gaps] == ["the connection was dead"]
+        assert [gap.silent for gap in watcher.gaps] == [True]
         assert watcher.gaps[0].time < seen[0].time
 
     connected(proxy.kubeconfig(control_plane.kubeconfig()), work)
@@ -421,7 +422,7 @@ def test_a_server_that_stays_away_is_told(
             proxy.down()
             await watcher.until(has("never"), LONG, "it would be waited for in vain")
 
-    with pytest.raises(ApiError, match="watch ConfigMap"):
+    with pytest.raises(ApiError, match="ConfigMap", check=kind("api-unreachable")):
         connected(proxy.kubeconfig(control_plane.kubeconfig()), work, patience=1)
 
 
@@ -430,5 +431,5 @@ def test_who_may_not_watch_learns_it_at_once(control_plane: ControlPlane, namesp
         async with Watcher(api, kinds.VMI, namespace):
             pass
 
-    with pytest.raises(ApiError, match=r"list VirtualMachineInstance .*Forbidden"):
+    with pytest.raises(ApiError, match="VirtualMachineInstance", check=kind("forbidden")):
         connected(control_plane.kubeconfig("somebody"), work)

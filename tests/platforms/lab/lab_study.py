@@ -1,5 +1,7 @@
 """A study for the lab that takes seconds."""
 
+import re
+
 from fairlane.study.load import parse_study
 from fairlane.study.spec import Study
 
@@ -23,6 +25,11 @@ def small_study(*, platform: str = "", iscsi: str = "", nvme: str = "", fio: str
 
 def study_of(text: str) -> Study:
     return parse_study(text, "test.yaml")
+
+
+def figures(text: str) -> set[str]:
+    """Numbers of a message, with their units."""
+    return set(re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?: GiB\b|[gm]\b|\b)", text))
 
 
 TINY = """\

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from fairlane.errors import FairlaneError
 from fairlane.platforms.lab import cache
+from tests.words import kind
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +89,9 @@ def test_a_full_disk_is_one_error_with_path_and_hint() -> None:
     async def no_room(_: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with pytest.raises(FairlaneError, match="No space left") as caught:
+    with pytest.raises(
+        FairlaneError, match=re.escape(os.strerror(errno.ENOSPC)), check=kind("cache-unwritable")
+    ) as caught:
         asyncio.run(cache.hold(states() / "a", "memory", no_room, keep=12))
     assert caught.value.where == str(states())
     assert "FAIRLANE_CACHE" in caught.value.hint
@@ -97,7 +101,7 @@ def test_a_full_disk_is_one_error_with_path_and_hint() -> None:
 def test_a_cache_that_cannot_be_made_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("FAIRLANE_CACHE", str(tmp_path / "file"))
-    with pytest.raises(FairlaneError, match="Not a directory"):
+    with pytest.raises(FairlaneError, match=re.escape(os.strerror(errno.ENOTDIR)), check=kind("cache-unwritable")):
         hold("a")
 
 

@@ -40,7 +40,7 @@ def test_ctrl_c_ends_the_build_however_mmdebstrap_takes_it(
         fairlane.interrupt()
         code, out, err = fairlane.end()
     assert (code, out) == (Exit.INTERRUPTED, "")
-    assert err.endswith("Error: interrupted\n")
+    assert err.splitlines()[-1].startswith("Error: ")
     assert [p for p in (tmp_path / "cache" / "images").iterdir() if p.is_dir()] == []
 
 

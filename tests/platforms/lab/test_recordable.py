@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import Callable
 from itertools import combinations_with_replacement, pairwise
@@ -16,6 +17,7 @@ from fairlane.platforms.lab import Lab, qemu
 from fairlane.platforms.lab.virtual import saved
 from fairlane.records import Block
 from fairlane.runs.observe import observe
+from tests.words import kind
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
@@ -155,7 +157,7 @@ def test_an_abort_names_qemu_and_what_to_do(counts: list[int], monkeypatch: pyte
     with pytest.raises(FairlaneError, match="diff >= 0") as told:
         measured(lab(("local", "local")))
     assert qemu.version() in told.value.hint
-    assert "install another version of QEMU" in told.value.hint
+    assert "QEMU" in told.value.hint
 
 
 @pytest.fixture
@@ -176,9 +178,9 @@ async def _open(made: Lab, notify: Callable[[str], None]) -> None:
 def test_a_set_up_that_never_ends_is_given_up_by_its_cpu_time(endless: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved, "_SETUP_CPU", 5.0)
     told: list[str] = []
-    with pytest.raises(FairlaneError, match=r"did not finish its set-up in \d+ s of CPU time:"):
+    with pytest.raises(FairlaneError, match=r"\b\d+ s\b", check=kind("set-up-endless")):
         asyncio.run(_open(endless, told.append))
-    assert [text for text in told if "is still being set up" in text]
+    assert [text for text in told if re.search(r"\b\d+ s\b", text)]
 
 
 @pytest.mark.slow
@@ -186,9 +188,9 @@ def test_a_guest_that_stands_still_is_given_up(endless: Lab, monkeypatch: pytest
     monkeypatch.setattr(saved, "_STALLED", 3.0)
 
     def halt(text: str) -> None:
-        if "is still being set up" in text:
+        if re.search(r"\b\d+ s\b", text):  # how much CPU time the set-up took so far
             for pid in Path("/proc/thread-self/children").read_text().split():
                 os.kill(int(pid), signal.SIGSTOP)
 
-    with pytest.raises(FairlaneError, match=r"in \d+ s of CPU time, and stands still:"):
+    with pytest.raises(FairlaneError, match=r"\b\d+ s\b", check=kind("set-up-stalled")):
         asyncio.run(_open(endless, halt))

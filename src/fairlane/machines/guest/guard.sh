@@ -10,25 +10,27 @@ guard() (
   _is_meant "$@" || exit
   destroy=${4:-}
   if [ -n "$destroy" ] && [ "$(volumes "$destroy")" != "$name" ]; then
-    _refuse "destroy names $destroy, which is another volume" "write into destroy: the identity of the lane's own volume"
+    _refuse destroy-other "destroy names $destroy, which is another volume" \
+      "write into destroy: the identity of the lane's own volume"
   fi
   _family
   _used
   if [ -n "$found" ]; then
     used=$found
     _contents
-    _refuse "$used; on it: $found" "end that use, or name another volume; destroy: does not override this"
+    _refuse "$use" "$used; on it: $found" "end that use, or name another volume; destroy: does not override this"
   fi
   read -r ro < "/sys/block/$name/ro"
-  [ "$ro" = 0 ] || _refuse "it is read-only" "make it writable (blockdev --setrw, or at the array)"
+  [ "$ro" = 0 ] || _refuse device-read-only "it is read-only" "make it writable (blockdev --setrw, or at the array)"
   if [ -z "$destroy" ]; then
     _contents
-    _refuse "Fairlane did not create it, and destroy does not name it; on it: $found" \
+    _refuse destroy-missing "Fairlane did not create it, and destroy does not name it; on it: $found" \
       "if its contents may be lost, give the lane destroy: ${identity#*:}"
   fi
   # opens the device exclusively, as mount does, and with --no-act writes nothing
   said=$(timeout 30 wipefs --all --no-act "/dev/$name" 2>&1) || case $said in
-    *busy*) _refuse "a program or the kernel holds it exclusively" "find it with: fuser -v /dev/$name, or lsof" ;;
+    *busy*) _refuse device-exclusive "a program or the kernel holds it exclusively" \
+        "find it with: fuser -v /dev/$name, or lsof" ;;
     *) echo "$device cannot be examined: $(printf %s "$said" | tail -n 1)" >&2; exit 1 ;; # no answer is no refusal
   esac
 )
@@ -48,28 +50,30 @@ handed_out() (
   size=$(_size)
   _family
   _contents
-  _refuse "the storage class handed it out with somebody's contents; on it: $found" "wipe the class's volumes, or take another"
+  _refuse device-contents "the storage class handed it out with somebody's contents; on it: $found" \
+    "wipe the class's volumes, or take another"
 )
 
 # file_guard FILE FOLDER BYTES: as guard, for a file of BYTES (-: not compared) in a share mounted at FOLDER.
 file_guard() (
   device=$1 identity="file in $2"
-  [ -e "$1" ] || _refuse "it does not exist" "was the share unmounted since the run began?"
+  [ -e "$1" ] || _refuse file-missing "it does not exist" "was the share unmounted since the run began?"
   real=$(readlink -f "$1") folder=$(readlink -f "$2")
-  [ -f "$real" ] || _refuse "it is no regular file" "name a file in the share"
+  [ -f "$real" ] || _refuse not-a-file "it is no regular file" "name a file in the share"
   case $real in
     "$folder"/*) ;;
-    *) _refuse "it lies outside $folder, at $real" "name a file in the share" ;;
+    *) _refuse outside-share "it lies outside $folder, at $real" "name a file in the share" ;;
   esac
   while read -r _ at type _; do
     [ "$at" = "$folder" ] && found=$type
   done < /proc/mounts
   case ${found:-} in
     nfs* | ceph* | fuse*) ;;
-    *) _refuse "$folder is no mounted share (${found:-nothing is mounted there})" "mount the share again" ;;
+    *) _refuse share-missing "$folder is no mounted share (${found:-nothing is mounted there})" "mount the share again" ;;
   esac
   size=$(stat -c %s "$real")
-  [ "$3" = - ] || [ "$size" = "$3" ] || _refuse "it has $size bytes, expected $3" "it was replaced since it was made"
+  [ "$3" = - ] || [ "$size" = "$3" ] || _refuse device-size "it has $size bytes, expected $3" \
+    "it was replaced since it was made"
 )
 
 # opened: who has a block device open, "MAJOR:MINOR w NAME PID" a line (r: for reading only), of every process. In the
@@ -121,13 +125,16 @@ _family() {
 # Adds a sentence to $found.
 _found() { found="${found:+$found; }$1"; }
 
-# Who uses it -> $found.
+# Adds a use of the kind $1 to $found; $use: the kind of the first.
+_in_use() { use=${use:-device-$1} && _found "$2"; }
+
+# Who uses it -> $found, $use.
 _used() {
-  found=
+  found='' use=''
   _mounted
   _held
   _openers
-  [ -z "$writers" ] || _found "it is open for writing by$writers"
+  [ -z "$writers" ] || _in_use open "it is open for writing by$writers"
 }
 
 # Where it, or what is built on it, is mounted or swapped to, in any mount namespace of a process.
@@ -146,12 +153,12 @@ _mounted() {
     # shellcheck disable=SC2086
     set -- $at
     set +f
-    _found "it is mounted at $5"
+    _in_use mounted "it is mounted at $5"
   fi
   while read -r at _; do
     [ -b "$at" ] || continue
     at=$(readlink -f "$at")
-    case "$family " in *" ${at##*/} "*) _found "it is in use as swap (${at##*/})" ;; esac
+    case "$family " in *" ${at##*/} "*) _in_use swap "it is in use as swap (${at##*/})" ;; esac
   done < /proc/swaps
 }
 
@@ -162,7 +169,7 @@ _held() {
       [ -e "$p" ] || continue
       what=${p##*/}
       [ ! -e "$p/dm/uuid" ] || read -r what < "$p/dm/uuid"
-      _found "it is held by ${p##*/} ($what)"
+      _in_use held "it is held by ${p##*/} ($what)"
     done
   done
   for p in /sys/block/loop*/loop/backing_file; do
@@ -170,7 +177,10 @@ _held() {
     IFS= read -r at < "$p"
     at=$(readlink -f "$at")
     case "$family " in
-      *" ${at##*/} "*) [ ! -b "$at" ] || { p=${p#/sys/block/}; _found "it is held by ${p%%/*}, a loop device on it"; } ;;
+      *" ${at##*/} "*)
+        p=${p#/sys/block/}
+        [ ! -b "$at" ] || _in_use loop "it is held by ${p%%/*}, a loop device on it"
+        ;;
     esac
   done
   for p in /sys/kernel/config/nvmet/subsystems/*/namespaces/*; do
@@ -180,7 +190,7 @@ _held() {
     at=
     IFS= read -r at < "$p/device_path" || :
     at=$(readlink -f "$at")
-    case "$family " in *" ${at##*/} "*) _found "it is exported through nvmet (${p#*/subsystems/})" ;; esac
+    case "$family " in *" ${at##*/} "*) _in_use exported "it is exported through nvmet (${p#*/subsystems/})" ;; esac
   done
 }
 

@@ -25,21 +25,24 @@ named() (
         id=$(printf %s "${id#naa.}" | tr '[:upper:]' '[:lower:]')
         case $(printf %s "${1##*/}" | tr '[:upper:]' '[:lower:]') in *"$id"*) echo "/dev/$name"; exit 0 ;; esac
       done
-      _refuse "the link leads to $name, which has nothing of its name" "$name has $(_joined "$ids"): was the link changed?"
+      _refuse link-other "the link leads to $name, which has nothing of its name" \
+        "$name has $(_joined "$ids"): was the link changed?"
       ;;
     /*)
       _resolve
       _identities "$name"
-      _refuse "such a name may be another disk's tomorrow" "name it by what stays with it: ${ids:-it has no identity}"
+      _refuse name-unstable "such a name may be another disk's tomorrow" \
+        "name it by what stays with it: ${ids:-it has no identity}"
       ;;
   esac
   found=$(volumes "$1")
   # shellcheck disable=SC2086
   set -- $found
   case $# in
-    0) _refuse "no disk has this identity" "the disks here: $(_all)" ;;
+    0) _refuse identity-unknown "no disk has this identity" "the disks here: $(_all)" ;;
     1) echo "/dev/$1" ;;
-    *) _refuse "the identity is ambiguous: $(_joined "$*") have it" "name it by another identity: $(_all)" ;;
+    *) _refuse identity-ambiguous "the identity is ambiguous: $(_joined "$*") have it" \
+        "name it by another identity: $(_all)" ;;
   esac
 )
 
@@ -48,11 +51,12 @@ identity() (
   device=$1 identity='' verb=used
   _resolve
   _identities "$name"
-  [ -n "$ids" ] || _refuse "it has no serial, WWN or other identity" "give it a serial where it is made"
+  [ -n "$ids" ] || _refuse identity-none "it has no serial, WWN or other identity" "give it a serial where it is made"
   for id in $ids; do
     [ "$(volumes "$id")" = "$name" ] && { echo "$id"; exit 0; }
   done
-  _refuse "its identity is ambiguous: other disks have $(_joined "$ids") too" "give each volume a serial of its own"
+  _refuse identity-ambiguous "its identity is ambiguous: other disks have $(_joined "$ids") too" \
+    "give each volume a serial of its own"
 )
 
 # identities DEVICE: all identities of a block device, the best first, one a line.
@@ -106,9 +110,10 @@ disks() (
 
 # --- What follows is called in the subshells above and of guard.sh and sets their variables.
 
-# One refusal: the caller's whole output on stderr; machines/device_guard.py reads it.
+# _refuse KIND TEXT HINT: one refusal, the caller's whole output on stderr; machines/device_guard.py reads it.
 _refuse() {
-  printf '@@REFUSED %s is not %s%s: %s\n@@HINT %s\n' "$device" "${verb:-written}" "${identity:+ ($identity)}" "$1" "$2" >&2
+  printf '@@REFUSED %s %s is not %s%s: %s\n@@HINT %s\n' \
+    "$1" "$device" "${verb:-written}" "${identity:+ ($identity)}" "$2" "$3" >&2
   exit 77
 }
 
@@ -126,19 +131,21 @@ _joined() ( # words, with commas
 # $device -> $name, the kernel's name by device number: what a node or a link is called does not matter.
 _resolve() {
   if [ ! -e "$device" ]; then
-    [ -L "$device" ] && _refuse "the link leads to $(readlink "$device"), which does not exist" "was the disk unplugged?"
-    _refuse "it does not exist" "was the disk unplugged?"
+    [ -L "$device" ] && _refuse link-broken "the link leads to $(readlink "$device"), which does not exist" \
+      "was the disk unplugged?"
+    _refuse device-missing "it does not exist" "was the disk unplugged?"
   fi
   real=$(readlink -f "$device")
-  [ ! -f "$real" ] || _refuse "$real is a regular file" "name a block device by its serial, WWN or by-id link"
-  [ -b "$real" ] || _refuse "$real is no block device" "name a block device by its serial, WWN or by-id link"
+  [ ! -f "$real" ] || _refuse not-a-disk "$real is a regular file" "name a block device by its serial, WWN or by-id link"
+  [ -b "$real" ] || _refuse not-a-disk "$real is no block device" "name a block device by its serial, WWN or by-id link"
   number=$(stat -c '%t %T' "$real")
   number=$((0x${number% *})):$((0x${number#* }))
-  [ -e "/sys/dev/block/$number" ] || _refuse "no disk has its number $number" "the node is left over: was it unplugged?"
+  [ -e "/sys/dev/block/$number" ] || _refuse device-gone "no disk has its number $number" \
+    "the node is left over: was it unplugged?"
   name=$(readlink -f "/sys/dev/block/$number")
-  [ ! -e "$name/partition" ] || _refuse "it is a partition, ${name##*/}" "name the whole disk"
+  [ ! -e "$name/partition" ] || _refuse device-partition "it is a partition, ${name##*/}" "name the whole disk"
   name=${name##*/}
-  [ -b "/dev/$name" ] || _refuse "/dev/$name does not exist" "is udev running?"
+  [ -b "/dev/$name" ] || _refuse device-missing "/dev/$name does not exist" "is udev running?"
 }
 
 _size() {
@@ -155,17 +162,21 @@ _is_meant() {
     # shellcheck disable=SC2086
     set -- "$3" $found
     case $# in
-      1) _refuse "no disk has this identity now; the device leads to $name" "was the disk unplugged or replaced?" ;;
-      2) _refuse "this identity is now that of $2, but the device leads to $name" "was the link changed, or the disk?" ;;
+      1) _refuse identity-gone "no disk has this identity now; the device leads to $name" \
+          "was the disk unplugged or replaced?" ;;
+      2) _refuse identity-moved "this identity is now that of $2, but the device leads to $name" \
+          "was the link changed, or the disk?" ;;
     esac
     shift
-    _refuse "the identity is ambiguous: $(_joined "$*") have it" "give each volume a serial of its own"
+    _refuse identity-ambiguous "the identity is ambiguous: $(_joined "$*") have it" "give each volume a serial of its own"
   fi
   size=$(_size)
   case $3 in
     - | "$size" | "${size%/*}") ;;
-    "${size%/*}"/*) _refuse "its logical blocks have ${size#*/} bytes, expected ${3#*/}" "it was replaced or reformatted" ;;
-    *) _refuse "it has ${size%/*} bytes, expected ${3%/*}" "it was replaced or resized since the run was planned" ;;
+    "${size%/*}"/*) _refuse device-block-size "its logical blocks have ${size#*/} bytes, expected ${3#*/}" \
+        "it was replaced or reformatted" ;;
+    *) _refuse device-size "it has ${size%/*} bytes, expected ${3%/*}" \
+        "it was replaced or resized since the run was planned" ;;
   esac
 }
 

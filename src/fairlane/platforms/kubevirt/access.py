@@ -231,12 +231,12 @@ class Access:
             return next((user.get("user") or {} for user in users if user.get("name") == name), {})
         known = plain(", ".join(list(contexts)[:20])) or "none"
         if not wanted:
-            message = "no context of the kubeconfig is current"
+            kind, message = "context-missing", "no context of the kubeconfig is current"
         else:
-            message = f"the kubeconfig has no context {plain(wanted)!r}"
+            kind, message = "context-unknown", f"the kubeconfig has no context {plain(wanted)!r}"
         near = nearest(wanted, list(contexts))
         raise FairlaneError(
-            "context-unknown",
+            kind,
             message,
             where=self.kubeconfig,
             hint=f"did you mean {plain(near)!r}?" if near else f"it has: {known}",

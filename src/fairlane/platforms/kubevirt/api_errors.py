@@ -111,12 +111,13 @@ class Answer:
         fields = "; ".join(plain(cause, 200) for cause in self.causes[:_MOST_CAUSES])
         listed = f" ({fields})" if fields and self.status in {400, 422} else ""
         message = ": ".join(dict.fromkeys((str(operation), self.reason, f"{self.message}{listed}")))
+        kind, hint = self._judged(operation)
         return ApiError(
-            "api",
+            kind,
             plain(message, 2 * _LONGEST),
             status=self.status,
             reason=self.reason,
-            hint=self._hint(operation),
+            hint=hint,
             unknown_kind=self._unknown_kind,
         )
 
@@ -126,28 +127,29 @@ class Answer:
             "could not find the requested resource" in self.message or self.message == "404 page not found"
         )
 
-    def _hint(self, operation: Operation) -> str:  # noqa: PLR0911 - one for each kind of answer
+    def _judged(self, operation: Operation) -> tuple[str, str]:  # noqa: PLR0911 - one for each kind of answer
+        """Kind and hint of the error."""
         if quota := _QUOTA.search(self.message):
-            return (
-                f"the quota {quota['quota']} leaves no room for {quota['requested']}: raise it, or take fewer machines"
-            )
+            hint = f"the quota {quota['quota']} leaves no room for {quota['requested']}: raise it, or take fewer"
+            return "quota-full", f"{hint} machines"
         if policy := _POLICY.search(self.message):
             name = policy["webhook"] or policy["policy"]
-            return f"a policy of the cluster refused it ({name}): its administrator knows what it wants"
+            return "policy", f"a policy of the cluster refused it ({name}): its administrator knows what it wants"
         if webhook := _WEBHOOK_DOWN.search(self.message):
-            return f"the service behind {webhook['name']} does not answer: see its pods"
+            return "webhook-down", f"the service behind {webhook['name']} does not answer: see its pods"
         if _UNKNOWN_FIELD in self.message and operation.group:
-            return "this cluster's version knows no such field: it is older (or newer) than what was asked of it"
+            hint = "this cluster's version knows no such field: it is older (or newer) than what was asked of it"
+            return "field-unknown", hint
         if self.status == 401:
-            return "the credentials are refused, and were read again in vain: sign in again"
+            return "credentials", "the credentials are refused, and were read again in vain: sign in again"
         if self.status == 403 and "being terminated" in self.message:
-            return "the namespace is on its way out: take another, or wait until it is gone"
+            return "namespace-ending", "the namespace is on its way out: take another, or wait until it is gone"
         if self.status == 403:
-            return "`fairlane doctor --platform kubevirt` tells which permission is missing"
+            return "forbidden", "`fairlane doctor --platform kubevirt` tells which permission is missing"
         if self._unknown_kind and operation.group:
             name = next((name for group, name in _OPERATORS.items() if f".{operation.group}".endswith(f".{group}")), "")
-            return f"{name or operation.group} is not installed in this cluster, or too old"
-        return ""
+            return "not-installed", f"{name or operation.group} is not installed in this cluster, or too old"
+        return "api", ""
 
 
 _WORDS = {

@@ -35,22 +35,24 @@ async def why(api: "Api", namespace: str, name: str, vm: Object | None, vmi: Obj
     return plain("; ".join(dict.fromkeys(plain(text, 400) for text in texts)), 900) or "the cluster says nothing of it"
 
 
-def advice(text: str) -> str:
-    """A hint for ``text``, the result of ``why``; empty: none."""
-    return next((hint for sign, hint in _ADVICE if sign in text), "")
+def advice(text: str) -> tuple[str, str]:
+    """Kind of the error and hint for ``text``, the result of ``why``; both empty: none."""
+    return next(((kind, hint) for sign, kind, hint in _ADVICE if sign in text), ("", ""))
 
 
 _ADVICE = (
-    ("exceeded quota", "raise the quota, or take fewer or smaller machines and volumes"),
-    ("is ErrorUnschedulable", "make room on the nodes, or take fewer or smaller machines"),
-    ("ImagePull", "the nodes must be able to pull platform.image: is its name right, does its registry want a login?"),
-    ("is CrashLoopBackOff", "boot one machine of platform.image by hand: the log of its virt-launcher pod tells more"),
-    ("is Pending", "try it without Fairlane: a claim of that storage class made by hand must be bound; where its "
-     "driver is only slow, platform.boot_timeout says how long is waited"),
-    ("it is Provisioning", "the logs of CDI and of the storage class's driver tell more; where they are only slow, "
-     "platform.boot_timeout says how long is waited"),
+    ("exceeded quota", "quota-full", "raise the quota, or take fewer or smaller machines and volumes"),
+    ("is ErrorUnschedulable", "nodes-full", "make room on the nodes, or take fewer or smaller machines"),
+    ("ImagePull", "image-pull",
+     "the nodes must be able to pull platform.image: is its name right, does its registry want a login?"),
+    ("is CrashLoopBackOff", "boot-failed",
+     "boot one machine of platform.image by hand: the log of its virt-launcher pod tells more"),
+    ("is Pending", "volume-unbound", "try it without Fairlane: a claim of that storage class made by hand must be "
+     "bound; where its driver is only slow, platform.boot_timeout says how long is waited"),
+    ("it is Provisioning", "volume-unfinished", "the logs of CDI and of the storage class's driver tell more; where "
+     "they are only slow, platform.boot_timeout says how long is waited"),
 )  # fmt: skip
-"""Part of ``why``'s result -> hint; the first match counts."""
+"""Part of ``why``'s result -> kind, hint; the first match counts."""
 
 
 def _state(vm: Object | None, vmi: Object | None) -> Iterable[str]:

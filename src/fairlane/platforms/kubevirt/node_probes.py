@@ -50,10 +50,11 @@ class _NoImageError(RunFailed):
 
 
 class NodeProbes:
-    """The exporters of a run. ``refused``: why there are none; snapshots are empty then."""
+    """The exporters of a run. ``refused``: why there are none, ``refusal``: the kind of that error; snapshots are empty
+    then."""
 
     def __init__(self, api: "Api", namespace: str, run_id: str, nodes: Sequence[str], notify: Notify) -> None:
-        self.refused = ""
+        self.refused, self.refusal = "", ""
         self._api, self._namespace, self._run_id, self._notify = api, namespace, run_id, notify
         self._nodes = tuple(dict.fromkeys(nodes))
         self._name = f"{exporter.NAME}-{run_id}"
@@ -103,6 +104,7 @@ class NodeProbes:
                 return probes
         no = isinstance(reasons[-1], _RefusedError) or _forbids(reasons[-1])
         probes.refused = f"not {'allowed' if no else 'possible'}: {reasons[-1]}"
+        probes.refusal = reasons[-1].kind
         notify(f"the nodes are not watched, so CPU per I/O is of the guests alone: {reasons[-1]}")
         return probes
 
@@ -220,7 +222,7 @@ class NodeProbes:
                         "probe-unscheduled", plain(f"a pod is not scheduled: {condition.get('message', '')}")
                     )
         raise RunFailed(
-            "probe-down", f"{len(pods)} of {len(self._nodes)} pods came, and not all were ready within {patience:g} s"
+            "probe-late", f"{len(pods)} of {len(self._nodes)} pods came, and not all were ready within {patience:g} s"
         )
 
     async def _own_pods(self) -> list[dict[str, Any]]:

@@ -62,9 +62,9 @@ class Clone:
     task: "asyncio.Task[None] | None" = None
     running: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def fail(self, reason: str) -> None:
+    def fail(self, kind: str, reason: str) -> None:
         """Mark the machine as failed, and end the tasks that follow it."""
-        self.track.failed = self.track.failed or reason
+        self.track.fail(kind, reason)
         if self.task:
             self.task.cancel()
 
@@ -111,7 +111,7 @@ class Course:
         if not clone or self._removing:
             return
         if event.type == "DELETED" or event.object["metadata"].get("deletionTimestamp"):
-            clone.fail(f"its {kind.kind} {name} was deleted, and not by us")
+            clone.fail("machine-deleted", f"its {kind.kind} {name} was deleted, and not by us")
             return
         if clone.track.update(kind, event, since):
             self._progress = event.monotonic
@@ -120,7 +120,7 @@ class Course:
         if "running" in clone.track.at:
             clone.running.set()
         if clone.track.failed:
-            clone.fail(clone.track.failed)
+            clone.fail(clone.track.failure, clone.track.failed)
 
     def _compare_clocks(self, event: WatchEvent) -> None:
         """The lead of this machine's clock over the API server's time stamp, which is cut to whole seconds."""
@@ -161,7 +161,8 @@ class Course:
                 patience = self._progress + self._still - time.monotonic()
                 if patience <= 0:
                     for clone in (tasks[task] for task in left):
-                        clone.fail(f"it did not get beyond {clone.track.last!r}: nothing moved for {self._still:g} s")
+                        stopped = f"it did not get beyond {clone.track.last!r}: nothing moved for {self._still:g} s"
+                        clone.fail("stalled", stopped)
                     patience = self._still
                 done, _ = await asyncio.wait({*left, *ends}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
@@ -177,7 +178,7 @@ class Course:
         try:
             await work
         except FairlaneError as error:
-            clone.track.failed = clone.track.failed or str(error)
+            clone.track.fail(error.kind, str(error))
             self._progress = time.monotonic()
 
     async def _follow(self, clone: Clone) -> None:
@@ -233,7 +234,7 @@ class Course:
         self._progress = time.monotonic()
         if (word, stamp) != (clone.track.name, clone.stamp):
             raise RunFailed(
-                "clone-data",
+                "clone-shared",
                 f"it wrote {clone.track.name} into its own block and reads {f'{word} {stamp}'[:100]!r}; expected "
                 f"{clone.track.name} {clone.stamp} (block, hash of the golden volume's data): clones are not private",
             )

@@ -58,6 +58,8 @@ class Track:
     volume: list[tuple[str, float]] = field(default_factory=list)
     """Phases of the clone's DataVolume, each with the seconds since the storm began."""
     failed: str = ""
+    failure: str = ""
+    """Kind of what ``failed`` tells."""
     objects: dict[tuple[str, str], Object] = field(default_factory=dict)
     """Kind and name -> its last state."""
     _progress: str = ""
@@ -87,6 +89,11 @@ class Track:
             self.within[phase] = within
         return True
 
+    def fail(self, kind: str, reason: str) -> None:
+        """It will not come through; the first reason stays."""
+        if not self.failed:
+            self.failure, self.failed = kind, reason
+
     def _bound(self) -> bool:
         claims = [self.objects.get((kinds.PVC.kind, name)) or {} for name in self.volumes]
         return all((claim.get("status") or {}).get("phase") == "Bound" for claim in claims)
@@ -104,7 +111,8 @@ class Track:
     def _instance(self, status: Object, when: float, within: float) -> bool:
         phase = status.get("phase")
         if phase in _ENDED and not self.failed:
-            self.failed = f"its instance {'failed' if phase == 'Failed' else 'ended'}"
+            ended = "failed" if phase == "Failed" else "ended"
+            self.fail(f"instance-{ended}", f"its instance {ended}")
         moved = False
         if phase in _SCHEDULED:
             # A phase without an event of its own was reached between the previous event and this one.
@@ -188,7 +196,7 @@ class Track:
         record["volume"] = [[phase, round(when, 6)] for phase, when in self.volume]
         record["api"] = self.stamps()
         if self.failed:
-            record |= {"failed": plain(self.failed, 600), "last": self.last}
+            record |= {"failed": plain(self.failed, 600), "failure": self.failure, "last": self.last}
         if complaints := self.complaints():
             record["complaints"] = complaints
         return record

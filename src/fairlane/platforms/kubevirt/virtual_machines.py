@@ -229,7 +229,8 @@ class Fleet:
             return await self.vmis.until(running, self._timeout, f"machine {name} does not run")
         except RunFailed as error:
             why = await self._why(name)
-            raise RunFailed(error.kind, f"{error.message}: {why}", hint=error.hint or diagnose.advice(why)) from error
+            kind, hint = ("", "") if error.hint else diagnose.advice(why)
+            raise RunFailed(kind or error.kind, f"{error.message}: {why}", hint=error.hint or hint) from error
 
     async def _why(self, name: str) -> str:
         vm, vmi = self.vms.items.get(name), self.vmis.items.get(name)

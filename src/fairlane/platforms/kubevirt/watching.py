@@ -45,6 +45,8 @@ class Gap(NamedTuple):
 
     time: float
     reason: str
+    silent: bool = False
+    """The connection was dead, and nothing had told so."""
 
 
 class _Cut(Exception):  # noqa: N818 - reads as what happened
@@ -249,7 +251,7 @@ class Watcher:
             if change in {"ADDED", "MODIFIED", "DELETED"}:
                 late = version.isdigit() and int(version) <= self._late
                 if late and self._silent_since:
-                    self.gaps.append(Gap(self._silent_since, "the connection was dead"))
+                    self.gaps.append(Gap(self._silent_since, "the connection was dead", silent=True))
                 self._silent_since = 0.0
                 self._publish(WatchEvent(cast(Change, change), item, now, clock, listed=late))
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:

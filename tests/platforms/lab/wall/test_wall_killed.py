@@ -114,7 +114,8 @@ def test_guest_sshd_and_fairlane_killed(
     going.until(lambda: going.trials() >= 1)
     os.kill(machines("guest0")[0], signal.SIGKILL)
     going.until(lambda: len(going.events("block-failed")) == 1 and going.trials() >= 3)
-    assert "guest0 has ended" in str(going.events("block-failed")[0]["reason"])
+    [failed] = going.events("block-failed")
+    assert (failed["error"], "guest0" in str(failed["reason"])) == ("machine-lost", True)
 
     on_guest("pkill -9 sshd")
     going.until(lambda: len(going.events("block-failed")) == 2 and going.trials() >= 5)
@@ -148,12 +149,13 @@ def test_array_killed_network_cut_and_interrupted(here: Path, begin: Callable[..
     going.until(lambda: going.trials() >= 1)
     os.kill(machines("array")[0], signal.SIGKILL)
     going.until(lambda: len(going.events("block-failed")) == 1 and going.trials() >= 2)
-    assert "array has ended" in str(going.events("block-failed")[0]["reason"])
+    [failed] = going.events("block-failed")
+    assert (failed["error"], "array" in str(failed["reason"])) == ("machine-lost", True)
 
     on_guest("ip link set path0 down")  # I/O waits for a path for longer than a trial may take
     before = going.trials()
     going.until(lambda: len(going.events("block-failed")) == 2 and going.trials() > before)
-    assert "did not finish its script" in str(going.events("block-failed")[1]["reason"])
+    assert going.events("block-failed")[1]["error"] == "timeout"
 
     going.process.send_signal(signal.SIGINT)
     assert going.process.wait(600) == 130

@@ -75,7 +75,7 @@ class VirtualLab(Platform):
             if getattr(lane, "queues", 1) > 1:
                 problems.append(
                     FairlaneError(
-                        "guests-virtual",
+                        "queues-virtual",
                         "the virtual clock models one core, and the kernel makes at most one I/O queue per core",
                         where=f"lanes.{name}.queues",
                         hint="set queues: 1",

@@ -148,9 +148,10 @@ async def _stopped(vm: qemu.Qemu, events: "asyncio.Queue[str]", notify: Notify) 
             notified = used
             notify(f"the lab VM is still being set up ({used - began:.0f} s of CPU time)")
         if used - began > _SETUP_CPU or time.monotonic() > deadline:
-            spent = f"{used - began:.0f} s of CPU time" + ("" if used - began > _SETUP_CPU else ", and stands still")
+            endless = used - began > _SETUP_CPU
+            spent = f"{used - began:.0f} s of CPU time" + ("" if endless else ", and stands still")
             raise RunFailed(
-                "set-up",
+                "set-up-endless" if endless else "set-up-stalled",
                 f"the lab VM did not finish its set-up in {spent}:\n{vm.last_words()}",
                 hint="does a step of the set-up wait for something that never comes?",
             )

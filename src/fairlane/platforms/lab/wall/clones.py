@@ -225,7 +225,7 @@ class Storm:
         await vm.send("check")
         if (words := await vm.wait_for_event("checked")) != [vm.name, self.golden.stamp]:
             raise RunFailed(
-                "clone-data",
+                "clone-shared",
                 f"lane {self.volume.lane}: {vm.name} wrote {vm.name} into its own block, and reads "
                 f"{' '.join(words)[:100] or 'nothing'}; expected {vm.name} {self.golden.stamp} (its block, hash of the "
                 "golden image's data): the clones are not private",
