@@ -49,7 +49,8 @@ def test_what_came_of_rules(evidence: Evidence, snapshot: "SnapshotAssertion") -
     grave = Finding("odd", "critical", "the link was full", (), ("fast",))
     outcomes = [o for rule in RULES for o in told(evidence, rule)]
     outcomes += decide([parse("fast >= 1 % over slow on main/4k"), parse("no finding")], evidence, lambda _: [grave])
-    assert "\n".join(f"{o.rule}: {o.word}\n  seen: {o.observed}\n  reason: {o.reason or '-'}" for o in outcomes) == snapshot
+    texts = (f"{o.rule}: {o.word}\n  seen: {o.observed}\n  reason: {o.reason or '-'}" for o in outcomes)
+    assert "\n".join(texts) == snapshot
 
 
 def test_what_does_not_fit_the_run(evidence: Evidence, snapshot: "SnapshotAssertion") -> None:

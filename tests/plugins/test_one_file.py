@@ -107,7 +107,7 @@ def test_a_workload_says_how_its_output_is_invented(tmp_path):
     assert "exit code 1: dd: " in copy("run", copy.write("broken.yaml", broken), "--out", "no", code=Exit.RUN_FAILED)
     lab = copy.write("lab.yaml", study("lab", "{kind: dd}"))
     told = copy.python("-m", "fairlane", "study", "check", lab, code=Exit.USER_ERROR).stderr
-    assert kinds(told) == ["value"]
+    assert kinds(told) == ["platform-cannot"]
     assert all(part in told for part in ("workloads.main.kind: ", "'lab'", "'dd'", "fio"))
 
 
@@ -116,7 +116,7 @@ def test_a_workload_that_a_platform_cannot_run_is_refused_by_study_check(tmp_pat
     copy = Copy(tmp_path)
     name = copy.write("study.yaml", study(platform, "{kind: failover}"))
     told = copy.python("-m", "fairlane", "study", "check", name, code=Exit.USER_ERROR).stderr
-    assert kinds(told) == ["value"]
+    assert kinds(told) == ["platform-cannot"]
     assert all(part in told for part in ("workloads.main.kind: ", f"'{platform}'", "'failover'", "fio"))
 
 

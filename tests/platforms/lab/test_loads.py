@@ -37,7 +37,7 @@ def test_loads_that_fit_no_volume_and_no_pages(clock: str) -> None:
 @pytest.mark.parametrize("kind", ["failover", "clone"])
 def test_what_acts_on_live_machines_is_not_for_the_virtual_clock(kind: str) -> None:
     told = rf"workloads\.main\.kind: .*\blab\b.*\bclock: virtual\b.*'{kind}'.*\bfio\b"
-    with pytest.raises(FairlaneError, match=told, check=words.kind("value")):
+    with pytest.raises(FairlaneError, match=told, check=words.kind("platform-cannot")):
         unfit("virtual", f"kind: {kind}")
 
 
