@@ -28,6 +28,7 @@ from testkit.control_plane import free_ports
 T = TypeVar("T")
 Cut = Literal["end", "reset", "gone", "error", "garbage", "mute"]
 
+_TURNS = 10
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "host", "content-length"}
 _REASONS = {401: "Unauthorized", 409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError"}
 
@@ -76,7 +77,8 @@ class FaultProxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
         self._runner: web.AppRunner
         self._client: aiohttp.ClientSession
-        self._site: web.TCPSite | None = None
+        self._site: web.SockSite | None = None
+        self._listening: socket.socket
         self._port = 0
         self._muted = False
         self._sockets: WeakSet[socket.socket] = WeakSet()
@@ -175,13 +177,19 @@ class FaultProxy:
                 await self._listen()
 
     async def _listen(self) -> None:
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
+        listening = socket.create_server(("127.0.0.1", self._port))
+        site = web.SockSite(self._runner, listening)
         await site.start()
-        self._site = site
+        self._site, self._listening = site, listening
         self.url = f"http://127.0.0.1:{self._port}"
 
     async def _close(self) -> None:
         if self._site:
+            # asyncio makes a connection over several turns of its loop, and before Python 3.12 it forgets the socket
+            # of one whose server is closed meanwhile: the last ones are made first.
+            self._loop.remove_reader(self._listening)
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
             await self._site.stop()
             self._site = None
         assert self._runner.server
