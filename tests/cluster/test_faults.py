@@ -7,8 +7,8 @@ import warnings
 from pathlib import Path
 
 import pytest
-from tests.cluster.authority import Authority
-from tests.cluster.faults import FaultProxy
+from testkit.authority import Authority
+from testkit.faults import FaultProxy
 
 pytestmark = pytest.mark.cluster
 
