@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+
 from testkit.authority import Authority
 from testkit.faults import FaultProxy
 
