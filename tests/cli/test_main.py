@@ -127,7 +127,7 @@ def test_wrong_usage(args: list[str], tokens: list[str], capsys: pytest.CaptureF
         (RunFailed("invented", "guest died"), 3, "Error: guest died [invented]\n"),
         (FairlaneError("invented", "not met", code=Exit.NOT_DECIDED), 4, "Error: not met [invented]\n"),
         (KeyboardInterrupt(), 130, "Error: interrupted\n"),
-        (PermissionError(13, "Permission denied", "/a/b"), 1, "Error: /a/b: Permission denied\n"),
+        (PermissionError(13, "Permission denied", "/a/b"), 1, "Error: /a/b: Permission denied [file-error]\n"),
     ],
 )
 def test_errors(

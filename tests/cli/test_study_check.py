@@ -59,6 +59,6 @@ def test_errors_name_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture
     first, hint = err.splitlines()
     assert first.startswith(f"Error: {path}:{line}: baseline: 'iscssi' ")
     assert "local, iscsi, nvme-tcp" in first
-    assert kinds(first) == ["value"]
+    assert kinds(first) == ["lane-unknown"]
     assert hint.startswith("Hint: ")
     assert "'iscsi'" in hint

@@ -87,7 +87,7 @@ def test_once_of_a_run_half_way(half, capsys):
 
 def test_a_run_that_nobody_carries_out_ends_the_watch(half, capsys, monkeypatch):
     monkeypatch.setattr(watch, "_PATIENCE", 0.2)
-    assert run(["watch", str(half), "--interval", "0.1"]) == Exit.RUN_FAILED
+    assert run(["watch", str(half)]) == Exit.RUN_FAILED
     told = capsys.readouterr().err
     assert kinds(told) == ["run-idle"]
     assert f"fairlane run --resume {half}" in told
@@ -124,7 +124,7 @@ def test_it_watches_a_study_to_its_end_on_a_terminal(tmp_path):
     runs.send_signal(signal.SIGSTOP)  # goes on once it is watched, however long that takes
     ours, theirs = pty.openpty()
     shape = {"COLUMNS": "80", "LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
-    process = begin("watch", tmp_path / "r", "--interval", "0.5", stdout=theirs, env={**os.environ, **shape})
+    process = begin("watch", tmp_path / "r", stdout=theirs, env={**os.environ, **shape})
     os.close(theirs)
     told = b""
     try:
@@ -148,7 +148,7 @@ def test_it_watches_a_study_to_its_end_on_a_terminal(tmp_path):
 def test_without_a_terminal_it_says_plain_lines_and_ctrl_c_is_130(half):
     """Held by a lock, as if it were running."""
     with Journal(half):
-        process = begin("watch", half, "--interval", "0.1", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        process = begin("watch", half, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                         env={**os.environ, "PYTHONUNBUFFERED": "1"})  # fmt: skip
         assert process.stdout is not None
         lines: list[str] = []

@@ -73,8 +73,9 @@ def run(args: Sequence[str]) -> int:
             raise
         if not error.filename:  # most likely the output failed
             _close_stdout()
-        _complain(*_of_files(error))
-        return Exit.USER_ERROR
+        of_file = _of_files(error)
+        _complain(of_file.labelled(), of_file.hint)
+        return of_file.code
     return result if isinstance(result, int) else Exit.OK
 
 
@@ -84,13 +85,14 @@ _WRITING = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of writing alone; others can also come from reading."""
 
 
-def _of_files(error: OSError) -> tuple[str, str]:
-    """Message and hint for an error of a file."""
-    where = error.filename or "input or output failed"
+def _of_files(error: OSError) -> FairlaneError:
+    """The error of a file, as all others are printed."""
+    where = str(error.filename or "input or output failed")
     if error.errno in _WRITING:
         reason, remedy = unwritable(error)
-        return f"{where}: cannot write: {reason}", f"{remedy}, or choose another --out"
-    return f"{where}: {error.strerror or error}", ""
+        hint = f"{remedy}, or choose another --out"
+        return FairlaneError("unwritable", f"cannot write: {reason}", where=where, hint=hint)
+    return FairlaneError("file-error", str(error.strerror or error), where=where)
 
 
 def _close_stdout() -> None:

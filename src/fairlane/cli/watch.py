@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fairlane.web.updates import Contest, State
 
 _WIDTH = 80
+_SECONDS = 1.0
+"""Between two reads of the run."""
 _EVERY = 10.0
 """Seconds between two plain lines of progress."""
 _PATIENCE = 5.0
@@ -43,15 +45,8 @@ _GRAVE = {"critical": "bold red", "warning": "yellow", "info": "dim"}
     """,
 )
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.1, max=3600),
-    default=2.0,
-    show_default=True,
-    help="Seconds between looks.",
-)
 @click.option("--once", is_flag=True, help="Print how the run stands, and exit.")
-def command(run: Path, interval: float, once: bool) -> None:
+def command(run: Path, once: bool) -> None:
     """Show how RUN stands while it runs: progress, intervals, failures, findings.
 
     The intervals hold at whatever moment they are read; the verdicts, drawn at the planned looks, are sharper. Changes
@@ -66,7 +61,7 @@ def command(run: Path, interval: float, once: bool) -> None:
     if once:
         _print(console, follower.poll(check_now=True))
         return
-    state = _live(console, follower, interval) if console.is_terminal else _lines(console, follower, interval)
+    state = _live(console, follower) if console.is_terminal else _lines(console, follower)
     _print(console, follower.poll(check_now=True))
     if state.phase != "complete":
         raise RunFailed(
@@ -80,32 +75,32 @@ def _resume(run: Path) -> str:
     return resume_command(run)
 
 
-def _states(follower: "Follower", interval: float) -> "Iterator[State]":
-    """The run's state every ``interval`` seconds, until it ends or has had no process for ``_PATIENCE`` seconds."""
+def _states(follower: "Follower") -> "Iterator[State]":
+    """The run's state every second, until it ends or has had no process for ``_PATIENCE`` seconds."""
     idle = 0.0
     while True:
         state = follower.poll()
         yield state
-        idle = idle + interval if state.phase == "interrupted" else 0.0
+        idle = idle + _SECONDS if state.phase == "interrupted" else 0.0
         if state.phase == "complete" or idle > _PATIENCE:
             return
-        time.sleep(interval)
+        time.sleep(_SECONDS)
 
 
-def _live(console: "Console", follower: "Follower", interval: float) -> "State":
+def _live(console: "Console", follower: "Follower") -> "State":
     from rich.live import Live
 
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        for state in _states(follower, interval):
+        for state in _states(follower):
             live.update(_view(state, min(console.width, 100), console.height - 1), refresh=True)
     return state
 
 
-def _lines(console: "Console", follower: "Follower", interval: float) -> "State":
+def _lines(console: "Console", follower: "Follower") -> "State":
     """Print plain lines: progress every ten seconds, failures and findings as they come; returns the last state."""
     printed: set[str] = set()
     due = float("-inf")
-    for state in _states(follower, interval):
+    for state in _states(follower):
         news = [f"{f.severity}: {f.message}" + (f" ({f.where})" if f.where else "") for f in state.findings]
         for line in (*reversed(state.failures), *news):
             if line not in printed:

@@ -211,7 +211,7 @@ class _Reader:
         try:
             histogram = Bins(at * unit, np.fromiter(counts, np.int64, len(bins)))
         except (ValueError, OverflowError):
-            raise Garbage("not-a-number", f"{self.file}: a latency bin holds {_worst(bins)}") from None
+            raise Garbage("not-a-number", f"{self.file}: a latency bin holds {_wrong(bins)} I/Os") from None
         if histogram.total >= _MOST:
             raise Garbage("too-large", f"{self.file}: latency bins hold {histogram.total} I/Os, more than there can be")
         return histogram
@@ -293,6 +293,7 @@ def host(entry: Mapping[str, Any]) -> str:
     return f"{name}:{port}" if port else name
 
 
-def _worst(bins: Mapping[str, Any]) -> str:
-    values = [value for value in bins.values() if isinstance(value, int)]
-    return f"{str(min(values, default=0))[:40]} to {str(max(values, default=0))[:40]} I/Os"
+def _wrong(bins: Mapping[str, int]) -> str:
+    """The count that no bin can hold: below 0, else the largest."""
+    least = min(bins.values())
+    return str(least if least < 0 else max(bins.values()))[:40]

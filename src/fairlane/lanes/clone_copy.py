@@ -1,4 +1,4 @@
-"""Clones that are whole copies of the golden image: what the cheaper methods are held against."""
+"""Clones that are whole copies of the golden image: the baseline for cheaper methods of cloning."""
 
 from collections.abc import Mapping
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""A storage path that somebody else built: known by what is said of it."""
+"""A storage path whose figures were imported: Fairlane did not build it, and knows only what its keys state."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from fairlane.study.base import LaneSpec
 
 
 class ImportedLane(LaneSpec):
-    """A lane of imported results; what is known of it stands in ``conditions``."""
+    """A lane of imported results; its ``conditions`` state how it was built."""
 
     transport: Literal["imported"]
     """Built by others."""

@@ -79,7 +79,7 @@ class Study(Strict):
         if len(self.lanes) < least:
             raise ValueError(f"lanes: expected at least {least}, found {len(self.lanes)}")
         if self.baseline not in self.lanes:
-            raise ValueError(f"baseline: {self.baseline!r} is not a lane (lanes: {', '.join(self.lanes)})")
+            raise Invalid("lane-unknown", f"baseline: {self.baseline!r} is not a lane (lanes: {', '.join(self.lanes)})")
         self._at_home()
         able, loads = self.platform.able, self.platform.loads
         for name, lane in self.lanes.items():

@@ -5,7 +5,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from fairlane.errors import Garbage
@@ -50,8 +50,11 @@ class Fault:
         """Raises Garbage."""
         try:
             return cls(**json.loads(data or b""))
-        except (ValueError, TypeError) as error:
-            raise Garbage("output-damaged", f"fault.json cannot be read: {error}") from error
+        except ValueError as error:
+            raise Garbage("output-damaged", f"fault.json is not JSON: {error}") from error
+        except TypeError as error:  # another list of fields, or no object at all
+            names = ", ".join(field.name for field in fields(cls))
+            raise Garbage("output-damaged", f"fault.json must have exactly these fields: {names}") from error
 
 
 @dataclass(frozen=True)
