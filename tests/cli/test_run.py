@@ -265,7 +265,8 @@ import os, random, signal, sys, time
 from pathlib import Path
 from fairlane.cli import main, run, _progress
 from fairlane import registry
-from fairlane.trial import runner, load, plan
+from fairlane.runs import plan, read
+from fairlane.trial import runner
 from fairlane.checks import base
 from fairlane.report import bundle, terminal, model
 import fairlane.stats.judge
