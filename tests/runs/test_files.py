@@ -6,13 +6,14 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from fairlane.cli.main import run
 from fairlane.errors import Exit, FairlaneError, RunFailed, unwritable
-from fairlane.runs.files import creating, storing
+from fairlane.runs.files import creating, storing, write_atomic
 from tests.words import kinds
 
 
@@ -172,3 +173,20 @@ def test_a_cause_that_nobody_knows_is_told_as_it_is(tmp_path: Path) -> None:
 def test_no_two_causes_are_told_alike() -> None:
     known = [cause(number)[0] for number in errno.errorcode]
     assert len(set(known)) >= len(known) - 1  # EDEADLK has two names
+
+
+def test_several_writers_of_a_file_leave_one_of_theirs_whole(tmp_path: Path) -> None:
+    """What a killed writer left is in nobody's way, and gone afterwards."""
+    path = tmp_path / "report.html"
+    path.with_name(".report.html.new").write_bytes(b"half" * 2**20)
+    contents = {bytes([65 + number]) * (2**16 * (number + 1)) for number in range(8)}
+
+    def write(content: bytes) -> None:
+        for _ in range(20):
+            write_atomic(path, content)
+            assert path.read_bytes() in contents
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, contents))
+    assert path.read_bytes() in contents
+    assert list(tmp_path.iterdir()) == [path]

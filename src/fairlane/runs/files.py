@@ -1,6 +1,7 @@
 """Write files that survive a crash; turn a failed write into an error with a remedy."""
 
 import errno
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -56,21 +57,36 @@ def sync_folder(folder: Path) -> None:
 def write_atomic(path: Path, data: bytes) -> None:
     """Writes a file that a reader sees whole, the old one or the new one; after a crash, too. Raises OSError.
 
-    Several processes may write the same file at once (a report): the last one wins.
+    Several processes may write the same file (a report), one after the other: the last one wins. What a killed one
+    leaves is written over by the next.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    temporary = path.with_name(f".{path.name}.new")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = _locked(temporary)
         try:
-            write_all(descriptor, data)
-            os.fsync(descriptor)
+            try:
+                os.truncate(descriptor, 0)
+                write_all(descriptor, data)
+                os.fsync(descriptor)
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
         finally:
             os.close(descriptor)
-        temporary.replace(path)
     except OSError as error:
         error.filename, error.filename2 = str(path), None  # the name that the reader knows
         raise
-    finally:
-        with suppress(OSError):  # it has its name, or was never made
-            temporary.unlink()
     sync_folder(path.parent)
+
+
+def _locked(path: Path) -> int:
+    """A descriptor of the file at ``path``, made if need be, which no other process writes. Raises OSError."""
+    while True:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        os.close(descriptor)  # the process that held it has given the file its name
