@@ -59,7 +59,7 @@ def error(said: str) -> tuple[str, str, str]:
     assert "Traceback" not in said, said
     assert said.count("Error: ") == 1, said
     message, _, hint = said.partition("Error: ")[2].strip().partition("\nHint: ")
-    (kind,) = kinds(message)
+    (kind,) = kinds(message) or [message]  # an interruption is its own kind
     return kind, message, hint
 
 
