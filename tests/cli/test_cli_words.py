@@ -63,7 +63,7 @@ def test_errors(capsys: Captured, snapshot: SnapshotAssertion) -> None:
 def test_what_is_said_before_the_first_trial(capsys: Captured, snapshot: SnapshotAssertion) -> None:
     test_before.write()
     nothing = told(capsys, ["study", "check", "study.yaml"])
-    test_before.write(rep3="4+2", platform=", effects: {ghost: {speed: 2}, gost: {speed: 2}}")
+    test_before.write(rep3="4+2", platform=", effects: {ghost: {speed: 2}, ghots: {speed: 2}}")
     assert [nothing, told(capsys, ["run", "study.yaml"])] == snapshot
 
 

@@ -67,7 +67,7 @@ def test_ctrl_c_amid_blocks(undisturbed: Path) -> None:
         fairlane.interrupt()  # an impatient user
         code, out, err = fairlane.end()
     assert (code, out) == (Exit.INTERRUPTED, ""), err
-    assert kinds(err) == ["interrupted"]
+    assert "Error: interrupted\n" in err
     assert re.search(r"\nHint: .*\bfairlane run --resume out\n$", err)
     assert 0 < len(trials(Path("out"))) < TRIALS
     finishes(Path("out"), undisturbed)
