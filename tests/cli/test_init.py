@@ -55,7 +55,8 @@ def test_unknown_preset(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_into_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", "-o", "no/where.yaml"]) == Exit.USER_ERROR
-    assert capsys.readouterr().err == f"Error: no/where.yaml: {os.strerror(errno.ENOENT)}\n"
+    message = os.strerror(errno.ENOENT)
+    assert capsys.readouterr().err == f"Error: no/where.yaml: {message} [file-error]\n"
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
