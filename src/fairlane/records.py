@@ -148,7 +148,8 @@ class Verdict:
     verdict: Word
     ratio: float | None
     low: float | None
-    """Lower end of the adjusted interval of ``ratio`` (95 % by default)."""
+    """Lower end of the printed interval of ``ratio``: 95 % by default over all studies, those that ended early
+    included; of an exploratory metric, adjusted."""
     high: float | None
     tie_low: float | None
     """The narrower interval of the tie test (90 %)."""
@@ -156,7 +157,7 @@ class Verdict:
     margin: float
     """Smallest relative difference that matters: 0.05 = 5 %."""
     level: float
-    """Two-sided error rate of [low, high] after adjustment: 0.05 / ... ; 1 - level is the coverage of this interval."""
+    """Nominal two-sided level of the t interval [low, high]."""
     blocks: int
     """Blocks that count: both trials succeeded. Of lanes that ran at different times: trials of the one with fewer."""
     voided: int
@@ -176,6 +177,12 @@ class Verdict:
     and this interval's level; where there is an interval."""
     control: bool = False
     """A/A control: the lane is a copy of ``baseline``, and the interval is the noise floor. Never a claim."""
+    joint_low: float | None = None
+    """Lower end of the interval that decides the word: those of all primaries hold together, at every look."""
+    joint_high: float | None = None
+    unseen: float | None = None
+    """Of a decided verdict that was measured: trials that are slow (stalls, failovers) are not excluded up to this
+    share, because so many blocks may have none of them by chance (at 95 %)."""
 
 
 @dataclass(frozen=True)

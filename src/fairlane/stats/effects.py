@@ -164,12 +164,15 @@ def _half_width(sd: float, n: int, level: float, df: float) -> float:
     return sd and float(-stdtrit(df, level / 2)) * sd / math.sqrt(n)
 
 
-def blocks_needed(sd: float, half_width: float, level: float, most: int = 1_000_000) -> int | None:
+def blocks_needed(
+    sd: float, half_width: float, level: float, most: int = 1_000_000, lent: float = 0.0
+) -> int | None:
     """Fewest blocks (>= 2) whose t interval at two-sided error rate ``level`` is within +- ``half_width``.
 
-    ``sd`` and ``half_width`` on the log scale. None: more than ``most``, or ``half_width`` is not positive.
+    ``sd`` and ``half_width`` on the log scale; ``lent``: degrees of freedom beside those of the blocks. None: more than
+    ``most``, or ``half_width`` is not positive.
     """
-    return fewest(lambda n: _half_width(sd, n, level, n - 1), half_width, most)
+    return fewest(lambda n: _half_width(sd, n, level, n - 1 + lent), half_width, most)
 
 
 def fewest(width: Callable[[int], float], half_width: float, most: int = 1_000_000) -> int | None:

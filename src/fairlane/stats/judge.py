@@ -5,19 +5,30 @@ Which blocks count, and at which error rate, is decided in ``contests``.
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from scipy.special import ndtr, stdtrit
 
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Note, Observation, Verdict, Word
 from fairlane.stats import anytime, footnotes
-from fairlane.stats.contests import Claims, Contest, Stage, stains
+from fairlane.stats.contests import FEWEST, Claims, Contest, Stage, stains
 from fairlane.stats.efficiency import efficient
 from fairlane.stats.looks import level
+from fairlane.stats.lopsided import withheld
+from fairlane.stats.moderated import Moderated
 from fairlane.stats.pairs import Pair, pair, typical
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
 
+_PARKED, _HOPELESS = 8, 0.05
+"""Blocks from which a cell is parked that has less than this chance of any word."""
+_TIE = 10
+"""Blocks before which the runner ends no cell on a tie: so many clean ones leave at most 26 % of trials (at 95 %) that
+may be slow without having shown it; six leave 39 %."""
+_SMALL: frozenset[Word] = frozenset({"tie", "different-but-small"})
 _WIDEST = math.log(1e12)
 _NOTHING = 9.0
 """Relative difference from which on the note gives no number."""
@@ -31,19 +42,24 @@ def judge(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Verdict, ...
     Pure. A critical finding takes the headline from the cells and lanes it names, or from all if it names none. One
     that refuses takes the verdict.
     """
-    claims = Claims(evidence.study, evidence.observations, findings, evidence.complete)
+    claims = Claims(
+        evidence.study, evidence.observations, findings, evidence.complete, modelled=evidence.modelled
+    )
     waiting = frozenset() if evidence.complete else _too_wide(claims)
     return tuple(_verdict(claims, c, findings, goes_on=c.cell.key in waiting) for c in claims.contests)
 
 
-def open_cells(study: "Study", observations: Sequence[Observation], look: int) -> frozenset[str]:
+def open_cells(
+    study: "Study", observations: Sequence[Observation], look: int, *, modelled: bool = False
+) -> frozenset[str]:
     """Keys of the cells that continue after look number ``look`` (index into ``study.design.looks``).
 
-    A cell continues while the primary metric of any of its lanes is ``inconclusive`` or, under a stop on width, too
-    wide. Cells that stopped at an earlier look, and lanes in which more blocks cannot help (nothing but failed
-    trials, no such metric, figures counted in steps that are too coarse), do not. Blocks beyond the look are ignored,
-    so that a resumed run decides as an undisturbed one. Empty at the last look; before it all cells, where the lanes
-    are not interleaved and judged once. IndexError: no such look.
+    A cell continues while the primary metric of any of its lanes has no word yet, or one whose printed interval still
+    says little of the size (``_clear``); under a stop on width, while it is too wide. Cells that stopped at an earlier
+    look, and lanes in which more blocks cannot help (nothing but failed trials, no such metric, hardly a chance of any
+    word: ``chance``), do not. Blocks beyond the look are ignored, so that a resumed run decides as an undisturbed one.
+    Empty at the last look; before it all cells, where the lanes are not interleaved and judged once. ``modelled``: by
+    the virtual clock. IndexError: no such look.
     """
     plan = study.design.looks
     here = plan[look]
@@ -55,14 +71,58 @@ def open_cells(study: "Study", observations: Sequence[Observation], look: int) -
         study,
         efficient(study, (observation for observation in observations if observation.block < here)),
         primary_only=True,
+        modelled=modelled,
     )
     if study.design.stop:
         return _too_wide(claims)
     return frozenset(
         c.cell.key
         for c in claims.primaries
-        if c.reached == look + 1 and _answer(claims, c)[0] in ("inconclusive", "no-spread")
+        if c.reached == look + 1 and not c.refused and _goes_on(claims, c)
     )
+
+
+def _goes_on(claims: Claims, contest: Contest) -> bool:
+    """Whether more blocks are worth their time."""
+    stage = claims.stage(contest)
+    if not stage:
+        return True
+    answer = _answer(claims, contest).word
+    if answer == "inconclusive":
+        return stage.effect.n < _PARKED or chance(claims, contest, stage) >= _HOPELESS
+    if claims.modelled:
+        return False
+    if stage.effect.n < (_TIE if answer in _SMALL else FEWEST) and not (_lent(stage) and answer not in _SMALL):
+        return True
+    return answer not in _SMALL and not _clear(claims, contest, stage)
+
+
+def _lent(stage: Stage) -> bool:
+    return isinstance(stage.effect, Moderated)
+
+
+def _clear(claims: Claims, contest: Contest, stage: Stage) -> bool:
+    """Whether the printed interval lies beyond the margin, or is within half of it about the estimate."""
+    edge, level = math.log1p(_margin(claims, contest)), stage.printed_level(claims.alpha)
+    half = stage.effect.half_width(level)
+    return abs(stage.effect.mean) - half >= edge or half <= edge / 2
+
+
+def chance(claims: Claims, contest: Contest, stage: Stage) -> float:
+    """Chance (0..1) that the contest gets any word at its last planned look, if ratio and spread stay as they are;
+    by the normal approximation. It ends no test early, so it costs no error."""
+    effect, edge, mean = stage.effect, math.log1p(_margin(claims, contest)), abs(stage.effect.mean)
+    last, done = stage.plan[-1], min(effect.n / stage.plan[-1], 1.0)
+    error = effect.sd / math.sqrt(last)
+    df = effect.df + last - effect.n
+    outer, inner = (
+        -float(stdtrit(df, level(stage.plan, stage.plan, rate) / 2))
+        for rate in (claims.rate(contest), 2 * claims.alpha)
+    )
+    rest = math.sqrt(1 - done) or 1e-9
+    if error <= 0:
+        return 1.0
+    return max(float(ndtr((edge - mean - inner * error) / (error * rest))), float(ndtr((mean - outer * error) / (error * rest))))
 
 
 def _too_wide(claims: Claims) -> frozenset[str]:
@@ -73,7 +133,7 @@ def _too_wide(claims: Claims) -> frozenset[str]:
     limit, share = math.log1p(stop.width), claims.alpha / max(1, len(claims.primaries))
     still: dict[str, bool] = {}
     for contest in claims.primaries:
-        stage = contest.final
+        stage = claims.stage(contest)
         few = stage is None or stage.effect.n < stop.least
         helps = stage is None or stage.effect.resolution < limit
         wide = few or (stage is not None and stage.effect.half_width(stage.level(share)) > limit)
@@ -100,16 +160,32 @@ def word(mean: float, outer: tuple[float, float], inner: tuple[float, float], ma
 _Ends = tuple[float, float]
 
 
-def _answer(claims: Claims, contest: Contest) -> tuple[Word, _Ends | None, _Ends | None]:
-    """The verdict, [L, U] and [l, u]; None: no interval."""
+@dataclass(frozen=True)
+class _Answer:
+    """A contest's word, with what decided it."""
+
+    word: Word
+    joint: _Ends | None = None
+    """[L, U], at the error rate over all primaries and looks; None: no interval."""
+    tie: _Ends | None = None
+    """[l, u] of the tie test."""
+    withheld: Note | None = None
+    """Why failures or stalls of one lane took the word away."""
+
+
+def _answer(claims: Claims, contest: Contest) -> _Answer:
     if contest.refused:
-        return "refused", None, None
-    stage = contest.final
+        return _Answer("refused")
+    stage = claims.stage(contest)
     if not stage:
-        return "no-spread" if claims.complete else "inconclusive", None, None
-    outer, inner = stage.interval(claims.rate(contest)), stage.interval(2 * claims.alpha)
-    margin = _margin(claims, contest)
-    return word(stage.effect.mean, outer, inner, margin, METRICS[contest.metric].better), outer, inner
+        return _Answer("no-spread" if claims.complete else "inconclusive")
+    joint, tie = stage.interval(claims.rate(contest)), stage.interval(2 * claims.alpha)
+    answer = word(stage.effect.mean, joint, tie, _margin(claims, contest), METRICS[contest.metric].better)
+    if not claims.modelled:  # the virtual clock has no failures and stalls by chance
+        why = withheld(answer, claims.judged(contest), contest.lane, contest.baseline, contest.metric)
+        if why:
+            return _Answer("inconclusive", joint, tie, why)
+    return _Answer(answer, joint, tie)
 
 
 def _margin(claims: Claims, contest: Contest) -> float:
@@ -119,13 +195,15 @@ def _margin(claims: Claims, contest: Contest) -> float:
 
 def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, goes_on: bool) -> Verdict:
     """``goes_on``: the cell's interval is still too wide for its study, and no verdict is final."""
-    margin, rate, stage = _margin(claims, contest), claims.rate(contest), contest.final
-    answer, outer, inner = _answer(claims, contest)
+    margin, rate, stage = _margin(claims, contest), claims.rate(contest), claims.stage(contest)
+    made = _answer(claims, contest)
+    answer, outer, inner = made.word, made.joint, made.tie
     if goes_on and stage:
         answer = "inconclusive"
     lane_blocks, baseline_blocks = ((), ()) if contest.refusal else contest.data.blocks
     shown = bool(lane_blocks and baseline_blocks)
     shelf = claims.shelf(contest)
+    printed = stage.printed(claims.alpha, rate) if outer and stage and contest.primary else outer
     return Verdict(
         workload=contest.cell.workload,
         cell=contest.cell.name,
@@ -136,24 +214,40 @@ def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, g
         primary=contest.primary,
         verdict=answer,
         ratio=_factor(contest.data.effect.mean) if shown and not contest.barred else None,
-        low=_factor(outer[0]) if outer else None,
-        high=_factor(outer[1]) if outer else None,
+        low=_factor(printed[0]) if printed else None,
+        high=_factor(printed[1]) if printed else None,
+        joint_low=_factor(outer[0]) if outer else None,
+        joint_high=_factor(outer[1]) if outer else None,
         tie_low=_factor(inner[0]) if inner else None,
         tie_high=_factor(inner[1]) if inner else None,
         margin=margin,
-        level=stage.level(rate) if stage else rate,
+        level=_level(claims, contest, stage),
         blocks=contest.data.n if shown else 0,
         voided=contest.data.voided,
         lane_value=typical(shelf, contest.lane, contest.metric, lane_blocks) if shown else None,
         baseline_value=typical(shelf, contest.baseline, contest.metric, baseline_blocks) if shown else None,
         headline=contest.primary
         and answer in DECIDED
+        and (claims.modelled or not stage or stage.effect.n >= FEWEST or _lent(stage) or not contest.plan)
         and not any(stains(f, contest.cell, contest.lane, contest.baseline) for f in findings),
         more_blocks=more_blocks(stage, rate, claims.alpha, margin) if stage and answer == "inconclusive" else None,
-        notes=tuple(_notes(claims, contest, answer, goes_on=goes_on)),
+        notes=tuple(_notes(claims, contest, made, goes_on=goes_on)),
         detectable=_detectable(stage, rate) if stage else None,
         control=contest.control,
+        unseen=None if claims.modelled or answer not in DECIDED else _unseen(contest.data.n),
     )
+
+
+def _unseen(blocks: int) -> float:
+    """Largest share of trials that may be slow without a single one among so many blocks, at 95 %."""
+    return 1.0 - math.pow(0.05, 1 / blocks)
+
+
+def _level(claims: Claims, contest: Contest, stage: Stage | None) -> float:
+    """Nominal level of the printed interval; without a stage, of the one there would be."""
+    if not stage:
+        return claims.rate(contest)
+    return stage.printed_level(claims.alpha) if contest.primary else stage.level(claims.rate(contest))
 
 
 def _factor(log_ratio: float) -> float:
@@ -191,11 +285,11 @@ _REPEATS = 6
 """Trials of each lane from which an interval is narrow enough to be useful, and a permutation test can check it."""
 
 
-def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> Iterator[str]:
+def _notes(claims: Claims, contest: Contest, answer: _Answer, *, goes_on: bool) -> Iterator[str]:
     if contest.refused:
         yield from (*contest.barred, *([contest.refusal] if contest.refusal else []))
         return
-    stage, plan, reached = contest.final, contest.plan, contest.reached
+    stage, plan, reached = claims.stage(contest), contest.plan, contest.reached
     paired = isinstance(contest.data, Pair)
     if contest.control:
         yield Note(
@@ -223,7 +317,16 @@ def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> 
         yield _no_interval(claims, contest)
         return
     rate = claims.rate(contest)
-    yield from footnotes.robustness(stage.effect, stage.level(rate))
+    if answer.withheld:
+        yield answer.withheld
+    low, high = stage.printed(claims.alpha, rate)
+    if contest.primary and answer.word in ("tie", "inconclusive") and not low <= 0 <= high:
+        yield Note(
+            "alone",
+            f"alone this would be a difference; among {len(claims.primaries)} comparisons and "
+            f"{len(stage.plan)} looks it is not proven",
+        )
+    yield from footnotes.robustness(stage.effect, stage.printed_level(claims.alpha))
     if contest.primary and isinstance(contest.data, Pair):
         # the other metrics of a trial share its blocks, and would repeat this five times
         effect, lane_first = contest.data.effect, contest.data.lane_first
@@ -233,7 +336,7 @@ def _notes(claims: Claims, contest: Contest, answer: Word, *, goes_on: bool) -> 
         yield Note(
             "goes-on", f"the cell goes on until its primary intervals are within {stop and stop.width:.2%} of the ratio"
         )
-    if answer == "inconclusive":
+    if answer.word == "inconclusive" and not answer.withheld:
         yield Note(
             "detectable",
             f"with {stage.effect.n} {'blocks' if paired else 'trials of each lane'} and this spread, "

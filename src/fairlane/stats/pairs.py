@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 
 from fairlane.metrics import METRICS
 from fairlane.records import Histogram, Observation
@@ -35,6 +35,8 @@ class Reading:
     failed: str
     figures: Mapping[str, Figure]
     latency: Histogram
+    stalled: bool = False
+    """Whether the trial shows a stall inside: see ``_stalled``."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,28 @@ def _read(observation: Observation) -> Reading:
             step = observation.steps.get(name, 1 / ios if ios and name in ("iops", "bw") else 0.0)
         if value > 0 and math.isfinite(value):
             figures[name] = Figure(value, step, reported=q is not None and not ios)
-    return Reading(observation.position, "", figures, lat)
+    return Reading(observation.position, "", figures, lat, _stalled(observation, lat))
+
+
+_LONG = 0.1
+"""Share of a trial's time that one I/O takes which counts as a stall."""
+_LOW = 0.5
+"""Share of the median rate of a trial's intervals below which one of them counts as a stall."""
+
+
+def _stalled(observation: Observation, lat: Histogram) -> bool:
+    """Whether one I/O took a good part of the trial, or the rate broke down in one of its intervals."""
+    load = observation.context.get("load")
+    if not isinstance(load, Mapping):
+        return False
+    runtime = load.get("runtime_ms")
+    if lat and isinstance(runtime, int | float) and runtime > 0 and max(lat) >= _LONG * runtime * 1e6:
+        return True
+    series = load.get("series")
+    rates = series.get("iops") if isinstance(series, Mapping) else None
+    if not isinstance(rates, Sequence) or len(rates) < 3 or not all(isinstance(x, int | float) for x in rates):
+        return False
+    return bool(min(rates) < _LOW * median(rates))
 
 
 def upto(shelf: Shelf, blocks: int) -> dict[str, dict[int, Reading]]:

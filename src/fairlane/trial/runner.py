@@ -168,7 +168,8 @@ class Runner:
     def _look(self) -> None:
         """Takes the next look. Its outcome is journaled: a resumed run does not decide again."""
         number = len(self.opened)
-        opened = open_cells(self.plan.study, in_order(self.observations.values()), number)
+        observations = in_order(self.observations.values())
+        opened = open_cells(self.plan.study, observations, number, modelled=self.platform.modelled)
         self.journal.append("look", look=number, blocks=self.plan.looks[number], open=sorted(opened))
         self.opened.append(opened)
         self.watch.look(number, opened, len({b.cell.key for b in self.plan.blocks}))

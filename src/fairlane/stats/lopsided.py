@@ -1,0 +1,74 @@
+"""Failures and stalls that hit one lane more than the other: reasons to withhold a verdict.
+
+A failed trial has no figure, so its block does not count. That is fair only where failures are even: a lane whose slow
+trials fail would look as fast as the rest of them. Likewise a tie speaks for all trials, and a lane that stalls in some
+is no equal of one that never does, whatever their means.
+"""
+
+from collections.abc import Mapping
+from math import comb
+from statistics import median
+
+from fairlane.metrics import METRICS
+from fairlane.records import Note, Word
+from fairlane.stats.pairs import Reading, Shelf
+
+_EVEN = 0.1
+"""Chance (Fisher's exact test, one-sided) below which counts of two lanes, both above 0, are not even."""
+_SLOW = 0.7
+"""Share of its lane's median figure below which a trial counts as stalled."""
+
+
+def withheld(word: Word, shelf: Shelf, lane: str, baseline: str, metric: str) -> Note | None:
+    """Why the trials of ``shelf`` do not bear ``word`` out; None: they do."""
+    if word not in ("faster", "slower", "tie", "different-but-small"):
+        return None
+    ours, theirs = shelf.get(lane, {}), shelf.get(baseline, {})
+    failed = _failures(ours), _failures(theirs)
+    worse = _worse(failed, (len(ours), len(theirs)))
+    if worse is not None and word != ("slower" if worse == 0 else "faster"):
+        return Note("lopsided-failures", f"withheld: {_counts('failed', failed, (lane, baseline), ours, theirs)}")
+    if word in ("faster", "slower"):
+        return None
+    stalled = _stalls(ours, metric), _stalls(theirs, metric)
+    worse = _worse(stalled, (len(ours), len(theirs)))
+    if worse is not None:
+        return Note("lopsided-stalls", f"withheld: {_counts('stalled', stalled, (lane, baseline), ours, theirs)}")
+    return None
+
+
+def _counts(
+    what: str, counts: tuple[int, int], names: tuple[str, str], ours: Mapping[int, Reading], theirs: Mapping[int, Reading]
+) -> str:
+    (a, b), (lane, baseline) = counts, names
+    return f"{a} of {len(ours)} trials of {lane} {what}, {b} of {len(theirs)} of {baseline}"
+
+
+def _failures(readings: Mapping[int, Reading]) -> int:
+    return sum(bool(r.failed) for r in readings.values())
+
+
+def _stalls(readings: Mapping[int, Reading], metric: str) -> int:
+    """Trials much worse than their lane's median, or with a stall inside."""
+    figures = {b: r.figures[metric].value for b, r in readings.items() if metric in r.figures}
+    if not figures:
+        return 0
+    better, middle = METRICS[metric].better, median(figures.values())
+    slow = {b for b, value in figures.items() if (value / middle) ** better < _SLOW}
+    return len(slow | {b for b, r in readings.items() if r.stalled})
+
+
+def _worse(counts: tuple[int, int], trials: tuple[int, int]) -> int | None:
+    """Index of the side that has clearly more; None: even. One side alone is never even."""
+    (a, b), (m, n) = counts, trials
+    if a == b or not m or not n:
+        return None
+    worse = 0 if a * n > b * m else 1
+    if not min(a, b):
+        return worse
+    return worse if _fisher(counts[worse], trials[worse], counts[1 - worse], trials[1 - worse]) < _EVEN else None
+
+
+def _fisher(a: int, m: int, b: int, n: int) -> float:
+    """Chance of ``a`` or more of the ``m`` if the a + b of m + n were spread by chance."""
+    return sum(comb(m, x) * comb(n, a + b - x) for x in range(a, min(m, a + b) + 1)) / comb(m + n, a + b)
