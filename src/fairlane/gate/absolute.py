@@ -29,7 +29,8 @@ class Level:
 def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level | str:
     """The figure of ``lane`` over the blocks up to the last look reached, or the reason why there is none.
 
-    The interval spends the study's alpha over the looks, as verdicts do: a run may have stopped at any look.
+    Either end of the interval has an error of the study's alpha over all looks, as a rule is one-sided; a run may have
+    stopped at any look.
     """
     design, readings = evidence.study.design, shelf.get(lane, {})
     plan = design.looks if design.paired else (1 + max(readings, default=0),)  # unpaired trials have one look only
@@ -52,7 +53,7 @@ def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level 
         usable.pop()
     if usable[-1] < 2:
         return Level(math.exp(effect.mean), None, None, values, failed)
-    low, high = effect.interval(nominal(design, usable, design.alpha))
+    low, high = effect.interval(nominal(design, usable, 2 * design.alpha))
     return Level(math.exp(effect.mean), math.exp(low), math.exp(high), values, failed)
 
 

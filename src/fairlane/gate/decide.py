@@ -2,7 +2,8 @@
 
 A rule has an outcome in each of its cells. All rules must be met, so that no adjustment for their number is needed: the
 chance to pass although one is not met is at most the error of that one (intersection-union test: Berger, Technometrics
-24, 1982, 295-300).
+24, 1982, 295-300). Each is decided one-sided at the study's alpha over all looks: by the ends of the interval at twice
+alpha, the same as the tie test's, whatever the rule's form.
 """
 
 import dataclasses
@@ -124,7 +125,7 @@ class _Gate:
         v = side.verdicts.get((cell.key, rule.lane, metric))
         if v is None:
             return self._outcome(rule, cell, "refused", "no verdict", f"{METRICS[metric].title} is not to be had here")
-        observed = _ratio_text(v, tie=isinstance(rule, Within))
+        observed = _ratio_text(v)
         if v.verdict == "refused":
             return self._outcome(rule, cell, "refused", observed, v.notes[0] if v.notes else "see the findings")
         grave = (
@@ -133,9 +134,9 @@ class _Gate:
         )  # which lane is refused depends on the side
         if stain := _stain(grave, cell, (rule.lane, rule.baseline)):
             return self._outcome(rule, cell, "refused", observed, stain)
-        if v.low is None or v.high is None or v.tie_low is None or v.tie_high is None:
+        if v.tie_low is None or v.tie_high is None:
             return self._outcome(rule, cell, "not proven", observed, "; ".join(v.notes) or "there is no interval")
-        word, reason = _within(rule, v) if isinstance(rule, Within) else _relative(rule, v.low, v.high)
+        word, reason = _within(rule, v) if isinstance(rule, Within) else _relative(rule, v.tie_low, v.tie_high)
         if isinstance(rule, Relative) and rule.block is not None and word != "not met":
             word, reason, worst = self._blocks(rule, cell, v, word, reason)
             observed = f"{observed}; {worst}" if worst else observed
@@ -240,16 +241,14 @@ def _within(rule: Within, v: Verdict) -> tuple[Word, str]:
     """Two one-sided tests against the rule's margin, like the judge's tie."""
     assert v.tie_low is not None  # noqa: S101 - the caller looked
     assert v.tie_high is not None  # noqa: S101
-    assert v.low is not None  # noqa: S101
-    assert v.high is not None  # noqa: S101
     margin = v.margin if rule.percent is None else float(rule.percent) / 100
     edge = 1 + margin
     if 1 / edge < v.tie_low and v.tie_high < edge:
         return "met", ""
-    if v.low > edge or v.high < 1 / edge:
+    if v.tie_low > edge or v.tie_high < 1 / edge:
         return "not met", f"they differ by more than {phrases.share(margin)}"
     interval = phrases.interval(v.tie_low, v.tie_high)
-    return "not proven", f"the tie test's interval, {interval}, is not within {phrases.share(margin)}"
+    return "not proven", f"the interval, {interval}, is not within {phrases.share(margin)}"
 
 
 def _stain(findings: Sequence[Finding], cell: Cell, lanes: tuple[str, ...]) -> str:
@@ -261,11 +260,11 @@ def _stain(findings: Sequence[Finding], cell: Cell, lanes: tuple[str, ...]) -> s
     return ""
 
 
-def _ratio_text(v: Verdict, *, tie: bool) -> str:
-    """The ratio with the interval that decides: the tie test's, or the verdict's."""
+def _ratio_text(v: Verdict) -> str:
+    """The ratio with the interval that decides rules."""
     if v.ratio is None:
         return "no figure"
-    if v.low is None:
+    if v.tie_low is None:
         return phrases.change(v.ratio)
-    interval = phrases.interval(v.tie_low, v.tie_high) if tie else phrases.interval(v.low, v.high)
+    interval = phrases.interval(v.tie_low, v.tie_high)
     return f"{phrases.change(v.ratio)} ({interval}, {phrases.count(v.blocks, 'block')})"

@@ -25,6 +25,7 @@ from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.holm import benjamini_hochberg, holm
 from fairlane.stats.looks import CALM, level
 from fairlane.stats.moderated import Common, Moderated, common
+from fairlane.stats.neighbours import widening
 from fairlane.stats.pairs import LaneData, Pair, Reading, Shelf, apart, pair, shelve, too_few_beyond, upto
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ class Claims:
         # where looks cost nothing there is only the last: Holm at every one of them would spend alpha each time
         spends = all(c.spends for c in self.primaries)
         stages = [[self._stage(c, k) for c in self.primaries] for k in looks] if spends else []
-        rates = holm(stages or [[c.final for c in self.primaries]], alpha)
+        rates = holm(stages or [[self._stage(c, c.last) for c in self.primaries]], alpha)
         self._rates = {id(c): rate for c, rate in zip(self.primaries, rates, strict=True)}
         self._rates |= {id(c): alpha / len(controls) for c in controls}
         self._stages = {id(c): self._stage(c, c.last) for c in self.contests}
@@ -262,10 +263,13 @@ class Claims:
 
     def _stage(self, contest: Contest, look: int) -> Stage | None:
         stage = contest.stage(look)
-        if stage is None or not isinstance(stage.effect, Effect) or not contest.spends:
+        if stage is None or not isinstance(stage.effect, Effect):
             return stage
-        lent = self._lent(contest.metric, contest.at(look))
-        return replace(stage, effect=Moderated.of(stage.effect, lent)) if lent else stage
+        effect = stage.effect
+        if not self.modelled and (contest.primary or contest.control):  # the rest would repeat it twenty times
+            effect = replace(effect, factor=widening(effect.logs))
+        lent = self._lent(contest.metric, contest.at(look)) if contest.spends else None
+        return replace(stage, effect=Moderated.of(effect, lent) if lent else effect)
 
     def _lent(self, metric: str, look: int) -> Common | None:
         """What the spreads of this metric have in common at a look; cells that stopped earlier lend what they had."""

@@ -120,6 +120,8 @@ class Effect(Estimate):
 
     logs: tuple[float, ...]
     resolution: float = 0.0
+    factor: float = 1.0
+    """Of the spread, because neighbouring blocks are alike: see ``stats.neighbours``."""
 
     @property
     def n(self) -> int:
@@ -131,8 +133,9 @@ class Effect(Estimate):
 
     @cached_property
     def sd(self) -> float:
-        """Standard deviation over blocks (n - 1); 0 where all are equal but for rounding. ValueError below 2 blocks."""
-        return spread(self.logs)
+        """Standard deviation over blocks (n - 1), times ``factor``; 0 where all are equal but for rounding. ValueError
+        below 2 blocks."""
+        return self.factor * spread(self.logs)
 
     @property
     def df(self) -> float:
@@ -164,9 +167,7 @@ def _half_width(sd: float, n: int, level: float, df: float) -> float:
     return sd and float(-stdtrit(df, level / 2)) * sd / math.sqrt(n)
 
 
-def blocks_needed(
-    sd: float, half_width: float, level: float, most: int = 1_000_000, lent: float = 0.0
-) -> int | None:
+def blocks_needed(sd: float, half_width: float, level: float, most: int = 1_000_000, lent: float = 0.0) -> int | None:
     """Fewest blocks (>= 2) whose t interval at two-sided error rate ``level`` is within +- ``half_width``.
 
     ``sd`` and ``half_width`` on the log scale; ``lent``: degrees of freedom beside those of the blocks. None: more than

@@ -8,9 +8,10 @@ from fairlane.stats.effects import (
     Effect,
     Estimate,
     PositionEffect,
-    autocorrelated,
+    autocorrelation,
     position_effect,
 )
+from fairlane.stats.neighbours import likeness
 
 CARRY_OVER_P = 0.05
 """Chance of reporting an order effect in a study without one; shared among its primaries (Bonferroni)."""
@@ -52,12 +53,11 @@ def robustness(effect: Estimate, level: float) -> Iterator[Note]:
 
 def dependence(effect: Effect, lane: str, baseline: str, lane_first: Sequence[bool], among: int) -> Iterator[Note]:
     """Notes on correlated neighbouring blocks, and on an effect of the lanes' order; ``among``: number of primaries."""
-    correlation = autocorrelated(effect.logs)
-    if correlation is not None:
+    if effect.factor > 1:
         yield Note(
             "correlated",
-            f"neighbouring blocks are correlated (lag 1: {correlation:+.2f}, beyond 2/sqrt({effect.n})): "
-            "the interval may be too narrow",
+            f"neighbouring blocks are alike (lag-1 autocorrelation {autocorrelation(effect.logs):+.2f}; "
+            f"p = {likeness(effect.logs):.2g} by permutation): the interval is drawn {effect.factor:.1f} times as wide",
         )
     carried = carried_over(effect.logs, lane_first, among)
     if carried:

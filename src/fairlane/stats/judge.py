@@ -14,10 +14,12 @@ from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Note, Observation, Verdict, Word
 from fairlane.stats import anytime, footnotes
 from fairlane.stats.contests import FEWEST, Claims, Contest, Stage, stains
+from fairlane.stats.effects import Effect
 from fairlane.stats.efficiency import efficient
 from fairlane.stats.looks import level
 from fairlane.stats.lopsided import withheld
 from fairlane.stats.moderated import Moderated
+from fairlane.stats.neighbours import likeness
 from fairlane.stats.pairs import Pair, pair, typical
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ _PARKED, _HOPELESS = 8, 0.05
 _TIE = 10
 """Blocks before which the runner ends no cell on a tie: so many clean ones leave at most 26 % of trials (at 95 %) that
 may be slow without having shown it; six leave 39 %."""
+_ALIKE = 0.05
+"""Chance, shared among a study's primaries, below which blocks that are alike bear no headline."""
 _SMALL: frozenset[Word] = frozenset({"tie", "different-but-small"})
 _WIDEST = math.log(1e12)
 _NOTHING = 9.0
@@ -42,9 +46,7 @@ def judge(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Verdict, ...
     Pure. A critical finding takes the headline from the cells and lanes it names, or from all if it names none. One
     that refuses takes the verdict.
     """
-    claims = Claims(
-        evidence.study, evidence.observations, findings, evidence.complete, modelled=evidence.modelled
-    )
+    claims = Claims(evidence.study, evidence.observations, findings, evidence.complete, modelled=evidence.modelled)
     waiting = frozenset() if evidence.complete else _too_wide(claims)
     return tuple(_verdict(claims, c, findings, goes_on=c.cell.key in waiting) for c in claims.contests)
 
@@ -76,9 +78,7 @@ def open_cells(
     if study.design.stop:
         return _too_wide(claims)
     return frozenset(
-        c.cell.key
-        for c in claims.primaries
-        if c.reached == look + 1 and not c.refused and _goes_on(claims, c)
+        c.cell.key for c in claims.primaries if c.reached == look + 1 and not c.refused and _goes_on(claims, c)
     )
 
 
@@ -99,6 +99,15 @@ def _goes_on(claims: Claims, contest: Contest) -> bool:
 
 def _lent(stage: Stage) -> bool:
     return isinstance(stage.effect, Moderated)
+
+
+def _trusted(claims: Claims, contest: Contest, stage: Stage) -> bool:
+    """Whether blocks are enough, and independent enough, for a headline."""
+    effect = stage.effect
+    if not isinstance(effect, Effect):
+        return True
+    alike = likeness(effect.logs) <= _ALIKE / max(1, len(claims.primaries))
+    return not alike and (effect.n >= FEWEST or _lent(stage))
 
 
 def _clear(claims: Claims, contest: Contest, stage: Stage) -> bool:
@@ -122,7 +131,10 @@ def chance(claims: Claims, contest: Contest, stage: Stage) -> float:
     rest = math.sqrt(1 - done) or 1e-9
     if error <= 0:
         return 1.0
-    return max(float(ndtr((edge - mean - inner * error) / (error * rest))), float(ndtr((mean - outer * error) / (error * rest))))
+    return max(
+        float(ndtr((edge - mean - inner * error) / (error * rest))),
+        float(ndtr((mean - outer * error) / (error * rest))),
+    )
 
 
 def _too_wide(claims: Claims) -> frozenset[str]:
@@ -228,7 +240,7 @@ def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, g
         baseline_value=typical(shelf, contest.baseline, contest.metric, baseline_blocks) if shown else None,
         headline=contest.primary
         and answer in DECIDED
-        and (claims.modelled or not stage or stage.effect.n >= FEWEST or _lent(stage) or not contest.plan)
+        and (claims.modelled or not stage or _trusted(claims, contest, stage))
         and not any(stains(f, contest.cell, contest.lane, contest.baseline) for f in findings),
         more_blocks=more_blocks(stage, rate, claims.alpha, margin) if stage and answer == "inconclusive" else None,
         notes=tuple(_notes(claims, contest, made, goes_on=goes_on)),
@@ -329,8 +341,9 @@ def _notes(claims: Claims, contest: Contest, answer: _Answer, *, goes_on: bool) 
     yield from footnotes.robustness(stage.effect, stage.printed_level(claims.alpha))
     if contest.primary and isinstance(contest.data, Pair):
         # the other metrics of a trial share its blocks, and would repeat this five times
-        effect, lane_first = contest.data.effect, contest.data.lane_first
-        yield from footnotes.dependence(effect, contest.lane, contest.baseline, lane_first, len(claims.primaries))
+        assert isinstance(stage.effect, Effect)  # noqa: S101 - of a pair
+        lane_first = contest.data.below(contest.plan[contest.last]).lane_first
+        yield from footnotes.dependence(stage.effect, contest.lane, contest.baseline, lane_first, len(claims.primaries))
     if goes_on:
         stop = claims.study.design.stop
         yield Note(

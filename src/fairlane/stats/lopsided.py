@@ -38,7 +38,11 @@ def withheld(word: Word, shelf: Shelf, lane: str, baseline: str, metric: str) ->
 
 
 def _counts(
-    what: str, counts: tuple[int, int], names: tuple[str, str], ours: Mapping[int, Reading], theirs: Mapping[int, Reading]
+    what: str,
+    counts: tuple[int, int],
+    names: tuple[str, str],
+    ours: Mapping[int, Reading],
+    theirs: Mapping[int, Reading],
 ) -> str:
     (a, b), (lane, baseline) = counts, names
     return f"{a} of {len(ours)} trials of {lane} {what}, {b} of {len(theirs)} of {baseline}"

@@ -1,8 +1,8 @@
 """The spread of a comparison, moderated by those of its study's other comparisons (empirical Bayes).
 
-A few blocks tell little of a spread; the cells of one study share disks, links and noise. Smyth (Stat. Appl. Genet. Mol.
-Biol. 3, 2004, article 3): variances s^2 with df degrees of freedom scatter about a common one, s0^2, as if that had been
-measured with d0 degrees of freedom of its own. Both are estimated from the logarithms of all variances, and each
+A few blocks tell little of a spread; the cells of one study share disks, links and noise. Smyth (Stat. Appl. Genet.
+Mol. Biol. 3, 2004, article 3): variances s^2 with df degrees of freedom scatter about a common one, s0^2, as if it had
+been measured with d0 degrees of freedom of its own. Both are estimated from the logarithms of all variances, and each
 comparison gets the weighted mean (d0 s0^2 + df s^2) / (d0 + df), with df + d0 degrees of freedom.
 """
 
@@ -49,12 +49,12 @@ class Moderated(Effect):
 
     @classmethod
     def of(cls, effect: Effect, lent: Common) -> "Moderated":
-        return cls(effect.logs, effect.resolution, lent)
+        return cls(effect.logs, effect.resolution, effect.factor, lent)
 
     @cached_property
     def sd(self) -> float:
         """As lent. ValueError below 2 blocks."""
-        return self.lent.applied(spread(self.logs), self.n - 1, self.n)
+        return self.factor * self.lent.applied(spread(self.logs), self.n - 1, self.n)
 
     @property
     def df(self) -> float:
