@@ -23,12 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairlane.records import Evidence, Observation, Word
+from fairlane.stats.answers import word
 from fairlane.stats.anytime import half_width, mixture
 from fairlane.stats.contests import Stage
 from fairlane.stats.effects import Effect, Estimate
-from fairlane.stats.judge import judge, open_cells, word
+from fairlane.stats.judge import judge
 from fairlane.stats.looks import CALM
 from fairlane.stats.samples import Samples
+from fairlane.stats.stopping import open_cells
 from fairlane.stats.winners import winners
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule

@@ -18,10 +18,11 @@ with a ramp that is thrown away and counts as load.
   show means).
 * 1 x 300 s each, and the lane that is more than the margin ahead has won, as tables of single results are read.
 
-Wrong: any difference where there is none (a small one, too) or the opposite one, and a tie (or "too small to matter") at
-a difference of the margin or more. Printed are the ratio of the loads, and that of the loads per *right* decision (load / share of studies
-that decided rightly), because what stays undecided has to be done again. A method that errs in more than the 5 % that
-Fairlane promises has no such price: no number of its decisions is worth as much. It then says how often it errs.
+Wrong: any difference where there is none (a small one, too) or the opposite one, and a tie (or "too small to matter")
+at a difference of the margin or more. Printed are the ratio of the loads, and that of the loads per *right* decision
+(load / share of studies that decided rightly), because what stays undecided has to be done again. A method that errs in
+more than the 5 % that Fairlane promises has no such price: no number of its decisions is worth as much. It then says
+how often it errs.
 """
 
 import argparse
@@ -37,8 +38,10 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from fairlane.records import Word
-from fairlane.stats.judge import judge, open_cells, word
+from fairlane.stats.answers import word
+from fairlane.stats.judge import judge
 from fairlane.stats.samples import Samples
+from fairlane.stats.stopping import open_cells
 
 Floats = NDArray[np.float64]
 

@@ -22,8 +22,8 @@ from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import phrases
 from fairlane.report.capabilities import TITLES
+from fairlane.stats.answers import DECIDED
 from fairlane.stats.contests import stains
-from fairlane.stats.judge import DECIDED
 from fairlane_replication.claims import (
     AsksAbility,
     AsksComparable,

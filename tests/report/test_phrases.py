@@ -105,9 +105,9 @@ def test_every_verdict_word_has_its_sentence(changes, parts, numbers, snapshot):
 
 
 @given(st.floats(0.01, 50), st.floats(1.0, 3.0))
-def test_at_least_never_promises_more_than_the_interval(low, width):
+def test_size_never_promises_more_than_the_interval(low, width):
     high = low * width
-    text = phrases.at_least(replace(BASE, low=low, high=high))
+    text = phrases.size(replace(BASE, low=low, high=high))
     if low <= 1 <= high:
         assert text == ""
         return
@@ -127,8 +127,8 @@ def test_a_printed_interval_covers_the_real_one(low, width):
 
 def test_a_small_end_is_not_rounded_to_nothing():
     assert figures(phrases.interval(1.0003, 1.287)) == ["+0.03", "+28.7"]
-    assert figures(phrases.at_least(replace(BASE, low=1.00037, high=1.3))) == ["0.03"]
-    assert figures(phrases.at_least(replace(BASE, low=1.000001, high=1.3))) == ["0"]
+    assert figures(phrases.size(replace(BASE, low=1.00037, high=1.3))) == ["0.03"]
+    assert figures(phrases.size(replace(BASE, low=1.000001, high=1.3))) == ["0"]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_large_changes_have_no_decimals():
     assert figures(phrases.interval(38.3774, 40.6527)) == ["+3,737", "+3,966"]
     assert len(phrases.interval(38.3774, 40.6527)) <= 22
     assert phrases.change(39.498) == "+3,850 %"
-    assert phrases.at_least(replace(BASE, low=38.3779, high=41)).endswith(" 3,737 %")
+    assert phrases.size(replace(BASE, low=38.3779, high=41)).endswith(" 3,737 %")
     assert figures(phrases.interval(10.9, 11.05)) == ["+990.0", "+1,005"]
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import stdtr
 
-from fairlane.stats.judge import judge, open_cells
+from fairlane.stats.judge import judge
 from fairlane.stats.looks import nominal_levels
+from fairlane.stats.stopping import open_cells
 
 STUDIES = 20_000
 BLOCKS = 20

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairlane.records import Finding
-from fairlane.stats.judge import judge, open_cells, word
+from fairlane.stats.answers import word
+from fairlane.stats.judge import judge
 from fairlane.stats.looks import nominal_levels
+from fairlane.stats.stopping import open_cells
 from tests.words import note, noted
 
 EDGE = math.log1p(0.05)

@@ -10,7 +10,8 @@ from scipy import stats
 from fairlane import registry
 from fairlane.records import Finding
 from fairlane.stats.contests import Claims
-from fairlane.stats.judge import judge, open_cells
+from fairlane.stats.judge import judge
+from fairlane.stats.stopping import open_cells
 from fairlane.study.load import parse_study
 from tests.words import note, noted
 

@@ -10,8 +10,9 @@ import pytest
 from scipy import stats
 
 from fairlane.errors import FairlaneError
-from fairlane.stats.judge import judge, open_cells
+from fairlane.stats.judge import judge
 from fairlane.stats.looks import CALM
+from fairlane.stats.stopping import open_cells
 from fairlane.study.base import Stop
 from fairlane.study.load import parse_study
 from tests.words import kind, note

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from fairlane.records import Verdict, Word
-from fairlane.stats.judge import DECIDED
+from fairlane.stats.answers import DECIDED
 from fairlane.verdicts.scorecard import SETTLED, SIGN, Outcome, outcome, outcome_of, tally, withheld
 
 VERDICT = Verdict(

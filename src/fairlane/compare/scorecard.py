@@ -29,7 +29,7 @@ class Score:
     outcome: Outcome
     """Outcome for ``alias``."""
     winner: str
-    """Alias of the run that is proven better; empty unless ``outcome`` is better or worse."""
+    """Alias of the run that is better; empty unless ``outcome`` is better or worse."""
     leans: str
     """For single results and refused verdicts: alias whose bare figure is better by more than the margin, or
     ``neither``; empty without a figure."""

@@ -4,13 +4,14 @@ A difference is stated by the end of its interval nearest to none. An open compa
 that may decide it. Differences of bare figures are called arithmetic.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from fairlane.compare.comparison import Comparison
 from fairlane.compare.deltas import Delta, Row, Table
 from fairlane.records import Finding
-from fairlane.report.phrases import at_least, count, further, nearest, share
+from fairlane.report.phrases import count, further, share, size
 from fairlane.verdicts.scorecard import Outcome, outcome, tally
 
 _MANY = 8
@@ -21,7 +22,7 @@ Place = tuple[Table, Row, Delta]
 
 
 def takeaways(comparison: Comparison) -> tuple[str, ...]:
-    """The sentences, run by run, proven differences first."""
+    """The sentences, run by run, differences first."""
     sentences: list[str] = []
     for alias in comparison.aliases:
         places = [
@@ -47,7 +48,7 @@ def _of_run(alias: str, baseline: str, places: Sequence[Place], single: Sequence
     if by["even"]:
         margins = sorted({p[2].verdict.margin for p in by["even"]})
         most = " or ".join(share(m) for m in margins)
-        yield f"{_where(by['even'], places)}: any difference is proven to be smaller than {most}, the margin."
+        yield f"{_where(by['even'], places)}: any difference is smaller than {most}, the margin."
     if by["withheld"]:
         yield (
             f"{_where(by['withheld'], places)}: decided by its interval, but a critical finding stands against the "
@@ -57,7 +58,7 @@ def _of_run(alias: str, baseline: str, places: Sequence[Place], single: Sequence
         more = [p[2].verdict.more_blocks for p in inconclusive]
         known = [m for m in more if m]
         advice = f" {_trials(known)} may decide it, at the spread seen." if known else ""
-        yield f"{_where(inconclusive, places)}: neither a difference nor a tie is proven.{advice}"
+        yield f"{_where(inconclusive, places)}: neither a difference nor a tie is shown.{advice}"
     if single:
         yield (
             f"{_where(single, places)}: single results. Nothing is known of how far such a result lies from the next "
@@ -86,7 +87,7 @@ def _refused(refused: Sequence[Place], places: Sequence[Place]) -> Iterator[str]
 
 def _count(alias: str, baseline: str, places: Sequence[Place]) -> str:
     counts = tally(outcome(delta.verdict) for _, _, delta in places)
-    listed = ", ".join(f"{n} {'proven ' if word in ('better', 'worse') else ''}{word}" for word, n in counts.items())
+    listed = ", ".join(f"{n} {word}" for word, n in counts.items())
     head = f"{alias} against {baseline} in {count(len(places), 'primary comparison')}: {listed}."
     if "better" in counts and "worse" in counts:
         return f"{head} Neither is better throughout."
@@ -119,12 +120,12 @@ def _size(chosen: Sequence[Place], group: Sequence[Place], names: tuple[str, str
     alias, baseline = names
     metric = group[0][0].metric
     better = "better" if (word == "higher") == (metric.better > 0) else "worse"
-    sized = sorted(chosen, key=lambda p: abs((nearest(p[2].verdict) or 1) - 1))
+    sized = sorted(chosen, key=lambda p: abs(math.log(p[2].ratio or 1)))
     least, most = sized[0], sized[-1]
-    size = f"by {at_least(least[2].verdict)}"
-    if len(chosen) > 1 and at_least(most[2].verdict) != at_least(least[2].verdict):
-        size += f" ({_name(least, group)}) and up to {at_least(most[2].verdict)} ({_name(most, group)})"
-    return f"{alias}'s is {word} ({better}) than {baseline}'s {_where(chosen, group, small=True)}, {size}"
+    sizes = size(least[2].verdict)
+    if len(chosen) > 1 and size(most[2].verdict) != sizes:
+        sizes += f" ({_name(least, group)}) to {size(most[2].verdict)} ({_name(most, group)})"
+    return f"{alias}'s is {word} ({better}) than {baseline}'s {_where(chosen, group, small=True)}: {sizes}"
 
 
 def _name(place: Place, among: Sequence[Place]) -> str:

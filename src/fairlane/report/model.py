@@ -151,7 +151,7 @@ def _row(v: Verdict, lane: str, baseline: str, anchor: str) -> Row:
         high=v.high,
         change=DASH if v.ratio is None else phrases.change(v.ratio),
         interval=phrases.interval(v.low, v.high),
-        sized=phrases.at_least(v) if v.verdict in {"faster", "slower"} else "",
+        sized=phrases.size(v) if v.verdict in {"faster", "slower"} else "",
         tie_low=v.tie_low,
         tie_high=v.tie_high,
         tie=phrases.tie_interval(v),

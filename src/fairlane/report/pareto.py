@@ -161,7 +161,7 @@ def figure(view: ParetoView, ident: str) -> Figure:
     caption = (
         f"{metric.title} against {view.baseline}, {where}{some if len(view.cells) < view.of else ''}; bars: {bars}. "
         "Cost as the study declares it, in its own unit. Line: the front, lanes that no other beats in both. Crossed "
-        "out: another lane costs no more and does no worse. That is of the estimates: the verdicts say what is proven."
+        "out: another lane costs no more and does no worse, by the estimates; the verdicts say what the blocks show."
         + (f" Not comparable: {', '.join(view.left_out)}." if view.left_out else "")
     )
     described = "; ".join(f"{p.lane}: cost {rounded(p.cost)}, {_shown(p, view)}, {_standing(p)}" for p in view.places)

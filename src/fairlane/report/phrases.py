@@ -20,14 +20,14 @@ SYMBOL: dict[Word, str] = {
 """Symbol before the verdict word, so that colour is never the only mark."""
 
 MEANING: dict[Word, str] = {
-    "faster": "better than the baseline beyond doubt (the whole interval is on the better side), and not proven to be "
-    "smaller than the margin. “At least” is the interval's end nearest to no difference, rounded down.",
+    "faster": "better than the baseline: all primary comparisons and looks together err in this in at most 5 % of "
+    "studies (by default). It may be smaller than the margin; its interval shows how large.",
     "slower": "the same, on the worse side.",
-    "different-but-small": "a real difference that is proven to be smaller than the margin: it does not matter.",
-    "tie": "proven equal within the margin by two one-sided tests: the narrower interval of that test lies within it. "
-    "Not merely “no difference found”.",
-    "inconclusive": "the interval allows for both: neither a difference nor a tie is proven. "
-    "Further blocks may decide it.",
+    "different-but-small": "a difference, and smaller than the margin.",
+    "tie": "equal within the margin by two one-sided tests: the narrower interval of that test lies within it. It "
+    "speaks of the trials that ran; how many slow ones they may have missed stands under How sure is it.",
+    "inconclusive": "neither a difference nor a tie is shown, or failures or stalls of one lane withhold it. Where the "
+    "interval excludes no difference all the same, it would be one alone; among all of the study it is not.",
     "no-spread": "compared, but from so few trials that nothing is known of how they vary: no claim can stand on it.",
     "refused": "the two lanes cannot be compared here; the reason stands beside it.",
 }
@@ -71,24 +71,42 @@ def _decimals(part: float) -> int:
     return next((d for d in (1, 2) if abs(part) * 10 ** (d + 2) >= 1 - 1e-6), 3)
 
 
-def nearest(verdict: Verdict) -> float | None:
-    """The end of the interval nearest to no difference, None if the interval contains it."""
-    if verdict.low is None or verdict.high is None or verdict.low <= 1 <= verdict.high:
-        return None
-    return verdict.low if verdict.low > 1 else verdict.high
+_TIMES = 2.0
+"""Ratio from which on a change is printed as a factor."""
 
 
-def at_least(verdict: Verdict) -> str:
-    """``at least 11.7 %``: size of the difference that the interval guarantees, rounded towards none; may be empty.
+def size(verdict: Verdict) -> str:
+    """The estimate without its sign: ``13.5 %``, and from twice the baseline on ``2.7 times``; empty: no figure.
 
     It is the relative change of the metric itself: 40 % fewer IOPS is a ratio of 0.6.
     """
-    end = nearest(verdict)
-    if end is None:
+    ratio = verdict.ratio
+    if ratio is None:
         return ""
-    decimals = _decimals(end - 1) if end < _LARGE else 0
-    steps = math.floor(round(abs(end - 1) * 10 ** (decimals + 2), 6))
-    return f"at least {steps / 10**decimals:,.{decimals}f} %" if steps else "more than 0 %"
+    return f"{_factor(ratio)} times" if ratio >= _TIMES else f"{_percent(ratio)} %"
+
+
+def within(verdict: Verdict) -> str:
+    """The interval in the form of ``size``: ``12.1 to 14.8 %``, ``2.6 to 2.8 times``; empty: there is none."""
+    ratio, low, high = verdict.ratio, verdict.low, verdict.high
+    if ratio is None or low is None or high is None:
+        return ""
+    if low <= 1 <= high:
+        return interval(low, high)
+    if ratio >= _TIMES:
+        endless = high > _BOUND and high / low > _BOUND
+        return f"{_factor(low)} to {'no limit' if endless else f'{_factor(high)} times'}"
+    first, last = sorted((_percent(low), _percent(high)), key=lambda text: float(text.replace(",", "")))
+    return f"{first} to {last} %"
+
+
+def _percent(ratio: float) -> str:
+    part = abs(ratio - 1)
+    return f"{part * 100:,.{_decimals(part)}f}"
+
+
+def _factor(ratio: float) -> str:
+    return f"{ratio:,.{0 if ratio >= _LARGE else 1 if ratio >= _TIMES else 2}f}"
 
 
 def coverage(level: float) -> str:
@@ -140,23 +158,27 @@ def value(metric: str, figure: float | None) -> str:
 
 
 def comparison(verdict: Verdict, lane: str, baseline: str) -> str:  # noqa: PLR0911 - one sentence a word
-    """The verdict without the cell: ``NVMe/TCP is at least 11.8 % faster than iSCSI``."""
-    metric, sized = metric_of(verdict.metric), at_least(verdict)
+    """The verdict without the cell: ``NVMe/TCP is 13.5 % faster than iSCSI (12.1 to 14.8 %)``."""
+    metric, sized, span = metric_of(verdict.metric), size(verdict), within(verdict)
     margin = share(verdict.margin)
-    span = interval(verdict.low, verdict.high)
+    times = (verdict.ratio or 1) >= _TIMES
     match verdict.verdict:
         case "faster" | "slower" if verdict.metric in {"iops", "bw"}:
-            return f"{lane} is {sized} {verdict.verdict} than {baseline}"
+            change_ = f"{sized} as fast as" if times else f"{sized} {verdict.verdict} than"
+            return f"{lane} is {change_} {baseline} ({span})"
+        case "faster" | "slower" if times:
+            return f"{metric.title} of {lane} is {sized} that of {baseline} ({span})"
         case "faster" | "slower":
             higher = (verdict.verdict == "faster") == (metric.better > 0)
-            return f"{metric.title} of {lane} is {sized} {'higher' if higher else 'lower'} than {baseline}'s"
+            return f"{metric.title} of {lane} is {sized} {'higher' if higher else 'lower'} than {baseline}'s ({span})"
         case "different-but-small":
             return f"{lane} differs from {baseline} by less than the {margin} that matters ({tie_interval(verdict)})"
         case "tie":
-            return f"{lane} and {baseline} tie: any difference is smaller than {margin} ({tie_interval(verdict)})"
+            return f"{lane} and {baseline} tie: they differ by less than {margin} ({tie_interval(verdict)})"
         case "inconclusive":
             more = f"; {further([verdict.more_blocks])} to reach the margin" if verdict.more_blocks else ""
-            return f"no conclusion for {lane} against {baseline} ({span}{more})"
+            both = interval(verdict.low, verdict.high)
+            return f"no conclusion for {lane} against {baseline} ({both}{more})"
         case "no-spread":
             span = change(verdict.ratio) if verdict.ratio else "nothing"
             return f"{lane} against {baseline} is {span} in single results, and nothing is known of their spread"
@@ -165,13 +187,11 @@ def comparison(verdict: Verdict, lane: str, baseline: str) -> str:  # noqa: PLR0
 
 
 def sentence(verdict: Verdict, lane: str, baseline: str) -> str:
-    """One cell: ``NVMe/TCP is at least 11.8 % faster than iSCSI at 4k randread qd16 (IOPS, 99.6 %, 6 blocks)``; the
-    percentage is the coverage of this cell's own interval."""
+    """One cell: ``NVMe/TCP is 13.5 % faster than iSCSI (12.1 to 14.8 %) at 4k randread qd16 (IOPS, 6 blocks)``."""
     text = f"{comparison(verdict, lane, baseline)} at {verdict.cell}"
     if verdict.verdict == "refused":
         return f"{text}: {verdict.notes[0] if verdict.notes else 'see the findings'}"
-    sure = "" if verdict.low is None else f"{coverage(verdict.level)}, "
-    return f"{text} ({metric_of(verdict.metric).title}, {sure}{count(verdict.blocks, 'block')})"
+    return f"{text} ({metric_of(verdict.metric).title}, {count(verdict.blocks, 'block')})"
 
 
 def reason(verdict: Verdict) -> str:
@@ -186,15 +206,23 @@ def _where(verdicts: Sequence[Verdict]) -> str:
 
 
 def _range(verdicts: Sequence[Verdict]) -> str:
-    """Guaranteed sizes under one word: ``IOPS higher by at least 5.1 % at CELL to at least 48.1 % at CELL``."""
-    sized = sorted((v for v in verdicts if nearest(v) is not None), key=lambda v: abs((nearest(v) or 1) - 1))
+    """Sizes under one word: ``IOPS higher by 5.1 % at CELL to 48.1 % at CELL``, or ``IOPS 2.7 times as high``."""
+    sized = sorted((v for v in verdicts if v.ratio), key=lambda v: abs(math.log(v.ratio or 1)))
     if not sized:
         return ""
     first, last = sized[0], sized[-1]
     metric = metric_of(first.metric)
     higher = (first.verdict == "faster") == (metric.better > 0)
-    head = f"{metric.title} {'higher' if higher else 'lower'} by {at_least(first)}"
-    return head if len(sized) == 1 else f"{head} at {first.cell} to {at_least(last)} at {last.cell}"
+    times = (first.ratio or 1) >= _TIMES
+    head = (
+        f"{metric.title} {size(first)} as high"
+        if times
+        else f"{metric.title} {'higher' if higher else 'lower'} by {size(first)}"
+    )
+    if len(sized) == 1:
+        return f"{head} ({within(first)})"
+    as_high = " as high" if not times and (last.ratio or 1) >= _TIMES else ""
+    return f"{head} at {first.cell} to {size(last)}{as_high} at {last.cell}"
 
 
 def _plainly(word: Word, metric: Metric) -> str:

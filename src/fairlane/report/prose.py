@@ -11,6 +11,7 @@ from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import fleet, phrases
 from fairlane.report.phrases import count, share
 from fairlane.report.text import MINUS
+from fairlane.stats.looks import CALM
 from fairlane.stats.variance import splits
 from fairlane.study.base import Design
 from fairlane.study.load import parse_study
@@ -80,10 +81,15 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
         sentences.append(_blocks(evidence, len(blocks), _span(blocks)))
     primary = [v for v in verdicts if v.primary and v.verdict != "refused"]
     if len(primary) > 1 and any(v.low is not None for v in primary):
-        widest = phrases.coverage(min(v.level for v in primary))
         sentences.append(
-            f"With {len(primary)} primary comparisons, the chance that any is called different without being so is "
-            f"held at about {share(study.design.alpha)} (Holm); for that, single intervals are drawn at up to {widest}."
+            f"With {len(primary)} primary comparisons, any is called different without being so in at most "
+            f"{share(study.design.alpha)} of such studies (Holm, all looks included). Intervals are those of one "
+            f"comparison: {share(1 - study.design.alpha)}."
+        )
+    if missed := [v.unseen for v in primary if v.unseen]:
+        sentences.append(
+            f"Verdicts speak of the trials that ran: stalls in up to {share(round(max(missed), 2))} of trials can be "
+            "missed by so few blocks (at 95 %)."
         )
     if evidence.modelled:
         sentences.append(
@@ -213,13 +219,14 @@ def _stopping(design: Design) -> str:
     if design.stop:
         return (
             f"A cell stops as soon as its primary intervals are within {share(design.stop.width)} of the ratio, after "
-            f"{design.stop.least} to {design.stop.most} blocks, wherever they lie. Intervals are not widened for that: "
-            "where they are said to hold 95 % of the time, they do 93.5 % of the time or more (simulated)."
+            f"{design.stop.least} to {design.stop.most} blocks, wherever they lie. Intervals are widened for that: "
+            f"they are drawn at {share(1 - CALM * design.alpha)}."
         )
     looks = ", ".join(str(n) for n in design.looks)
     return (
-        f"Verdicts are looked at after {looks} blocks only (O'Brien-Fleming spending); a cell stops when decided. "
-        "The intervals pay for every look, so stopping early does not inflate errors."
+        f"Verdicts are drawn after {looks} blocks only (Hwang-Shih-DeCani spending, boundaries of t); a cell ends when "
+        "it has a verdict and an interval that shows its size, or hardly a chance of one. The words pay for every "
+        "look. The printed intervals hold over all studies, those that ended early included."
     )
 
 
@@ -237,10 +244,11 @@ def method(evidence: Evidence) -> tuple[str, ...]:
         _stopping(design),
         f"One metric per workload is primary; errors over all primaries are held at {share(design.alpha)} (Holm). All "
         "other metrics are exploratory (adjusted by Benjamini-Hochberg): hints, never headlined.",
+        "Cells lend each other their spread (Smyth 2004): few blocks of each tell much together. Blocks that resemble "
+        "their neighbours widen the interval.",
         "Margins (the smallest difference that matters) were set before the data and are drawn as a band. A tie is "
-        f"proven against the margin by two one-sided tests, each at {share(design.alpha)} (the interval drawn thick).",
-        "Changes are those of the metric itself: +10 % latency is worse. “At least” is the interval's end nearest to "
-        "no difference, rounded towards none.",
+        f"shown against the margin by two one-sided tests, each at {share(design.alpha)} (the interval drawn thick).",
+        "Changes are those of the metric itself: +10 % latency is worse.",
         "Percentiles come from merged histograms (jobs and directions; for the absolute figures blocks too); they are "
         "never averaged.",
         f"Every random choice comes from the seed {evidence.seed}.",
@@ -259,10 +267,9 @@ def _method_elsewhere(evidence: Evidence) -> tuple[str, ...]:
         "block; its interval is Student's t over blocks, turned back into a percentage.",
         f"One metric per workload is primary; errors over all primaries are held at {alpha} (Holm). All other metrics "
         "are exploratory (adjusted by Benjamini-Hochberg): hints, never headlined.",
-        "The margin is the smallest difference that matters. A tie is proven against it by two one-sided tests, each "
+        "The margin is the smallest difference that matters. A tie is shown against it by two one-sided tests, each "
         f"at {alpha}.",
-        "Changes are those of the metric itself: +10 % latency is worse. “At least” is the interval's end nearest to "
-        "no difference, rounded towards none.",
+        "Changes are those of the metric itself: +10 % latency is worse.",
         "Percentiles come from merged histograms where there are histograms; otherwise they are what was published.",
         "Metrics are defined as below where the lanes' conditions have no definition of their own.",
     )

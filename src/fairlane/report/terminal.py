@@ -92,7 +92,7 @@ def _table(c: Comparison, workload: str) -> Table:
         if row.withheld:
             word.append(" (withheld)")
         elif row.sized:
-            word.append(" " + row.sized.replace("at least", "≥").replace("more than", ">"))
+            word.append(f" {row.sized}")
         interval = row.tie.removeprefix("tie test: ") + " †" if row.word == "tie" else row.interval
         table.add_row(Text(row.cell), row.baseline_value, row.lane_value, interval, word)
     notes = list(dict.fromkeys(f"{row.symbol} {row.reason}" for row in c.rows if row.reason))

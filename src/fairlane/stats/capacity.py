@@ -19,10 +19,10 @@ import numpy as np
 
 from fairlane.metrics import METRICS
 from fairlane.records import Finding, Note, Observation, Word
+from fairlane.stats.answers import DECIDED, word
 from fairlane.stats.contests import concerns, stains
 from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.histogram import BIN_ERROR
-from fairlane.stats.judge import DECIDED, word
 from fairlane.stats.ladders import Ladder, Point, climb, ladders
 from fairlane.stats.looks import nominal
 from fairlane.stats.pairs import Shelf, shelve

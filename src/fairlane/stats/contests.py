@@ -68,13 +68,18 @@ class Stage:
         to end when its effect happens to look large or its spread small."""
         if len(self.plan) == 1:
             return self.share * alpha
-        return (LENT if isinstance(self.effect, Moderated) else OWN) * alpha
+        return (LENT if lent(self) else OWN) * alpha
 
     def printed(self, alpha: float, rate: float) -> tuple[float, float]:
         """Ends of the printed interval, within the one at overall error rate ``rate`` that decides the word: the two
         never contradict each other."""
         (low, high), (least, most) = self.effect.interval(self.printed_level(alpha)), self.interval(rate)
         return max(low, least), min(high, most)
+
+
+def lent(stage: Stage) -> bool:
+    """Whether other cells lend the stage their spread."""
+    return isinstance(stage.effect, Moderated)
 
 
 @dataclass(frozen=True)

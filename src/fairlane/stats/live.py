@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from fairlane.metrics import METRICS
 from fairlane.records import Observation, Word
 from fairlane.stats import anytime
-from fairlane.stats.judge import DECIDED, word
+from fairlane.stats.answers import DECIDED, word
 from fairlane.stats.pairs import Reading, pair, shelve
 
 if TYPE_CHECKING:

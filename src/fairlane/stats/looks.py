@@ -1,18 +1,18 @@
 """Planned looks: exact boundaries for repeated t tests, for any plan and error rate.
 
-After n blocks u_n = sum d / sqrt(sum d^2) of the log-ratios d decides the t test: t = u sqrt((n - 1) / (n - u^2)). Under
-no effect u is a Markov chain whose law knows no spread, because sum d^2 is independent of all u so far (Basu):
+After n blocks u_n = sum d / sqrt(sum d^2) of the log-ratios d decides the t test: t = u sqrt((n - 1) / (n - u^2)).
+Under no effect u is a Markov chain whose law knows no spread, because sum d^2 is independent of all u so far (Basu):
 
     u_(n+1) = (u_n + w) / sqrt(1 + w^2)          w = t_n / sqrt(n), Student's t with n degrees of freedom
 
-(Jennison and Turnbull, Biometrika 78, 1991, 133-141). With phi = arcsin(u / sqrt(n)) every n has the same range, and the
-chain is carried from block to block over even bins of |phi|, the paths that have crossed a boundary left out. Boundaries
-computed for a normal of known spread, and used as p-values of t, spend 3 to 20 % more than their error rate.
+(Jennison and Turnbull, Biometrika 78, 1991, 133-141). With phi = arcsin(u / sqrt(n)) every n has the same range, and
+the chain is carried from block to block over even bins of |phi|, the paths that have crossed a boundary left out.
+Boundaries computed for a normal of known spread, and used as p-values of t, spend 3 to 20 % more than their error rate.
 
-The error is spent by Hwang, Shih and DeCani (Stat. Med. 9, 1990, 1439-1445) with gamma = -2: less at early looks than in
-proportion, more than O'Brien and Fleming, who leave so little that an early interval says nothing of an effect's size.
-Failed trials leave fewer blocks at a look than planned: the look then spends what the plan does, and its boundary is that
-of the blocks there really are.
+The error is spent by Hwang, Shih and DeCani (Stat. Med. 9, 1990, 1439-1445) with gamma = -2: less at early looks than
+in proportion, more than O'Brien and Fleming, who leave so little that an early interval says nothing of an effect's
+size. Failed trials leave fewer blocks at a look than planned: the look then spends what the plan does, and its boundary
+is that of the blocks there really are.
 """
 
 import math

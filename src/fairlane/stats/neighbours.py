@@ -1,15 +1,15 @@
 """Neighbouring blocks that resemble each other, and the interval that is honest about it.
 
 Slow changes that one lane has and the other does not (a cache that fills, a neighbour on its disks) make the log-ratios
-of neighbouring blocks alike: n of them tell less than n independent ones, and a t interval is too narrow. One comparison
-has few blocks, so its lag-1 autocorrelation is tested by permutation: among all orders of the same blocks, how many show
-as much. Where few do, the interval is widened as for a first-order autoregression,
+of neighbouring blocks alike: n of them tell less than n independent ones, and a t interval is too narrow. One
+comparison has few blocks, so its lag-1 autocorrelation is tested by permutation: among all orders of the same blocks,
+how many show as much. Where few do, the interval is widened as for a first-order autoregression,
 
     sqrt((1 + rho) / (1 - rho)),    rho = (r + 1/(n - 1)) / (1 - 3/(n - 1))
 
-(r of n values lies too low by about (1 + 3 rho)/(n - 1): Kendall, Biometrika 41, 1954, 403-404). That repairs a part only: with rho
-of 0.8 and one comparison 38 % of equal lanes would still be called different after 20 blocks, against 67 % without it
-(simulated). So such a verdict is no headline either.
+(r of n values lies too low by about (1 + 3 rho)/(n - 1): Kendall, Biometrika 41, 1954, 403-404). That repairs a part
+only: with rho of 0.8 and one comparison 38 % of equal lanes would still be called different within 20 blocks, against
+67 % without it (simulated). So such a verdict is no headline either.
 """
 
 import math

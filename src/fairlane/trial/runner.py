@@ -23,7 +23,7 @@ from fairlane.runs.journal import Journal
 from fairlane.runs.observe import observe
 from fairlane.runs.plan import Plan, identity
 from fairlane.runs.read import done, in_order, read_json
-from fairlane.stats.judge import open_cells
+from fairlane.stats.stopping import open_cells
 from fairlane.trial.progress import Watch
 
 _IN_A_ROW = 3

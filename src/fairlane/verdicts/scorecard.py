@@ -25,7 +25,7 @@ _OUTCOME: dict[Word, Outcome] = {
 
 
 def outcome(verdict: Verdict) -> Outcome:
-    """``better``, ``worse``: the lane against the baseline; ``even``: the difference is proven smaller than the margin;
+    """``better``, ``worse``: the lane against the baseline; ``even``: the difference is smaller than the margin;
     ``open``: inconclusive, or single results; ``withheld``: decided, but under a critical finding."""
     return "withheld" if withheld(verdict) else outcome_of(verdict.verdict)
 
