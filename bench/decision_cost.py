@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from calibration import evidence, study
+from calibration import evidence, study  # type: ignore[import-not-found] # beside this file
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 

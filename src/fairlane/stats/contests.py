@@ -41,6 +41,10 @@ FEWEST = 6
 for four (13 to 22 % of studies of 24 equal cells showed a difference)."""
 
 
+_MANY = 6
+"""Cells that are enough to judge any by fewer blocks."""
+
+
 @dataclass(frozen=True)
 class Stage:
     """A contest at one look, as Holm and Benjamini-Hochberg test it. At least 2 blocks count."""
@@ -274,6 +278,9 @@ class Claims:
         if not self.modelled and (contest.primary or contest.control):  # the rest would repeat it twenty times
             effect = replace(effect, factor=widening(effect.logs))
         lent = self._lent(contest.metric, contest.at(look)) if contest.spends else None
+        early = effect.n < FEWEST <= contest.plan[-1] and not self.modelled
+        if early and (not lent or lent.cells < _MANY):
+            return None
         return replace(stage, effect=Moderated.of(effect, lent) if lent else effect)
 
     def _lent(self, metric: str, look: int) -> Common | None:

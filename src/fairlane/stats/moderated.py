@@ -21,7 +21,7 @@ LEAST = 3
 _CAP = 8.0
 """Most degrees of freedom of what is common: cells whose spreads differ keep most of their own. Nor more than the other
 cells really have."""
-_FEW = 6
+_FEW = 8
 """Blocks below which a spread is not taken as smaller than the cells' geometric mean. Noise with two states can look
 calm for four blocks: without this floor 9 to 22 % of 24-cell studies without a difference showed one (simulated)."""
 
@@ -34,6 +34,8 @@ class Common:
     df: float
     mean_sd: float
     """Geometric mean of the spreads."""
+    cells: int = 0
+    """Cells that lend."""
 
     def applied(self, sd: float, df: float, blocks: int) -> float:
         """The spread of a comparison with spread ``sd`` from ``blocks`` blocks."""
@@ -79,7 +81,7 @@ def common(spreads: Sequence[tuple[str, float, float]]) -> Common | None:
     cap = min(_CAP, sum(own.values()) - max(own.values()))
     prior = min(cap, 2 * _inverse_trigamma(beyond_chance)) if beyond_chance > 0 else cap
     variance = math.exp(float(logs.mean()) + float(digamma(prior / 2)) - math.log(prior / 2))
-    return Common(variance, prior, math.exp(float(np.log(sd).mean())))
+    return Common(variance, prior, math.exp(float(np.log(sd).mean())), len(own))
 
 
 def _inverse_trigamma(y: float) -> float:
