@@ -103,7 +103,7 @@ def study(lanes: int, cells: int, design: str) -> Study:
     names = "".join(f"  lane-{i}: {{transport: local}}\n" for i in range(lanes))
     return parse_study(
         f"name: bench\nplatform: {{kind: fake}}\nbaseline: lane-0\nlanes:\n{names}workloads:\n"
-        f"  main: {{kind: fio, iodepth: {[2**i for i in range(cells)]}, runtime: 1s}}\ndesign: {{{design}}}\n",
+        f"  main: {{kind: fio, iodepth: {list(range(1, cells + 1))}, runtime: 1s}}\ndesign: {{{design}}}\n",
         "bench",
     )
 

@@ -1,0 +1,276 @@
+"""What a hostile reviewer simulates: each case with its error, its target and the power that is left.
+
+    uv run python bench/hostile.py             some 10 minutes on 2 cores
+    uv run python bench/hostile.py --quick     about 1 minute, figures to about +-5 %
+
+Studies are simulated trial by trial, in the order of the product's own schedules, carried out look by look with the
+product's open_cells and judged by its judge and its gate. Lanes are equal unless the case says otherwise; the margin is
+5 %. A target counts as missed where the share is beyond it by more than two standard errors of the simulation.
+"""
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+from calibration import DIFFERENT, Floats, Row, evidence, figures, study  # type: ignore[import-not-found] # beside it
+from numpy.typing import NDArray
+
+from fairlane.gate.decide import decide
+from fairlane.gate.grammar import parse
+from fairlane.records import Evidence, Observation, Verdict
+from fairlane.stats.judge import judge
+from fairlane.stats.stopping import open_cells
+from fairlane.study.spec import Study
+
+LOOKS = tuple(range(4, 21, 2))
+TIES = ("tie", "different-but-small")
+
+Failed = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """One study's trials."""
+
+    logs: Floats
+    """ln(IOPS): [cell, block, lane]"""
+    failed: Failed | None = None
+
+
+Draw = Callable[[np.random.Generator], Simulated]
+
+
+def planned(cells: int) -> Study:
+    """Two lanes, the default looks; few cells begin at six blocks, as by default."""
+    made: Study = study(2, cells, f"looks: {list(LOOKS if cells >= 6 else LOOKS[1:])}")
+    return made
+
+
+def carried_out(asked: Study, made: Simulated) -> Evidence:
+    """The run's evidence, with cells ended at the looks."""
+    keys = [cell.key for cell in asked.cells()]
+    blocks = dict.fromkeys(keys, 0)
+    goes_on = frozenset(keys)
+    run: Evidence = evidence(asked, made.logs, blocks)
+    for look, n in enumerate(asked.design.looks):
+        blocks |= dict.fromkeys(goes_on, n)
+        run = _with_failures(evidence(asked, made.logs, blocks), asked, made)
+        goes_on = open_cells(asked, run.observations, look)
+        if not goes_on:
+            break
+    return run
+
+
+def _with_failures(run: Evidence, asked: Study, made: Simulated) -> Evidence:
+    if made.failed is None:
+        return run
+    place = {cell.key: i for i, cell in enumerate(asked.cells())}
+    lanes = {lane: i for i, lane in enumerate(asked.lanes)}
+    failed = made.failed
+
+    def trial(o: Observation) -> Observation:
+        return replace(o, failed="timeout", metrics={}) if failed[place[o.cell], o.block, lanes[o.lane]] else o
+
+    return replace(run, observations=tuple(trial(o) for o in run.observations))
+
+
+def verdicts(cells: int, draw: Draw, rng: np.random.Generator, studies: int) -> Iterator[list[Verdict]]:
+    """The primary verdicts, study by study."""
+    asked = planned(cells)
+    for _ in range(studies):
+        yield [v for v in judge(carried_out(asked, draw(rng)), ()) if v.primary]
+
+
+def alike(cells: int, sd: float, effect: float = 0.0) -> Draw:
+    """Normal trials; log-ratios with this standard deviation."""
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        logs = rng.normal(0, sd / math.sqrt(2), (cells, LOOKS[-1], 2))
+        logs[:, :, 1] += effect
+        return Simulated(logs)
+
+    return draw
+
+
+def stalling(cells: int, share: float, speed: float, failing: float = 0.0) -> Draw:
+    """One lane has trials at ``speed``, some of which fail; the others of both lanes have an sd of 1 %."""
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        logs = rng.normal(0, 0.01, (cells, LOOKS[-1], 2))
+        stalls = rng.random((cells, LOOKS[-1])) < share
+        logs[:, :, 1] += math.log(speed) * stalls
+        failed = np.zeros(logs.shape, bool)
+        failed[:, :, 1] = stalls & (rng.random(stalls.shape) < failing)
+        return Simulated(logs, failed)
+
+    return draw
+
+
+def slow_lane(rho: float) -> Draw:
+    """Log-ratios of one cell that follow a first-order autoregression, sd 3 %: one lane drifts."""
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        d = rng.normal(0, 0.03, LOOKS[-1])
+        for i in range(1, len(d)):
+            d[i] = rho * d[i - 1] + math.sqrt(1 - rho**2) * d[i]
+        return Simulated(np.stack([np.zeros_like(d), d], axis=1)[None])
+
+    return draw
+
+
+def periodic(period: float) -> Draw:
+    """A neighbour's load on the array that comes and goes; one cell, so that its trials lie side by side."""
+
+    def noise(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+        time = np.arange(shape[1]) + rng.random((shape[0], 1)) * period
+        wave: Floats = rng.normal(0, 0.01, shape) + 0.05 * np.sin(2 * np.pi * time / period)
+        return wave
+
+    return lambda rng: Simulated(figures(noise, rng, 1, lanes=2, cells=1, blocks=LOOKS[-1])[0])
+
+
+def two_states(cells: int) -> Draw:
+    """Each trial of either lane draws one of two speeds, 5 % apart."""
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        shape = (cells, LOOKS[-1], 2)
+        return Simulated(math.log(1.05) * (rng.random(shape) < 0.5) + rng.normal(0, 0.002, shape))
+
+    return draw
+
+
+def share_of(test: Callable[[Verdict], bool], cells: int, draw: Draw, rng: np.random.Generator, studies: int) -> float:
+    made = [test(v) for study_ in verdicts(cells, draw, rng, studies) for v in study_]
+    return sum(made) / len(made)
+
+
+def any_of(test: Callable[[Verdict], bool], cells: int, draw: Draw, rng: np.random.Generator, studies: int) -> float:
+    return sum(any(map(test, study_)) for study_ in verdicts(cells, draw, rng, studies)) / studies
+
+
+def different(v: Verdict) -> bool:
+    return v.verdict in DIFFERENT
+
+
+def tied(v: Verdict) -> bool:
+    return v.verdict in TIES
+
+
+def covers(truth: float) -> Callable[[Verdict], bool]:
+    return lambda v: v.low is not None and v.high is not None and v.low <= 1 + truth <= v.high
+
+
+def passes(rule: str, effect: float, rng: np.random.Generator, studies: int, cells: int = 24) -> tuple[float, float]:
+    """Shares of studies in which a rule is met in all cells, and of cells in which it is; 20 blocks, sd 3 %."""
+    asked = study(2, cells, "looks: [20]")
+    keys = {cell.key: 20 for cell in asked.cells()}
+    met = [
+        [
+            o.word == "met"
+            for o in decide([parse(rule)], evidence(asked, alike(cells, 0.03, effect)(rng).logs, keys), _none)
+        ]
+        for _ in range(studies)
+    ]
+    return sum(map(all, met)) / studies, sum(map(sum, met)) / (studies * cells)
+
+
+def _none(_: Evidence) -> tuple[()]:
+    return ()
+
+
+def ties(rng: np.random.Generator, studies: int) -> Iterator[Row]:
+    calm = [v for made in verdicts(1, alike(1, 0.01), rng, studies) for v in made]
+    early = sum(tied(v) and v.blocks <= 10 for v in calm)
+    yield Row("tie within 10 blocks, sd 1 %", 0.80, early / studies, studies, least=True)
+    spoiled = [v for made in verdicts(1, stalling(1, 0.08, 0.5), rng, studies) for v in made if tied(v)]
+    yield Row("tie, 8 % of one lane's trials at half speed", None, len(spoiled) / studies, studies)
+    too_sure = sum((v.unseen or 1.0) < 0.08 for v in spoiled)
+    yield Row("... whose printed bound is below 8 %", 0.05, too_sure / max(1, len(spoiled)), max(1, len(spoiled)))
+    share = share_of(tied, 1, stalling(1, 0.04, 0.2), rng, studies)
+    yield Row("tie, 4 % of one lane's trials at a fifth", None, share, studies)
+    share = share_of(tied, 1, alike(1, 0.01, math.log1p(0.05)), rng, studies)
+    yield Row("tie at the margin, sd 1 %", 0.05, share, studies)
+
+
+def failures(rng: np.random.Generator, studies: int) -> Iterator[Row]:
+    made = [v for one in verdicts(1, stalling(1, 0.30, 0.5, 0.8), rng, studies) for v in one]
+    yield Row("tie, 30 % stall and 80 % of those fail", 0.05, sum(map(tied, made)) / studies, studies)
+    wrong = sum(v.headline and v.verdict != "slower" for v in made)
+    yield Row("... a headline, and not of the slower lane", 0.05, wrong / studies, studies)
+
+
+def families(rng: np.random.Generator, studies: int) -> Iterator[Row]:
+    for cells in (1, 8, 16, 24):
+        some = max(40, studies // cells)
+        for sd in (0.02, 0.10):
+            share = any_of(different, cells, alike(cells, sd), rng, some)
+            yield Row(f"A/A, any of {cells}, sd {sd:.0%}", 0.05, share, some)
+
+
+def coverage(rng: np.random.Generator, studies: int) -> Iterator[Row]:
+    for cells in (1, 8):
+        some = max(40, studies // cells)
+        for effect in (0.0, 0.05, 0.10):
+            for sd in (0.02, 0.05):
+                share = share_of(covers(effect), cells, alike(cells, sd, math.log1p(effect)), rng, some)
+                name = f"printed interval covers {effect:+.0%}, {cells} cells, sd {sd:.0%}"
+                yield Row(name, 0.94, share, some * cells, least=True)
+
+
+def dependence(rng: np.random.Generator, studies: int) -> Iterator[Row]:
+    drifting = [v for made in verdicts(1, slow_lane(0.8), rng, studies) for v in made]
+    headlines = sum(v.headline and different(v) for v in drifting)
+    yield Row("A/A, one lane drifts (AR 0.8): a headline", 0.10, headlines / studies, studies)
+    yield Row("... called different", None, sum(map(different, drifting)) / studies, studies)
+    for period in (3, 3.7, 4, 5):
+        share = share_of(different, 1, periodic(period), rng, studies)
+        yield Row(f"A/A, load with a period of {period:g} trials, one cell", 0.075, share, studies)
+    for cells in (1, 8, 16):
+        some = max(60, studies // cells)
+        share = any_of(different, cells, two_states(cells), rng, some)
+        yield Row(f"A/A, any of {cells}, trials of two states", 0.05, share, some)
+
+
+def gate(rng: np.random.Generator, studies: int) -> Iterator[Row]:
+    some, edge = max(20, studies // 10), math.log1p(0.05)
+    for rule, limit in (("within 5 % of", -edge), ("<= 5 % under", math.log(0.95))):
+        whole, _ = passes(f"lane-1 {rule} lane-0", 0.0, rng, some)
+        yield Row(f"24 equal cells pass a gate, {rule}", 0.95, whole, some, least=True)
+        _, one = passes(f"lane-1 {rule} lane-0", limit, rng, some)
+        yield Row(f"a cell at the limit passes, {rule}", 0.05, one, 24 * some)
+
+
+CASES = {case.__name__: case for case in (ties, failures, families, coverage, dependence, gate)}
+
+
+def rows(case: str, studies: int, seed: int) -> list[Row]:
+    return list(CASES[case](np.random.default_rng((seed, *case.encode())), studies))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer studies")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("cases", nargs="*", help=f"only these: {', '.join(CASES)}")
+    asked = parser.parse_args()
+    cases, studies = asked.cases or list(CASES), 150 if asked.quick else 2000
+    missed = False
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for made in pool.map(rows, cases, [studies] * len(cases), [asked.seed] * len(cases)):
+            for row in made:
+                target = "" if row.target is None else f"{'>=' if row.least else '<='} {100 * row.target:.0f}"
+                print(f"{row.name:58} {target:>6} {100 * row.share:6.1f}{'*' if row.missed else ''}", flush=True)
+                missed |= row.missed
+    print(
+        f"\nper cent; {studies:,} studies of one comparison, as many comparisons in larger ones; * a target is missed"
+    )
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()
