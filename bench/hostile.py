@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
-from calibration import DIFFERENT, Floats, Row, evidence, figures, study  # type: ignore[import-not-found] # beside it
+from calibration import DIFFERENT, SCHEDULES, Floats, Row, evidence, figures, study  # type: ignore[import-not-found] # beside it
 from numpy.typing import NDArray
 
 from fairlane.gate.decide import decide
@@ -123,7 +123,7 @@ def slow_lane(rho: float) -> Draw:
     return draw
 
 
-def periodic(period: float) -> Draw:
+def periodic(period: float, cells: int = 1) -> Draw:
     """A neighbour's load on the array that comes and goes; one cell, so that its trials lie side by side."""
 
     def noise(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
@@ -131,7 +131,14 @@ def periodic(period: float) -> Draw:
         wave: Floats = rng.normal(0, 0.01, shape) + 0.05 * np.sin(2 * np.pi * time / period)
         return wave
 
-    return lambda rng: Simulated(figures(noise, rng, 1, lanes=2, cells=1, blocks=LOOKS[-1])[0])
+    made: list[Floats] = []
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        if not made:  # one study for each of many schedules
+            made.extend(figures(noise, rng, SCHEDULES, lanes=2, cells=cells, blocks=LOOKS[-1]))
+        return Simulated(made.pop())
+
+    return draw
 
 
 def two_states(cells: int) -> Draw:
