@@ -7,8 +7,9 @@ from functools import cache
 from importlib import resources
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from fairlane import registry
 from fairlane.errors import FairlaneError, nearest
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
@@ -61,6 +62,8 @@ class Compared(Strict):
     of: Share = "every"
     limit: str = ""
     """Why the test does not match the claim: its result is shown but decides nothing."""
+    constructed: str = ""
+    """What in the lab forces the claimed outcome: if it comes, it is no confirmation, and its size is the lab's."""
     note: str = ""
     """Difference between the test and the published study that leaves the direction valid."""
 
@@ -86,6 +89,19 @@ class AsksTable(Compared):
     """Decided by verdicts of `fairlane compare` on the study's own published tables."""
 
     by: Literal["table"]
+
+
+Tables = Literal["first", "explained", "corrected"]
+"""Study 003's tables: of its page; the same with what its author later told of them; of its author's correction."""
+
+
+class AsksFigures(Compared):
+    """Contradicted by bare figures of the study's own tables. They confirm nothing: they are single results."""
+
+    by: Literal["figures"]
+    tables: Tables = "first"
+    because: str = Field(min_length=20)
+    """Why the figures speak against the claim, if they do."""
 
 
 class AsksAbility(Strict):
@@ -117,10 +133,20 @@ class AsksFinding(Strict):
     """Decided by the checks on the study's published tables: a finding contradicts the claim."""
 
     by: Literal["finding"]
-    check: str
-    """Name of the check."""
+    checks: tuple[str, ...] = Field(min_length=1)
+    """Names of the checks; one that has no critical finding leaves the claim open."""
+    tables: Tables = "first"
     least: int = Field(default=1, ge=1)
-    """Least number of cells in the finding."""
+    """Least number of cells in the findings of each check."""
+
+    @field_validator("checks")
+    @classmethod
+    def _known_checks(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in (known := registry.names("checks")):
+                near = nearest(name, known)
+                raise ValueError(f"no check {name!r}" + (f"; did you mean {near}?" if near else ""))
+        return names
 
 
 class AsksComparable(Strict):
@@ -138,7 +164,8 @@ class AsksNothing(Strict):
 
 
 Asks = Annotated[
-    AsksLab | AsksTable | AsksAbility | AsksFinding | AsksComparable | AsksNothing, Field(discriminator="by")
+    AsksLab | AsksTable | AsksFigures | AsksAbility | AsksFinding | AsksComparable | AsksNothing,
+    Field(discriminator="by"),
 ]
 
 
@@ -147,14 +174,14 @@ class Claim(Strict):
 
     id: str = Field(pattern=r"^[0-9]{3}-[a-z0-9-]{2,40}$")
     where: str
-    """Figure, table or section."""
+    """Where its figures stand on the page: section, figure, table and row, takeaway."""
     says: str = Field(max_length=240)
     """The claim, in our words."""
     conditions: str
     """Conditions of the published measurement."""
     size: Size | None = None
     published: str = ""
-    """The published size in words, if no ratio expresses it."""
+    """The published size in words, if no ratio expresses it, or none does it well."""
     asks: Asks
 
     @property
@@ -167,6 +194,8 @@ class Source(Strict):
 
     file: str
     title: str
+    later: str = ""
+    """What its author published of it later: where, and when."""
 
 
 class _File(Strict):
@@ -255,7 +284,7 @@ def _lab(name: str, text: str) -> Lab:
 def _wrong(claim: Claim, labs: Mapping[str, Lab]) -> Iterator[tuple[str, str]]:
     """Parts of the claim's test that its lab study lacks, or that make no sense: (problem, hint)."""
     asks = claim.asks
-    if isinstance(asks, AsksLab | AsksTable) and claim.size and _contradicts(asks, claim.size):
+    if isinstance(asks, Compared) and claim.size and _contradicts(asks, claim.size):
         yield (
             f"size: of {asks.metric} it contradicts expects: {asks.expects}",
             "ratios are lane / baseline of the metric",

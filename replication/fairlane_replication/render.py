@@ -9,11 +9,12 @@ from fairlane.report import phrases
 from fairlane.report.text import DASH, clean, markdown, markdown_table, shorten
 from fairlane.study.forecast import about
 from fairlane_replication.claims import Catalogue
-from fairlane_replication.judge import WORDS, Answer, published
+from fairlane_replication.judge import BUILT, WORDS, Answer, published
 from fairlane_replication.runner import Planned
 
 WIDTH = 80
 _TIED = "\N{NO-BREAK SPACE}%"
+_COLUMNS = ("Claim", "In our words (where; conditions)", "Published", "Here", "Direction", "Size", "Why, what to know")
 _REASON = 300
 """Characters of a reason in the table and in Markdown; JSON has all of it."""
 _FIGURES = {
@@ -24,10 +25,22 @@ _FIGURES = {
 }
 
 
+def counts(answers: Sequence[Answer]) -> dict[str, dict[str, int]]:
+    """Column of answers -> word -> how many claims; the size only of claims that give one."""
+    direction, size = Counter(a.word for a in answers), Counter(a.size for a in answers if a.size)
+    return {"direction": {w: direction[w] for w in WORDS}, "size": {w: size[w] for w in WORDS if w != BUILT}}
+
+
 def summary(answers: Sequence[Answer]) -> str:
-    """``42 claims: 9 agree, 3 disagree, 30 cannot tell here``."""
-    count = Counter(a.word for a in answers)
-    return f"{phrases.count(len(answers), 'claim')}: " + ", ".join(f"{count[word]} {word}" for word in WORDS)
+    """``42 claims.``, ``Direction: 9 agree, 3 disagree, ...``, ``Size (20 claims): 2 agree, ...``: three lines."""
+    columns = counts(answers)
+    direction, size = (", ".join(f"{n} {word}" for word, n in columns[name].items()) for name in columns)
+    sized = sum(columns["size"].values())
+    return (
+        f"{phrases.count(len(answers), 'claim')}.\n"
+        f"Direction: {direction}.\n"
+        f"Size ({phrases.count(sized, 'claim')}): {size}."
+    )
 
 
 def result_text(answer: Answer) -> str:
@@ -35,7 +48,7 @@ def result_text(answer: Answer) -> str:
     if not answer.here:
         return ""
     kind = _FIGURES.get(answer.figures, answer.figures)
-    return clean("; ".join(part for part in (shorten(answer.here, _REASON), answer.size, kind) if part))
+    return clean("; ".join(part for part in (shorten(answer.here, _REASON), answer.sizes, kind) if part))
 
 
 def reason(answer: Answer) -> str:
@@ -47,7 +60,9 @@ def table(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
     """For a terminal: every claim with its answer, in at most 80 columns."""
     lines: list[str] = []
     for study, source in catalogue.sources.items():
-        lines += [*textwrap.wrap(f"{study}  {clean(source.title)}", WIDTH, subsequent_indent="     "), "-" * WIDTH]
+        for text in (f"{study}  {clean(source.title)}", source.later and f"     Later: {clean(source.later)}"):
+            lines += textwrap.wrap(text, WIDTH, subsequent_indent="     ")
+        lines.append("-" * WIDTH)
         for one in (a for a in answers if a.claim.study == study):
             lines += _block(one)
         lines.append("")
@@ -56,24 +71,26 @@ def table(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
 
 def _block(one: Answer) -> Iterator[str]:
     claim = one.claim
-    yield f"{claim.id:<{WIDTH - 18}}{one.word:>18}".rstrip()
+    yield claim.id
     size = published(claim)
     for head, text in (
-        ("claim", clean(claim.says) + (f" [{clean(size)}]" if size else "")),
+        ("claim", f"{clean(claim.says)} ({clean(claim.where)})"),
+        ("direction", one.word),
+        ("size", f"{one.size}, of {clean(size)} published" if one.size else ""),
         ("here", result_text(one)),
         ("why", reason(one)),
     ):
         if text:
             tied = text.replace(" %", _TIED)  # a line does not begin with the sign of a figure
             lines = textwrap.wrap(
-                tied, WIDTH, initial_indent=f"  {head:<6}", subsequent_indent=" " * 8, break_on_hyphens=False
+                tied, WIDTH, initial_indent=f"  {head:<10}", subsequent_indent=" " * 12, break_on_hyphens=False
             )
             yield from (line.replace(_TIED, " %") for line in lines)
 
 
 def page(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
     """Markdown: a table for each study, inserted into docs/replication.md."""
-    parts = [f"**{summary(answers)}.**", ""]
+    parts = [f"**{line}**  " for line in summary(answers).splitlines()] + [""]
     for study, source in catalogue.sources.items():
         rows = [
             (
@@ -82,13 +99,16 @@ def page(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
                 published(a.claim) or DASH,
                 result_text(a) or DASH,
                 a.word,
+                a.size or DASH,
                 reason(a) or DASH,
             )
             for a in answers
             if a.claim.study == study
         ]
-        columns = ("Claim", "In our words (where; conditions)", "Published", "Here", "Answer", "Why, or what to know")
-        parts += [f"### {study}: {markdown(clean(source.title))}", "", markdown_table(columns, _clean(rows)), ""]
+        parts += [f"### {study}: {markdown(clean(source.title))}", ""]
+        if source.later:
+            parts += [f"Published later: {markdown(clean(source.later))}.", ""]
+        parts += [markdown_table(_COLUMNS, _clean(rows)), ""]
     return "\n".join(parts).rstrip()
 
 
@@ -98,18 +118,17 @@ def _clean(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 def data(catalogue: Catalogue, answers: Sequence[Answer]) -> dict[str, Any]:
     """The answers as plain JSON."""
-    count = Counter(a.word for a in answers)
     return {
-        "summary": {word: count[word] for word in WORDS},
+        "summary": counts(answers),
         "sources": {name: source.model_dump() for name, source in catalogue.sources.items()},
         "claims": [
             {
                 **a.claim.model_dump(mode="json", exclude_defaults=True),
                 "study": a.claim.study,
                 "published": published(a.claim),
-                "answer": a.word,
+                "answer": {"direction": a.word, "size": a.size},
                 "here": clean(a.here),
-                "sizes": a.size,
+                "sizes": a.sizes,
                 "why": clean(a.why),
                 "figures": a.figures,
                 "cells": {"asked": a.cells, "bear_out": a.proven, "contradict": a.contradicted},

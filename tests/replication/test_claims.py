@@ -1,13 +1,16 @@
 """The claims that come with Fairlane, and what is said of a file that is wrong."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from fairlane.errors import FairlaneError
-from fairlane_replication.claims import AsksTable, catalogue, read
-from fairlane_replication.judge import answer, published
-from fairlane_replication.runner import plan, published_tables
+from fairlane_replication.claims import catalogue, read
+from fairlane_replication.judge import UNKNOWN, Answer, answer
+from fairlane_replication.judge import published as published_size
+from fairlane_replication.published import VERSIONS, overview, published, tables_of
+from fairlane_replication.runner import plan
 from tests.replication.fakes import SOURCES, STUDY, lab_claim
 from tests.words import kind
 
@@ -48,24 +51,50 @@ def test_the_published_tables_are_those_of_the_example() -> None:
         assert packaged.read_bytes() == file.read_bytes()
 
 
+def tabled() -> dict[str, Answer]:
+    """The answers of study 003 that its own tables give."""
+    return {c.id: answer(c, published(version)) for c in catalogue().claims if (version := tables_of(c))}
+
+
 def test_what_the_published_tables_decide() -> None:
-    tables = published_tables()
-    answers = {c.id: answer(c, tables) for c in catalogue().claims if c.asks.by in ("table", "finding", "comparable")}
-    assert {name for name, a in answers.items() if a.word == "disagree"} == {"003-comparable", "003-tiers"}
-    for name, told in answers.items():
-        if isinstance(told.claim.asks, AsksTable):
-            assert told.cells >= 2, f"{name} selects no cells"
-            assert (told.proven, told.contradicted) == (0, 0)
-            assert told.why.startswith("refused")
-    comparable = answers["003-comparable"]
+    answers = tabled()
+    assert {name for name, a in answers.items() if a.word == "disagree"} == {
+        "003-comparable",
+        "003-tiers",
+        "003-tail",
+        "003-tail-everywhere",
+    }
+    assert {a.word for a in answers.values()} == {"disagree", UNKNOWN}, "a single figure confirms nothing"
+    comparable, mixed = answers["003-comparable"], answers["003-mixed"]
     assert (comparable.cells, comparable.contradicted) == (28, 28)
-    proofs = [proof for f in tables.findings if f.check == "above_cap" for proof in f.evidence.values()]
-    assert sorted((proof["value"], proof["cap"]) for proof in proofs) == [(989, 500), (1984, 1000)]
-    assert all(figure in answers["003-tiers"].here for figure in ("1,984", "1,000", "989", "500"))
+    assert (mixed.cells, mixed.proven, mixed.contradicted, mixed.size) == (2, 0, 0, UNKNOWN)
+    assert all(figure in answers["003-tiers"].here for figure in ("1,984", "1,000", "989", "500", "997", "496"))
+
+
+def test_percentages_of_the_wrong_base_contradict_their_own_table() -> None:
+    """VCF's 81,578 are 26.5 % more than ROKS's 64,483, which are 21.0 % less: the page calls them 21 % higher."""
+    told = tabled()["003-random-percentages"]
+    assert (told.word, told.size) == (UNKNOWN, "disagree")
+    assert re.findall(r"\+\d+\.\d", told.here) == ["+26.5", "+12.3", "+41.4"]
+
+
+def test_the_tail_is_answered_from_the_correction() -> None:
+    told = tabled()["003-tail"]
+    assert (told.size, told.cells, told.contradicted) == ("disagree", 3, 2)
+    assert answer(told.claim, published("first")).word == UNKNOWN, "the first page has no p99 of writes"
+
+
+def test_which_finding_needed_which_version() -> None:
+    rows = {(row.check, row.kind): tuple(row.cells[version] for version in VERSIONS) for row in overview()}
+    assert VERSIONS == ("first", "explained", "corrected")
+    assert rows["above_cap", "iops"] == rows["doubled", "iops"] == (2, 2, 0)
+    assert rows["added_up", "definition"] == (0, 14, 0), "seven classes, two columns: their author told it later"
+    assert rows["unwritten_space", "none"] == (0, 21, 0)
+    assert rows["unmatched", "refused"] == (28, 28, 30)
 
 
 def test_published_sizes_are_told_as_the_studies_tell_them() -> None:
-    told = {c.id: published(c) for c in catalogue().claims}
+    told = {c.id: published_size(c) for c in catalogue().claims}
     assert told["000-randread-small"] == "at least +300 %"
     assert told["000-write-small"] == "+27 % to +30 %"
     assert told["001-read-load"] == "+1 % to +105 %"
