@@ -1,5 +1,6 @@
 """The claims of published studies as data: statement, source, size, and the test that decides. See claims.yaml."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -13,6 +14,7 @@ from fairlane import registry
 from fairlane.errors import FairlaneError, nearest
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
+from fairlane.report import phrases
 from fairlane.report.capabilities import TITLES
 from fairlane.study import quick as quick_form
 from fairlane.study import yaml_tree
@@ -187,6 +189,23 @@ class Claim(Strict):
     @property
     def study(self) -> str:
         return self.id[:3]
+
+
+def size_text(claim: Claim) -> str:
+    """The published size in words: ``+27.0 % to +30.0 %``, ``at least +300.0 %``; or the claim's own words."""
+    size = claim.size
+    if size is None or claim.published:
+        return claim.published
+    least, most = (None if end is None else _percent(end) for end in (size.least, size.most))
+    if least and most:
+        return least if least == most else f"{least} to {most}"
+    return f"at least {least}" if least else f"at most {most}"
+
+
+def _percent(ratio: float) -> str:
+    """A percentage with no more decimals than published."""
+    text = phrases.change(ratio, 2)
+    return re.sub(r"\.?0+(?= %)", "", text) if "." in text else text
 
 
 class Source(Strict):

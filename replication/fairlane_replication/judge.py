@@ -85,7 +85,7 @@ class Answer:
     why: str = ""
     """Why the claim stays open, or the basis of the word."""
     figures: str = ""
-    """modelled, emulated, measured, invented, or published; empty: none."""
+    """modelled, emulated, measured, invented, tried, published or corrected; empty: none."""
     cells: int = 0
     """Cells tested."""
     proven: int = 0
@@ -277,23 +277,6 @@ def _sizes(size: Size, judged: Sequence[_Judged], word: Word) -> str:
     return POSSIBLE if any(j.verdict.verdict in DECIDED for j in judged) else ""
 
 
-def published(claim: Claim) -> str:
-    """The published size in words: ``+27.0 % to +30.0 %``, ``at least +300.0 %``; or the claim's own words."""
-    size = claim.size
-    if size is None or claim.published:
-        return claim.published
-    least, most = (None if end is None else _percent(end) for end in (size.least, size.most))
-    if least and most:
-        return least if least == most else f"{least} to {most}"
-    return f"at least {least}" if least else f"at most {most}"
-
-
-def _percent(ratio: float) -> str:
-    """A percentage with no more decimals than published."""
-    text = phrases.change(ratio, 2)
-    return re.sub(r"\.?0+(?= %)", "", text) if "." in text else text
-
-
 # --- other tests
 
 
@@ -344,7 +327,7 @@ def _by_finding(claim: Claim, asks: AsksFinding, ran: Ran) -> Answer:
         claim,
         "disagree",
         _size_word(claim, "disagree"),
-        here="; ".join(f"{f.check}: {f.message}" for f in findings),
+        here="; ".join(f"{f.check}: {f.message.rpartition(': ')[0] or f.message}" for f in findings),
         figures="published",
         contradicted=len(set().union(*cells.values())),
     )
@@ -366,7 +349,7 @@ def _by_figures(claim: Claim, asks: AsksFigures, ran: Ran) -> Answer:
         here=f"{METRICS[asks.metric].title} of {asks.lane} against {asks.against}: "
         + ", ".join(f"{title} {phrases.change(r)}" for title, r in ratios),
         why=asks.because if against or beyond else "bare figures, which contradict nothing here and confirm nothing",
-        figures="published",
+        figures="corrected" if asks.tables == "corrected" else "published",
         cells=len(ratios),
         contradicted=len(against or beyond),
     )

@@ -1,5 +1,6 @@
 """The answers as a table of 80 columns, as Markdown and as JSON. Pure."""
 
+import dataclasses
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,19 +9,26 @@ from typing import Any
 from fairlane.report import phrases
 from fairlane.report.text import DASH, clean, markdown, markdown_table, shorten
 from fairlane.study.forecast import about
-from fairlane_replication.claims import Catalogue
-from fairlane_replication.judge import BUILT, WORDS, Answer, published
+from fairlane_replication.claims import AsksNothing, Catalogue, Claim, Compared, size_text
+from fairlane_replication.judge import BUILT, WORDS, Answer
+from fairlane_replication.published import STUDY, VERSIONS, Row
 from fairlane_replication.runner import Planned
 
 WIDTH = 80
 _TIED = "\N{NO-BREAK SPACE}%"
 _COLUMNS = ("Claim", "In our words (where; conditions)", "Published", "Here", "Direction", "Size", "Why, what to know")
-_REASON = 300
+_REASON = 400
 """Characters of a reason in the table and in Markdown; JSON has all of it."""
+_HEADING = (
+    "Figures of study 003 with a finding, by version of its tables: of its page, of its page with what its author "
+    "explained later, and as corrected"
+)
+_VERSIONS = {"first": "Its page", "explained": "Explained", "corrected": "Corrected"}
 _FIGURES = {
     "modelled": "modelled: virtual clock, one core",
     "emulated": "emulated: wall clock without hardware virtualization",
     "published": "the study's own tables",
+    "corrected": "its author's corrected tables",
     "tried": "tried on a volume",
 }
 
@@ -56,8 +64,9 @@ def reason(answer: Answer) -> str:
     return shorten(" ".join(clean(answer.why).split()), _REASON)
 
 
-def table(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
-    """For a terminal: every claim with its answer, in at most 80 columns."""
+def table(catalogue: Catalogue, answers: Sequence[Answer], versions: Sequence[Row] = ()) -> str:
+    """For a terminal: every claim with its answers, in at most 80 columns. ``versions``: findings on study 003's
+    tables."""
     lines: list[str] = []
     for study, source in catalogue.sources.items():
         for text in (f"{study}  {clean(source.title)}", source.later and f"     Later: {clean(source.later)}"):
@@ -66,17 +75,24 @@ def table(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
         for one in (a for a in answers if a.claim.study == study):
             lines += _block(one)
         lines.append("")
+        if versions and study == STUDY:
+            lines += [*textwrap.wrap(_HEADING, WIDTH), ""]
+            lines.append(f"  {'':34}{'':10}" + "".join(f"{version:>11}" for version in VERSIONS))
+            for row in versions:
+                figures = "".join(f"{row.cells[version]:>11}" for version in VERSIONS)
+                lines.append(f"  {f'{row.check}: {row.kind}':34}{row.severity:10}{figures}")
+            lines.append("")
     return "\n".join([*lines, summary(answers)])
 
 
 def _block(one: Answer) -> Iterator[str]:
     claim = one.claim
     yield claim.id
-    size = published(claim)
+    size = size_text(claim)
     for head, text in (
         ("claim", f"{clean(claim.says)} ({clean(claim.where)})"),
-        ("direction", one.word),
-        ("size", f"{one.size}, of {clean(size)} published" if one.size else ""),
+        (_head(claim), one.word),
+        ("size", f"{one.size} (published: {clean(size)})" if one.size else ""),
         ("here", result_text(one)),
         ("why", reason(one)),
     ):
@@ -88,15 +104,21 @@ def _block(one: Answer) -> Iterator[str]:
             yield from (line.replace(_TIED, " %") for line in lines)
 
 
-def page(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
-    """Markdown: a table for each study, inserted into docs/replication.md."""
+def _head(claim: Claim) -> str:
+    """Name of a claim's first answer."""
+    return "direction" if isinstance(claim.asks, Compared | AsksNothing) else "answer"
+
+
+def page(catalogue: Catalogue, answers: Sequence[Answer], versions: Sequence[Row] = ()) -> str:
+    """Markdown: a table for each study, inserted into docs/replication.md. ``versions``: findings on study 003's
+    tables."""
     parts = [f"**{line}**  " for line in summary(answers).splitlines()] + [""]
     for study, source in catalogue.sources.items():
         rows = [
             (
                 a.claim.id,
                 f"{a.claim.says} ({a.claim.where}; {a.claim.conditions})",
-                published(a.claim) or DASH,
+                size_text(a.claim) or DASH,
                 result_text(a) or DASH,
                 a.word,
                 a.size or DASH,
@@ -109,6 +131,10 @@ def page(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
         if source.later:
             parts += [f"Published later: {markdown(clean(source.later))}.", ""]
         parts += [markdown_table(_COLUMNS, _clean(rows)), ""]
+        if versions and study == STUDY:
+            columns = ("Figures with this finding", "Severity", *(_VERSIONS[version] for version in VERSIONS))
+            shown = [(f"{r.check}: {r.kind}", r.severity, *(str(r.cells[v]) for v in VERSIONS)) for r in versions]
+            parts += [_HEADING, "", markdown_table(columns, _clean(shown), (2, 3, 4)), ""]
     return "\n".join(parts).rstrip()
 
 
@@ -116,8 +142,8 @@ def _clean(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [tuple(clean(value) for value in row) for row in rows]
 
 
-def data(catalogue: Catalogue, answers: Sequence[Answer]) -> dict[str, Any]:
-    """The answers as plain JSON."""
+def data(catalogue: Catalogue, answers: Sequence[Answer], versions: Sequence[Row] = ()) -> dict[str, Any]:
+    """The answers as plain JSON. ``versions``: findings on study 003's tables."""
     return {
         "summary": counts(answers),
         "sources": {name: source.model_dump() for name, source in catalogue.sources.items()},
@@ -125,7 +151,7 @@ def data(catalogue: Catalogue, answers: Sequence[Answer]) -> dict[str, Any]:
             {
                 **a.claim.model_dump(mode="json", exclude_defaults=True),
                 "study": a.claim.study,
-                "published": published(a.claim),
+                "published": size_text(a.claim),
                 "answer": {"direction": a.word, "size": a.size},
                 "here": clean(a.here),
                 "sizes": a.sizes,
@@ -135,6 +161,7 @@ def data(catalogue: Catalogue, answers: Sequence[Answer]) -> dict[str, Any]:
             }
             for a in answers
         ],
+        "versions": [dataclasses.asdict(row) for row in versions],
     }
 
 

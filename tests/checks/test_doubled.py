@@ -1,5 +1,6 @@
 """Sums of a read job and a write job, found from a table alone: no cap and no definition is stated."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ TIERS = {"tier-1": (1984, 997), "tier-2": (989, 496), "free": (64483, 48641)}
 """Figures of a published table: of two tiers with a limit, and of a lane without one."""
 
 
-def found(folder: Path, rates: dict[str, tuple[float, float]], told: str = MAP) -> list[Finding]:
+def found(folder: Path, rates: Mapping[str, tuple[float, float]], told: str = MAP) -> list[Finding]:
     """What the check says of a table: lane -> rate of unknown direction, rate of the mix."""
     table = folder / "table.csv"
     table.write_text("lane,random,mix\n" + "".join(f"{lane},{a},{b}\n" for lane, (a, b) in rates.items()))

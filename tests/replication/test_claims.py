@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from fairlane.errors import FairlaneError
-from fairlane_replication.claims import catalogue, read
+from fairlane_replication.claims import catalogue, read, size_text
 from fairlane_replication.judge import UNKNOWN, Answer, answer
-from fairlane_replication.judge import published as published_size
 from fairlane_replication.published import VERSIONS, overview, published, tables_of
 from fairlane_replication.runner import plan
 from tests.replication.fakes import SOURCES, STUDY, lab_claim
@@ -94,7 +93,7 @@ def test_which_finding_needed_which_version() -> None:
 
 
 def test_published_sizes_are_told_as_the_studies_tell_them() -> None:
-    told = {c.id: published_size(c) for c in catalogue().claims}
+    told = {c.id: size_text(c) for c in catalogue().claims}
     assert told["000-randread-small"] == "at least +300 %"
     assert told["000-write-small"] == "+27 % to +30 %"
     assert told["001-read-load"] == "+1 % to +105 %"
