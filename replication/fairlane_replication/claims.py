@@ -48,8 +48,8 @@ class Size(Strict):
         return self
 
 
-class Compared(Strict):
-    """A claim about one side against another, decided by verdicts."""
+class Sides(Strict):
+    """A claim about one side against another, in some cells and one metric."""
 
     lane: str
     """The lane that the claim is about."""
@@ -61,13 +61,6 @@ class Compared(Strict):
     """Patterns of the cells' names."""
     metric: MetricName
     expects: Expects
-    of: Share = "every"
-    limit: str = ""
-    """Why the test does not match the claim: its result is shown but decides nothing."""
-    constructed: str = ""
-    """What in the lab forces the claimed outcome: if it comes, it is no confirmation, and its size is the lab's."""
-    note: str = ""
-    """Difference between the test and the published study that leaves the direction valid."""
 
     def chosen(self, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
         """The claim's cells among ``cells``."""
@@ -77,6 +70,18 @@ class Compared(Strict):
             if any(fnmatchcase(c.workload, p) for p in self.workloads)
             and any(fnmatchcase(c.name, p) for p in self.cells)
         )
+
+
+class Compared(Sides):
+    """Decided by verdicts."""
+
+    of: Share = "every"
+    limit: str = ""
+    """Why the test does not match the claim: its result is shown but decides nothing."""
+    constructed: str = ""
+    """What in the lab forces the claimed outcome: if it comes, it is no confirmation, and its size is the lab's."""
+    note: str = ""
+    """Difference between the test and the published study that leaves the direction valid."""
 
 
 class AsksLab(Compared):
@@ -97,13 +102,20 @@ Tables = Literal["first", "explained", "corrected"]
 """Study 003's tables: of its page; the same with what its author later told of them; of its author's correction."""
 
 
-class AsksFigures(Compared):
+class AsksFigures(Sides):
     """Contradicted by bare figures of the study's own tables. They confirm nothing: they are single results."""
 
     by: Literal["figures"]
     tables: Tables = "first"
     because: str = Field(min_length=20)
     """Why the figures speak against the claim, if they do."""
+
+    @field_validator("expects")
+    @classmethod
+    def _one_way(cls, expects: Expects) -> Expects:
+        if expects not in ("faster", "slower"):
+            raise ValueError("bare figures have no margin: expected faster or slower")
+        return expects
 
 
 class AsksAbility(Strict):
@@ -303,7 +315,7 @@ def _lab(name: str, text: str) -> Lab:
 def _wrong(claim: Claim, labs: Mapping[str, Lab]) -> Iterator[tuple[str, str]]:
     """Parts of the claim's test that its lab study lacks, or that make no sense: (problem, hint)."""
     asks = claim.asks
-    if isinstance(asks, Compared) and claim.size and _contradicts(asks, claim.size):
+    if isinstance(asks, Sides) and claim.size and _contradicts(asks, claim.size):
         yield (
             f"size: of {asks.metric} it contradicts expects: {asks.expects}",
             "ratios are lane / baseline of the metric",
@@ -339,7 +351,7 @@ def _mistakes(asks: AsksLab, study: Study) -> Iterator[tuple[str, str]]:
         yield f"{asks.study} has no cell that is in these workloads and of these names", ""
 
 
-def _contradicts(asks: Compared, size: Size) -> bool:
+def _contradicts(asks: Sides, size: Size) -> bool:
     """Whether the published size lies wholly on the other side of 1 than the expected outcome."""
     if asks.expects not in ("faster", "slower"):
         return False

@@ -355,7 +355,7 @@ def _by_figures(claim: Claim, asks: AsksFigures, ran: Ran) -> Answer:
     )
 
 
-def figures(asks: Compared, evidence: Evidence) -> list[tuple[str, float]]:
+def figures(asks: AsksFigures, evidence: Evidence) -> list[tuple[str, float]]:
     """(category, lane / baseline) of the bare figures in the claim's cells, where both sides have one."""
     values = {
         (o.cell, o.lane): o.metrics[asks.metric]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairlane.errors import FairlaneError
-from fairlane_replication.claims import catalogue, read, size_text
+from fairlane_replication.claims import AsksLab, catalogue, read, size_text
 from fairlane_replication.judge import UNKNOWN, Answer, answer
 from fairlane_replication.published import VERSIONS, overview, published, tables_of
 from fairlane_replication.runner import plan
@@ -163,3 +163,53 @@ def test_a_claim_about_abilities_that_is_wrong_is_named(rule: str, told: str) ->
         read(text, "claims.yaml", {"truth": STUDY})
     shown = str(caught.value) + caught.value.hint
     assert [token for token in tokens if token not in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("asks", "told"),
+    [
+        ("by: finding, checks: [abovecap]", "value checks abovecap above_cap"),
+        ("by: finding, checks: []", "too-few checks"),
+        ("by: finding, checks: [above_cap], tables: last", "value tables last"),
+        ("by: figures, lane: a, against: b, metric: iops, expects: faster", "key-missing because"),
+        (f"by: figures, lane: a, against: b, metric: iops, expects: same, because: {'x' * 20}", "value expects faster"),
+    ],
+)
+def test_a_claim_about_published_tables_that_is_wrong_is_named(asks: str, told: str) -> None:
+    text = SOURCES + lab_claim("up", "faster").partition("asks:")[0] + f"asks: {{ {asks} }}\n"
+    expected, *tokens = told.split()
+    with pytest.raises(FairlaneError, check=kind(expected)) as caught:
+        read(text, "claims.yaml", {"truth": STUDY})
+    shown = str(caught.value) + caught.value.hint
+    assert [token for token in tokens if token not in shown] == []
+
+
+def test_what_the_lab_forces_is_marked() -> None:
+    forced = {c.id for c in catalogue().claims if getattr(c.asks, "constructed", "")}
+    assert forced == {
+        "001-sessions",
+        "002-split-iops",
+        "002-split-latency",
+        "003-three-copies",
+        "003-three-copies-writes",
+    }
+
+
+def test_io_threads_gain_in_reads_and_cost_in_mixes_as_the_page_has_it() -> None:
+    told = {c.id: c.asks for c in catalogue().claims if isinstance(c.asks, AsksLab) and c.asks.study == "virtio-bus"}
+    cells = catalogue().labs["virtio-bus"].whole.cells()
+    for lane, reads, mixes in (
+        ("blk-io4", "004-io-threads-4", "004-io-threads-mixed"),
+        ("blk-io8", "004-io-threads-8", "004-io-threads-mixed-8"),
+    ):
+        assert (told[reads].lane, told[reads].expects, told[mixes].lane, told[mixes].expects) == (
+            lane,
+            "faster",
+            lane,
+            "slower",
+        )
+        assert {(c.params["rw"], c.params["iodepth"]) for c in told[reads].chosen(cells)} == {
+            ("randread", 4),
+            ("randread", 8),
+        }
+        assert {c.params["rwmixread"] for c in told[mixes].chosen(cells)} == {75, 50}
