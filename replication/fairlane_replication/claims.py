@@ -99,7 +99,7 @@ class AsksTable(Compared):
 
 
 Tables = Literal["first", "explained", "corrected"]
-"""Study 003's tables: of its page; the same with what its author later told of them; of its author's correction."""
+"""Study 003's tables: of its page; the same with what its author explained later; of its author's correction."""
 
 
 class AsksFigures(Sides):

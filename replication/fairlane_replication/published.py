@@ -1,5 +1,7 @@
-"""Study 003's own tables, in three versions: as its page gives them, with what their author later told of how they were
-made, and as he corrected them. What the checks find in each shows which finding needed which."""
+"""Study 003's own tables in three versions: its page's, with its author's later explanation, and as he corrected them.
+
+What the checks find in each shows which finding needed which.
+"""
 
 import tempfile
 from collections.abc import Iterator
@@ -58,8 +60,8 @@ def published(version: Tables) -> Ran:
     folder = resources.files("fairlane_replication") / "tables"
     with resources.as_file(folder) as tables, tempfile.TemporaryDirectory(prefix="fairlane-") as scratch:
         runs = {}
-        for side, (figures, told) in _FILES[version].items():
-            import_files([tables / figures], Path(scratch, side), load_map(str(tables / told)))
+        for side, (figures, conditions) in _FILES[version].items():
+            import_files([tables / figures], Path(scratch, side), load_map(str(tables / conditions)))
             runs[side] = load_run(Path(scratch, side))
         lanes = {side: tuple(run.study.lanes) for side, run in runs.items()}
         text = (tables / _MAPPING.get(version, "mapping.yaml")).read_text("utf-8")
@@ -74,10 +76,10 @@ def overview() -> tuple[Row, ...]:
 
 
 def _rows() -> Iterator[Row]:
-    found = {version: _figures(published(version).findings) for version in VERSIONS}
-    for key in dict.fromkeys(key for figures in found.values() for key in figures):
+    by_version = {version: _figures(published(version).findings) for version in VERSIONS}
+    for key in dict.fromkeys(key for figures in by_version.values() for key in figures):
         check, kind, severity = key
-        yield Row(check, kind, severity, {version: len(found[version].get(key, ())) for version in VERSIONS})
+        yield Row(check, kind, severity, {version: len(by_version[version].get(key, ())) for version in VERSIONS})
 
 
 def _figures(findings: tuple[Finding, ...]) -> dict[tuple[str, str, Severity], set[tuple[str, str]]]:

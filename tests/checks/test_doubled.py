@@ -24,16 +24,16 @@ TIERS = {"tier-1": (1984, 997), "tier-2": (989, 496), "free": (64483, 48641)}
 """Figures of a published table: of two tiers with a limit, and of a lane without one."""
 
 
-def found(folder: Path, rates: Mapping[str, tuple[float, float]], told: str = MAP) -> list[Finding]:
+def findings_of(folder: Path, rates: Mapping[str, tuple[float, float]], mapping: str = MAP) -> list[Finding]:
     """What the check says of a table: lane -> rate of unknown direction, rate of the mix."""
     table = folder / "table.csv"
     table.write_text("lane,random,mix\n" + "".join(f"{lane},{a},{b}\n" for lane, (a, b) in rates.items()))
-    import_files([table], folder / "run", parse_map(told, "map.yaml"))
+    import_files([table], folder / "run", parse_map(mapping, "map.yaml"))
     return list(registry.load("checks", "doubled").check(load_run(folder / "run")))
 
 
 def test_two_tiers_at_twice_their_mix_are_sums(tmp_path: Path) -> None:
-    findings = found(tmp_path, TIERS)
+    findings = findings_of(tmp_path, TIERS)
     assert [(f.severity, f.kind, f.lanes) for f in findings] == [
         ("critical", "iops", ("tier-1",)),
         ("critical", "iops", ("tier-2",)),
@@ -44,12 +44,12 @@ def test_two_tiers_at_twice_their_mix_are_sums(tmp_path: Path) -> None:
 
 
 def test_one_lane_may_be_chance(tmp_path: Path) -> None:
-    assert [f.severity for f in found(tmp_path, {"tier-1": (1984, 997), "free": (64483, 48641)})] == ["warning"]
+    assert [f.severity for f in findings_of(tmp_path, {"tier-1": (1984, 997), "free": (64483, 48641)})] == ["warning"]
 
 
 @pytest.mark.parametrize(("random", "lanes"), [(1983, 2), (2017, 2), (1970, 0), (2030, 0), (1000, 0), (3000, 0)])
 def test_twice_is_within_one_per_cent(tmp_path: Path, random: int, lanes: int) -> None:
-    assert len(found(tmp_path, {"a": (random, 1000), "b": (random, 1000)})) == lanes
+    assert len(findings_of(tmp_path, {"a": (random, 1000), "b": (random, 1000)})) == lanes
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_twice_is_within_one_per_cent(tmp_path: Path, random: int, lanes: int) -
     ],
 )
 def test_another_load_is_no_measure(tmp_path: Path, old: str, new: str) -> None:
-    assert found(tmp_path, TIERS, MAP.replace(old, new)) == []
+    assert findings_of(tmp_path, TIERS, MAP.replace(old, new)) == []

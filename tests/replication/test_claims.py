@@ -72,15 +72,15 @@ def test_what_the_published_tables_decide() -> None:
 
 def test_percentages_of_the_wrong_base_contradict_their_own_table() -> None:
     """VCF's 81,578 are 26.5 % more than ROKS's 64,483, which are 21.0 % less: the page calls them 21 % higher."""
-    told = tabled()["003-random-percentages"]
-    assert (told.word, told.size) == (UNKNOWN, "disagree")
-    assert re.findall(r"\+\d+\.\d", told.here) == ["+26.5", "+12.3", "+41.4"]
+    given = tabled()["003-random-percentages"]
+    assert (given.word, given.size) == (UNKNOWN, "disagree")
+    assert re.findall(r"\+\d+\.\d", given.here) == ["+26.5", "+12.3", "+41.4"]
 
 
 def test_the_tail_is_answered_from_the_correction() -> None:
-    told = tabled()["003-tail"]
-    assert (told.size, told.cells, told.contradicted) == ("disagree", 3, 2)
-    assert answer(told.claim, published("first")).word == UNKNOWN, "the first page has no p99 of writes"
+    given = tabled()["003-tail"]
+    assert (given.size, given.cells, given.contradicted) == ("disagree", 3, 2)
+    assert answer(given.claim, published("first")).word == UNKNOWN, "the first page has no p99 of writes"
 
 
 def test_which_finding_needed_which_version() -> None:
@@ -196,20 +196,20 @@ def test_what_the_lab_forces_is_marked() -> None:
 
 
 def test_io_threads_gain_in_reads_and_cost_in_mixes_as_the_page_has_it() -> None:
-    told = {c.id: c.asks for c in catalogue().claims if isinstance(c.asks, AsksLab) and c.asks.study == "virtio-bus"}
+    asks = {c.id: c.asks for c in catalogue().claims if isinstance(c.asks, AsksLab) and c.asks.study == "virtio-bus"}
     cells = catalogue().labs["virtio-bus"].whole.cells()
     for lane, reads, mixes in (
         ("blk-io4", "004-io-threads-4", "004-io-threads-mixed"),
         ("blk-io8", "004-io-threads-8", "004-io-threads-mixed-8"),
     ):
-        assert (told[reads].lane, told[reads].expects, told[mixes].lane, told[mixes].expects) == (
+        assert (asks[reads].lane, asks[reads].expects, asks[mixes].lane, asks[mixes].expects) == (
             lane,
             "faster",
             lane,
             "slower",
         )
-        assert {(c.params["rw"], c.params["iodepth"]) for c in told[reads].chosen(cells)} == {
+        assert {(c.params["rw"], c.params["iodepth"]) for c in asks[reads].chosen(cells)} == {
             ("randread", 4),
             ("randread", 8),
         }
-        assert {c.params["rwmixread"] for c in told[mixes].chosen(cells)} == {75, 50}
+        assert {c.params["rwmixread"] for c in asks[mixes].chosen(cells)} == {75, 50}

@@ -31,7 +31,7 @@ def shares(truth: float, sd: float, expects: str, size: str = "") -> dict[str, f
 
     Keys are ``direction WORD`` and ``size WORD``."""
     rng = np.random.default_rng([17, round(truth * 1000), round(sd * 1000)])
-    asked = catalogue(lab_claim("other", expects, size=size), truth=STUDY).claims[0]
+    claim = catalogue(lab_claim("other", expects, size=size), truth=STUDY).claims[0]
     (cell,) = PARSED.cells()
     count: Counter[str] = Counter()
     for _ in range(STUDIES):
@@ -42,7 +42,7 @@ def shares(truth: float, sd: float, expects: str, size: str = "") -> dict[str, f
             for place, lane in enumerate(PARSED.lanes)
         )
         evidence = Evidence("made", PARSED, "", 1, (), trials, {}, {})
-        given = answer(asked, Ran(evidence, judge(evidence, ()), ()))
+        given = answer(claim, Ran(evidence, judge(evidence, ()), ()))
         count[f"direction {given.word}"] += 1
         count[f"size {given.size}"] += 1
     return {name: n / STUDIES for name, n in count.items()}

@@ -56,8 +56,19 @@ def test_what_the_lab_forces_is_no_confirmation() -> None:
 def test_the_count_is_that_of_the_table() -> None:
     for column, name, words in ((4, "Direction", WORDS), (5, "Size", tuple(w for w in WORDS if w != BUILT))):
         (line,) = re.findall(rf"\*\*{name}[^:]*: (.+)\.\*\*", PAGE)
-        told = {part.split(" ", 1)[1]: int(part.split(" ", 1)[0]) for part in line.split(", ")}
-        assert told == {word: sum(row[column] == word for row in rows()) for word in words}
+        counts = {part.split(" ", 1)[1]: int(part.split(" ", 1)[0]) for part in line.split(", ")}
+        assert counts == {word: sum(row[column] == word for row in rows()) for word in words}
+
+
+def test_the_readme_has_the_same_counts() -> None:
+    text = " ".join((Path(__file__).parents[2] / "README.md").read_text("utf-8").split())
+    table = rows()
+    sizes = [row[5] for row in table if row[5] != DASH]
+    assert f"to {len(table)} claims:" in text
+    for column, name in (([row[4] for row in table], "directions"), (sizes, f"{len(sizes)} published sizes")):
+        confirmed, contradicted = (column.count(word) or "none" for word in ("agree", "disagree"))
+        assert re.search(rf"\b{name} {confirmed} confirmed|\b{confirmed} {name} confirmed", text)
+        assert f"confirmed and {contradicted} contradicted" in text
 
 
 def test_the_words_of_the_table_are_explained_in_the_text() -> None:
