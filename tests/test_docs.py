@@ -251,8 +251,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert fairlane(["run", made, "--out", f"runs/{run}"]) == Exit.OK
             for other in same:
                 shutil.copytree(f"runs/{run}", f"runs/{other}", copy_function=os.link)
-        for name in ("roks", "vcf"):
-            line = ["import", f"{study}/{name}.csv", "--map", f"{study}/{name}.yaml", "--out", f"runs/{name}"]
+        for name, table in (("roks",) * 2, ("vcf",) * 2, ("roks-corrected",) * 2, ("vcf-corrected", "vcf")):
+            line = ["import", f"{study}/{table}.csv", "--map", f"{study}/{name}.yaml", "--out", f"runs/{name}"]
             assert fairlane(line) == Exit.OK
         for archive in Path("runs/fake/raw").iterdir():
             if found := re.fullmatch(r"main\.64k-randread-qd1\.(b\d+)\.(.+)\.tar\.gz", archive.name):

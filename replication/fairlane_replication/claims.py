@@ -1,5 +1,6 @@
 """The claims of published studies as data: statement, source, size, and the test that decides. See claims.yaml."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -7,11 +8,13 @@ from functools import cache
 from importlib import resources
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from fairlane import registry
 from fairlane.errors import FairlaneError, nearest
 from fairlane.metrics import METRICS
 from fairlane.records import Cell
+from fairlane.report import phrases
 from fairlane.report.capabilities import TITLES
 from fairlane.study import quick as quick_form
 from fairlane.study import yaml_tree
@@ -45,8 +48,8 @@ class Size(Strict):
         return self
 
 
-class Compared(Strict):
-    """A claim about one side against another, decided by verdicts."""
+class Sides(Strict):
+    """A claim about one side against another, in some cells and one metric."""
 
     lane: str
     """The lane that the claim is about."""
@@ -58,11 +61,6 @@ class Compared(Strict):
     """Patterns of the cells' names."""
     metric: MetricName
     expects: Expects
-    of: Share = "every"
-    limit: str = ""
-    """Why the test does not match the claim: its result is shown but decides nothing."""
-    note: str = ""
-    """Difference between the test and the published study that leaves the direction valid."""
 
     def chosen(self, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
         """The claim's cells among ``cells``."""
@@ -72,6 +70,18 @@ class Compared(Strict):
             if any(fnmatchcase(c.workload, p) for p in self.workloads)
             and any(fnmatchcase(c.name, p) for p in self.cells)
         )
+
+
+class Compared(Sides):
+    """Decided by verdicts."""
+
+    of: Share = "every"
+    limit: str = ""
+    """Why the test does not match the claim: its result is shown but decides nothing."""
+    constructed: str = ""
+    """What in the lab forces the claimed outcome: if it comes, it is no confirmation, and its size is the lab's."""
+    note: str = ""
+    """Difference between the test and the published study that leaves the direction valid."""
 
 
 class AsksLab(Compared):
@@ -86,6 +96,26 @@ class AsksTable(Compared):
     """Decided by verdicts of `fairlane compare` on the study's own published tables."""
 
     by: Literal["table"]
+
+
+Tables = Literal["first", "explained", "corrected"]
+"""Study 003's tables: of its page; the same with what its author explained later; of its author's correction."""
+
+
+class AsksFigures(Sides):
+    """Contradicted by bare figures of the study's own tables. They confirm nothing: they are single results."""
+
+    by: Literal["figures"]
+    tables: Tables = "first"
+    because: str = Field(min_length=20)
+    """Why the figures speak against the claim, if they do."""
+
+    @field_validator("expects")
+    @classmethod
+    def _one_way(cls, expects: Expects) -> Expects:
+        if expects not in ("faster", "slower"):
+            raise ValueError("bare figures have no margin: expected faster or slower")
+        return expects
 
 
 class AsksAbility(Strict):
@@ -117,10 +147,20 @@ class AsksFinding(Strict):
     """Decided by the checks on the study's published tables: a finding contradicts the claim."""
 
     by: Literal["finding"]
-    check: str
-    """Name of the check."""
+    checks: tuple[str, ...] = Field(min_length=1)
+    """Names of the checks; one that has no critical finding leaves the claim open."""
+    tables: Tables = "first"
     least: int = Field(default=1, ge=1)
-    """Least number of cells in the finding."""
+    """Least number of cells in the findings of each check."""
+
+    @field_validator("checks")
+    @classmethod
+    def _known_checks(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in (known := registry.names("checks")):
+                near = nearest(name, known)
+                raise ValueError(f"no check {name!r}" + (f"; did you mean {near}?" if near else ""))
+        return names
 
 
 class AsksComparable(Strict):
@@ -138,7 +178,8 @@ class AsksNothing(Strict):
 
 
 Asks = Annotated[
-    AsksLab | AsksTable | AsksAbility | AsksFinding | AsksComparable | AsksNothing, Field(discriminator="by")
+    AsksLab | AsksTable | AsksFigures | AsksAbility | AsksFinding | AsksComparable | AsksNothing,
+    Field(discriminator="by"),
 ]
 
 
@@ -147,14 +188,14 @@ class Claim(Strict):
 
     id: str = Field(pattern=r"^[0-9]{3}-[a-z0-9-]{2,40}$")
     where: str
-    """Figure, table or section."""
+    """Where its figures stand on the page: section, figure, table and row, takeaway."""
     says: str = Field(max_length=240)
     """The claim, in our words."""
     conditions: str
     """Conditions of the published measurement."""
     size: Size | None = None
     published: str = ""
-    """The published size in words, if no ratio expresses it."""
+    """The published size in words, if no ratio expresses it, or none does it well."""
     asks: Asks
 
     @property
@@ -162,11 +203,30 @@ class Claim(Strict):
         return self.id[:3]
 
 
+def size_text(claim: Claim) -> str:
+    """The published size in words: ``+27.0 % to +30.0 %``, ``at least +300.0 %``; or the claim's own words."""
+    size = claim.size
+    if size is None or claim.published:
+        return claim.published
+    least, most = (None if end is None else _percent(end) for end in (size.least, size.most))
+    if least and most:
+        return least if least == most else f"{least} to {most}"
+    return f"at least {least}" if least else f"at most {most}"
+
+
+def _percent(ratio: float) -> str:
+    """A percentage with no more decimals than published."""
+    text = phrases.change(ratio, 2)
+    return re.sub(r"\.?0+(?= %)", "", text) if "." in text else text
+
+
 class Source(Strict):
     """A published study."""
 
     file: str
     title: str
+    later: str = ""
+    """What its author published of it later: where, and when."""
 
 
 class _File(Strict):
@@ -255,7 +315,7 @@ def _lab(name: str, text: str) -> Lab:
 def _wrong(claim: Claim, labs: Mapping[str, Lab]) -> Iterator[tuple[str, str]]:
     """Parts of the claim's test that its lab study lacks, or that make no sense: (problem, hint)."""
     asks = claim.asks
-    if isinstance(asks, AsksLab | AsksTable) and claim.size and _contradicts(asks, claim.size):
+    if isinstance(asks, Sides) and claim.size and _contradicts(asks, claim.size):
         yield (
             f"size: of {asks.metric} it contradicts expects: {asks.expects}",
             "ratios are lane / baseline of the metric",
@@ -291,7 +351,7 @@ def _mistakes(asks: AsksLab, study: Study) -> Iterator[tuple[str, str]]:
         yield f"{asks.study} has no cell that is in these workloads and of these names", ""
 
 
-def _contradicts(asks: Compared, size: Size) -> bool:
+def _contradicts(asks: Sides, size: Size) -> bool:
     """Whether the published size lies wholly on the other side of 1 than the expected outcome."""
     if asks.expects not in ("faster", "slower"):
         return False

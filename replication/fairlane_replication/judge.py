@@ -1,10 +1,10 @@
-"""Judge whether measurements confirm a published claim. Pure: a claim and the evidence of a run give one of three
-words.
+"""Judge whether measurements confirm a published claim. Pure: a claim and the evidence of a run give an answer on its
+direction and, where a size was published, one on its size.
 
-``agree`` and ``disagree`` need proof: verdicts whose intervals exclude the other answer, without critical findings, in
-enough of the claim's cells. A tie within the margin contradicts a claimed difference larger than the margin, and
-confirms a claim of none. All else is ``cannot tell here``, with its reason. Sizes are compared for information and
-never decide: one modelled core is not the study's hardware.
+``agree`` and ``disagree`` need proof: verdicts whose intervals exclude the other answer (``sides``), without critical
+findings, in enough of the claim's cells. What the lab's own settings force is ``true by construction``, and confirms
+nothing. All else is ``cannot tell here``, with its reason. The size has an answer of its own: the sign alone never
+confirms it.
 
 Verdicts are adjusted for the number of a study's primary comparisons (Holm), so that all its claims together hold at
 the study's error rate; claims about other metrics rest on exploratory verdicts, which the answer states.
@@ -27,6 +27,7 @@ from fairlane.stats.contests import stains
 from fairlane_replication.claims import (
     AsksAbility,
     AsksComparable,
+    AsksFigures,
     AsksFinding,
     AsksNothing,
     AsksTable,
@@ -36,16 +37,20 @@ from fairlane_replication.claims import (
     Share,
     Size,
 )
+from fairlane_replication.sides import Side, direction, undecided, way, within
 
-Word = Literal["agree", "disagree", "cannot tell here"]
-WORDS: tuple[Word, ...] = ("agree", "disagree", "cannot tell here")
+Word = Literal["agree", "disagree", "true by construction", "cannot tell here"]
+WORDS: tuple[Word, ...] = ("agree", "disagree", "true by construction", "cannot tell here")
+BUILT: Word = "true by construction"
+"""The outcome came, and the lab's settings force it."""
 UNKNOWN: Word = "cannot tell here"
 """Neither proven nor contradicted."""
-OVERLAPS, SMALLER, LARGER = "published size overlaps", "smaller here than published", "larger here than published"
-"""How the published size lies to the measured one."""
+FITS, SMALLER, LARGER = "of the published size", "smaller here than published", "larger here than published"
+MIXED, POSSIBLE = "smaller and larger here than published", "published size not excluded"
+"""How the measured size lies to the published one."""
 WHOLE_ONLY = "only the whole form asks it"
-
-_Side = Literal["for", "against", "open"]
+ROUNDING = 0.01
+"""Published ratios and figures are rounded: bare figures contradict a ratio only beyond this."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +75,21 @@ class Answer:
 
     claim: Claim
     word: Word
+    """On the direction; of a claim without one, on what it states."""
+    size: Word | None = None
+    """On the published size; None: none was published."""
     here: str = ""
     """The measured result with its interval; empty: none."""
-    size: str = ""
-    """The published size against the measured one, if both are known."""
+    sizes: str = ""
+    """How the measured size lies to the published one, if both are known."""
     why: str = ""
     """Why the claim stays open, or the basis of the word."""
     figures: str = ""
-    """modelled, emulated, measured, invented, or published; empty: none."""
+    """modelled, emulated, measured, invented, tried, published or corrected; empty: none."""
     cells: int = 0
     """Cells tested."""
     proven: int = 0
-    """Cells that confirm the claim."""
+    """Cells that confirm the direction."""
     contradicted: int = 0
     """Cells that contradict it."""
 
@@ -89,20 +97,42 @@ class Answer:
 def answer(claim: Claim, ran: Ran | str) -> Answer:
     """Judge ``claim`` by ``ran``; text: why there is no run."""
     asks = claim.asks
-    if isinstance(asks, AsksNothing):
-        return Answer(claim, UNKNOWN, why=asks.because)
-    if isinstance(ran, str):
-        return Answer(claim, UNKNOWN, why=ran)
+    if isinstance(asks, AsksNothing) or isinstance(ran, str):
+        return _open(claim, asks.because if isinstance(asks, AsksNothing) else str(ran))
     if isinstance(asks, AsksAbility):
         return _able(claim, asks, ran)
     if isinstance(asks, AsksFinding):
         return _by_finding(claim, asks, ran)
     if isinstance(asks, AsksComparable):
         return _comparable(claim, ran)
+    if isinstance(asks, AsksFigures):
+        return _by_figures(claim, asks, ran)
     return _compared(claim, asks, ran)
 
 
+def _open(claim: Claim, why: str) -> Answer:
+    return Answer(claim, UNKNOWN, _size_word(claim), why=why)
+
+
+def _size_word(claim: Claim, word: Word = UNKNOWN) -> Word | None:
+    """``word`` for a claim with a published size, UNKNOWN if no ratio expresses that, None for one without."""
+    return word if claim.size else UNKNOWN if claim.published else None
+
+
 # --- verdicts
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """One verdict of a claim."""
+
+    verdict: Verdict
+    side: Side
+    """Of the claimed direction."""
+    why: str
+    """Why ``side`` is open."""
+    size: Side
+    """Of the published size; open if there is none."""
 
 
 def _compared(claim: Claim, asks: Compared, ran: Ran) -> Answer:
@@ -112,21 +142,27 @@ def _compared(claim: Claim, asks: Compared, ran: Ran) -> Answer:
     verdicts = [v for v in ran.verdicts if v.key in keys and (v.lane, v.baseline) == sides and v.metric == asks.metric]
     if not verdicts:
         present = chosen and set(sides) <= ran.evidence.study.lanes.keys()
-        why = f"no trial has a figure for {METRICS[asks.metric].title}" if present else WHOLE_ONLY
-        return Answer(claim, UNKNOWN, why=why)
-    judged = [(v, *_side(asks.expects, v, claim.size, ran)) for v in verdicts]
-    count = Counter(side for _, side, _ in judged)
-    word = _word(asks.of, count["for"], count["against"], len(verdicts))
-    deciding = [v for v, side, _ in judged if side == {"agree": "for", "disagree": "against"}.get(word, side)]
-    reasons = [asks.limit, "" if word != UNKNOWN else _open(count, [why for _, side, why in judged if side == "open"])]
+        return _open(claim, f"no trial has a figure for {METRICS[asks.metric].title}" if present else WHOLE_ONLY)
+    judged = [_judged(claim.size, asks.expects, v, ran) for v in verdicts]
+    count = Counter(j.side for j in judged)
+    proof = _word(asks.of, count)
+    size = _word(asks.of, Counter(j.size for j in judged))
+    deciding = [j.verdict for j in judged if j.side == _DECIDES.get(proof, j.side)]
+    word = UNKNOWN if asks.limit else BUILT if asks.constructed and proof == "agree" else proof
+    judges_size = claim.size and not asks.limit and not asks.constructed
+    reasons = [asks.limit, asks.constructed]
+    reasons += ["" if proof != UNKNOWN else _mixed(count, [j.why for j in judged if j.side == "open"])]
     reasons += ["" if all(v.primary for v in verdicts) else "exploratory metric", asks.note]
-    if word != UNKNOWN and not asks.limit and (warned := _warned(ran, deciding)):
+    if proof == "agree" and asks.expects in ("faster", "slower"):
+        reasons.append(_small(deciding))
+    if word != UNKNOWN and (warned := _warned(ran, deciding)):
         reasons.append(f"warnings: {', '.join(warned)}")
     return Answer(
         claim,
-        UNKNOWN if asks.limit else word,
-        here=_here_text(asks, [(v, side) for v, side, _ in judged]),
-        size=_sizes(claim.size, deciding) if claim.size and not asks.limit else "",
+        word,
+        _size_word(claim, size if judges_size else UNKNOWN),
+        here=_here_text(asks, judged),
+        sizes=_sizes(claim.size, judged, size) if claim.size and judges_size else "",
         why="; ".join(part for part in reasons if part),
         figures="published" if isinstance(asks, AsksTable) else ran.figures,
         cells=len(verdicts),
@@ -135,49 +171,15 @@ def _compared(claim: Claim, asks: Compared, ran: Ran) -> Answer:
     )
 
 
-def _side(expects: Expects, v: Verdict, size: Size | None, ran: Ran) -> tuple[_Side, str]:
-    """Whether a verdict confirms the claim, contradicts it or leaves it open; if open, the reason."""
-    if v.verdict not in DECIDED:
-        return "open", _undecided(v)
-    if stain := _stain(ran, v):
-        return "open", stain
-    better = ((v.ratio or 1.0) > 1) == (METRICS[v.metric].better > 0)
-    if v.verdict in ("tie", "different-but-small"):
-        return _small(expects, 0 if v.verdict == "tie" else 1 if better else -1, v, size)
-    true = {"faster": better, "slower": not better, "same": False, "not-faster": not better, "not-slower": better}
-    return ("for" if true[expects] else "against"), ""
+_DECIDES: Mapping[Word, Side] = {"agree": "for", "disagree": "against"}
 
 
-def _undecided(v: Verdict) -> str:
-    if v.verdict == "refused":
-        return f"refused: {v.notes[0] if v.notes else 'see the findings'}"
-    if v.verdict == "no-spread":
-        return "single results: nothing is known of their spread"
-    more = f"; {phrases.further([v.more_blocks])} may decide" if v.more_blocks else ""
-    return f"inconclusive, {phrases.interval(v.low, v.high)} after {phrases.count(v.blocks, 'block')}{more}"
-
-
-def _small(expects: Expects, sign: int, v: Verdict, size: Size | None) -> tuple[_Side, str]:
-    """A difference proven smaller than the margin; ``sign``: +1 better, -1 worse, 0 not distinguished from none.
-
-    It contradicts a claimed difference, unless the smallest claimed size lies within the margin itself.
-    """
-    if expects not in ("faster", "slower"):
-        return "for", ""
-    wanted = 1 if expects == "faster" else -1
-    if size is None or _smallest(size) > math.log1p(v.margin):
-        return "against", ""
-    if sign == 0:
-        return "open", f"a tie within {phrases.share(v.margin)}, and the published size may be as small"
-    return ("for" if sign == wanted else "against"), ""
-
-
-def _smallest(size: Size) -> float:
-    """The claimed size nearest to no difference, as a distance on the log scale."""
-    ends = [math.log(end) for end in (size.least, size.most) if end is not None]
-    if len(ends) == 2 and ends[0] <= 0 <= ends[1]:
-        return 0.0
-    return min(abs(end) for end in ends)
+def _judged(size: Size | None, expects: Expects, v: Verdict, ran: Ran) -> _Judged:
+    if why := undecided(v) or _stain(ran, v):
+        return _Judged(v, "open", why, "open")
+    side, why = direction(expects, v, size)
+    of_size = "open" if size is None else "against" if side == "against" else within(size, v)
+    return _Judged(v, side, why, "open" if of_size == "for" and side == "open" else of_size)
 
 
 def _stain(ran: Ran, v: Verdict) -> str:
@@ -201,7 +203,8 @@ def _warned(ran: Ran, deciding: Sequence[Verdict]) -> list[str]:
     )
 
 
-def _word(of: Share, good: int, bad: int, total: int) -> Word:
+def _word(of: Share, count: Counter[Side]) -> Word:
+    good, bad, total = count["for"], count["against"], count.total()
     match of:
         case "every":
             return "disagree" if bad else "agree" if good == total else UNKNOWN
@@ -211,7 +214,14 @@ def _word(of: Share, good: int, bad: int, total: int) -> Word:
             return "agree" if good else "disagree" if bad == total else UNKNOWN
 
 
-def _open(count: Counter[_Side], reasons: Sequence[str]) -> str:
+def _small(deciding: Sequence[Verdict]) -> str:
+    """That a confirmed direction is too small to matter; empty: it is not."""
+    small = [v for v in deciding if v.verdict == "different-but-small"]
+    where = f" in {len(small)} of {phrases.count(len(deciding), 'cell')}" if len(small) < len(deciding) else ""
+    return f"proven to be smaller than the margin of {phrases.share(small[0].margin)}{where}" if small else ""
+
+
+def _mixed(count: Counter[Side], reasons: Sequence[str]) -> str:
     """Why nothing is proven: the cells by state, and the commonest reason of the open ones."""
     mixed = f"{count['for']} for, {count['against']} against, {count['open']} open"
     if not count["for"] + count["against"]:
@@ -223,19 +233,19 @@ def _open(count: Counter[_Side], reasons: Sequence[str]) -> str:
 _IN_WORDS: Mapping[Expects, tuple[str, str]] = {
     "faster": ("better", "not better"),
     "slower": ("worse", "not worse"),
-    "same": ("equal within the margin", "different"),
-    "not-faster": ("not better", "better"),
-    "not-slower": ("not worse", "worse"),
+    "same": ("equal within the margin", "different beyond the margin"),
+    "not-faster": ("not better beyond the margin", "better beyond the margin"),
+    "not-slower": ("not worse beyond the margin", "worse beyond the margin"),
 }
 """Words for cells that confirm the claim, and for cells that contradict it."""
 
 
-def _here_text(asks: Compared, judged: Sequence[tuple[Verdict, _Side]]) -> str:
+def _here_text(asks: Compared, judged: Sequence[_Judged]) -> str:
     """``IOPS of a against b: better in 2 of 2 cells (+26.1 % to +44.0 %)``."""
-    names: Mapping[_Side, str] = dict(zip(("for", "against"), _IN_WORDS[asks.expects], strict=True))
+    names: Mapping[Side, str] = dict(zip(("for", "against"), _IN_WORDS[asks.expects], strict=True))
     parts = []
     for side in ("for", "against", "open"):
-        some = [v for v, s in judged if s == side]
+        some = [j.verdict for j in judged if j.side == side]
         if some:
             word = names.get(side, "not decided")
             parts.append(f"{word} in {len(some)} of {phrases.count(len(judged), 'cell')}{_range(some)}")
@@ -257,33 +267,14 @@ def _hull(verdicts: Sequence[Verdict]) -> tuple[float, float] | None:
     return (min(lows), max(highs)) if lows and highs else None
 
 
-def _sizes(size: Size, verdicts: Sequence[Verdict]) -> str:
-    """The published size relative to the hull of the intervals; decides nothing."""
-    hull = _hull(verdicts)
-    if hull is None:
-        return ""
-    low, high = size.least or 0.0, size.most or math.inf
-    if hull[0] <= high and low <= hull[1]:
-        return OVERLAPS
-    nearest_here = 0.0 if hull[0] <= 1 <= hull[1] else min(abs(math.log(end)) for end in hull)
-    return SMALLER if nearest_here < _smallest(size) else LARGER
-
-
-def published(claim: Claim) -> str:
-    """The published size in words: ``+27.0 % to +30.0 %``, ``at least +300.0 %``; or the claim's own words."""
-    size = claim.size
-    if size is None or claim.published:
-        return claim.published
-    least, most = (None if end is None else _percent(end) for end in (size.least, size.most))
-    if least and most:
-        return least if least == most else f"{least} to {most}"
-    return f"at least {least}" if least else f"at most {most}"
-
-
-def _percent(ratio: float) -> str:
-    """A percentage with no more decimals than published."""
-    text = phrases.change(ratio, 2)
-    return re.sub(r"\.?0+(?= %)", "", text) if "." in text else text
+def _sizes(size: Size, judged: Sequence[_Judged], word: Word) -> str:
+    """How the measured size lies to the published one."""
+    if word == "disagree":
+        ways = {way(size, j.verdict) for j in judged if j.size == "against"}
+        return MIXED if len(ways) > 1 else LARGER if "larger" in ways else SMALLER
+    if word == "agree":
+        return FITS
+    return POSSIBLE if any(j.verdict.verdict in DECIDED for j in judged) else ""
 
 
 # --- other tests
@@ -298,7 +289,7 @@ def _able(claim: Claim, asks: AsksAbility, ran: Ran) -> Answer:
 
     value, proof = capability(asks.lane)
     if not value:
-        return Answer(claim, UNKNOWN, why="the run did not try it: it tries capabilities in its whole form only")
+        return _open(claim, "the run did not try it: it tries capabilities in its whole form only")
     here = f"{TITLES[asks.key]} of {asks.lane}: {value}"
     if asks.fewer_than:
         other, other_proof = capability(asks.fewer_than)
@@ -308,7 +299,7 @@ def _able(claim: Claim, asks: AsksAbility, ran: Ran) -> Answer:
         good = any(fnmatchcase(value, p) for p in asks.agrees)
         bad = any(fnmatchcase(value, p) for p in asks.disagrees)
         word = UNKNOWN if good == bad else "agree" if good else "disagree"
-    return Answer(claim, word, here, why=proof, figures="tried")
+    return Answer(claim, word, _size_word(claim), here, why=proof, figures="tried")
 
 
 _NUMBER = re.compile(r"(at least )?(\d+)")
@@ -327,14 +318,55 @@ def _fewer(ours: str, theirs: str) -> Word:
 
 
 def _by_finding(claim: Claim, asks: AsksFinding, ran: Ran) -> Answer:
-    findings = [f for f in ran.findings if f.check == asks.check and f.severity == "critical"]
-    cells = {key for f in findings for key in f.cells}
-    if len(cells) < asks.least:
-        return Answer(
-            claim, UNKNOWN, why=f"the check {asks.check} finds nothing that contradicts it", figures="published"
-        )
-    messages = "; ".join(f.message for f in findings)
-    return Answer(claim, "disagree", f"{asks.check}: {messages}", figures="published", contradicted=len(cells))
+    findings = [f for f in ran.findings if f.check in asks.checks and f.severity == "critical"]
+    cells = {check: {key for f in findings if f.check == check for key in f.cells} for check in asks.checks}
+    silent = [check for check, keys in cells.items() if len(keys) < asks.least]
+    if silent:
+        return _open(claim, f"nothing contradicts it by {', '.join(silent)}")
+    return Answer(
+        claim,
+        "disagree",
+        _size_word(claim, "disagree"),
+        here="; ".join(f"{f.check}: {f.message.rpartition(': ')[0] or f.message}" for f in findings),
+        figures="published",
+        contradicted=len(set().union(*cells.values())),
+    )
+
+
+def _by_figures(claim: Claim, asks: AsksFigures, ran: Ran) -> Answer:
+    """What the study's own figures contradict. They are single results, and confirm nothing."""
+    ratios = figures(asks, ran.evidence)
+    if not ratios:
+        return _open(claim, "the tables have no such figures")
+    up = (asks.expects == "faster") == (METRICS[asks.metric].better > 0)
+    against = [r for _, r in ratios if (r < 1 - ROUNDING if up else r > 1 + ROUNDING)]
+    least, most = (claim.size.least or 0.0, claim.size.most or math.inf) if claim.size else (0.0, math.inf)
+    beyond = [r for _, r in ratios if r < least * (1 - ROUNDING) or r > most * (1 + ROUNDING)]
+    return Answer(
+        claim,
+        "disagree" if against else UNKNOWN,
+        _size_word(claim, "disagree" if beyond else UNKNOWN),
+        here=f"{METRICS[asks.metric].title} of {asks.lane} against {asks.against}: "
+        + ", ".join(f"{title} {phrases.change(r)}" for title, r in ratios),
+        why=asks.because if against or beyond else "bare figures, which contradict nothing here and confirm nothing",
+        figures="corrected" if asks.tables == "corrected" else "published",
+        cells=len(ratios),
+        contradicted=len(against or beyond),
+    )
+
+
+def figures(asks: AsksFigures, evidence: Evidence) -> list[tuple[str, float]]:
+    """(category, lane / baseline) of the bare figures in the claim's cells, where both sides have one."""
+    values = {
+        (o.cell, o.lane): o.metrics[asks.metric]
+        for o in evidence.observations
+        if not o.failed and asks.metric in o.metrics
+    }
+    return [
+        (cell.workload.removesuffix(f"-{asks.metric.replace('_', '-')}"), values[cell.key, asks.lane] / base)
+        for cell in asks.chosen(evidence.cells())
+        if (base := values.get((cell.key, asks.against))) and (cell.key, asks.lane) in values
+    ]
 
 
 def _comparable(claim: Claim, ran: Ran) -> Answer:
@@ -343,7 +375,9 @@ def _comparable(claim: Claim, ran: Ran) -> Answer:
     here = f"{len(refused)} of {phrases.count(len(primary), 'comparison')} refused by the guard"
     if not refused:
         word: Word = "agree" if primary else UNKNOWN
-        return Answer(claim, word, here, figures="published", cells=len(primary), proven=len(primary))
+        return Answer(claim, word, here=here, figures="published", cells=len(primary), proven=len(primary))
     reasons = Counter(v.notes[0] for v in refused if v.notes)
     why = reasons.most_common(1)[0][0] if reasons else ""
-    return Answer(claim, "disagree", here, why=why, figures="published", cells=len(primary), contradicted=len(refused))
+    return Answer(
+        claim, "disagree", here=here, why=why, figures="published", cells=len(primary), contradicted=len(refused)
+    )

@@ -1,5 +1,6 @@
 """The answers as a table of 80 columns, as Markdown and as JSON. Pure."""
 
+import dataclasses
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,26 +9,46 @@ from typing import Any
 from fairlane.report import phrases
 from fairlane.report.text import DASH, clean, markdown, markdown_table, shorten
 from fairlane.study.forecast import about
-from fairlane_replication.claims import Catalogue
-from fairlane_replication.judge import WORDS, Answer, published
+from fairlane_replication.claims import AsksNothing, Catalogue, Claim, Sides, size_text
+from fairlane_replication.judge import BUILT, WORDS, Answer
+from fairlane_replication.published import STUDY, VERSIONS, Row
 from fairlane_replication.runner import Planned
 
 WIDTH = 80
 _TIED = "\N{NO-BREAK SPACE}%"
-_REASON = 300
+_COLUMNS = ("Claim", "In our words (where; conditions)", "Published", "Here", "Direction", "Size", "Why, what to know")
+_REASON = 400
 """Characters of a reason in the table and in Markdown; JSON has all of it."""
+_HEADING = (
+    "Figures of study 003 with a finding, by version of its tables: of its page, of its page with what its author "
+    "explained later, and as corrected"
+)
+_VERSIONS = {"first": "Its page", "explained": "Explained", "corrected": "Corrected"}
 _FIGURES = {
     "modelled": "modelled: virtual clock, one core",
     "emulated": "emulated: wall clock without hardware virtualization",
     "published": "the study's own tables",
+    "corrected": "its author's corrected tables",
     "tried": "tried on a volume",
 }
 
 
+def counts(answers: Sequence[Answer]) -> dict[str, dict[str, int]]:
+    """Column of answers -> word -> how many claims; the size only of claims that give one."""
+    direction, size = Counter(a.word for a in answers), Counter(a.size for a in answers if a.size)
+    return {"direction": {w: direction[w] for w in WORDS}, "size": {w: size[w] for w in WORDS if w != BUILT}}
+
+
 def summary(answers: Sequence[Answer]) -> str:
-    """``42 claims: 9 agree, 3 disagree, 30 cannot tell here``."""
-    count = Counter(a.word for a in answers)
-    return f"{phrases.count(len(answers), 'claim')}: " + ", ".join(f"{count[word]} {word}" for word in WORDS)
+    """``42 claims.``, ``Direction: 9 agree, 3 disagree, ...``, ``Size (20 claims): 2 agree, ...``: three lines."""
+    columns = counts(answers)
+    direction, size = (", ".join(f"{n} {word}" for word, n in columns[name].items()) for name in columns)
+    sized = sum(columns["size"].values())
+    return (
+        f"{phrases.count(len(answers), 'claim')}.\n"
+        f"Direction: {direction}.\n"
+        f"Size ({phrases.count(sized, 'claim')}): {size}."
+    )
 
 
 def result_text(answer: Answer) -> str:
@@ -35,7 +56,7 @@ def result_text(answer: Answer) -> str:
     if not answer.here:
         return ""
     kind = _FIGURES.get(answer.figures, answer.figures)
-    return clean("; ".join(part for part in (shorten(answer.here, _REASON), answer.size, kind) if part))
+    return clean("; ".join(part for part in (shorten(answer.here, _REASON), answer.sizes, kind) if part))
 
 
 def reason(answer: Answer) -> str:
@@ -43,52 +64,77 @@ def reason(answer: Answer) -> str:
     return shorten(" ".join(clean(answer.why).split()), _REASON)
 
 
-def table(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
-    """For a terminal: every claim with its answer, in at most 80 columns."""
+def table(catalogue: Catalogue, answers: Sequence[Answer], versions: Sequence[Row] = ()) -> str:
+    """For a terminal: every claim with its answers, in at most 80 columns. ``versions``: findings on study 003's
+    tables."""
     lines: list[str] = []
     for study, source in catalogue.sources.items():
-        lines += [*textwrap.wrap(f"{study}  {clean(source.title)}", WIDTH, subsequent_indent="     "), "-" * WIDTH]
+        for text in (f"{study}  {clean(source.title)}", source.later and f"     Later: {clean(source.later)}"):
+            lines += textwrap.wrap(text, WIDTH, subsequent_indent="     ")
+        lines.append("-" * WIDTH)
         for one in (a for a in answers if a.claim.study == study):
             lines += _block(one)
         lines.append("")
+        if versions and study == STUDY:
+            lines += [*textwrap.wrap(_HEADING, WIDTH), ""]
+            lines.append(f"  {'':34}{'':10}" + "".join(f"{version:>11}" for version in VERSIONS))
+            for row in versions:
+                figures = "".join(f"{row.cells[version]:>11}" for version in VERSIONS)
+                lines.append(f"  {f'{row.check}: {row.kind}':34}{row.severity:10}{figures}")
+            lines.append("")
     return "\n".join([*lines, summary(answers)])
 
 
 def _block(one: Answer) -> Iterator[str]:
     claim = one.claim
-    yield f"{claim.id:<{WIDTH - 18}}{one.word:>18}".rstrip()
-    size = published(claim)
+    yield claim.id
+    size = size_text(claim)
     for head, text in (
-        ("claim", clean(claim.says) + (f" [{clean(size)}]" if size else "")),
+        ("claim", f"{clean(claim.says)} ({clean(claim.where)})"),
+        (_head(claim), one.word),
+        ("size", f"{one.size} (published: {clean(size)})" if one.size else ""),
         ("here", result_text(one)),
         ("why", reason(one)),
     ):
         if text:
             tied = text.replace(" %", _TIED)  # a line does not begin with the sign of a figure
             lines = textwrap.wrap(
-                tied, WIDTH, initial_indent=f"  {head:<6}", subsequent_indent=" " * 8, break_on_hyphens=False
+                tied, WIDTH, initial_indent=f"  {head:<10}", subsequent_indent=" " * 12, break_on_hyphens=False
             )
             yield from (line.replace(_TIED, " %") for line in lines)
 
 
-def page(catalogue: Catalogue, answers: Sequence[Answer]) -> str:
-    """Markdown: a table for each study, inserted into docs/replication.md."""
-    parts = [f"**{summary(answers)}.**", ""]
+def _head(claim: Claim) -> str:
+    """Name of a claim's first answer."""
+    return "direction" if isinstance(claim.asks, Sides | AsksNothing) else "answer"
+
+
+def page(catalogue: Catalogue, answers: Sequence[Answer], versions: Sequence[Row] = ()) -> str:
+    """Markdown: a table for each study, inserted into docs/replication.md. ``versions``: findings on study 003's
+    tables."""
+    parts = [f"**{line}**  " for line in summary(answers).splitlines()] + [""]
     for study, source in catalogue.sources.items():
         rows = [
             (
                 a.claim.id,
                 f"{a.claim.says} ({a.claim.where}; {a.claim.conditions})",
-                published(a.claim) or DASH,
+                size_text(a.claim) or DASH,
                 result_text(a) or DASH,
                 a.word,
+                a.size or DASH,
                 reason(a) or DASH,
             )
             for a in answers
             if a.claim.study == study
         ]
-        columns = ("Claim", "In our words (where; conditions)", "Published", "Here", "Answer", "Why, or what to know")
-        parts += [f"### {study}: {markdown(clean(source.title))}", "", markdown_table(columns, _clean(rows)), ""]
+        parts += [f"### {study}: {markdown(clean(source.title))}", ""]
+        if source.later:
+            parts += [f"Published later: {markdown(clean(source.later))}.", ""]
+        parts += [markdown_table(_COLUMNS, _clean(rows)), ""]
+        if versions and study == STUDY:
+            columns = ("Figures with this finding", "Severity", *(_VERSIONS[version] for version in VERSIONS))
+            shown = [(f"{r.check}: {r.kind}", r.severity, *(str(r.cells[v]) for v in VERSIONS)) for r in versions]
+            parts += [_HEADING, "", markdown_table(columns, _clean(shown), (2, 3, 4)), ""]
     return "\n".join(parts).rstrip()
 
 
@@ -96,26 +142,26 @@ def _clean(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [tuple(clean(value) for value in row) for row in rows]
 
 
-def data(catalogue: Catalogue, answers: Sequence[Answer]) -> dict[str, Any]:
-    """The answers as plain JSON."""
-    count = Counter(a.word for a in answers)
+def data(catalogue: Catalogue, answers: Sequence[Answer], versions: Sequence[Row] = ()) -> dict[str, Any]:
+    """The answers as plain JSON. ``versions``: findings on study 003's tables."""
     return {
-        "summary": {word: count[word] for word in WORDS},
+        "summary": counts(answers),
         "sources": {name: source.model_dump() for name, source in catalogue.sources.items()},
         "claims": [
             {
                 **a.claim.model_dump(mode="json", exclude_defaults=True),
                 "study": a.claim.study,
-                "published": published(a.claim),
-                "answer": a.word,
+                "published": size_text(a.claim),
+                "answer": {"direction": a.word, "size": a.size},
                 "here": clean(a.here),
-                "sizes": a.size,
+                "sizes": a.sizes,
                 "why": clean(a.why),
                 "figures": a.figures,
                 "cells": {"asked": a.cells, "bear_out": a.proven, "contradict": a.contradicted},
             }
             for a in answers
         ],
+        "versions": [dataclasses.asdict(row) for row in versions],
     }
 
 

@@ -1,20 +1,14 @@
 """Run each lab study that a claim needs once; finished runs are reused."""
 
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from fairlane import registry
 from fairlane.checks._outlook import outlook
 from fairlane.checks.base import run_all
-from fairlane.compare.comparison import compare
-from fairlane.compare.mapping import parse_mapping
 from fairlane.errors import Exit, FairlaneError
-from fairlane.importers._map import load_map
-from fairlane.importers._run import import_files
 from fairlane.report.bundle import write_reports
 from fairlane.runs import journal
 from fairlane.runs import plan as plans
@@ -26,16 +20,13 @@ from fairlane.trial.progress import Watch
 from fairlane.trial.runner import carry_out
 from fairlane_replication.claims import (
     AsksAbility,
-    AsksComparable,
-    AsksFinding,
     AsksLab,
-    AsksNothing,
-    AsksTable,
     Catalogue,
     Claim,
     Lab,
 )
 from fairlane_replication.judge import WHOLE_ONLY, Answer, Ran, answer
+from fairlane_replication.published import published, tables_of
 
 Watching = Callable[[Study], AbstractContextManager[Watch]]
 """Makes the progress display of one study."""
@@ -43,7 +34,6 @@ Notify = Callable[[str], None]
 
 _SET_UP = {"virtual": 45.0, "wall": 75.0}
 """Seconds until a lab study's first trial, by clock: measured on two cores. A cached saved state saves most of it."""
-_TABLES = "study-003"
 
 
 @dataclass(frozen=True)
@@ -115,15 +105,13 @@ def replicate(
                 raise FairlaneError("interrupted", "interrupted", hint=hint, code=Exit.INTERRUPTED) from None
             notify(f"{lab.name} could not be asked: {error}")
             ran[lab.name] = f"the lab could not ask it: {error}"
-    tables = any(isinstance(c.asks, AsksTable | AsksFinding | AsksComparable) for c in catalogue.claims)
-    published: Ran | str = published_tables() if tables else ""
-    return tuple(answer(c, _evidence(c, ran, published)) for c in catalogue.claims)
+    return tuple(answer(c, _evidence(c, ran)) for c in catalogue.claims)
 
 
-def _evidence(claim: Claim, ran: Mapping[str, Ran | str], published: Ran | str) -> Ran | str:
-    if isinstance(claim.asks, AsksNothing):
-        return ""
-    return ran[name] if (name := _lab_of(claim)) else published
+def _evidence(claim: Claim, ran: Mapping[str, Ran | str]) -> Ran | str:
+    if version := tables_of(claim):
+        return published(version)
+    return ran.get(_lab_of(claim), "")
 
 
 def _may_use(catalogue: Catalogue, out: Path, *, quick: bool, resume: bool) -> None:
@@ -185,17 +173,3 @@ def _refuse(study: Study) -> None:
         )
     if vain := outlook(study).error():
         raise vain
-
-
-def published_tables() -> Ran:
-    """Compare study 003's own tables as its page does: ``fairlane compare`` on examples/study-003."""
-    folder = resources.files("fairlane_replication") / "tables"
-    with resources.as_file(folder) as tables, tempfile.TemporaryDirectory(prefix="fairlane-") as scratch:
-        runs = {}
-        for side in ("vcf", "roks"):
-            import_files([tables / f"{side}.csv"], Path(scratch, side), load_map(str(tables / f"{side}.yaml")))
-            runs[side] = load_run(Path(scratch, side))
-        lanes = {side: tuple(run.study.lanes) for side, run in runs.items()}
-        mapping = parse_mapping((tables / "mapping.yaml").read_text("utf-8"), _TABLES, lanes)
-        comparison = compare(runs, mapping, {})
-    return Ran(comparison.evidence, comparison.verdicts, comparison.findings)

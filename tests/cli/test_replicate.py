@@ -9,9 +9,10 @@ import pytest
 
 from fairlane.cli.main import run
 from fairlane.errors import Exit
+from fairlane.report.text import DASH
 from fairlane_replication import render
 from fairlane_replication.claims import catalogue
-from fairlane_replication.judge import WORDS, Answer
+from fairlane_replication.judge import UNKNOWN, WORDS, Answer
 from tests.words import kinds
 
 TABLES = ["replicate", "--quick", "--study", "003"]
@@ -48,28 +49,39 @@ def test_the_dry_run_as_data(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_table_fits_80_columns_and_has_every_claim(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = printed(capsys, *TABLES, "--out", out)
     assert max(map(len, told.splitlines())) <= 80
-    for claim in catalogue().of(("003",)).claims:
-        line = next(line for line in told.splitlines() if line.startswith(claim.id))
-        assert line.endswith(WORDS)
-    assert re.search(r"^003-tiers +disagree$", told, re.MULTILINE)
-    assert re.findall(r"\d+", told.rstrip().splitlines()[-1]) == ["9", "0", "2", "7"]
+    known = catalogue().of(("003",)).claims
+    assert re.findall(r"^003-\S+$", told, re.MULTILINE) == [claim.id for claim in known]
+    words = re.findall(r"^  (?:direction|answer) +(.+)$", told, re.MULTILINE)
+    assert len(words) == len(known)
+    assert set(words) <= set(WORDS)
+    assert re.search(r"^003-tiers\n(?:  claim .+\n|     .+\n)+  answer +disagree$", told, re.MULTILINE)
+    direction, size = told.rstrip().splitlines()[-2:]
+    assert re.findall(r"\d+", direction) == ["0", "4", "0", "8"]
+    assert re.findall(r"\d+", size) == ["9", "0", "4", "5"]
+    assert re.search(r"^  above_cap: iops +critical +2 +2 +0$", told, re.MULTILINE)
 
 
 def test_json_has_all_of_it(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(printed(capsys, *TABLES, "--out", out, "--format", "json"))
-    assert told["summary"] == dict(zip(WORDS, (0, 2, 7), strict=True))
-    entry = next(c for c in told["claims"] if c["id"] == "003-sequential")
-    assert entry["answer"] == WORDS[2]
-    assert entry["size"] == {"least": 6.0, "most": 7.0}
+    assert told["summary"]["direction"] == dict(zip(WORDS, (0, 4, 0, 8), strict=True))
+    assert told["summary"]["size"] == {"agree": 0, "disagree": 4, UNKNOWN: 5}
+    entry = next(c for c in told["claims"] if c["id"] == "003-mixed")
+    assert entry["answer"] == {"direction": UNKNOWN, "size": UNKNOWN}
+    assert entry["size"] == {"least": 2.16, "most": 2.29}
     assert entry["cells"] == {"asked": 2, "bear_out": 0, "contradict": 0}
     assert entry["figures"] == "published"
+    assert "26 May 2026" in told["sources"]["003"]["later"]
+    sums = next(row for row in told["versions"] if row["check"] == "added_up")
+    assert sums["cells"] == {"first": 0, "explained": 14, "corrected": 0}
 
 
 def test_markdown_is_a_table_for_each_study(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = printed(capsys, *TABLES, "--out", out, "--format", "md")
     rows = [line for line in told.splitlines() if line.startswith("| 003-")]
-    assert len(rows) == 9
+    assert len(rows) == 12
     assert {row.split(" | ")[4] for row in rows} <= set(WORDS)
+    assert {row.split(" | ")[5] for row in rows} <= {*WORDS, DASH}
+    assert "| above_cap: iops | critical | 2 | 2 | 0 |" in told
 
 
 def test_an_unknown_study_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +105,7 @@ def test_what_came_from_outside_is_harmless(form: object) -> None:
     assert max(map(len, told.splitlines())) <= 80 or form is render.page
     if form is render.page:
         assert "<script>" not in told
-        assert all(line.replace("\\|", "").count("|") == 7 for line in told.splitlines() if line.startswith("| 002"))
+        assert all(line.replace("\\|", "").count("|") == 8 for line in told.splitlines() if line.startswith("| 002"))
 
 
 def test_data_of_hostile_answers_is_escaped_json() -> None:

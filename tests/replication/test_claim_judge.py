@@ -9,7 +9,20 @@ import pytest
 from fairlane.records import Finding
 from fairlane.report import phrases
 from fairlane.report.text import MINUS
-from fairlane_replication.judge import LARGER, OVERLAPS, SMALLER, UNKNOWN, WHOLE_ONLY, WORDS, Ran, answer
+from fairlane_replication.judge import (
+    BUILT,
+    FITS,
+    LARGER,
+    MIXED,
+    POSSIBLE,
+    SMALLER,
+    UNKNOWN,
+    WHOLE_ONLY,
+    WORDS,
+    Ran,
+    Word,
+    answer,
+)
 from tests.replication.fakes import NOISY, STUDY, carried_out, catalogue, claim, lab_claim
 
 ABLE = """\
@@ -42,11 +55,14 @@ design: { vary: [bus], looks: [6] }
         ("even", "faster", "", "", "disagree"),
         ("even", "faster", "", "{ least: 1.2 }", "disagree"),
         ("even", "faster", "", "{ least: 1.01, most: 1.5 }", UNKNOWN),
-        # a difference proven too small to matter
-        ("small", "faster", "", "", "disagree"),
+        # a difference proven too small to matter has its direction; its size has an answer of its own
+        ("small", "faster", "", "", "agree"),
+        ("small", "faster", "", "{ least: 1.2 }", "agree"),
+        ("small", "slower", "", "", "disagree"),
         ("small", "faster", "", "{ least: 1.01, most: 1.07 }", "agree"),
         ("small", "slower", "", "{ least: 0.9, most: 0.99 }", "disagree"),
         ("small", "same", "", "", "agree"),
+        ("small", "not-faster", "", "", "agree"),
         # faster in one cell, slower in the other
         ("mixed", "faster", "", "", "disagree"),
         ("mixed", "faster", "of: most", "", UNKNOWN),
@@ -59,6 +75,11 @@ design: { vary: [bus], looks: [6] }
         # what is shown and was not claimed decides nothing
         ("up", "faster", "limit: another transport", "", UNKNOWN),
         ("up", "slower", "limit: another transport", "", UNKNOWN),
+        # what the lab's settings force is no confirmation; that it did not come is a contradiction
+        ("up", "faster", "constructed: slow links", "", BUILT),
+        ("up", "slower", "constructed: slow links", "", "disagree"),
+        ("soft", "faster", "constructed: slow links", "", UNKNOWN),
+        ("up", "faster", "constructed: slow links, limit: another transport", "", UNKNOWN),
     ],
 )
 def test_the_word_follows_the_truth(ran: Ran, lane: str, expects: str, *, more: str, size: str, word: str) -> None:
@@ -70,31 +91,54 @@ def test_what_was_found_is_told_with_its_interval_and_cells(ran: Ran) -> None:
     assert {"IOPS", "up", "base"} <= set(re.findall(r"\w+", told.here))
     assert "(+2" in told.here
     assert (told.cells, told.proven, told.contradicted, told.figures) == (2, 2, 0, "invented")
-    assert told.size == OVERLAPS
+    assert (told.size, told.sizes) == ("agree", FITS)
 
 
 @pytest.mark.parametrize(
-    ("lane", "expects", "size", "told"),
+    ("lane", "expects", "size", "word", "told"),
     [
-        ("up", "faster", "{ least: 4.0 }", SMALLER),
-        ("up", "faster", "{ least: 1.01, most: 1.07 }", LARGER),
-        ("up", "faster", "{ least: 1.2 }", OVERLAPS),
-        ("down", "slower", "{ most: 0.5 }", SMALLER),
-        ("down", "slower", "{ least: 0.9, most: 0.95 }", LARGER),
-        ("even", "faster", "{ least: 1.4 }", SMALLER),
+        ("up", "faster", "{ least: 1.25, most: 1.35 }", "agree", FITS),
+        ("up", "faster", "{ least: 1.2 }", "agree", FITS),
+        ("up", "faster", "{ least: 1.3, most: 1.3 }", "agree", FITS),
+        ("up", "faster", "{ least: 1.35, most: 1.35 }", UNKNOWN, POSSIBLE),  # 3.7 % off, and no interval is a point
+        ("up", "faster", "{ least: 4.0 }", "disagree", SMALLER),
+        ("up", "faster", "{ least: 1.01, most: 1.07 }", "disagree", LARGER),
+        ("down", "slower", "{ most: 0.5 }", "disagree", SMALLER),
+        ("down", "slower", "{ least: 0.9, most: 0.95 }", "disagree", LARGER),
+        ("down", "faster", "{ least: 1.2 }", "disagree", SMALLER),  # the other direction is another size
+        ("even", "faster", "{ least: 1.4 }", "disagree", SMALLER),
+        ("even", "faster", "{ least: 1.01, most: 1.5 }", UNKNOWN, POSSIBLE),  # a tie: not even its direction is shown
+        ("mixed", "faster", "{ least: 1.1, most: 1.2 }", "disagree", MIXED),
+        ("soft", "faster", "{ least: 1.2 }", UNKNOWN, ""),
+        ("up", "faster", "", None, ""),
     ],
 )
-def test_the_size_is_told_beside_the_word(ran: Ran, lane: str, expects: str, size: str, told: str) -> None:
-    assert answer(claim(lab_claim(lane, expects, size=size)), ran).size == told
+def test_the_size_has_an_answer_of_its_own(
+    ran: Ran, lane: str, expects: str, *, size: str, word: Word | None, told: str
+) -> None:
+    given = answer(claim(lab_claim(lane, expects, size=size)), ran)
+    assert (given.size, given.sizes) == (word, told)
 
 
-def test_the_size_never_decides(ran: Ran) -> None:
-    assert answer(claim(lab_claim("up", "faster", size="{ least: 4.0 }")), ran).word == "agree"
+def test_a_size_without_a_ratio_stays_open(ran: Ran) -> None:
+    told = claim(lab_claim("up", "faster").replace("    asks:", "    published: +42,000 IOPS\n    asks:"))
+    assert (answer(told, ran).word, answer(told, ran).size) == ("agree", UNKNOWN)
+
+
+def test_the_sign_alone_confirms_no_size(ran: Ran) -> None:
+    told = answer(claim(lab_claim("up", "faster", size="{ least: 4.0 }")), ran)
+    assert (told.word, told.size) == ("agree", "disagree")
+
+
+def test_a_forced_outcome_says_so_and_has_no_size_of_its_own(ran: Ran) -> None:
+    told = answer(claim(lab_claim("up", "faster", "constructed: slow links", size="{ least: 1.2 }")), ran)
+    assert (told.word, told.size, told.sizes) == (BUILT, UNKNOWN, "")
+    assert told.why.startswith("slow links")
 
 
 def test_a_stand_in_is_shown_and_its_size_is_compared_with_nothing(ran: Ran) -> None:
     told = answer(claim(lab_claim("up", "faster", "limit: another transport", size="{ least: 1.2 }")), ran)
-    assert (told.size, told.why, told.figures) == ("", "another transport", "invented")
+    assert (told.size, told.why, told.figures) == (UNKNOWN, "another transport", "invented")
     assert (told.cells, told.proven, told.contradicted) == (2, 2, 0)
     assert "(+2" in told.here
 
@@ -174,7 +218,7 @@ def test_exploratory_metrics_say_so(ran: Ran) -> None:
 def test_latencies_are_better_when_they_are_lower(ran: Ran) -> None:
     text = lab_claim("up", "faster", size="{ least: 0.7, most: 0.9 }").replace("metric: iops", "metric: lat_mean")
     told = answer(claim(text), ran)
-    assert (told.word, told.size) == ("agree", OVERLAPS)
+    assert (told.word, told.size) == ("agree", "agree")
     assert (told.cells, told.proven) == (2, 2)
     assert f"({MINUS}" in told.here
 
@@ -228,7 +272,7 @@ def test_what_was_tried_decides_on_abilities(ran: Ran, rule: str, values: dict[s
 def test_findings_on_published_tables_contradict(ran: Ran) -> None:
     text = (
         "  - id: 900-found\n    where: here\n    says: something\n    conditions: none\n"
-        "    asks: { by: finding, check: above_cap, least: 2 }\n"
+        "    asks: { by: finding, checks: [above_cap], least: 2 }\n"
     )
     asked = claim(text)
     two = Finding("above_cap", "critical", "twice the cap", ("a", "b"))
@@ -252,5 +296,5 @@ def test_refusals_contradict_comparability(ran: Ran) -> None:
     assert answer(claim(text), dataclasses.replace(ran, verdicts=())).word == UNKNOWN
 
 
-def test_there_are_three_words() -> None:
-    assert WORDS == ("agree", "disagree", UNKNOWN)
+def test_there_are_four_words() -> None:
+    assert WORDS == ("agree", "disagree", BUILT, UNKNOWN)

@@ -1,13 +1,15 @@
 """The claims that come with Fairlane, and what is said of a file that is wrong."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from fairlane.errors import FairlaneError
-from fairlane_replication.claims import AsksTable, catalogue, read
-from fairlane_replication.judge import answer, published
-from fairlane_replication.runner import plan, published_tables
+from fairlane_replication.claims import AsksLab, catalogue, read, size_text
+from fairlane_replication.judge import UNKNOWN, Answer, answer
+from fairlane_replication.published import VERSIONS, overview, published, tables_of
+from fairlane_replication.runner import plan
 from tests.replication.fakes import SOURCES, STUDY, lab_claim
 from tests.words import kind
 
@@ -48,24 +50,50 @@ def test_the_published_tables_are_those_of_the_example() -> None:
         assert packaged.read_bytes() == file.read_bytes()
 
 
+def tabled() -> dict[str, Answer]:
+    """The answers of study 003 that its own tables give."""
+    return {c.id: answer(c, published(version)) for c in catalogue().claims if (version := tables_of(c))}
+
+
 def test_what_the_published_tables_decide() -> None:
-    tables = published_tables()
-    answers = {c.id: answer(c, tables) for c in catalogue().claims if c.asks.by in ("table", "finding", "comparable")}
-    assert {name for name, a in answers.items() if a.word == "disagree"} == {"003-comparable", "003-tiers"}
-    for name, told in answers.items():
-        if isinstance(told.claim.asks, AsksTable):
-            assert told.cells >= 2, f"{name} selects no cells"
-            assert (told.proven, told.contradicted) == (0, 0)
-            assert told.why.startswith("refused")
-    comparable = answers["003-comparable"]
+    answers = tabled()
+    assert {name for name, a in answers.items() if a.word == "disagree"} == {
+        "003-comparable",
+        "003-tiers",
+        "003-tail",
+        "003-tail-everywhere",
+    }
+    assert {a.word for a in answers.values()} == {"disagree", UNKNOWN}, "a single figure confirms nothing"
+    comparable, mixed = answers["003-comparable"], answers["003-mixed"]
     assert (comparable.cells, comparable.contradicted) == (28, 28)
-    proofs = [proof for f in tables.findings if f.check == "above_cap" for proof in f.evidence.values()]
-    assert sorted((proof["value"], proof["cap"]) for proof in proofs) == [(989, 500), (1984, 1000)]
-    assert all(figure in answers["003-tiers"].here for figure in ("1,984", "1,000", "989", "500"))
+    assert (mixed.cells, mixed.proven, mixed.contradicted, mixed.size) == (2, 0, 0, UNKNOWN)
+    assert all(figure in answers["003-tiers"].here for figure in ("1,984", "1,000", "989", "500", "997", "496"))
+
+
+def test_percentages_of_the_wrong_base_contradict_their_own_table() -> None:
+    """VCF's 81,578 are 26.5 % more than ROKS's 64,483, which are 21.0 % less: the page calls them 21 % higher."""
+    given = tabled()["003-random-percentages"]
+    assert (given.word, given.size) == (UNKNOWN, "disagree")
+    assert re.findall(r"\+\d+\.\d", given.here) == ["+26.5", "+12.3", "+41.4"]
+
+
+def test_the_tail_is_answered_from_the_correction() -> None:
+    given = tabled()["003-tail"]
+    assert (given.size, given.cells, given.contradicted) == ("disagree", 3, 2)
+    assert answer(given.claim, published("first")).word == UNKNOWN, "the first page has no p99 of writes"
+
+
+def test_which_finding_needed_which_version() -> None:
+    rows = {(row.check, row.kind): tuple(row.cells[version] for version in VERSIONS) for row in overview()}
+    assert VERSIONS == ("first", "explained", "corrected")
+    assert rows["above_cap", "iops"] == rows["doubled", "iops"] == (2, 2, 0)
+    assert rows["added_up", "definition"] == (0, 14, 0), "seven classes, two columns: their author told it later"
+    assert rows["unwritten_space", "none"] == (0, 21, 0)
+    assert rows["unmatched", "refused"] == (28, 28, 30)
 
 
 def test_published_sizes_are_told_as_the_studies_tell_them() -> None:
-    told = {c.id: published(c) for c in catalogue().claims}
+    told = {c.id: size_text(c) for c in catalogue().claims}
     assert told["000-randread-small"] == "at least +300 %"
     assert told["000-write-small"] == "+27 % to +30 %"
     assert told["001-read-load"] == "+1 % to +105 %"
@@ -135,3 +163,53 @@ def test_a_claim_about_abilities_that_is_wrong_is_named(rule: str, told: str) ->
         read(text, "claims.yaml", {"truth": STUDY})
     shown = str(caught.value) + caught.value.hint
     assert [token for token in tokens if token not in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("asks", "told"),
+    [
+        ("by: finding, checks: [abovecap]", "value checks abovecap above_cap"),
+        ("by: finding, checks: []", "too-few checks"),
+        ("by: finding, checks: [above_cap], tables: last", "value tables last"),
+        ("by: figures, lane: a, against: b, metric: iops, expects: faster", "key-missing because"),
+        (f"by: figures, lane: a, against: b, metric: iops, expects: same, because: {'x' * 20}", "value expects faster"),
+    ],
+)
+def test_a_claim_about_published_tables_that_is_wrong_is_named(asks: str, told: str) -> None:
+    text = SOURCES + lab_claim("up", "faster").partition("asks:")[0] + f"asks: {{ {asks} }}\n"
+    expected, *tokens = told.split()
+    with pytest.raises(FairlaneError, check=kind(expected)) as caught:
+        read(text, "claims.yaml", {"truth": STUDY})
+    shown = str(caught.value) + caught.value.hint
+    assert [token for token in tokens if token not in shown] == []
+
+
+def test_what_the_lab_forces_is_marked() -> None:
+    forced = {c.id for c in catalogue().claims if getattr(c.asks, "constructed", "")}
+    assert forced == {
+        "001-sessions",
+        "002-split-iops",
+        "002-split-latency",
+        "003-three-copies",
+        "003-three-copies-writes",
+    }
+
+
+def test_io_threads_gain_in_reads_and_cost_in_mixes_as_the_page_has_it() -> None:
+    asks = {c.id: c.asks for c in catalogue().claims if isinstance(c.asks, AsksLab) and c.asks.study == "virtio-bus"}
+    cells = catalogue().labs["virtio-bus"].whole.cells()
+    for lane, reads, mixes in (
+        ("blk-io4", "004-io-threads-4", "004-io-threads-mixed"),
+        ("blk-io8", "004-io-threads-8", "004-io-threads-mixed-8"),
+    ):
+        assert (asks[reads].lane, asks[reads].expects, asks[mixes].lane, asks[mixes].expects) == (
+            lane,
+            "faster",
+            lane,
+            "slower",
+        )
+        assert {(c.params["rw"], c.params["iodepth"]) for c in asks[reads].chosen(cells)} == {
+            ("randread", 4),
+            ("randread", 8),
+        }
+        assert {c.params["rwmixread"] for c in asks[mixes].chosen(cells)} == {75, 50}

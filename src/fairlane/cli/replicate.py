@@ -39,16 +39,19 @@ def command(
     *, quick: bool, studies: tuple[str, ...], out: Path | None, resume: bool, dry_run: bool, jobs: int | None,
     output: Format,
 ) -> None:  # fmt: skip
-    """Ask the lab what five published studies claim, and print for each claim: agree, disagree, cannot tell here.
+    """Test what five published studies claim, and answer for each claim: agree, disagree, true by construction,
+    cannot tell here.
 
-    `agree` and `disagree` need proof: verdicts in the claim's cells, a capability that was tried, or findings on the
-    study's own tables. Sizes stand beside the word and never decide it. docs/replication.md has the rules. Each lab
-    study is a run of its own with a report. Exit code 0, whatever the answers are.
+    Direction and published size have an answer each. `agree` and `disagree` need proof: verdicts in the claim's
+    cells, a capability that was tried, or findings on the study's own tables. An outcome that the lab's settings force
+    is `true by construction`, and confirms nothing. docs/replication.md has the rules. Each lab study is a run of its
+    own with a report. Exit code 0, whatever the answers are.
     """
     from fairlane.cli._progress import watching
     from fairlane.study.forecast import about
     from fairlane_replication import render
     from fairlane_replication.claims import catalogue
+    from fairlane_replication.published import STUDY, overview
     from fairlane_replication.runner import plan, replicate
 
     chosen = catalogue().of(studies)
@@ -65,7 +68,8 @@ def command(
         return
     notify(f"runs: {folder}")
     answers = replicate(chosen, folder, quick=quick, jobs=workers, resume=resume, watching=watching, notify=notify)
+    versions = overview() if STUDY in chosen.sources else ()
     if output == "json":
-        print_json(render.data(chosen, answers))
+        print_json(render.data(chosen, answers, versions))
     else:
-        click.echo((render.page if output == "md" else render.table)(chosen, answers))
+        click.echo((render.page if output == "md" else render.table)(chosen, answers, versions))

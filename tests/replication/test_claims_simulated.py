@@ -1,0 +1,87 @@
+"""Error rates of the judge of claims: seeded studies of a known truth, judged by the product's own verdicts."""
+
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import pytest
+
+from fairlane.records import Evidence, Observation
+from fairlane.stats.judge import judge
+from fairlane.study.load import parse_study
+from fairlane_replication.judge import Ran, answer
+from tests.replication.fakes import catalogue, lab_claim
+
+STUDIES = 400
+BLOCKS = 10
+STUDY = f"""\
+name: truth
+platform: {{ kind: fake }}
+lanes: {{ base: {{ transport: local }}, other: {{ transport: local }} }}
+baseline: base
+workloads: {{ main: {{ kind: fio, iodepth: [1], runtime: 1s }} }}
+design: {{ looks: [{BLOCKS}] }}
+"""
+PARSED = parse_study(STUDY, "here")
+
+
+@cache
+def shares(truth: float, sd: float, expects: str, size: str = "") -> dict[str, float]:
+    """Share of studies per answer, where ``other`` has ``truth`` times the IOPS and trials scatter by ``sd``.
+
+    Keys are ``direction WORD`` and ``size WORD``."""
+    rng = np.random.default_rng([17, round(truth * 1000), round(sd * 1000)])
+    claim = catalogue(lab_claim("other", expects, size=size), truth=STUDY).claims[0]
+    (cell,) = PARSED.cells()
+    count: Counter[str] = Counter()
+    for _ in range(STUDIES):
+        logs = rng.normal(0, sd, (BLOCKS, 2)) + np.array([0, np.log(truth)])
+        trials = tuple(
+            Observation(cell.key, block, lane, place, metrics={"iops": float(10_000 * np.exp(logs[block, place]))})
+            for block in range(BLOCKS)
+            for place, lane in enumerate(PARSED.lanes)
+        )
+        evidence = Evidence("made", PARSED, "", 1, (), trials, {}, {})
+        given = answer(claim, Ran(evidence, judge(evidence, ()), ()))
+        count[f"direction {given.word}"] += 1
+        count[f"size {given.size}"] += 1
+    return {name: n / STUDIES for name, n in count.items()}
+
+
+@pytest.mark.parametrize("sd", [0.01, 0.02])
+@pytest.mark.parametrize(("expects", "truth"), [("same", 1.03), ("same", 0.975), ("not-faster", 1.03)])
+def test_a_difference_within_the_margin_contradicts_no_claim_of_none(expects: str, truth: float, sd: float) -> None:
+    """The margin is 5 %. What contradicts is an interval that lies wholly beyond it, not merely beyond zero."""
+    assert shares(truth, sd, expects).get("direction disagree", 0) <= 0.01
+
+
+@pytest.mark.parametrize("expects", ["same", "not-faster"])
+def test_at_the_margin_both_errors_are_kept(expects: str) -> None:
+    """Two one-sided tests at 5 %, and one side of an interval of 95 %; two standard errors of the simulation more."""
+    at = shares(1.05, 0.02, expects)
+    assert at.get("direction agree", 0) <= 0.05 + 2 * (0.05 * 0.95 / STUDIES) ** 0.5
+    assert at.get("direction disagree", 0) <= 0.025 + 2 * (0.025 * 0.975 / STUDIES) ** 0.5
+
+
+def test_claims_of_no_difference_are_decided_where_the_truth_is_clear() -> None:
+    assert shares(1.0, 0.01, "same")["direction agree"] >= 0.95
+    assert shares(1.12, 0.01, "same")["direction disagree"] >= 0.95
+    assert shares(0.88, 0.01, "not-faster")["direction agree"] >= 0.95
+
+
+PUBLISHED = "{ least: 1.27, most: 1.30 }"
+
+
+def test_a_size_is_confirmed_by_the_size_and_never_by_the_sign() -> None:
+    assert shares(1.285, 0.01, "faster", PUBLISHED)["size agree"] >= 0.95
+    assert shares(1.285, 0.3, "faster", PUBLISHED).get("size agree", 0) <= 0.01, "so wide that it fits anything"
+    for truth in (1.1, 1.5):
+        far = shares(truth, 0.01, "faster", PUBLISHED)
+        assert (far["direction agree"], far["size disagree"]) == (1, 1)
+
+
+@pytest.mark.parametrize("truth", [1.27 / 1.05, 1.30 * 1.05])
+def test_at_the_ends_of_a_published_size_both_errors_are_kept(truth: float) -> None:
+    at = shares(truth, 0.01, "faster", PUBLISHED)
+    assert at.get("size agree", 0) <= 0.05 + 2 * (0.05 * 0.95 / STUDIES) ** 0.5
+    assert at.get("size disagree", 0) <= 0.025 + 2 * (0.025 * 0.975 / STUDIES) ** 0.5
