@@ -135,6 +135,12 @@ class _Meeting:
         self.shelf = upto(ours, self.plan[self.reached - 1]) if self.plan and self.reached else ours
         self.waiting = len({b for s in ours.values() for b in s}) - len({b for s in self.shelf.values() for b in s})
 
+    @property
+    def metrics(self) -> Sequence[str]:
+        """Metrics that a trial has a figure of, in the order of the registry."""
+        known = {name for readings in self.shelf.values() for reading in readings.values() for name in reading.figures}
+        return [name for name in METRICS if name in known]
+
     def contest(self, metric: str) -> Contest:
         data = (pair if self.paired else apart)(self.shelf, *self.lanes, metric)
         return Contest(
@@ -234,7 +240,7 @@ class Claims:
         first = meeting.contest(primary)
         if self.study.lanes[lanes[0]].copy_of:
             return [replace(first, control=True)]  # built alike: there is nothing to guard
-        rest = () if self.primary_only else (metric for metric in METRICS if metric != primary)
+        rest = () if self.primary_only else (metric for metric in meeting.metrics if metric != primary)
         others = (meeting.contest(metric) for metric in rest)
         return [
             replace(first, primary=True, barred=barred),
