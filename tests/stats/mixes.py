@@ -50,7 +50,7 @@ def run(
         + f"workloads:\n  main: {{kind: fio, bs: [8k], runtime: 10s, {load}}}\ndesign: {{looks: [{blocks}]}}\n"
     )
     study = parse_study(text, "mixes.yaml")
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311 - noise
     planned, seen = [], []
     for cell in study.cells():
         for index in range(blocks):
