@@ -68,12 +68,14 @@ class LaneTable:
 
 
 def labels(study: Any) -> dict[str, str]:
-    """Lane name -> label, in the study's order; a label that two lanes share gets the lane's name added."""
+    """Lane name -> label, in the study's order; a label that two lanes share gets the lane's name added, that of a
+    reference its role."""
     raw = {name: lane.label or name for name, lane in study.lanes.items()}
-    return {
+    unique = {
         name: text if list(raw.values()).count(text) == 1 or text == name else f"{text} ({name})"
         for name, text in raw.items()
     }
+    return {name: f"{text} (reference)" if name in study.references else text for name, text in unique.items()}
 
 
 def views(evidence: Evidence) -> tuple[Lane, ...]:

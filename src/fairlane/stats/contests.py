@@ -189,8 +189,9 @@ class Claims:
     """All contests of a study, by cell and lane in its order, and the error rate of each one's interval.
 
     A copy of a lane is compared with that lane only, in the primary metric. It claims nothing, so it takes no part in
-    the adjustments of the others; the copies share alpha among themselves (Bonferroni). Refused contests count among
-    the primaries: the study has them.
+    the adjustments of the others; the copies share alpha among themselves (Bonferroni). All contests of a reference are
+    exploratory, adjusted among themselves: differences that are known beforehand would loosen the others' adjustment.
+    Refused contests count among the primaries: the study has them.
     """
 
     study: "Study"
@@ -206,7 +207,8 @@ class Claims:
         lanes, workloads = self.study.lanes, self.study.workloads
         metrics = {w.primary for w in workloads.values()} if self.primary_only else tuple(METRICS)
         self.shelves = shelve(self.observations, metrics)
-        pairs = [(n, lanes[n].copy_of or self.study.baseline) for n in lanes if n != self.study.baseline]
+        left_out = {self.study.baseline, *(self.study.references if self.primary_only else ())}
+        pairs = [(n, lanes[n].copy_of or self.study.baseline) for n in lanes if n not in left_out]
         self.contests = [c for cell in self.study.cells() for pair_ in pairs for c in self._contests(cell, pair_)]
         self.primaries = [c for c in self.contests if c.primary]
         alpha, looks = self.alpha, len(self.study.design.looks)
@@ -217,6 +219,9 @@ class Claims:
         controls = [c for c in self.contests if c.control]
         self._rates = {id(c): rate for c, rate in zip(self.primaries, rates, strict=True)}
         self._rates |= {id(c): alpha / len(controls) for c in controls}
+        references = [c for c in self.contests if c.lane in self.study.references]
+        shown = benjamini_hochberg([stage for c in references if (stage := c.final)], alpha)
+        self._rates |= {id(c): shown for c in references}
         others = [stage for c in self.contests if id(c) not in self._rates and (stage := c.final)]
         self._exploratory = benjamini_hochberg(others, alpha)
 
@@ -241,11 +246,10 @@ class Claims:
         if self.study.lanes[lanes[0]].copy_of:
             return [replace(first, control=True)]  # built alike: there is nothing to guard
         rest = () if self.primary_only else (metric for metric in meeting.metrics if metric != primary)
-        others = (meeting.contest(metric) for metric in rest)
-        return [
-            replace(first, primary=True, barred=barred),
-            *(replace(c, barred=barred) if barred else c for c in others if not c.refusal),
-        ]
+        leading, others = [replace(first, primary=True, barred=barred)], [meeting.contest(metric) for metric in rest]
+        if lanes[0] in self.study.references:
+            leading, others = [], [first, *others]
+        return [*leading, *(replace(c, barred=barred) if barred else c for c in others if not c.refusal)]
 
 
 def concerns(finding: Finding, cell: Cell, lane: str, baseline: str) -> bool:
