@@ -43,7 +43,7 @@ def with_role(evidence: Evidence, role: str = "reference") -> Evidence:
     return replace(evidence, study=evidence.study.model_copy(update={"lanes": lanes}))
 
 
-def others(lane: str, block: int, value: float) -> Mapping[str, float]:  # noqa: ARG001
+def others(lane: str, block: int, value: float) -> Mapping[str, float]:
     """Exploratory metrics that move with the primary."""
     return {"bw": value * 4096 * (1 + 0.001 * block), "lat_mean": 1e6 / value}
 
