@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fairlane.records import Block, Cell, Evidence
+from fairlane.records import Block, Cell, Evidence, Verdict
 from fairlane.runs.observe import observe
 from fairlane.study.load import parse_study
 from fairlane.workloads import _fio_text
@@ -54,7 +54,7 @@ def run(
     planned, seen = [], []
     for cell in study.cells():
         for index in range(blocks):
-            names = list(lanes) if index % 2 else list(reversed(lanes))
+            names = list(lanes) if index % 2 else list(lanes)[::-1]
             block = Block(cell, index, tuple(names), 1 + index)
             planned.append(block)
             shared = chance.gauss(0, noise)
@@ -69,6 +69,6 @@ def run(
     return Evidence("mixes", study, text, 1, tuple(planned), tuple(seen), {}, {})
 
 
-def words(verdicts: Sequence[object]) -> dict[str, str]:
+def words(verdicts: Sequence[Verdict]) -> dict[str, str]:
     """Metric -> word."""
-    return {v.metric: v.verdict for v in verdicts}  # type: ignore[attr-defined]
+    return {v.metric: v.verdict for v in verdicts}

@@ -27,7 +27,7 @@ def noisy(level: float, sd: float, chance: random.Random, blocks: int = 10) -> l
 def cells(reference: float = 40.0, sd: float = 0.3, **contenders: float) -> list[Mapping[str, Sequence[float]]]:
     """Figures of ``base``, of the contenders at their factors, and of ``local``."""
     chance = random.Random(11)  # noqa: S311 - noise
-    made = []
+    made: list[Mapping[str, Sequence[float]]] = []
     for _ in range(CELLS):
         lanes = {"base": noisy(100.0, 0.02, chance)}
         lanes |= {name: noisy(100.0 * factor, 0.02, chance) for name, factor in contenders.items()}
@@ -69,7 +69,7 @@ def test_its_intervals_are_exploratory():
     assert {v.metric for v in mine} == {"iops", "bw", "lat_mean"}
     assert len(mine) == 3 * CELLS
     assert not any(v.primary or v.headline or v.control for v in mine)
-    assert all(v.low and v.high and v.low < v.ratio < v.high for v in mine)
+    assert all(v.low and v.ratio and v.high and v.low < v.ratio < v.high for v in mine)
     assert {v.verdict for v in mine} == {"faster"}
 
 
