@@ -121,9 +121,9 @@ def side_by_side(evidence: Evidence) -> LaneTable:
     named = labels(evidence.study)
     columns = []
     for name in named:
-        # conditions have a table of their own; caps and cost appear only if set
+        # conditions have a table of their own, roles stand in the labels; caps and cost appear only if set
         requested = evidence.study.lanes[name].model_dump(
-            mode="json", exclude={"label", "conditions"}, exclude_none=True
+            mode="json", exclude={"label", "conditions", "role"}, exclude_none=True
         )
         requested = {key: value for key, value in requested.items() if value != ""}
         read = _read_back(_described(evidence, name))
