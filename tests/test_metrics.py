@@ -1,7 +1,9 @@
+from dataclasses import fields
+
 import pytest
 from pydantic import BaseModel
 
-from fairlane.metrics import METRICS
+from fairlane.metrics import METRICS, WAYS, Metric, of_mix, own_metric
 from fairlane.study.base import Design
 
 
@@ -17,8 +19,8 @@ def test_every_metric_says_what_it_is(metric):
 
 
 def test_the_issues_margins():
-    assert {name: m.margin for name, m in METRICS.items()} == {
-        "iops": 0.05, "bw": 0.05, "lat_mean": 0.05, "lat_read_mean": 0.05, "cpu_per_io": 0.05,
+    assert {name: m.margin for name, m in METRICS.items() if not m.way} == {
+        "iops": 0.05, "bw": 0.05, "lat_mean": 0.05, "cpu_per_io": 0.05,
         "lat_p50": 0.10, "lat_p95": 0.10, "lat_p99": 0.10, "lat_p999": 0.10,
         "iops_per_gbit": 0.05, "iops_per_cost": 0.05, "tps": 0.05, "tpm": 0.05, "nopm": 0.05, "job_time": 0.05,
         "vm_ready_mean": 0.10, "vm_ready_p50": 0.10, "vm_ready_p95": 0.10, "vm_ready_p99": 0.10,
@@ -30,9 +32,30 @@ def test_the_issues_margins():
 
 
 def test_percentiles_are_told_by_their_names():
-    assert {name: m.percentile for name, m in METRICS.items() if m.percentile is not None} == {
+    assert {name: m.percentile for name, m in METRICS.items() if m.percentile is not None and not m.way} == {
         "lat_p50": 0.5, "lat_p95": 0.95, "lat_p99": 0.99, "lat_p999": 0.999,
     }  # fmt: skip
+
+
+def test_reads_and_writes_have_the_same_family():
+    """A direction's metric is as the one of all I/Os, but for its name and words."""
+    of_all = ("iops", "bw", "lat_mean", "lat_p50", "lat_p95", "lat_p99", "lat_p999")
+    assert {m.name for m in METRICS.values() if m.way} == {own_metric(n, way) for n in of_all for way in WAYS}
+    assert (own_metric("bw", "read"), own_metric("lat_p999", "write")) == ("bw_read", "lat_write_p999")
+    for name in of_all:
+        assert own_metric(name, "") == name
+        for way in WAYS:
+            whole, own = METRICS[name], METRICS[own_metric(name, way)]
+            assert own.way == way
+            assert way in own.title
+            same = {f.name for f in fields(Metric)} - {"name", "title", "definition", "way"}
+            assert {key: getattr(own, key) for key in same} == {key: getattr(whole, key) for key in same}
+
+
+@pytest.mark.parametrize("figures", [{"read": 5.0}, {"read": 5.0, "write": 0.0}, {"read": 5.0, "write": None}, {}])
+def test_a_direction_alone_is_no_mix(figures):
+    assert of_mix("iops", figures) == {}
+    assert of_mix("iops", {**figures, "read": 5.0, "write": 2.0}) == {"iops_read": 5.0, "iops_write": 2.0}
 
 
 @pytest.mark.parametrize(

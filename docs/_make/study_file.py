@@ -61,7 +61,7 @@ def _parts() -> Iterator[str]:
         tag = union["discriminator"]["propertyName"]
         for name in sorted(union["discriminator"]["mapping"]):
             yield from _section(f"### `{tag}: {name}`", resolve(union, {tag: name}))
-    yield "## Metrics\n\nFor `primary` and `design.margins`.\n"
+    yield "## Metrics\n\nFor `primary`, `slo` and `design.margins`.\n"
     yield "| name | what | unit | better | default margin | definition |\n|---|---|---|---|---|---|"
     for m in METRICS.values():
         better = "more" if m.better > 0 else "less"
@@ -116,6 +116,8 @@ def _kind(raw: Mapping[str, Any]) -> str:
     part = resolve(raw)
     if "discriminator" in raw:
         text = "one of the parts below"
+    elif part.get("enum") == list(METRICS):
+        text = "a [metric](#metrics)"
     elif "const" in part or "enum" in part:
         text = ", ".join(f"`{value}`" for value in part.get("enum", [part.get("const")]))
     elif "$comment" in part:  # a quantity: units.py writes the comment

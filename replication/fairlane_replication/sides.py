@@ -12,7 +12,7 @@ from typing import Literal
 from fairlane.metrics import METRICS
 from fairlane.records import Verdict
 from fairlane.report import phrases
-from fairlane.stats.judge import DECIDED
+from fairlane.stats.answers import DECIDED
 from fairlane_replication.claims import Expects, Size
 
 Side = Literal["for", "against", "open"]

@@ -3,9 +3,12 @@
 Every output looks a metric up here; none is defined twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+WAYS = ("read", "write")
+"""Directions that have metrics of their own in a mix."""
 
 
 def rounded(value: float, digits: int = 3) -> str:
@@ -19,6 +22,10 @@ def _duration(ns: float) -> str:
         if abs(ns) >= 0.9995 * size:  # 999.6 us are 1 ms
             return f"{rounded(ns / size)} {unit}"
     return f"{rounded(ns)} ns"
+
+
+def _bandwidth(per_second: float) -> str:
+    return f"{rounded(per_second / 2**20, 4)} MiB/s"
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,21 @@ class Metric:
     fleet: Literal["sum", "mean", "most"] = "mean"
     """How the figures of several machines become their fleet's: added up, the mean weighted by their I/Os, or the
     largest. Percentiles always come from the merged histogram."""
+    way: str = ""
+    """Direction (``WAYS``) that it counts alone: figures of a mix of reads and writes. Empty: all I/Os."""
+
+
+def own_metric(name: str, way: str) -> str:
+    """A direction's own metric: ``iops`` -> ``iops_read``, ``lat_p99`` -> ``lat_read_p99``; ``name`` if no way."""
+    head, _, rest = name.partition("lat_")
+    return name if not way else f"{name}_{way}" if head else f"lat_{way}_{rest}"
+
+
+def of_mix(name: str, figures: Mapping[str, float | None]) -> dict[str, float]:
+    """The own metrics of both directions from the ``figures`` of each, where neither is missing or 0: a load of reads
+    alone has no second copy of its figures."""
+    known = {own_metric(name, way): value for way in WAYS if (value := figures.get(way))}
+    return known if len(known) == len(WAYS) else {}
 
 
 def _percentile(name: str, title: str, q: float) -> Metric:
@@ -51,23 +73,38 @@ def _percentile(name: str, title: str, q: float) -> Metric:
     )  # fmt: skip
 
 
+def _direction(way: str) -> Iterator[Metric]:
+    """The metrics of one direction of a mix."""
+    of = f"of a mix: the {way}s alone"
+    yield Metric(own_metric("iops", way), f"{way} IOPS", "1/s", +1, 0.05,
+                 f"{of}, completed after the ramp / time until the last I/O of either direction was back", rounded,
+                 fleet="sum", way=way)  # fmt: skip
+    yield Metric(own_metric("bw", way), f"{way} bandwidth", "B/s", +1, 0.05,
+                 f"{of}: their bytes / the same time", _bandwidth, fleet="sum", way=way)  # fmt: skip
+    database = "; of databases: a wait for one block" if way == "read" else ""
+    yield Metric(own_metric("lat_mean", way), f"mean {way} latency", "ns", -1, 0.05,
+                 f"{of}: mean time from submission to completion{database}", _duration, way=way)  # fmt: skip
+    for short, q in (("p50", 0.50), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)):
+        yield Metric(own_metric(f"lat_{short}", way), f"p{100 * q:g} {way} latency", "ns", -1, 0.10,
+                     f"{of}: {100 * q:g} % took at most this long from submission to completion; from a histogram "
+                     f"only where at least 10 {way}s lie beyond it in every block", _duration, q, way=way)  # fmt: skip
+
+
 _ALL = (
     Metric("iops", "IOPS", "1/s", +1, 0.05,
            "I/Os of all jobs and directions that completed after the ramp / time until the last one was back", rounded,
            fleet="sum"),
     Metric("bw", "bandwidth", "B/s", +1, 0.05,
            "bytes of the same I/Os / the same time",
-           lambda v: f"{rounded(v / 2**20, 4)} MiB/s", fleet="sum"),
+           _bandwidth, fleet="sum"),
     Metric("lat_mean", "mean latency", "ns", -1, 0.05,
            "mean time of an operation from submission to completion (fio's lat; of databases: a transaction)",
            _duration),
-    Metric("lat_read_mean", "mean read latency", "ns", -1, 0.05,
-           "mean time of a read from submission to completion, where a tool tells it of reads alone; of databases: a "
-           "wait for one block", _duration),
     _percentile("lat_p50", "p50 latency", 0.50),
     _percentile("lat_p95", "p95 latency", 0.95),
     _percentile("lat_p99", "p99 latency", 0.99),
     _percentile("lat_p999", "p99.9 latency", 0.999),
+    *(metric for way in WAYS for metric in _direction(way)),
     Metric("cpu_per_io", "CPU per I/O", "ns", -1, 0.05,
            "CPU time of the generator and of every kernel thread and standing program of the machine it runs in, "
            "initiator and target included where they run there too, during the load / I/Os; interrupts of an idle CPU "

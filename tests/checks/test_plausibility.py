@@ -237,6 +237,14 @@ def test_bins_hold_what_fio_counted(told, counted, odd):
     assert told("missing_percentile", figures({}, bins, load=context["load"]), sound) == []  # other tools count fsyncs
 
 
+@pytest.mark.parametrize(("change", "odd"), [({}, 0), ({"lat_write_p99": 8e5}, 1), ({"lat_read_p50": 400.0}, 1)])
+def test_percentiles_rise_within_a_direction(told, change, odd):
+    """Slow writes beside fast reads: p50 of the writes lies above p99 of the reads."""
+    ways = {"lat_read_p50": 90.0, "lat_read_p99": 300.0, "lat_write_p50": 1e6, "lat_write_p99": 3e6}
+    found = told("missing_percentile", figures(PERCENTILES | ways | change), figures(PERCENTILES | ways))
+    assert [(s, k) for s, k, _ in found] == [("critical", "order")] * odd
+
+
 def test_a_histogram_too_short_for_a_percentile_is_no_flaw(told):
     assert told("missing_percentile", figures({"iops": 1.0}, {"read.lat": {100: 5}}), figures(PERCENTILES)) == []
 

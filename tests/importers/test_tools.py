@@ -10,6 +10,7 @@ import pytest
 
 from fairlane.formats.record import Record
 from fairlane.importers.base import HEAD, Unreadable
+from fairlane.metrics import METRICS
 from tests.figures import figures
 from tests.importers.importer_oracle import FIXTURES, folder, importers, judged, source, sources
 from tests.words import kind
@@ -236,6 +237,7 @@ def test_sysbench_1_1_words_it_anew():
     assert found.figures.metrics == {
         "iops": 10000, "bw": pytest.approx(156.25 * 2**20), "lat_mean": pytest.approx(0.8 * MS),
         "lat_p95": pytest.approx(1.93 * MS),
+        "iops_read": 8000, "iops_write": 2000, "bw_read": 125 * 2**20, "bw_write": pytest.approx(31.25 * 2**20),
     }  # fmt: skip
     assert found.params["rwmixread"] == 80
 
@@ -375,7 +377,10 @@ def test_vdbench_flatfile_with_the_times_that_summary_tells():
     }  # fmt: skip
     assert one.figures.metrics == {
         "iops": 5050, "bw": pytest.approx(5050 * 8192, rel=1e-5), "lat_mean": pytest.approx(1.6 * MS),
+        "iops_read": pytest.approx(3535), "iops_write": pytest.approx(1515), "lat_read_mean": 1.5 * MS,
+        "lat_write_mean": pytest.approx(1.8333 * MS),
     }  # fmt: skip
+    assert not [name for name in two.figures.metrics if METRICS[name].way], "reads alone"
     assert one.figures.context["load"]["iops"] == {"read": pytest.approx(3535), "write": pytest.approx(1515)}
     assert one.figures.context["load"]["series"] == {"interval_ms": 1000, "iops": [4000, 5000, 5100]}
     assert one.figures.context["conditions"] == {"tool": "vdbench", "tool_version": "50407"}
@@ -385,6 +390,8 @@ def test_vdbench_flatfile_with_the_times_that_summary_tells():
 def test_vdbench_summary_alone():
     one, two = trials("vdbench", "summary_only")
     assert (one.name, one.figures.metrics["iops"], two.figures.metrics["iops"]) == ("rd1", 5050, 1000)
+    assert one.figures.metrics["lat_write_mean"] == pytest.approx(1.833 * MS)
+    assert one.figures.steps["iops_write"] > one.figures.steps["iops"]
     assert one.figures.metrics["bw"] == pytest.approx(39.45 * 2**20)
     assert one.params == {"runtime": 3 * 10**9, "ramp": 10**9}
 
@@ -393,6 +400,7 @@ def test_vdbench_file_system_workload_counts_reads_and_writes():
     found = trial("vdbench", "files")
     assert found.figures.metrics == {
         "iops": 1000, "bw": pytest.approx(3.90625 * 2**20), "lat_mean": pytest.approx(1.4 * MS),  # 600 x 1 + 400 x 2
+        "iops_read": 600, "iops_write": 400, "lat_read_mean": MS, "lat_write_mean": 2 * MS,
     }  # fmt: skip
 
 
@@ -413,7 +421,11 @@ def test_elbencho_phases():
     assert (read.params["rw"], read.figures.metrics["iops"]) == ("randread", 200000)
     assert mix.params["rw"] == "randrw"
     assert mix.params["rwmixread"] == 70
-    assert mix.figures.metrics == {"iops": 100000, "bw": 390 * 2**20, "lat_mean": pytest.approx(1.3 * MS)}
+    assert mix.figures.metrics == {
+        "iops": 100000, "bw": 390 * 2**20, "lat_mean": pytest.approx(1.3 * MS), "iops_read": 70000,
+        "iops_write": 30000, "bw_read": 273 * 2**20, "bw_write": 117 * 2**20, "lat_read_mean": MS,
+        "lat_write_mean": 2 * MS,
+    }  # fmt: skip
     assert mix.figures.context["load"]["iops"] == {"read": 70000, "write": 30000}
     assert mix.labels == {"label": "pool a", "operation": "RWMIX70"}
     assert mix.started == 1772442000.25
@@ -440,6 +452,10 @@ def test_diskspd(name):
     assert found.figures.metrics == {
         "iops": 1000, "bw": 8192000, "lat_mean": pytest.approx(1.3 * MS), "lat_p50": pytest.approx(1.1 * MS),
         "lat_p95": pytest.approx(2.5 * MS), "lat_p99": pytest.approx(3.75 * MS), "lat_p999": pytest.approx(7.125 * MS),
+        "iops_read": 700, "bw_read": 700 * 8192, "lat_read_mean": MS, "lat_read_p50": 0.9 * MS,
+        "lat_read_p95": 1.8 * MS, "lat_read_p99": 2.5 * MS, "lat_read_p999": 4 * MS,
+        "iops_write": 300, "bw_write": 300 * 8192, "lat_write_mean": 2 * MS, "lat_write_p50": 1.9 * MS,
+        "lat_write_p95": 3 * MS, "lat_write_p99": 4 * MS, "lat_write_p999": 8 * MS,
     }  # fmt: skip
     load = found.figures.context["load"]
     assert load["ios"] == {"read": 7000, "write": 3000}
@@ -470,9 +486,13 @@ def test_diskspd_entities_are_refused():
 def test_slob_table():
     one, two = trials("slob", "awr_info.txt")
     assert one.params == {"numjobs": 32}
-    assert one.figures.metrics == {"iops": 57600, "lat_read_mean": 612000}
+    assert one.figures.metrics == {
+        "iops": 57600, "iops_read": 48000, "iops_write": 9600, "lat_read_mean": 612000,
+    }  # fmt: skip
     assert one.labels == {"file": "awr.txt.32"}
-    assert two.figures.metrics == {"iops": 62400, "lat_read_mean": 1130000}
+    assert two.figures.metrics == {
+        "iops": 62400, "iops_read": 52000, "iops_write": 10400, "lat_read_mean": 1130000,
+    }  # fmt: skip
     assert one.figures.context["slob"]["redo_mbs"] == 20.1
 
 
@@ -484,6 +504,7 @@ def test_slob_reports(name, sessions, release):
     assert found.params == {"numjobs": sessions}
     assert found.figures.metrics == {
         "iops": 50010, "bw": 327761920 + 122880000, "lat_read_mean": pytest.approx(9000 / 12e6 * 1e9),
+        "iops_read": 40010, "iops_write": 10000, "bw_read": 327761920, "bw_write": 122880000,
     }  # fmt: skip
     assert found.figures.context["load"]["runtime_ms"] == pytest.approx(300_000)
     assert found.figures.context["slob"]["database"] == release

@@ -74,6 +74,8 @@ MISREAD = [
     ({"ramp": "100us"}, "ramp", ""),
     ({"size": "4k", "numjobs": [2]}, "size", "4k"),
     ({"rw": ["rw"], "rate_iops": [2]}, "rate_iops", "70/30"),
+    ({"rw": ["randrw", "randread"], "primary": "bw_read"}, "primary", "randread"),
+    ({"rw": ["write"], "slo": {"lat_p99": "2ms", "lat_write_p99": "2ms"}}, "slo", "lat_write_p99"),
 ]
 """Keys, the one that is wrong, and what its message has."""
 
@@ -82,6 +84,11 @@ MISREAD = [
 def test_what_fio_would_misread_is_refused(change: dict[str, Any], key: str, token: str) -> None:
     with pytest.raises(ValidationError, check=refused(key, token)):
         spec(**change)
+
+
+def test_a_mix_may_be_judged_by_one_direction() -> None:
+    asked = spec(rw=["randrw", "rw"], primary="lat_read_p99", slo={"lat_write_p99": "2ms"})
+    assert (asked.primary, dict(asked.slo)) == ("lat_read_p99", {"lat_write_p99": 2 * 10**6})
 
 
 def test_script_asks_for_what_the_statistics_need() -> None:

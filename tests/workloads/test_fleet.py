@@ -15,8 +15,16 @@ from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
 from fairlane.workloads import _fleet
 from fairlane.workloads.fio import PLUGIN as FIO
+from tests.stats.mixes import MS, Way, fio_json
 
 DATA = Path(__file__).parent / "data"
+MIXED = """\
+name: mixed
+platform: {kind: fake}
+lanes: {a: {transport: iscsi}, b: {transport: iscsi}}
+baseline: a
+workloads: {main: {kind: fio, rw: [randrw], bs: [4k], runtime: 10s}}
+"""
 CELL = Cell("main", "fio", "4k randread qd1", {"ramp": 0, "runtime": 2 * 10**9})
 BLOCK = Block(CELL, 0, ("iscsi",), 7)
 FIRST, SECOND = ((DATA / f"fleet-vm{n}.json").read_bytes() for n in (0, 1))
@@ -73,6 +81,24 @@ def test_percentiles_come_from_the_bins_of_all_machines_and_from_nothing_else() 
     # too few I/Os of the first machine lie beyond its p99, enough of both together
     assert "lat_p99" not in alone(FIRST).metrics
     assert seen.metrics["lat_p99"] == percentile(Bins.of(every), 0.99)
+
+
+def test_directions_of_a_mix_are_merged_by_their_own_ios() -> None:
+    """One machine reads much and slowly, the other writes much: weighed by all I/Os, the means would be others."""
+    cell = parse_study(MIXED, "mixed.yaml").cells()[0]
+    ways = [
+        {"read": Way(30_000, 4 * MS), "write": Way(2_000, 1 * MS)},
+        {"read": Way(10_000, 1 * MS), "write": Way(40_000, 9 * MS)},
+    ]
+    machines = {f"vm{n}": FIO.observe(cell, {"fio.json": fio_json(cell, each)}) for n, each in enumerate(ways)}
+    merged = _fleet.merge(machines)
+    assert merged.metrics["iops_read"] == pytest.approx(40_000 / 10)
+    assert merged.metrics["bw_write"] == pytest.approx(42_000 / 10 * 4096)
+    assert merged.metrics["lat_read_mean"] == pytest.approx((3 * 4 + 1) / 4 * MS, rel=0.01)
+    assert merged.metrics["lat_write_mean"] == pytest.approx((2 * 1 + 40 * 9) / 42 * MS, rel=0.01)
+    for way in ("read", "write"):
+        assert merged.metrics[f"lat_{way}_p99"] == percentile(merged.histograms[f"{way}.lat"], 0.99)
+    assert merged.steps["iops_write"] < machines["vm0"].steps["iops_write"]
 
 
 def test_machines_starts_and_the_common_window_are_told() -> None:

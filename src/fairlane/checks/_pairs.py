@@ -22,9 +22,10 @@ def primaries(evidence: Evidence) -> Iterator[Primary]:
     study, shelves = evidence.study, shelve(evidence.observations)
     if not study.design.paired:
         return
+    apart = (study.baseline, *study.references)
     for cell in evidence.cells():
         metric = study.workloads[cell.workload].primary
         for lane in study.lanes:
             lane_pair = pair(shelves.get(cell.key, {}), lane, study.baseline, metric)
-            if lane != study.baseline and lane_pair.rows:
+            if lane not in apart and lane_pair.rows:
                 yield Primary(cell, lane, metric, lane_pair)

@@ -8,12 +8,12 @@ from itertools import pairwise
 from fairlane.checks._trials import DIRECTIONS, Oddity, Trial, TrialCheck, at, text, trials
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding
-from fairlane.stats.histogram import BIN_ERROR, Bins
+from fairlane.stats.histogram import BIN_ERROR, PERCENTILES, Bins
 from fairlane.stats.histogram import mean as average
 from fairlane.stats.pairs import reading
 
-_RISING = sorted((m.percentile, name) for name, m in METRICS.items() if m.percentile and name.startswith("lat_"))
-"""(quantile, metric): p50 first."""
+_RISING = tuple(name for of_way in PERCENTILES.values() for name in sorted(of_way, key=of_way.__getitem__))
+"""All percentiles of latency; of each direction p50 first."""
 _AVERAGED = re.compile(r"\b(averag|mean of)", re.IGNORECASE)
 _AT_ALL = 1e-6
 """Relative rounding of printed figures."""
@@ -37,8 +37,8 @@ def _zero(values: Mapping[str, float]) -> Iterator[Oddity]:
 
 
 def _disorder(values: Mapping[str, float]) -> Iterator[Oddity]:
-    for low, high in pairwise(name for name, value in values.items() if value > 0):
-        if values[low] > values[high] * (1 + _AT_ALL):
+    for low, high in pairwise(name for name in _RISING if values.get(name)):
+        if METRICS[low].way == METRICS[high].way and values[low] > values[high] * (1 + _AT_ALL):
             yield Oddity(
                 "order",
                 "critical",
@@ -57,7 +57,7 @@ def _bins(trial: Trial) -> Iterator[Oddity]:
     if not bins or not mean:
         return
     own = average(bins)
-    wide = _MEANS + 2 * max(BIN_ERROR, *(trial.observation.steps.get(name, 0.0) for _, name in _RISING))
+    wide = _MEANS + 2 * max(BIN_ERROR, *(trial.observation.steps.get(name, 0.0) for name in _RISING))
     if abs(own - mean) > wide * mean:
         yield Oddity(
             "bins",
@@ -99,7 +99,7 @@ class MissingPercentile(TrialCheck):
     verdict states it."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
-        values = {name: value for _, name in _RISING if (value := trial.metric(name)) is not None}
+        values = {name: value for name in _RISING if (value := trial.metric(name)) is not None}
         yield from _zero(values)
         yield from _disorder(values)
         yield from _bins(trial)
@@ -119,14 +119,14 @@ class MissingPercentile(TrialCheck):
         having: dict[str, set[str]] = {}
         lacking: dict[str, dict[str, set[str]]] = {}
         for trial in trials(evidence):
-            having.setdefault(trial.cell.key, set()).update(name for _, name in _RISING if trial.metric(name))
+            having.setdefault(trial.cell.key, set()).update(name for name in _RISING if trial.metric(name))
         for trial in trials(evidence):
             if reading(trial.observation).latency:
                 continue
             if gone := {name for name in having[trial.cell.key] if trial.metric(name) is None}:
                 lacking.setdefault(trial.observation.lane, {}).setdefault(trial.cell.key, set()).update(gone)
         for lane, cells in lacking.items():
-            names = sorted(set().union(*cells.values()), key=[name for _, name in _RISING].index)
+            names = sorted(set().union(*cells.values()), key=_RISING.index)
             yield self.finding(
                 "missing",
                 "warning",

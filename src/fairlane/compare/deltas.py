@@ -9,7 +9,7 @@ from fairlane.compare.joined import Joined
 from fairlane.metrics import METRICS, Metric
 from fairlane.records import Observation, Verdict
 from fairlane.report.text import DASH, MINUS
-from fairlane.stats.histogram import count, latency, merge, percentile
+from fairlane.stats.histogram import PERCENTILES, Bins, directions, latency, merge, quantiles
 
 
 @dataclass(frozen=True)
@@ -98,19 +98,21 @@ def _value(figure: float | None, raw: float | None) -> float | None:
 def _figures(observations: Iterable[Observation]) -> dict[tuple[str, str, str], float]:
     """(cell key, lane, metric) -> geometric mean of the trials, or the percentile of all their I/Os."""
     values: dict[tuple[str, str, str], list[float]] = {}
-    bins: dict[tuple[str, str], list[Mapping[int, int]]] = {}
+    bins: dict[tuple[str, str, str], list[Bins]] = {}
     for observation in observations:
         for metric, value in observation.metrics.items():
             if not observation.failed and metric in METRICS and value > 0 and math.isfinite(value):
                 values.setdefault((observation.cell, observation.lane, metric), []).append(value)
         if not observation.failed and observation.histograms:
-            bins.setdefault((observation.cell, observation.lane), []).append(latency(observation.histograms))
+            parts = {"": latency(observation.histograms), **directions(observation.histograms)}
+            for way, part in parts.items():
+                bins.setdefault((observation.cell, observation.lane, way), []).append(part)
     figures = {place: geometric_mean(v) for place, v in values.items()}
-    for (cell, lane), several in bins.items():
-        all_ = merge(several)
-        if count(all_):
-            quantiles = ((m.name, m.percentile) for m in METRICS.values() if m.percentile is not None)
-            figures |= {(cell, lane, name): float(percentile(all_, q)) for name, q in quantiles}
+    for (cell, lane, way), several in bins.items():
+        if merged := merge(several):
+            shares = PERCENTILES[way]
+            ranked = zip(shares, quantiles(merged, shares.values()), strict=True)
+            figures |= {(cell, lane, name): float(ns) for name, ns in ranked}
     return figures
 
 

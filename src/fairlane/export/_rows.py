@@ -235,7 +235,7 @@ def percentiles(evidence: Evidence, of: Merged, label: Label) -> Table:
 def lanes(evidence: Evidence) -> Table:
     """One row per lane."""
     columns = (Column("lane"), Column("lane_label"), Column("transport"), Column("is_baseline", "boolean"),
-               Column("copy_of"), Column("path", "texts"))  # fmt: skip
+               Column("copy_of"), Column("role"), Column("path", "texts"))  # fmt: skip
     rows = (
         {
             "lane": lane.name,
@@ -243,6 +243,7 @@ def lanes(evidence: Evidence) -> Table:
             "transport": lane.transport,
             "is_baseline": lane.baseline,
             "copy_of": evidence.study.lanes[lane.name].copy_of or None,
+            "role": evidence.study.lanes[lane.name].role,
             "path": lane.path,
         }
         for lane in paths.views(evidence)

@@ -12,9 +12,10 @@ from fairlane.formats.fio_disks import ENOUGH_MS
 from fairlane.formats.fio_jobs import KINDS, WAYS, Job, Side
 from fairlane.formats.fio_json import Report, reports
 from fairlane.formats.fio_options import duration, integer
-from fairlane.metrics import METRICS
+from fairlane.metrics import METRICS, of_mix, own_metric
+from fairlane.metrics import WAYS as DIRECTIONS
 from fairlane.records import Figures, Histogram
-from fairlane.stats.histogram import BEYOND, BIN_ERROR, Bins, beyond, latency, merge, percentiles
+from fairlane.stats.histogram import BEYOND, BIN_ERROR, PERCENTILES, Bins, beyond, merge, percentiles
 
 Kind = Literal["lat", "clat"]
 
@@ -42,9 +43,9 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
     """``jobs`` of ``report`` as one. They must have run together, which is not checked.
 
     Metrics: iops, bw, and of latency the mean and every percentile of the registry that ten I/Os lie beyond: from the
-    merged bins, or fio's own where a single job of one direction has no bins. ``kind``: what counts as latency; with
-    ``clat`` (completion alone) all latency figures and ``lat`` histograms are clat's. ``disk``: ``jobs`` are all that
-    loaded the disks, so that their counters belong to them.
+    merged bins, or fio's own where a single job of one direction has no bins. Of a mix the same of reads and of writes.
+    ``kind``: what counts as latency; with ``clat`` (completion alone) all latency figures and ``lat`` histograms are
+    clat's. ``disk``: ``jobs`` are all that loaded the disks, so that their counters belong to them.
 
     Context as ``checks.base`` has it, and for the CPU probe ``generator``, fio's own CPU time in ns per I/O (user,
     kernel), with ``generator_step``, how far their sum may be off. Raises Garbage: no I/O, no time.
@@ -56,19 +57,28 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
     if not runtime:
         raise Garbage("no-time", "fio reports a run time of 0 ms")
     histograms = _histograms(sides, kind)
+    ios, size = _by_way(sides, "ios"), _by_way(sides, "size")
     metrics = {
         "iops": total * 1000 / runtime,
         # of the bytes, not of fio's bw_bytes: those are rates of single jobs, rounded
-        "bw": sum(side.size for _, side in sides) * 1000 / runtime,
+        "bw": sum(size.values()) * 1000 / runtime,
+        **of_mix("iops", {way: n * 1000 / runtime for way, n in ios.items()}),
+        **of_mix("bw", {way: n * 1000 / runtime for way, n in size.items()}),
         **_latencies(sides, histograms, kind),
     }
     sums = [members(entry, jobs) for entry in jobs]
     # Run times are rounded up to whole milliseconds, and their ends may catch one I/O more or less. Submissions that
     # stand for completions lack the I/Os in flight when the ramp ended.
-    step = 1 / total + 0.5 / runtime
-    step += sum(_unsure(entry, count) for entry, count in zip(jobs, sums, strict=True)) / total
+    unsure = 1 + sum(_unsure(entry, count) for entry, count in zip(jobs, sums, strict=True))
+    counted = {"": total} | {way: n for way in DIRECTIONS if (n := ios.get(way))}
+    steps = {
+        name: unsure / n + 0.5 / runtime
+        for way, n in counted.items()
+        for name in (own_metric("iops", way), own_metric("bw", way))
+        if name in metrics
+    }
     context: dict[str, Any] = {
-        "load": _load(sides, jobs, sum(sums), runtime),
+        "load": _load(sides, jobs, sum(sums), runtime, {"ios": ios, "bytes": size}),
         "fio": _fio(report, sides, jobs, sums),
         "conditions": {"tool": "fio", "tool_version": report.version.removeprefix("fio-")},
     }
@@ -89,15 +99,11 @@ def summary(report: Report, jobs: Sequence[Job], *, kind: Kind = "lat", disk: bo
     }
     # user and kernel time are each cut down to whole milliseconds: 1 ms off per job, on average
     context["generator_step"] = sum(sums) * 1e6 / total
-    steps = {"iops": step, "bw": step}
+    ranked = [name for name in metrics if METRICS[name].percentile is not None]
     if not _has_bins(histograms):  # fio's own percentiles come from the same bins
-        steps |= {name: BIN_ERROR for name in metrics if name.startswith("lat_p")}
+        steps |= dict.fromkeys(ranked, BIN_ERROR)
     if unit := max(side.latency[kind].unit for _, side in sides) - 1:  # fio 2 cuts latencies to whole microseconds
-        steps |= {
-            name: max(steps.get(name, 0.0), unit / value)
-            for name, value in metrics.items()
-            if name.startswith("lat_p") and value
-        }
+        steps |= {name: max(steps.get(name, 0.0), unit / metrics[name]) for name in ranked if metrics[name]}
     return Figures(metrics, histograms, context, steps)
 
 
@@ -143,21 +149,38 @@ def _has_bins(histograms: Mapping[str, Histogram]) -> bool:
 
 
 def _latencies(sides: Sequence[tuple[str, Side]], histograms: Mapping[str, Bins], kind: Kind) -> dict[str, float]:
+    """Means and percentiles: of all I/Os, and of a mix those of reads and of writes."""
     metrics: dict[str, float] = {}
-    all_of = [(side.latency[kind], side) for _, side in sides]
-    means = [(lat.mean, lat.ios or side.ios) for lat, side in all_of if lat.mean]
-    if len(means) == len(all_of):
-        metrics["lat_mean"] = sum(mean * ios for mean, ios in means) / sum(ios for _, ios in means)
-    if bins := latency(histograms):
-        return metrics | percentiles(bins)
-    if len(all_of) == 1:
-        lat, side = all_of[0]
-        ios = {1: lat.ios or side.ios}
-        for name, metric in METRICS.items():
-            q = metric.percentile
-            if q is not None and q in lat.percentiles and beyond(ios, q) >= BEYOND:
-                metrics[name] = float(lat.percentiles[q])
+    if mean := _mean([side for _, side in sides], kind):
+        metrics["lat_mean"] = mean
+    ways = {way: [side for name, side in sides if name == way] for way in DIRECTIONS}
+    mixed = all(ways.values())
+    if mixed:
+        metrics |= of_mix("lat_mean", {way: _mean(own, kind) for way, own in ways.items()})
+    if _has_bins(histograms):
+        return metrics | percentiles(histograms)
+    parts = {"": [side for _, side in sides]} | (ways if mixed else {})
+    for way, own in parts.items():
+        if len(own) == 1:
+            lat = own[0].latency[kind]
+            ios = {1: lat.ios or own[0].ios}
+            known = {name: q for name, q in PERCENTILES[way].items() if q in lat.percentiles}
+            metrics |= {name: float(lat.percentiles[q]) for name, q in known.items() if beyond(ios, q) >= BEYOND}
     return metrics
+
+
+def _mean(sides: Sequence[Side], kind: Kind) -> float | None:
+    """Mean latency of all their I/Os; None where one of them has none."""
+    means = [(lat.mean, lat.ios or side.ios) for side in sides if (lat := side.latency[kind]).mean]
+    if len(means) < len(sides):
+        return None
+    return sum((mean or 0.0) * ios for mean, ios in means) / sum(ios for _, ios in means)
+
+
+def _by_way(sides: Sequence[tuple[str, Side]], count: Literal["ios", "size"]) -> dict[str, int]:
+    """I/Os or bytes: reads and writes, and other directions that there are."""
+    ways = [way for way in WAYS if way in DIRECTIONS or any(name == way for name, _ in sides)]
+    return {way: sum(getattr(side, count) for name, side in sides if name == way) for way in ways}
 
 
 def _unsure(entry: Job, count: int) -> float:
@@ -175,13 +198,13 @@ def _unsure(entry: Job, count: int) -> float:
     return unsure
 
 
-def _load(sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], count: int, runtime: int) -> dict[str, Any]:
-    ways = [way for way in WAYS if way in ("read", "write") or any(name == way for name, _ in sides)]
-    ios = {way: sum(side.ios for name, side in sides if name == way) for way in ways}
+def _load(
+    sides: Sequence[tuple[str, Side]], jobs: Sequence[Job], count: int, runtime: int, sums: Mapping[str, dict[str, int]]
+) -> dict[str, Any]:
+    """``sums``: I/Os and bytes by direction."""
     load: dict[str, Any] = {
-        "ios": ios,
-        "bytes": {way: sum(side.size for name, side in sides if name == way) for way in ways},
-        "iops": {way: ios[way] * 1000 / runtime for way in ways},
+        **sums,
+        "iops": {way: ios * 1000 / runtime for way, ios in sums["ios"].items()},
         "runtime_ms": runtime,
         # shows jobs that stopped early, or did not run together
         "runtime_ms_min": min(side.runtime for _, side in sides),

@@ -79,11 +79,14 @@ class _Gate:
         self.shelves = shelve(evidence.observations)
 
     def side(self, lane: str, baseline: str) -> _Side:
-        """The same blocks with ``baseline`` as the study's; a copy of a lane then counts as any other lane."""
-        if baseline == self.study.baseline and not self.study.lanes[lane].copy_of:
+        """The same blocks with ``baseline`` as the study's; a copy or a reference that a rule names counts as any other
+        lane."""
+        if baseline == self.study.baseline and lane in self.study.rivals:
             return self.own
         if baseline not in self.sides:
-            lanes = {n: spec.model_copy(update={"copy_of": ""}) for n, spec in self.study.lanes.items()}
+            lanes = {
+                n: spec.model_copy(update={"copy_of": "", "role": "contender"}) for n, spec in self.study.lanes.items()
+            }
             study = self.study.model_copy(update={"baseline": baseline, "lanes": lanes})
             self.sides[baseline] = _Side(dataclasses.replace(self.own.evidence, study=study), self.check)
         return self.sides[baseline]

@@ -11,7 +11,7 @@ from fairlane.importers import _reading as reading
 from fairlane.importers._reading import US
 from fairlane.importers.base import Source, Unreadable
 from fairlane.records import Figures, Histogram
-from fairlane.stats.histogram import latency, percentiles
+from fairlane.stats.histogram import percentiles
 
 _NAME = re.compile(r"(.{1,200}?\.[0-9]{1,10})(?:\.[0-9]{1,6})?", re.DOTALL)
 _NOT_COMPLETED = {"skipped", "failed", "serialization", "deadlock", "other"}
@@ -100,7 +100,7 @@ class Log:
             metrics["tps"] = self.count * 1e6 / (self.last - self.first)
             load |= self._series()
         histograms: dict[str, Histogram] = {} if self.sums else {"tx.lat": self._histogram()}
-        ranked = {name: ns for name, ns in percentiles(latency(histograms)).items() if ns}
+        ranked = {name: ns for name, ns in percentiles(histograms).items() if ns}
         metrics |= ranked
         steps |= {name: US / 2 / ns for name, ns in ranked.items() if ns < 128 * US / 2}
         return Figures(metrics, {name: bins for name, bins in histograms.items() if bins}, {"load": load}, steps)

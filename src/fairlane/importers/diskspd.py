@@ -16,6 +16,7 @@ from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
 from fairlane.importers._reading import MS, US
 from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.metrics import WAYS, of_mix, own_metric
 from fairlane.records import Figures
 
 _PART = 2**14
@@ -134,16 +135,21 @@ def _figures(profile: ET.Element, span: ET.Element, conditions: dict[str, Any], 
     total = sum(ios.values())
     if not total:
         raise Unreadable("no-io", "no I/O completed", where=where)
-    metrics = {"iops": total / seconds, "bw": sum(size.values()) / seconds}
-    step = 0.005 / seconds + 1 / total  # two decimals of a second
-    steps = {"iops": step, "bw": step}
-    if mean := _optional(span.find("./Latency/AverageTotalMilliseconds"), where):
-        metrics["lat_mean"], steps["lat_mean"] = mean * MS, 0.5 * US / (mean * MS)
-    for bucket in span.findall("./Latency/Bucket"):
-        name = reading.percentile_name(_number(bucket, "Percentile", where))
-        value = _optional(bucket.find("TotalMilliseconds"), where)
-        if name and value:
-            metrics[name], steps[name] = value * MS, 0.5 * US / (value * MS)
+    metrics = {
+        "iops": total / seconds,
+        "bw": sum(size.values()) / seconds,
+        **of_mix("iops", {way: n / seconds for way, n in ios.items()}),
+        **of_mix("bw", {way: n / seconds for way, n in size.items()}),
+    }
+    steps = {  # two decimals of a second
+        name: 0.005 / seconds + 1 / n
+        for way, n in {"": total, **ios}.items()
+        for name in (own_metric("iops", way), own_metric("bw", way))
+        if name in metrics
+    }
+    latencies = dict(_latencies(span, where, mix=all(ios.values())))
+    metrics |= latencies
+    steps |= {name: 0.5 * US / ns for name, ns in latencies.items()}
     load: dict[str, Any] = {
         "ios": {way: int(count) for way, count in ios.items()},
         "bytes": {way: int(count) for way, count in size.items()},
@@ -156,6 +162,19 @@ def _figures(profile: ET.Element, span: ET.Element, conditions: dict[str, Any], 
         machine = {"busy": busy / 100, "cpus": _optional(span.find("ProcCount"), where)}
         context["machine"] = reading.known(**machine)
     return Figures(metrics, {}, context, steps)
+
+
+def _latencies(span: ET.Element, where: str, *, mix: bool) -> Iterator[tuple[str, float]]:
+    """Mean and percentiles in ns, by metric; of a mix those of each direction too."""
+    for way in ("", *WAYS) if mix else ("",):
+        title = way.title() or "Total"
+        if mean := _optional(span.find(f"./Latency/Average{title}Milliseconds"), where):
+            yield own_metric("lat_mean", way), mean * MS
+        for bucket in span.findall("./Latency/Bucket"):
+            name = reading.percentile_name(_number(bucket, "Percentile", where))
+            value = _optional(bucket.find(f"{title}Milliseconds"), where)
+            if name and value:
+                yield own_metric(name, way), value * MS
 
 
 def _series(profile: ET.Element, span: ET.Element, where: str) -> dict[str, Any]:

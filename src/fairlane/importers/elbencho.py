@@ -14,6 +14,7 @@ from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
 from fairlane.importers._reading import MIB, US
 from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.metrics import of_mix
 from fairlane.records import Figures
 
 _HEADER = ("ISO date", "operation", "IOPS [last]", "MiB/s [last]", "time ms [last]", "threads", "block size")
@@ -79,6 +80,11 @@ def _record(row: Mapping[str, str], where: str) -> Record | None:
         # both directions ran for the same time: their rates weigh their means
         mean = sum(figures["us"] * figures["iops"] for figures in timed) / metrics["iops"]
         metrics["lat_mean"], steps["lat_mean"] = mean * US, 1 / mean
+    if mix:
+        for name, key, unit in (("iops", "iops", 1), ("bw", "mib", MIB), ("lat_mean", "us", US)):
+            own = of_mix(name, {way: figures.get(key, 0.0) * unit for way, figures in ways.items()})
+            metrics |= own
+            steps |= {metric: unit / value for metric, value in own.items()}
     load = {"iops": iops, "runtime_ms": reading.number(row["time ms [last]"], where, "a time in ms")}
     if first := row.get("time ms [first]"):
         load["runtime_ms_min"] = reading.number(first, where, "a time in ms")

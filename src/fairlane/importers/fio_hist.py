@@ -22,8 +22,10 @@ from fairlane.formats.fio_log import EPOCH_MS, WAYS
 from fairlane.formats.record import Record
 from fairlane.importers._reading import series, shown
 from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.metrics import WAYS as DIRECTIONS
+from fairlane.metrics import of_mix, own_metric
 from fairlane.records import Figures
-from fairlane.stats.histogram import Bins, Ints, latency, mean, merge, midpoints, percentiles
+from fairlane.stats.histogram import Bins, Ints, mean, merge, midpoints, percentiles
 
 _NAME = re.compile(r"(?P<prefix>.*?)(?:_clat)?_hist(?:\.(?P<job>\d{1,9}))?\.log(?:\.(?P<host>.+))?")
 _ROW = re.compile(r"\s*\d{1,18}\s*,\s*[012]\s*,(?:\s*\d{1,18}\s*,){20,}")
@@ -143,17 +145,28 @@ def _record(logs: Mapping[str, _Log], prefix: str, where: str) -> Record:
         **_course(logs),
     }
     histograms = {f"{way}.lat": bins for way, bins in merged.items() if bins}
-    metrics = {"iops": every.total * 1000 / runtime, "lat_mean": mean(every), **percentiles(latency(histograms))}
+    metrics = {
+        "iops": every.total * 1000 / runtime,
+        "lat_mean": mean(every),
+        **of_mix("iops", load["iops"]),
+        **of_mix("lat_mean", {way: mean(bins) for way, bins in merged.items() if bins}),
+        **percentiles(histograms),
+    }
     # half a bin; coarse ones are wider
     wide = 2 ** max(_FORMATS[log.columns][1] for log in logs.values()) / 128
-    steps = {name: wide for name in metrics if name.startswith("lat_")} | {"iops": 1 / every.total + 1 / runtime}
+    steps = {name: wide for name in metrics if name.startswith("lat_")}
+    ios = {"": every.total, **{way: bins.total for way, bins in merged.items() if bins}}
+    counted = {own_metric("iops", way): 1 / total + 1 / runtime for way, total in ios.items()}
+    steps |= {name: step for name, step in counted.items() if name in metrics}
     hosts = {host for job in logs if (host := job.rpartition("/")[0])}
     params: dict[str, Any] = {"numjobs": len(logs) // max(len(hosts), 1)} | ({"fleet": len(hosts)} if hosts else {})
     sizes = {size for log in logs.values() for size in log.sizes}
     if len(sizes) == 1 and (bs := min(sizes)):
         params["bs"] = bs
         load["bytes"] = {way: merged[way].total * bs for way in ways}
-        metrics["bw"], steps["bw"] = metrics["iops"] * bs, steps["iops"]
+        for way in ("", *(way for way in DIRECTIONS if own_metric("iops", way) in metrics)):
+            iops, bw = own_metric("iops", way), own_metric("bw", way)
+            metrics[bw], steps[bw] = metrics[iops] * bs, steps[iops]
     conditions = {"tool": "fio", "metric_definition": "latency is clat: completion alone"}
     context = {"load": load, "fio": {"jobs": len(logs)}, "conditions": conditions}
     unix = all(start > EPOCH_MS for start in starts)

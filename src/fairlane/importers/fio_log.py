@@ -24,8 +24,9 @@ from fairlane.formats.fio_log import SLOT_MS, WAYS, Log, Unit, read_log
 from fairlane.formats.record import Record
 from fairlane.importers._reading import series, shown
 from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.metrics import of_mix, own_metric
 from fairlane.records import Figures
-from fairlane.stats.histogram import Bins, latency, merge, percentiles
+from fairlane.stats.histogram import Bins, merge, percentiles
 from fairlane.study.strict import Strict
 
 _NAME = re.compile(r"(?P<prefix>.*)_(?P<kind>lat|clat|slat|iops|bw)(?:\.(?P<job>\d{1,9}))?\.log(?:\.(?P<host>.+))?")
@@ -129,8 +130,18 @@ class FioLog(Importer):
         ios = {way: sum(log.ways[way].ios for log in rates.values() if way in log.ways) for way in ways}
         size = {way: sum(log.ways[way].size for log in rates.values() if way in log.ways) for way in ways}
         total = sum(ios.values())
-        metrics = {"iops": total * 1000 / runtime, "bw": sum(size.values()) * 1000 / runtime}
-        step = 1 / total + 1 / runtime
+        metrics = {
+            "iops": total * 1000 / runtime,
+            "bw": sum(size.values()) * 1000 / runtime,
+            **of_mix("iops", {way: n * 1000 / runtime for way, n in ios.items()}),
+            **of_mix("bw", {way: n * 1000 / runtime for way, n in size.items()}),
+        }
+        steps = {
+            name: 1 / n + 1 / runtime
+            for way, n in {"": total, **ios}.items()
+            for name in (own_metric("iops", way), own_metric("bw", way))
+            if name in metrics
+        }
         load: dict[str, Any] = {
             "ios": ios,
             "bytes": size,
@@ -148,7 +159,7 @@ class FioLog(Importer):
         latencies, histograms, definition, notes = self._latencies(logs)
         fio: dict[str, Any] = {"jobs": len(rates)} | ({"warnings": "\n".join(notes)} if notes else {})
         context = {"load": load, "fio": fio, "conditions": {"tool": "fio", **definition}}
-        return Figures(metrics | latencies, histograms, context, {"iops": step, "bw": step})
+        return Figures(metrics | latencies, histograms, context, steps)
 
     def _latencies(self, logs: _Logs) -> tuple[dict[str, float], dict[str, Bins], dict[str, str], list[str]]:
         """Metrics, histograms, conditions, notes."""
@@ -171,9 +182,14 @@ class FioLog(Importer):
             histograms |= {name[:-4] + "lat": b for name, b in histograms.items() if name.endswith(".clat")}
         if kind not in singles:
             return {}, histograms, definition, [_CLAT_ONLY] if "clat" in singles else []
-        sums = [(log.mean(way, unit), log.ways[way].ios) for log in singles[kind].values() for way in log.ways]
-        mean = sum(value * n for value, n in sums) / sum(n for _, n in sums)
-        return {"lat_mean": mean, **percentiles(latency(histograms))}, histograms, definition, []
+        sums = [(way, log.mean(way, unit), log.ways[way].ios) for log in singles[kind].values() for way in log.ways]
+        mean = sum(value * n for _, value, n in sums) / sum(n for _, _, n in sums)
+        by_way = {
+            way: sum(value * n for name, value, n in sums if name == way) / sum(n for name, _, n in sums if name == way)
+            for way in {way for way, _, _ in sums}
+        }
+        latencies = {"lat_mean": mean, **of_mix("lat_mean", by_way), **percentiles(histograms)}
+        return latencies, histograms, definition, []
 
 
 def _loads(logs: _Logs) -> Iterator[_Logs]:

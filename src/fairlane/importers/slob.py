@@ -20,6 +20,7 @@ from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
 from fairlane.importers._reading import MIB, US
 from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.metrics import of_mix
 from fairlane.records import Figures
 
 _HEADER = ("FILE", "SESSIONS", "ELAPSED", "PREADS", "PWRITES")
@@ -151,7 +152,7 @@ def _record(
     seconds: float | None,
     slob: Mapping[str, Any],
 ) -> Record:
-    metrics = {"iops": sum(iops.values())}
+    metrics = {"iops": sum(iops.values()), **of_mix("iops", iops), **of_mix("bw", size)}
     if size:
         metrics["bw"] = sum(size.values())
     if wait:

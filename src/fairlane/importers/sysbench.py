@@ -16,8 +16,9 @@ from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
 from fairlane.importers._reading import MIB, MS
 from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.metrics import of_mix
 from fairlane.records import Figures, Histogram
-from fairlane.stats.histogram import latency, percentiles
+from fairlane.stats.histogram import percentiles
 
 _BANNER = re.compile(r"sysbench (\d[\w.+-]{0,40}) \(using")
 _N = r"([0-9][0-9.]{0,30})"
@@ -178,7 +179,7 @@ def _record(run: _Run, name: str) -> Record:
     whole = len(reports) == 1
     histograms: dict[str, Histogram] = {f"{kind}.lat": reading.histogram(run.bins, where)} if run.bins and whole else {}
     steps = _latencies(reports, metrics, where)
-    ranked = {name: ns for name, ns in percentiles(latency(histograms)).items() if ns}
+    ranked = {name: ns for name, ns in percentiles(histograms).items() if ns}
     metrics |= ranked
     steps |= {name: _STEP / 10 * MS / ns + _BIN_ERROR for name, ns in ranked.items()}
     load |= _series(run, key)
@@ -212,7 +213,7 @@ def _io(reports: list[dict[str, tuple[str, ...]]], load: dict[str, Any], where: 
     iops = {way: _figure(report, f"{way}_iops", where) for way in ("read", "write")}
     size = {way: _figure(report, f"{way}_mib", where) * MIB for way in ("read", "write")}
     load |= {"iops": iops, "fsyncs": _figure(report, "fsyncs", where)}
-    return {"iops": sum(iops.values()), "bw": sum(size.values())}
+    return {"iops": sum(iops.values()), "bw": sum(size.values()), **of_mix("iops", iops), **of_mix("bw", size)}
 
 
 def _latencies(reports: list[dict[str, tuple[str, ...]]], metrics: dict[str, float], where: str) -> dict[str, float]:

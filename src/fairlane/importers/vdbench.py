@@ -19,6 +19,7 @@ from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
 from fairlane.importers._reading import MIB, MS, US
 from fairlane.importers.base import Importer, Source, Unreadable
+from fairlane.metrics import METRICS, of_mix
 from fairlane.records import Figures
 
 _FILES = ("flatfile.html", "summary.html", "totals.html")
@@ -126,7 +127,11 @@ def _of_row(row: Mapping[str, str], series: Mapping[str, Any], where: str) -> Re
         way_rates = {"read": rate * read_share / 100, "write": rate * (1 - read_share / 100)}
     resp = {way: number(f"{way}_resp") for way in _DIRECTIONS}
     mean = _weighted(resp, way_rates) if files else number("resp")
-    figures = _figures(rate, number("mb/sec"), mean, {way: r for way, r in way_rates.items() if r is not None})
+    ways = {way: r for way, r in way_rates.items() if r is not None}
+    figures = _figures(rate, number("mb/sec"), mean, ways, resp)
+    if "iops_read" in figures.metrics:
+        size = of_mix("bw", {way: (number(f"mb_{way}") or 0.0) * MIB for way in _DIRECTIONS})
+        figures = replace(figures, metrics={**figures.metrics, **size})
     if not figures.metrics:
         return Record(_params(number, files), labels={"run": reading.shown(row["run"])}, failed="no I/O completed")
     context = dict(figures.context)
@@ -185,8 +190,21 @@ def _pattern(number: Any, reads: float) -> str | None:
     return {100.0: f"rand{kind}", 0.0: kind}.get(seek) if seek is not None else None
 
 
-def _figures(rate: float | None, mb: float | None, mean: float | None, ways: Mapping[str, float]) -> Figures:
-    metrics, steps = {}, {}
+def _figures(
+    rate: float | None,
+    mb: float | None,
+    mean: float | None,
+    ways: Mapping[str, float],
+    resp: Mapping[str, float | None],
+) -> Figures:
+    """``ways``: rates by direction, ``resp``: mean response times in ms."""
+    metrics: dict[str, float] = of_mix("iops", ways)
+    # a direction's rate is the rate times its share, which has as many decimals in percent
+    steps = {name: (_STEP["rate"] + (rate or 0.0) * _STEP["rate"] / 100) / value for name, value in metrics.items()}
+    if metrics:
+        own = of_mix("lat_mean", {way: (ms or 0.0) * MS for way, ms in resp.items()})
+        metrics |= own
+        steps |= {name: _STEP["resp"] * MS / ns for name, ns in own.items()}
     if rate:
         metrics["iops"], steps["iops"] = rate, _STEP["rate"] / rate
         if mb:
@@ -242,9 +260,13 @@ def _of_average(run: _Started, fields: Sequence[str], unit: int | None, where: s
         return Record(params, labels=labels, name=run.run, failed="no I/O completed")
     ways = {"read": rate * reads / 100, "write": rate * (1 - reads / 100)}
     mb = values["MB/sec"] * unit / MIB if unit else None
-    figures = _figures(rate, mb, values["resp"], ways)
+    figures = _figures(rate, mb, values["resp"], ways, {way: values[f"{way} resp"] for way in _DIRECTIONS})
     steps = {"iops": 0.005 / rate} | ({"bw": 0.005 / values["MB/sec"]} if mb else {})
-    steps |= {"lat_mean": 0.5 * US / (values["resp"] * MS)} if values["resp"] else {}
+    for name, value in figures.metrics.items():
+        if name.startswith("lat_"):
+            steps[name] = 0.5 * US / value
+        elif METRICS[name].way:
+            steps[name] = (0.005 + rate * 0.005 / 100) / value
     context = {**figures.context, "conditions": {"tool": "vdbench"}}
     return Record(params, replace(figures, context=context, steps=steps), run.run, labels=labels)
 

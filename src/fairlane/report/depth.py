@@ -88,7 +88,7 @@ def views(
     by_name = {(ladder.workload, ladder.name): ladder for ladder in ladders(study)}
     carried = guarded(capacities(study, evidence.observations), findings)
     names = lane_order(study)
-    barred = {(v.key, v.lane) for v in verdicts if v.primary and v.verdict == "refused"}
+    barred = {(v.key, v.lane) for v in verdicts if v.verdict == "refused"}
     result = []
     for view in shown:
         ladder = by_name[view.workload, view.name]

@@ -68,12 +68,14 @@ class LaneTable:
 
 
 def labels(study: Any) -> dict[str, str]:
-    """Lane name -> label, in the study's order; a label that two lanes share gets the lane's name added."""
+    """Lane name -> label, in the study's order; a label that two lanes share gets the lane's name added, that of a
+    reference its role."""
     raw = {name: lane.label or name for name, lane in study.lanes.items()}
-    return {
+    unique = {
         name: text if list(raw.values()).count(text) == 1 or text == name else f"{text} ({name})"
         for name, text in raw.items()
     }
+    return {name: f"{text} (reference)" if name in study.references else text for name, text in unique.items()}
 
 
 def views(evidence: Evidence) -> tuple[Lane, ...]:
@@ -119,9 +121,9 @@ def side_by_side(evidence: Evidence) -> LaneTable:
     named = labels(evidence.study)
     columns = []
     for name in named:
-        # conditions have a table of their own; caps and cost appear only if set
+        # conditions have a table of their own, roles stand in the labels; caps and cost appear only if set
         requested = evidence.study.lanes[name].model_dump(
-            mode="json", exclude={"label", "conditions"}, exclude_none=True
+            mode="json", exclude={"label", "conditions", "role"}, exclude_none=True
         )
         requested = {key: value for key, value in requested.items() if value != ""}
         read = _read_back(_described(evidence, name))

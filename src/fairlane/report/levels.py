@@ -94,7 +94,7 @@ def levels(
         for lane, figure in ((v.lane, v.lane_value), (v.baseline, v.baseline_value)):
             if figure is not None:
                 by_verdict.setdefault((v.key, lane, v.metric), figure)
-    refused = {(v.key, v.lane) for v in verdicts if v.primary and v.verdict == "refused"}
+    refused = {(v.key, v.lane) for v in verdicts if v.verdict == "refused"}
     points: dict[tuple[str, str, str], list[float]] = {}
     for o in evidence.observations:
         for metric, figure in o.metrics.items():

@@ -49,12 +49,13 @@ def build(
     marked = {
         lane: f"{levels.REFUSED} {text} (refused)" if _refused(shown, lane) else text for lane, text in label.items()
     }
+    competing = {name: text for name, text in label.items() if name not in study.references}
     sections = tuple(_section(evidence, name, shown, label) for name in study.workloads)
     ladders = curves.views(evidence, marked, findings)
     report = Report(
         title=study.name,
         parts=around.parts,
-        question=study.question or f"How do {_names(label)} compare, with {label[study.baseline]} as the baseline?",
+        question=study.question or f"How do {_names(competing)} compare, with {label[study.baseline]} as the baseline?",
         banners=(*prose.banners(evidence), *around.banners),
         sections=sections,
         winners=winners.views(evidence, findings, label),
@@ -88,9 +89,9 @@ def build(
 
 
 def _refused(verdicts: Sequence[Verdict], lane: str) -> bool:
-    """Whether all primary verdicts of the lane are refused: pictures mark its name."""
-    words = {v.verdict for v in verdicts if v.lane == lane and v.primary}
-    return words == {"refused"}
+    """Whether all primary verdicts of the lane (all of a reference) are refused: pictures mark its name."""
+    mine = [v for v in verdicts if v.lane == lane]
+    return {v.verdict for v in [v for v in mine if v.primary] or mine} == {"refused"}
 
 
 def _names(label: Mapping[str, str]) -> str:

@@ -66,7 +66,7 @@ def views(
 ) -> tuple[ParetoView, ...]:
     """One per workload; none where fewer than two lanes have both a cost and figures."""
     study = evidence.study
-    order = [lane for lane in lane_order(study) if study.lanes[lane].cost and not study.lanes[lane].copy_of]
+    order = [lane for lane in lane_order(study) if study.lanes[lane].cost and lane in (study.baseline, *study.rivals)]
     result = []
     for workload in study.workloads if len(order) > 1 else ():
         cells = [c for c in evidence.cells() if c.workload == workload]

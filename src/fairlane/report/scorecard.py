@@ -55,9 +55,10 @@ def views(evidence: Evidence, verdicts: Sequence[Verdict], label: Mapping[str, s
 
 
 def _view(evidence: Evidence, name: str, mine: Sequence[Verdict], label: Mapping[str, str]) -> ScoreView | None:
-    lanes = [lane for lane in label if any(v.lane == lane and not v.control for v in mine)]
+    lanes = [lane for lane in evidence.study.rivals if any(v.lane == lane for v in mine)]
     if not lanes:
         return None
+    mine = [v for v in mine if v.lane in lanes]
     metrics = list(dict.fromkeys([v.metric for v in mine if v.primary] + [v.metric for v in mine]))
     baseline, cells = evidence.study.baseline, len({v.key for v in mine})
     return ScoreView(

@@ -40,7 +40,7 @@ def _view(
     groups: dict[str, list[str]] = {}
     for w in mine:
         groups.setdefault(_answer(w, findings, label), []).append(w.cell)
-    others = [lane for lane in label if lane != baseline]
+    others = [lane for lane in label if lane != baseline and any(lane in (*w.lanes, *w.left_out) for w in mine)]
     return WinnersView(
         title=f"Plausible winners by {metric_of(mine[0].metric).title}"
         + (f", workload {workload}" if workload else ""),

@@ -178,6 +178,12 @@ class _Meeting:
         self.shelf = upto(ours, self.plan[self.reached - 1]) if self.plan and self.reached else ours
         self.waiting = len({b for s in ours.values() for b in s}) - len({b for s in self.shelf.values() for b in s})
 
+    @property
+    def metrics(self) -> Sequence[str]:
+        """Metrics that a trial has a figure of, in the order of the registry."""
+        known = {name for readings in self.shelf.values() for reading in readings.values() for name in reading.figures}
+        return [name for name in METRICS if name in known]
+
     def contest(self, metric: str) -> Contest:
         data = (pair if self.paired else apart)(self.shelf, *self.lanes, metric)
         return Contest(
@@ -226,8 +232,9 @@ class Claims:
     """All contests of a study, by cell and lane in its order, and the error rate of each one's interval.
 
     A copy of a lane is compared with that lane only, in the primary metric. It claims nothing, so it takes no part in
-    the adjustments of the others; the copies share alpha among themselves (Bonferroni). Refused contests count among
-    the primaries: the study has them.
+    the adjustments of the others; the copies share alpha among themselves (Bonferroni). All contests of a reference are
+    exploratory, adjusted among themselves: differences that are known beforehand would loosen the others' adjustment.
+    Refused contests count among the primaries: the study has them.
     """
 
     study: "Study"
@@ -245,7 +252,8 @@ class Claims:
         lanes, workloads = self.study.lanes, self.study.workloads
         metrics = {w.primary for w in workloads.values()} if self.primary_only else tuple(METRICS)
         self.shelves = shelve(self.observations, metrics)
-        pairs = [(n, lanes[n].copy_of or self.study.baseline) for n in lanes if n != self.study.baseline]
+        left_out = {self.study.baseline, *(self.study.references if self.primary_only else ())}
+        pairs = [(n, lanes[n].copy_of or self.study.baseline) for n in lanes if n not in left_out]
         self.contests = [c for cell in self.study.cells() for pair_ in pairs for c in self._contests(cell, pair_)]
         self.primaries = [c for c in self.contests if c.primary]
         alpha, looks = self.alpha, range(len(self.study.design.looks))
@@ -258,6 +266,9 @@ class Claims:
         self._rates = {id(c): rate for c, rate in zip(self.primaries, rates, strict=True)}
         self._rates |= {id(c): alpha / len(controls) for c in controls}
         self._stages = {id(c): self._stage(c, c.last) for c in self.contests}
+        references = [c for c in self.contests if c.lane in self.study.references]
+        shown = benjamini_hochberg([stage for c in references if (stage := self.stage(c))], alpha)
+        self._rates |= {id(c): shown for c in references}
         others = [stage for c in self.contests if id(c) not in self._rates and (stage := self.stage(c))]
         self._exploratory = benjamini_hochberg(others, alpha)
 
@@ -287,7 +298,8 @@ class Claims:
         """What the spreads of this metric have in common at a look; cells that stopped earlier lend what they had."""
         key = metric, look
         if key not in self._common:
-            stages = [(c.cell.key, c.stage(look)) for c in self.contests if c.metric == metric and not c.control]
+            others = (c for c in self.contests if c.metric == metric and not c.control)
+            stages = [(c.cell.key, c.stage(look)) for c in others if c.lane not in self.study.references]
             self._common[key] = common([(cell, s.effect.sd, s.effect.df) for cell, s in stages if s])
         return self._common[key]
 
@@ -311,12 +323,11 @@ class Claims:
         first = meeting.contest(primary)
         if self.study.lanes[lanes[0]].copy_of:
             return [replace(first, control=True)]  # built alike: there is nothing to guard
-        rest = () if self.primary_only else (metric for metric in METRICS if metric != primary)
-        others = (meeting.contest(metric) for metric in rest)
-        return [
-            replace(first, primary=True, barred=barred),
-            *(replace(c, barred=barred) if barred else c for c in others if not c.refusal),
-        ]
+        rest = () if self.primary_only else (metric for metric in meeting.metrics if metric != primary)
+        leading, others = [replace(first, primary=True, barred=barred)], [meeting.contest(metric) for metric in rest]
+        if lanes[0] in self.study.references:
+            leading, others = [], [first, *others]
+        return [*leading, *(replace(c, barred=barred) if barred else c for c in others if not c.refusal)]
 
 
 def concerns(finding: Finding, cell: Cell, lane: str, baseline: str) -> bool:

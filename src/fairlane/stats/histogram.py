@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlane.metrics import METRICS
+from fairlane.metrics import METRICS, WAYS
 from fairlane.records import Histogram
 
 BIN_ERROR = 1 / 128
@@ -148,6 +148,12 @@ def latency(histograms: Mapping[str, Histogram]) -> Bins:
     return merge(histograms[name] for name in histograms if name.rpartition(".")[2] == "lat")
 
 
+def directions(histograms: Mapping[str, Histogram]) -> dict[str, Bins]:
+    """The ``lat`` bins of reads and of writes, by direction, where there are I/Os of both; empty: no mix."""
+    ways = {way: bins for way in WAYS if (bins := Bins.of(histograms.get(f"{way}.lat", _EMPTY)))}
+    return ways if len(ways) == len(WAYS) else {}
+
+
 def count(histogram: Histogram) -> int:
     """Number of I/Os."""
     return Bins.of(histogram).total
@@ -155,11 +161,17 @@ def count(histogram: Histogram) -> int:
 
 def percentile(histogram: Histogram, q: float) -> int:
     """Latency in ns at or below which a share ``q`` (0 < q <= 1) of the I/Os lies. ValueError: no I/Os, or bad q."""
+    return quantiles(histogram, [q])[0]
+
+
+def quantiles(histogram: Histogram, shares: Iterable[float]) -> list[int]:
+    """``percentile`` at each of ``shares``."""
     bins = Bins.of(histogram)
-    rank = _rank(bins.total, q)
-    if not bins.total:
+    ranks = [_rank(bins.total, q) for q in shares]
+    if ranks and not bins.total:
         raise ValueError("an empty histogram has no percentile")
-    return int(bins.ns[bins.counts.cumsum().searchsorted(rank)])
+    below: list[int] = bins.ns[bins.counts.cumsum().searchsorted(ranks)].tolist() if ranks else []
+    return below
 
 
 def mean(histogram: Histogram) -> float:
@@ -181,10 +193,21 @@ def reportable(histogram: Histogram, q: float) -> bool:
     return beyond(histogram, q) >= BEYOND
 
 
-def percentiles(histogram: Histogram) -> dict[str, float]:
-    """The registry's percentiles, in ns, by metric: those that ten I/Os lie beyond."""
-    ranks = {name: metric.percentile for name, metric in METRICS.items() if metric.percentile is not None}
-    return {name: float(percentile(histogram, q)) for name, q in ranks.items() if reportable(histogram, q)}
+PERCENTILES = {
+    way: {m.name: m.percentile for m in METRICS.values() if m.way == way and m.percentile is not None}
+    for way in ("", *WAYS)
+}
+"""The registry's percentiles: direction (empty: all I/Os) -> metric -> share."""
+
+
+def percentiles(histograms: Mapping[str, Histogram]) -> dict[str, float]:
+    """The registry's percentiles, in ns, by metric, of an ``Observation``'s histograms: those that ten I/Os lie beyond.
+    Of a mix also those of each direction."""
+    result: dict[str, float] = {}
+    for way, bins in {"": latency(histograms), **directions(histograms)}.items():
+        shares = {name: q for name, q in PERCENTILES[way].items() if reportable(bins, q)}
+        result |= zip(shares, map(float, quantiles(bins, shares.values())), strict=True)
+    return result
 
 
 def ecdf(histogram: Histogram, points: int = 256) -> list[tuple[int, float]]:

@@ -3,18 +3,31 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import geometric_mean, median
 
-from fairlane.metrics import METRICS
-from fairlane.records import Histogram, Observation
+from fairlane.metrics import METRICS, WAYS, Metric, own_metric
+from fairlane.records import Observation
 from fairlane.stats.effects import Effect, Estimate
-from fairlane.stats.histogram import BIN_ERROR, count, latency, merge, percentile, reportable
+from fairlane.stats.histogram import (
+    BIN_ERROR,
+    PERCENTILES,
+    Bins,
+    directions,
+    latency,
+    merge,
+    percentile,
+    quantiles,
+    reportable,
+)
 from fairlane.stats.samples import Samples
 
 Shelf = Mapping[str, Mapping[int, "Reading"]]
 """The readings of one cell: lane -> block -> reading."""
+
+
+_NONE = Bins()
 
 
 @dataclass(frozen=True)
@@ -34,9 +47,16 @@ class Reading:
     position: int
     failed: str
     figures: Mapping[str, Figure]
-    latency: Histogram
+    latency: Bins
+    """All I/Os."""
+    ways: Mapping[str, Bins] = field(default_factory=dict)
+    """Of a mix: the I/Os of each direction."""
     stalled: bool = False
     """Whether the trial shows a stall inside: see ``_stalled``."""
+
+    def bins(self, metric: Metric) -> Bins:
+        """The I/Os that ``metric`` counts."""
+        return self.ways.get(metric.way, _NONE) if metric.way else self.latency
 
 
 @dataclass(frozen=True)
@@ -151,6 +171,8 @@ class Apart(LaneData):
 
 
 _ALL = tuple(METRICS)
+_COUNTED = frozenset(own_metric(name, way) for name in ("iops", "bw") for way in ("", *WAYS))
+"""Rates that may have one I/O more or less."""
 
 
 def shelve(
@@ -184,24 +206,26 @@ def _read(observation: Observation) -> Reading:
     with too few I/Os beyond: whether they may be reported depends on all blocks (``too_few_beyond``).
     """
     if observation.failed:
-        return Reading(observation.position, observation.failed, {}, {})
+        return Reading(observation.position, observation.failed, {}, _NONE)
+    figures: dict[str, Figure] = {}
+    ways = directions(observation.histograms)
     lat = latency(observation.histograms)
-    ios = count(lat)
-    figures = {}
-    for name in METRICS:
-        q = METRICS[name].percentile
-        if q is not None and ios:
-            value, step = (
-                float(percentile(lat, q)),
-                max(BIN_ERROR, observation.steps.get(name, 0.0)),
-            )  # bins may be wider
-        else:
-            value = observation.metrics.get(name, 0.0)
-            # where the tool gives no step: a rate may have one I/O more or less
-            step = observation.steps.get(name, 1 / ios if ios and name in ("iops", "bw") else 0.0)
-        if value > 0 and math.isfinite(value):
-            figures[name] = Figure(value, step, reported=q is not None and not ios)
-    return Reading(observation.position, "", figures, lat, _stalled(observation, lat))
+    result = Reading(observation.position, "", figures, lat, ways, _stalled(observation, lat))
+    values = dict(observation.metrics)
+    for way, bins in {"": result.latency, **ways}.items():
+        if bins:
+            values |= zip(PERCENTILES[way], quantiles(bins, PERCENTILES[way].values()), strict=True)
+    for name, value in values.items():
+        metric = METRICS.get(name)
+        if metric is None or not (value > 0 and math.isfinite(value)):
+            continue
+        ios, step = result.bins(metric).total, observation.steps.get(name)
+        if metric.percentile is not None and ios:
+            step = max(BIN_ERROR, step or 0.0)  # bins may be wider
+        elif step is None:  # where the tool gives none
+            step = 1 / ios if ios and name in _COUNTED else 0.0
+        figures[name] = Figure(float(value), step, reported=metric.percentile is not None and not ios)
+    return result
 
 
 _LONG = 0.1
@@ -210,13 +234,13 @@ _LOW = 0.5
 """Share of the median rate of a trial's intervals below which one of them counts as a stall."""
 
 
-def _stalled(observation: Observation, lat: Histogram) -> bool:
+def _stalled(observation: Observation, lat: Bins) -> bool:
     """Whether one I/O took a good part of the trial, or the rate broke down in one of its intervals."""
     load = observation.context.get("load")
     if not isinstance(load, Mapping):
         return False
     runtime = load.get("runtime_ms")
-    if lat and isinstance(runtime, int | float) and runtime > 0 and max(lat) >= _LONG * runtime * 1e6:
+    if lat and isinstance(runtime, int | float) and runtime > 0 and lat.ns[-1] >= _LONG * runtime * 1e6:
         return True
     series = load.get("series")
     rates = series.get("iops") if isinstance(series, Mapping) else None
@@ -252,11 +276,12 @@ def apart(shelf: Shelf, lane: str, baseline: str, metric: str) -> Apart:
 def too_few_beyond(shelf: Shelf, lanes: Sequence[str], metric: str) -> int | None:
     """First block in which a percentile of one of ``lanes`` has fewer than ten I/Os beyond it; None: reportable, or as
     a tool reported it, which cannot be checked."""
-    q = METRICS[metric].percentile
+    entry = METRICS[metric]
+    q = entry.percentile
     if q is None:
         return None
     readings = (item for lane in lanes for item in shelf.get(lane, {}).items())
-    short = (b for b, r in readings if not (r.failed or _reported(r, metric) or reportable(r.latency, q)))
+    short = (b for b, r in readings if not (r.failed or _reported(r, metric) or reportable(r.bins(entry), q)))
     return min(short, default=None)
 
 
@@ -269,7 +294,7 @@ def typical(shelf: Shelf, lane: str, metric: str, blocks: Iterable[int]) -> floa
     """The lane's own figure over ``blocks``, in the metric's unit: geometric mean, or the percentile of all I/Os where
     all have bins."""
     readings = [shelf[lane][b] for b in blocks]
-    q = METRICS[metric].percentile
-    if q is not None and not any(_reported(r, metric) for r in readings):
-        return float(percentile(merge(r.latency for r in readings), q))
+    entry = METRICS[metric]
+    if entry.percentile is not None and not any(_reported(r, metric) for r in readings):
+        return float(percentile(merge(r.bins(entry) for r in readings), entry.percentile))
     return geometric_mean(r.figures[metric].value for r in readings)

@@ -71,6 +71,10 @@ class LaneSpec(Strict):
     """Another lane, which this one is built like once more: an A/A control. Give the transport; the other keys are
     taken from that lane. The two are compared with each other only: the interval is the noise floor, and a difference
     between them is a defect. Costs one more trial in every block."""
+    role: Literal["contender", "reference"] = "contender"
+    """reference: a lane that is there for comparison and is no choice, such as the bare medium. It runs in every block
+    and is drawn with its figures, but it is in no headline, scorecard or ranking, keeps no cell open, and does not
+    count among the primary comparisons; its intervals against the baseline are exploratory."""
     cost: Limit | None = None
     """What the lane costs, in any unit that all lanes share (per month, say): gives IOPS per unit of cost."""
 

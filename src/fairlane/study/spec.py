@@ -99,6 +99,15 @@ class Study(Strict):
         for name, lane in self.lanes.items():
             if lane.copy_of:
                 self.lanes[name] = self._copied(name, lane)
+        if self.baseline in self.references:
+            raise Invalid(
+                "reference-baseline",
+                f"lanes.{self.baseline}.role: the baseline is what all lanes are compared with, so it is no reference",
+            )
+        if self.references and not self.rivals:
+            raise Invalid(
+                "no-contender", "lanes: expected a contender beside the baseline, and all other lanes are references"
+            )
         return self
 
     def _bounded(self) -> None:
@@ -148,6 +157,10 @@ class Study(Strict):
             raise Invalid(
                 "copy-of-copy", f"lanes.{name}.copy_of: a copy is of a lane that is none, and is not the baseline"
             )
+        if "reference" in (lane.role, original.role):
+            raise Invalid(
+                "reference-copy", f"lanes.{name}.copy_of: an A/A control is of a contender, and a reference is none"
+            )
         own = {"label", "copy_of"}
         for key in sorted(lane.model_fields_set - own):
             if getattr(lane, key) != getattr(original, key, None):
@@ -162,5 +175,11 @@ class Study(Strict):
 
     @property
     def rivals(self) -> tuple[str, ...]:
-        """Lanes compared with the baseline: all except it and the copies (A/A controls)."""
-        return tuple(name for name, lane in self.lanes.items() if name != self.baseline and not lane.copy_of)
+        """Contenders compared with the baseline: all lanes except it, the copies (A/A controls) and references."""
+        apart = (self.baseline, *self.references)
+        return tuple(name for name, lane in self.lanes.items() if name not in apart and not lane.copy_of)
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Lanes that are shown and do not compete."""
+        return tuple(name for name, lane in self.lanes.items() if lane.role == "reference")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fairlane.guard.values import MIXED
-from fairlane.metrics import METRICS
+from fairlane.metrics import METRICS, WAYS
 from fairlane.records import Figures
-from fairlane.stats.histogram import Bins, latency, percentiles
+from fairlane.stats.histogram import Bins, percentiles
 from fairlane.stats.histogram import merge as merge_bins
 
 Named = Mapping[str, Any]
@@ -21,14 +21,15 @@ def merge(machines: Mapping[str, Figures]) -> Figures:
     Context: see ``_RULES``; a key without a rule keeps its value if all machines agree, and is kept by machine
     otherwise. ``vms`` has each machine's own figures."""
     fleet = list(machines.values())
-    weights = [_ios(figures) for figures in fleet]
+    weights = {way: [_ios(figures, way) for figures in fleet] for way in ("", *WAYS)}
     histograms = _histograms([figures.histograms for figures in fleet])
-    metrics, steps = _metrics(fleet, weights, latency(histograms))
+    metrics, steps = _metrics(fleet, weights)
+    metrics |= percentiles(histograms)
     context = {}
     for key in dict.fromkeys(key for figures in fleet for key in figures.context):
         by_machine = {name: figures.context[key] for name, figures in machines.items() if key in figures.context}
         if rule := _RULES.get(key):
-            if len(by_machine) == len(machines) and (value := rule(by_machine, weights)) is not None:
+            if len(by_machine) == len(machines) and (value := rule(by_machine, weights[""])) is not None:
                 context[key] = value
         else:
             context[key] = _same(by_machine) if len(by_machine) == len(machines) else by_machine
@@ -38,10 +39,10 @@ def merge(machines: Mapping[str, Figures]) -> Figures:
     return Figures(metrics, histograms, context, steps)
 
 
-def _ios(figures: Figures) -> float:
-    """Weight of a machine's means: its I/Os; 1 if it reports none."""
+def _ios(figures: Figures, way: str = "") -> float:
+    """Weight of a machine's means: its I/Os, of one direction or of all; 1 if it reports none."""
     ios = figures.context.get("load", {}).get("ios", {})
-    return float(sum(ios.values())) or 1.0
+    return float(ios.get(way, 0) if way else sum(ios.values())) or 1.0
 
 
 def _histograms(machines: Sequence[Mapping[str, Any]]) -> dict[str, Bins]:
@@ -57,8 +58,9 @@ def _histograms(machines: Sequence[Mapping[str, Any]]) -> dict[str, Bins]:
 
 
 def _metrics(
-    fleet: Sequence[Figures], weights: Sequence[float], bins: Bins
+    fleet: Sequence[Figures], weights: Mapping[str, Sequence[float]]
 ) -> tuple[dict[str, float], dict[str, float]]:
+    """Metrics but percentiles, and their steps. ``weights``: the machines' I/Os by direction (empty: all)."""
     metrics: dict[str, float] = {}
     steps: dict[str, float] = {}
     for name in dict.fromkeys(name for figures in fleet for name in figures.metrics):
@@ -66,16 +68,16 @@ def _metrics(
         metric = METRICS.get(name)
         if len(values) < len(fleet) or metric is None or metric.percentile is not None:
             continue
-        shares = weights
+        shares = weights[metric.way]
         if metric.fleet == "sum":
             metrics[name], shares = sum(values), values
         elif metric.fleet == "most":
             metrics[name] = max(values)
         else:
-            metrics[name] = _mean(values, weights)
+            metrics[name] = _mean(values, shares)
         if any(name in figures.steps for figures in fleet) and sum(shares) > 0:
             steps[name] = _mean([figures.steps.get(name, 0.0) for figures in fleet], shares)
-    return metrics | percentiles(bins), steps
+    return metrics, steps
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:

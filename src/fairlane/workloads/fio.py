@@ -7,8 +7,9 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fairlane.errors import FairlaneError
+from fairlane.errors import FairlaneError, Invalid
 from fairlane.formats.fio_figures import figures
+from fairlane.metrics import METRICS
 from fairlane.records import Cell, Figures
 from fairlane.stats.steady import ROUNDS
 from fairlane.study.base import WorkloadSpec
@@ -97,6 +98,10 @@ class FioSpec(WorkloadSpec):
             raise ValueError(f"iodepth: psync has one I/O in flight, so iodepth must be 1 (found {deep[0]})")
         if self.size is not None and self.size < max(self.bs) * max(self.numjobs):
             raise ValueError(f"size: {format_size(self.size)} has no room for one block of every job")
+        for key, names in (("primary", (self.primary,)), ("slo", self.slo)):
+            for name in names:
+                if METRICS[name].way and (pure := [rw for rw in self.rw if rw not in _MIXES]):
+                    raise Invalid("no-mix", f"{key}: {name} is of mixes of reads and writes, and rw has {pure[0]}")
         _within("rate_iops", self.rate_iops, 1, 10**9)
         for rate in self.rate_iops if any(rw in _MIXES for rw in self.rw) else ():
             for mix in self.rwmixread:
