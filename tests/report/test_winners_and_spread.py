@@ -70,7 +70,7 @@ def test_names_from_outside_are_harmless_in_it(make_case):
     assert "\u202e" not in markdown.render(report)
 
 
-def paired(case, shared, own, provision=None, only=0.0):
+def paired(case, shared, own, provision=False, only=0.0):
     """The case with IOPS made anew: standard deviations of block, trial and of a lane in a provisioning."""
     evidence = case[0]
     rng = np.random.default_rng(1)
@@ -79,9 +79,10 @@ def paired(case, shared, own, provision=None, only=0.0):
     seen = []
     for o in evidence.observations:
         log = blocks[o.cell, o.block] + rng.normal(0, own) + lanes[o.cell, o.lane, o.block // 2]
-        context = {"provision": o.block // 2} if provision else {}
-        seen.append(replace(o, metrics={"iops": 5000 * math.exp(log)}, context=context))
-    return replace(evidence, observations=tuple(seen))
+        seen.append(replace(o, metrics={"iops": 5000 * math.exp(log)}, context={}))
+    changes = {"provisionings": 3, "looks": (6,)} if provision else {}
+    design = evidence.study.design.model_copy(update=changes)
+    return replace(evidence, observations=tuple(seen), study=evidence.study.model_copy(update={"design": design}))
 
 
 def pairing(evidence):

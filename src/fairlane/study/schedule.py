@@ -6,6 +6,11 @@ A 2, 1949). An odd number: two such squares, one the mirror of the other; each i
 that every k blocks are balanced for place and every 2k blocks for carry-over. Within a replicate the rows and the
 lanes' names are shuffled.
 
+Where volumes and machines are made anew (``design.provisionings``), each provisioning must be balanced by itself: a row
+is followed by its mirror, so that in every two blocks each lane runs once before and once after every other one. The
+rows of a replicate are the same, and complete after as many blocks. Blocks come in rounds of one block of every cell,
+and a provisioning is a number of whole rounds: no block of a provisioning comes before one of an earlier one.
+
 Random numbers come from SHA-256 in counter mode and an own Fisher-Yates shuffle: Python does not promise that
 ``random`` gives the same sequence in every version, and a schedule must stay reproducible as long as a run is kept.
 """
@@ -32,8 +37,9 @@ def schedule(study: "Study", blocks: int, seed: int | None = None) -> tuple[Bloc
     seed = study.design.seed if seed is None else seed
     cells = sorted(study.cells(), key=lambda cell: cell.key)
     lanes = tuple(sorted(study.lanes))
+    order = lane_order if study.design.provisionings == 1 else mirrored_order
     return tuple(
-        Block(cell, index, lane_order(lanes, seed, cell.key, index), lba_seed(seed, cell, index))
+        Block(cell, index, order(lanes, seed, cell.key, index), lba_seed(seed, cell, index))
         for index in range(blocks)
         for cell in Stream(seed, "round", index).shuffled(cells)
     )
@@ -49,6 +55,23 @@ def lane_order(lanes: tuple[str, ...], seed: int, cell: str, block: int) -> tupl
     size = len(design_rows(len(lanes)))
     replicate, row = divmod(block, size)
     return _replicate(lanes, seed, cell, replicate)[row]
+
+
+def mirrored_order(lanes: tuple[str, ...], seed: int, cell: str, block: int) -> tuple[str, ...]:
+    """The same where the blocks 2n and 2n + 1 of a cell mirror each other."""
+    size = len(design_rows(len(lanes)))
+    replicate, row = divmod(block, size)
+    return _mirrored(lanes, seed, cell, replicate)[row]
+
+
+@cache
+def _mirrored(lanes: tuple[str, ...], seed: int, cell: str, replicate: int) -> tuple[tuple[str, ...], ...]:
+    rows = design_rows(len(lanes))
+    labels = Stream(seed, "labels", cell, replicate).shuffled(lanes)
+    pairs = [(row, row[::-1]) for row in rows if row < row[::-1]]  # the mirror of a row is a row
+    pairs = Stream(seed, "pairs", cell, replicate).shuffled(pairs)
+    each = (Stream(seed, "mirror", cell, replicate, n).shuffled(pair) for n, pair in enumerate(pairs))
+    return tuple(tuple(labels[i] for i in row) for pair in each for row in pair)
 
 
 @cache

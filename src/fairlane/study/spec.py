@@ -99,7 +99,23 @@ class Study(Strict):
         for name, lane in self.lanes.items():
             if lane.copy_of:
                 self.lanes[name] = self._copied(name, lane)
+        self._made_anew()
         return self
+
+    def _made_anew(self) -> None:
+        """Raise ValueError for several provisionings of what cannot be made anew, or would be the very same."""
+        if self.design.provisionings == 1:
+            return
+        once = "provisionings: 1"
+        if reason := self.platform.same_anew:
+            raise Invalid("provisionings-same", f"design.provisionings: expected 1: {reason}", hint=once)
+        for name, lane in self.lanes.items():
+            if lane.existing:
+                raise Invalid(
+                    "provisionings-existing",
+                    f"design.provisionings: expected 1: lane {name} is {lane.existing}, which cannot be made anew",
+                    hint=f"{once}; the verdicts then hold for these volumes only",
+                )
 
     def _bounded(self) -> None:
         """Raise ValueError for a study too large to plan; imported results are not planned."""
