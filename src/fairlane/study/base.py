@@ -193,10 +193,6 @@ class PlatformSpec(Strict):
         for another."""
         return not self.same_anew
 
-    def provision_seconds(self, lanes: int) -> float | None:  # noqa: ARG002
-        """Expected wall time to make machines and volumes of ``lanes`` once, without filling them; None: not known."""
-        return None
-
     def wall_seconds(self, guest_seconds: float) -> float:
         """Expected wall time of one trial with ``guest_seconds`` under load, on one worker."""
         return guest_seconds

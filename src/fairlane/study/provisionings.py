@@ -1,6 +1,9 @@
 """Blocks of a study by provisioning (volumes and machines made anew): default looks, and what does not fit. Pure."""
 
 from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 MOST_PROVISIONINGS = 100
 """Provisionings of a study."""
@@ -32,6 +35,12 @@ def misfit(looks: Sequence[int], provisionings: int) -> str:
     if between := [n for n in looks if n % each]:
         return f"a look at {between[0]} blocks lies within a provisioning, which has {each} blocks"
     return ""
+
+
+def rotated(items: Sequence[T], provisioning: int) -> list[T]:
+    """``items`` (lanes that are dealt to slots) from another one on in each provisioning."""
+    first = provisioning % len(items) if items else 0
+    return [*items[first:], *items[:first]]
 
 
 def fitting(blocks: int, provisionings: int) -> int:

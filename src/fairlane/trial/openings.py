@@ -5,6 +5,7 @@ under the same number: the journal says how many of its trials were there before
 """
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,9 +48,10 @@ class Openings:
             count = self.platform.study.design.provisionings
             self.watch.note(f"provisioning {provisioning + 1} of {count}: making machines and volumes anew")
         self.platform.run_id, self.platform.provisioning = identity(self.journal.folder), provisioning
+        begun = time.monotonic()
         opened = await self.platform.open(self.watch.note)
         self._open = provisioning
-        self._keep(opened, provisioning, trials)
+        self._keep(opened, provisioning, trials, time.monotonic() - begun)
 
     async def close(self) -> None:
         """Closes the platform if that was not done since it was last opened; a cancellation waits for the end of it."""
@@ -64,7 +66,7 @@ class Openings:
             self.journal.append("rebuilt", provisioning=self._open or 0)
         self._rebuilds = self.platform.rebuilds
 
-    def _keep(self, opened: Opened, provisioning: int, trials: int) -> None:
+    def _keep(self, opened: Opened, provisioning: int, trials: int, seconds: float) -> None:
         folder = self.journal.folder
         fingerprint = json.loads(json.dumps(opened.fingerprint))  # as it will be read back: tuples are lists
         path = folder / "fingerprint.json"
@@ -87,6 +89,7 @@ class Openings:
             modelled=self.platform.modelled,
             emulated=self.platform.emulated,
             workers=self._workers,
+            seconds=round(seconds, 3),
             **({"changed": {key: list(pair) for key, pair in changed.items()}} if changed else {}),
             **({"torn": True} if self.journal.torn and not self._here else {}),
             **({"trials": trials} if trials else {}),

@@ -1,5 +1,5 @@
-"""The lab's platform under the wall clock: guests and array stay up for the whole run, every lane attached to every
-guest at once, so that lanes can take turns in the same machine."""
+"""The lab's platform under the wall clock: guests and array stay up for a whole provisioning, every lane attached to
+every guest at once, so that lanes can take turns in the same machine."""
 
 import asyncio
 import os
@@ -141,6 +141,8 @@ class WallLab(Assembly, Platform):
 
     async def open(self, notify: Notify) -> Opened:
         self.notify = notify
+        if self.provisioning:
+            self.place(self.provisioning)
         self.root = await rootfs.build(notify, self._held)
         self.accel = await self._accelerator()
         self.emulated = self.accel == "tcg"
@@ -154,6 +156,7 @@ class WallLab(Assembly, Platform):
                     "accelerator": self.accel,
                     "probes": await self.watch.costs(),
                     "boot_seconds": {vm.name: round(vm.boot_seconds, 2) for vm in self.machines()},
+                    "boot_ids": await self.boot_ids(),
                     **(await self.ceph.describe() if self.ceph else {}),
                     **({"pinning": self.pinned} if self.spec.pinning else {}),
                 },
@@ -216,6 +219,7 @@ class WallLab(Assembly, Platform):
             text = f"the lab could not be built again: {error.strerror or error}"
             raise RunFailed("lab-rebuild", text, where=str(error.filename or "")) from error
         self._broken = False
+        self.rebuilds += 1
         await self.watch.synchronise()
 
     def storm(self, lane: str) -> Storm:
