@@ -47,7 +47,7 @@ design: {provisionings: 6}
 def test_what_provisionings_cost_stands_in_the_plan() -> None:
     made = plan(parse_study(ANEW, "a"), jobs=1).provisionings
     assert (made.count, made.blocks) == (6, 2)
-    assert made.fill_bytes == 2 * 2 * 3 * (10 + 1) * 2**30  # lanes, machines, disks; each volume whole, and a part of it
+    assert made.fill_bytes == 2 * 2 * 3 * (10 + 1) * 2**30  # lanes, machines, disks; a volume whole, and a part
     assert made.steady_seconds == 2 * 300
 
 

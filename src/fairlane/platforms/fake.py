@@ -46,8 +46,8 @@ class Noise(Strict):
     sd: Share = Field(default=0.02, le=1)
     """Standard deviation of ln(IOPS) of a trial."""
     placement: Share = Field(default=0.0, le=1)
-    """Standard deviation of ln(IOPS) of a provisioning: where machines and volumes of a lane come to lie, one factor per
-    lane, cell and provisioning, which no number of trials in it takes out."""
+    """Standard deviation of ln(IOPS) of a provisioning: where machines and volumes of a lane come to lie, one factor
+    per lane, cell and provisioning, which no number of trials in it takes out."""
     model: Literal["normal", "t3", "stalls", "drift", "correlated"] = "normal"
     """t3: heavy tails. stalls: 8 % of the trials ten sd slower. drift: a slow wave of five sd over the blocks, the same
     for all lanes. correlated: lag-1 correlation 0.5 between the blocks of a lane."""

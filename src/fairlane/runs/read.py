@@ -16,7 +16,6 @@ from fairlane.runs.journal import NAME, Event, read
 from fairlane.runs.plan import Plan
 from fairlane.stats.efficiency import efficient
 
-
 OPENINGS = ("start", "resume", "provision")
 """Events of an opened platform: the run begins, another process continues it, the next provisioning begins."""
 DESCRIPTIONS = "descriptions"

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc, fdtri
 
 from fairlane.metrics import METRICS
-from fairlane.records import Cell, Evidence
+from fairlane.records import Evidence
 from fairlane.stats.pairs import Shelf, shelve
 
 if TYPE_CHECKING:
@@ -169,13 +169,13 @@ def splits(evidence: Evidence) -> dict[str, Split]:
     shares = {}
     for name, workload in study.workloads.items():
         mine = [cell for cell in evidence.cells() if cell.workload == name]
-        tables = [_table(study.design, cell, shelves.get(cell.key, {}), workload.primary) for cell in mine]
+        tables = [_table(study.design, shelves.get(cell.key, {}), workload.primary) for cell in mine]
         if parts := split(tables):
             shares[name] = parts
     return shares
 
 
-def _table(design: "Design", cell: Cell, shelf: Shelf, metric: str) -> Table:
+def _table(design: "Design", shelf: Shelf, metric: str) -> Table:
     """The blocks in which every lane that has any figure has one."""
     assert metric in METRICS  # noqa: S101 - the study's model allows no other
     figures = {

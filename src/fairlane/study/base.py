@@ -188,6 +188,11 @@ class PlatformSpec(Strict):
         return "" if self.measured_here else "nothing is made here"
 
     @property
+    def lasting_sessions(self) -> str:
+        """Why initiators cannot log in anew between two blocks (``sessions: block``); empty: they can."""
+        return f"platform {self.title} has no connections of its own to make anew"
+
+    @property
     def placed(self) -> bool:
         """Whether volumes and machines made anew may be faster or slower, so that figures of one making need not hold
         for another."""
@@ -249,6 +254,10 @@ class Design(Strict):
     Where they come to lie can move figures by more than trials do: with 1 the verdicts hold for these volumes only; 6
     and more tell of others like them. Looks are then taken between provisionings; not given, they are after 4, 5, ...
     provisionings of 2 blocks."""
+    sessions: Literal["block", "run"] = "run"
+    """block: initiators log in anew before every block (iSCSI, NVMe, NFS mounts), so that what a login decides (ports,
+    queues, cores) is not the same in all blocks: seconds per block, where making volumes anew takes minutes. The data
+    stay. run: they log in when the lanes are built."""
     stop: Stop | None = None
     """Stop on the width of the intervals, in place of ``looks``: {width: 2%, most: 40}."""
     alpha: float = Field(default=0.05, ge=1e-6, lt=0.5)

@@ -103,7 +103,12 @@ class Study(Strict):
         return self
 
     def _made_anew(self) -> None:
-        """Raise ValueError for several provisionings of what cannot be made anew, or would be the very same."""
+        """Raise ValueError for several provisionings, or sessions, of what cannot be made anew or would be the very
+        same."""
+        if self.design.sessions == "block" and (reason := self.platform.lasting_sessions):
+            raise Invalid(
+                "sessions-unsupported", f"design.sessions: expected run: {reason}", hint="leave sessions away"
+            )
         if self.design.provisionings == 1:
             return
         once = "provisionings: 1"

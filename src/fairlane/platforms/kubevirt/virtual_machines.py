@@ -88,7 +88,8 @@ class Fleet:
         self, api: "Api", study: "Study", manifests: Manifests, lanes: Sequence[str], *, places: Sequence[str],
         keys: Keys, scratch: Path, notify: Notify,
     ) -> None:  # fmt: skip
-        """``lanes``: in the order in which they are made; ``places``: nodes of machine 0 of every lane, of machine 1, ..."""
+        """``lanes``: in the order in which they are made; ``places``: nodes of machine 0 of every lane, of machine 1,
+        ..."""
         self.api, self.study, self.manifests, self.places = api, study, manifests, places
         self.spec: KubevirtSpec = manifests.spec
         self.notify = notify

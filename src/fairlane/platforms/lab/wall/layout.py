@@ -99,6 +99,11 @@ class Volume:
             return tuple(replace(s, place="hypervisor") if s.place == "initiator" else s for s in every)
         return tuple(s for s in every if not (self.emulated and s.place == "initiator"))
 
+    def sessions(self) -> tuple[Step, ...]:
+        """The steps by which the guest logs in, if it can do so anew between two blocks. Initiators of the hypervisor
+        stay: their disks are plugged in before the guest boots."""
+        return () if self.emulated else self.transport.sessions()
+
     def at(self, **changes: Any) -> "Volume":
         """The volume with ``changes`` to its site."""
         return replace(self, transport=replace(self.transport, site=replace(self.site, **changes)))
