@@ -1,7 +1,10 @@
 """Runs whose volumes and machines are made anew, carried out on the fake platform, killed and resumed anywhere."""
 
+import asyncio
 import json
 import math
+import os
+import signal
 import statistics
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import Any
 import pytest
 
 from fairlane import registry
-from fairlane.errors import RunFailed
+from fairlane.errors import Exit, RunFailed
 from fairlane.platforms.base import Notify, Opened, RawTrial
 from fairlane.platforms.fake import Fake
 from fairlane.records import Block, Evidence
@@ -209,6 +212,28 @@ def test_a_platform_that_does_not_open_again_is_closed_and_leaves_a_run_that_res
     whole.go()
     assert run.fail(NeverOpensAgain).hint == "plug it in"
     assert [step for step in traced.trace if step[0] != "block"] == [("open", 0), ("close", 0), ("close", 1)]
+    run.go()
+    assert run.result() == whole.result()
+    assert finding(load_run(run.folder), "made-twice") is None
+
+
+class InterruptedBetween(Traced):
+    """Somebody presses Ctrl-C while the first provisioning is taken down."""
+
+    async def close(self) -> None:
+        if self.provisioning == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.05)
+        await super().close()
+
+
+def test_interrupted_between_two_provisionings_nothing_is_left_open_or_made_twice(
+    new_run: NewRun, traced: type[Traced]
+) -> None:
+    whole, run = anew(new_run, "whole"), anew(new_run, "run")
+    whole.go()
+    assert run.fail(InterruptedBetween).code == Exit.INTERRUPTED
+    assert [step for step in traced.trace if step[0] != "block"] == [("open", 0), ("close", 0)]
     run.go()
     assert run.result() == whole.result()
     assert finding(load_run(run.folder), "made-twice") is None
