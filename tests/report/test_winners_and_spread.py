@@ -109,6 +109,12 @@ def test_what_pairing_cannot_cancel_is_said(case):
     assert len(pairing(paired(case, 0.2, 0.1, provision=True))) == 1
 
 
+def test_how_often_volumes_were_made_is_said(case):
+    once, anew = (model.build(paired(case, 0.2, 0.1, provision=several), (), ()).sureness for several in (False, True))
+    (said,) = [text for text in anew if text not in once and "correlation" not in text]
+    assert figures(said) == ["3", "2"]  # times, blocks
+
+
 def test_nothing_shared_is_said_plainly(case):
     evidence = paired(case, 0.0, 0.1)
     alternating = [replace(o, metrics={"iops": 5000 * (1.1 if o.position % 2 else 0.9)}) for o in evidence.observations]

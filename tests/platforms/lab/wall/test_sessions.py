@@ -26,7 +26,7 @@ baseline: iscsi
 lanes:
   iscsi: {transport: iscsi}
   nvme-tcp: {transport: nvme_tcp}
-  nfs: {transport: nfs}
+  nfs: {transport: nfs, filesystem: ext4}
   local: {transport: local}
 workloads: {main: {kind: fio, rw: [randread], bs: [4k], runtime: 1s, size: 8m, prefill: true}}
 design: {sessions: block, vary: [volume_mode, provisioning]}
