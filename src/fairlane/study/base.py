@@ -72,6 +72,8 @@ class LaneSpec(Strict):
     """Another lane, which this one is built like once more: an A/A control. Give the transport; the other keys are
     taken from that lane. The two are compared with each other only: the interval is the noise floor, and a difference
     between them is a defect. Costs one more trial in every block."""
+    cells: Literal["all", "first"] = "all"
+    """Of a copy: in which cells it runs. first: in the study's first one alone, where the noise floor costs little."""
     cost: Limit | None = None
     """What the lane costs, in any unit that all lanes share (per month, say): gives IOPS per unit of cost."""
 

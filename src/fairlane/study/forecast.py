@@ -62,11 +62,11 @@ def plan(study: "Study", jobs: int) -> Plan:
     """The plan of ``study`` with up to ``jobs`` blocks in parallel (at least 1)."""
     workers = max(1, study.platform.workers(jobs))
     cells = tuple(PlannedCell(c, study.workloads[c.workload].trial_seconds(c)) for c in study.cells())
-    lanes = len(study.lanes)
-    load = lanes * sum(c.trial_seconds for c in cells)
-    walls = [lanes * study.platform.wall_seconds(c.trial_seconds) for c in cells]  # one block of each cell
+    lanes = [len(study.lanes_of(c.cell)) for c in cells]
+    load = sum(k * c.trial_seconds for k, c in zip(lanes, cells, strict=True))
+    walls = [k * study.platform.wall_seconds(c.trial_seconds) for k, c in zip(lanes, cells, strict=True)]  # of a block
     looks = tuple(
-        PlannedLook(n, n * lanes * len(cells), n * load, max(n * sum(walls) / workers, max(walls, default=0.0)))
+        PlannedLook(n, n * sum(lanes), n * load, max(n * sum(walls) / workers, max(walls, default=0.0)))
         for n in _listed_looks(study.design)
     )
     return Plan(cells, looks, workers, _provisionings(study))

@@ -36,10 +36,10 @@ def schedule(study: "Study", blocks: int, seed: int | None = None) -> tuple[Bloc
     """
     seed = study.design.seed if seed is None else seed
     cells = sorted(study.cells(), key=lambda cell: cell.key)
-    lanes = tuple(sorted(study.lanes))
+    lanes = {cell.key: tuple(sorted(study.lanes_of(cell))) for cell in cells}
     order = lane_order if study.design.provisionings == 1 else mirrored_order
     return tuple(
-        Block(cell, index, order(lanes, seed, cell.key, index), lba_seed(seed, cell, index))
+        Block(cell, index, order(lanes[cell.key], seed, cell.key, index), lba_seed(seed, cell, index))
         for index in range(blocks)
         for cell in Stream(seed, "round", index).shuffled(cells)
     )

@@ -99,6 +99,12 @@ class Study(Strict):
         for name, lane in self.lanes.items():
             if lane.copy_of:
                 self.lanes[name] = self._copied(name, lane)
+            elif lane.cells != "all":
+                raise Invalid(
+                    "cells-of-copy",
+                    f"lanes.{name}.cells: {lane.cells} is for copies (copy_of): others are compared in every cell",
+                    hint="leave cells away",
+                )
         self._made_anew()
         return self
 
@@ -169,7 +175,7 @@ class Study(Strict):
             raise Invalid(
                 "copy-of-copy", f"lanes.{name}.copy_of: a copy is of a lane that is none, and is not the baseline"
             )
-        own = {"label", "copy_of"}
+        own = {"label", "copy_of", "cells"}
         for key in sorted(lane.model_fields_set - own):
             if getattr(lane, key) != getattr(original, key, None):
                 raise Invalid(
@@ -180,6 +186,12 @@ class Study(Strict):
     def cells(self) -> tuple[Cell, ...]:
         """All cells, in the order of the study file."""
         return tuple(cell for name, workload in self.workloads.items() for cell in workload.cells(name))
+
+    def lanes_of(self, cell: Cell) -> tuple[str, ...]:
+        """Names of the lanes that run in ``cell``."""
+        everywhere = tuple(name for name, lane in self.lanes.items() if lane.cells == "all")
+        limited = len(everywhere) < len(self.lanes) and cell.key != self.cells()[0].key
+        return everywhere if limited else tuple(self.lanes)
 
     @property
     def rivals(self) -> tuple[str, ...]:
