@@ -84,9 +84,10 @@ class Garbage(Exception):  # noqa: N818 - reads as what it is
 class Invalid(ValueError):  # noqa: N818 - reads as what it is
     """A validator's error with a kind of its own; that of any other ValueError is ``value``."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.kind = kind
+        self.hint = hint
 
 
 _ROOM = "make room"

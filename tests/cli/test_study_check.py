@@ -9,6 +9,7 @@ import pytest
 from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.study.load import preset_text
+from tests.figures import figures
 from tests.words import kinds
 
 
@@ -35,6 +36,17 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         "trial_seconds": 0.18,
     }
     assert plan["looks"][0]["trials"] == 96
+
+
+def test_what_provisionings_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["study", "check", "study-003-roks", "--format", "json"]) == Exit.OK
+    made = json.loads(capsys.readouterr().out)["provisionings"]
+    # the cells of all three workloads fill the same 4 GiB once, on each of the eight lanes
+    assert (made["count"], made["blocks"], made["steady_seconds"]) == (6, 2, 0)
+    assert made["fill_bytes"] == 8 * 4 * 2**30
+    assert run(["study", "check", "study-003-roks"]) == Exit.OK
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("anew ")]
+    assert figures(line)[:2] == ["6", "2"]
 
 
 def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:

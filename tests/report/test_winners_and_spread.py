@@ -70,7 +70,7 @@ def test_names_from_outside_are_harmless_in_it(make_case):
     assert "\u202e" not in markdown.render(report)
 
 
-def paired(case, shared, own, provision=None, only=0.0):
+def paired(case, shared, own, provision=False, only=0.0):
     """The case with IOPS made anew: standard deviations of block, trial and of a lane in a provisioning."""
     evidence = case[0]
     rng = np.random.default_rng(1)
@@ -79,9 +79,10 @@ def paired(case, shared, own, provision=None, only=0.0):
     seen = []
     for o in evidence.observations:
         log = blocks[o.cell, o.block] + rng.normal(0, own) + lanes[o.cell, o.lane, o.block // 2]
-        context = {"provision": o.block // 2} if provision else {}
-        seen.append(replace(o, metrics={"iops": 5000 * math.exp(log)}, context=context))
-    return replace(evidence, observations=tuple(seen))
+        seen.append(replace(o, metrics={"iops": 5000 * math.exp(log)}, context={}))
+    changes = {"provisionings": 3, "looks": (6,)} if provision else {}
+    design = evidence.study.design.model_copy(update=changes)
+    return replace(evidence, observations=tuple(seen), study=evidence.study.model_copy(update={"design": design}))
 
 
 def pairing(evidence):
@@ -106,6 +107,12 @@ def test_what_pairing_cannot_cancel_is_said(case):
     assert len(figures(gained)) == 5
     assert 70 < float(figures(provisioning)[0]) < 100  # per cent: 0.3 against 0.2 and 0.05, squared
     assert len(pairing(paired(case, 0.2, 0.1, provision=True))) == 1
+
+
+def test_how_often_volumes_were_made_is_said(case):
+    once, anew = (model.build(paired(case, 0.2, 0.1, provision=several), (), ()).sureness for several in (False, True))
+    (said,) = [text for text in anew if text not in once and "correlation" not in text]
+    assert figures(said) == ["3", "2"]  # times, blocks
 
 
 def test_nothing_shared_is_said_plainly(case):

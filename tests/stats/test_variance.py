@@ -154,17 +154,15 @@ def test_of_a_run_failed_trials_take_their_block(run):
     assert splits(replace(evidence, study=unpaired)) == {}
 
 
-def test_provisionings_come_from_the_trials_context(run):
+def test_provisionings_come_from_the_design(run):
     rng = np.random.default_rng(14)
     values = {"a": list(np.exp(rng.normal(7, 0.1, 12))), "b": list(np.exp(rng.normal(7, 0.1, 12)))}
     evidence = run([values])
 
-    def labelled(upto):
-        seen = [
-            replace(o, context={"provision": o.block // 4} if o.block < upto else {}) for o in evidence.observations
-        ]
-        return splits(replace(evidence, observations=tuple(seen)))["main"]
+    def designed(provisionings):
+        design = evidence.study.design.model_copy(update={"provisionings": provisionings, "looks": (12,)})
+        return splits(replace(evidence, study=evidence.study.model_copy(update={"design": design})))["main"]
 
     logs = np.log(np.array([values["a"], values["b"]]))
-    assert labelled(12) == parts(Table(logs, tuple(i // 4 for i in range(12))))
-    assert labelled(11).provision is None
+    assert designed(3) == parts(Table(logs, tuple(i // 4 for i in range(12))))
+    assert designed(1).provision is None

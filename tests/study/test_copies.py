@@ -3,7 +3,10 @@
 import pytest
 
 from fairlane.errors import FairlaneError
+from fairlane.runs import plan as plans
+from fairlane.study.forecast import plan
 from fairlane.study.load import parse_study
+from fairlane.study.schedule import schedule
 from tests.words import kind
 
 STUDY = """\
@@ -44,6 +47,34 @@ def test_what_is_no_copy_is_told(copy, error, key):
         study(copy)
     assert told.value.message.startswith(f"lanes.b2.{key}: ")
     assert error != "lane-unknown" or ("'bb'" in told.value.message and "a, b" in told.value.message)
+
+
+def cells(more=""):
+    """Two cells, and a copy in the first one alone."""
+    text = STUDY.format("transport: iscsi, copy_of: b, cells: first").replace("kind: fio", "kind: fio, iodepth: [1, 4]")
+    return parse_study(text + more, "c.yaml"), text + more
+
+
+def test_a_copy_may_run_in_the_first_cell_alone():
+    of, _ = cells("design: {looks: [4]}")
+    first, second = of.cells()
+    assert (of.lanes_of(first), of.lanes_of(second)) == (("a", "b", "b2"), ("a", "b"))
+    orders = {block.cell.key: sorted(block.order) for block in schedule(of, 4)}
+    assert orders == {first.key: ["a", "b", "b2"], second.key: ["a", "b"]}
+    (look,) = plan(of, jobs=1).looks
+    assert (look.trials, look.load_seconds) == (4 * 5, 4 * 5)
+
+
+def test_a_run_of_it_reads_back_what_it_planned(tmp_path):
+    of, text = cells("design: {provisionings: 2}")
+    plans.create(tmp_path / "run", planned := plans.make(of, text))
+    assert plans.read(tmp_path / "run").blocks == planned.blocks
+
+
+def test_only_a_copy_may_leave_cells_out():
+    with pytest.raises(FairlaneError, check=kind("cells-of-copy")) as raised:
+        study("transport: iscsi, cells: first")
+    assert raised.value.hint
 
 
 def test_the_baseline_is_no_copy():

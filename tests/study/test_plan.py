@@ -32,6 +32,30 @@ design: {looks: [2, 4, 8]}
     assert [(n.blocks, n.trials, n.load_seconds) for n in found.looks] == [(2, 8, 140), (4, 16, 280), (8, 32, 560)]
 
 
+ANEW = """\
+name: a
+platform: {kind: kubevirt, image: "docker://i", disk_size: 10GiB, fleet: 2, disks: 3}
+baseline: a
+lanes: {a: {transport: storage_class, storage_class: a}, b: {transport: storage_class, storage_class: b}}
+workloads:
+  w: {kind: fio, rw: [randread, randwrite], runtime: 10s, prefill: true, steady: {round: 10s, limit: 5m}}
+  v: {kind: fio, runtime: 20s, prefill: true, size: 1GiB}
+design: {provisionings: 6}
+"""
+
+
+def test_what_provisionings_cost_stands_in_the_plan() -> None:
+    made = plan(parse_study(ANEW, "a"), jobs=1).provisionings
+    assert (made.count, made.blocks) == (6, 2)
+    assert made.fill_bytes == 2 * 2 * 3 * (10 + 1) * 2**30  # lanes, machines, disks; a volume whole, and a part
+    assert made.steady_seconds == 2 * 300
+
+
+def test_a_study_without_prefill_fills_nothing() -> None:
+    made = plan(load_study("demo")[0], jobs=1).provisionings
+    assert (made.count, made.blocks, made.fill_bytes, made.steady_seconds) == (1, 4, 0, 0)
+
+
 def test_more_workers_than_blocks_do_not_make_a_block_shorter() -> None:
     study, _ = load_study("nvme-tcp-stall")
     one_block = len(study.lanes) * study.platform.wall_seconds(0.18)

@@ -40,6 +40,11 @@ def study(name: str, *, quick: bool = False) -> Study:
     return load_study(name, quick=quick)[0]
 
 
+def lanes(of: Study) -> dict[str, Any]:
+    """Those of the page: without copies, which are ours."""
+    return {name: lane for name, lane in of.lanes.items() if not lane.copy_of}
+
+
 def said(of: Study, lane: str = "") -> dict[str, Any]:
     """What platform and lane say of themselves."""
     return {**of.platform.known(), **of.conditions, **(of.lanes[lane].known() if lane else {})}
@@ -133,6 +138,21 @@ def test_its_plan_is_printed_all_the_same(name: str, capsys: pytest.CaptureFixtu
     assert f"platform  {study(name).platform.kind}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", presets())
+def test_the_whole_has_an_a_a_copy_of_the_baseline_and_several_provisionings(name: str) -> None:
+    of = study(name)
+    if of.platform.same_anew or of.platform.invented:
+        assert of.design.provisionings == 1
+        return
+    assert of.baseline in {lane.copy_of for lane in of.lanes.values()}
+    existing = [lane for lane in of.lanes.values() if lane.existing]
+    assert of.design.provisionings == (1 if existing else 6)
+    short = study(name, quick=True)
+    assert short.design.provisionings == 1
+    copies = {lane.copy_of: lane.cells for lane in short.lanes.values() if lane.copy_of}
+    assert copies == ({} if short.platform.same_anew else {short.baseline: "first"})
+
+
 # --- what the pages say -----------------------------------------------------------------------------------------------
 
 
@@ -147,8 +167,8 @@ def test_000_disk_is_as_published() -> None:
     assert (told["fleet"], told["vm_cpus"], told["vm_memory"], told["disk_size"]) == (10, 8, 8 * GIB, 50 * GIB)
     for lane in of.lanes.values():
         assert (lane.known()["io_threads"], lane.known()["queues"]) == ("pool of 8", "one per CPU")
-    assert [lane.known()["transport"] for lane in of.lanes.values()] == ["iscsi", "nvme_tcp"]
-    paths = {name: lane.conditions["multipath"] for name, lane in of.lanes.items()}
+    assert [lane.known()["transport"] for lane in lanes(of).values()] == ["iscsi", "nvme_tcp"]
+    paths = {name: lane.conditions["multipath"] for name, lane in lanes(of).items()}
     assert paths == {"lvms-iscsi": "dm-multipath with ALUA", "lvms-nvme": "native NVMe with ANA, round-robin"}
 
 
@@ -206,9 +226,9 @@ def test_001_tells_a_stand_in_in_the_question_and_on_the_lane() -> None:
 
 def test_002_is_as_published_and_normalised_by_the_link() -> None:
     of = study("study-002-rac")
-    speeds = {name: float(lane.conditions["link_speed"]) for name, lane in of.lanes.items()}
+    speeds = {name: float(lane.conditions["link_speed"]) for name, lane in lanes(of).items()}
     assert {1 - speed / speeds["fc"] for name, speed in speeds.items() if name != "fc"} == {0.375}
-    assert [said(of, lane)["initiator"] for lane in of.lanes] == ["hypervisor"] * 4 + ["guest"]
+    assert [said(of, lane)["initiator"] for lane in lanes(of)] == ["hypervisor"] * 4 + ["guest"]
     assert (said(of)["fleet"], of.design.looks[0]) == (4, 5)
     one, two = (of.lanes[name].conditions["multipath"] for name in ("nvme-tcp", "nvme-tcp-split"))
     assert (one, two) == ("one VLAN for both paths", "A/B split")
@@ -242,8 +262,8 @@ def test_003_lanes_are_those_of_the_mapping_and_tiers_have_their_caps() -> None:
     sides = {name: study(f"study-003-{name}") for name in ("roks", "vcf")}
     text = (ROOT / "examples/study-003/mapping.yaml").read_text("utf-8")
     pairs = parse_mapping(text, "mapping.yaml", {name: list(of.lanes) for name, of in sides.items()}).pairs
-    assert {pair.lanes["roks"] for pair in pairs} == set(sides["roks"].lanes)
-    assert {pair.lanes["vcf"] for pair in pairs} == set(sides["vcf"].lanes)
+    assert {pair.lanes["roks"] for pair in pairs} == set(lanes(sides["roks"]))
+    assert {pair.lanes["vcf"] for pair in pairs} == set(lanes(sides["vcf"]))
     caps = {name: lane.cap_iops for name, lane in sides["roks"].lanes.items() if lane.cap_iops}
     assert caps == {"ibmc-vpc-file-1000-iops": 1000, "ibmc-vpc-file-500-iops": 500}
 
@@ -253,7 +273,7 @@ def test_004_is_as_published() -> None:
     told = [(c.params["rw"], c.params["rwmixread"], c.params["iodepth"]) for c in of.cells()]
     mixes = [("randread", None), ("randrw", 75), ("randrw", 50), ("randrw", 25), ("randwrite", None)]
     assert told == [(rw, mix, depth) for rw, mix in mixes for depth in (1, 4, 8)]
-    assert sorted((d["bus"], d["io_threads"]) for d in (lane.known() for lane in of.lanes.values())) == [
+    assert sorted((d["bus"], d["io_threads"]) for d in (lane.known() for lane in lanes(of).values())) == [
         (bus, threads) for bus in ("virtio-blk", "virtio-scsi") for threads in (0, 4, 8)
     ]
     known = said(of)

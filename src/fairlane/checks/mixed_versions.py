@@ -19,7 +19,7 @@ class MixedVersions(Check):
         begun = [
             event["fingerprint"]
             for event in evidence.events
-            if event.get("type") in ("start", "resume") and isinstance(event.get("fingerprint"), dict)
+            if event.get("type") in ("start", "resume", "provision") and isinstance(event.get("fingerprint"), dict)
         ]
         keys = sorted({key for fingerprint in begun for key in fingerprint})
         versions = {key: _distinct(f.get(key) for f in begun) for key in keys}

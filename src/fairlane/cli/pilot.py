@@ -99,13 +99,14 @@ def _plan(evidence: "Evidence", needs: tuple["Need", ...], jobs: int) -> dict[st
         }
         for n in needs
     ]
+    looks, upper = _most(study, cells, "needed"), _most(study, cells, "needed_upper")
     return {
         "level": level(study),
         "cells": cells,
-        "looks": _most(cells, "needed"),
-        "looks_upper": _most(cells, "needed_upper"),
-        "seconds": _wall_seconds(study, _most(cells, "needed"), jobs),
-        "seconds_upper": _wall_seconds(study, _most(cells, "needed_upper"), jobs),
+        "looks": looks,
+        "looks_upper": upper,
+        "seconds": _wall_seconds(study, looks, jobs),
+        "seconds_upper": _wall_seconds(study, upper, jobs),
     }
 
 
@@ -120,10 +121,15 @@ def _foresee(study: Any) -> None:
         notify(f"warning: {refusal.message}\n{refusal.hint}")
 
 
-def _most(cells: list[dict[str, Any]], key: str) -> list[int] | None:
+def _most(study: Any, cells: list[dict[str, Any]], key: str) -> list[int] | None:
     """The looks that suffice for every cell; None: not known for one of them, or out of reach."""
+    from fairlane.study.provisionings import fitting
+
     wanted = [cell[key] for cell in cells]
-    return None if not wanted or None in wanted else [max(2, *wanted)]
+    if not wanted or None in wanted:
+        return None
+    most, provisionings = max(2, *wanted), study.design.provisionings
+    return [fitting(most, provisionings) if provisionings > 1 else most]
 
 
 def _wall_seconds(study: Any, looks: list[int] | None, jobs: int) -> float | None:

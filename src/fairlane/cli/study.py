@@ -81,11 +81,30 @@ def describe(study: "Study", jobs: int) -> dict[str, Any]:
             {"workload": c.cell.workload, "cell": c.cell.name, "key": c.cell.key, "trial_seconds": c.trial_seconds}
             for c in planned.cells
         ],
+        "provisionings": {
+            "count": planned.provisionings.count,
+            "blocks": planned.provisionings.blocks,
+            "fill_bytes": planned.provisionings.fill_bytes,
+            "steady_seconds": planned.provisionings.steady_seconds,
+        },
         "looks": [
             {"blocks": n.blocks, "trials": n.trials, "load_seconds": n.load_seconds, "wall_seconds": n.wall_seconds}
             for n in planned.looks
         ],
     }
+
+
+def _anew(made: dict[str, Any]) -> str:
+    """The cost of making volumes and machines anew, in a line."""
+    from fairlane.study.forecast import about
+    from fairlane.units import format_size
+
+    each = ["machines and volumes are made"]
+    if made["fill_bytes"]:
+        each.append(f"{format_size(made['fill_bytes'])} filled")
+    if made["steady_seconds"]:
+        each.append(f"lanes loaded until steady ({about(made['steady_seconds'])} at most)")
+    return f"{made['count']} provisionings of {made['blocks']} blocks; in each, beside the load: {', '.join(each)}"
 
 
 def _print(report: dict[str, Any], output: Format) -> None:
@@ -94,6 +113,8 @@ def _print(report: dict[str, Any], output: Format) -> None:
 
     facts = [("study", report["study"]), ("question", report["question"]), ("platform", report["platform"])]
     facts += [("baseline", report["baseline"]), ("seed", report["seed"]), ("jobs", report["jobs"])]
+    if report["provisionings"]["count"] > 1:
+        facts.append(("anew", _anew(report["provisionings"])))
     for key, value in facts:
         text = clean(str(value))
         click.echo(f"- **{key}**: {markdown(text)}" if output == "md" else f"{key:9} {text}")

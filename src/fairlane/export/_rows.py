@@ -113,6 +113,7 @@ def trials(evidence: Evidence, events: Mapping[tuple[Any, Any, Any], Mapping[str
     columns = (
         Column("trial"),
         *_PLACE,
+        Column("provisioning", "integer"),
         Column("block", "integer"),
         Column("position", "integer"),
         Column("at", "instant"),
@@ -133,6 +134,7 @@ def trials(evidence: Evidence, events: Mapping[tuple[Any, Any, Any], Mapping[str
                 observation, events.get((observation.cell, observation.block, observation.lane), {}), here=here
             ),
             "trial": observation.trial,
+            "provisioning": evidence.study.design.provisioning_of(observation.block),
             "block": observation.block,
             "position": observation.position,
             "failed": observation.failed or None,

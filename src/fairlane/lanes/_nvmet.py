@@ -128,6 +128,7 @@ nvme connect -t {self.fabric} -a {address} -s {to.port} -n {to.nqn} -i {self.spe
         return Step(
             name=f"connect {self.name} with nvme-{self.fabric}",
             place="initiator",
+            session=True,
             apply=f"""
 {before}{connects}{joined}await 1 '{{ {self.find()}; }} | wc -l'
 """,

@@ -52,6 +52,9 @@ class Step:
     describe: str = ""
     remove: str = ""
     expect: Mapping[str, str] = field(default_factory=dict)
+    session: bool = False
+    """Whether it connects the initiator to its volume and nothing else: removed and applied again it makes a new
+    connection to the same data."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,13 @@ class Transport(ABC, Generic[SpecT]):
     def steps(self) -> tuple[Step, ...]:
         """The steps that build the lane, in order; they are undone in reverse."""
         return ()
+
+    def sessions(self) -> tuple[Step, ...]:
+        """The last steps, if they connect the initiator and nothing is built on them, so that it can log in anew
+        between two blocks; empty: there are none."""
+        steps = self.steps()
+        first = next((number for number, step in enumerate(steps) if step.session), len(steps))
+        return steps[first:] if all(step.session for step in steps[first:]) else ()
 
     @abstractmethod
     def find(self) -> str:

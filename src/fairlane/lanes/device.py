@@ -38,6 +38,10 @@ class DeviceSpec(LaneSpec):
             )
         return value
 
+    @property
+    def existing(self) -> str:
+        return "an existing device"
+
     def known(self) -> Mapping[str, Any]:
         return {**super().known(), "transport": "device"}
 

@@ -252,6 +252,7 @@ echo InitiatorName={iqn("host")}{self.site.host or ""} > /etc/iscsi/initiatornam
         return Step(
             name=f"connect {name} with open-iscsi",
             place="initiator",
+            session=True,
             apply=f"""
 {named}{logins}await {sessions} '{{ {scan}; }} | wc -l'
 {join}

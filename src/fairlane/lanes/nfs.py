@@ -224,6 +224,7 @@ row target.sync "$({listed} | grep -c '[(,]sync[,)]')"
         return Step(
             name=f"mount {self.name} over NFSv{spec.version}",
             place="initiator",
+            session=True,
             apply=f"""
 mkdir -p {mount}
 mount -t nfs -o {options} {self._device} {mount}

@@ -60,6 +60,13 @@ class Platform(ABC):
     """Id of the run (ten hexadecimal digits), unchanged when it is resumed: labels objects, so that leftovers of a
     killed run are found. Set before ``open``."""
 
+    provisioning: int = 0
+    """Number of the making of volumes and machines, from 0. Set before ``open``. A platform that deals lanes to slots,
+    machines or nodes begins with another one in each, so that no lane has the better place in all of them."""
+
+    rebuilds: int = 0
+    """How often volumes were made again since ``open``, because a machine was lost."""
+
     def __init__(self, study: "Study") -> None:
         self.study = study
 
@@ -67,6 +74,10 @@ class Platform(ABC):
     def of(cls, study: "Study") -> "Platform":
         """The platform for ``study``; a kind with several implementations overrides it."""
         return cls(study)
+
+    def anew(self) -> "Platform":
+        """A platform like this one, not opened yet, for the next provisioning: nothing of this one is in it."""
+        return type(self).of(self.study)
 
     def unfit(self) -> list[FairlaneError]:
         """Problems of the study on this platform on any machine; from the study alone."""

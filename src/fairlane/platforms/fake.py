@@ -1,8 +1,8 @@
 """A platform without machines: deterministic figures with chosen true effects and noise, for unit tests and docs.
 
 The workload writes a trial's outputs (``Workload.invented``). A lane's ``speed`` is its true ratio of IOPS;
-noise comes from SHA-256 of study seed, block seed, lane and position, and is the same on every machine and in every
-version.
+noise comes from SHA-256 of study seed, block seed, lane and position (of a placement: cell, lane and provisioning), and
+is the same on every machine and in every version.
 """
 
 import asyncio
@@ -45,6 +45,9 @@ class Noise(Strict):
 
     sd: Share = Field(default=0.02, le=1)
     """Standard deviation of ln(IOPS) of a trial."""
+    placement: Share = Field(default=0.0, le=1)
+    """Standard deviation of ln(IOPS) of a provisioning: where machines and volumes of a lane come to lie, one factor
+    per lane, cell and provisioning, which no number of trials in it takes out."""
     model: Literal["normal", "t3", "stalls", "drift", "correlated"] = "normal"
     """t3: heavy tails. stalls: 8 % of the trials ten sd slower. drift: a slow wave of five sd over the blocks, the same
     for all lanes. correlated: lag-1 correlation 0.5 between the blocks of a lane."""
@@ -68,6 +71,10 @@ class FakeSpec(PlatformSpec):
     pace: Duration = 0
     """Wall time that a trial is made to take."""
     invented = True
+
+    @property
+    def placed(self) -> bool:
+        return self.noise.placement > 0
 
     @property
     def loads(self) -> tuple[str, ...]:
@@ -147,7 +154,14 @@ class Fake(Platform):
         elif noise.model == "correlated":  # a moving sum with the weights of an AR(1) process
             steps = (self._normal(block.cell.key, lane, block.index - n) * 0.5**n for n in range(20))
             z = sum(steps) * math.sqrt(1 - 0.5**2)
-        return noise.sd * z
+        return noise.sd * z + self._placement(block, lane)
+
+    def _placement(self, block: Block, lane: str) -> float:
+        """Of the lane's place in the provisioning. A provisioning that is opened again has the same one, so that a
+        resumed run repeats exactly."""
+        sd = self.spec.noise.placement
+        place = self.study.design.provisioning_of(block)
+        return sd * self._normal("placement", block.cell.key, lane, place) if sd else 0.0
 
     def _uniform(self, *purpose: int | str) -> float:
         return (Stream("fake", self.study.design.seed, *purpose).below(2**53) + 0.5) / 2**53

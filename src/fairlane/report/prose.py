@@ -79,6 +79,7 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     blocks = [len({o.block for o in group}) for _, group in groupby(observations, key=lambda o: o.cell)]
     if blocks:
         sentences.append(_blocks(evidence, len(blocks), _span(blocks)))
+        sentences += _provisionings(evidence)
     primary = [v for v in verdicts if v.primary and v.verdict != "refused"]
     if len(primary) > 1 and any(v.low is not None for v in primary):
         sentences.append(
@@ -157,8 +158,7 @@ def _pairing(evidence: Evidence) -> Iterator[str]:
         if parts.lane_provision and (parts.lane_provision_p or 0.0) <= 0.05:
             yield (
                 f"{100 * parts.lane_provision / parts.total:.0f} % of the variance of {what} is a lane's own in each "
-                "provisioning: more blocks do not average it out, only more provisionings do, and no interval here "
-                "contains it."
+                "provisioning: more blocks do not average it out, only more provisionings do."
             )
 
 
@@ -202,6 +202,19 @@ def _blocks(evidence: Evidence, cells: int, each: str) -> str:
         f"{count(cells, 'cell')}, {each} blocks each. A block runs every lane once, in a fresh random order, with the "
         "same addresses for all lanes; lanes are compared within blocks only."
     )
+
+
+def _provisionings(evidence: Evidence) -> Iterator[str]:
+    """How often volumes and machines were made, and so what the verdicts hold for."""
+    design, platform = evidence.study.design, evidence.study.platform
+    if design.provisionings > 1:
+        made = len({design.provisioning_of(o.block) for o in evidence.observations})
+        yield (
+            f"Volumes and machines were made anew {count(made, 'time')}, for "
+            f"{count(design.blocks_per_provisioning, 'block')} of each cell."
+        )
+    elif platform.placed:
+        yield "Volumes and machines were made once: the verdicts hold for these volumes."
 
 
 _APART = (

@@ -24,6 +24,7 @@ from fairlane.runs.files import creating, sync_folder, write_atomic
 from fairlane.runs.journal import now
 from fairlane.runs.raw import FOLDER as RAW
 from fairlane.study.load import parse_study
+from fairlane.study.provisionings import fitting, misfit
 from fairlane.study.schedule import schedule
 from fairlane.study.spec import Study
 
@@ -57,6 +58,12 @@ class Plan:
     def sha256(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
+    @cached_property
+    def provisionings(self) -> dict[str, int]:
+        """Trial id -> number of its provisioning, from 0."""
+        of = self.study.design.provisioning_of
+        return {block.trial_id(lane): of(block) for block in self.blocks for lane in block.order}
+
     def stage(self, number: int, opened: Sequence[frozenset[str]]) -> tuple[Block, ...]:
         """The blocks that lead to look ``number``. ``opened[k]``: keys of the cells that went on after look k."""
         first = self.looks[number - 1] if number else 0
@@ -77,6 +84,10 @@ def make(
         raise FairlaneError("blocks-few", f"{blocks} blocks give no interval", hint="--blocks takes 2 or more")
     if blocks is not None and (trials := study.too_many(blocks)):
         raise FairlaneError("blocks-many", f"--blocks {blocks}: {trials}", hint="take fewer blocks, cells or lanes")
+    count = study.design.provisionings
+    if blocks is not None and (problem := misfit((blocks,), count)):
+        hint = f"--blocks {fitting(blocks, count)}, or another multiple of {fitting(1, count)}"
+        raise FairlaneError("provisionings-uneven", f"--blocks {blocks}: {problem}", hint=hint)
     study = _in_force(study, study.design.seed if seed is None else seed, (blocks,) if blocks else study.design.looks)
     return Plan(study, text, schedule(study, study.design.looks[-1]), unjudged)
 

@@ -16,6 +16,11 @@ from fairlane.runs.journal import NAME, Event, read
 from fairlane.runs.plan import Plan
 from fairlane.stats.efficiency import efficient
 
+OPENINGS = ("start", "resume", "provision")
+"""Events of an opened platform: the run begins, another process continues it, the next provisioning begins."""
+DESCRIPTIONS = "descriptions"
+"""Folder of the descriptions of further openings, by number; that of the first is ``description.json``."""
+
 
 @dataclass(frozen=True)
 class Done:
@@ -86,7 +91,7 @@ def assemble(folder: Path, plan: Plan, state: Done, other_events: Sequence[Event
     Raises FairlaneError."""
     due = plan.due(state.opened)
     trials = {b.trial_id(lane) for b in due for lane in b.order}
-    begun = next((e for e in other_events if e["type"] in ("start", "resume")), {})
+    begun = next((e for e in other_events if e["type"] in OPENINGS), {})
     platform = registry.load("platforms", plan.study.platform.kind)
     return Evidence(
         name=folder.resolve().name,

@@ -1,6 +1,6 @@
 """Variance components of a workload's figures: the part shared by a block's lanes, and the part of each trial.
 
-Log figures y of lane l in block b of provisioning p (one making of volumes and machines; most designs have just one):
+Log figures y of lane l in block b of provisioning p (one making of volumes and machines, ``design.provisionings``):
 
     y_lpb = mu + lambda_l + P_p + (lambda P)_lp + B_pb + e_lpb
 
@@ -21,14 +21,18 @@ which any lane lacks a figure are left out: the rest is balanced, and the estima
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc, fdtri
 
 from fairlane.metrics import METRICS
-from fairlane.records import Cell, Evidence
+from fairlane.records import Evidence
 from fairlane.stats.pairs import Shelf, shelve
+
+if TYPE_CHECKING:
+    from fairlane.study.base import Design
 
 Floats = NDArray[np.float64]
 
@@ -162,18 +166,17 @@ def splits(evidence: Evidence) -> dict[str, Split]:
         return {}
     primaries = {workload.primary for workload in study.workloads.values()}
     shelves = shelve(evidence.observations, primaries)
-    labels = {(o.cell, o.block, o.lane): o.context.get("provision") for o in evidence.observations}
     shares = {}
     for name, workload in study.workloads.items():
         mine = [cell for cell in evidence.cells() if cell.workload == name]
-        tables = [_table(cell, shelves.get(cell.key, {}), workload.primary, labels) for cell in mine]
+        tables = [_table(study.design, shelves.get(cell.key, {}), workload.primary) for cell in mine]
         if parts := split(tables):
             shares[name] = parts
     return shares
 
 
-def _table(cell: Cell, shelf: Shelf, metric: str, labels: dict[tuple[str, int, str], object]) -> Table:
-    """The blocks in which every lane that has any figure has one. A provisioning counts if all lanes name the same."""
+def _table(design: "Design", shelf: Shelf, metric: str) -> Table:
+    """The blocks in which every lane that has any figure has one."""
     assert metric in METRICS  # noqa: S101 - the study's model allows no other
     figures = {
         lane: {b: math.log(r.figures[metric].value) for b, r in readings.items() if metric in r.figures}
@@ -182,6 +185,4 @@ def _table(cell: Cell, shelf: Shelf, metric: str, labels: dict[tuple[str, int, s
     lanes = [lane for lane, logs in figures.items() if logs]
     blocks = sorted(set.intersection(*(set(figures[lane]) for lane in lanes))) if lanes else []
     logs = np.array([[figures[lane][b] for b in blocks] for lane in lanes]).reshape(len(lanes), len(blocks))
-    named = [{labels.get((cell.key, b, lane)) for lane in lanes} for b in blocks]
-    whole = all(len(names) == 1 and isinstance(next(iter(names)), str | int) for names in named)
-    return Table(logs, tuple(str(*names) for names in named) if whole else ())
+    return Table(logs, tuple(design.provisioning_of(b) for b in blocks) if design.provisionings > 1 else ())

@@ -15,8 +15,9 @@ from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, mod
 from fairlane.errors import Invalid
 from fairlane.guard.parameters import Accepted, Conditions, ParameterName
 from fairlane.metrics import METRICS
-from fairlane.records import Cell
+from fairlane.records import Block, Cell
 from fairlane.study.guest_device import GuestDevice
+from fairlane.study.provisionings import MOST_PROVISIONINGS, default_looks, misfit
 from fairlane.study.strict import Strict
 from fairlane.units import Duration, Share
 
@@ -75,6 +76,8 @@ class LaneSpec(Strict):
     """reference: a lane that is there for comparison and is no choice, such as the bare medium. It runs in every block
     and is drawn with its figures, but it is in no headline, scorecard or ranking, keeps no cell open, and does not
     count among the primary comparisons; its intervals against the baseline are exploratory."""
+    cells: Literal["all", "first"] = "all"
+    """Of a copy: in which cells it runs. first: in the study's first one alone, where the noise floor costs little."""
     cost: Limit | None = None
     """What the lane costs, in any unit that all lanes share (per month, say): gives IOPS per unit of cost."""
 
@@ -86,6 +89,12 @@ class LaneSpec(Strict):
         if self.initiator == "hypervisor" or self.device:
             parameters |= {"initiator": self.initiator, **(self.device or GuestDevice()).known()}
         return parameters
+
+    @property
+    def existing(self) -> str:
+        """What the lane uses that was there before the run and cannot be made anew: ``a volume of an external array``.
+        Empty: the run makes its volume."""
+        return "a volume of an external array" if getattr(self, "external", None) else ""
 
     stand_in: ClassVar[str] = ""
     """Why figures of this transport do not measure the transport it is named after (``soft-RoCE is software``): they
@@ -178,6 +187,23 @@ class PlatformSpec(Strict):
         """Parameters (see ``guard.parameters``) that are equal for every lane of this platform."""
         return {"platform": self.kind}
 
+    @property
+    def same_anew(self) -> str:
+        """Why machines and volumes made anew are the very same, so that a study needs no second provisioning:
+        ``every block starts from one saved state``. Empty: they may come to lie elsewhere."""
+        return "" if self.measured_here else "nothing is made here"
+
+    @property
+    def lasting_sessions(self) -> str:
+        """Why initiators cannot log in anew between two blocks (``sessions: block``); empty: they can."""
+        return f"platform {self.title} has no connections of its own to make anew"
+
+    @property
+    def placed(self) -> bool:
+        """Whether volumes and machines made anew may be faster or slower, so that figures of one making need not hold
+        for another."""
+        return not self.same_anew
+
     def wall_seconds(self, guest_seconds: float) -> float:
         """Expected wall time of one trial with ``guest_seconds`` under load, on one worker."""
         return guest_seconds
@@ -229,6 +255,15 @@ class Design(Strict):
     """Blocks per cell at which the verdicts are looked at (O'Brien-Fleming). One number: a fixed number of blocks. With
     ``stop``: every number from its ``least`` to its ``most``, and not to be given. At most 100 looks and 10,000
     blocks."""
+    provisionings: int = Field(default=1, ge=1, le=MOST_PROVISIONINGS)
+    """How often volumes and machines are made anew over the planned blocks, the same even number of blocks each time.
+    Where they come to lie can move figures by more than trials do: with 1 the verdicts hold for these volumes only; 6
+    and more tell of others like them. Looks are then taken between provisionings; not given, they are after 4, 5, ...
+    provisionings of 2 blocks."""
+    sessions: Literal["block", "run"] = "run"
+    """block: initiators log in anew before every block (iSCSI, NVMe, NFS mounts), so that what a login decides (ports,
+    queues, cores) is not the same in all blocks: seconds per block, where making volumes anew takes minutes. The data
+    stay. run: they log in when the lanes are built."""
     stop: Stop | None = None
     """Stop on the width of the intervals, in place of ``looks``: {width: 2%, most: 40}."""
     alpha: float = Field(default=0.05, ge=1e-6, lt=0.5)
@@ -267,3 +302,39 @@ class Design(Strict):
             raise Invalid("stop-unpaired", "stop: lanes that ran at different times are judged once: leave stop away")
         object.__setattr__(self, "looks", every)  # the model is frozen
         return self
+
+    @model_validator(mode="after")
+    def _provisioned(self) -> Self:
+        if self.provisionings == 1:
+            return self
+        if not self.paired:
+            raise Invalid(
+                "provisionings-unpaired",
+                "provisionings: lanes that ran at different times share none",
+                hint="leave provisionings away",
+            )
+        if self.stop:
+            # stopping on width looks after every block, and a width counts blocks: those of one provisioning are no
+            # independent units, and the plan would have no fixed number of them per provisioning
+            raise Invalid(
+                "stop-and-provisionings",
+                "stop: with several provisionings a study is looked at between them only",
+                hint="give looks in place of stop, or provisionings: 1",
+            )
+        if "looks" not in self.model_fields_set:
+            object.__setattr__(self, "looks", default_looks(self.provisionings))  # the model is frozen
+        if problem := misfit(self.looks, self.provisionings):
+            fits = list(default_looks(self.provisionings))
+            raise Invalid("provisionings-uneven", f"looks: {problem}", hint=f"looks: {fits}, or leave looks away")
+        return self
+
+    @property
+    def blocks_per_provisioning(self) -> int:
+        """Blocks of a cell in each provisioning."""
+        return self.looks[-1] // self.provisionings
+
+    def provisioning_of(self, block: Block | int) -> int:
+        """Number of the provisioning, from 0, in which ``block`` (or the block with this index) runs: a property of the
+        design."""
+        index = block if isinstance(block, int) else block.index
+        return index // self.blocks_per_provisioning if self.provisionings > 1 else 0

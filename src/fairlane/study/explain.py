@@ -89,8 +89,7 @@ def _problem(detail: dict[str, Any], tree: _Tree) -> Problem:
     if kind in _SPECIAL:
         return _SPECIAL[kind](path, context, tree)
     if kind in ("value_error", "assertion_error"):
-        found = getattr(context.get("error"), "kind", "value")
-        return _from_validator(found, path, detail["msg"].partition(", ")[2], tree)
+        return _from_validator(context.get("error"), path, detail["msg"].partition(", ")[2], tree)
     if kind in _KINDS:
         return _wrong_kind(path, _KINDS[kind], tree)
     if kind in _LIMITS:
@@ -181,8 +180,10 @@ def _wrong_kind(path: Path, expected: str, tree: _Tree) -> Problem:
     return Problem("type", tree.line(path), path, f"expected {expected}, found {_show(value)}", hint)
 
 
-def _from_validator(kind: str, path: Path, message: str, tree: _Tree) -> Problem:
-    """A problem from a validator's message, which may begin with the key at fault: ``lanes.fast.transport: ...``."""
+def _from_validator(error: object, path: Path, message: str, tree: _Tree) -> Problem:
+    """A problem from a validator's error and message, which may begin with the key at fault:
+    ``lanes.fast.transport: ...``."""
+    kind, hint = getattr(error, "kind", "value"), getattr(error, "hint", "")
     prefix, colon, rest = message.partition(": ")
     for start in (path, ()):
         named = (*start, *prefix.split("."))
@@ -195,7 +196,7 @@ def _from_validator(kind: str, path: Path, message: str, tree: _Tree) -> Problem
     near = nearest(match[1], match[2].split(", ")) if match else ""
     if match and near and len(match[2].split(", ")) > _FEW:
         message = message[: message.rindex(" (")]  # the hint names the nearest one
-    return Problem(kind, tree.line(path), path, message + suffix, f"did you mean {near!r}?" if near else "")
+    return Problem(kind, tree.line(path), path, message + suffix, f"did you mean {near!r}?" if near else hint)
 
 
 def _schema(path: Path, tree: _Tree) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairlane import registry
 from fairlane.records import Cell
 
 if TYPE_CHECKING:
@@ -34,26 +35,59 @@ class PlannedLook:
 
 
 @dataclass(frozen=True)
+class PlannedProvisionings:
+    """What making volumes and machines anew costs beside the load. How long machines take to boot is known of no
+    platform beforehand; a run's journal has it (``seconds`` of every opening)."""
+
+    count: int
+    blocks: int
+    """Blocks of a cell in each."""
+    fill_bytes: int | None
+    """Bytes that the prefill writes each time, on all volumes of all lanes; None: the volumes' size is not known."""
+    steady_seconds: float
+    """Longest time under load each time until the lanes are steady; 0: the study sets no such gate."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """The plan of a study for a number of jobs; ``workers`` is how many of them the platform allows."""
 
     cells: tuple[PlannedCell, ...]
     looks: tuple[PlannedLook, ...]
     workers: int
+    provisionings: PlannedProvisionings
 
 
 def plan(study: "Study", jobs: int) -> Plan:
     """The plan of ``study`` with up to ``jobs`` blocks in parallel (at least 1)."""
     workers = max(1, study.platform.workers(jobs))
     cells = tuple(PlannedCell(c, study.workloads[c.workload].trial_seconds(c)) for c in study.cells())
-    lanes = len(study.lanes)
-    load = lanes * sum(c.trial_seconds for c in cells)
-    walls = [lanes * study.platform.wall_seconds(c.trial_seconds) for c in cells]  # one block of each cell
+    lanes = [len(study.lanes_of(c.cell)) for c in cells]
+    load = sum(k * c.trial_seconds for k, c in zip(lanes, cells, strict=True))
+    walls = [k * study.platform.wall_seconds(c.trial_seconds) for k, c in zip(lanes, cells, strict=True)]  # of a block
     looks = tuple(
-        PlannedLook(n, n * lanes * len(cells), n * load, max(n * sum(walls) / workers, max(walls, default=0.0)))
+        PlannedLook(n, n * sum(lanes), n * load, max(n * sum(walls) / workers, max(walls, default=0.0)))
         for n in _listed_looks(study.design)
     )
-    return Plan(cells, looks, workers)
+    return Plan(cells, looks, workers, _provisionings(study))
+
+
+def _provisionings(study: "Study") -> PlannedProvisionings:
+    cells = [(registry.load("workloads", cell.kind), cell) for cell in study.cells()]
+    known = study.platform.known()
+    capacity = known.get("disk_size")
+    prefills: dict[str, int] = {}
+    for workload, cell in cells:
+        if text := workload.prepare(cell, "/dev/lane"):
+            prefills[text] = workload.prepares(cell, capacity) if isinstance(capacity, int) else 0
+    volumes = len(study.lanes) * int(known.get("fleet") or 1) * int(known.get("disks") or 1)
+    rounds = {(r.cell.name, r.seconds, r.most): r.seconds * r.most for w, cell in cells if (r := w.rounds(cell))}
+    return PlannedProvisionings(
+        study.design.provisionings,
+        study.design.blocks_per_provisioning,
+        None if prefills and not isinstance(capacity, int) else volumes * sum(prefills.values()),
+        len(study.lanes) * sum(rounds.values()),
+    )
 
 
 def _listed_looks(design: "Design") -> tuple[int, ...]:

@@ -10,6 +10,11 @@ A study of one cell has nothing between its blocks. There short replicates would
 comes and goes (a period of four trials made 74 % of equal lanes different), so that the rows of several are shuffled
 together: balanced at 20 blocks, and free of any pattern before.
 
+Where volumes and machines are made anew (``design.provisionings``), each provisioning must be balanced by itself: a row
+is followed by its mirror, so that in every two blocks each lane runs once before and once after every other one. The
+rows of a replicate are the same, and complete after as many blocks. Blocks come in rounds of one block of every cell,
+and a provisioning is a number of whole rounds: no block of a provisioning comes before one of an earlier one.
+
 Random numbers come from SHA-256 in counter mode and an own Fisher-Yates shuffle: Python does not promise that
 ``random`` gives the same sequence in every version, and a schedule must stay reproducible as long as a run is kept.
 """
@@ -39,10 +44,11 @@ def schedule(study: "Study", blocks: int, seed: int | None = None) -> tuple[Bloc
     """
     seed = study.design.seed if seed is None else seed
     cells = sorted(study.cells(), key=lambda cell: cell.key)
-    lanes = tuple(sorted(study.lanes))
-    order = lane_order if len(cells) > 1 else patternless_order
+    lanes = {cell.key: tuple(sorted(study.lanes_of(cell))) for cell in cells}
+    anew = study.design.provisionings > 1
+    order = mirrored_order if anew else lane_order if len(cells) > 1 else patternless_order
     return tuple(
-        Block(cell, index, order(lanes, seed, cell.key, index), lba_seed(seed, cell, index))
+        Block(cell, index, order(lanes[cell.key], seed, cell.key, index), lba_seed(seed, cell, index))
         for index in range(blocks)
         for cell in Stream(seed, "round", index).shuffled(cells)
     )
@@ -74,6 +80,23 @@ def _shuffled_rows(lanes: tuple[str, ...], seed: int, cell: str, replicate: int)
     labels = Stream(seed, "labels", cell, replicate).shuffled(lanes)
     shuffled = Stream(seed, "patternless", cell, replicate).shuffled(rows * math.ceil(_LONG / len(rows)))
     return tuple(tuple(labels[i] for i in row) for row in shuffled)
+
+
+def mirrored_order(lanes: tuple[str, ...], seed: int, cell: str, block: int) -> tuple[str, ...]:
+    """The same where the blocks 2n and 2n + 1 of a cell mirror each other."""
+    size = len(design_rows(len(lanes)))
+    replicate, row = divmod(block, size)
+    return _mirrored(lanes, seed, cell, replicate)[row]
+
+
+@cache
+def _mirrored(lanes: tuple[str, ...], seed: int, cell: str, replicate: int) -> tuple[tuple[str, ...], ...]:
+    rows = design_rows(len(lanes))
+    labels = Stream(seed, "labels", cell, replicate).shuffled(lanes)
+    pairs = [(row, row[::-1]) for row in rows if row < row[::-1]]  # the mirror of a row is a row
+    pairs = Stream(seed, "pairs", cell, replicate).shuffled(pairs)
+    each = (Stream(seed, "mirror", cell, replicate, n).shuffled(pair) for n, pair in enumerate(pairs))
+    return tuple(tuple(labels[i] for i in row) for pair in each for row in pair)
 
 
 @cache

@@ -99,6 +99,12 @@ class Study(Strict):
         for name, lane in self.lanes.items():
             if lane.copy_of:
                 self.lanes[name] = self._copied(name, lane)
+            elif lane.cells != "all":
+                raise Invalid(
+                    "cells-of-copy",
+                    f"lanes.{name}.cells: {lane.cells} is for copies (copy_of): others are compared in every cell",
+                    hint="leave cells away",
+                )
         if self.baseline in self.references:
             raise Invalid(
                 "reference-baseline",
@@ -108,7 +114,28 @@ class Study(Strict):
             raise Invalid(
                 "no-contender", "lanes: expected a contender beside the baseline, and all other lanes are references"
             )
+        self._made_anew()
         return self
+
+    def _made_anew(self) -> None:
+        """Raise ValueError for several provisionings, or sessions, of what cannot be made anew or would be the very
+        same."""
+        if self.design.sessions == "block" and (reason := self.platform.lasting_sessions):
+            raise Invalid(
+                "sessions-unsupported", f"design.sessions: expected run: {reason}", hint="leave sessions away"
+            )
+        if self.design.provisionings == 1:
+            return
+        once = "provisionings: 1"
+        if reason := self.platform.same_anew:
+            raise Invalid("provisionings-same", f"design.provisionings: expected 1: {reason}", hint=once)
+        for name, lane in self.lanes.items():
+            if lane.existing:
+                raise Invalid(
+                    "provisionings-existing",
+                    f"design.provisionings: expected 1: lane {name} is {lane.existing}, which cannot be made anew",
+                    hint=f"{once}; the verdicts then hold for these volumes only",
+                )
 
     def _bounded(self) -> None:
         """Raise ValueError for a study too large to plan; imported results are not planned."""
@@ -161,7 +188,7 @@ class Study(Strict):
             raise Invalid(
                 "reference-copy", f"lanes.{name}.copy_of: an A/A control is of a contender, and a reference is none"
             )
-        own = {"label", "copy_of"}
+        own = {"label", "copy_of", "cells"}
         for key in sorted(lane.model_fields_set - own):
             if getattr(lane, key) != getattr(original, key, None):
                 raise Invalid(
@@ -172,6 +199,12 @@ class Study(Strict):
     def cells(self) -> tuple[Cell, ...]:
         """All cells, in the order of the study file."""
         return tuple(cell for name, workload in self.workloads.items() for cell in workload.cells(name))
+
+    def lanes_of(self, cell: Cell) -> tuple[str, ...]:
+        """Names of the lanes that run in ``cell``."""
+        everywhere = tuple(name for name, lane in self.lanes.items() if lane.cells == "all")
+        limited = len(everywhere) < len(self.lanes) and cell.key != self.cells()[0].key
+        return everywhere if limited else tuple(self.lanes)
 
     @property
     def rivals(self) -> tuple[str, ...]:

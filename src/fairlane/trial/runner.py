@@ -1,29 +1,28 @@
 """Run a plan: blocks on workers, each trial on disk before the next, look by look, until every cell is decided.
 
-Resuming takes the same path: a new run is one with no finished trials.
+Resuming takes the same path: a new run is one with no finished trials. Where the study makes volumes and machines anew,
+the platform is open for one provisioning at a time, and closed at every look.
 """
 
 import asyncio
-import json
 import shlex
 import signal
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from fairlane.errors import Exit, FairlaneError, RunFailed
-from fairlane.machines.child import uninterrupted
 from fairlane.platforms.base import Platform, RawTrial
 from fairlane.records import Block, Observation
 from fairlane.runs import raw
-from fairlane.runs.files import storing, write_atomic
 from fairlane.runs.journal import Journal
 from fairlane.runs.observe import observe
-from fairlane.runs.plan import Plan, identity
-from fairlane.runs.read import done, in_order, read_json
+from fairlane.runs.plan import Plan
+from fairlane.runs.read import done, in_order
 from fairlane.stats.stopping import open_cells
+from fairlane.trial.openings import Openings
 from fairlane.trial.progress import Watch
 
 _IN_A_ROW = 3
@@ -89,9 +88,9 @@ class Runner:
         self.journal = journal
         self.folder = journal.folder
         self.plan = plan
-        self.platform = platform
         self.watch = watch
         self.workers = max(1, plan.study.platform.workers(jobs))
+        self.openings = Openings(journal, platform, watch, self.workers)
         state = done(self.folder, plan, journal.events)
         self.files: dict[str, tuple[str, str]] = dict(state.files)
         self.observations: dict[str, Observation] = dict(state.observations)
@@ -103,6 +102,11 @@ class Runner:
             watch.note(f"{trial}: its raw file is damaged; the trial is run again")
 
     @property
+    def platform(self) -> Platform:
+        """The platform of the provisioning that is open."""
+        return self.openings.platform
+
+    @property
     def finished(self) -> bool:
         """Whether the end is journaled and every trial before it is undamaged."""
         return self.ended and not self._missing(self.plan.due(self.opened))
@@ -111,17 +115,21 @@ class Runner:
         return [b for b in blocks if any(b.trial_id(lane) not in self.observations for lane in b.order)]
 
     async def run(self) -> None:
-        """Opens the platform (if blocks are left to run), runs the due blocks look by look, closes the platform."""
-        opened = False
+        """Runs the due blocks look by look, with the platform open for their provisioning; closes it at the end."""
+        design = self.plan.study.design
         self.watch.resumed(self.observations.values())
         try:
             while True:
                 due = self.plan.due(self.opened)
-                if not opened and self._missing(due):
-                    await self._open()
-                    opened = True
+                blocks = [(n, [*group]) for n, group in groupby(self._missing(due), design.provisioning_of)]
+                if blocks:
+                    await self._open(blocks[0][0])
                 self.watch.due(due, frozenset(self.observations), self.workers)
-                await self._carry_out(self._missing(due))
+                for provisioning, group in blocks:
+                    await self._open(provisioning)
+                    await self._carry_out(group)
+                if design.provisionings > 1:
+                    await self.openings.close()
                 if missing := self._missing(due):
                     raise RunFailed(
                         "blocks-missing",
@@ -135,31 +143,11 @@ class Runner:
                 self.journal.append("end")
                 self.ended = True
         finally:
-            await uninterrupted(self.platform.close())
+            await self.openings.close()
 
-    async def _open(self) -> None:
-        self.platform.run_id = identity(self.folder)
-        opened = await self.platform.open(self.watch.note)
-        fingerprint = json.loads(json.dumps(opened.fingerprint))  # as it will be read back: tuples are lists
-        path = self.folder / "fingerprint.json"
-        before = read_json(path) if path.exists() else None
-        if before is None:
-            for name, value in (("description.json", opened.description), ("fingerprint.json", fingerprint)):
-                with storing(self.folder / name):
-                    write_atomic(self.folder / name, json.dumps(value, indent=2, sort_keys=True).encode() + b"\n")
-        changed = _changes(before, fingerprint) if before is not None else {}
-        for key, (old, new) in changed.items():
-            self.watch.note(f"{key} was {old} when the run began and is {new} now: figures may differ")
-        first = not any(event["type"] == "start" for event in self.journal.events)
-        self.journal.append(
-            "start" if first else "resume",
-            fingerprint=fingerprint,
-            modelled=self.platform.modelled,
-            emulated=self.platform.emulated,
-            workers=self.workers,
-            **({"changed": {key: list(pair) for key, pair in changed.items()}} if changed else {}),
-            **({"torn": True} if self.journal.torn else {}),
-        )
+    async def _open(self, provisioning: int) -> None:
+        done = sum(self.plan.provisionings[trial] == provisioning for trial in self.observations)
+        await self.openings.open(provisioning, done)
 
     def _undecided(self) -> bool:
         """Whether another look is to be taken: one is left, and the one before it left cells open."""
@@ -216,6 +204,7 @@ class Runner:
         finally:
             if isinstance(trials, AsyncGenerator):  # its own clean-up is not left to the garbage collector
                 await trials.aclose()
+            self.openings.rebuilt()
         self._in_a_row = 0
 
     def _keep(self, block: Block, trial: RawTrial, seconds: float) -> None:
@@ -266,12 +255,6 @@ class Runner:
 
     def _why(self) -> str:
         return self.failures[-1] if self.failures else "reason unknown"
-
-
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Keys whose values differ: (before, after)."""
-    keys = sorted(before.keys() | after.keys())
-    return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
 
 
 def _first(group: BaseExceptionGroup[FairlaneError]) -> FairlaneError:

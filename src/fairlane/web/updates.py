@@ -209,7 +209,7 @@ class Tracker:
         match event["type"]:
             case "trial":
                 self._trial(event, trial, observation)
-            case "start" | "resume":
+            case "start" | "resume" | "provision":
                 self._workers = event["workers"] if isinstance(event.get("workers"), int) else 1
                 self._begin()
             case "look":

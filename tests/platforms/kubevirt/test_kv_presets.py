@@ -84,7 +84,7 @@ def test_the_server_takes_every_object_of_a_preset_as_it_is(
     name: str, control_plane: ControlPlane, namespace: str
 ) -> None:
     made = list(objects(of(name, namespace)))
-    assert len(made) == {"study-000-clone": 325, "study-000-fio": 21, "study-000-oltp": 19, "study-003-roks": 8}[name]
+    assert len(made) == {"study-000-clone": 487, "study-000-fio": 31, "study-000-oltp": 28, "study-003-roks": 9}[name]
     assert len({(kind, body["metadata"]["name"]) for kind, body in made}) == len(made)
     assert {told for kind, body in made if (told := refused(control_plane, kind, namespace, body))} == set()
 

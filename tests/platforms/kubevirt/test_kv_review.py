@@ -201,7 +201,7 @@ def test_watches_that_ended_for_good_are_opened_anew_and_do_not_keep_the_end_fro
         platform = Kubevirt(furnished.study())
         platform.run_id = RUN
         made = virtual_machines.Fleet(
-            api, platform.study, Manifests(platform.study, RUN, namespace), places=["a", "b"],
+            api, platform.study, Manifests(platform.study, RUN, namespace), [*platform.study.lanes], places=["a", "b"],
             keys=Keys(tmp_path), scratch=tmp_path, notify=lambda _: None,
         )  # fmt: skip
         made.lanes = {}

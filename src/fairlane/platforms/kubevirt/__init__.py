@@ -16,6 +16,7 @@ from fairlane.platforms._examined import Line
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
 from fairlane.platforms.kubevirt.spec import KubevirtSpec
 from fairlane.records import Block
+from fairlane.study.provisionings import rotated
 from fairlane.workloads._described import Described
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 
 class Kubevirt(Platform):
-    """Lanes are of ``storage_class``. All lanes' machines run during the whole run and take turns."""
+    """Lanes are of ``storage_class``. All lanes' machines run during a whole provisioning and take turns; the next one
+    makes them, their volumes and the namespace anew, from the next node on, and begins with the next lane."""
 
     Spec = KubevirtSpec
     remote = True
@@ -134,23 +136,25 @@ class Kubevirt(Platform):
         folder = self._held.enter_context(scratch())
         (folder / "keys").mkdir()
         keys = Keys.make(folder / "keys")
-        nodes = placement.chosen(await api.list(kinds.NODE), self.study)
+        there = await api.list(kinds.NODE)
+        nodes = placement.chosen(there, self.study, self.provisioning)
         names = [str(node["metadata"]["name"]) for node in nodes]
         manifests = Manifests(self.study, self.run_id, namespace, placement.hosts(nodes))
         room = await self._room(nodes) if spec.spread == "packed" else None
         places = placement.dealt(manifests.fleet, names, room)
-        self.fleet = Fleet(api, self.study, manifests, places=places, keys=keys, scratch=folder, notify=notify)
+        lanes = rotated([*self.study.lanes], self.provisioning)  # none is made first, and fills first, every time
+        self.fleet = Fleet(
+            api, self.study, manifests, lanes, places=places, keys=keys, scratch=folder, notify=notify
+        )  # fmt: skip
         programs = [program for workload, _ in self.fleet.cells for program in workload.programs]
         await api.create(kinds.SECRET, manifests.secret(keys.files(), programs), namespace)
         await self.fleet.build()
         if any(cell.kind == "clone" for cell in self.study.cells()):
             access = GuestAccess(api, namespace, self.fleet.way, keys, folder)
-            self.storms = {
-                lane: Storm(access, manifests, lane, names, notify=notify, fits=room) for lane in self.study.lanes
-            }
+            self.storms = {lane: Storm(access, manifests, lane, names, notify=notify, fits=room) for lane in lanes}
         for storm in self.storms.values():
             await storm.prepare()
-        used = list(dict.fromkeys(places)) or names
+        used, anew = list(dict.fromkeys(places)) or names, self.study.design.provisionings > 1
         if places:  # storms are timed by watches
             self.nodes = await NodeProbes.open(api, namespace, self.run_id, used, spec, notify=notify)
         cloned = [traits for storm in self.storms.values() for traits in storm.traits]
@@ -164,7 +168,12 @@ class Kubevirt(Platform):
                     **({"node_probes": self.nodes.describe()} if self.nodes else {}),
                 },
             },
-            fingerprint={**described.fingerprint, "nodes": ", ".join(used), "fairlane": __version__},
+            # of several provisionings those that they move over: other nodes in each are no change of the cluster
+            fingerprint={
+                **described.fingerprint,
+                "nodes": ", ".join(placement.usable(there, self.study) if anew else used),
+                "fairlane": __version__,
+            },
         )
 
     async def _begin(self, api: "Api", namespace: str) -> None:
@@ -240,6 +249,7 @@ class Kubevirt(Platform):
         await cleanup.stands(self.api, self._left.namespace)
         self.notify(f"starting the machines of {', '.join(sorted(self._broken))} anew")
         await self.fleet.heal(self._broken)
+        self.rebuilds = self.fleet.renewed
         self._broken.clear()
 
     async def _attended(self, lane: str, work: Coroutine[Any, Any, None]) -> None:

@@ -54,6 +54,10 @@ class Description:
             "cluster": cluster.identity,
             "nodes": {str(node["metadata"]["name"]): readback.node(node) for node in nodes},
             "reach": fleet.way,
+            "uids": {  # of the boots and claims that are measured: other ones in each provisioning
+                lane.name: {"machines": dict(lane.boots), "volumes": dict(lane.volumes)}
+                for lane in fleet.lanes.values()
+            },
             "boot_seconds": {name: round(seconds, 2) for name, seconds in fleet.boot_seconds.items()},
             "api": {
                 "requests": {" ".join(key): n for key, n in sorted(api.counts.items())},

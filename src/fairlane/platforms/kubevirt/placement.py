@@ -1,5 +1,6 @@
 """Choose the node of each machine. Machine n of every lane runs on the same node, so that lanes take turns on the same
-hardware; the scheduler would choose differently in every run. Pure."""
+hardware; the scheduler would choose differently in every run. Each provisioning begins at the next node. Lanes do not
+cross over nodes within one: every lane has a machine on each of its nodes already. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,21 +28,33 @@ _VCPUS_PER_CORE = 10
 """KubeVirt's default ``cpuAllocationRatio``: a virtual CPU requests a tenth of a core."""
 
 
-def chosen(nodes: Sequence[Object], study: "Study") -> list[Object]:
-    """The nodes for ``study``: the first ``platform.nodes`` usable ones by name. Raises RunFailed with the reason for
-    each unusable node."""
+def chosen(nodes: Sequence[Object], study: "Study", provisioning: int = 0) -> list[Object]:
+    """The nodes for a provisioning of ``study``: ``platform.nodes`` of the usable ones by name, each time from the next
+    one on, so that machines and lanes come to other nodes. Raises RunFailed with the reason for each unusable node."""
     spec: Any = study.platform
-    labels = _labels(study)
-    reasons = {str(node["metadata"]["name"]): _why_not(node, labels) for node in nodes}
-    usable = [node for node in nodes if not reasons[node["metadata"]["name"]]]
-    if len(usable) < spec.nodes:
+    every, reasons = _sorted_out(nodes, study)
+    if len(every) < spec.nodes:
         named = "; ".join([f"{name} {reason}" for name, reason in sorted(reasons.items()) if reason][:_NAMED])
         raise RunFailed(
             "nodes-missing",
-            f"{spec.nodes} are asked for, {len(usable)} of {len(nodes)} can be used{f': {named}' if named else ''}",
+            f"{spec.nodes} are asked for, {len(every)} of {len(nodes)} can be used{f': {named}' if named else ''}",
             hint=_STATIC if _PINNING in named else "fewer nodes, another node_selector, or mend them",
         )
-    return sorted(usable, key=lambda node: str(node["metadata"]["name"]))[: spec.nodes]
+    first = provisioning % len(every)
+    return (every[first:] + every[:first])[: spec.nodes]
+
+
+def usable(nodes: Sequence[Object], study: "Study") -> list[str]:
+    """Names of the nodes that provisionings of ``study`` may come to."""
+    return [str(node["metadata"]["name"]) for node in _sorted_out(nodes, study)[0]]
+
+
+def _sorted_out(nodes: Sequence[Object], study: "Study") -> tuple[list[Object], dict[str, str]]:
+    """The usable nodes by name; for each node why it is not usable, empty: it is."""
+    labels = _labels(study)
+    reasons = {str(node["metadata"]["name"]): _why_not(node, labels) for node in nodes}
+    ordered = sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
+    return [node for node in ordered if not reasons[node["metadata"]["name"]]], reasons
 
 
 def _labels(study: "Study") -> dict[str, str]:

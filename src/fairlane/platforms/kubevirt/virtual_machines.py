@@ -85,14 +85,17 @@ class Fleet:
     ``cleanup`` deletes the objects."""
 
     def __init__(
-        self, api: "Api", study: "Study", manifests: Manifests, *, places: Sequence[str], keys: Keys, scratch: Path,
-        notify: Notify,
+        self, api: "Api", study: "Study", manifests: Manifests, lanes: Sequence[str], *, places: Sequence[str],
+        keys: Keys, scratch: Path, notify: Notify,
     ) -> None:  # fmt: skip
-        """``places``: nodes of machine 0 of every lane, of machine 1, ..."""
+        """``lanes``: in the order in which they are made; ``places``: nodes of machine 0 of every lane, of machine 1,
+        ..."""
         self.api, self.study, self.manifests, self.places = api, study, manifests, places
         self.spec: KubevirtSpec = manifests.spec
         self.notify = notify
-        self.lanes = {name: self._lane(name, keys, scratch) for name in study.lanes}
+        self.lanes = {name: self._lane(name, keys, scratch) for name in lanes}
+        self.renewed = 0
+        """How often lost volumes of a lane were made again."""
         self.sent: dict[str, Mapping[str, Any]] = {}
         self.stored: dict[str, Mapping[str, Any]] = {}
         """``sent``, ``stored``: name -> VirtualMachine as sent, and as the server stored it."""
@@ -255,6 +258,7 @@ class Fleet:
         for lane in lanes:
             claims = {disk.name: self._claim(disk) for disk in lane.disks}
             new = [disk for disk in lane.disks if claims[disk.name] != lane.volumes.get(disk.name)]
+            self.renewed += bool(lane.volumes and new)
             await lane.devices.handed_out(new)
             await lane.devices.fill(new, self.cells)
             lane.volumes = claims

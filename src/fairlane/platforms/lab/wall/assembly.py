@@ -54,6 +54,7 @@ class Assembly:
         self.spec = spec
         self.root: rootfs.Root
         self.accel = "tcg"
+        self.provisioning = 0
         self.wanted = layout.volumes(study, spec)
         """The volumes of the study; ``lanes`` has them as built."""
         self.lanes = dict(layout.by_lane(self.wanted))
@@ -71,6 +72,17 @@ class Assembly:
         self.notify: Notify = lambda _: None
         self._undo: list[Step] = []
         self._built = ExitStack()
+
+    def place(self, provisioning: int) -> None:
+        """Numbers the volumes for ``provisioning``. Call it before ``build``."""
+        self.wanted = layout.volumes(self.study, self.spec, provisioning)
+        self.lanes = dict(layout.by_lane(self.wanted))
+
+    async def boot_ids(self) -> dict[str, str]:
+        """The kernel's identity of each machine's boot: another one in each provisioning."""
+        machines = self.machines()
+        answers = await asyncio.gather(*(vm.guest.ask("cat /proc/sys/kernel/random/boot_id > boot") for vm in machines))
+        return {vm.name: files["boot"].decode().strip() for vm, files in zip(machines, answers, strict=True)}
 
     @property
     def volumes(self) -> list[Volume]:
@@ -252,7 +264,7 @@ class Assembly:
         self.devices = Devices(self.guests)
         await self.devices.record(self.volumes)
         untried = [lane for lane in self.lanes if lane not in self.capable]
-        if self.spec.capabilities and untried:  # once: rebuilt lanes have the same
+        if self.spec.capabilities and untried and not self.provisioning:  # once: lanes made anew have the same
             self.notify("trying what the lanes can do")
             for lane in untried:
                 self.capable[lane] = _not_probed("it was given up")

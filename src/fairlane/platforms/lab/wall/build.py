@@ -50,6 +50,21 @@ async def apply(volumes: Sequence[Volume], where: Where) -> None:
         await everywhere(texts)
 
 
+async def log_in_anew(volumes: Sequence[Volume], where: Where) -> None:
+    """Ends the sessions of ``volumes`` in their guests and begins new ones; links the devices, which may have other
+    names, and reads back the lanes. Raises RunFailed."""
+    steps = [(where("initiator", volume), volume.sessions()) for volume in volumes]
+    for undo in (True, False):
+        texts: dict[Guest, str] = {}
+        for guest, own in steps:
+            texts[guest] = texts.get(guest, "") + shell(own, undo=undo)
+        await everywhere(texts)
+    guests = dict.fromkeys(guest for guest, _ in steps)
+    linked = {g: link(v for v, (guest, _) in zip(volumes, steps, strict=True) if guest is g) for g in guests}
+    await everywhere(linked)
+    await describe(volumes, where)
+
+
 async def everywhere(texts: Mapping[Guest, str]) -> None:
     """Runs a script on each machine, all at once. Raises the first failure, when all have ended."""
     await together(*(guest.ask(text, TIMEOUT) for guest, text in texts.items()))

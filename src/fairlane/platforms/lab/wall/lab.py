@@ -1,5 +1,5 @@
-"""The lab's platform under the wall clock: guests and array stay up for the whole run, every lane attached to every
-guest at once, so that lanes can take turns in the same machine."""
+"""The lab's platform under the wall clock: guests and array stay up for a whole provisioning, every lane attached to
+every guest at once, so that lanes can take turns in the same machine."""
 
 import asyncio
 import os
@@ -23,6 +23,7 @@ from fairlane.platforms.lab import loads, qemu
 from fairlane.platforms.lab.cache import cache_dir
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import (
+    build,
     ceph,
     cloning,
     external,
@@ -105,6 +106,18 @@ class WallLab(Assembly, Platform):
             if v.transport.backing == "external"
         ]
         problems += [error for v in lanes for error in replace(v.transport, name=v.lane).problems(ground)]
+        if self.study.design.sessions == "block":
+            problems += [
+                FairlaneError(
+                    "sessions-unsupported",
+                    f"lane {v.lane} cannot log in anew between two blocks: something is built on its sessions, or they "
+                    "are not the guest's",
+                    where=f"lanes.{v.lane}",
+                    hint="design: sessions: run; lanes that can are iscsi, nvme_tcp, nvme_rdma and nfs in the guest",
+                )
+                for v in lanes
+                if v.transport.backing != "machine" and not _logs_in(v)
+            ]
         own = any(v.owned and not isinstance(v.transport, Cloning) for v in lanes)
         problems += loads.unfit(self.study, spec, own=own)
         return problems + self._unfit_for_faults(tuple(lanes)) + cloning.unfit(self.study, self.spec, self.wanted)
@@ -141,6 +154,8 @@ class WallLab(Assembly, Platform):
 
     async def open(self, notify: Notify) -> Opened:
         self.notify = notify
+        if self.provisioning:
+            self.place(self.provisioning)
         self.root = await rootfs.build(notify, self._held)
         self.accel = await self._accelerator()
         self.emulated = self.accel == "tcg"
@@ -154,8 +169,10 @@ class WallLab(Assembly, Platform):
                     "accelerator": self.accel,
                     "probes": await self.watch.costs(),
                     "boot_seconds": {vm.name: round(vm.boot_seconds, 2) for vm in self.machines()},
+                    "boot_ids": await self.boot_ids(),
                     **(await self.ceph.describe() if self.ceph else {}),
                     **({"pinning": self.pinned} if self.spec.pinning else {}),
+                    **({"sessions": "anew in every block"} if self.study.design.sessions == "block" else {}),
                 },
             },
             fingerprint={
@@ -198,6 +215,7 @@ class WallLab(Assembly, Platform):
                 if self._broken:
                     await self._again()
                 elif number == 0:
+                    await self._log_in_anew(block.order)
                     await self.watch.synchronise()
                 stage = LabStage(self, block, lane)
                 await self._attended(workload.drive(block.cell, stage.devices, block.seed, stage))
@@ -205,6 +223,12 @@ class WallLab(Assembly, Platform):
                 self._broken = True
                 raise await self._explained(error) from error
             yield RawTrial(lane, stage.outputs, stage.load_seconds)
+
+    async def _log_in_anew(self, lanes: Sequence[str]) -> None:
+        """New sessions of ``lanes``, if the study has them in every block. Raises RunFailed."""
+        volumes = [volume for lane in lanes for volume in self.lanes[lane] if volume.sessions()]
+        if self.study.design.sessions == "block" and volumes:
+            await self._attended(build.log_in_anew(volumes, self.where))
 
     async def _again(self) -> None:
         """Rebuilds machines and lanes, because one of them is lost or hangs, and synchronises the clocks."""
@@ -216,6 +240,7 @@ class WallLab(Assembly, Platform):
             text = f"the lab could not be built again: {error.strerror or error}"
             raise RunFailed("lab-rebuild", text, where=str(error.filename or "")) from error
         self._broken = False
+        self.rebuilds += 1
         await self.watch.synchronise()
 
     def storm(self, lane: str) -> Storm:
@@ -262,6 +287,14 @@ class WallLab(Assembly, Platform):
     async def close(self) -> None:
         await self.tear_down()
         self._held.close()
+
+
+def _logs_in(volume: Volume) -> bool:
+    """Whether the guest can log in anew to ``volume``."""
+    try:
+        return bool(volume.sessions())
+    except FairlaneError:  # its steps need a secret that is not here, and which ``problems`` asks for
+        return not volume.emulated
 
 
 class LabStage(FleetStage):

@@ -11,6 +11,7 @@ from fairlane.lanes.base import Site, Step, Transport
 from fairlane.platforms.lab.spec import LabSpec, Link
 from fairlane.platforms.lab.wall.command import Nic
 from fairlane.study.base import LaneSpec
+from fairlane.study.provisionings import rotated
 from fairlane.study.spec import Study
 from fairlane.units import format_bitrate, format_duration
 
@@ -98,16 +99,25 @@ class Volume:
             return tuple(replace(s, place="hypervisor") if s.place == "initiator" else s for s in every)
         return tuple(s for s in every if not (self.emulated and s.place == "initiator"))
 
+    def sessions(self) -> tuple[Step, ...]:
+        """The steps by which the guest logs in, if it can do so anew between two blocks. Initiators of the hypervisor
+        stay: their disks are plugged in before the guest boots."""
+        return () if self.emulated else self.transport.sessions()
+
     def at(self, **changes: Any) -> "Volume":
         """The volume with ``changes`` to its site."""
         return replace(self, transport=replace(self.transport, site=replace(self.site, **changes)))
 
 
-def volumes(study: Study, spec: LabSpec) -> tuple[Volume, ...]:
-    """Every volume of the study, lane by lane, guest by guest. Sites lack values that only running machines have."""
+def volumes(study: Study, spec: LabSpec, provisioning: int = 0) -> tuple[Volume, ...]:
+    """Every volume of the study, lane by lane, guest by guest. Sites lack values that only running machines have.
+
+    A volume's number gives it its medium, its port on the array and its slot in the guest: each provisioning begins to
+    count at another lane. All lanes are in every guest, so that they have no machines to cross over."""
     result: list[Volume] = []
     single = spec.fleet == 1 and spec.disks == 1
-    for lane, lane_spec in study.lanes.items():
+    for lane in rotated([*study.lanes], provisioning):
+        lane_spec = study.lanes[lane]
         bind = registry.load("lanes", lane_spec.transport)
         for guest in range(spec.fleet):
             for disk in range(spec.disks):

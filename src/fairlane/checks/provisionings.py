@@ -1,0 +1,50 @@
+"""What the volumes and machines of a run were: made once, anew several times, or twice within one provisioning."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from fairlane.checks.base import Check
+from fairlane.records import Evidence, Finding
+
+
+class Provisionings(Check):
+    """Where volumes and machines come to lie moves figures, and more blocks on the same ones do not average that out:
+    with one provisioning the verdicts hold for these volumes only, for information. A warning for a provisioning whose
+    volumes were made more than once, because the run was interrupted within it or a machine was lost: its blocks are
+    of two placements, and count as of one.
+    """
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        study = evidence.study
+        if not study.platform.placed or not evidence.observations:
+            return
+        if study.design.provisionings == 1:
+            kept = {name: lane.existing for name, lane in study.lanes.items() if lane.existing}
+            why = "; ".join(f"{name} is {what}, which cannot be made anew" for name, what in kept.items())
+            yield self.finding(
+                "once",
+                "info",
+                "volumes and machines were made once: the verdicts hold for these volumes, and other ones of the same "
+                f"kind may lie better or worse{f' ({why})' if why else ''}",
+                lanes=sorted(kept),
+                evidence={"provisionings": 1, "existing": kept},
+            )
+        again: Counter[int] = Counter()
+        for event in evidence.events:
+            kind, number = event.get("type"), event.get("provisioning", 0)
+            if kind == "rebuilt" or (kind in ("resume", "provision") and event.get("trials", 0) > 0):
+                again[number if isinstance(number, int) else 0] += 1
+        if again:
+            numbers = ", ".join(str(number + 1) for number in sorted(again))
+            once = study.design.provisionings == 1
+            where = "the run" if once else f"provisioning {numbers} of {study.design.provisionings}"
+            yield self.finding(
+                "made-twice",
+                "warning",
+                f"volumes and machines were made more than once within {where}, because the run was interrupted or a "
+                "machine was lost: the blocks before and after are of other volumes, and count as of one provisioning",
+                evidence={"again": {str(number): times for number, times in sorted(again.items())}},
+            )
+
+
+PLUGIN = Provisionings()
