@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from fairlane.report.svg import INK, PAPER, Scale, colour, line, marker, picture, tag, text
 from fairlane.stats import histogram
-from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.answers import word
+from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.looks import nominal_levels
 from fairlane.stats.samples import Samples
 from fairlane.study.schedule import lane_order

@@ -51,10 +51,13 @@ class Stage:
 
     effect: Estimate
     plan: tuple[int, ...]
+    """Looks in units: blocks, or provisionings where there are several."""
     usable: tuple[int, ...]
-    """Blocks that count at each look so far, this one last."""
+    """Units that count at each look so far, this one last."""
     share: float = 1.0
     """Share of the error rate that is spent."""
+    blocks: int = 0
+    """Blocks that count; of lanes apart: trials."""
 
     def level(self, alpha: float) -> float:
         """Nominal level at this look for the overall error rate ``alpha``."""
@@ -118,8 +121,9 @@ class Contest:
 
     @cached_property
     def _usable(self) -> tuple[int, ...]:
-        rows = self.data.rows if isinstance(self.data, Pair) else ()
-        return tuple(sum(row.block < n for row in rows) for n in self.plan[: self.reached])
+        if not isinstance(self.data, Pair):
+            return ()
+        return tuple(self.data.units(n) for n in self.plan[: self.reached])
 
     def at(self, look: int) -> int:
         """The look at which it stands at look number ``look``: its last one if it stopped earlier. A look at which
@@ -141,7 +145,8 @@ class Contest:
             return _once(self.data.below(self.plan[here]), CALM)
         if self._usable[here] < 2:
             return None
-        return Stage(self.data.below(self.plan[here]).effect, self.plan, self._usable[: here + 1])
+        data = self.data.below(self.plan[here])
+        return Stage(data.effect, tuple(n // data.each for n in self.plan), self._usable[: here + 1], blocks=data.n)
 
     @property
     def last(self) -> int:
@@ -156,7 +161,7 @@ class Contest:
 
 def _once(data: LaneData, share: float = 1.0) -> Stage | None:
     """The stage with a single look, after a fixed number of blocks."""
-    return Stage(data.effect, (data.n,), (data.n,), share) if data.n >= 2 else None
+    return Stage(data.effect, (data.n,), (data.n,), share, data.n) if data.n >= 2 else None
 
 
 def contest(
@@ -172,6 +177,7 @@ class _Meeting:
     def __init__(self, design: "Design", cell: Cell, lanes: tuple[str, str], shelf: Shelf, *, complete: bool) -> None:
         self.cell, self.lanes, self.paired = cell, lanes, design.paired
         self.spends = design.stop is None
+        self.each = design.blocks_per_unit
         ours = {name: shelf.get(name, {}) for name in lanes}
         self.plan = tuple(design.looks) if design.paired else ()
         self.reached = _looks_reached(ours, self.plan, complete=complete) if design.paired else int(complete)
@@ -185,7 +191,9 @@ class _Meeting:
         return [name for name in METRICS if name in known]
 
     def contest(self, metric: str) -> Contest:
-        data = (pair if self.paired else apart)(self.shelf, *self.lanes, metric)
+        data = (
+            pair(self.shelf, *self.lanes, metric, self.each) if self.paired else apart(self.shelf, *self.lanes, metric)
+        )
         return Contest(
             self.cell,
             *self.lanes,
@@ -254,7 +262,13 @@ class Claims:
         self.shelves = shelve(self.observations, metrics)
         left_out = {self.study.baseline, *(self.study.references if self.primary_only else ())}
         pairs = [(n, lanes[n].copy_of or self.study.baseline) for n in lanes if n not in left_out]
-        self.contests = [c for cell in self.study.cells() for pair_ in pairs for c in self._contests(cell, pair_)]
+        self.contests = [
+            contest
+            for cell in self.study.cells()
+            for pair_ in pairs
+            if pair_[0] in self.study.lanes_of(cell)
+            for contest in self._contests(cell, pair_)
+        ]
         self.primaries = [c for c in self.contests if c.primary]
         alpha, looks = self.alpha, range(len(self.study.design.looks))
         controls = [c for c in self.contests if c.control]
@@ -289,7 +303,7 @@ class Claims:
         if not self.modelled and (contest.primary or contest.control):  # the rest would repeat it twenty times
             effect = replace(effect, factor=widening(effect.logs))
         lent = self._lent(contest.metric, contest.at(look)) if contest.spends else None
-        early = effect.n < FEWEST <= contest.plan[-1] and not self.modelled
+        early = effect.n < FEWEST <= stage.plan[-1] and not self.modelled
         if early and (not lent or lent.cells < _MANY):
             return None
         return replace(stage, effect=Moderated.of(effect, lent) if lent else effect)

@@ -12,6 +12,7 @@ from fairlane.stats.effects import (
     position_effect,
 )
 from fairlane.stats.neighbours import likeness
+from fairlane.stats.pairs import Row
 
 CARRY_OVER_P = 0.05
 """Chance of reporting an order effect in a study without one; shared among its primaries (Bonferroni)."""
@@ -51,15 +52,19 @@ def robustness(effect: Estimate, level: float) -> Iterator[Note]:
         )
 
 
-def dependence(effect: Effect, lane: str, baseline: str, lane_first: Sequence[bool], among: int) -> Iterator[Note]:
-    """Notes on correlated neighbouring blocks, and on an effect of the lanes' order; ``among``: number of primaries."""
+def alike(effect: Effect) -> Iterator[Note]:
+    """The note on neighbouring blocks that are alike."""
     if effect.factor > 1:
         yield Note(
             "correlated",
             f"neighbouring blocks are alike (lag-1 autocorrelation {autocorrelation(effect.logs):+.2f}; "
             f"p = {likeness(effect.logs):.2g} by permutation): the interval is drawn {effect.factor:.1f} times as wide",
         )
-    carried = carried_over(effect.logs, lane_first, among)
+
+
+def order(rows: Sequence[Row], lane: str, baseline: str, among: int) -> Iterator[Note]:
+    """The note on an effect of the lanes' order; ``among``: number of primaries."""
+    carried = carried_over([row.log_ratio for row in rows], [row.lane_first for row in rows], among)
     if carried:
         yield Note(
             "carried-over",

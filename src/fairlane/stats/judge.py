@@ -85,7 +85,7 @@ def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, g
         and word in DECIDED
         and (claims.modelled or not stage or _trusted(claims, stage))
         and not any(stains(f, contest.cell, contest.lane, contest.baseline) for f in findings),
-        more_blocks=more_blocks(stage, rate, claims.alpha, margin) if stage and word == "inconclusive" else None,
+        more_blocks=_more(claims, stage, rate, margin) if stage and word == "inconclusive" else None,
         notes=tuple(_notes(claims, contest, made, goes_on=goes_on)),
         detectable=_detectable(stage, rate) if stage else None,
         control=contest.control,
@@ -117,6 +117,12 @@ def _difference(detectable: float) -> str:
 
 def _detectable(stage: Stage, rate: float) -> float:
     return _factor(stage.effect.detectable(stage.level(rate))) - 1
+
+
+def _more(claims: Claims, stage: Stage, rate: float, margin: float) -> int | None:
+    """Further blocks, in whole provisionings where there are several."""
+    units = more_blocks(stage, rate, claims.alpha, margin)
+    return None if units is None else units * claims.study.design.blocks_per_unit
 
 
 def more_blocks(stage: Stage, rate: float, alpha: float, margin: float) -> int | None:
@@ -153,7 +159,14 @@ def _notes(claims: Claims, contest: Contest, made: Answer, *, goes_on: bool) -> 
         )
     if contest.primary and not claims.complete and paired:
         yield from anytime.so_far(
-            claims.study, pair(claims.shelf(contest), contest.lane, contest.baseline, contest.metric)
+            claims.study,
+            pair(
+                claims.shelf(contest),
+                contest.lane,
+                contest.baseline,
+                contest.metric,
+                claims.study.design.blocks_per_unit,
+            ),
         )
     if contest.waiting and reached < len(plan):
         yield Note("waiting", f"{contest.waiting} further blocks wait for the look at {plan[reached]}")
@@ -201,8 +214,9 @@ def _doubts(claims: Claims, contest: Contest, made: Answer, stage: Stage) -> Ite
     if contest.primary and isinstance(contest.data, Pair):
         # the other metrics of a trial share its blocks, and would repeat this five times
         assert isinstance(stage.effect, Effect)  # noqa: S101 - of a pair
-        lane_first = contest.data.below(contest.plan[contest.last]).lane_first
-        yield from footnotes.dependence(stage.effect, contest.lane, contest.baseline, lane_first, len(claims.primaries))
+        yield from footnotes.alike(stage.effect)
+        rows = contest.data.below(contest.plan[contest.last]).rows
+        yield from footnotes.order(rows, contest.lane, contest.baseline, len(claims.primaries))
 
 
 def _no_interval(claims: Claims, contest: Contest) -> Note:

@@ -76,7 +76,8 @@ class Live:
 
     def _stand(self, key: str, lane: str, block: int) -> Standing | None:
         metric = METRICS[self._study.workloads[self._cells[key].workload].primary]
-        lane_pair = pair(self._shelves[key], lane, self._study.baseline, metric.name)
+        each = self._study.design.blocks_per_unit
+        lane_pair = pair(self._shelves[key], lane, self._study.baseline, metric.name, each)
         if all(row.block != block for row in lane_pair.rows):
             return None
         margin = self._study.design.margins.get(metric.name, metric.margin)

@@ -108,18 +108,28 @@ class Pair(LaneData):
     """Rows in block order."""
     voided: int
     """Blocks in which one of the two trials failed or lacks the figure."""
+    each: int = 1
+    """Blocks per provisioning, where volumes and machines are made anew: then that is the unit, and not the block
+    (Kalibera and Jones, ISMM 2013)."""
 
     @property
     def n(self) -> int:
         return len(self.rows)
 
+    def units(self, below: int) -> int:
+        """Units of which a block below ``below`` counts."""
+        return len({row.block // self.each for row in self.rows if row.block < below})
+
     @cached_property
     def effect(self) -> Effect:
-        """Log-ratios of the blocks that count. ValueError: none does."""
+        """Log-ratios of the units that count: of the blocks, or their means by provisioning. ValueError: none does."""
         if not self.rows:
             raise ValueError("no block counts")
+        units: dict[int, list[float]] = {}
+        for row in self.rows:
+            units.setdefault(row.block // self.each, []).append(row.log_ratio)
         return Effect(
-            tuple(row.log_ratio for row in self.rows),
+            tuple(math.fsum(logs) / len(logs) for logs in units.values()),
             sum(row.lane.step + row.baseline.step for row in self.rows) / len(self.rows),
         )
 
@@ -138,7 +148,7 @@ class Pair(LaneData):
 
     def below(self, blocks: int) -> "Pair":
         """The pair after the first ``blocks`` blocks."""
-        return Pair(tuple(row for row in self.rows if row.block < blocks), self.voided)
+        return replace(self, rows=tuple(row for row in self.rows if row.block < blocks))
 
 
 @dataclass(frozen=True)
@@ -254,8 +264,9 @@ def upto(shelf: Shelf, blocks: int) -> dict[str, dict[int, Reading]]:
     return {lane: {b: r for b, r in readings.items() if b < blocks} for lane, readings in shelf.items()}
 
 
-def pair(shelf: Shelf, lane: str, baseline: str, metric: str) -> Pair:
-    """The blocks in which either lane ran, in order; one without a figure voids its block, nothing is imputed."""
+def pair(shelf: Shelf, lane: str, baseline: str, metric: str, each: int = 1) -> Pair:
+    """The blocks in which either lane ran, in order; one without a figure voids its block, nothing is imputed.
+    ``each``: blocks per provisioning, if there are several."""
     ours, theirs = shelf.get(lane, {}), shelf.get(baseline, {})
     blocks = sorted({*ours, *theirs})
     rows = []
@@ -263,7 +274,7 @@ def pair(shelf: Shelf, lane: str, baseline: str, metric: str) -> Pair:
         mine, other = ours.get(b), theirs.get(b)
         if mine and other and metric in mine.figures and metric in other.figures:
             rows.append(Row(b, mine.figures[metric], other.figures[metric], mine.position < other.position))
-    return Pair(tuple(rows), len(blocks) - len(rows))
+    return Pair(tuple(rows), len(blocks) - len(rows), each)
 
 
 def apart(shelf: Shelf, lane: str, baseline: str, metric: str) -> Apart:

@@ -64,7 +64,9 @@ def _goes_on(claims: Claims, contest: Contest) -> bool:
         return stage.effect.n < _PARKED or chance(claims, contest, stage) >= _HOPELESS
     if claims.modelled:
         return False
-    if stage.effect.n < (_TIE if word in _SMALL else FEWEST) and not (lent(stage) and word not in _SMALL):
+    if word in _SMALL and stage.blocks < _TIE:
+        return True
+    if word not in _SMALL and stage.effect.n < FEWEST and not lent(stage):
         return True
     return word not in _SMALL and not _clear(claims, contest, stage)
 

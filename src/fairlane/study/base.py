@@ -333,6 +333,11 @@ class Design(Strict):
         """Blocks of a cell in each provisioning."""
         return self.looks[-1] // self.provisionings
 
+    @property
+    def blocks_per_unit(self) -> int:
+        """Blocks whose mean is one independent figure: those of a provisioning, or one."""
+        return self.blocks_per_provisioning if self.provisionings > 1 else 1
+
     def provisioning_of(self, block: Block | int) -> int:
         """Number of the provisioning, from 0, in which ``block`` (or the block with this index) runs: a property of the
         design."""
