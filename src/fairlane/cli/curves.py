@@ -89,8 +89,8 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
             click.echo()
         print_rows([dict(zip(figure.columns, row, strict=True)) for row in figure.rows], output, title=head)
         for curve in view.curves:
-            if curve.law:
-                click.echo(escape(f"{curve.lane}: {curve.law}"))
+            for text in filter(None, (curve.returns, curve.law)):
+                click.echo(escape(f"{curve.lane}: {text}"))
         for answer in view.answers:
             click.echo(f"- {escape(answer)}" if output == "md" else f"• {answer}")
         click.echo()

@@ -17,7 +17,8 @@ from fairlane.report.phrases import count, metric_of, value
 from fairlane.report.plot import apart, axis, lane_order, level, log_ticks, mark, stroke
 from fairlane.report.svg import INK, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
-from fairlane.stats.capacity import INF, Bounds, Capacity, capacities, climbs, guarded
+from fairlane.stats.capacity import Bounds, Capacity, capacities, climbs, guarded
+from fairlane.stats.crossing import INF
 from fairlane.stats.ladders import Ladder, ladders
 from fairlane.stats.pairs import shelve
 

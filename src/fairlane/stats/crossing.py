@@ -1,0 +1,256 @@
+"""Where the mean curve of a lane reaches a limit, with an interval; and the ratio of two lanes there.
+
+A curve is two figures over the rungs of a ladder, x and y, such as latency and throughput, as logarithms, by block. One
+curve per lane: the means over its blocks, made to rise by isotonic least squares (Barlow, Bartholomew, Bremner and
+Brunk, *Statistical Inference under Order Restrictions*, 1972), linear between two rungs. It *crosses* where x reaches
+the limit; y there is the figure.
+
+The interval is not a spread of crossings: a crossing bends where the curve does, and jumps where the curve is flat. In
+its place the test of x is inverted (Fieller, J. R. Stat. Soc. B 16, 1954): at every place between the rungs, t of the
+blocks' x against the limit, and the places that are not rejected hold the crossing. This is exact for normal
+logarithms, however the curve runs. From it come the distances down and up along the curve, and from the blocks' y at
+the crossing another one; they are joined with their correlation. A place beyond the end of the ladder that is not
+rejected makes the interval open on that side.
+
+The difference of two lanes joins their distances l and u, with the correlation r of the blocks (Zou and Donner, Stat.
+Med. 27, 2008, 1693-1702; for r > 0 what both lanes share moves both curves the same way):
+
+    down^2 = (1 - r) (l_1^2 + u_2^2) + r max(l_1 - l_2, u_2 - u_1, 0)^2
+
+Where the curves are straight this is the paired t interval of the blocks' log-ratios, with n - 1 degrees of freedom.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from fairlane.stats.effects import ROUNDING
+
+Floats = NDArray[np.float64]
+INF = math.inf
+
+
+def risen(logs: Sequence[float] | Floats) -> Floats:
+    """The isotonic least squares fit: ``logs``, with the means of what falls in its place."""
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415 - half a second, for ladders alone
+
+    return np.asarray(isotonic_regression(logs).x, dtype=float)
+
+
+def position(xs: Floats, at: float, *, last: bool) -> float:
+    """Where ``xs``, which never fall, reach ``at``, counted in rungs: 1.5 is midway between the second and the third.
+
+    -inf: before the first rung, inf: beyond the last. Where several places are ``at``: the ``last`` or the first one,
+    and an end of the ladder that is ``at`` counts as beyond it.
+    """
+    under = int((xs <= at + ROUNDING).sum() if last else (xs < at - ROUNDING).sum())
+    if under in (0, len(xs)):
+        return INF if under else -INF
+    x0, x1 = float(xs[under - 1]), float(xs[under])
+    return under - 1 + min(1.0, max(0.0, (at - x0) / (x1 - x0)))
+
+
+def along(ys: Floats, place: float) -> float:
+    """``ys`` at a place between the rungs; beyond the ends the outermost."""
+    return float(np.interp(place, np.arange(len(ys)), ys))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A figure over the rungs: means over the blocks, and their variances and covariances with the next rung."""
+
+    means: Sequence[float]
+    variances: Sequence[float]
+    covariances: Sequence[float]
+
+    @classmethod
+    def of(cls, logs: Floats) -> "Moments":
+        """``logs``: blocks x rungs, at least 2 blocks."""
+        n = len(logs)
+        off = logs - logs.mean(axis=0)
+        scale = 1 / (n * (n - 1))
+        variances, covariances = (off**2).sum(axis=0) * scale, (off[:, 1:] * off[:, :-1]).sum(axis=0) * scale
+        return cls(logs.mean(axis=0).tolist(), variances.tolist(), covariances.tolist())
+
+    @property
+    def turned(self) -> "Moments":
+        """The same read from the top rung down, with the sign changed: it rises too."""
+        return Moments([-m for m in self.means[::-1]], self.variances[::-1], self.covariances[::-1])
+
+    def first(self, at: float, q: float, step: float = 0.0) -> float:
+        """First place at which the upper end, mean + q standard errors + ``step``, reaches ``at``.
+
+        -inf: at the first rung already; inf: nowhere.
+        """
+        at -= step
+        if self.means[0] + q * math.sqrt(self.variances[0]) >= at:
+            return -INF
+        for k in range(len(self.means) - 1):
+            gap, rise = at - self.means[k], self.means[k + 1] - self.means[k]
+            v0, v1, c = self.variances[k], self.variances[k + 1], self.covariances[k]
+            # (gap - rise w)^2 = q^2 Var((1 - w) x_k + w x_{k+1})
+            a = rise**2 - q**2 * (v0 + v1 - 2 * c)
+            b = -2 * gap * rise - 2 * q**2 * (c - v0)
+            roots = [w for w in _roots(a, b, gap**2 - q**2 * v0) if -1e-9 <= w <= 1 + 1e-9 and gap - rise * w >= -1e-9]
+            if roots:
+                return k + min(1.0, max(0.0, min(roots)))
+        return INF
+
+
+def _roots(a: float, b: float, c: float) -> tuple[float, ...]:
+    """Real roots of a w^2 + b w + c."""
+    under = b * b - 4 * a * c
+    if under < 0:
+        return ()
+    half = -(b + math.copysign(math.sqrt(under), b)) / 2
+    return tuple(top / bottom for top, bottom in ((half, a), (c, half)) if bottom)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One lane on one ladder: ``x`` and ``y`` are logarithms, blocks x rungs. The steps are the relative errors of
+    figures that are counted in steps; more blocks do not shrink them."""
+
+    x: Floats
+    y: Floats
+    x_step: float = 0.0
+    y_step: float = 0.0
+
+    @property
+    def n(self) -> int:
+        """Blocks."""
+        return len(self.x)
+
+    @cached_property
+    def xs(self) -> Floats:
+        return risen(self.x.mean(axis=0))
+
+    @cached_property
+    def ys(self) -> Floats:
+        return risen(self.y.mean(axis=0))
+
+    @cached_property
+    def moments(self) -> Moments:
+        return Moments.of(self.x)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far a figure may lie below and above its estimate; infinite: not known on that side."""
+
+    down: float
+    up: float
+    moves: Floats
+    """How each block moves the estimate: on any scale, their mean is 0."""
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where a curve reaches ``at`` (a logarithm) in x, read off in y."""
+
+    curve: Curve
+    at: float
+    last: bool
+    """Whether the last place counts where the curve is flat: the highest throughput, but the least latency."""
+
+    @cached_property
+    def place(self) -> float:
+        """In rungs; infinite: beyond an end of the ladder."""
+        return position(self.curve.xs, self.at, last=self.last)
+
+    @cached_property
+    def value(self) -> float:
+        """y there; beyond an end of the ladder that of its outermost rung."""
+        return along(self.curve.ys, self.place)
+
+    def _span(self, moments: Moments, q: float, step: float) -> tuple[float, float]:
+        """Distances along the curve, down and up, to the places that may hold the crossing."""
+        first, last = moments.first(self.at, q, step), moments.turned.first(-self.at, q, step)
+        below = INF if -INF in (first, self.place) else self.value - along(self.curve.ys, first)
+        last = len(self.curve.xs) - 1 - last
+        above = INF if INF in (last, self.place) else along(self.curve.ys, last) - self.value
+        return max(0.0, below), max(0.0, above)
+
+    @cached_property
+    def steps(self) -> tuple[float, float]:
+        """Distances, down and up, that come from figures counted in steps alone."""
+        down, up = self._span(self.curve.moments, 0.0, self.curve.x_step)
+        return down + self.curve.y_step, up + self.curve.y_step
+
+    def reach(self, level: float) -> Reach:
+        """The interval with two-sided error rate ``level``, as distances. At least 2 blocks."""
+        n = self.curve.n
+        q = float(-stdtrit(n - 1, level / 2))
+        down, up = self._span(self.curve.moments, q, 0.0)
+        xs, ys = self._blocks
+        own = q * math.sqrt(float(ys @ ys) / (n * (n - 1)))
+        along_, own_ = _unit(-xs), _unit(ys)
+        r = float(along_ @ own_)
+        known = [distance for distance in (down, up) if distance < INF]
+        middle = sum(known) / len(known) if known else 0.0
+        return Reach(_joined(down, own, r), _joined(up, own, r), _unit(middle * along_ + own * own_))
+
+    @cached_property
+    def _blocks(self) -> tuple[Floats, Floats]:
+        """The blocks' x and y at the crossing, less their means."""
+        rungs = self.curve.x.shape[1]
+        place = min(max(self.place, 0.0), rungs - 1.0)
+        k = min(int(place), rungs - 2)
+        there = [logs[:, k] + (place - k) * (logs[:, k + 1] - logs[:, k]) for logs in (self.curve.x, self.curve.y)]
+        return there[0] - there[0].mean(), there[1] - there[1].mean()
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The log-ratio of a lane's figure and the baseline's; ``paired``: row b of both curves is the same block."""
+
+    lane: Crossing
+    baseline: Crossing
+    paired: bool = True
+
+    @property
+    def n(self) -> int:
+        """Blocks, or trials of the lane that has fewer."""
+        return min(self.lane.curve.n, self.baseline.curve.n)
+
+    @property
+    def mean(self) -> float:
+        """The log-ratio; a bound where a place lies beyond an end of the ladder."""
+        return self.lane.value - self.baseline.value
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Ends of the interval with two-sided error rate ``level``, as log-ratios; infinite: not known on that side."""
+        ours, theirs = self.lane.reach(level), self.baseline.reach(level)
+        r = min(1.0, max(-1.0, float(ours.moves @ theirs.moves))) if self.paired else 0.0
+        steps, other = self.lane.steps, self.baseline.steps
+        down = max(_apart(ours.down, ours.up, theirs.down, theirs.up, r), steps[0] + other[1], ROUNDING)
+        up = max(_apart(ours.up, ours.down, theirs.up, theirs.down, r), steps[1] + other[0], ROUNDING)
+        return self.mean - down, self.mean + up
+
+    def rejects(self, level: float) -> bool:
+        """Whether the interval excludes no difference."""
+        low, high = self.interval(level)
+        return not low <= 0 <= high
+
+
+def _joined(distance: float, own: float, r: float) -> float:
+    return math.sqrt(max(0.0, distance**2 + own**2 + 2 * r * distance * own)) if distance < INF else INF
+
+
+def _apart(toward: float, back: float, other_toward: float, other_back: float, r: float) -> float:
+    """How far the difference may lie in the direction in which the lane moves ``toward`` and the other one back."""
+    if INF in (toward, other_back):
+        return INF
+    shared = max(toward - other_toward, other_back - back, 0.0) if r > 0 else toward + other_back
+    return math.sqrt((1 - abs(r)) * (toward**2 + other_back**2) + abs(r) * shared**2)
+
+
+def _unit(values: Floats) -> Floats:
+    """``values`` divided by their length; zeros where nothing varies."""
+    length = float(np.sqrt(values @ values))
+    return values / length if length > ROUNDING else np.zeros_like(values)
