@@ -168,41 +168,47 @@ class Crossing:
         """y there; beyond an end of the ladder that of its outermost rung."""
         return along(self.curve.ys, self.place)
 
-    def _span(self, moments: Moments, q: float, step: float) -> tuple[float, float]:
-        """Distances along the curve, down and up, to the places that may hold the crossing."""
-        first, last = moments.first(self.at, q, step), moments.turned.first(-self.at, q, step)
-        below = INF if -INF in (first, self.place) else self.value - along(self.curve.ys, first)
-        last = len(self.curve.xs) - 1 - last
-        above = INF if INF in (last, self.place) else along(self.curve.ys, last) - self.value
-        return max(0.0, below), max(0.0, above)
+    def _span(self, q: float, step: float) -> tuple[float, float]:
+        """The first and the last place that may hold the crossing; infinite: beyond an end of the ladder."""
+        moments, top = self.curve.moments, len(self.curve.xs) - 1
+        first, last = moments.first(self.at, q, step), top - moments.turned.first(-self.at, q, step)
+        # the fit may lie beside the means, where these fall: its own place always counts
+        return min(first, self.place), max(last, self.place)
+
+    def _distances(self, span: tuple[float, float]) -> tuple[float, float]:
+        """Along the curve, down and up, to the ends of the span."""
+        down, up = (abs(self.value - along(self.curve.ys, place)) for place in span)
+        return INF if span[0] == -INF else down, INF if span[1] == INF else up
 
     @cached_property
     def steps(self) -> tuple[float, float]:
         """Distances, down and up, that come from figures counted in steps alone."""
-        down, up = self._span(self.curve.moments, 0.0, self.curve.x_step)
+        down, up = self._distances(self._span(0.0, self.curve.x_step))
         return down + self.curve.y_step, up + self.curve.y_step
 
     def reach(self, level: float) -> Reach:
         """The interval with two-sided error rate ``level``, as distances. At least 2 blocks."""
-        n = self.curve.n
-        q = float(-stdtrit(n - 1, level / 2))
-        down, up = self._span(self.curve.moments, q, 0.0)
-        xs, ys = self._blocks
-        own = q * math.sqrt(float(ys @ ys) / (n * (n - 1)))
-        along_, own_ = _unit(-xs), _unit(ys)
-        r = float(along_ @ own_)
-        known = [distance for distance in (down, up) if distance < INF]
-        middle = sum(known) / len(known) if known else 0.0
-        return Reach(_joined(down, own, r), _joined(up, own, r), _unit(middle * along_ + own * own_))
+        q = float(-stdtrit(self.curve.n - 1, level / 2))
+        span = self._span(q, 0.0)
+        distances = self._distances(span)
+        # y is as unsure as it is at the end in question: that is where the crossing would be
+        ends = [self._noise(place, q) for place in span]
+        down, up = (
+            math.sqrt(max(0.0, distance**2 + own**2 + 2 * float(x @ y) * distance * own)) if distance < INF else INF
+            for distance, (x, y, own) in zip(distances, ends, strict=True)
+        )
+        x, y, own = self._noise(self.place, q)
+        known = [distance for distance in distances if distance < INF]
+        return Reach(down, up, _unit((sum(known) / len(known) if known else 0.0) * x + own * y))
 
-    @cached_property
-    def _blocks(self) -> tuple[Floats, Floats]:
-        """The blocks' x and y at the crossing, less their means."""
-        rungs = self.curve.x.shape[1]
-        place = min(max(self.place, 0.0), rungs - 1.0)
+    def _noise(self, place: float, q: float) -> tuple[Floats, Floats, float]:
+        """How the blocks' x and y move the crossing at ``place``, and q standard errors of y there."""
+        n, rungs = self.curve.x.shape
+        place = min(max(place, 0.0), rungs - 1.0)
         k = min(int(place), rungs - 2)
-        there = [logs[:, k] + (place - k) * (logs[:, k + 1] - logs[:, k]) for logs in (self.curve.x, self.curve.y)]
-        return there[0] - there[0].mean(), there[1] - there[1].mean()
+        x, y = (logs[:, k] + (place - k) * (logs[:, k + 1] - logs[:, k]) for logs in (self.curve.x, self.curve.y))
+        x, y = x.mean() - x, y - y.mean()  # where x is larger, it reaches the limit sooner
+        return _unit(x), _unit(y), q * math.sqrt(float(y @ y) / (n * (n - 1)))
 
 
 @dataclass(frozen=True)
@@ -228,8 +234,8 @@ class Ratio:
         ours, theirs = self.lane.reach(level), self.baseline.reach(level)
         r = min(1.0, max(-1.0, float(ours.moves @ theirs.moves))) if self.paired else 0.0
         steps, other = self.lane.steps, self.baseline.steps
-        down = max(_apart(ours.down, ours.up, theirs.down, theirs.up, r), steps[0] + other[1], ROUNDING)
-        up = max(_apart(ours.up, ours.down, theirs.up, theirs.down, r), steps[1] + other[0], ROUNDING)
+        down = max(_apart((ours.down, ours.up), (theirs.down, theirs.up), r), steps[0] + other[1], ROUNDING)
+        up = max(_apart((ours.up, ours.down), (theirs.up, theirs.down), r), steps[1] + other[0], ROUNDING)
         return self.mean - down, self.mean + up
 
     def rejects(self, level: float) -> bool:
@@ -238,16 +244,20 @@ class Ratio:
         return not low <= 0 <= high
 
 
-def _joined(distance: float, own: float, r: float) -> float:
-    return math.sqrt(max(0.0, distance**2 + own**2 + 2 * r * distance * own)) if distance < INF else INF
-
-
-def _apart(toward: float, back: float, other_toward: float, other_back: float, r: float) -> float:
-    """How far the difference may lie in the direction in which the lane moves ``toward`` and the other one back."""
-    if INF in (toward, other_back):
+def _apart(ours: tuple[float, float], theirs: tuple[float, float], r: float) -> float:
+    """How far the difference may lie in the direction in which the lane moves by ours[0] and the other back by
+    theirs[1]; the second and the first are their distances in the opposite directions."""
+    own = ours[0] ** 2 + theirs[1] ** 2
+    if own == INF:
         return INF
-    shared = max(toward - other_toward, other_back - back, 0.0) if r > 0 else toward + other_back
-    return math.sqrt((1 - abs(r)) * (toward**2 + other_back**2) + abs(r) * shared**2)
+    if r < 0:
+        return math.sqrt((1 + r) * own - r * (ours[0] + theirs[1]) ** 2)
+    # what both share moves the difference by these where they move on, and where they move back
+    moves = [a - b for a, b in zip(ours, theirs, strict=True) if INF not in (a, b)]
+    if not moves:
+        return math.sqrt(own)
+    even = max(0.0, moves[0] - moves[-1]) / 2
+    return math.sqrt((1 - r) * own + r * (sum(moves) / len(moves)) ** 2) + r * even
 
 
 def _unit(values: Floats) -> Floats:
