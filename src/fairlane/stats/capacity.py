@@ -177,7 +177,7 @@ class _Climbs:
     def __init__(self, study: "Study", shelves: Shelves) -> None:
         self.study, self.shelves = study, shelves
         self._made: dict[tuple[str, str, str, str], dict[int, tuple[Point, ...]]] = {}
-        self._curves: dict[tuple[str, str, str, str, Kind, tuple[int, ...]], Curve] = {}
+        self._curves: dict[tuple[str, str, str, str, Kind, tuple[int, ...]], tuple[Curve, dict[float, Crossing]]] = {}
 
     def __call__(self, ladder: Ladder, lane: str, latency: str) -> dict[int, tuple[Point, ...]]:
         key = ladder.workload, ladder.name, lane, latency
@@ -187,12 +187,15 @@ class _Climbs:
 
     def crossing(self, question: Question, lane: str, blocks: tuple[int, ...]) -> Crossing:
         """Where the lane, in ``blocks``, reaches what the question gives."""
-        ladder, by = question.ladder, question.kind == "throughput"
+        ladder = question.ladder
         key = ladder.workload, ladder.name, lane, question.metric, question.kind, blocks
         if key not in self._curves:
             points = self(ladder, lane, question.metric)
-            self._curves[key] = _curve([points[b] for b in blocks], question)
-        return Crossing(self._curves[key], math.log(question.at), last=by)
+            self._curves[key] = _curve([points[b] for b in blocks], question), {}
+        curve, crossings = self._curves[key]
+        if question.at not in crossings:
+            crossings[question.at] = Crossing(curve, math.log(question.at), last=question.kind == "throughput")
+        return crossings[question.at]
 
 
 def _compare(climbed: _Climbs, question: Question, lane: str, rate: float) -> Capacity:

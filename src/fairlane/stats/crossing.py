@@ -55,9 +55,12 @@ def position(xs: Floats, at: float, *, last: bool) -> float:
     return under - 1 + min(1.0, max(0.0, (at - x0) / (x1 - x0)))
 
 
-def along(ys: Floats, place: float) -> float:
+def along(ys: Sequence[float], place: float) -> float:
     """``ys`` at a place between the rungs; beyond the ends the outermost."""
-    return float(np.interp(place, np.arange(len(ys)), ys))
+    if place >= len(ys) - 1:
+        return ys[-1]
+    k = int(max(place, 0.0))
+    return ys[k] + (max(place, 0.0) - k) * (ys[k + 1] - ys[k])
 
 
 @dataclass(frozen=True)
@@ -69,15 +72,18 @@ class Moments:
     covariances: Sequence[float]
 
     @classmethod
-    def of(cls, logs: Floats) -> "Moments":
-        """``logs``: blocks x rungs, at least 2 blocks."""
-        n = len(logs)
-        off = logs - logs.mean(axis=0)
-        scale = 1 / (n * (n - 1))
+    def of(cls, means: Floats, off: Floats) -> "Moments":
+        """``off``: blocks x rungs, less their ``means``; at least 2 blocks."""
+        scale = 1 / (len(off) * (len(off) - 1))
         variances, covariances = (off**2).sum(axis=0) * scale, (off[:, 1:] * off[:, :-1]).sum(axis=0) * scale
-        return cls(logs.mean(axis=0).tolist(), variances.tolist(), covariances.tolist())
+        return cls(means.tolist(), variances.tolist(), covariances.tolist())
 
-    @property
+    @cached_property
+    def errors(self) -> Sequence[float]:
+        """Standard errors."""
+        return [math.sqrt(v) for v in self.variances]
+
+    @cached_property
     def turned(self) -> "Moments":
         """The same read from the top rung down, with the sign changed: it rises too."""
         return Moments([-m for m in self.means[::-1]], self.variances[::-1], self.covariances[::-1])
@@ -88,18 +94,19 @@ class Moments:
         -inf: at the first rung already; inf: nowhere.
         """
         at -= step
-        if self.means[0] + q * math.sqrt(self.variances[0]) >= at:
-            return -INF
-        for k in range(len(self.means) - 1):
-            gap, rise = at - self.means[k], self.means[k + 1] - self.means[k]
-            v0, v1, c = self.variances[k], self.variances[k + 1], self.covariances[k]
-            # (gap - rise w)^2 = q^2 Var((1 - w) x_k + w x_{k+1})
-            a = rise**2 - q**2 * (v0 + v1 - 2 * c)
-            b = -2 * gap * rise - 2 * q**2 * (c - v0)
-            roots = [w for w in _roots(a, b, gap**2 - q**2 * v0) if -1e-9 <= w <= 1 + 1e-9 and gap - rise * w >= -1e-9]
-            if roots:
-                return k + min(1.0, max(0.0, min(roots)))
-        return INF
+        ends = (m + q * error for m, error in zip(self.means, self.errors, strict=True))
+        # between two rungs the upper end is convex: it arrives there only if it has arrived at the next rung
+        rung = next((k for k, end in enumerate(ends) if end >= at), None)
+        if not rung:
+            return INF if rung is None else -INF
+        k = rung - 1
+        gap, rise = at - self.means[k], self.means[rung] - self.means[k]
+        v0, v1, c = self.variances[k], self.variances[rung], self.covariances[k]
+        # (gap - rise w)^2 = q^2 Var((1 - w) x_k + w x_{k+1})
+        a = rise**2 - q**2 * (v0 + v1 - 2 * c)
+        b = -2 * gap * rise - 2 * q**2 * (c - v0)
+        roots = [w for w in _roots(a, b, gap**2 - q**2 * v0) if -1e-9 <= w <= 1 and gap - rise * w >= 0]
+        return k + max(0.0, min(roots, default=1.0))
 
 
 def _roots(a: float, b: float, c: float) -> tuple[float, ...]:
@@ -128,15 +135,26 @@ class Curve:
 
     @cached_property
     def xs(self) -> Floats:
-        return risen(self.x.mean(axis=0))
+        return risen(self._means[0])
 
     @cached_property
-    def ys(self) -> Floats:
-        return risen(self.y.mean(axis=0))
+    def ys(self) -> Sequence[float]:
+        fitted: list[float] = risen(self._means[1]).tolist()
+        return fitted
+
+    @cached_property
+    def _means(self) -> tuple[Floats, Floats]:
+        return self.x.mean(axis=0), self.y.mean(axis=0)
+
+    @cached_property
+    def off(self) -> tuple[Floats, Floats]:
+        """x and y of the blocks, less their means."""
+        return self.x - self._means[0], self.y - self._means[1]
 
     @cached_property
     def moments(self) -> Moments:
-        return Moments.of(self.x)
+        """Of x."""
+        return Moments.of(self._means[0], self.off[0])
 
 
 @dataclass(frozen=True)
@@ -186,29 +204,52 @@ class Crossing:
         down, up = self._distances(self._span(0.0, self.curve.x_step))
         return down + self.curve.y_step, up + self.curve.y_step
 
+    @cached_property
+    def _reaches(self) -> dict[float, Reach]:
+        return {}
+
     def reach(self, level: float) -> Reach:
         """The interval with two-sided error rate ``level``, as distances. At least 2 blocks."""
+        if level not in self._reaches:
+            self._reaches[level] = self._reach(level)
+        return self._reaches[level]
+
+    def _reach(self, level: float) -> Reach:
         q = float(-stdtrit(self.curve.n - 1, level / 2))
         span = self._span(q, 0.0)
         distances = self._distances(span)
         # y is as unsure as it is at the end in question: that is where the crossing would be
-        ends = [self._noise(place, q) for place in span]
         down, up = (
-            math.sqrt(max(0.0, distance**2 + own**2 + 2 * float(x @ y) * distance * own)) if distance < INF else INF
-            for distance, (x, y, own) in zip(distances, ends, strict=True)
+            INF if distance == INF else self._joined(distance, place, q)
+            for distance, place in zip(distances, span, strict=True)
         )
-        x, y, own = self._noise(self.place, q)
+        x, y = self._off(self.place)
         known = [distance for distance in distances if distance < INF]
-        return Reach(down, up, _unit((sum(known) / len(known) if known else 0.0) * x + own * y))
+        along_x = (sum(known) / len(known) if known else 0.0) / (_length(x) or INF)
+        return Reach(down, up, _unit(-along_x * x + q * self._scale * y))
 
-    def _noise(self, place: float, q: float) -> tuple[Floats, Floats, float]:
-        """How the blocks' x and y move the crossing at ``place``, and q standard errors of y there."""
-        n, rungs = self.curve.x.shape
+    def _joined(self, distance: float, place: float, q: float) -> float:
+        """A distance along the curve and q standard errors of y at ``place``, with their correlation."""
+        x, y = self._off(place)
+        # where a block's x is larger, it reaches the limit sooner
+        own, r = q * self._scale * _length(y), -float(x @ y) / (_length(x) * _length(y) or INF)
+        return math.sqrt(max(0.0, distance**2 + own**2 + 2 * r * distance * own))
+
+    @property
+    def _scale(self) -> float:
+        """Standard error of a mean, by the length of what its blocks are off."""
+        return 1 / math.sqrt(self.curve.n * (self.curve.n - 1))
+
+    def _off(self, place: float) -> tuple[Floats, Floats]:
+        """The blocks' x and y at ``place``, less their means."""
+        rungs = self.curve.x.shape[1]
         place = min(max(place, 0.0), rungs - 1.0)
         k = min(int(place), rungs - 2)
-        x, y = (logs[:, k] + (place - k) * (logs[:, k + 1] - logs[:, k]) for logs in (self.curve.x, self.curve.y))
-        x, y = x.mean() - x, y - y.mean()  # where x is larger, it reaches the limit sooner
-        return _unit(x), _unit(y), q * math.sqrt(float(y @ y) / (n * (n - 1)))
+        x, y = self.curve.off
+        return (
+            (k + 1 - place) * x[:, k] + (place - k) * x[:, k + 1],
+            (k + 1 - place) * y[:, k] + (place - k) * y[:, k + 1],
+        )
 
 
 @dataclass(frozen=True)
@@ -260,7 +301,12 @@ def _apart(ours: tuple[float, float], theirs: tuple[float, float], r: float) -> 
     return math.sqrt((1 - r) * own + r * (sum(moves) / len(moves)) ** 2) + r * even
 
 
+def _length(values: Floats) -> float:
+    """0 where nothing varies but for rounding."""
+    length = math.sqrt(float(values @ values))
+    return length if length > ROUNDING else 0.0
+
+
 def _unit(values: Floats) -> Floats:
-    """``values`` divided by their length; zeros where nothing varies."""
-    length = float(np.sqrt(values @ values))
-    return values / length if length > ROUNDING else np.zeros_like(values)
+    """``values`` divided by their length."""
+    return values / (_length(values) or INF)
