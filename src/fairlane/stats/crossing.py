@@ -13,9 +13,10 @@ the crossing another one; they are joined with their correlation. A place beyond
 rejected makes the interval open on that side.
 
 The difference of two lanes joins their distances l and u, with the correlation r of the blocks (Zou and Donner, Stat.
-Med. 27, 2008, 1693-1702; for r > 0 what both lanes share moves both curves the same way):
+Med. 27, 2008, 1693-1702). For r > 0, what both lanes share moves both curves down or both up, and their difference by
+m = l_1 - l_2 or by m' = u_1 - u_2; where these differ, as beside a bend, it moves to the same side whichever way:
 
-    down^2 = (1 - r) (l_1^2 + u_2^2) + r max(l_1 - l_2, u_2 - u_1, 0)^2
+    down = sqrt((1 - r) (l_1^2 + u_2^2) + r ((m + m') / 2)^2) + r max(0, m - m') / 2
 
 Where the curves are straight this is the paired t interval of the blocks' log-ratios, with n - 1 degrees of freedom.
 """
