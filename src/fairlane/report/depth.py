@@ -50,7 +50,7 @@ class Line:
     index: int
     steps: tuple[Step, ...]
     carries: tuple[Bounds | None, ...]
-    """For each objective: the throughput within it, geometric mean over blocks."""
+    """For each objective: the throughput within it, read off the mean curve."""
     refused: bool
     """Whether the guard refuses its comparison with the baseline on some rung."""
 
