@@ -94,3 +94,26 @@ def test_a_run_without_ladder_is_told(tmp_path: Path, capsys: pytest.CaptureFixt
     assert run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "done")]) == Exit.OK
     assert run(["curves", str(tmp_path / "done")]) == Exit.USER_ERROR
     assert kinds(capsys.readouterr().err) == ["no-ladder"]
+
+
+@pytest.mark.parametrize(
+    ("margin", "state", "load"), [("5%", "not-reached", None), ("40%", "reached", 16), ("32%", "not-decided", None)]
+)
+def test_diminishing_returns_are_named_only_where_they_are_proven(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], margin: str, state: str, load: float | None
+) -> None:
+    """The fake device gains 32 % from 16 to 32 in flight, 47 % from 8 to 16."""
+    (tmp_path / "study.yaml").write_text(STUDY.replace("looks: [6]", f"looks: [6], margins: {{iops: {margin}}}"))
+    assert run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "done")]) == Exit.OK
+    (view,) = json.loads(printed(capsys, str(tmp_path / "done"), "--format", "json"))
+    slow = view["curves"][0]
+    assert (slow["knee"]["state"], slow["knee"]["load"], slow["knee"]["blocks"]) == (state, load, 6)
+    last = slow["knee"]["steps"][-1]
+    assert (last["load"], last["next_load"]) == (16, 32)
+    assert last["low"] < last["gain"] < last["high"]
+    words = slow["returns"]
+    assert f"{100 * last['gain']:+.1f} %" in words
+    assert ("16 in flight" in words) == (load is not None)
+    assert words in printed(capsys, str(tmp_path / "done"))
+    for name in ("report.html", "report.md"):
+        assert words in (tmp_path / "done" / name).read_text().replace("\u00a0", " ").replace("\\", "")

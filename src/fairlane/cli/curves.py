@@ -58,7 +58,8 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
     """Print throughput against latency for every ladder of RUN: cells that differ only in iodepth, numjobs or rate.
 
     At a latency objective (`slo` of the workload, or --slo) the lanes are compared by the throughput they carry within
-    it, block by block. What lies beyond the highest or lowest load is told as a bound, never extrapolated.
+    it. What lies beyond the highest or lowest load is a bound, never extrapolated. The point of diminishing returns is
+    named only where every further step is proven to gain less than the margin.
     """
     from fairlane.checks.base import run_all
     from fairlane.cli._output import print_json, print_rows
@@ -89,8 +90,8 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
             click.echo()
         print_rows([dict(zip(figure.columns, row, strict=True)) for row in figure.rows], output, title=head)
         for curve in view.curves:
-            if curve.law:
-                click.echo(escape(f"{curve.lane}: {curve.law}"))
+            for text in filter(None, (curve.returns, curve.law)):
+                click.echo(escape(f"{curve.lane}: {text}"))
         for answer in view.answers:
             click.echo(f"- {escape(answer)}" if output == "md" else f"• {answer}")
         click.echo()

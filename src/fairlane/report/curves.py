@@ -13,9 +13,8 @@ from fairlane.report.phrases import SYMBOL, change, count, interval, metric_of, 
 from fairlane.report.plot import SHAPES, lane_order
 from fairlane.report.svg import INK, LANES, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
-from fairlane.stats import usl
+from fairlane.stats import knee, usl
 from fairlane.stats.capacity import (
-    INF,
     Bounds,
     Capacity,
     Objective,
@@ -27,6 +26,8 @@ from fairlane.stats.capacity import (
     objectives,
     rounds,
 )
+from fairlane.stats.crossing import INF
+from fairlane.stats.knee import Knee, Step
 from fairlane.stats.ladders import Ladder, climb, ladders
 from fairlane.stats.pairs import shelve
 
@@ -51,6 +52,10 @@ class Curve:
     rungs: tuple[Rung, ...]
     law: str
     """Parameters of the scalability law in words; empty where it was not fitted."""
+    knee: Knee | None
+    """The point of diminishing returns; None: in an open loop."""
+    returns: str
+    """The same in words; empty in an open loop."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +97,11 @@ def views(
     shelves = shelve(observations)
     carried = guarded(capacities(study, observations, override), findings)
     equal: dict[str, tuple[Capacity, ...]] = {}
+    rate = knee.share(study, all_ladders)
     result = []
     for ladder in all_ladders:
         goals = objectives(study, ladder.workload) if override is None else tuple(override)
-        counted = rounds(study, shelves, ladder)[0]
+        counted, looks = rounds(study, shelves, ladder)
         for metric in dict.fromkeys(goal.metric for goal in goals) or [
             _default_metric(shelves, ladder, study.baseline, counted)
         ]:
@@ -109,7 +115,11 @@ def views(
                         )
                         for at in zip(*per_block, strict=True)
                     )
-                    curves.append(Curve(label[lane], index, rungs, "" if ladder.open_loop else _law(rungs)))
+                    point = None
+                    if not ladder.open_loop:
+                        point = knee.guarded(knee.knee(study, ladder, per_block, looks, rate), ladder, lane, findings)
+                    law = "" if ladder.open_loop else _law(rungs)
+                    curves.append(Curve(label[lane], index, rungs, law, point, _returns(point) if point else ""))
             if curves:
                 equal.setdefault(metric, guarded(at_equal_terms(study, observations, metric), findings))
                 at_equal = [c for c in equal[metric] if c.question.ladder == ladder]
@@ -147,11 +157,34 @@ def _law(rungs: Sequence[Rung]) -> str:
     fitted = usl.fit([r.load for r in rungs], [r.throughput for r in rungs])
     if fitted is None:
         return ""
-    peak = f", peak near {fitted.peak:.0f} in flight" if fitted.peak else ", no peak within what was measured"
     return (
-        f"scalability law: contention {fitted.contention:.3g}, coherency {fitted.coherency:.2g}{peak}; "
+        f"scalability law: contention {fitted.contention:.3g}, coherency {fitted.coherency:.2g}; "
         f"off by at most {share(fitted.error)}"
     )
+
+
+def _returns(found: Knee) -> str:
+    """The point of diminishing returns in words, with the gains that prove it or leave it open."""
+    margin = share(found.margin)
+    head = "diminishing returns (per doubling of the load)"
+    if not found.steps:
+        return f"{head}: not decided, fewer than 2 rounds have every rung"
+    if found.withheld:
+        return f"{head}: not decided, a critical finding stands against a rung"
+    if found.load is None:
+        last = _gain(found.steps[-1])
+        if found.state == "not-reached":
+            return f"{head}: not reached, the ladder ends before: its last step gains more than {margin}: {last}"
+        return f"{head}: not decided, the last step may gain more than {margin} or less: {last}"
+    further = "; ".join(_gain(step) for step in found.steps if step.load >= found.load)
+    where = f"from {found.load:g} in flight on"
+    if found.earliest != found.load:
+        where += f" at the latest, from {found.earliest:g} on at the earliest"
+    return f"{head}: {where} every step gains less than {margin}: {further}"
+
+
+def _gain(step: Step) -> str:
+    return f"{step.load:g} to {step.next_load:g} {change(1 + step.gain)} ({interval(1 + step.low, 1 + step.high)})"
 
 
 def figure_of(bounds: Bounds, metric: str) -> str:
@@ -180,12 +213,12 @@ _WITHHELD = ", withheld: a critical finding stands against a rung"
 
 
 def _change(c: Capacity) -> str:
+    at = f"{change(c.ratio)}, " if c.ratio is not None else ""
     if c.low is not None and c.high is not None:
-        at = f"{change(c.ratio)}, " if c.ratio is not None else ""
         return f", {at}{interval(c.low, c.high)}"
     if c.low is not None:
-        return f", {change(c.low)} or more"
-    return f", {change(c.high)} or less" if c.high is not None else ""
+        return f", {at}{change(c.low)} or more"
+    return f", {at}{change(c.high)} or less" if c.high is not None else ""
 
 
 def _equal(at_equal: Sequence[Capacity], label: Mapping[str, str], metric: str) -> Table:

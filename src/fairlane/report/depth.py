@@ -17,7 +17,8 @@ from fairlane.report.phrases import count, metric_of, value
 from fairlane.report.plot import apart, axis, lane_order, level, log_ticks, mark, stroke
 from fairlane.report.svg import INK, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
-from fairlane.stats.capacity import INF, Bounds, Capacity, capacities, climbs, guarded
+from fairlane.stats.capacity import Bounds, Capacity, capacities, climbs, guarded
+from fairlane.stats.crossing import INF
 from fairlane.stats.ladders import Ladder, ladders
 from fairlane.stats.pairs import shelve
 
@@ -49,7 +50,7 @@ class Line:
     index: int
     steps: tuple[Step, ...]
     carries: tuple[Bounds | None, ...]
-    """For each objective: the throughput within it, geometric mean over blocks."""
+    """For each objective: the throughput within it, read off the mean curve."""
     refused: bool
     """Whether the guard refuses its comparison with the baseline on some rung."""
 

@@ -156,7 +156,7 @@ def _curves(drawn: Pictures) -> list[str]:
     parts = ["## Throughput and latency under load"] if drawn.ladders else []
     for view, figure in drawn.ladders:
         parts += [f"### {md(view.name)}", _figure_table(figure.table), _list(view.answers)]
-        parts.append(_list(f"{c.lane}: {c.law}" for c in view.curves if c.law))
+        parts.append(_list(f"{c.lane}: {text}" for c in view.curves for text in (c.returns, c.law) if text))
         if view.equal.rows:
             parts += [
                 "At equal latency and at equal throughput (exploratory):",

@@ -1,17 +1,14 @@
 """Throughput of a lane at a given latency, latency at a given throughput, and comparisons of lanes there.
 
-Each lane, each block: the rungs of a ladder by rising load, (T_i, L_i). Neither throughput nor latency should fall as
-load rises; where noise lets them, both are replaced by their isotonic least squares fits on the log scale (Barlow,
-Bartholomew, Bremner and Brunk, *Statistical Inference under Order Restrictions*, 1972; pool adjacent violators).
-Between two rungs ln T is linear in ln L. Nothing is extrapolated: a capacity beyond the top rung is "at least that of
-the top rung", one below the bottom rung "less than that". A censored figure is kept as bounds, and a claim must
-hold for every value within them.
+Each lane has one curve on a ladder: the means of ln throughput and ln latency over the blocks. How it is read off, and
+how sure that is, stands in ``crossing``. Nothing is extrapolated: a capacity beyond the top rung is "at least that of
+the top rung", one below the bottom rung "less than that". Where the blocks do not exclude that the capacity lies beyond
+an end, the interval is open on that side, and a claim must hold for every value within.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Literal
 
@@ -21,17 +18,17 @@ from fairlane.metrics import METRICS
 from fairlane.records import Finding, Note, Observation, Word
 from fairlane.stats.answers import DECIDED, word
 from fairlane.stats.contests import concerns, stains
-from fairlane.stats.effects import Effect, Estimate
+from fairlane.stats.crossing import INF, Crossing, Curve, Ratio
 from fairlane.stats.histogram import BIN_ERROR
 from fairlane.stats.ladders import Ladder, Point, climb, ladders
 from fairlane.stats.looks import nominal
 from fairlane.stats.pairs import Shelf, shelve
-from fairlane.stats.samples import Samples
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
 
-INF = math.inf
+_WIDEST = math.log(1e12)
+"""An end of the interval beyond it, from two or three wild blocks, says nothing."""
 
 Shelves = Mapping[str, Shelf]
 """Cell key -> lane -> block -> reading, from ``pairs.shelve``."""
@@ -77,11 +74,11 @@ class Capacity:
     lane: str
     baseline: str
     lane_value: Bounds
-    """Geometric mean over blocks; censored if any block is."""
+    """Read off the mean curve; bounds where it lies beyond an end of the ladder."""
     baseline_value: Bounds
     verdict: Word
     ratio: float | None
-    """Lane / baseline, where no block is censored."""
+    """Lane / baseline, where neither lies beyond an end of its ladder."""
     low: float | None
     """Ends of the interval of the ratio at ``level``; None: not known on that side."""
     high: float | None
@@ -91,53 +88,6 @@ class Capacity:
     notes: tuple[str, ...] = ()
     withheld: bool = False
     """Decided, but a critical finding stands against a rung."""
-
-
-def frontier(points: Sequence[Point]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Throughputs (1/s) and latencies (ns) of a lane's rungs, by rising load: isotonic fits of the logarithms."""
-    return _frontier(tuple(points))
-
-
-@lru_cache(maxsize=4096)
-def _frontier(points: tuple[Point, ...]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Cached: every question to a ladder, two for each rung of the baseline, uses the same rounds."""
-    from scipy.optimize import isotonic_regression  # noqa: PLC0415 - half a second, for ladders alone
-
-    def risen(values: Iterable[float]) -> tuple[float, ...]:
-        fit = isotonic_regression(np.log(list(values))).x
-        return tuple(float(value) for value in np.exp(fit))
-
-    return risen(p.throughput for p in points), risen(p.latency for p in points)
-
-
-def throughput_at(points: Sequence[Point], latency: float) -> Bounds:
-    """Highest throughput with at most ``latency`` (ns): SLO capacity. ``points`` by rising load, not empty."""
-    throughputs, latencies = frontier(points)
-    below = sum(value <= latency * (1 + 1e-12) for value in latencies)
-    if not below:
-        return Bounds(0.0, throughputs[0])
-    if below == len(points):
-        return Bounds(throughputs[-1], INF)
-    value = _between(latencies[below - 1 : below + 1], throughputs[below - 1 : below + 1], latency)
-    return Bounds(value, value)
-
-
-def latency_at(points: Sequence[Point], throughput: float) -> Bounds:
-    """Least latency (ns) at which ``throughput`` (1/s) is reached. ``points`` by rising load, not empty."""
-    throughputs, latencies = frontier(points)
-    short = sum(value < throughput * (1 - 1e-12) for value in throughputs)
-    if not short:
-        return Bounds(0.0, latencies[0])
-    if short == len(points):
-        return Bounds(latencies[-1], INF)
-    value = _between(throughputs[short - 1 : short + 1], latencies[short - 1 : short + 1], throughput)
-    return Bounds(value, value)
-
-
-def _between(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
-    """Log-linear between two points with x1 < x2."""
-    share = (math.log(x) - math.log(xs[0])) / (math.log(xs[1]) - math.log(xs[0]))
-    return math.exp(math.log(ys[0]) + min(1.0, max(0.0, share)) * (math.log(ys[1]) - math.log(ys[0])))
 
 
 def objectives(study: "Study", workload: str) -> tuple[Objective, ...]:
@@ -227,6 +177,7 @@ class _Climbs:
     def __init__(self, study: "Study", shelves: Shelves) -> None:
         self.study, self.shelves = study, shelves
         self._made: dict[tuple[str, str, str, str], dict[int, tuple[Point, ...]]] = {}
+        self._curves: dict[tuple[str, str, str, str, Kind, tuple[int, ...]], tuple[Curve, dict[float, Crossing]]] = {}
 
     def __call__(self, ladder: Ladder, lane: str, latency: str) -> dict[int, tuple[Point, ...]]:
         key = ladder.workload, ladder.name, lane, latency
@@ -234,53 +185,66 @@ class _Climbs:
             self._made[key] = climbs(self.study, self.shelves, ladder, lane, latency)
         return self._made[key]
 
+    def crossing(self, question: Question, lane: str, blocks: tuple[int, ...]) -> Crossing:
+        """Where the lane, in ``blocks``, reaches what the question gives."""
+        ladder = question.ladder
+        key = ladder.workload, ladder.name, lane, question.metric, question.kind, blocks
+        if key not in self._curves:
+            points = self(ladder, lane, question.metric)
+            self._curves[key] = _curve([points[b] for b in blocks], question), {}
+        curve, crossings = self._curves[key]
+        if question.at not in crossings:
+            crossings[question.at] = Crossing(curve, math.log(question.at), last=question.kind == "throughput")
+        return crossings[question.at]
+
 
 def _compare(climbed: _Climbs, question: Question, lane: str, rate: float) -> Capacity:
     """One lane against the baseline; ``rate``: error rate of the interval over all looks."""
-    study, shelves = climbed.study, climbed.shelves
-    design, find = study.design, throughput_at if question.kind == "throughput" else latency_at
-    ours, theirs = (
-        {b: find(points, question.at) for b, points in climbed(question.ladder, name, question.metric).items()}
-        for name in (lane, study.baseline)
-    )
+    study, design, kind = climbed.study, climbed.study.design, question.kind
+    names = lane, study.baseline
+    counted = [tuple(climbed(question.ladder, name, question.metric)) for name in names]
     if design.paired:
-        ours, theirs = {b: ours[b] for b in ours if b in theirs}, {b: theirs[b] for b in theirs if b in ours}
-    blocks = min(len(ours), len(theirs))
-    measured = METRICS["iops" if question.kind == "throughput" else question.metric]
+        counted = [tuple(b for b in counted[0] if b in counted[1])] * 2
+    blocks = min(map(len, counted))
+    measured = METRICS["iops" if kind == "throughput" else question.metric]
     margin = design.margins.get(measured.name, measured.margin)
-    # a latency from a histogram is known to half a bin, and so is a figure read off at it
-    step = 2 * BIN_ERROR if METRICS[question.metric].percentile is not None else 0.0
-    judged = _Outcome("no-spread" if blocks else "inconclusive")
-    notes = []
-    if blocks < 2:
+    ours, theirs = (climbed.crossing(question, name, b) if b else None for name, b in zip(names, counted, strict=True))
+    outcome = _Outcome("no-spread" if blocks else "inconclusive")
+    notes: list[Note] = []
+    levels: tuple[float, float] | None = None
+    if blocks < 2 or ours is None or theirs is None:
         notes.append(Note("too-few-rounds", "fewer than 2 rounds have every rung: no interval"))
     else:
-        reached = design.looks[: rounds(study, shelves, question.ladder)[1]]
+        reached = design.looks[: rounds(study, climbed.shelves, question.ladder)[1]]
         levels = nominal(design, reached, rate), nominal(design, reached, 2 * design.alpha)
-        mine, other = list(ours.values()), list(theirs.values())
-        least = _estimate([b.low for b in mine], [b.high for b in other], step, paired=design.paired)
-        most = _estimate([b.high for b in mine], [b.low for b in other], step, paired=design.paired)
-        exact = all(b.exact for b in (*mine, *other))
-        better = 1 if question.kind == "throughput" else -1
-        judged = _judge(least, most, levels, exact=exact, margin=margin, better=better)
-    values = [_mean(list(part.values())) if part else Bounds(0.0, INF) for part in (ours, theirs)]
-    for name, value in zip((lane, study.baseline), values, strict=True):
-        if blocks and not value.exact:
-            notes.append(_censored(name, question.kind, value))
+        better = 1 if kind == "throughput" else -1
+        outcome = _judge(Ratio(ours, theirs, paired=design.paired), levels, margin=margin, better=better)
+    for name, side in zip(names, (ours, theirs), strict=True):
+        if blocks and side and not math.isfinite(side.place):
+            notes.append(_beyond(name, kind, side.place))
+        elif levels and side:
+            notes += _open(name, kind, side, levels[0])
     return Capacity(
-        question, lane, study.baseline, values[0], values[1], judged.verdict, judged.ratio, judged.low, judged.high,
-        margin, rate, blocks, tuple(notes),
+        question, lane, study.baseline, _bounds(ours), _bounds(theirs), outcome.verdict, outcome.ratio, outcome.low,
+        outcome.high, margin, rate, blocks, tuple(notes),
     )  # fmt: skip
 
 
-def _estimate(ours: Sequence[float], theirs: Sequence[float], step: float, *, paired: bool) -> Estimate | None:
-    """The estimate of the log-ratio; None if a censored end is infinite."""
-    mine, other = tuple(map(_log, ours)), tuple(map(_log, theirs))
-    if not all(map(math.isfinite, (*mine, *other))):
-        return None
-    if paired:
-        return Effect(tuple(a - b for a, b in zip(mine, other, strict=True)), step)
-    return Samples(mine, other, step)
+def _curve(climbs: Sequence[Sequence[Point]], question: Question) -> Curve:
+    """``climbs``: the lane's rungs in each block; what the question gives is x."""
+    throughput = np.log([[p.throughput for p in points] for points in climbs])
+    latency = np.log([[p.latency for p in points] for points in climbs])
+    # a latency from a histogram is known to half a bin
+    step = BIN_ERROR if METRICS[question.metric].percentile is not None else 0.0
+    by = question.kind == "throughput"
+    return Curve(latency, throughput, step, 0.0) if by else Curve(throughput, latency, 0.0, step)
+
+
+def _bounds(side: Crossing | None) -> Bounds:
+    if side is None:
+        return Bounds(0.0, INF)
+    value = math.exp(side.value)
+    return Bounds(0.0 if side.place == -INF else value, INF if side.place == INF else value)
 
 
 @dataclass(frozen=True)
@@ -291,49 +255,37 @@ class _Outcome:
     high: float | None = None
 
 
-def _judge(
-    least: Estimate | None,
-    most: Estimate | None,
-    levels: tuple[float, float],
-    *,
-    exact: bool,
-    margin: float,
-    better: int,
-) -> _Outcome:
-    """``least`` and ``most``: estimates from the low and the high ends of the bounds; equal where all are ``exact``.
-
-    ``levels``: of the interval, and of the tie test's. A claim must hold for every value within the bounds.
-    """
-    outer, inner = (
-        (least.interval(rate)[0] if least else -INF, most.interval(rate)[1] if most else INF) for rate in levels
-    )
-    centre = least.mean if least and exact else 1.0 if outer[0] > 0 else -1.0
+def _judge(ratio: Ratio, levels: tuple[float, float], *, margin: float, better: int) -> _Outcome:
+    """``levels``: of the interval, and of the tie test's. A claim must hold for every value within an open interval."""
+    outer, inner = (ratio.interval(level) for level in levels)
+    exact = math.isfinite(ratio.lane.place) and math.isfinite(ratio.baseline.place)
     return _Outcome(
-        word(centre, outer, inner, margin, better),
-        math.exp(least.mean) if least and exact else None,
-        math.exp(outer[0]) if least else None,
-        math.exp(outer[1]) if most else None,
+        word(1.0 if outer[0] > 0 else -1.0, outer, inner, margin, better),
+        math.exp(ratio.mean) if exact else None,
+        math.exp(outer[0]) if outer[0] > -_WIDEST else None,
+        math.exp(outer[1]) if outer[1] < _WIDEST else None,
     )
 
 
-def _log(value: float) -> float:
-    return -INF if value <= 0 else INF if value == INF else math.log(value)
+def _beyond(name: str, kind: Kind, place: float) -> Note:
+    """Where a lane's figure lies beyond an end of the ladder."""
+    below, above = {
+        "throughput": (
+            "is above the limit on its lowest rung already",
+            "stays within the limit on its top rung: it carries at least that",
+        ),
+        "latency": (
+            "carries more than that on its lowest rung already",
+            "does not reach that throughput on any rung",
+        ),
+    }[kind]
+    return Note("beyond-top-rung", f"{name} {above}") if place > 0 else Note("below-lowest-rung", f"{name} {below}")
 
 
-def _mean(bounds: Sequence[Bounds]) -> Bounds:
-    """Geometric mean, end by end."""
-
-    def ends(values: Sequence[float]) -> float:
-        return 0.0 if 0.0 in values else INF if INF in values else geometric_mean(values)
-
-    low, high = ends([b.low for b in bounds]), ends([b.high for b in bounds])
-    return Bounds(low, high) if not all(b.exact for b in bounds) else Bounds(low, low)
-
-
-def _censored(name: str, kind: Kind, value: Bounds) -> Note:
-    rung = "beyond-top-rung" if value.high == INF else "below-lowest-rung"
-    if kind == "throughput":
-        reached = "stays within the limit on its top rung: it carries at least that"
-        return Note(rung, f"{name} {reached if value.high == INF else 'is above the limit on its lowest rung already'}")
-    reached = "does not reach that throughput on any rung"
-    return Note(rung, f"{name} {reached if value.high == INF else 'carries more than that on its lowest rung already'}")
+def _open(name: str, kind: Kind, side: Crossing, level: float) -> Iterator[Note]:
+    """Where the blocks do not exclude that the figure lies beyond an end of the ladder."""
+    reach = side.reach(level)
+    what = "the limit" if kind == "throughput" else "that throughput"
+    for distance, note, rung in ((reach.down, "near-lowest-rung", "lowest"), (reach.up, "near-top-rung", "top")):
+        if distance == INF:
+            yield Note(note, f"{name} on its {rung} rung is too near {what}: the ladder may end before it is reached")

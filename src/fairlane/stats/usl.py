@@ -1,6 +1,5 @@
 """The universal scalability law fitted to a ladder: it describes the measurement and is no forecast."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,8 +25,6 @@ class Usl:
     """kappa, >= 0: the cost of agreeing with every other; above 0 throughput falls beyond a peak."""
     error: float
     """Largest relative distance between fit and measurement."""
-    peak: float | None
-    """Load with the highest throughput; None: beyond the measured loads."""
 
     def at(self, load: float) -> float:
         """Throughput at ``load``."""
@@ -59,8 +56,7 @@ def fit(loads: Sequence[float], throughputs: Sequence[float]) -> Usl | None:
     except RuntimeError:
         return None
     error = float(np.max(np.abs(_usl(n, scale, sigma, kappa) / x - 1)))
-    peak = math.sqrt((1 - sigma) / kappa) if kappa > 0 and sigma < 1 else math.inf
-    return Usl(float(scale), float(sigma), float(kappa), error, peak if peak < max(loads) else None)
+    return Usl(float(scale), float(sigma), float(kappa), error)
 
 
 def _usl(n: Floats, scale: float, sigma: float, kappa: float) -> Floats:
