@@ -27,6 +27,7 @@ from fairlane.stats.looks import CALM, level
 from fairlane.stats.moderated import Common, Moderated, common
 from fairlane.stats.neighbours import widening
 from fairlane.stats.pairs import LaneData, Pair, Reading, Shelf, apart, pair, shelve, too_few_beyond, upto
+from fairlane.study.base import FEW_BLOCKS, MANY_CELLS
 
 if TYPE_CHECKING:
     from fairlane.study.base import Design
@@ -36,13 +37,6 @@ if TYPE_CHECKING:
 LENT, OWN = 0.4, 0.3
 """Nominal level of a printed interval as a share of alpha, after one of several looks: with a spread that other cells
 lend, and with its own. Simulated: bench/calibration.py, rows of coverage."""
-FEWEST = 6
-"""Blocks from which a comparison's own spread can be trusted with a headline: noise that has two states can look calm
-for four (13 to 22 % of studies of 24 equal cells showed a difference)."""
-
-
-_MANY = 6
-"""Cells that are enough to judge any by fewer blocks."""
 
 
 @dataclass(frozen=True)
@@ -303,8 +297,8 @@ class Claims:
         if not self.modelled and (contest.primary or contest.control):  # the rest would repeat it twenty times
             effect = replace(effect, factor=widening(effect.logs))
         lent = self._lent(contest.metric, contest.at(look)) if contest.spends else None
-        early = effect.n < FEWEST <= stage.plan[-1] and not self.modelled
-        if early and (not lent or lent.cells < _MANY):
+        early = effect.n < FEW_BLOCKS <= stage.plan[-1] and not self.modelled
+        if early and (not lent or lent.cells < MANY_CELLS):
             return None
         return replace(stage, effect=Moderated.of(effect, lent) if lent else effect)
 

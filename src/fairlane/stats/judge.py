@@ -11,12 +11,13 @@ from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Note, Verdict
 from fairlane.stats import anytime, footnotes
 from fairlane.stats.answers import DECIDED, Answer, answer, margin_of
-from fairlane.stats.contests import FEWEST, Claims, Contest, Stage, lent, stains
+from fairlane.stats.contests import Claims, Contest, Stage, lent, stains
 from fairlane.stats.effects import Effect
 from fairlane.stats.looks import level
 from fairlane.stats.neighbours import likeness
 from fairlane.stats.pairs import Pair, pair, typical
 from fairlane.stats.stopping import too_wide
+from fairlane.study.base import FEW_BLOCKS
 
 if TYPE_CHECKING:
     pass
@@ -45,7 +46,7 @@ def _trusted(claims: Claims, stage: Stage) -> bool:
     if not isinstance(effect, Effect):
         return True
     alike = likeness(effect.logs) <= _ALIKE / max(1, len(claims.primaries))
-    return not alike and (effect.n >= FEWEST or lent(stage))
+    return not alike and (effect.n >= FEW_BLOCKS or lent(stage))
 
 
 def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, goes_on: bool) -> Verdict:

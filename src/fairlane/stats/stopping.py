@@ -8,9 +8,10 @@ from scipy.special import ndtr, stdtrit
 
 from fairlane.records import Observation, Word
 from fairlane.stats.answers import answer, margin_of
-from fairlane.stats.contests import FEWEST, Claims, Contest, Stage, lent
+from fairlane.stats.contests import Claims, Contest, Stage, lent
 from fairlane.stats.efficiency import efficient
 from fairlane.stats.looks import level
+from fairlane.study.base import FEW_BLOCKS
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -66,7 +67,7 @@ def _goes_on(claims: Claims, contest: Contest) -> bool:
         return False
     if word in _SMALL and stage.blocks < _TIE:
         return True
-    if word not in _SMALL and stage.effect.n < FEWEST and not lent(stage):
+    if word not in _SMALL and stage.effect.n < FEW_BLOCKS and not lent(stage):
         return True
     return word not in _SMALL and not _clear(claims, contest, stage)
 

@@ -74,6 +74,7 @@ class Study(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        object.__setattr__(self, "design", self.design.fit(len(self.cells())))  # the model is frozen
         self._bounded()
         least = type(self.platform).least_lanes
         if len(self.lanes) < least:
