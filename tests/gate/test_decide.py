@@ -84,14 +84,32 @@ def test_the_truth_decides(evidence: Evidence, rule: str, word: str | None) -> N
 
 
 def test_the_interval_decides_and_not_the_estimate(evidence: Evidence) -> None:
-    """Between the interval's end and the ratio the estimate agrees with the rule, and the rule is not proven."""
+    """Between the interval's end and the ratio the estimate agrees with the rule, and the rule is not proven. Each end
+    is one-sided at alpha: the interval at twice alpha, which is the tie test's."""
     (v,) = (v for v in judge(evidence, ()) if v.lane == "fast" and v.primary and v.cell == "4k randread qd16")
-    assert v.low is not None
-    assert v.high is not None
+    assert v.tie_low is not None
+    assert v.tie_high is not None
     assert v.ratio is not None
-    for factor, word in ((v.low - 1e-4, "met"), (v.low + 1e-4, "not proven"), (v.ratio - 1e-4, "not proven"),
-                         (v.high - 1e-4, "not proven"), (v.high + 1e-4, "not met")):  # fmt: skip
+    low, high = v.tie_low, v.tie_high
+    for factor, word in ((low - 1e-4, "met"), (low + 1e-4, "not proven"), (v.ratio - 1e-4, "not proven"),
+                         (high - 1e-4, "not proven"), (high + 1e-4, "not met")):  # fmt: skip
         assert words(evidence, f"fast >= {100 * (factor - 1):.4f} % over slow on main/4k") == {word}
+
+
+def test_one_sided_rules_err_at_alpha_whatever_their_number(evidence: Evidence) -> None:
+    """One look, 10 blocks: the ends are those of t at twice 5 %, times the lent or widened standard error; the level of
+    the interval that decides the word is the stricter one of Holm."""
+    (v,) = (v for v in judge(evidence, ()) if v.lane == "same" and v.primary and v.cell == "64k randread qd16")
+    assert v.joint_low is not None
+    assert v.joint_high is not None
+    assert v.tie_low is not None
+    assert v.tie_high is not None
+    assert v.joint_low < v.tie_low < v.tie_high < v.joint_high
+    assert v.low is not None
+    assert v.low < v.tie_low, "printed at alpha, two-sided"
+    edge = 100 * max(v.tie_high - 1, 1 / v.tie_low - 1)
+    assert words(evidence, f"same within {edge + 0.01:.4f} % of slow on main/64k") == {"met"}
+    assert words(evidence, f"same within {edge - 0.01:.4f} % of slow on main/64k") == {"not proven"}
 
 
 def test_any_lane_may_be_the_baseline(evidence: Evidence) -> None:

@@ -63,34 +63,49 @@ def test_what_is_told_of_storms_faults_costs_fleets_and_clusters(case: Any, snap
 
 
 def test_the_sentence_of_a_win_names_lane_size_place_and_doubt():
+    """The estimate first, then the interval."""
     text = said()
-    assert figures(text) == ["11.8", "99.7", "6"]
+    assert figures(text) == ["12.0", "11.9", "12.1", "6"]
     assert [part for part in ("NVMe/TCP", "iSCSI", "faster", "4k randread qd16", "IOPS") if part not in text] == []
 
 
 def test_the_sentence_of_a_loss_is_the_drop_of_the_metric_itself():
     text = said(verdict="slower", ratio=0.55, low=0.5, high=0.6)
-    assert figures(text)[0] == "40.0"
+    assert figures(text)[:3] == ["45.0", "40.0", "50.0"], "the nearer end first"
     assert "slower" in text
 
 
 def test_latency_is_lower_not_faster():
     text = said(metric="lat_p99", ratio=0.8, low=0.75, high=0.849)
-    assert figures(text)[0] == "15.1"
+    assert figures(text)[:3] == ["20.0", "15.1", "25.0"]
     assert "lower" in text
     assert "p99" in text
     text = said(metric="lat_p99", verdict="slower", ratio=1.3, low=1.2, high=1.4)
-    assert figures(text)[0] == "20.0"
+    assert figures(text)[:3] == ["30.0", "20.0", "40.0"]
     assert "higher" in text
+
+
+@pytest.mark.parametrize("metric", ["iops", "lat_p99"])
+def test_from_twice_the_baseline_on_it_is_a_factor(metric):
+    """Of the metric itself: a latency of a tenth is 90 % lower, and no factor."""
+    text = said(metric=metric, verdict="faster" if metric == "iops" else "slower", ratio=2.7, low=2.62, high=2.78)
+    assert figures(text)[:3] == ["2.7", "2.6", "2.8"]
+    assert text.count("times") == 2
+    assert "%" not in text
+    text = said(metric=metric, ratio=1.994, low=1.9, high=2.1)
+    assert figures(text)[:3] == ["99.4", "90.0", "110.0"]
+    assert figures(said(metric="lat_p99", ratio=0.1, low=0.08, high=0.12))[:3] == ["90.0", "88.0", "92.0"]
+    assert figures(said(ratio=1000.0, low=3.0, high=1e11))[:2] == ["1,000", "3.0"]
+    assert "no limit" in said(ratio=1000.0, low=3.0, high=1e11)
 
 
 @pytest.mark.parametrize(
     ("changes", "parts", "numbers"),
     [
-        ({"verdict": "faster"}, "IOPS", "11.8 99.7 6"),
-        ({"verdict": "tie", "low": 0.99, "high": 1.02}, "tie", "5 +11.90 +12.10 99.7 6"),
-        ({"verdict": "different-but-small", "tie_low": 1.02, "tie_high": 1.03}, "IOPS", "5 +2.0 +3.0 99.7 6"),
-        ({"verdict": "inconclusive", "low": 0.9, "high": 1.2, "more_blocks": 12}, "IOPS", "\u221210.0 +20.0 12 99.7 6"),
+        ({"verdict": "faster"}, "IOPS", "12.0 11.9 12.1 6"),
+        ({"verdict": "tie", "low": 0.99, "high": 1.02}, "tie", "5 +11.90 +12.10 6"),
+        ({"verdict": "different-but-small", "tie_low": 1.02, "tie_high": 1.03}, "IOPS", "5 +2.0 +3.0 6"),
+        ({"verdict": "inconclusive", "low": 0.9, "high": 1.2, "more_blocks": 12}, "IOPS", "\u221210.0 +20.0 12 6"),
         ({"verdict": "inconclusive", "low": None, "high": None}, "\u2013", "6"),
         ({"verdict": "refused", "notes": ("every trial of iscsi failed",)}, "every trial of iscsi failed", ""),
         ({"verdict": "refused", "notes": ()}, "NVMe/TCP", ""),
@@ -104,17 +119,37 @@ def test_every_verdict_word_has_its_sentence(changes, parts, numbers, snapshot):
     assert text == snapshot
 
 
-@given(st.floats(0.01, 50), st.floats(1.0, 3.0))
-def test_size_never_promises_more_than_the_interval(low, width):
+def meant(text: str, higher: bool) -> list[tuple[float, float]]:
+    """The ratios that a text in per cent or as factors stands for, each with the worth of its last digit."""
+    ratios = []
+    for number in re.findall(r"[\d,]+(?:\.\d+)?", text):
+        digit = 10.0 ** -len(number.partition(".")[2])
+        ratio = float(number.replace(",", ""))
+        if "%" in text:
+            ratio, digit = 1 + (ratio if higher else -ratio) / 100, digit / 100
+        ratios.append((ratio, digit))
+    return ratios
+
+
+@given(st.floats(0.01, 50), st.floats(1.0, 3.0), st.floats(0, 1))
+def test_sizes_and_intervals_are_true_to_their_last_digit(low, width, place):
     high = low * width
-    text = phrases.size(replace(BASE, low=low, high=high))
+    ratio = low * width**place
+    v = replace(BASE, ratio=ratio, low=low, high=high)
+    ((estimate, digit),) = meant(phrases.size(v), ratio > 1)
+    assert estimate == pytest.approx(ratio, abs=digit / 2 + 1e-9)
     if low <= 1 <= high:
-        assert text == ""
+        assert phrases.within(v) == phrases.interval(low, high)
         return
-    end = abs((low if low > 1 else high) - 1) * 100
-    number = float(re.findall(r"[\d.]+", text.replace(",", ""))[0])
-    assert number <= end + 1e-4
-    assert end - number < (0.1 if end < 1000 else 1) + 1e-4
+    ends = sorted(meant(phrases.within(v), low > 1))
+    for (end, digit), true in zip(ends, (low, high), strict=True):
+        assert end == pytest.approx(true, abs=digit + 1e-9)
+    assert ("times" in phrases.within(v)) == ("times" in phrases.size(v)) == (ratio >= 2)
+
+
+def test_without_figures_there_is_no_size():
+    assert phrases.size(replace(BASE, ratio=None)) == ""
+    assert phrases.within(replace(BASE, low=None, high=None)) == ""
 
 
 @given(st.floats(0.01, 50), st.floats(1.0, 3.0))
@@ -127,8 +162,9 @@ def test_a_printed_interval_covers_the_real_one(low, width):
 
 def test_a_small_end_is_not_rounded_to_nothing():
     assert figures(phrases.interval(1.0003, 1.287)) == ["+0.03", "+28.7"]
-    assert figures(phrases.size(replace(BASE, low=1.00037, high=1.3))) == ["0.03"]
-    assert figures(phrases.size(replace(BASE, low=1.000001, high=1.3))) == ["0"]
+    assert figures(phrases.within(replace(BASE, low=1.00037, high=1.3))) == ["0.04", "30.0"]
+    assert figures(phrases.size(replace(BASE, ratio=1.00037))) == ["0.04"]
+    assert figures(phrases.size(replace(BASE, ratio=1.00002))) == ["0.002"]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +194,8 @@ def test_large_changes_have_no_decimals():
     assert figures(phrases.interval(38.3774, 40.6527)) == ["+3,737", "+3,966"]
     assert len(phrases.interval(38.3774, 40.6527)) <= 22
     assert phrases.change(39.498) == "+3,850 %"
-    assert phrases.size(replace(BASE, low=38.3779, high=41)).endswith(" 3,737 %")
+    assert figures(phrases.size(replace(BASE, ratio=39.498))) == ["39"]
+    assert figures(phrases.within(replace(BASE, ratio=39.498, low=38.3779, high=41))) == ["38", "41"]
     assert figures(phrases.interval(10.9, 11.05)) == ["+990.0", "+1,005"]
 
 
@@ -185,16 +222,16 @@ def summed(*changes: dict[str, Any]) -> str:
     return phrases.summary([replace(BASE, **{"cell": f"c{i}", **c}) for i, c in enumerate(changes)], "N", "I")
 
 
-def test_summary_of_a_clean_win_gives_the_smallest_and_largest_promise(snapshot):
-    text = summed({}, {"low": 1.3, "high": 1.4}, {"low": 1.2, "high": 1.3})
-    assert figures(text) == ["3", "11.8", "30.0"]
+def test_summary_of_a_clean_win_gives_the_smallest_and_largest_estimate(snapshot):
+    text = summed({}, {"ratio": 1.35, "low": 1.3, "high": 1.4}, {"ratio": 1.25, "low": 1.2, "high": 1.3})
+    assert figures(text) == ["3", "12.0", "35.0"]
     assert re.findall(r"\bfaster|higher|c\d", text) == ["faster", "higher", "c0", "c1"]
     assert text == snapshot
 
 
 def test_summary_of_one_cell(snapshot):
     text = summed({})
-    assert figures(text) == ["11.8"]
+    assert figures(text) == ["12.0", "11.9", "12.1"]
     assert re.findall(r"\bfaster|higher|c\d", text) == ["faster", "c0", "higher"]
     assert text == snapshot
 
@@ -202,13 +239,13 @@ def test_summary_of_one_cell(snapshot):
 def test_summary_of_mixed_verdicts_counts_and_names_them(snapshot):
     text = summed(
         {},
-        {"low": 1.3, "high": 1.4},
-        {"verdict": "slower", "low": 0.8, "high": 0.9},
+        {"ratio": 1.35, "low": 1.3, "high": 1.4},
+        {"verdict": "slower", "ratio": 0.85, "low": 0.8, "high": 0.9},
         {"verdict": "tie", "low": 0.99, "high": 1.01},
         {"verdict": "inconclusive", "low": 0.9, "high": 1.2, "headline": False},
         {"headline": False},
     )
-    assert figures(text) == ["6", "2", "11.8", "30.0", "1", "10.0", "1", "1", "1"]
+    assert figures(text) == ["6", "2", "12.0", "35.0", "1", "15.0", "10.0", "20.0", "1", "1", "1"]
     assert re.findall(r"c\d", text) == [f"c{n}" for n in range(6)]
     assert re.findall(r"faster|slower|tie|inconclusive|withheld", text) == [
         "faster", "slower", "tie", "inconclusive", "withheld"
@@ -217,8 +254,9 @@ def test_summary_of_mixed_verdicts_counts_and_names_them(snapshot):
 
 
 def test_summary_says_better_where_faster_would_be_odd(snapshot):
-    text = summed({"metric": "cpu_per_io", "low": 0.7, "high": 0.8}, {"metric": "cpu_per_io", "low": 0.6, "high": 0.7})
-    assert figures(text)[:2] == ["2", "20.0"]
+    cost = {"metric": "cpu_per_io"}
+    text = summed({**cost, "ratio": 0.75, "low": 0.7, "high": 0.8}, {**cost, "ratio": 0.65, "low": 0.6, "high": 0.7})
+    assert figures(text) == ["2", "25.0", "35.0"]
     assert re.findall(r"faster|better|lower|CPU", text) == ["better", "CPU", "lower"]
     assert text == snapshot
 
@@ -231,6 +269,16 @@ def test_summary_of_refusals_gives_the_common_reason(snapshot):
     assert text == snapshot
 
 
+def test_a_summary_from_twice_the_baseline_on_gives_factors():
+    text = summed({}, {"ratio": 2.7, "low": 2.62, "high": 2.78})
+    assert figures(text) == ["2", "12.0", "2.7"]
+    assert text.count("times") == 1
+    text = summed({"ratio": 3.1, "low": 3.02, "high": 3.18}, {"ratio": 2.7, "low": 2.62, "high": 2.78})
+    assert figures(text) == ["2", "2.7", "3.1"]
+    assert text.count("times") == 2
+    assert figures(summed({"ratio": 2.7, "low": 2.62, "high": 2.78})) == ["2.7", "2.6", "2.8"]
+
+
 def test_an_unknown_metric_is_shown_not_hidden():
     assert phrases.value("wobbles", 1234.5) == "1234"
     assert phrases.value("iops", None) == "\u2013"
@@ -238,6 +286,9 @@ def test_an_unknown_metric_is_shown_not_hidden():
 
 def test_summary_of_mixed_costs_says_better_and_worse():
     cost = {"metric": "cpu_per_io", "primary": False, "headline": False}
-    text = summed({**cost, "low": 0.7, "high": 0.8}, {**cost, "verdict": "slower", "low": 1.1, "high": 1.2})
-    assert figures(text)[:4] == ["2", "1", "20.0", "1"]
+    text = summed(
+        {**cost, "ratio": 0.75, "low": 0.7, "high": 0.8},
+        {**cost, "verdict": "slower", "ratio": 1.15, "low": 1.1, "high": 1.2},
+    )
+    assert figures(text) == ["2", "1", "25.0", "20.0", "30.0", "1", "15.0", "10.0", "20.0"]
     assert re.findall(r"better|worse|c\d", text)[:3] == ["better", "c0", "worse"]

@@ -3,12 +3,16 @@
 The studies are simulated all at once; ``test_shortcut_is_the_judge`` shows that the arithmetic here is the judge's own.
 """
 
+import math
+
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import stdtr
 
 from fairlane.stats.judge import judge
 from fairlane.stats.looks import nominal_levels
+from fairlane.stats.neighbours import widening
 from fairlane.stats.stopping import open_cells
 
 STUDIES = 20_000
@@ -56,9 +60,9 @@ def log_ratios(noise, rng, studies=STUDIES, blocks=BLOCKS, cells=4):
     return np.where(lane_first, d, -d)
 
 
-def p_values(d):
+def p_values(d, factor=1.0):
     n = d.shape[-1]
-    return 2 * stdtr(n - 1, -np.abs(d.mean(-1)) / (d.std(-1, ddof=1) / n**0.5))
+    return 2 * stdtr(n - 1, -np.abs(d.mean(-1)) / (factor * d.std(-1, ddof=1) / n**0.5))
 
 
 def tolerance(rate, studies=STUDIES):
@@ -74,12 +78,13 @@ def test_identical_lanes_at_a_fixed_number_of_blocks(noise, blocks):
 
 @pytest.mark.parametrize("noise", NOISE)
 def test_identical_lanes_through_all_looks(noise):
-    """At most 5.3 %: boundaries are used as p-values of t, which costs 0.2 to 0.3 (docs/verdict.md)."""
+    """Boundaries are exact for t: five in a hundred, and no more where blocks are independent. Trials with a strong
+    correlation leave a little of it between blocks, AB next to BA (0.1 in a study of one cell: below)."""
     d = log_ratios(noise, np.random.default_rng(12))
     ever = np.zeros(len(d), bool)
     for n, level in zip(LOOKS, nominal_levels(LOOKS, 0.05), strict=True):
         ever |= p_values(d[:, :n]) <= level
-    assert ever.mean() < 0.053 + tolerance(0.05)
+    assert ever.mean() < (0.053 if noise is correlated else 0.05) + tolerance(0.05)
 
 
 def test_the_price_of_balance_in_a_study_of_one_cell():
@@ -106,22 +111,53 @@ def test_a_proven_tie_is_rarely_a_difference_as_large_as_the_margin():
         said |= (t < 0) & (
             2 * stdtr(n - 1, -np.abs(t)) <= level
         )  # the upper end of the tie interval is below the margin
-    assert said.mean() < 0.053 + tolerance(0.05)
+    assert said.mean() < 0.05 + tolerance(0.05)
+
+
+EDGE = math.log1p(0.05)
+
+
+def t_of(level, n):
+    return stats.t.isf(level / 2, n - 1)
+
+
+def hope(mean, sd, n):
+    """Chance of a word at 20 blocks, if mean and spread stay as they are after ``n``: the mean then is normal about the
+    present one, with the variance of the blocks to come."""
+    error = sd / math.sqrt(BLOCKS)
+    later = stats.norm(abs(mean), sd * math.sqrt(BLOCKS - n) / BLOCKS)
+    difference = t_of(nominal_levels(LOOKS, 0.05)[-1], BLOCKS) * error
+    tie = EDGE - t_of(nominal_levels(LOOKS, 0.10)[-1], BLOCKS) * error
+    return max(later.sf(difference), later.cdf(tie))
 
 
 def test_shortcut_is_the_judge(run):
     """60 studies through the judge itself, stopped as the runner stops them."""
     d = log_ratios(heavy, np.random.default_rng(15), studies=60) * 4
+    d[::2] = d[::2] / 8 + np.linspace(-0.2, 0.2, 30)[:, None]  # words of every kind, early and late
     levels = nominal_levels(LOOKS, 0.05)
+    reasons = set()
     for logs in d:
         cell = {"base": [1000.0] * BLOCKS, "new": (1000 * np.exp(logs)).tolist()}
         for look, n in enumerate(LOOKS):
             made = run([{lane: values[:n] for lane, values in cell.items()}])
             (verdict,) = (v for v in judge(made, ()) if v.primary)
-            assert verdict.low is not None
-            assert verdict.high is not None
-            rejected = verdict.low > 1 or verdict.high < 1
-            assert rejected == (p_values(logs[None, :n])[0] <= levels[look])
+            factor = widening(tuple(logs[:n]))
+            mean, sd = logs[:n].mean(), factor * logs[:n].std(ddof=1)
+            rejected = verdict.joint_low > 1 or verdict.joint_high < 1
+            assert rejected == (p_values(logs[None, :n], factor)[0] <= levels[look])
             assert rejected == (verdict.verdict in {"faster", "slower", "different-but-small"})
-            goes_on = bool(open_cells(made.study, made.observations, look))
-            assert goes_on == (verdict.verdict == "inconclusive" and n < BLOCKS)
+            half = t_of(0.3 * 0.05, n) * sd / math.sqrt(n)
+            if n == BLOCKS:
+                ends = "the plan's end"
+            elif verdict.verdict == "inconclusive":
+                ends = n >= 8 and hope(mean, sd, n) < 0.05 and "parked"
+            elif verdict.verdict in {"tie", "different-but-small"}:
+                ends = n >= 10 and "small"
+            else:
+                ends = (abs(mean) - half >= EDGE and "beyond the margin") or (half <= EDGE / 2 and "narrow")
+            reasons.add((verdict.verdict in {"faster", "slower"}, ends))
+            assert bool(open_cells(made.study, made.observations, look)) == (not ends)
+    no_word = {(False, each) for each in (False, "small", "parked", "the plan's end")}
+    word = {(True, each) for each in (False, "beyond the margin", "narrow", "the plan's end")}
+    assert reasons == no_word | word, "every reason happens"

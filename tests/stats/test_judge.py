@@ -13,7 +13,7 @@ from scipy import stats
 from fairlane.records import Finding
 from fairlane.stats.answers import word
 from fairlane.stats.judge import judge
-from fairlane.stats.looks import nominal_levels
+from fairlane.stats.looks import level, nominal_levels
 from fairlane.stats.stopping import open_cells
 from tests.words import note, noted
 
@@ -34,6 +34,18 @@ def only(verdicts, metric="iops"):
 
 def first(evidence, findings=()):
     return only(judge(evidence, findings))
+
+
+def drawn_at(low, high, logs):
+    """Nominal two-sided level of a t interval of ``logs`` with these ends, as ratios."""
+    assert math.log(low * high) / 2 == pytest.approx(np.mean(logs), abs=1e-12)
+    error = np.std(logs, ddof=1) / math.sqrt(len(logs))
+    return 2 * stats.t.sf(math.log(high / low) / 2 / error, len(logs) - 1)
+
+
+def logs_of(cell, lane="new", baseline="base"):
+    """Log-ratios of the blocks in which both trials succeeded."""
+    return [math.log(y / x) for x, y in zip(cell[baseline], cell[lane], strict=True) if x and y]
 
 
 # --- the words
@@ -127,20 +139,25 @@ def test_scaling_both_changes_nothing(run, seen, factor):
     plain = first(run([{"x": a, "y": b}], looks=(len(seen),)))
     scaled = first(run([{"x": [v * factor for v in a], "y": [v * factor for v in b]}], looks=(len(seen),)))
     assert scaled.verdict == plain.verdict
-    for end in ("low", "ratio", "high", "tie_low", "tie_high"):
+    for end in ("low", "ratio", "high", "joint_low", "joint_high", "tie_low", "tie_high"):
         assert getattr(scaled, end) == pytest.approx(getattr(plain, end), rel=1e-9)
     assert scaled.lane_value == pytest.approx(plain.lane_value * factor)
 
 
 @stateless
 @given(seen=st.lists(figures, min_size=1, max_size=4))
-def test_the_tie_interval_lies_inside_and_words_follow_intervals(run, seen):
+def test_the_joint_interval_holds_the_others_and_decides_words(run, seen):
+    """The printed interval never contradicts the word: it excludes no difference wherever the joint one does."""
     cells = [{"x": [x for x, _ in cell], "y": [y for _, y in cell]} for cell in seen]
     for v in judge(run(cells), ()):
-        ends = [x for x in (v.low, v.tie_low, v.ratio, v.tie_high, v.high) if x is not None]
-        assert len(ends) == 5
-        assert ends == sorted(ends)
-        assert (ends[0] > 1 or ends[-1] < 1) == (v.verdict in {"faster", "slower", "different-but-small"})
+        for ends in (
+            [v.joint_low, v.low, v.ratio, v.high, v.joint_high],
+            [v.joint_low, v.tie_low, v.ratio, v.tie_high, v.joint_high],
+        ):
+            assert ends == sorted(ends)
+        differs = v.joint_low > 1 or v.joint_high < 1
+        assert differs == (v.verdict in {"faster", "slower", "different-but-small"})
+        assert (v.verdict in {"tie", "different-but-small"}) == (1 / 1.05 < v.tie_low and v.tie_high < 1.05)
 
 
 # --- one lane, one cell
@@ -204,9 +221,10 @@ def test_values_are_geometric_means_and_merged_percentiles(run):
 
 def test_no_spread_gives_a_point_and_says_so(run):
     v = first(run([{"base": [1000.0] * 3, "new": [1100.0] * 3}], looks=(3,)))
-    assert (v.verdict, v.headline) == ("faster", True)
+    assert (v.verdict, v.headline) == ("faster", False), "three blocks bear no headline"
     assert v.low == pytest.approx(v.high)
     assert "no-spread" in noted(v.notes)
+    assert first(run([{"base": [1000.0] * 6, "new": [1100.0] * 6}], looks=(6,))).headline
 
 
 def test_no_interval_is_narrower_than_the_bins(run):
@@ -298,10 +316,15 @@ def test_a_primary_that_was_not_measured_is_refused(run):
 def test_primaries_share_the_error(run):
     cells = [{"base": around(1000, 6), "a": around(1200, 6, -0.004), "b": around(1002, 6, -0.1)} for _ in range(2)]
     verdicts = [v for v in judge(run(cells, looks=(6,)), ()) if v.primary]
-    assert [(v.lane, v.verdict, v.level) for v in verdicts] == [
-        ("a", "faster", 0.0125), ("b", "inconclusive", 0.025),
-        ("a", "faster", 0.0125), ("b", "inconclusive", 0.025),
-    ]  # fmt: skip
+    assert [(v.lane, v.verdict) for v in verdicts] == [("a", "faster"), ("b", "inconclusive")] * 2
+    levels = [
+        drawn_at(v.joint_low, v.joint_high, logs_of(cell, v.lane))
+        for v, cell in zip(verdicts, [cell for cell in cells for _ in "ab"], strict=True)
+    ]
+    assert levels == pytest.approx([0.05 / 4, 0.05 / 2] * 2), "those rejected first pass their share on"
+    assert {v.level for v in verdicts} == {0.05}, "printed is the interval of one comparison, and there is one look"
+    for v, cell in zip(verdicts, [cell for cell in cells for _ in "ab"], strict=True):
+        assert drawn_at(v.low, v.high, logs_of(cell, v.lane)) == pytest.approx(0.05)
 
 
 def test_the_rest_is_exploratory(run):
@@ -358,12 +381,15 @@ def test_a_finding_that_refuses_takes_the_verdict_of_every_metric(run):
 
 
 def test_a_refused_contest_leaves_the_others_as_they_are(run):
-    made = run([{"base": around(1000, 6), "a": around(1200, 6), "b": around(1300, 6, -0.01)}], looks=(6,))
+    cell = {"base": around(1000, 6), "a": around(1200, 6), "b": around(1300, 6, -0.01)}
+    made = run([cell], looks=(6,))
     plain = [v for v in judge(made, ()) if v.lane == "b"]
     found = Finding("unmatched", "critical", "ramp", lanes=("a",), refuses=True)
     guarded = [v for v in judge(made, [found]) if v.lane == "b"]
     assert (plain[0].ratio, plain[0].verdict) == (guarded[0].ratio, guarded[0].verdict)
-    assert guarded[0].level == 0.025, "what is refused counts among the primaries: it was asked"
+    joint = drawn_at(guarded[0].joint_low, guarded[0].joint_high, logs_of(cell, "b"))
+    assert joint == pytest.approx(0.025), "what is refused counts among the primaries: the study has it"
+    assert (guarded[0].low, guarded[0].high) == (plain[0].low, plain[0].high)
 
 
 # --- what could have been found
@@ -419,7 +445,12 @@ def test_before_the_first_look_there_is_no_interval(run):
 @pytest.mark.parametrize(("look", "n"), list(enumerate(LOOKS)))
 def test_every_look_has_its_level(run, look, n):
     v = first(run([growing(n)]))
-    assert v.level == nominal_levels(LOOKS, 0.05)[look]
+    logs = logs_of(growing(n))
+    joint = nominal_levels(LOOKS, 0.05)[look]
+    assert drawn_at(v.joint_low, v.joint_high, logs) == pytest.approx(joint)
+    assert drawn_at(v.tie_low, v.tie_high, logs) == pytest.approx(nominal_levels(LOOKS, 0.10)[look])
+    assert v.level == pytest.approx(0.3 * 0.05), "printed with its own spread, whatever the look"
+    assert drawn_at(v.low, v.high, logs) == pytest.approx(max(0.3 * 0.05, joint)), "and within the joint one"
     assert v.blocks == n
 
 
@@ -428,14 +459,19 @@ def test_voided_blocks_take_no_look_away(run):
     cell["new"][11] = None
     v = first(run([cell]))
     assert (v.blocks, v.voided) == (19, 1)
-    assert 0.0415 < v.level < 0.0430, "close to the last look's 0.0429, far from the third's 0.0194"
+    joint = drawn_at(v.joint_low, v.joint_high, logs_of(cell))
+    assert joint == pytest.approx(level(LOOKS, (6, 10, 14, 19), 0.05))
+    third, last = nominal_levels(LOOKS, 0.05)[2:]
+    assert joint == pytest.approx(last, rel=0.05)
+    assert joint > 1.5 * third
 
 
 def test_a_missing_block_of_an_unfinished_run_is_waited_for(run):
     made = run([growing(10)], complete=False)
     without = [o for o in made.observations if (o.block, o.lane) != (8, "new")]
     v = first(replace(made, observations=tuple(without)))
-    assert (v.blocks, v.level) == (6, nominal_levels(LOOKS, 0.05)[0])
+    assert v.blocks == 6
+    assert drawn_at(v.joint_low, v.joint_high, logs_of(growing(6))) == pytest.approx(nominal_levels(LOOKS, 0.05)[0])
 
 
 def test_open_cells_stop_when_decided(run):
