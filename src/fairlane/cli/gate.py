@@ -16,6 +16,7 @@ from fairlane.errors import Exit, FairlaneError
         fairlane gate runs/demo --rule "nvme-tcp >= 20 % over iscsi on 4k randread, no block below 10 %"
         fairlane gate runs/demo --rule "p99 of nvme-tcp <= 2ms on 4k randread qd16" --rule "no critical finding"
         fairlane gate runs/demo --rules rules.txt --junit gate.xml
+        fairlane gate runs/nightly                   by the rules of fairlane run --gate
         fairlane gate runs/demo --rule "nvme-tcp ties iscsi in p99" --format json
     """,
 )
@@ -37,7 +38,8 @@ def command(
     no critical finding [on CELLS]
 
     A rule is met only if the interval proves it: the lower end is at least X %, not just the estimate. Any lane may be
-    the baseline of a rule. What is not proven, or was refused, does not pass.
+    the baseline of a rule. What is not proven, or was refused, does not pass. Without rules, those that the run was
+    begun with (fairlane run --gate) decide.
     """
     from fairlane.checks.base import run_all
     from fairlane.cli._output import print_rows
@@ -51,6 +53,8 @@ def command(
     rules = [parse(text) for text in texts]
     if file is not None:
         rules += parse_file(read_text(file, FairlaneError("file-missing", "no such file", where=file)), file)
+    if not rules:
+        rules = [parse(text) for text in _own(run)]
     if not rules:
         raise FairlaneError("rules-none", "no rule to judge by", hint=f'--rule "{FORMS[0]}"')
     evidence = accepting(load_run(run), accepts)
@@ -74,6 +78,13 @@ def command(
     else:
         print_rows(rows, output, columns=("rule", "cell", "outcome", "seen", "reason"))
     return Exit.OK if all(o.word == "met" for o in outcomes) else Exit.NOT_DECIDED
+
+
+def _own(run: Path) -> tuple[str, ...]:
+    """The rules that the run was begun with (``fairlane run --gate``)."""
+    from fairlane.runs import plan
+
+    return plan.read(run).rules if plan.is_run(run) else ()
 
 
 _SIGN = {"met": "✓", "not met": "✗", "not proven": "?", "refused": "✕"}

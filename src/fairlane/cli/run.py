@@ -11,10 +11,11 @@ import click
 
 from fairlane.cli._click import Command
 from fairlane.cli._output import Format, format_option, notify, print_json
-from fairlane.errors import FairlaneError, RunFailed
+from fairlane.errors import Exit, FairlaneError, RunFailed
 
 if TYPE_CHECKING:
     from fairlane.runs.plan import Plan
+    from fairlane.trial.runner import Undecided
 
 RUNS = Path("runs")
 """Default folder of runs, in the current folder."""
@@ -27,6 +28,7 @@ RUNS = Path("runs")
         fairlane run protocols --quick              its short form, of some minutes
         fairlane run study.yaml --dry-run           the plan, and what this machine lacks
         fairlane run study.yaml --out runs/tuesday
+        fairlane run study.yaml --gate rules.txt    until the rules are decided; exit code 4 unless all are met
         fairlane run --resume runs/tuesday          go on after an interruption
         fairlane run study.yaml --resume            go on with the newest unfinished run of the study
     """,
@@ -44,6 +46,7 @@ RUNS = Path("runs")
     "--jobs", type=click.IntRange(min=1), help="Blocks that run at one moment, where harmless.  [default: CPUs]"
 )
 @click.option("--unjudged", is_flag=True, help="Run even if no comparison can be judged afterwards.")
+@click.option("--gate", metavar="FILE", help="File of rules (fairlane gate --help): cells run until they are decided.")
 @format_option
 def command(
     study: str,
@@ -56,8 +59,9 @@ def command(
     seed: int | None,
     jobs: int | None,
     unjudged: bool,
+    gate: str | None,
     output: Format,
-) -> None:
+) -> int:
     """Carry a study out and print its verdicts.
 
     STUDY is a study file, the name of a preset, or, with --resume, the directory of a run. Everything is kept in the
@@ -73,7 +77,7 @@ def command(
     from fairlane.runs import plan as plans
     from fairlane.trial.runner import carry_out
 
-    options = _Options(quick, blocks, seed, unjudged)
+    options = _Options(quick, blocks, seed, unjudged, _rules(gate))
     workers = jobs or len(os.sched_getaffinity(0))
     folder, plan = _resumed(study, out, options) if resume else _fresh(study, out, options)
     platform = registry.load("platforms", plan.study.platform.kind).of(plan.study)
@@ -85,13 +89,50 @@ def command(
     if dry_run or not _ended(folder):
         consider(plan.study, study, platform.problems(), unjudged=unjudged or plan.unjudged)
     if dry_run:
-        return
+        return Exit.OK
     if not plans.is_run(folder):
         plans.create(folder, plan)
     notify(f"run directory: {folder}")
     with watching(plan.study) as watch:
-        carry_out(folder, plan, platform, watch, workers)
+        carry_out(folder, plan, platform, watch, workers, undecided=_undecided(plan))
     _conclude(folder, output)
+    return _gate(folder, plan) if plan.rules else Exit.OK
+
+
+def _rules(file: str | None) -> tuple[str, ...]:
+    """The rules of a file, as their own texts. Raises FairlaneError for one that is none."""
+    from fairlane.gate.grammar import parse_file
+    from fairlane.study.load import read_text
+
+    if file is None:
+        return ()
+    text = read_text(file, FairlaneError("file-missing", "no such file", where=file))
+    return tuple(str(rule) for rule in parse_file(text, file))
+
+
+def _undecided(plan: "Plan") -> "Undecided | None":
+    from fairlane.checks.base import run_all
+    from fairlane.gate.decide import undecided
+    from fairlane.gate.grammar import parse
+    from fairlane.runs.read import load_run
+
+    rules = [parse(rule) for rule in plan.rules]
+    return (lambda folder: undecided(rules, load_run(folder), run_all)) if rules else None
+
+
+def _gate(folder: Path, plan: "Plan") -> int:
+    """Prints what came of the rules to stderr; the exit code of ``fairlane gate``."""
+    from fairlane.checks.base import run_all
+    from fairlane.gate.decide import decide
+    from fairlane.gate.grammar import parse
+    from fairlane.runs.read import load_run
+
+    outcomes = decide([parse(rule) for rule in plan.rules], load_run(folder), run_all)
+    short = [o for o in outcomes if o.word != "met"]
+    for o in short:
+        notify(f"gate: {o.word}: {o.rule}" + "".join(f" · {part}" for part in (o.cell, o.observed, o.reason) if part))
+    notify(f"gate: {len(outcomes) - len(short)} of {len(outcomes)} met; cell by cell: fairlane gate {folder}")
+    return Exit.NOT_DECIDED if short else Exit.OK
 
 
 @dataclass(frozen=True)
@@ -102,13 +143,14 @@ class _Options:
     blocks: int | None
     seed: int | None
     unjudged: bool
+    rules: tuple[str, ...]
 
     def plan(self, ref: str) -> "Plan":
         from fairlane.runs import plan as plans
         from fairlane.study.load import load_study
 
         study, text = load_study(ref, quick=self.quick)
-        return plans.make(study, text, seed=self.seed, blocks=self.blocks, unjudged=self.unjudged)
+        return plans.make(study, text, seed=self.seed, blocks=self.blocks, unjudged=self.unjudged, rules=self.rules)
 
     def same(self, plan: "Plan", folder: Path) -> None:
         """Raises FairlaneError if the run of ``plan`` was begun with other options."""
@@ -118,6 +160,9 @@ class _Options:
             )
         if self.blocks is not None and plan.looks != (self.blocks,):
             message = f"--blocks {self.blocks}: the run began with {plan.looks}"
+            raise FairlaneError("run-options", message, where=str(folder), hint=_AS_BEGUN)
+        if self.rules and plan.rules != self.rules:
+            message = "--gate: the run began with other rules" if plan.rules else "--gate: the run began without rules"
             raise FairlaneError("run-options", message, where=str(folder), hint=_AS_BEGUN)
         if self.seed is not None and plan.study.design.seed != self.seed:
             seed = plan.study.design.seed

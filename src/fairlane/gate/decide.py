@@ -43,6 +43,8 @@ class Outcome:
     """The run's figure and interval, in words."""
     reason: str = ""
     """Why the rule is not met."""
+    key: str = ""
+    """``Cell.key``; empty: the rule covers the whole run."""
 
 
 def decide(rules: Sequence[Rule], evidence: Evidence, check: Check) -> tuple[Outcome, ...]:
@@ -52,6 +54,12 @@ def decide(rules: Sequence[Rule], evidence: Evidence, check: Check) -> tuple[Out
     """
     gate = _Gate(evidence, check)
     return tuple(outcome for rule in rules for outcome in _outcomes(rule, gate))
+
+
+def undecided(rules: Sequence[Rule], evidence: Evidence, check: Check) -> tuple[frozenset[str], frozenset[str]]:
+    """Keys of the cells that ``rules`` name, and of those in which one is not proven yet: more blocks may decide it."""
+    outcomes = [outcome for outcome in decide(rules, evidence, check) if outcome.key]
+    return frozenset(o.key for o in outcomes), frozenset(o.key for o in outcomes if o.word == "not proven")
 
 
 def _outcomes(rule: Rule, gate: "_Gate") -> Iterator[Outcome]:
@@ -104,7 +112,7 @@ class _Gate:
         yield from (self._compared(rule, cell) for cell in cells)
 
     def _outcome(self, rule: Rule, cell: Cell, word: Word, observed: str, reason: str = "") -> Outcome:
-        return Outcome(rule, shown(self.own.evidence, cell), word, observed, "" if word == "met" else reason)
+        return Outcome(rule, shown(self.own.evidence, cell), word, observed, "" if word == "met" else reason, cell.key)
 
     def _clean(self, rule: Clean, cells: Sequence[Cell]) -> Outcome:
         keys = {cell.key for cell in cells}

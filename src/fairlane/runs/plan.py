@@ -44,6 +44,8 @@ class Plan:
     """The whole schedule, up to the last look."""
     unjudged: bool = False
     """Whether the user runs it although no comparison in it is possible."""
+    rules: tuple[str, ...] = ()
+    """Rules of a gate, as written: the cells they name run until these are decided."""
 
     @property
     def quick(self) -> bool:
@@ -77,7 +79,13 @@ class Plan:
 
 
 def make(
-    study: Study, text: str, *, seed: int | None = None, blocks: int | None = None, unjudged: bool = False
+    study: Study,
+    text: str,
+    *,
+    seed: int | None = None,
+    blocks: int | None = None,
+    unjudged: bool = False,
+    rules: tuple[str, ...] = (),
 ) -> Plan:
     """The plan of a new run. ``blocks``: a fixed number per cell in place of the study's looks or its ``stop``."""
     if blocks is not None and blocks < 2:
@@ -89,7 +97,7 @@ def make(
         hint = f"--blocks {fitting(blocks, count)}, or another multiple of {fitting(1, count)}"
         raise FairlaneError("provisionings-uneven", f"--blocks {blocks}: {problem}", hint=hint)
     study = _in_force(study, study.design.seed if seed is None else seed, (blocks,) if blocks else study.design.looks)
-    return Plan(study, text, schedule(study, study.design.looks[-1]), unjudged)
+    return Plan(study, text, schedule(study, study.design.looks[-1]), unjudged, rules)
 
 
 def _in_force(study: Study, seed: int, looks: tuple[int, ...]) -> Study:
@@ -145,6 +153,7 @@ def _files(plan: Plan) -> dict[str, str]:
         "study_sha256": plan.sha256,
         **({"quick": True} if plan.quick else {}),
         **({"unjudged": True} if plan.unjudged else {}),
+        **({"gate": list(plan.rules)} if plan.rules else {}),
         "created": now(),
         "id": secrets.token_hex(5),
     }
@@ -179,7 +188,14 @@ def read(folder: Path) -> Plan:
         raise FairlaneError("run-damaged", f"not readable: {error!r}", where=str(folder / "run.json")) from None
     if not study.design.looks:
         raise FairlaneError("run-damaged", "no looks", where=str(folder / "run.json"))
-    return Plan(study, text, _schedule(folder / "schedule.jsonl", study), manifest.get("unjudged") is True)
+    rules = manifest.get("gate")
+    return Plan(
+        study,
+        text,
+        _schedule(folder / "schedule.jsonl", study),
+        manifest.get("unjudged") is True,
+        tuple(map(str, rules)) if isinstance(rules, list) else (),
+    )
 
 
 def created(folder: Path) -> str:

@@ -8,7 +8,7 @@ import asyncio
 import shlex
 import signal
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -29,8 +29,15 @@ _IN_A_ROW = 3
 """Blocks in a row that may fail before the run stops: the platform is broken then."""
 
 
-def carry_out(folder: Path, plan: Plan, platform: Platform, watch: Watch, jobs: int) -> None:
-    """Runs the unfinished blocks of the run in ``folder`` on at most ``jobs`` workers.
+Undecided = Callable[[Path], tuple[frozenset[str], frozenset[str]]]
+"""Run directory -> keys of the cells that a gate's rules name, and of those in which more blocks may decide one."""
+
+
+def carry_out(
+    folder: Path, plan: Plan, platform: Platform, watch: Watch, jobs: int, *, undecided: Undecided | None = None
+) -> None:
+    """Runs the unfinished blocks of the run in ``folder`` on at most ``jobs`` workers. Cells that ``undecided`` names
+    run until their rules are decided, and not until their verdicts are.
 
     The platform is always closed. Raises RunFailed if blocks are missing at a look, FairlaneError if another process
     runs this study, and FairlaneError with ``Exit.INTERRUPTED`` after SIGINT or SIGTERM, which are then ignored.
@@ -38,6 +45,7 @@ def carry_out(folder: Path, plan: Plan, platform: Platform, watch: Watch, jobs: 
     """
     with Journal(folder) as journal:
         runner = Runner(journal, plan, platform, watch, jobs)
+        runner.undecided = undecided
         if not runner.finished:
             asyncio.run(_run_until_signal(runner, folder, watch))
 
@@ -83,6 +91,8 @@ def resume_command(folder: Path) -> str:
 
 class Runner:
     """The state of one run in progress."""
+
+    undecided: Undecided | None = None
 
     def __init__(self, journal: Journal, plan: Plan, platform: Platform, watch: Watch, jobs: int) -> None:
         self.journal = journal
@@ -158,6 +168,10 @@ class Runner:
         number = len(self.opened)
         observations = in_order(self.observations.values())
         opened = open_cells(self.plan.study, observations, number, modelled=self.platform.modelled)
+        if self.undecided and number + 1 < len(self.plan.looks):
+            ruled, waiting = self.undecided(self.folder)
+            before = self.opened[-1] if self.opened else frozenset(b.cell.key for b in self.plan.blocks)
+            opened = opened - ruled | (waiting & before)
         self.journal.append("look", look=number, blocks=self.plan.looks[number], open=sorted(opened))
         self.opened.append(opened)
         self.watch.look(number, opened, len({b.cell.key for b in self.plan.blocks}))
