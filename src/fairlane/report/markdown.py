@@ -35,6 +35,7 @@ def render(report: Report, drawn: Pictures | None = None) -> str:
         ]
     if not report.answers:
         parts.append("There is no verdict: no lane could be compared with the baseline.")
+    parts += [md(line) for line in report.scope]
     parts += [f"{md(view.title)}: {md(_winners(view))}" for view in report.winners]
     parts += ["## How sure is it", _list(report.sureness), *_scores(report)]
     parts += ["## Cost and performance"] if report.costs else []

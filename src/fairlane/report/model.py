@@ -59,6 +59,7 @@ def build(
         banners=(*prose.banners(evidence), *around.banners),
         sections=sections,
         winners=winners.views(evidence, findings, label),
+        scope=prose.scope(evidence, verdicts),
         sureness=prose.sureness(evidence, shown, findings),
         scores=scorecard.views(evidence, shown, label),
         costs=pareto.views(evidence, shown, findings, label),

@@ -79,7 +79,6 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     blocks = [len({o.block for o in group}) for _, group in groupby(observations, key=lambda o: o.cell)]
     if blocks:
         sentences.append(_blocks(evidence, len(blocks), _span(blocks)))
-        sentences += _provisionings(evidence)
     primary = [v for v in verdicts if v.primary and v.verdict != "refused"]
     if len(primary) > 1 and any(v.low is not None for v in primary):
         sentences.append(
@@ -179,12 +178,6 @@ def _no_claims(verdicts: Sequence[Verdict]) -> list[str]:
         sentences.append(
             f"{count(len(refused), 'primary comparison')} refused: what is compared there is not comparable."
         )
-    if copies := [v for v in verdicts if v.control and v.low and v.high]:
-        floor = max(math.sqrt(v.high / v.low) - 1 for v in copies if v.low and v.high)
-        sentences.append(
-            f"{count(len(copies), 'comparison')} of a lane with its own copy (A/A control): the widest interval is "
-            f"within {share(floor)} of the ratio, which is the noise floor."
-        )
     return sentences
 
 
@@ -204,6 +197,11 @@ def _blocks(evidence: Evidence, cells: int, each: str) -> str:
     )
 
 
+def scope(evidence: Evidence, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """What the answer holds for, and the noise floor: sentences that stand right below it."""
+    return (*_provisionings(evidence), *_floor(verdicts))
+
+
 def _provisionings(evidence: Evidence) -> Iterator[str]:
     """How often volumes and machines were made, and so what the verdicts hold for."""
     design, platform = evidence.study.design, evidence.study.platform
@@ -215,6 +213,17 @@ def _provisionings(evidence: Evidence) -> Iterator[str]:
         )
     elif platform.placed:
         yield "Volumes and machines were made once: the verdicts hold for these volumes."
+
+
+def _floor(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """The interval of a lane against its own copy: what this study calls no difference."""
+    copies = [v for v in verdicts if v.control and v.low and v.high]
+    if not copies:
+        return
+    widest = max(copies, key=lambda v: math.log((v.high or 1) / (v.low or 1)))
+    where = widest.cell if len(copies) == 1 else f"the widest of {count(len(copies), 'cell')}, {widest.cell}"
+    span = phrases.interval(widest.low, widest.high)
+    yield f"Noise floor: {widest.baseline} against a copy of itself is {span} ({where})."
 
 
 _APART = (

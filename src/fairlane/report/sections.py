@@ -142,6 +142,8 @@ class Report:
     sections: tuple[Section, ...]
     winners: tuple[WinnersView, ...]
     """Lanes that may be the best, if there are three or more."""
+    scope: tuple[str, ...]
+    """What the answer holds for, and the noise floor."""
     sureness: tuple[str, ...]
     scores: tuple[ScoreView, ...]
     """Counts of verdicts by metric and lane, where several of either are compared."""

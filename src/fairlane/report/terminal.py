@@ -41,6 +41,8 @@ def show(console: Console, evidence: Evidence, verdicts: Sequence[Verdict], find
     write(Text(report.question, style="bold"))
     for comparison in report.answers:
         write(Padding(Text(comparison.summary), (0, 0, 0, 2)))
+    for line in report.scope:
+        write(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
     for section in report.sections:
         for comparison in section.primary:
             write()
