@@ -157,7 +157,7 @@ def test_the_joint_interval_holds_the_others_and_decides_words(run, seen):
             assert ends == sorted(ends)
         differs = v.joint_low > 1 or v.joint_high < 1
         assert differs == (v.verdict in {"faster", "slower", "different-but-small"})
-        assert (v.verdict in {"tie", "different-but-small"}) == (1 / 1.05 < v.tie_low and v.tie_high < 1.05)
+        assert (v.verdict in {"tie", "different-but-small"}) == (v.tie_low > 1 / 1.05 and v.tie_high < 1.05)
 
 
 # --- one lane, one cell

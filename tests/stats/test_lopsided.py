@@ -25,7 +25,9 @@ def trials(n, *, failed=0, slow=0, stalled=0, value=1000.0, factor=0.5):
             found[b] = Reading(0, "fio was killed by signal 9", {}, {})
         else:
             figure = Figure(value * (factor if b < failed + slow else 1.0))
-            found[b] = Reading(0, "", {"iops": figure, "lat_p99": figure}, {}, failed + slow <= b < failed + slow + stalled)
+            found[b] = Reading(
+                0, "", {"iops": figure, "lat_p99": figure}, {}, failed + slow <= b < failed + slow + stalled
+            )
     return found
 
 
@@ -48,7 +50,9 @@ def test_clean_trials_withhold_nothing():
 @pytest.mark.parametrize("failed", [1, 9])
 def test_a_lane_that_fails_alone_may_only_be_slower(failed):
     """What is left of it may look as fast as one likes: its slow trials have no figures."""
-    assert taken(trials(10, failed=failed), trials(10)) == dict.fromkeys(("faster", "tie", "different-but-small"), FAILURES)
+    assert taken(trials(10, failed=failed), trials(10)) == dict.fromkeys(
+        ("faster", "tie", "different-but-small"), FAILURES
+    )
 
 
 def test_a_baseline_that_fails_alone_may_only_be_beaten():
@@ -117,7 +121,9 @@ def test_slow_is_less_than_seven_tenths_of_the_lanes_own_median(metric, factor, 
 
 
 def test_failures_come_before_stalls():
-    assert taken(trials(10, failed=1, slow=1), trials(10)) == dict.fromkeys(("faster", "tie", "different-but-small"), FAILURES)
+    assert taken(trials(10, failed=1, slow=1), trials(10)) == dict.fromkeys(
+        ("faster", "tie", "different-but-small"), FAILURES
+    )
     sides = trials(10, failed=1, slow=1), trials(10, failed=1)
     assert taken(*sides) == dict.fromkeys(("tie", "different-but-small"), STALLS)
 
@@ -128,7 +134,9 @@ def test_failures_come_before_stalls():
 def observed(longest_ms=1.0, rates=(1000.0, 990.0, 1010.0), runtime=1000):
     load = {"runtime_ms": runtime, "series": {"iops": list(rates)}}
     bins = {"read.lat": {100_000: 5000, round(longest_ms * 1e6): 1}}
-    (shelf,) = shelve([Observation("c", 0, "new", 0, metrics={"iops": 1000.0}, histograms=bins, context={"load": load})]).values()
+    (shelf,) = shelve(
+        [Observation("c", 0, "new", 0, metrics={"iops": 1000.0}, histograms=bins, context={"load": load})]
+    ).values()
     return shelf["new"][0].stalled
 
 

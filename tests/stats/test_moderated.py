@@ -150,7 +150,10 @@ def test_four_blocks_are_enough_where_six_cells_lend(run, count, word):
 def test_later_looks_of_other_cells_change_no_ended_one(run):
     """Six cells at their first look; five go on and turn wild. The one that ended keeps interval and word."""
     calm, wild = cells_of(6, 6, shift=0.2), cells_of(6, 10, sd=0.5, seed=8)
-    later = [calm[0], *({"base": w["base"], "new": c["new"] + w["new"][6:]} for c, w in zip(calm[1:], wild[1:], strict=True))]
+    later = [
+        calm[0],
+        *({"base": w["base"], "new": c["new"] + w["new"][6:]} for c, w in zip(calm[1:], wild[1:], strict=True)),
+    ]
     early, late = (judge(run(cells, looks=(6, 10)), ())[0] for cells in (calm, later))
     assert (early.blocks, late.blocks) == (6, 6)
     assert (late.low, late.high, late.verdict) == (early.low, early.high, early.verdict)
