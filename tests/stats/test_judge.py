@@ -36,6 +36,10 @@ def first(evidence, findings=()):
     return only(judge(evidence, findings))
 
 
+def primaries(evidence):
+    return [v for v in judge(evidence, ()) if v.primary]
+
+
 def drawn_at(low, high, logs, factor=1.0):
     """Nominal two-sided level of a t interval of ``logs``, ``factor`` times as wide, with these ends as ratios."""
     assert math.log(low * high) / 2 == pytest.approx(np.mean(logs), abs=1e-12)
@@ -149,7 +153,7 @@ def test_scaling_both_changes_nothing(run, seen, factor):
 def test_the_joint_interval_holds_the_others_and_decides_words(run, seen):
     """The printed interval never contradicts the word: it excludes no difference wherever the joint one does."""
     cells = [{"x": [x for x, _ in cell], "y": [y for _, y in cell]} for cell in seen]
-    for v in judge(run(cells), ()):
+    for v in primaries(run(cells)):
         for ends in (
             [v.joint_low, v.low, v.ratio, v.high, v.joint_high],
             [v.joint_low, v.tie_low, v.ratio, v.tie_high, v.joint_high],

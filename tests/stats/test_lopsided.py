@@ -2,16 +2,21 @@
 
 import math
 
+import numpy as np
 import pytest
 from scipy import stats
 
 from fairlane.records import Note, Observation
-from fairlane.stats.judge import judge
 from fairlane.stats.lopsided import withheld
 from fairlane.stats.pairs import Figure, Reading, shelve
 from fairlane.stats.stopping import open_cells
-from tests.stats.test_judge import around
+from tests.stats.test_judge import around, primaries
 from tests.words import note, noted
+
+
+def why(word, shelf, lane, baseline, metric):
+    return withheld(word, shelf, lane, baseline, metric)
+
 
 WORDS = ("faster", "slower", "tie", "different-but-small")
 OTHERS = ("inconclusive", "refused", "no-spread")
@@ -34,7 +39,7 @@ def trials(n, *, failed=0, slow=0, stalled=0, value=1000.0, factor=0.5):
 def taken(ours, theirs, metric="iops"):
     """The words that are withheld, with the kinds of the reasons."""
     shelf = {"new": ours, "base": theirs}
-    reasons = {word: withheld(word, shelf, "new", "base", metric) for word in (*WORDS, *OTHERS)}
+    reasons = {word: why(word, shelf, "new", "base", metric) for word in (*WORDS, *OTHERS)}
     assert all(isinstance(note, Note) for note in reasons.values() if note)
     return {word: note.kind for word, note in reasons.items() if note}
 
@@ -68,7 +73,7 @@ def test_failures_that_are_even_withhold_nothing(ours, theirs):
 def test_uneven_is_what_fishers_test_says(ours, theirs):
     """Both fail: at one in ten, one-sided."""
     more, fewer = max(ours, theirs), min(ours, theirs)
-    p = stats.fisher_exact([[more, 12 - more], [fewer, 12 - fewer]], alternative="greater").pvalue
+    p = stats.fisher_exact(np.array([[more, 12 - more], [fewer, 12 - fewer]]), alternative="greater").pvalue
     kept = "slower" if ours > theirs else "faster"
     uneven = dict.fromkeys([word for word in WORDS if word != kept], FAILURES) if p < 0.1 else {}
     assert taken(trials(12, failed=ours), trials(12, failed=theirs)) == uneven
@@ -81,7 +86,7 @@ def test_shares_count_and_not_numbers():
 
 
 def test_the_counts_stand_in_the_reason():
-    reason = withheld("tie", {"new": trials(10, failed=3), "base": trials(8)}, "new", "base", "iops")
+    reason = why("tie", {"new": trials(10, failed=3), "base": trials(8)}, "new", "base", "iops")
     assert [word for word in reason.replace(",", "").split() if word.isdigit()] == ["3", "10", "0", "8"]
 
 
@@ -108,7 +113,7 @@ def test_stalls_that_are_even_withhold_nothing():
 
 def test_a_trial_that_is_slow_and_stalled_counts_once():
     both = {b: Reading(0, "", r.figures, {}, b == 0) for b, r in trials(12, slow=1).items()}
-    reason = withheld("tie", {"new": both, "base": trials(12)}, "new", "base", "iops")
+    reason = why("tie", {"new": both, "base": trials(12)}, "new", "base", "iops")
     assert reason.split()[1] == "1"
 
 
@@ -169,7 +174,7 @@ def with_failures(run, new, base=()):
 
 
 def test_a_win_of_a_lane_that_fails_alone_is_withheld_and_says_why(run):
-    v = next(v for v in judge(with_failures(run, [2, 7]), ()) if v.primary)
+    v = primaries(with_failures(run, [2, 7]))[0]
     assert (v.verdict, v.headline) == ("inconclusive", False)
     assert v.joint_low > 1, "by its interval alone it would be faster"
     assert FAILURES in noted(v.notes)
@@ -178,7 +183,7 @@ def test_a_win_of_a_lane_that_fails_alone_is_withheld_and_says_why(run):
 
 
 def test_even_failures_leave_the_word(run):
-    v = next(v for v in judge(with_failures(run, [2, 7], [4, 5]), ()) if v.primary)
+    v = primaries(with_failures(run, [2, 7], [4, 5]))[0]
     assert (v.verdict, v.blocks, v.voided) == ("faster", 16, 4)
 
 
@@ -191,12 +196,12 @@ def test_failures_beyond_the_look_are_not_counted(run):
 
 def test_a_tie_of_a_lane_that_stalls_is_withheld(run):
     cell = {"base": around(1000, 20), "new": around(1000, 20, -0.004)}
-    assert next(v for v in judge(run([cell]), ()) if v.primary).verdict == "tie"
+    assert primaries(run([cell]))[0].verdict == "tie"
 
     def stalls(lane, block, value):
         return {} if (lane, block) != ("new", 3) else {"iops": value * 0.69}
 
-    v = next(v for v in judge(run([cell], margins={"iops": 0.2}, others=stalls), ()) if v.primary)
+    v = primaries(run([cell], margins={"iops": 0.2}, others=stalls))[0]
     assert math.log(v.tie_high / v.ratio) < math.log(1.2), "the interval is narrow enough"
     assert v.verdict == "inconclusive"
     assert STALLS in noted(v.notes)

@@ -9,9 +9,13 @@ import pytest
 from scipy import stats
 
 from fairlane.stats.effects import Effect, autocorrelation
-from fairlane.stats.judge import judge
 from fairlane.stats.neighbours import SUSPECT, likeness, widening
+from tests.stats.test_judge import primaries
 from tests.words import noted
+
+
+def lag1(logs):
+    return autocorrelation(logs)
 
 
 def series(rng, n, rho, sd=0.01):
@@ -30,8 +34,8 @@ def shuffled(rng, logs):
 def test_it_is_the_share_of_orders_that_show_as_much():
     """All 720 orders of six blocks, counted one by one; 999 random ones come close."""
     logs = (0.01, 0.03, 0.02, 0.04, 0.07, 0.05)
-    every = [autocorrelation(order) for order in itertools.permutations(logs)]
-    exact = np.mean([r >= autocorrelation(logs) - 1e-12 for r in every])
+    every = [lag1(order) for order in itertools.permutations(logs)]
+    exact = np.mean([r >= lag1(logs) - 1e-12 for r in every])
     assert 0.01 < exact < 0.2
     assert likeness(logs) == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 999))
 
@@ -74,7 +78,7 @@ def test_neither_level_nor_scale_matters():
 
 def test_the_factor_is_that_of_an_autoregression_with_kendalls_correction():
     logs = series(np.random.default_rng(6), 60, 0.4)
-    r = autocorrelation(logs)
+    r = lag1(logs)
     rho = (r + 1 / 59) / (1 - 3 / 59)
     assert 0.3 < rho < 0.6
     assert widening(logs) == pytest.approx(math.sqrt((1 + rho) / (1 - rho)))
@@ -112,7 +116,7 @@ def test_it_repairs_a_good_part_and_costs_independent_blocks_nothing():
 
 def of(run, logs, **options):
     cells = [{"base": [1000.0] * len(x), "new": list(1000 * np.exp(x))} for x in logs]
-    return [v for v in judge(run(cells, looks=(len(logs[0]),), **options), ()) if v.primary]
+    return primaries(run(cells, looks=(len(logs[0]),), **options))
 
 
 ALIKE = (0.11, 0.115, 0.112, 0.108, 0.10, 0.098, 0.093, 0.092, 0.09, 0.096)
@@ -136,7 +140,7 @@ def test_the_order_of_blocks_alone_widens_every_interval_and_takes_the_headline(
 def test_the_virtual_clock_has_no_slow_changes_of_one_lane(run):
     cell = {"base": [1000.0] * 10, "new": list(1000 * np.exp(ALIKE))}
     made = replace(run([cell], looks=(10,)), modelled=True)
-    v = judge(made, ())[0]
+    (v,) = primaries(made)
     assert v.headline
     half = stats.t.isf(0.025, 9) * np.std(ALIKE, ddof=1) / math.sqrt(10)
     assert math.log(v.high / v.ratio) == pytest.approx(half)

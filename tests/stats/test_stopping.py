@@ -12,11 +12,10 @@ from scipy import stats
 from fairlane.stats.answers import answer, word
 from fairlane.stats.contests import Claims, Stage, lent
 from fairlane.stats.effects import Effect
-from fairlane.stats.judge import judge
 from fairlane.stats.looks import nominal_levels
 from fairlane.stats.moderated import Common, Moderated
 from fairlane.stats.stopping import chance, open_cells
-from tests.stats.test_judge import around
+from tests.stats.test_judge import around, primaries
 from tests.words import noted
 
 EDGE = math.log1p(0.05)
@@ -76,7 +75,7 @@ def test_what_is_printed_covers_over_studies_that_end_early(run):
         full = run([{"base": [1000.0] * 20, "new": list(1000 * np.exp(d + true))}])
         looks = full.study.design.looks
         n = next(n for k, n in enumerate(looks) if not open_cells(full.study, full.observations, k))
-        v = judge(replace(full, observations=tuple(o for o in full.observations if o.block < n)), ())[0]
+        v = primaries(replace(full, observations=tuple(o for o in full.observations if o.block < n)))[0]
         held.append(v.low <= math.exp(true) <= v.high)
     assert np.mean(held) > 0.95 - 3 * math.sqrt(0.05 * 0.95 / 250)
 
@@ -92,7 +91,7 @@ def goes_on(run, cells, look, plan, *, modelled=False):
 
 
 def answered(run, cells, plan):
-    return {v.verdict for v in judge(run(cells, looks=plan), ()) if v.primary}
+    return {v.verdict for v in primaries(run(cells, looks=plan))}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +187,7 @@ def test_a_cell_is_parked_from_eight_blocks_on_if_a_word_is_out_of_reach(run):
         assert (chance(claims, contest, stage) >= 0.05) == on
         assert goes_on(run, [some], 1, plan) == [on]
         assert goes_on(run, [{lane: v[:6] for lane, v in some.items()}], 0, plan) == [True], "six blocks say too little"
-    (v,) = (v for v in judge(run([none], looks=plan), ()) if v.primary)
+    (v,) = primaries(run([none], looks=plan))
     assert v.more_blocks > 12, "it says how many it would take"
 
 
@@ -209,19 +208,19 @@ def test_chance_grows_with_the_difference_and_falls_with_the_spread(run):
 
 @pytest.mark.parametrize("n", [6, 10, 20])
 def test_unseen_is_the_share_of_slow_trials_that_so_many_blocks_may_all_miss(run, n):
-    v = judge(run([{"base": around(1000, n), "new": around(1200, n, -0.004)}], looks=(n,)), ())[0]
+    v = primaries(run([{"base": around(1000, n), "new": around(1200, n, -0.004)}], looks=(n,)))[0]
     assert (1 - v.unseen) ** n == pytest.approx(0.05)
     assert v.unseen == pytest.approx({6: 0.39, 10: 0.26, 20: 0.14}[n], abs=0.005)
 
 
 def test_unseen_speaks_of_words_that_were_measured(run):
     made = run([{"base": around(1000, 10), "new": around(1200, 10, -0.004)}], looks=(10,))
-    assert judge(replace(made, modelled=True), ())[0].unseen is None
+    assert primaries(replace(made, modelled=True))[0].unseen is None
     open_ = run([cell(0.03, 0.08, 10)], looks=(10,))
-    assert judge(open_, ())[0].unseen is None
+    assert primaries(open_)[0].unseen is None
     voided = {"base": around(1000, 10), "new": around(1200, 10, -0.004)}
     voided["base"][3] = voided["new"][3] = None
-    assert (1 - judge(run([voided], looks=(10,)), ())[0].unseen) ** 9 == pytest.approx(0.05), "blocks that count"
+    assert (1 - primaries(run([voided], looks=(10,)))[0].unseen) ** 9 == pytest.approx(0.05), "blocks that count"
 
 
 # --- headlines
@@ -230,14 +229,16 @@ def test_unseen_speaks_of_words_that_were_measured(run):
 @pytest.mark.parametrize(("cells", "headline"), [(1, False), (2, False), (3, True)])
 def test_a_headline_needs_six_blocks_or_lent_spread(run, cells, headline):
     some = [cell(0.3, 0.005, 5)] * cells
-    found = [v for v in judge(run(some, looks=(5,)), ()) if v.primary]
+    found = primaries(run(some, looks=(5,)))
     assert {v.verdict for v in found} == {"faster"}
     assert {v.headline for v in found} == {headline}
     assert {"single-trials"}.isdisjoint(k for v in found for k in noted(v.notes))
-    assert judge(run([cell(0.3, 0.005, 6)], looks=(6,)), ())[0].headline
-    assert judge(replace(run(some, looks=(5,)), modelled=True), ())[0].headline
+    assert primaries(run([cell(0.3, 0.005, 6)], looks=(6,)))[0].headline
+    assert primaries(replace(run(some, looks=(5,)), modelled=True))[0].headline
 
 
 def test_lent_is_what_other_cells_lend(run):
-    two, three = (Claims((made := run([cell(0.1, 0.01, 8)] * n, looks=(8,))).study, made.observations) for n in (2, 3))
-    assert [[lent(claims.stage(c)) for c in claims.primaries] for claims in (two, three)] == [[False] * 2, [True] * 3]
+    for cells in (2, 3):
+        made = run([cell(0.1, 0.01, 8)] * cells, looks=(8,))
+        claims = Claims(made.study, made.observations)
+        assert [lent(stage) for c in claims.primaries if (stage := claims.stage(c))] == [cells == 3] * cells
