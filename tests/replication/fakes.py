@@ -37,10 +37,11 @@ lanes:
 baseline: base
 workloads:
   main: { kind: fio, rw: [randread], bs: [4k, 64k], iodepth: [16], runtime: 1s }
-design: { seed: 5, looks: [8] }
+design: { seed: 6, looks: [8] }
 quick: { workloads: { main: { bs: [4k] } }, design: { looks: [6] } }
 """
-"""True ratios of IOPS; ``soft`` is a stand-in, which is never ranked."""
+"""True ratios of IOPS; ``soft`` is a stand-in, which is never ranked. With this seed no comparison's blocks happen to
+resemble each other, as every tenth comparison's do."""
 
 NOISY = """\
 name: noisy

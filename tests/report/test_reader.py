@@ -109,11 +109,12 @@ class Words(HTMLParser):
 
 
 CELL = r"(?P<cell>\d+k \w+ qd\d+)"
-SIZED = rf"(?P<lane>.+) is at least (?P<size>[\d.]+) % (?P<word>faster|slower) than (?P<base>.+) at {CELL} \("
+ENDS = r"\((?P<low>[\d.]+) to (?P<high>[\d.]+) %\)"
+SIZED = rf"(?P<lane>.+) is (?P<size>[\d.]+) % (?P<word>faster|slower) than (?P<base>.+) {ENDS} at {CELL} \("
 LOWER = (
-    rf"p99 latency of (?P<lane>.+) is at least (?P<size>[\d.]+) % (?P<word>higher|lower) than (?P<base>.+)'s at {CELL} "
+    rf"p99 latency of (?P<lane>.+) is (?P<size>[\d.]+) % (?P<word>higher|lower) than (?P<base>.+)'s {ENDS} at {CELL} "
 )
-TIED = rf"(?P<lane>.+) and (?P<base>.+) tie: any difference is smaller than (?P<size>\d+) % \(.*\) at {CELL} \("
+TIED = rf"(?P<lane>.+) and (?P<base>.+) tie: they differ by less than (?P<size>\d+) % \(.*\) at {CELL} \("
 OPEN = rf"no conclusion for (?P<lane>.+) against (?P<base>.+?) \(.*\) at {CELL} \("
 NEVER = rf"(?P<lane>.+) cannot be compared with (?P<base>.+) at {CELL}: (?P<why>.+)"
 KINDS = {SIZED: "", LOWER: "", TIED: "tie", OPEN: "inconclusive", NEVER: REFUSED}
@@ -133,7 +134,9 @@ class Claim:
 
     word: str
     size: float = 0.0
-    """At least so many percent more (less, if negative) of the metric; of a tie: less than so many; 0: none is told."""
+    """Estimated percent more (less, if negative) of the metric; of a tie: less than so many; 0: none stands there."""
+    ends: tuple[float, float] | None = None
+    """The interval of ``size``, the lower end first."""
 
 
 def heading(page: str, ident: str) -> str:
@@ -173,7 +176,9 @@ class Reader:
                 size = float(part.get("size") or 0)
                 said = word or {"higher": "more", "lower": "less"}.get(part["word"], part["word"])
                 sign = -1 if said in {"slower", "less"} else 1
-                self.claims[part["lane"], part["cell"]] = Claim(said, sign * size)
+                ends = [sign * float(part[end]) for end in ("low", "high") if part.get(end)]
+                between = (min(ends), max(ends)) if ends else None
+                self.claims[part["lane"], part["cell"]] = Claim(said, sign * size, between)
                 return True
         return False
 
@@ -188,8 +193,8 @@ class Reader:
         else:
             counts = [(part["word"], part["n"])]
         self.told[lane] = {PLAIN.get(word, word): int(n) for word, n in counts}
-        for which, text in re.findall(r"(higher|lower) by (at least [^);]+)", line):
-            for size, cell in re.findall(r"at least ([\d.]+) % at (\d+k \w+ qd\d+)", text):
+        for which, text in re.findall(r"(higher|lower) by ([^);]+)", line):
+            for size, cell in re.findall(r"([\d.]+) % at (\d+k \w+ qd\d+)", text):
                 self.sizes[lane, cell] = float(size) * (1 if which == "higher" else -1)
         if part.get("why"):
             self.why[lane] = part["why"]
@@ -209,9 +214,22 @@ class Reader:
         return found
 
 
+MISSES = 1
+"""Intervals of a page that may miss by chance: each holds 95 % of the time by itself, and there are eight."""
+CLOSE = 1.6
+"""Half widths that one that misses may lie off: t at 5 % / 8 against t at 5 %, with 11 degrees of freedom or more."""
+
+
+def missed(interval: tuple[float, float], change: float) -> float:
+    """Half widths from the middle of the interval to the truth."""
+    low, high = interval
+    return abs(change - (low + high) / 2) / ((high - low) / 2)
+
+
 def disagreements(page: str, truth: Truth) -> list[str]:
     """Where what a reader concludes is not so, or what is so cannot be read."""
     reader, wrong = Reader(page), []
+    off: list[tuple[float, str]] = []
     lower = any(claim.word in {"more", "less"} for claim in reader.claims.values())
     for lane, cells in truth.items():
         said = {cell: reader.claims.get((lane, cell), Claim("nothing")) for cell in CELLS}
@@ -226,24 +244,27 @@ def disagreements(page: str, truth: Truth) -> list[str]:
             word = {"more": "slower", "less": "faster"}.get(claim.word, claim.word)
             counted[word] = counted.get(word, 0) + 1
             if word in {"faster", "slower"}:
-                if not 0 < claim.size / change <= 1 if change else True:
-                    wrong.append(f"{lane} at {cell}: at least {claim.size} %, truly {change:+.1f} %")
+                (low, high), table = claim.ends or (math.inf, -math.inf), reader.intervals.get((lane, cell))
+                if not low <= claim.size <= high or low <= 0 <= high:
+                    wrong.append(f"{lane} at {cell}: {claim.size} %, but {low} to {high} %")
+                if table != pytest.approx((low, high), abs=0.11):  # to the last digit
+                    wrong.append(f"{lane} at {cell}: the sentence says {low} to {high} %, the table {table}")
                 if (word == "faster") != ((change > 0) != lower):
                     wrong.append(f"{lane} at {cell}: {word}, truly {change:+.1f} %")
             elif word == "tie":
                 wrong += [f"{lane} at {cell}: tie, truly {change:+.1f} %"] if abs(change) >= claim.size else []
             elif word != "inconclusive":
                 wrong.append(f"{lane} at {cell}: {word}, truly {change:+.1f} %")
-            low, high = reader.intervals.get((lane, cell), (math.inf, -math.inf))
-            if not low <= change <= high:
-                wrong.append(f"{lane} at {cell}: {low} % to {high} %, truly {change:+.1f} %")
+            interval = reader.intervals.get((lane, cell))
+            far = missed(interval, change) if interval else math.inf
+            off += [(far, f"{lane} at {cell}: {interval}, truly {change:+.1f} %")] if far > 1 else []
             if (lane, cell) in reader.sizes and reader.sizes[lane, cell] != claim.size:
                 wrong.append(
                     f"{lane} at {cell}: the headline says {reader.sizes[lane, cell]} %, the sentence {claim.size} %"
                 )
         if reader.told.get(lane) != counted:
             wrong.append(f"{lane}: the headline counts {reader.told.get(lane)}, the sentences {counted}")
-    return wrong
+    return wrong + [text for far, text in off if far > CLOSE or len(off) > MISSES]
 
 
 RUNS = {"winner": WINNER, "swapped": SWAPPED, "latency": LATENCY, "noisy": NOISY}
@@ -269,7 +290,7 @@ def test_the_winner_is_named_with_its_cells_and_a_size_and_the_tie_is_one(pages:
         "64k randread qd16",
     }
     assert {cell for lane, cell in reader.sizes if lane == "the new path"} == {"64k randread qd1", "64k randread qd16"}
-    assert all(30 < size <= 40 for (lane, _), size in reader.sizes.items() if lane == "the new path")
+    assert all(abs(size - 40) < 2 for (lane, _), size in reader.sizes.items() if lane == "the new path")
 
 
 def test_less_latency_is_said_to_be_better(pages: dict[str, str]) -> None:
@@ -308,14 +329,16 @@ def test_with_the_lanes_swapped_the_conclusions_swap(pages: dict[str, str]) -> N
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("is at least", "is at least 9"),
+        ("path is ", "path is 9"),
+        ("faster than the old path (", "faster than the old path (9"),
+        (" % to +", " % to +9"),
         ("% faster than", "% slower than"),
         ("faster in 2 (IOPS higher", "faster in 2 (IOPS lower"),
         ("faster in 2 (", "faster in 3 ("),
         ("new path is", "worn path is"),
         ("a share cannot be compared with", "a share and"),
         ("differ in volume mode", "differ in something"),
-        ("tie: any difference", "differ: any difference"),
+        ("tie: they differ", "differ: they differ"),
         ("at 64k randread qd1 (", "at 4k randread qd1 ("),
     ],
 )

@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 from scipy.special import stdtr
 
-from fairlane.stats.judge import judge
 from fairlane.stats.looks import nominal_levels
 from fairlane.stats.neighbours import widening
 from fairlane.stats.stopping import open_cells
+from tests.stats.test_judge import primaries
 
 STUDIES = 20_000
 BLOCKS = 20
@@ -131,6 +131,17 @@ def hope(mean, sd, n):
     return max(later.sf(difference), later.cdf(tie))
 
 
+def ending(word, n, chance, mean, half):
+    """Why a cell ends with this word after ``n`` blocks; empty: it goes on."""
+    if n == BLOCKS:
+        return "the plan's end"
+    if word == "inconclusive":
+        return "parked" if n >= 8 and chance < 0.05 else ""
+    if word in {"tie", "different-but-small"}:
+        return "small" if n >= 10 else ""
+    return "beyond the margin" if mean - half >= EDGE else "narrow" if half <= EDGE / 2 else ""
+
+
 def test_shortcut_is_the_judge(run):
     """60 studies through the judge itself, stopped as the runner stops them."""
     d = log_ratios(heavy, np.random.default_rng(15), studies=60) * 4
@@ -141,23 +152,16 @@ def test_shortcut_is_the_judge(run):
         cell = {"base": [1000.0] * BLOCKS, "new": (1000 * np.exp(logs)).tolist()}
         for look, n in enumerate(LOOKS):
             made = run([{lane: values[:n] for lane, values in cell.items()}])
-            (verdict,) = (v for v in judge(made, ()) if v.primary)
+            (verdict,) = primaries(made)
             factor = widening(tuple(logs[:n]))
             mean, sd = logs[:n].mean(), factor * logs[:n].std(ddof=1)
             rejected = verdict.joint_low > 1 or verdict.joint_high < 1
             assert rejected == (p_values(logs[None, :n], factor)[0] <= levels[look])
             assert rejected == (verdict.verdict in {"faster", "slower", "different-but-small"})
             half = t_of(0.3 * 0.05, n) * sd / math.sqrt(n)
-            if n == BLOCKS:
-                ends = "the plan's end"
-            elif verdict.verdict == "inconclusive":
-                ends = n >= 8 and hope(mean, sd, n) < 0.05 and "parked"
-            elif verdict.verdict in {"tie", "different-but-small"}:
-                ends = n >= 10 and "small"
-            else:
-                ends = (abs(mean) - half >= EDGE and "beyond the margin") or (half <= EDGE / 2 and "narrow")
+            ends = ending(verdict.verdict, n, hope(mean, sd, n) if n < BLOCKS else 1.0, abs(mean), half)
             reasons.add((verdict.verdict in {"faster", "slower"}, ends))
             assert bool(open_cells(made.study, made.observations, look)) == (not ends)
-    no_word = {(False, each) for each in (False, "small", "parked", "the plan's end")}
-    word = {(True, each) for each in (False, "beyond the margin", "narrow", "the plan's end")}
+    no_word = {(False, each) for each in ("", "small", "parked", "the plan's end")}
+    word = {(True, each) for each in ("", "beyond the margin", "narrow", "the plan's end")}
     assert reasons == no_word | word, "every reason happens"

@@ -2,9 +2,11 @@ import math
 import re
 
 import numpy as np
+import pytest
 
 from fairlane.stats.effects import Effect, position_effect
 from fairlane.stats.footnotes import carried_over, dependence, robustness
+from fairlane.stats.neighbours import likeness, widening
 from tests.words import note, noted
 
 
@@ -57,7 +59,11 @@ def test_dependence_is_told_with_its_size():
     assert "+3.1%" in order
     assert order.index("new") < order.index("base"), "new ran after base"
     drift = tuple(0.01 * i for i in range(12))
-    assert "+0.7" in note(list(dependence(Effect(drift), "new", "base", first[:12], 8)), "correlated")
+    widened = Effect(drift, factor=widening(drift))
+    alike = note(list(dependence(widened, "new", "base", first[:12], 8)), "correlated")
+    assert re.findall(r"[+]?\d\.\d+", alike) == ["+0.75", f"{likeness(drift):.2g}", f"{widened.factor:.1f}"]
+    assert widened.half_width(0.05) == pytest.approx(widened.factor * Effect(drift).half_width(0.05))
+    assert noted(list(dependence(Effect(drift), "new", "base", first[:12], 8))) == [], "as wide as if independent"
 
 
 def test_a_tiny_order_effect_is_not_worth_a_word():

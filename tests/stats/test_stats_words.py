@@ -12,6 +12,7 @@ from fairlane.stats.capacity import Objective, capacities
 from fairlane.stats.effects import Effect
 from fairlane.stats.footnotes import dependence, robustness
 from fairlane.stats.judge import judge
+from fairlane.stats.neighbours import widening
 from tests.stats.test_curves import observed
 from tests.stats.test_curves import study as ladder_of
 from tests.stats.test_judge import around, growing
@@ -42,7 +43,7 @@ def test_of_single_effects(snapshot: "SnapshotAssertion") -> None:
         listed("skewed", robustness(Effect((0.02, 0.03, 0.02, 0.04, 0.03, 0.02, 0.9), 0.0), 0.05)),
         listed("coarse", robustness(Effect((0.0100, 0.0101, 0.0099, 0.0100), 0.0156), 0.05)),
         listed("order", dependence(Effect(carried), "new", "base", first, 8)),
-        listed("drift", dependence(Effect(drift), "new", "base", first[:12], 8)),
+        listed("drift", dependence(Effect(drift, factor=widening(drift)), "new", "base", first[:12], 8)),
     ]
     assert "\n".join(words) == snapshot
 
