@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fairlane.stats.effects import Effect, position_effect
-from fairlane.stats.footnotes import carried_over, dependence, robustness
+from fairlane.stats.footnotes import alike, carried_over, order, robustness
 from fairlane.stats.neighbours import likeness, widening
 from tests.words import note, noted
 
@@ -13,6 +13,10 @@ from tests.words import note, noted
 def notes(d, level=0.05, resolution=0.0):
     effect = Effect(tuple(d), resolution)
     return list(robustness(effect, level))
+
+
+def dependence(effect, lane, baseline, lane_first, among):
+    return [*alike(effect), *order(effect.logs, lane_first, (lane, baseline), among)]
 
 
 def test_well_behaved_blocks_need_no_footnote():
@@ -55,13 +59,13 @@ def test_dependence_is_told_with_its_size():
     first = [i % 2 == 0 for i in range(20)]
     carried = [0.05 + 0.001 * math.sin(i * 7) - (0.0305 if f else 0) for i, f in enumerate(first)]
     told = list(dependence(Effect(tuple(carried)), "new", "base", first, 8))
-    order = note(told, "carried-over")
-    assert "+3.1%" in order
-    assert order.index("new") < order.index("base"), "new ran after base"
+    carry = note(told, "carried-over")
+    assert "+3.1%" in carry
+    assert carry.index("new") < carry.index("base"), "new ran after base"
     drift = tuple(0.01 * i for i in range(12))
     widened = Effect(drift, factor=widening(drift))
-    alike = note(list(dependence(widened, "new", "base", first[:12], 8)), "correlated")
-    assert re.findall(r"[+]?\d\.\d+", alike) == ["+0.75", f"{likeness(drift):.2g}", f"{widened.factor:.1f}"]
+    alike_ = note(list(dependence(widened, "new", "base", first[:12], 8)), "correlated")
+    assert re.findall(r"[+]?\d\.\d+", alike_) == ["+0.75", f"{likeness(drift):.2g}", f"{widened.factor:.1f}"]
     assert widened.half_width(0.05) == pytest.approx(widened.factor * Effect(drift).half_width(0.05))
     assert noted(list(dependence(Effect(drift), "new", "base", first[:12], 8))) == [], "as wide as if independent"
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from fairlane.records import Note, Observation
+from fairlane.stats.histogram import Bins
 from fairlane.stats.lopsided import withheld
 from fairlane.stats.pairs import Figure, Reading, shelve
 from fairlane.stats.stopping import open_cells
@@ -27,12 +28,11 @@ def trials(n, *, failed=0, slow=0, stalled=0, value=1000.0, factor=0.5):
     found = {}
     for b in range(n):
         if b < failed:
-            found[b] = Reading(0, "fio was killed by signal 9", {}, {})
+            found[b] = Reading(0, "fio was killed by signal 9", {}, Bins())
         else:
             figure = Figure(value * (factor if b < failed + slow else 1.0))
-            found[b] = Reading(
-                0, "", {"iops": figure, "lat_p99": figure}, {}, failed + slow <= b < failed + slow + stalled
-            )
+            inside = failed + slow <= b < failed + slow + stalled
+            found[b] = Reading(0, "", {"iops": figure, "lat_p99": figure}, Bins(), stalled=inside)
     return found
 
 
@@ -112,7 +112,7 @@ def test_stalls_that_are_even_withhold_nothing():
 
 
 def test_a_trial_that_is_slow_and_stalled_counts_once():
-    both = {b: Reading(0, "", r.figures, {}, b == 0) for b, r in trials(12, slow=1).items()}
+    both = {b: Reading(0, "", r.figures, Bins(), stalled=b == 0) for b, r in trials(12, slow=1).items()}
     reason = why("tie", {"new": both, "base": trials(12)}, "new", "base", "iops")
     assert reason.split()[1] == "1"
 

@@ -10,11 +10,12 @@ import numpy as np
 from fairlane.records import Evidence, Verdict
 from fairlane.stats.capacity import Objective, capacities
 from fairlane.stats.effects import Effect
-from fairlane.stats.footnotes import dependence, robustness
+from fairlane.stats.footnotes import robustness
 from fairlane.stats.judge import judge
 from fairlane.stats.neighbours import widening
 from tests.stats.test_curves import observed
 from tests.stats.test_curves import study as ladder_of
+from tests.stats.test_footnotes import dependence
 from tests.stats.test_judge import around, growing
 from tests.stats.test_judge_apart import BASE, NEW, apart, with_copies
 

@@ -12,7 +12,6 @@ from fairlane.stats.effects import (
     position_effect,
 )
 from fairlane.stats.neighbours import likeness
-from fairlane.stats.pairs import Row
 
 CARRY_OVER_P = 0.05
 """Chance of reporting an order effect in a study without one; shared among its primaries (Bonferroni)."""
@@ -62,9 +61,11 @@ def alike(effect: Effect) -> Iterator[Note]:
         )
 
 
-def order(rows: Sequence[Row], lane: str, baseline: str, among: int) -> Iterator[Note]:
-    """The note on an effect of the lanes' order; ``among``: number of primaries."""
-    carried = carried_over([row.log_ratio for row in rows], [row.lane_first for row in rows], among)
+def order(logs: Sequence[float], lane_first: Sequence[bool], names: tuple[str, str], among: int) -> Iterator[Note]:
+    """The note on an effect of the order of lane and baseline, ``names``; ``logs``: log-ratios of blocks; ``among``:
+    number of primaries."""
+    lane, baseline = names
+    carried = carried_over(logs, lane_first, among)
     if carried:
         yield Note(
             "carried-over",

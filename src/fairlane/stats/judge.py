@@ -216,8 +216,10 @@ def _doubts(claims: Claims, contest: Contest, made: Answer, stage: Stage) -> Ite
         # the other metrics of a trial share its blocks, and would repeat this five times
         assert isinstance(stage.effect, Effect)  # noqa: S101 - of a pair
         yield from footnotes.alike(stage.effect)
-        rows = contest.data.below(contest.plan[contest.last]).rows
-        yield from footnotes.order(rows, contest.lane, contest.baseline, len(claims.primaries))
+        judged = contest.data.below(contest.plan[contest.last])
+        logs = [row.log_ratio for row in judged.rows]
+        names = (contest.lane, contest.baseline)
+        yield from footnotes.order(logs, judged.lane_first, names, len(claims.primaries))
 
 
 def _no_interval(claims: Claims, contest: Contest) -> Note:
