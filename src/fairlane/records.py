@@ -152,7 +152,7 @@ class Verdict:
     included; of an exploratory metric, adjusted."""
     high: float | None
     tie_low: float | None
-    """The narrower interval of the tie test (90 %)."""
+    """The tie test's interval (two one-sided tests at 5 % each)."""
     tie_high: float | None
     margin: float
     """Smallest relative difference that matters: 0.05 = 5 %."""

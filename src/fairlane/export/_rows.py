@@ -40,9 +40,12 @@ VERDICTS = (
     *(Column(name) for name in ("baseline", "baseline_label", "metric", "unit", "verdict")),
     Column("better", "integer"),
     *(Column(name, "boolean") for name in ("primary", "headline", "withheld", "control")),
-    *(Column(name, "real") for name in ("ratio", "low", "high", "tie_low", "tie_high", "margin", "level")),
+    *(
+        Column(name, "real")
+        for name in ("ratio", "low", "high", "joint_low", "joint_high", "tie_low", "tie_high", "margin", "level")
+    ),
     *(Column(name, "integer") for name in ("blocks", "voided", "more_blocks")),
-    *(Column(name, "real") for name in ("detectable", "lane_value", "baseline_value")),
+    *(Column(name, "real") for name in ("detectable", "unseen", "lane_value", "baseline_value")),
     *(Column(name, "prose") for name in ("sentence", "reason")),
     Column("notes", "texts"),
 )

@@ -1,7 +1,7 @@
 """Ratios, intervals and verdicts in words, as all reports print them. Pure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fairlane.metrics import METRICS, Metric
 from fairlane.records import Verdict, Word
@@ -24,7 +24,7 @@ MEANING: dict[Word, str] = {
     "studies (by default). It may be smaller than the margin; its interval shows how large.",
     "slower": "the same, on the worse side.",
     "different-but-small": "a difference, and smaller than the margin.",
-    "tie": "equal within the margin by two one-sided tests: the narrower interval of that test lies within it. It "
+    "tie": "equal within the margin by two one-sided tests: the interval of that test lies within it. It "
     "speaks of the trials that ran; how many slow ones they may have missed stands under How sure is it.",
     "inconclusive": "neither a difference nor a tie is shown, or failures or stalls of one lane withhold it. Where the "
     "interval excludes no difference all the same, it would be one alone; among all of the study it is not.",
@@ -95,18 +95,28 @@ def within(verdict: Verdict) -> str:
         return interval(low, high)
     if ratio >= _TIMES:
         endless = high > _BOUND and high / low > _BOUND
-        return f"{_factor(low)} to {'no limit' if endless else f'{_factor(high)} times'}"
-    first, last = sorted((_percent(low), _percent(high)), key=lambda text: float(text.replace(",", "")))
-    return f"{first} to {last} %"
+        return f"{_factor(low, math.floor)} to {'no limit' if endless else f'{_factor(high, math.ceil)} times'}"
+    near, far = sorted((abs(low - 1), abs(high - 1)))
+    return f"{_share_of(near, math.floor)} to {_share_of(far, math.ceil)} %"
+
+
+Rounding = Callable[[float], int]
 
 
 def _percent(ratio: float) -> str:
-    part = abs(ratio - 1)
-    return f"{part * 100:,.{_decimals(part)}f}"
+    return _share_of(abs(ratio - 1), round)
 
 
-def _factor(ratio: float) -> str:
-    return f"{ratio:,.{0 if ratio >= _LARGE else 1 if ratio >= _TIMES else 2}f}"
+def _share_of(part: float, rounding: Rounding) -> str:
+    """``part`` (0.135) in percent without its sign; intervals are rounded outwards."""
+    unit: int = 10 ** _decimals(part)
+    return f"{rounding(round(part * 100 * unit, 6)) / unit:,.{_decimals(part)}f}"
+
+
+def _factor(ratio: float, rounding: Rounding = round) -> str:
+    decimals = 0 if ratio >= _LARGE else 1 if ratio >= _TIMES else 2
+    unit: int = 10**decimals
+    return f"{rounding(round(ratio * unit, 6)) / unit:,.{decimals}f}"
 
 
 def coverage(level: float) -> str:
@@ -117,7 +127,7 @@ def coverage(level: float) -> str:
 
 
 def tie_interval(verdict: Verdict) -> str:
-    """The narrower interval that proves a tie, where it does: ``tie test: +0.2 % to +0.8 %``."""
+    """The tie test's interval, where it shows a tie: ``tie test: +0.2 % to +0.8 %``."""
     if verdict.verdict not in {"tie", "different-but-small"}:
         return ""
     return f"tie test: {interval(verdict.tie_low, verdict.tie_high)}"

@@ -247,6 +247,8 @@ class Claims:
     """Leave the exploratory metrics out, for readers of primaries and controls."""
     modelled: bool = False
     """Whether the figures are the virtual clock's, whose few blocks have no states and no stalls."""
+    ended: bool = False
+    """Whether no more blocks will come, so that a contest stands at its last look, however few they are."""
     contests: list[Contest] = field(init=False)
     shelves: dict[str, dict[str, dict[int, Reading]]] = field(init=False)
 
@@ -297,8 +299,9 @@ class Claims:
         if not self.modelled and (contest.primary or contest.control):  # the rest would repeat it twenty times
             effect = replace(effect, factor=widening(effect.logs))
         lent = self._lent(contest.metric, contest.at(look)) if contest.spends else None
-        early = effect.n < FEW_BLOCKS <= stage.plan[-1] and not self.modelled
-        if early and (not lent or lent.cells < MANY_CELLS):
+        few = effect.n < FEW_BLOCKS <= stage.plan[-1] and not self.modelled
+        settled = self.ended and contest.at(look) == contest.at(contest.last)
+        if few and not settled and (not lent or lent.cells < MANY_CELLS):
             return None
         return replace(stage, effect=Moderated.of(effect, lent) if lent else effect)
 

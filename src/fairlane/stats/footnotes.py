@@ -34,7 +34,7 @@ def robustness(effect: Estimate, level: float) -> Iterator[Note]:
             f"{spread}the interval is as wide as the figures' resolution (+-{math.expm1(effect.resolution):.2%})",
         )
         return
-    test = effect.permutation()
+    test = None if isinstance(effect, Effect) and effect.factor > 1 else effect.permutation()  # it knows no widening
     if test is not None:
         threshold = max(level, test.least)  # neither test is judged at a level that the permutation cannot reach
         if (test.p <= threshold) != (effect.p <= threshold):

@@ -35,7 +35,14 @@ def judge(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Verdict, ...
     Pure. A critical finding takes the headline from the cells and lanes it names, or from all if it names none. One
     that refuses takes the verdict.
     """
-    claims = Claims(evidence.study, evidence.observations, findings, evidence.complete, modelled=evidence.modelled)
+    claims = Claims(
+        evidence.study,
+        evidence.observations,
+        findings,
+        evidence.complete,
+        modelled=evidence.modelled,
+        ended=evidence.complete,
+    )
     waiting = frozenset() if evidence.complete else too_wide(claims)
     return tuple(_verdict(claims, c, findings, goes_on=c.cell.key in waiting) for c in claims.contests)
 
@@ -103,7 +110,8 @@ def _level(claims: Claims, contest: Contest, stage: Stage | None) -> float:
     """Nominal level of the printed interval; without a stage, of the one there would be."""
     if not stage:
         return claims.rate(contest)
-    return stage.printed_level(claims.alpha) if contest.primary else stage.level(claims.rate(contest))
+    joint = stage.level(claims.rate(contest))
+    return max(stage.printed_level(claims.alpha), joint) if contest.primary else joint  # it lies within the joint one
 
 
 def _factor(log_ratio: float) -> float:
@@ -208,8 +216,9 @@ def _doubts(claims: Claims, contest: Contest, made: Answer, stage: Stage) -> Ite
     if contest.primary and made.word in ("tie", "inconclusive") and not low <= 0 <= high:
         yield Note(
             "alone",
-            f"alone this would be a difference; among {len(claims.primaries)} comparisons and "
-            f"{len(stage.plan)} looks it is not proven",
+            f"alone this would be a difference; over {len(stage.plan)} looks"
+            + (f" and {len(claims.primaries)} comparisons" if len(claims.primaries) > 1 else "")
+            + " it is none yet",
         )
     yield from footnotes.robustness(stage.effect, stage.printed_level(claims.alpha))
     if contest.primary and isinstance(contest.data, Pair):
@@ -232,7 +241,10 @@ def _no_interval(claims: Claims, contest: Contest) -> Note:
             )
         if not contest.reached:
             return Note("before-first-look", f"the first look is at {contest.plan[0]} blocks: no interval")
-        return Note("too-few-blocks", "fewer than 2 blocks count: no interval")
+        return Note(
+            "too-few-blocks",
+            f"{contest.data.n} blocks count: an interval needs {FEW_BLOCKS} where few other cells lend their spread",
+        )
     ours, theirs = map(len, contest.data.blocks)
     single = [name for name, n in ((contest.lane, ours), (contest.baseline, theirs)) if n < 2]
     of = "one trial each" if len(single) == 2 else f"one trial of {single[0]}"

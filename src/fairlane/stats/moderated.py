@@ -78,10 +78,10 @@ def common(spreads: Sequence[tuple[str, float, float]]) -> Common | None:
     sd, df = np.array([(sd, df) for _, sd, df in some]).T
     logs = 2 * np.log(sd) - digamma(df / 2) + np.log(df / 2)
     beyond_chance = float(logs.var(ddof=1) - polygamma(1, df / 2).mean())
-    cap = min(_CAP, sum(own.values()) - max(own.values()))
-    prior = min(cap, 2 * _inverse_trigamma(beyond_chance)) if beyond_chance > 0 else cap
-    variance = math.exp(float(logs.mean()) + float(digamma(prior / 2)) - math.log(prior / 2))
-    return Common(variance, prior, math.exp(float(np.log(sd).mean())), len(own))
+    estimate = 2 * _inverse_trigamma(beyond_chance) if beyond_chance > 0 else math.inf
+    shift = float(digamma(estimate / 2)) - math.log(estimate / 2) if math.isfinite(estimate) else 0.0
+    prior = min(_CAP, sum(own.values()) - max(own.values()), estimate)
+    return Common(math.exp(float(logs.mean()) + shift), prior, math.exp(float(np.log(sd).mean())), len(own))
 
 
 def _inverse_trigamma(y: float) -> float:

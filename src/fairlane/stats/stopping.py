@@ -11,7 +11,6 @@ from fairlane.stats.answers import answer, margin_of
 from fairlane.stats.contests import Claims, Contest, Stage, lent
 from fairlane.stats.efficiency import efficient
 from fairlane.stats.looks import level
-from fairlane.study.base import FEW_BLOCKS
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -21,6 +20,8 @@ _PARKED, _HOPELESS = 8, 0.05
 _TIE = 10
 """Blocks before which the runner ends no cell on a tie: so many clean ones leave at most 26 % of trials (at 95 %) that
 may be slow without having shown it; six leave 39 %."""
+_ALONE = 10
+"""Blocks, or provisionings, before which no cell ends on its own spread: fewer do not show that they are alike."""
 _SMALL: frozenset[Word] = frozenset({"tie", "different-but-small"})
 
 
@@ -60,16 +61,19 @@ def _goes_on(claims: Claims, contest: Contest) -> bool:
     stage = claims.stage(contest)
     if not stage:
         return True
-    word = answer(claims, contest).word
-    if word == "inconclusive":
+    made = answer(claims, contest)
+    if made.withheld:  # more blocks seldom make failures and stalls even
+        return stage.blocks < _TIE
+    if made.word == "inconclusive":
         return stage.effect.n < _PARKED or chance(claims, contest, stage) >= _HOPELESS
-    if claims.modelled:
-        return False
-    if word in _SMALL and stage.blocks < _TIE:
-        return True
-    if word not in _SMALL and stage.effect.n < FEW_BLOCKS and not lent(stage):
-        return True
-    return word not in _SMALL and not _clear(claims, contest, stage)
+    return not claims.modelled and not _settled(claims, contest, stage, made.word)
+
+
+def _settled(claims: Claims, contest: Contest, stage: Stage, word: Word) -> bool:
+    """Whether a word rests on blocks enough, and its interval shows the size."""
+    if word in _SMALL:
+        return stage.blocks >= _TIE
+    return (stage.effect.n >= _ALONE or lent(stage)) and _clear(claims, contest, stage)
 
 
 def _clear(claims: Claims, contest: Contest, stage: Stage) -> bool:
