@@ -106,12 +106,18 @@ def answered(run, cells, plan):
     ],
 )
 def test_a_cell_goes_on_although_its_word_stands_where_its_size_is_not_clear(run, mean, sd, on):
-    cells = [cell(mean, sd, 8)]
-    half = stats.t.isf(0.3 * 0.05 / 2, 7) * sd / math.sqrt(8)
+    cells = [cell(mean, sd, 10)]
+    half = stats.t.isf(0.3 * 0.05 / 2, 9) * sd / math.sqrt(10)
     assert on == (abs(mean) - half < EDGE and half > EDGE / 2), "by the printed interval"
-    assert answered(run, cells, (8, 20)) == {"faster" if mean > 0 else "slower"}
-    assert goes_on(run, cells, 0, (8, 20)) == [on]
-    assert goes_on(run, cells, 0, (8, 20), modelled=True) == [False], "the virtual clock needs no more than the word"
+    assert answered(run, cells, (10, 20)) == {"faster" if mean > 0 else "slower"}
+    assert goes_on(run, cells, 0, (10, 20)) == [on]
+    assert goes_on(run, cells, 0, (10, 20), modelled=True) == [False], "the virtual clock needs no more than the word"
+
+
+def test_a_clear_word_waits_for_ten_blocks_unless_cells_lend(run):
+    clear = cell(0.3, 0.005, 8)
+    assert goes_on(run, [clear], 0, (8, 20)) == [True], "fewer do not show that they are alike"
+    assert goes_on(run, [clear] * 3, 0, (8, 20)) == [False] * 3
 
 
 def test_a_clear_word_of_less_than_six_blocks_waits_unless_cells_lend(run):

@@ -81,7 +81,7 @@ def size(verdict: Verdict) -> str:
     It is the relative change of the metric itself: 40 % fewer IOPS is a ratio of 0.6.
     """
     ratio = verdict.ratio
-    if ratio is None:
+    if ratio is None or not math.isfinite(ratio):  # a file from elsewhere may hold anything
         return ""
     return f"{_factor(ratio)} times" if ratio >= _TIMES else f"{_percent(ratio)} %"
 
@@ -89,7 +89,7 @@ def size(verdict: Verdict) -> str:
 def within(verdict: Verdict) -> str:
     """The interval in the form of ``size``: ``12.1 to 14.8 %``, ``2.6 to 2.8 times``; empty: there is none."""
     ratio, low, high = verdict.ratio, verdict.low, verdict.high
-    if ratio is None or low is None or high is None:
+    if ratio is None or low is None or high is None or not all(map(math.isfinite, (ratio, low))):
         return ""
     if low <= 1 <= high:
         return interval(low, high)

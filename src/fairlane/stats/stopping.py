@@ -21,7 +21,7 @@ _TIE = 10
 """Blocks before which the runner ends no cell on a tie: so many clean ones leave at most 26 % of trials (at 95 %) that
 may be slow without having shown it; six leave 39 %."""
 _ALONE = 10
-"""Blocks, or provisionings, before which no cell ends on its own spread: fewer do not show that they are alike."""
+"""Blocks before which no cell ends on its own spread: fewer do not show that they are alike."""
 _SMALL: frozenset[Word] = frozenset({"tie", "different-but-small"})
 
 
@@ -73,7 +73,8 @@ def _settled(claims: Claims, contest: Contest, stage: Stage, word: Word) -> bool
     """Whether a word rests on blocks enough, and its interval shows the size."""
     if word in _SMALL:
         return stage.blocks >= _TIE
-    return (stage.effect.n >= _ALONE or lent(stage)) and _clear(claims, contest, stage)
+    anew = claims.study.design.provisionings > 1  # what is made anew is no neighbour
+    return (stage.effect.n >= _ALONE or anew or lent(stage)) and _clear(claims, contest, stage)
 
 
 def _clear(claims: Claims, contest: Contest, stage: Stage) -> bool:

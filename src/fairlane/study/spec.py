@@ -74,8 +74,8 @@ class Study(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        object.__setattr__(self, "design", self.design.fit(len(self.cells())))  # the model is frozen
         self._bounded()
+        object.__setattr__(self, "design", self.design.fit(len(self.cells())))  # the model is frozen
         least = type(self.platform).least_lanes
         if len(self.lanes) < least:
             raise ValueError(f"lanes: expected at least {least}, found {len(self.lanes)}")
