@@ -33,7 +33,7 @@ def study(design: str, platform: str = "{kind: fake}", lane: str = "{transport: 
 
 @pytest.mark.parametrize(
     ("count", "looks"),
-    [(2, (4,)), (3, (6,)), (4, (8,)), (6, (8, 10, 12)), (8, (8, 10, 12, 14, 16)), (1, (6, 10, 15, 20))],
+    [(2, (4,)), (3, (6,)), (4, (8,)), (6, (8, 10, 12)), (8, (8, 10, 12, 14, 16)), (1, (6, 8, 10, 12, 14, 16, 18, 20))],
 )
 def test_looks_are_between_provisionings_unless_they_are_given(count: int, looks: tuple[int, ...]) -> None:
     assert study(f"provisionings: {count}").design.looks == looks
