@@ -89,8 +89,8 @@ def _problem(detail: dict[str, Any], tree: _Tree) -> Problem:
     if kind in _SPECIAL:
         return _SPECIAL[kind](path, context, tree)
     if kind in ("value_error", "assertion_error"):
-        found = getattr(context.get("error"), "kind", "value")
-        return _from_validator(found, path, detail["msg"].partition(", ")[2], tree)
+        own_kind = getattr(context.get("error"), "kind", "value")
+        return _from_validator(own_kind, path, detail["msg"].partition(", ")[2], tree)
     if kind in _KINDS:
         return _wrong_kind(path, _KINDS[kind], tree)
     if kind in _LIMITS:
