@@ -42,7 +42,7 @@ def problem(error: FairlaneError, title: str) -> str:
 def parts(state: State | None, error: FairlaneError | None) -> Mapping[str, str]:
     """Name of a part -> HTML, of the live page; ``phase`` and ``title`` are text."""
     if state is None:
-        error = error or FairlaneError("", "")
+        assert error is not None  # noqa: S101 - a run has a state or an error
         lost = (
             environment()
             .get_template("lost.html.j2")
