@@ -8,7 +8,7 @@ import json
 import shlex
 import signal
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -213,8 +213,7 @@ class Runner:
                 self._keep(block, trial, time.monotonic() - begun)
                 begun = time.monotonic()
         finally:
-            if isinstance(trials, AsyncGenerator):  # its own clean-up is not left to the garbage collector
-                await trials.aclose()
+            await trials.aclose()  # its own clean-up is not left to the garbage collector
         self._in_a_row = 0
 
     def _keep(self, block: Block, trial: RawTrial, seconds: float) -> None:
