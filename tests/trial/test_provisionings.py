@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import statistics
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ class Traced(Fake):
         self.objects.add(id(self))
         return Opened({**opened.description, "platform": {"number": self.provisioning}}, opened.fingerprint)
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         self.trace.append(("block", self.study.design.provisioning_of(block), self.provisioning))
         async for trial in super().run_block(block):
             yield trial
@@ -179,7 +179,7 @@ class WallClock(Traced):
 class Dies(WallClock):
     """The guest dies in the first block of the second provisioning."""
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         async for trial in super().run_block(block):
             if self.provisioning == 1 and block.index == 2 and block.cell.name.startswith("4k randread"):
                 raise RunFailed("invented", "the guest died")
@@ -242,7 +242,7 @@ def test_interrupted_between_two_provisionings_nothing_is_left_open_or_made_twic
 class Rebuilds(Fake):
     """Loses a machine in the second provisioning."""
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         async for trial in super().run_block(block):
             yield trial
         self.rebuilds = int(self.provisioning == 1)

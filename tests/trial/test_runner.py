@@ -3,7 +3,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ class Counting(Fake):
         type(self).asked = []
         type(self).closed = 0
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         type(self).asked += [block.trial_id(lane) for lane in block.order]
         async for trial in super().run_block(block):
             yield trial
@@ -90,7 +90,7 @@ class DiesOnce(Counting):
 
     died = False
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         done = 0
         async for trial in super().run_block(block):
             if not type(self).died and len(self.asked) == 9 and done == 1:
@@ -159,14 +159,14 @@ def test_platform_that_does_not_open_is_closed_and_leaves_a_run_that_resumes(new
 
 
 class Forgets(Fake):
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         async for trial in super().run_block(block):
             if trial.lane != "iscsi":
                 yield trial
 
 
 class Invents(Fake):
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         async for trial in super().run_block(block):
             yield RawTrial("nobody", trial.outputs)
 
@@ -181,7 +181,7 @@ def test_platform_that_breaks_its_contract_fails_the_block(new_run: NewRun, plat
 class Breaks(Counting):
     """A bug, not a failure."""
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         yield RawTrial(block.order[0], {})
         raise KeyError("bug")
 
@@ -204,7 +204,7 @@ class Interrupted(Counting):
     number: signal.Signals = signal.SIGINT
     cleaned = 0
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         try:
             async for trial in super().run_block(block):
                 if len(self.asked) == 6:
@@ -284,7 +284,7 @@ def test_exact_platform_repeats_an_interrupted_block_whole(new_run: NewRun) -> N
 class Drifting(Fake):
     """Claims to repeat exactly, and does not."""
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         async for trial in super().run_block(block):
             yield RawTrial(trial.lane, {**trial.outputs, "fio.err": b"something new"})
 

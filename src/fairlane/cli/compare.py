@@ -144,7 +144,8 @@ def _print(comparison: "Comparison", output: Format, *, every_metric: bool) -> N
 
         print_json(as_data(comparison))
         return
-    shown = (*parts(comparison, every_metric=every_metric)[:-1], *findings_part(comparison), parts(comparison)[-1])
+    *before, takeaways = parts(comparison, every_metric=every_metric)
+    shown = (*before, *findings_part(comparison), takeaways)
     if output == "md":
         from fairlane.report.parts import markdown
 

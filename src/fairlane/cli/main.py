@@ -73,9 +73,9 @@ def run(args: Sequence[str]) -> int:
             raise
         if not error.filename:  # most likely the output failed
             _close_stdout()
-        of_file = _of_files(error)
-        _complain(of_file.labelled(), of_file.hint)
-        return of_file.code
+        failure = _of_files(error)
+        _complain(failure.labelled(), failure.hint)
+        return failure.code
     return result if isinstance(result, int) else Exit.OK
 
 

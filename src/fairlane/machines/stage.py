@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,17 +150,18 @@ rm -r $d
 
     async def _run(self, guest: int, text: str, timeout: float) -> None:
         outputs: Mapping[str, bytes] = {}
-        async for name, files in self.crew.guests[guest].run(text, timeout):
-            if name == script.LOAD_BEGINS and not self._gated:
-                self._began.append(time.monotonic())
-                if len(self._began) == self.fleet:
-                    self._running.set()
-            elif name == script.LOAD_ENDS:
-                self._ended.append(time.monotonic())
-                last = len(self._ended) == self.fleet
-                await self._watch("after", [guest], ["target", "hypervisor"] if last else [])
-            elif name == "trial":
-                outputs = files
+        async with aclosing(self.crew.guests[guest].run(text, timeout)) as results:
+            async for name, files in results:
+                if name == script.LOAD_BEGINS and not self._gated:
+                    self._began.append(time.monotonic())
+                    if len(self._began) == self.fleet:
+                        self._running.set()
+                elif name == script.LOAD_ENDS:
+                    self._ended.append(time.monotonic())
+                    last = len(self._ended) == self.fleet
+                    await self._watch("after", [guest], ["target", "hypervisor"] if last else [])
+                elif name == "trial":
+                    outputs = files
         if not outputs:
             raise RunFailed(
                 "result-missing", f"{self.crew.guests[guest].name} sent no result of {self.block.trial_id(self.lane)}"

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shlex
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,7 +35,7 @@ class LocalGuest(Guest):
             start_new_session=True, env=self._environment,
         )  # fmt: skip
 
-    async def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:
+    async def run(self, script: str, timeout: float) -> AsyncGenerator[tuple[str, Mapping[str, bytes]]]:
         """As ``Guest.run``. Raises RunFailed with the script's stderr."""
         whole = f". {self._library}\nSTEP={self._folder}/step\n{script}"
         # read in full before it runs, so that nothing in it reads the rest; no argument, because steps hold secrets

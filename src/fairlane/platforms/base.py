@@ -1,7 +1,7 @@
 """The interface of a platform, which provides the virtual machines of a study."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -113,7 +113,7 @@ class Platform(ABC):
         """Builds the lanes and reads them back. Raises RunFailed."""
 
     @abstractmethod
-    def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         """Runs one block, lane by lane in its order; yields each trial as it completes. Raises RunFailed."""
 
     async def close(self) -> None:  # noqa: B027 - a platform may have nothing to undo

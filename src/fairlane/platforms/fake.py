@@ -7,7 +7,7 @@ is the same on every machine and in every version.
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from fnmatch import fnmatchcase
 from statistics import NormalDist
 from typing import Annotated, Any, Literal
@@ -121,7 +121,7 @@ class Fake(Platform):
             fingerprint={"fairlane": __version__, "platform": "fake"},
         )
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         for done, lane in enumerate(block.order):
             await asyncio.sleep(self.spec.pace / 1e9)
             if done == 1 and self._share(block, "death") < self.spec.deaths:

@@ -1,6 +1,6 @@
 """vSphere: virtual machines of ESXi hosts, their disks on datastores. Its studies are planned, and not run yet."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Literal
 
 from fairlane.errors import FairlaneError
@@ -36,7 +36,7 @@ class Vsphere(Platform):
     async def open(self, notify: Notify) -> Opened:  # noqa: ARG002
         raise self.problems()[0]
 
-    def run_block(self, block: Block) -> AsyncIterator[RawTrial]:  # noqa: ARG002
+    def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:  # noqa: ARG002
         raise self.problems()[0]
 
 

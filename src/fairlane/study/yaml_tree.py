@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from fairlane.errors import Invalid
+
 MAX_BYTES = 256 * 1024
 MAX_NODES = 20_000
 MAX_DEPTH = 30
@@ -135,10 +137,8 @@ def _number(tag: str, text: str) -> int | float | str:
     return value if len(text) < 20 and math.isfinite(value) else text
 
 
-class _TooMuchError(Exception):
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
+class _TooMuchError(Invalid):
+    """The document is larger or deeper than any study."""
 
 
 class _Builder:

@@ -8,7 +8,7 @@ import asyncio
 import shlex
 import signal
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -216,8 +216,7 @@ class Runner:
                 self._keep(block, trial, time.monotonic() - begun)
                 begun = time.monotonic()
         finally:
-            if isinstance(trials, AsyncGenerator):  # its own clean-up is not left to the garbage collector
-                await trials.aclose()
+            await trials.aclose()  # its own clean-up is not left to the garbage collector
             self.openings.rebuilt()
         self._in_a_row = 0
 

@@ -42,9 +42,12 @@ def problem(error: FairlaneError, title: str) -> str:
 def parts(state: State | None, error: FairlaneError | None) -> Mapping[str, str]:
     """Name of a part -> HTML, of the live page; ``phase`` and ``title`` are text."""
     if state is None:
-        template = environment().get_template("lost.html.j2")
-        told = (error.kind, clean(str(error)), clean(error.hint)) if error else ("", "", "")
-        lost = template.render(dict(zip(("kind", "message", "hint"), told, strict=True)))
+        assert error is not None  # noqa: S101 - a run has a state or an error
+        lost = (
+            environment()
+            .get_template("lost.html.j2")
+            .render(kind=error.kind, message=clean(str(error)), hint=clean(error.hint))
+        )
         return {"progress": lost, "phase": "damaged", "title": "damaged"}
     figures = [_forest(contest, f"live-{n}") for n, contest in enumerate(state.contests, start=1)]
     module: Any = environment().get_template("live.html.j2").make_module()

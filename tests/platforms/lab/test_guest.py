@@ -5,7 +5,7 @@ import gc
 import os
 import re
 import subprocess
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 import pytest
@@ -199,6 +199,21 @@ def test_a_state_built_anew_is_the_same_and_gives_the_same_bytes(
 @pytest.mark.slow
 def test_states_that_differ_in_a_delay_have_another_identity() -> None:
     assert opened().saved.identity != opened(platform=", link: {mtu: 1500, delay: 20us, rate: 10gbit}").saved.identity
+
+
+def test_a_block_left_after_one_trial_ends_its_vm_at_once() -> None:
+    """As when the disk is full: whoever closes the block's trials does not leave the VM to the garbage collector."""
+    lab = opened()
+    (cell,) = lab.study.cells()
+
+    async def leave() -> set[str]:
+        trials = lab.run_block(Block(cell, 0, ("iscsi", "nvme-tcp"), 1))
+        async with aclosing(trials):
+            assert (await anext(trials)).lane == "iscsi"
+            assert running() != set()
+        return running()
+
+    assert asyncio.run(leave()) == set()
 
 
 def test_fio_that_fails_is_a_failed_trial_with_its_reason_and_the_next_lane_goes_on() -> None:

@@ -5,7 +5,7 @@ that need it are imported only when a cluster is used.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -215,7 +215,7 @@ class Kubevirt(Platform):
             pods = []
         return {str(node["metadata"]["name"]): placement.fits(self.study, node, pods) for node in nodes}
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         from fairlane.platforms.kubevirt.virtual_machines import ClusterStage  # noqa: PLC0415
 
         assert self.fleet  # noqa: S101 - opened

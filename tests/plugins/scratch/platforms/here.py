@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Literal
 
@@ -37,7 +37,7 @@ class Here(Platform):
         lanes = {lane: {"transport": "local", "device": lane} for lane in self.study.lanes}
         return Opened({"lanes": lanes, "platform": {"kind": "here"}}, {"platform": "here"})
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         workload = registry.load("workloads", block.cell.kind)
         probes = [(name, probe) for name, probe in registry.every("probes") if probe.place == "guest"]
         for lane in block.order:

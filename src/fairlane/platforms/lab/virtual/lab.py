@@ -3,8 +3,8 @@
 import hashlib
 import shutil
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import ExitStack, aclosing
 from typing import TYPE_CHECKING, Any
 
 from fairlane import __version__, registry
@@ -205,21 +205,23 @@ class VirtualLab(Platform):
         if wrong:
             raise RunFailed("lane-state", "the lanes are not what the study asks for:\n" + "\n".join(wrong))
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         guest = saved.VirtualGuest(self.saved)
         text = script.block_script(block, self.spec.settle / 1e9)
         loaded = self.study.workloads[block.cell.workload].trial_seconds(block.cell) * len(block.order)
         missing = set(block.order)
-        # 40 times the usual wall time: a guest that needs more is hung, not slow.
         began = ended = 0.0
-        async for name, outputs in guest.run(text, timeout=120 + 40 * self.spec.wall_seconds(loaded)):
-            if name == script.LOAD_BEGINS:
-                began = time.monotonic()
-            elif name == script.LOAD_ENDS:
-                ended = time.monotonic()
-            else:
-                missing.discard(name)
-                yield RawTrial(name, outputs, load_seconds=ended - began)
+        # 40 times the usual wall time: a guest that needs more is hung, not slow.
+        timeout = 120 + 40 * self.spec.wall_seconds(loaded)
+        async with aclosing(guest.run(text, timeout)) as results:
+            async for name, outputs in results:
+                if name == script.LOAD_BEGINS:
+                    began = time.monotonic()
+                elif name == script.LOAD_ENDS:
+                    ended = time.monotonic()
+                else:
+                    missing.discard(name)
+                    yield RawTrial(name, outputs, load_seconds=ended - began)
         if missing:
             raise RunFailed(
                 "result-missing", f"the guest sent no result for {', '.join(sorted(missing))} of {block.key}"

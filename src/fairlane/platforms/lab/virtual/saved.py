@@ -15,8 +15,8 @@ import hashlib
 import json
 import shlex
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -196,9 +196,10 @@ async def _identity(saved: State) -> str:
 
     A hash of the file would differ: it holds host clocks, and its parts are ordered by the speed of writing."""
     digest = hashlib.sha256()
-    async for name, files in VirtualGuest(saved).run(_LOOK, _LOOK_TIMEOUT):
-        for file, data in sorted(files.items()):
-            digest.update(f"{name}/{file}\0".encode() + data)
+    async with aclosing(VirtualGuest(saved).run(_LOOK, _LOOK_TIMEOUT)) as results:
+        async for name, files in results:
+            for file, data in sorted(files.items()):
+                digest.update(f"{name}/{file}\0".encode() + data)
     return digest.hexdigest()
 
 
@@ -209,7 +210,7 @@ class VirtualGuest(Guest):
         self.name = "the lab VM"
         self.saved = saved
 
-    async def run(self, script: str, timeout: float) -> AsyncIterator[tuple[str, Mapping[str, bytes]]]:
+    async def run(self, script: str, timeout: float) -> AsyncGenerator[tuple[str, Mapping[str, bytes]]]:
         reader = frames.Frames()
         deadline = time.monotonic() + timeout
         async with qemu.Qemu(self.saved.machine, job=script, incoming=self.saved.memory) as vm:

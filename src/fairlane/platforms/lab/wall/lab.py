@@ -5,7 +5,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from importlib import resources
@@ -208,7 +208,7 @@ class WallLab(Assembly, Platform):
             )
         return "tcg"
 
-    async def run_block(self, block: Block) -> AsyncIterator[RawTrial]:
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         workload = registry.load("workloads", block.cell.kind)
         for number, lane in enumerate(block.order):
             try:
