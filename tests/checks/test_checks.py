@@ -62,8 +62,8 @@ def test_no_check_needs_what_another_tool_may_not_give(build, run_check, name):
 def test_findings_come_most_severe_first(build):
     made = build(where(of(TWO, "new", 3), failed="killed"), complete=False, events=({"type": "mismatch", "cell": ONE},))
     found = run_all(made)
-    assert [f.severity for f in found] == ["critical", "warning", "warning"]
-    assert [f.check for f in found] == ["not_reproducible", "failed_trials", "unfinished_run"]
+    assert [f.severity for f in found] == ["critical", "warning", "warning", "warning"]
+    assert [f.check for f in found] == ["not_reproducible", "failed_trials", "failed_trials", "unfinished_run"]
 
 
 # --- drops_retransmits
@@ -98,7 +98,7 @@ def test_failed_trials_are_counted_with_reasons(build, run_check):
             return replace(o, failed="fio was killed" if o.block else "garbage")
         return o
 
-    (found,) = run_check("failed_trials", build(change))
+    found, _ = run_check("failed_trials", build(change))
     assert (found.severity, found.cells, found.lanes) == ("warning", (ONE,), ("new",))
     assert found.kind == "some-failed"
     assert found.evidence["failed"] == {f"{ONE} new": "3 of 12"}
@@ -110,10 +110,29 @@ def test_a_lane_without_a_good_trial_is_critical(build, run_check):
     def change(o):
         return replace(o, failed="no device") if of(TWO, "base")(o) or of(ONE, "new", 0)(o) else o
 
-    lost, some = run_check("failed_trials", build(change))
+    lost, some, uneven = run_check("failed_trials", build(change))
+    assert (uneven.kind, uneven.cells) == ("lopsided-failures", (ONE,)), "where all failed nothing is compared"
     assert (lost.severity, lost.cells, lost.lanes) == ("critical", (TWO,), ("base",))
     assert (lost.kind, lost.evidence) == ("all-failed", {"trials": {TWO: 12}, "reasons": {"no device": 12}})
     assert (some.severity, some.cells, some.lanes) == ("warning", (ONE,), ("new",))
+
+
+def test_failures_of_one_lane_alone_name_it_and_count_them(build, run_check):
+    def change(o):
+        return replace(o, failed="timeout") if of(ONE, "new")(o) and o.block < 3 else o
+
+    _, uneven = run_check("failed_trials", build(change))
+    assert (uneven.kind, uneven.severity) == ("lopsided-failures", "warning")
+    assert (uneven.cells, uneven.lanes) == ((ONE,), ("new",))
+    assert "3 of 12" in uneven.evidence[f"{ONE} new"]
+    assert "0 of 12" in uneven.evidence[f"{ONE} new"]
+
+
+def test_even_failures_are_only_counted(build, run_check):
+    def change(o):
+        return replace(o, failed="timeout") if o.cell == ONE and o.block < (3 if o.lane == "new" else 2) else o
+
+    assert [f.kind for f in run_check("failed_trials", build(change))] == ["some-failed"]
 
 
 # --- spread
@@ -195,11 +214,17 @@ def test_carry_over_is_found(build, run_check):
 
 
 def test_autocorrelation_in_one_of_two_is_for_information(build, run_check):
+    slow = [1000 * math.exp(0.01 * x) for x in (-1.2, -1.9, -0.4, -2.6, -1.7, -3.3, -0.9, -0.3, 1.2, 0.2, 0.5, 0.0)]
+    flat = [1000.0] * 12
+    (finding,) = run_check("autocorrelation", build(iops({(ONE, "new"): slow, (ONE, "base"): flat})))
+    assert (finding.severity, finding.cells) == ("info", (ONE,))
+    assert 0.01 < finding.evidence["chance"] <= 1 - 0.95**2
+
+
+def test_autocorrelation_of_one_comparison_that_is_too_rare_is_a_warning(build, run_check):
     slow = [1000 * math.exp(0.01 * i) for i in range(12)]
-    flat = [1000.0 + (-1) ** (i * i // 3) for i in range(12)]
-    (found,) = run_check("autocorrelation", build(iops({(ONE, "new"): slow, (ONE, "base"): flat})))
-    assert (found.severity, found.cells) == ("info", (ONE,))
-    assert found.evidence["chance"] == pytest.approx(1 - 0.95**2)
+    (finding,) = run_check("autocorrelation", build(iops({(ONE, "new"): slow, (ONE, "base"): [1000.0] * 12})))
+    assert (finding.severity, finding.cells) == ("warning", (ONE,))
 
 
 def test_autocorrelation_everywhere_is_a_warning(build, run_check):

@@ -1,14 +1,22 @@
-"""Trials without figures: each voids its block for the lanes compared in it."""
+"""Trials without figures: each voids its block, and flatters a lane whose slow trials fail."""
 
 from collections import Counter
 from collections.abc import Iterable
 
 from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
+from fairlane.stats.lopsided import worse
+
+Place = tuple[str, str]
+"""Cell key and lane."""
+
+_NAMED = 4
+"""Comparisons that the message names; the evidence has all."""
 
 
 class FailedTrials(Check):
-    """Critical per lane without a good trial in a cell; one warning for all other failures, with their reasons."""
+    """Critical per lane without a good trial in a cell; one warning for all other failures, with their reasons, and one
+    for failures that one lane has and the other has not."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         tried = Counter((trial.cell, trial.lane) for trial in evidence.observations)
@@ -45,6 +53,36 @@ class FailedTrials(Check):
                     "trials": tried.total(),
                     "reasons": dict(reasons.most_common()),
                 },
+            )
+        yield from self._lopsided(evidence, failed, tried, lost)
+
+    def _lopsided(
+        self, evidence: Evidence, failed: Counter[Place], tried: Counter[Place], lost: set[Place]
+    ) -> Iterable[Finding]:
+        study, uneven = evidence.study, {}
+        for cell in evidence.cells():
+            other = (cell.key, study.baseline)
+            for lane in study.rivals:
+                place = (cell.key, lane)
+                if not {place, other} & lost and (
+                    worse((failed[place], failed[other]), (tried[place], tried[other])) is not None
+                ):
+                    first, second = sorted((place, other), key=lambda p: -failed[p] / tried[p])
+                    counts = (
+                        f"{first[1]} failed in {failed[first]} of {tried[first]} trials of {cell.name}, "
+                        f"{second[1]} in {failed[second]} of {tried[second]}"
+                    )
+                    uneven[place] = first[1], counts
+        if uneven:
+            texts = list(dict.fromkeys(text for _, text in uneven.values()))
+            yield self.finding(
+                "lopsided-failures",
+                "warning",
+                f"{'; '.join(texts[:_NAMED])}{'; ...' * (len(texts) > _NAMED)}: if slow trials fail, the rest flatter "
+                "that lane, so no verdict in its favour stands there, and no tie",
+                cells=list(dict.fromkeys(cell for cell, _ in uneven)),
+                lanes=list(dict.fromkeys(lane for lane, _ in uneven.values())),
+                evidence={f"{cell} {lane}": text for (cell, lane), (_, text) in uneven.items()},
             )
 
 

@@ -8,7 +8,8 @@ from fairlane.metrics import METRICS
 from fairlane.records import Evidence
 from fairlane.stats.effects import Effect
 from fairlane.stats.looks import nominal
-from fairlane.stats.pairs import Reading, Shelf, too_few_beyond, upto
+from fairlane.stats.neighbours import widening
+from fairlane.stats.pairs import Reading, Shelf, by_unit, too_few_beyond, upto
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class Level:
     mean: float
     """Geometric mean over blocks; of a percentile: of the blocks' percentiles."""
     low: float | None
-    """Ends of the interval (Student's t on logarithms); None with fewer than 2 blocks."""
+    """Ends of the interval (Student's t on logarithms of blocks, or of provisionings where there are several; widened
+    where neighbours are alike); None with fewer than 2 of them."""
     high: float | None
     blocks: Mapping[int, float]
     """Block -> its figure, without failed blocks."""
@@ -44,11 +46,13 @@ def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level 
     short = too_few_beyond(counted, [lane], metric)
     if short is not None:
         return f"fewer than 10 I/Os lie beyond {METRICS[metric].title} in block {short}"
-    step = sum(figure.step for figure in blocks.values()) / len(blocks)
-    effect = Effect(tuple(math.log(figure.value) for figure in blocks.values()), step)
+    each = design.blocks_per_unit
+    logs = by_unit({block: math.log(figure.value) for block, figure in blocks.items()}, each)
+    factor = 1.0 if evidence.modelled else widening(logs)
+    effect = Effect(logs, math.fsum(figure.step for figure in blocks.values()) / len(blocks), factor)
     failed = len(counted[lane]) - len(blocks)
     values = {b: figure.value for b, figure in blocks.items()}
-    usable = [sum(b < n for b in blocks) for n in plan[:reached]]
+    usable = [len({b // each for b in blocks if b < n}) for n in plan[:reached]]
     while len(usable) > 1 and usable[-1] == usable[-2]:  # a look without a new usable block does not count
         usable.pop()
     if usable[-1] < 2:

@@ -20,6 +20,7 @@ from fairlane.stats.capacity import (
     Objective,
     Shelves,
     at_equal_terms,
+    by_provisioning,
     capacities,
     climbs,
     guarded,
@@ -107,17 +108,18 @@ def views(
         ]:
             curves = []
             for index, lane in enumerate(lane_order(study)):
-                per_block = list(climbs(study, shelves, ladder, lane, metric).values())
-                if per_block:
+                climbed = climbs(study, shelves, ladder, lane, metric)
+                if climbed:
                     rungs = tuple(
                         Rung(
                             at[0].load, geometric_mean(p.throughput for p in at), geometric_mean(p.latency for p in at)
                         )
-                        for at in zip(*per_block, strict=True)
+                        for at in zip(*climbed.values(), strict=True)
                     )
                     point = None
                     if not ladder.open_loop:
-                        point = knee.guarded(knee.knee(study, ladder, per_block, looks, rate), ladder, lane, findings)
+                        units = by_provisioning(climbed, study.design.blocks_per_unit)
+                        point = knee.guarded(knee.knee(study, ladder, units, looks, rate), ladder, lane, findings)
                     law = "" if ladder.open_loop else _law(rungs)
                     curves.append(Curve(label[lane], index, rungs, law, point, _returns(point) if point else ""))
             if curves:

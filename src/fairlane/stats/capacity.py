@@ -171,6 +171,25 @@ def climbs(study: "Study", shelves: Shelves, ladder: Ladder, lane: str, latency:
     return {b: points for b, points in by_round.items() if points}
 
 
+def by_provisioning(climbs: Mapping[int, Sequence[Point]], each: int) -> tuple[tuple[Point, ...], ...]:
+    """``climbs`` of one lane, or where there are several provisionings (``each``: blocks of one) their geometric means
+    in each: volumes made once are no new evidence in every block."""
+    units: dict[int, list[Sequence[Point]]] = {}
+    for b, points in sorted(climbs.items()):
+        units.setdefault(b // each, []).append(points)
+    return tuple(
+        tuple(
+            replace(
+                rung[0],
+                throughput=geometric_mean(p.throughput for p in rung),
+                latency=geometric_mean(p.latency for p in rung),
+            )
+            for rung in zip(*unit, strict=True)
+        )
+        for unit in units.values()
+    )
+
+
 class _Climbs:
     """``climbs`` of a run, cached: every question to a ladder uses the same rounds."""
 
@@ -191,7 +210,8 @@ class _Climbs:
         key = ladder.workload, ladder.name, lane, question.metric, question.kind, blocks
         if key not in self._curves:
             points = self(ladder, lane, question.metric)
-            self._curves[key] = _curve([points[b] for b in blocks], question), {}
+            counted = by_provisioning({b: points[b] for b in blocks}, self.study.design.blocks_per_unit)
+            self._curves[key] = _curve(counted, question), {}
         curve, crossings = self._curves[key]
         if question.at not in crossings:
             crossings[question.at] = Crossing(curve, math.log(question.at), last=question.kind == "throughput")
@@ -205,17 +225,18 @@ def _compare(climbed: _Climbs, question: Question, lane: str, rate: float) -> Ca
     counted = [tuple(climbed(question.ladder, name, question.metric)) for name in names]
     if design.paired:
         counted = [tuple(b for b in counted[0] if b in counted[1])] * 2
-    blocks = min(map(len, counted))
+    blocks, unit = min(map(len, counted)), "provisioning" if design.blocks_per_unit > 1 else "round"
     measured = METRICS["iops" if kind == "throughput" else question.metric]
     margin = design.margins.get(measured.name, measured.margin)
     ours, theirs = (climbed.crossing(question, name, b) if b else None for name, b in zip(names, counted, strict=True))
     outcome = _Outcome("no-spread" if blocks else "inconclusive")
     notes: list[Note] = []
     levels: tuple[float, float] | None = None
-    if blocks < 2 or ours is None or theirs is None:
-        notes.append(Note("too-few-rounds", "fewer than 2 rounds have every rung: no interval"))
+    if blocks < 2 or ours is None or theirs is None or min(ours.curve.n, theirs.curve.n) < 2:
+        notes.append(Note("too-few-rounds", f"fewer than 2 {unit}s have every rung: no interval"))
     else:
-        reached = design.looks[: rounds(study, climbed.shelves, question.ladder)[1]]
+        looks = design.looks[: rounds(study, climbed.shelves, question.ladder)[1]]
+        reached = tuple(n // design.blocks_per_unit for n in looks)
         levels = nominal(design, reached, rate), nominal(design, reached, 2 * design.alpha)
         better = 1 if kind == "throughput" else -1
         outcome = _judge(Ratio(ours, theirs, paired=design.paired), levels, margin=margin, better=better)

@@ -234,12 +234,6 @@ def autocorrelation(logs: Sequence[float]) -> float | None:
     return float(d[1:] @ d[:-1]) / total if total > ROUNDING**2 * len(d) else None
 
 
-def autocorrelated(logs: Sequence[float]) -> float | None:
-    """The lag-1 autocorrelation where it is beyond +- 2/sqrt(n) (one in twenty by chance alone); else None."""
-    r = autocorrelation(logs)
-    return r if r is not None and abs(r) > 2 / math.sqrt(len(logs)) else None
-
-
 @dataclass(frozen=True)
 class PositionEffect:
     """The part of a log-ratio that depends on the order of the two lanes within the block (carry-over)."""

@@ -70,11 +70,12 @@ def share(study: "Study", ladders: Sequence[Ladder]) -> float:
 
 def knee(study: "Study", ladder: Ladder, climbs: Sequence[Sequence[Point]], looks: int, rate: float) -> Knee:
     """The point of one lane. ``climbs``: its rungs in each block; ``looks``: as ``capacity.rounds`` counts them;
-    ``rate``: error rate over all looks."""
+    ``rate``: error rate over all looks. The unit is the provisioning, where there are several."""
     margin = study.design.margins.get("iops", METRICS["iops"].margin)
     if len(climbs) < 2:
         return Knee("not-decided", None, None, margin, rate, len(climbs), ())
-    level = nominal(study.design, study.design.looks[:looks], rate)
+    each = study.design.blocks_per_unit
+    level = nominal(study.design, tuple(n // each for n in study.design.looks[:looks]), rate)
     steps = tuple(
         _step(ladder.loads[i : i + 2], climbs, i, level, paired=study.design.paired)
         for i in range(len(ladder.loads) - 1)

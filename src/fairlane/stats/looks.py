@@ -67,14 +67,17 @@ def level(plan: Sequence[int], usable: Sequence[int], alpha: float) -> float:
 
 
 def nominal(design: "Design", usable: Sequence[int], alpha: float) -> float:
-    """Two-sided nominal level of an interval under a study's stopping rule; ``usable`` as for ``level``.
+    """Two-sided nominal level of an interval under a study's stopping rule; ``usable`` as for ``level``, in
+    the design's units: blocks, or provisionings where there are several.
 
     Stopping on width depends on the width of the interval and never on its place: no look costs anything, but all
     together cost ``CALM``. Lanes that ran at different times have one look.
     """
     if not design.paired:
         return alpha
-    return CALM * alpha if design.stop else level(design.looks, usable, alpha)
+    if design.stop:
+        return CALM * alpha
+    return level(tuple(n // design.blocks_per_unit for n in design.looks), usable, alpha)
 
 
 def spent(blocks: int, last: int) -> float:

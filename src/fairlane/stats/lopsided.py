@@ -25,14 +25,14 @@ def withheld(word: Word, shelf: Shelf, lane: str, baseline: str, metric: str) ->
         return None
     ours, theirs = shelf.get(lane, {}), shelf.get(baseline, {})
     failed = _failures(ours), _failures(theirs)
-    worse = _worse(failed, (len(ours), len(theirs)))
-    if worse is not None and word != ("slower" if worse == 0 else "faster"):
+    more = worse(failed, (len(ours), len(theirs)))
+    if more is not None and word != ("slower" if more == 0 else "faster"):
         return Note("lopsided-failures", f"withheld: {_counts('failed', failed, (lane, baseline), ours, theirs)}")
     if word in ("faster", "slower"):
         return None
     stalled = _stalls(ours, metric), _stalls(theirs, metric)
-    worse = _worse(stalled, (len(ours), len(theirs)))
-    if worse is not None:
+    more = worse(stalled, (len(ours), len(theirs)))
+    if more is not None:
         return Note("lopsided-stalls", f"withheld: {_counts('stalled', stalled, (lane, baseline), ours, theirs)}")
     return None
 
@@ -62,15 +62,15 @@ def _stalls(readings: Mapping[int, Reading], metric: str) -> int:
     return len(slow | {b for b, r in readings.items() if r.stalled})
 
 
-def _worse(counts: tuple[int, int], trials: tuple[int, int]) -> int | None:
+def worse(counts: tuple[int, int], trials: tuple[int, int]) -> int | None:
     """Index of the side that has clearly more; None: even. One side alone is never even."""
     (a, b), (m, n) = counts, trials
     if a == b or not m or not n:
         return None
-    worse = 0 if a * n > b * m else 1
+    more = 0 if a * n > b * m else 1
     if not min(a, b):
-        return worse
-    return worse if _fisher(counts[worse], trials[worse], counts[1 - worse], trials[1 - worse]) < _EVEN else None
+        return more
+    return more if _fisher(counts[more], trials[more], counts[1 - more], trials[1 - more]) < _EVEN else None
 
 
 def _fisher(a: int, m: int, b: int, n: int) -> float:

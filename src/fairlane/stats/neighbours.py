@@ -21,7 +21,7 @@ from fairlane.stats.effects import autocorrelation
 
 SUSPECT = 0.1
 """Chance from which on an interval is widened."""
-_LEAST = 8
+LEAST = 8
 """Blocks: fewer show too little, and the correction would be wild."""
 _ORDERS = 999
 """Random orders, besides the real one."""
@@ -34,7 +34,7 @@ _MOST = 0.9
 @lru_cache(maxsize=65536)
 def likeness(logs: tuple[float, ...]) -> float:
     """Chance that blocks in random order show as much autocorrelation as these; 1 where there are too few to tell."""
-    if len(logs) < _LEAST or autocorrelation(logs) is None:
+    if len(logs) < LEAST or autocorrelation(logs) is None:
         return 1.0
     share = _share(logs, _ORDERS)
     return share if share > _RARE else _share(logs, 20 * _ORDERS + 19)  # so that many comparisons can share 5 %

@@ -73,6 +73,14 @@ class Row:
         return math.log(self.lane.value) - math.log(self.baseline.value)
 
 
+def by_unit(logs: Mapping[int, float], each: int) -> tuple[float, ...]:
+    """Block -> figure as one figure per unit of ``each`` blocks, in order: the mean of its blocks that count."""
+    units: dict[int, list[float]] = {}
+    for block, log in sorted(logs.items()):
+        units.setdefault(block // each, []).append(log)
+    return tuple(math.fsum(unit) / len(unit) for unit in units.values())
+
+
 class LaneData(ABC):
     """The figures of a lane and another, in one cell and metric, that count."""
 
@@ -125,11 +133,8 @@ class Pair(LaneData):
         """Log-ratios of the units that count: of the blocks, or their means by provisioning. ValueError: none does."""
         if not self.rows:
             raise ValueError("no block counts")
-        units: dict[int, list[float]] = {}
-        for row in self.rows:
-            units.setdefault(row.block // self.each, []).append(row.log_ratio)
         return Effect(
-            tuple(math.fsum(logs) / len(logs) for logs in units.values()),
+            by_unit({row.block: row.log_ratio for row in self.rows}, self.each),
             sum(row.lane.step + row.baseline.step for row in self.rows) / len(self.rows),
         )
 
