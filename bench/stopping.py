@@ -74,7 +74,7 @@ def main() -> None:
     print("cells  true   sd  studies  blocks   right  wrong  open    any  covered")
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for x in pool.map(measure, cases, [comparisons] * len(cases), [asked.seed] * len(cases)):
-            rest = 1 - x.right - x.wrong
+            rest = max(0.0, 1 - x.right - x.wrong)
             print(
                 f"{x.cells:5} {x.effect:5.0%} {x.sd:4.0%} {x.studies:8} {x.blocks:7.1f} {100 * x.right:7.1f}"
                 f"{100 * x.wrong:7.1f}{100 * rest:6.1f}{100 * x.any_wrong:7.1f}{100 * x.covered:9.1f}",
