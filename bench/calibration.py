@@ -1,6 +1,6 @@
 """How often the judge is wrong, measured: false differences, intervals that miss, ties that are none.
 
-    uv run python bench/calibration.py             some 4 minutes on 2 cores
+    uv run python bench/calibration.py             some 5 minutes on 2 cores
     uv run python bench/calibration.py --quick     under a minute, figures to about +-5 %
 
 Two lanes that are the same, or differ by a known factor, are simulated under five kinds of noise, in the order of the

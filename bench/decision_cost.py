@@ -1,6 +1,6 @@
 """What a decision costs: time under load until a verdict stands, against the ways of the published studies.
 
-    uv run python bench/decision_cost.py             one or two minutes
+    uv run python bench/decision_cost.py             some 3 minutes
     uv run python bench/decision_cost.py --quick     under 20 s
     uv run python bench/decision_cost.py --log FILE  describe the noise of a real fio run (write_iops_log, 1 s)
 

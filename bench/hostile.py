@@ -1,6 +1,6 @@
 """What a hostile reviewer simulates: each case with its error, its target and the power that is left.
 
-    uv run python bench/hostile.py             some 4 minutes on 2 cores
+    uv run python bench/hostile.py             some 5 minutes on 2 cores
     uv run python bench/hostile.py --quick     under a minute, figures to about +-5 %
 
 Studies are simulated trial by trial, in the order of the product's own schedules, carried out look by look with the

@@ -1,6 +1,6 @@
 """When studies end, and with which words: blocks, right, wrong and undecided words, and printed intervals that hold.
 
-    uv run python bench/stopping.py             some 3 minutes on 2 cores
+    uv run python bench/stopping.py             some 4 minutes on 2 cores
     uv run python bench/stopping.py --quick     under a minute, figures to about +-5 %
 
 Two lanes in 1, 8 or 24 cells with the same true difference; log-ratios are normal, the margin is 5 %. Studies are
