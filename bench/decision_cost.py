@@ -1,6 +1,6 @@
 """What a decision costs: time under load until a verdict stands, against the ways of the published studies.
 
-    uv run python bench/decision_cost.py             one or two minutes
+    uv run python bench/decision_cost.py             some 3 minutes
     uv run python bench/decision_cost.py --quick     under 20 s
     uv run python bench/decision_cost.py --log FILE  describe the noise of a real fio run (write_iops_log, 1 s)
 
@@ -295,14 +295,15 @@ def describe(path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer studies")
+    parser.add_argument("--quick", action="store_true", help="40 studies")
+    parser.add_argument("--studies", type=int, default=200, help="per site and difference, of four cells each")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", type=Path, help="describe this log of IOPS per second, and nothing else")
     asked = parser.parse_args()
     if asked.log:
         describe(asked.log)
         return
-    studies = 40 if asked.quick else 500
+    studies = 40 if asked.quick else asked.studies
     found = list(compare(studies, asked.seed))
     if not asked.quick:
         lengths(studies // 4, asked.seed)

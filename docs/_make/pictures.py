@@ -24,8 +24,8 @@ from fairlane.study.schedule import lane_order
 WIDTH = 640
 MARGIN = 0.05
 LEVEL = 0.05
-LOOKS = (6, 10, 15, 20)
-"""The default of ``design.looks``."""
+LOOKS = tuple(range(6, 21, 2))
+"""The default of ``design.looks`` in studies of few cells."""
 SYMBOL = {"faster": "▲", "slower": "▼", "different-but-small": "◆", "tie": "◇", "inconclusive": "○"}
 
 _STYLE = """

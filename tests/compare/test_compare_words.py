@@ -12,7 +12,8 @@ from fairlane.compare.mapping import by_name, parse_mapping
 from fairlane.compare.takeaways import takeaways
 from fairlane.errors import FairlaneError
 from fairlane.platforms.lab.spec import LabSpec
-from fairlane.records import Evidence, Finding
+from fairlane.records import Evidence, Finding, Observation
+from fairlane.report.phrases import size, within
 from tests.compare import test_joined, test_study_003
 from tests.compare.test_joined import pairs
 from tests.compare.test_mapping import LANES, TEXT, WRONG
@@ -78,3 +79,18 @@ def test_what_is_wrong_is_told(evidence: Evidence, snapshot: "SnapshotAssertion"
             parse_mapping(TEXT.replace(old, new), "m.yaml", LANES)
         words.append(complaint(raised.value))
     assert "\n".join(words) == snapshot
+
+
+def test_a_difference_has_its_estimate_and_its_interval(evidence: Evidence) -> None:
+    def scaled(factor: float) -> Evidence:
+        def scale(o: Observation) -> Observation:
+            figures = {n: x / factor if n.startswith("lat") else x * factor for n, x in o.metrics.items()}
+            return dataclasses.replace(o, metrics=figures, histograms={})
+
+        return dataclasses.replace(evidence, observations=tuple(map(scale, evidence.observations)))
+
+    both = compare({"a": scaled(1.6), "b": evidence}, pairs(x=("one", "one")), {})
+    verdicts = [d.verdict for t in both.tables if t.primary for row in t.rows for d in row.deltas]
+    assert {v.verdict for v in verdicts} == {"faster"}
+    told = takeaways(both)
+    assert all(any(f"{size(v)} ({within(v)})" in line for line in told) for v in verdicts), told

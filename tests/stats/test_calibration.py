@@ -14,8 +14,9 @@ with pytest.MonkeyPatch.context() as beside:
     beside.syspath_prepend(str(BENCH))  # one imports the other, as from the command line
     calibration = importlib.import_module("calibration")
     decision_cost = importlib.import_module("decision_cost")
+    stopping = importlib.import_module("stopping")
 
-STUDIES = 150
+STUDIES = 50
 
 
 @pytest.fixture(scope="module", params=[noise.__name__ for noise in calibration.NOISES])
@@ -41,7 +42,7 @@ def test_no_promise_is_broken_beyond_chance(rows):
 
 
 def test_a_clear_difference_is_found_and_a_tie_is_shown(rows):
-    calm = rows["tie proven for equal lanes"].share > 0.5  # stalls leave most studies open, and say so
+    calm = rows["tie shown for equal lanes"].share > 0.5  # stalls leave most studies open, and say so
     assert (rows["+10 % found"].share > 0.9) == calm
 
 
@@ -53,17 +54,25 @@ def test_one_lane_after_the_other_is_wrong_under_drift():
     assert wrong.target is None  # no promise can be made, and none is
 
 
-def test_the_fast_way_is_the_judge():
-    """Effect, Stage and word by themselves say what judge says of the same figures after the same looks."""
-    rng = np.random.default_rng(9)
-    asked = calibration.study(2, 1, "looks: [6, 10, 15, 20]")
-    for logs in rng.normal(0.03, 0.04, (60, 20)):
-        figures = np.stack([np.zeros(20), logs], axis=1)[None]
-        made = calibration.carried_out(asked, figures)
-        (verdict,) = (v for v in calibration.judge(made, ()) if v.primary)
-        stage = calibration.stopped(logs)
-        assert verdict.verdict == calibration.said(stage)
-        assert verdict.blocks == stage.effect.n
+@pytest.mark.parametrize(("mean", "sd", "blocks"), [(0.30, 0.02, 10), (0.0, 0.01, 10), (0.0, 0.30, 8)])
+def test_studies_end_as_the_runner_ends_them(mean, sd, blocks):
+    """A difference alone, a tie, and one without a chance of any word: at these blocks, and no others."""
+    logs = np.random.default_rng(9).normal(mean, sd, 20)
+    assert calibration.verdict(logs).blocks == blocks
+
+
+def test_an_interval_that_misses_is_counted():
+    logs = np.random.default_rng(9).normal(0.30, 0.02, 20)
+    judged = calibration.verdict(logs)
+    assert calibration.covers(judged, 0.30)
+    assert not calibration.covers(judged, 0.40)
+
+
+def test_a_line_of_stopping_counts_what_was_decided():
+    line = stopping.measure((8, 0.10, 0.02), 24, 1)
+    assert (line.studies, line.right, line.wrong, line.any_wrong) == (3, 1.0, 0.0, 0.0)
+    assert 4 <= line.blocks < 6
+    assert stopping.measure((1, 0.0, 0.10), 12, 1).right < 0.5, "so much noise leaves most of them open"
 
 
 def test_the_noise_is_what_it_says():

@@ -137,8 +137,10 @@ def ending(word, n, chance, mean, half):
         return "the plan's end"
     if word == "inconclusive":
         return "parked" if n >= 8 and chance < 0.05 else ""
+    if n < 10:
+        return ""
     if word in {"tie", "different-but-small"}:
-        return "small" if n >= 10 else ""
+        return "small"
     return "beyond the margin" if mean - half >= EDGE else "narrow" if half <= EDGE / 2 else ""
 
 

@@ -1,6 +1,6 @@
 """Takeaways: plain sentences made from verdicts, claiming no more than they do. Pure.
 
-A difference is stated by the end of its interval nearest to none. An open comparison is stated as open, with the trials
+A difference is stated as its estimate with the printed interval. An open comparison is stated as open, with the trials
 that may decide it. Differences of bare figures are called arithmetic.
 """
 
@@ -11,7 +11,7 @@ from typing import get_args
 from fairlane.compare.comparison import Comparison
 from fairlane.compare.deltas import Delta, Row, Table
 from fairlane.records import Finding
-from fairlane.report.phrases import count, further, share, size
+from fairlane.report.phrases import count, further, share, size, within
 from fairlane.verdicts.scorecard import Outcome, outcome, tally
 
 _MANY = 8
@@ -122,10 +122,15 @@ def _size(chosen: Sequence[Place], group: Sequence[Place], names: tuple[str, str
     better = "better" if (word == "higher") == (metric.better > 0) else "worse"
     sized = sorted(chosen, key=lambda p: abs(math.log(p[2].ratio or 1)))
     least, most = sized[0], sized[-1]
-    sizes = size(least[2].verdict)
-    if len(chosen) > 1 and size(most[2].verdict) != sizes:
-        sizes += f" ({_name(least, group)}) to {size(most[2].verdict)} ({_name(most, group)})"
+    sizes = _sized(least)
+    if len(chosen) > 1 and _sized(most) != sizes:
+        sizes += f" in {_name(least, group)} to {_sized(most)} in {_name(most, group)}"
     return f"{alias}'s is {word} ({better}) than {baseline}'s {_where(chosen, group, small=True)}: {sizes}"
+
+
+def _sized(place: Place) -> str:
+    """``13.5 % (12.1 to 14.8 %)``."""
+    return f"{size(place[2].verdict)} ({within(place[2].verdict)})"
 
 
 def _name(place: Place, among: Sequence[Place]) -> str:

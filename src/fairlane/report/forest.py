@@ -36,7 +36,7 @@ class Mark:
     cell: str
     word: Word
     text: str
-    """Text at the right end: ``faster, at least 11.7 %``."""
+    """Text at the right end: ``faster, 13.5 %``."""
     hover: str
     ratio: float | None
     """The estimate and the ends of its interval; None: missing."""

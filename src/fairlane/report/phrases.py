@@ -262,7 +262,7 @@ def _uniform(word: Word, verdicts: Sequence[Verdict], lane: str, baseline: str, 
 
 
 def summary(verdicts: Sequence[Verdict], lane: str, baseline: str) -> str:
-    """One sentence for a lane in a workload: how many cells have which verdict, and the guaranteed sizes."""
+    """One sentence for a lane in a workload: how many cells have which verdict, and the sizes."""
     groups = {word: [v for v in verdicts if v.verdict == word and not withheld(v)] for word in ORDER}
     held = [v for v in verdicts if withheld(v)]
     total = len(verdicts)

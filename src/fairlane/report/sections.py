@@ -33,7 +33,7 @@ class Row:
     change: str
     interval: str
     sized: str
-    """``at least 11.7 %`` or empty."""
+    """The estimate without its sign, ``13.5 %``, where it is a difference; else empty."""
     tie_low: float | None
     tie_high: float | None
     tie: str
