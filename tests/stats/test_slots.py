@@ -38,13 +38,13 @@ def made(run, rng, courses, *, blocks=8, primary="iops", level=1000.0, interval_
     cells = [{"a": [level] * blocks, "b": [1.2 * level] * blocks} for _ in courses]
     evidence = run(cells, looks=(blocks,), primary=primary, others=lambda *_: {"iops": level})
     by_key = {cell.key: steps for cell, steps in zip(evidence.cells(), courses, strict=True)}
-    seen = []
+    observations = []
     for trial in evidence.observations:
         steps = by_key[trial.cell]
         rates = level * noisy(rng, len(steps), **noise) * (1.2 * steps if trial.lane == "b" else 1)
         series = {"interval_ms": interval_ms, "iops": [float(r) for r in rates]}
-        seen.append(replace(trial, context={"load": {"series": series}}))
-    return replace(evidence, observations=tuple(seen))
+        observations.append(replace(trial, context={"load": {"series": series}}))
+    return replace(evidence, observations=tuple(observations))
 
 
 def words(result, slot):

@@ -171,7 +171,7 @@ def slots(evidence: Evidence) -> Slots | None:
         max(trials.values()),
         _load(study, whole, trials),
         _autocorrelation(pairs, length),
-        tuple(cell for cell in evidence.cells() if cell.key not in paired),
+        tuple(cell for cell in study.judged if cell.key not in paired),
     )
 
 
@@ -182,7 +182,7 @@ def _pairs(evidence: Evidence) -> list[_Pair]:
         if rates := _series(observation):
             series.setdefault((observation.cell, observation.lane), {})[observation.block] = rates
     pairs = []
-    for cell in evidence.cells():
+    for cell in study.judged:
         if cell.params.get("rate_iops"):
             continue
         theirs = series.get((cell.key, study.baseline), {})
