@@ -1,11 +1,14 @@
 """Long trials beside short ones: what changes within minutes is planted, in noise."""
 
+import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from fairlane.cli.main import run as main
+from fairlane.errors import Exit
 from fairlane.records import Evidence, Observation
 from fairlane.study.base import CHECK_BLOCKS
 from fairlane.study.load import parse_study
@@ -77,6 +80,20 @@ def test_where_volumes_come_to_lie_is_no_change_within_minutes(run_check):
         assert run_check("slots", build(rng, 0.0, sd=0.004, provisionings=6)) == []
     kinds = [f.kind for f in run_check("slots", build(rng, -0.15, sd=0.004, provisionings=6))]
     assert kinds == ["contradicted"]
+
+
+def test_a_burst_that_a_short_study_takes_for_the_whole_loses_its_headline(tmp_path, capsys):
+    """Lane b is 20 % faster for 20 s: all of a short trial, a quarter of a long one."""
+    text = STUDY.replace("noise: {placement: 3%}", "effects: {b: {warm: {speed: 1.2, time: 20s}}}")
+    (tmp_path / "study.yaml").write_text(text.replace("PROVISIONINGS", "looks: [6]"))
+    assert main(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "run")]) == Exit.OK
+    capsys.readouterr()
+    assert main(["verdicts", str(tmp_path / "run"), "--primary", "--format", "json"]) == Exit.OK
+    verdicts = {(v["key"], v["lane"]): v for v in json.loads(capsys.readouterr().out)}
+    assert {key for key, _ in verdicts} == {SHORT, "main.4k-randread-qd1"}  # the long cell gets no verdict
+    assert (verdicts[SHORT, "b"]["verdict"], verdicts[SHORT, "b"]["headline"]) == ("faster", False)
+    assert verdicts["main.4k-randread-qd1", "b"]["headline"]
+    assert verdicts[SHORT, "c"]["verdict"] != "refused"
 
 
 def test_failed_long_trials_leave_too_little(run_check):
