@@ -82,3 +82,46 @@ def test_trials_that_ran_apart_have_no_blocks(tmp_path, capsys):
     run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "apart")])
     assert run(["pilot", str(tmp_path / "apart")]) == Exit.USER_ERROR
     assert kinds(capsys.readouterr().err) == ["not-paired"]
+
+
+SERIES = """\
+name: long
+platform: {kind: fake, noise: {sd: 1%, seconds: 0.5%}, effects: {b: {speed: 1.1, warm: {speed: 1.2, time: 3s}}}}
+lanes: {a: {transport: iscsi}, b: {transport: iscsi}}
+baseline: a
+workloads:
+  main: {kind: fio, rw: [randread, randrw], bs: [4k], iodepth: [1], numjobs: [2], runtime: 60s, series: 1s}
+  paced: {kind: fio, iodepth: [4], rate_iops: [100], runtime: 60s, series: 1s}
+design: {seed: 3, looks: [8]}
+"""
+
+
+def test_the_shortest_slot_is_one_that_a_planted_cache_does_not_reach(tmp_path, capsys):
+    """Lane b is a fifth too fast in its first 3 s."""
+    (tmp_path / "study.yaml").write_text(SERIES)
+    assert run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "run")]) == Exit.OK
+    plan = told(capsys, tmp_path / "run")["slots"]
+    assert plan["answer"] == {"ramp": 5, "runtime": 5, "load_seconds": 2 * 2 * 4 * 10}  # cells, lanes, blocks
+    assert plan["now"] == {"seconds": 60, "load_seconds": 2 * 2 * 4 * 60}
+    first = plan["tried"][0]
+    assert (first["ramp"], first["runtime"], first["agrees"]) == (1, 1, False)
+    for cell in first["cells"]:
+        assert cell["verdict"] == "differs"
+        assert cell["bias"] == pytest.approx(0.2, abs=0.02)
+        assert cell["limit"] == pytest.approx(1.05**0.25 - 1)
+    assert plan["left_out"] == ["paced.4k-randread-qd4-at-100"]
+    assert run(["pilot", str(tmp_path / "run")]) == Exit.OK
+    out = capsys.readouterr().out
+    assert "ramp: 5s\nruntime: 5s\n" in out
+
+
+def test_without_the_cache_a_second_will_do(tmp_path, capsys):
+    (tmp_path / "study.yaml").write_text(SERIES.replace(", warm: {speed: 1.2, time: 3s}", ""))
+    run(["run", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "run")])
+    assert told(capsys, tmp_path / "run")["slots"]["answer"]["ramp"] == 1
+
+
+def test_a_run_without_series_says_how_to_get_one(folder, capsys):
+    assert told(capsys, folder)["slots"] is None
+    run(["pilot", str(folder)])
+    assert "series: 1s" in capsys.readouterr().out

@@ -162,3 +162,25 @@ def test_text_has_the_shape_that_the_installed_fio_writes(tmp_path: Path) -> Non
 def test_failures_and_deaths_come_as_often_as_asked() -> None:
     trials = [o for block in seen(study("failures: 20%"), 150) for o in block.values()]
     assert 0.12 < sum(bool(o.failed) for o in trials) / len(trials) < 0.28
+
+
+def test_a_series_has_the_noise_and_the_start_that_the_figure_has() -> None:
+    asked = study(
+        "noise: {sd: 0%, seconds: 2%}, effects: {nvme-tcp: {warm: {speed: 1.5, time: 2s}}}",
+        "rw: [randrw], numjobs: [2], ramp: 1s, runtime: 10s, series: 1s",
+    )
+    trials = seen(asked, 40)
+    for trial in trials:
+        for observation in trial.values():
+            rates = observation.context["load"]["series"]["iops"]
+            assert len(rates) == 10
+            assert statistics.fmean(rates) == pytest.approx(observation.metrics["iops"], rel=1e-3)
+    a, b = (
+        [[math.log(x) for x in t[lane].context["load"]["series"]["iops"]] for t in trials]
+        for lane in ("nvme-tcp", "iscsi")
+    )
+    assert statistics.fmean(x[0] for x in a) - statistics.fmean(x[0] for x in b) == pytest.approx(
+        math.log(1.5), abs=0.02
+    )  # the second second of the load, the first after the ramp
+    assert statistics.fmean(x[1] for x in a) == pytest.approx(statistics.fmean(x[1] for x in b), abs=0.02)
+    assert statistics.stdev(x for trial in b for x in trial) == pytest.approx(0.02, rel=0.25)

@@ -33,7 +33,7 @@ EACH = 4
 
 def placed(provisionings: int) -> Evidence:
     """24 blocks of lanes that are equal but for where each set of four blocks' volumes lie (sd 5 %); trials 0.2 %."""
-    study, rng, trials = _study(provisionings), random.Random(7), []
+    study, rng, trials = _study(provisionings), random.Random(7), []  # noqa: S311
     places = {(lane, p): rng.gauss(0, 0.05) for lane in "ab" for p in range(24 // EACH)}
     for cell in study.cells():
         depth = cell.params["iodepth"]

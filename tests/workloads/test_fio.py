@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 from itertools import pairwise
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from fairlane.errors import FairlaneError
 from fairlane.records import Cell, Figures
 from fairlane.stats.histogram import latency, percentile
-from fairlane.workloads.base import Garbage
+from fairlane.workloads.base import Garbage, Invention
 from fairlane.workloads.fio import PLUGIN, FioSpec
 from tests.words import kind, refused
 
@@ -72,6 +73,9 @@ MISREAD = [
     ({"runtime": "500us"}, "runtime", "1ms"),
     ({"runtime": "0s"}, "runtime", "1ms"),
     ({"ramp": "100us"}, "ramp", ""),
+    ({"series": "300ms"}, "series", ""),
+    ({"series": "10ms"}, "series", ""),
+    ({"series": "1s"}, "series", "runtime"),
     ({"size": "4k", "numjobs": [2]}, "size", "4k"),
     ({"rw": ["rw"], "rate_iops": [2]}, "rate_iops", "70/30"),
     ({"rw": ["randrw", "randread"], "primary": "bw_read"}, "primary", "randread"),
@@ -351,3 +355,54 @@ def test_hostile_output_is_read_or_garbage_and_nothing_else(report: Any) -> None
         return
     assert all(0 <= value < float("inf") for value in figures.metrics.values())
     json.dumps(figures.context, allow_nan=False)
+
+
+def test_a_series_is_logged_by_fio_and_is_no_condition() -> None:
+    logged = cell(runtime="2s", series="500ms")
+    options = job(PLUGIN.script(logged, ("/dev/a",), 1))
+    assert {k: options[k] for k in ("write_iops_log", "log_avg_msec", "per_job_logs")} == {
+        "write_iops_log": "series",
+        "log_avg_msec": "500",
+        "per_job_logs": "0",
+    }
+    assert "write_iops_log" not in job(PLUGIN.script(cell(), ("/dev/a",), 1))
+    without = cell(runtime="2s")
+    assert "series" not in without.params  # runs begun before there was one are read as they were
+    assert spec().known(logged) == spec().known(without)
+
+
+@needs_fio
+def test_real_fio_leaves_a_series_of_all_its_jobs(tmp_path: Path) -> None:
+    files = []
+    for name in ("a:1", "b"):
+        (tmp_path / name).write_bytes(os.urandom(4 * 2**20))
+        files.append(str(tmp_path / name))
+    keys: dict[str, Any] = {"rw": ["randrw"], "rwmixread": [50], "numjobs": [2], "rate_iops": [100]}
+    logged = cell(runtime="1200ms", ramp="300ms", series="200ms", **keys)
+    outputs = run(PLUGIN.script(logged, files, 3), tmp_path / "out")
+    assert outputs["status"] == b"0"
+    figures = PLUGIN.observe(logged, outputs)
+    series = figures.context["load"]["series"]
+    assert series["interval_ms"] == 200
+    assert 5 <= len(series["iops"]) <= 7  # of 6, the ramp cut off
+    rows = outputs["series_iops.log"].decode().splitlines()
+    assert {row.split(", ")[2] for row in rows} == {"0", "1"}
+    assert sum(series["iops"]) == pytest.approx(sum(int(row.split(", ")[1]) for row in rows), rel=0.5)
+    rates = [figures.context["load"]["iops"][way] for way in ("read", "write")]
+    assert sum(series["iops"]) / 6 == pytest.approx(sum(rates), rel=0.5)  # both directions of all four jobs
+
+
+def test_series_of_a_fleet_are_added_up_second_by_second() -> None:
+    logged = cell(runtime="3s", series="1s")
+    each = [
+        PLUGIN.observe(logged, {**_invented(logged), "series_iops.log": text})
+        for text in (b"1000, 10, 0, 0\n2000, 20, 0, 0\n", b"1001, 1, 0, 0\n2001, 2, 0, 0\n3000, 3, 0, 0\n")
+    ]
+    machines = {f"vm{n}": figures for n, figures in enumerate(each)}
+    assert PLUGIN.merge(logged, machines).context["load"]["series"] == {"interval_ms": 1000, "iops": [11, 22]}
+    machines["vm2"] = PLUGIN.observe(logged, {**_invented(logged), "series_iops.log": b""})
+    assert "series" not in PLUGIN.merge(logged, machines).context["load"]
+
+
+def _invented(of: Cell) -> dict[str, bytes]:
+    return dict(PLUGIN.invented(of, Invention(80_000, 1.0, 1.0)))

@@ -23,7 +23,7 @@ def primaries(evidence: Evidence) -> Iterator[Primary]:
     if not study.design.paired:
         return
     apart = (study.baseline, *study.references)
-    for cell in evidence.cells():
+    for cell in study.judged:
         metric = study.workloads[cell.workload].primary
         for lane in study.lanes:
             lane_pair = pair(shelves.get(cell.key, {}), lane, study.baseline, metric)

@@ -49,9 +49,13 @@ def command(run: Path, half_width: float | None, jobs: int | None, output: Forma
     RUN may be finished or not; all its blocks count. For every primary comparison: the spread of the paired ratio
     between blocks, the blocks after which its interval is within the half width, and, because a short pilot knows its
     spread badly, the blocks at the upper 90 % limit of the spread. The last lines go into the next study's file.
+
+    If RUN's trials have a series (series: 1s), it also finds the shortest ramp and runtime that give the same ratios.
     """
+    from fairlane.cli import _slots
     from fairlane.runs.read import load_run
     from fairlane.stats.pilot import needs
+    from fairlane.stats.slots import slots
 
     evidence = load_run(run)
     if not evidence.study.design.paired:
@@ -63,10 +67,16 @@ def command(run: Path, half_width: float | None, jobs: int | None, output: Forma
         )
     _foresee(evidence.study)
     plan = _plan(evidence, needs(evidence, half_width), jobs or len(os.sched_getaffinity(0)))
+    short = slots(evidence)
     if output == "json":
-        print_json(plan)
+        print_json({**plan, "slots": _slots.as_data(short)})
         return
     print_rows([_readable(row) for row in plan["cells"]], output)
+    if short and short.tried:
+        click.echo()
+        print_rows(_slots.rows(short), output)
+    for line in _slots.advice(short) if short else [_slots.NO_SERIES]:
+        click.echo(f"\n{line}")
     for line in _advice(plan):
         click.echo(f"\n{line}")
 

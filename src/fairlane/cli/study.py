@@ -58,6 +58,7 @@ def check(study: str, jobs: int | None, quick: bool, output: Format) -> None:
 
 def describe(study: "Study", jobs: int) -> dict[str, Any]:
     """The plan as plain data; times in seconds."""
+    from fairlane.study.base import CHECK_BLOCKS
     from fairlane.study.forecast import plan
 
     planned = plan(study, jobs)
@@ -78,7 +79,13 @@ def describe(study: "Study", jobs: int) -> dict[str, Any]:
             for name, lane in study.lanes.items()
         ],
         "cells": [
-            {"workload": c.cell.workload, "cell": c.cell.name, "key": c.cell.key, "trial_seconds": c.trial_seconds}
+            {
+                "workload": c.cell.workload,
+                "cell": c.cell.name,
+                "key": c.cell.key,
+                "trial_seconds": c.trial_seconds,
+                **({"blocks": CHECK_BLOCKS} if study.workloads[c.cell.workload].check_of else {}),
+            }
             for c in planned.cells
         ],
         "provisionings": {
@@ -126,7 +133,13 @@ def _print(report: dict[str, Any], output: Format) -> None:
         }
         for lane in report["lanes"]
     ]
-    cells = [{k: c[k] for k in ("workload", "cell")} | {"a trial": about(c["trial_seconds"])} for c in report["cells"]]
+    checking = any("blocks" in c for c in report["cells"])
+    cells = [
+        {k: c[k] for k in ("workload", "cell")}
+        | {"a trial": about(c["trial_seconds"])}
+        | ({"blocks": f"first {c['blocks']}" if "blocks" in c else "all"} if checking else {})
+        for c in report["cells"]
+    ]
     looks = [
         {
             "blocks": look["blocks"],

@@ -17,7 +17,7 @@ def chosen(evidence: Evidence, pattern: str) -> tuple[Cell, ...]:
     ``4k randread`` matches every cell whose name has both words, never ``64k randread``. A word may have ``*`` and
     ``?``; ``WORKLOAD/`` in front selects one workload. Raises FairlaneError if no cell matches.
     """
-    cells = evidence.cells()
+    cells = evidence.study.judged
     workload, slash, words = pattern.partition("/")
     matching = tuple(c for c in cells if not pattern or _matches(pattern, c.name) or (
         slash and fnmatchcase(c.workload, workload.strip().lower()) and (not words.strip() or _matches(words, c.name))

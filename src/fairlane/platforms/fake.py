@@ -10,12 +10,12 @@ import math
 from collections.abc import AsyncGenerator, Mapping
 from fnmatch import fnmatchcase
 from statistics import NormalDist
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fairlane import __version__, registry
-from fairlane.errors import FairlaneError, RunFailed
+from fairlane.errors import FairlaneError, Invalid, RunFailed
 from fairlane.guard.parameters import PARAMETERS
 from fairlane.guard.values import NONE
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
@@ -29,6 +29,21 @@ from fairlane.workloads.base import Invention
 Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
+class Warm(Strict):
+    """What is different while a trial begins: a cache that fades, a burst that a tier allows."""
+
+    speed: Ratio
+    """Ratio of IOPS to the rest of the trial."""
+    time: Duration
+    """How long, since the load began; whole seconds."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if not self.time or self.time % 10**9:
+            raise Invalid("time", "time: expected whole seconds")
+        return self
+
+
 class Effect(Strict):
     """What is truly different about a lane."""
 
@@ -38,6 +53,8 @@ class Effect(Strict):
     """Speed in cells whose name matches a pattern, in place of ``speed``: {"64k *": 1.5}. The first match counts."""
     tail: Ratio = 1.0
     """True ratio of the slowest I/Os' latency; they are 2 % of all."""
+    warm: Warm | None = None
+    """What is different in a trial's first seconds, its ramp included."""
 
 
 class Noise(Strict):
@@ -45,6 +62,8 @@ class Noise(Strict):
 
     sd: Share = Field(default=0.02, le=1)
     """Standard deviation of ln(IOPS) of a trial."""
+    seconds: Share = Field(default=0.0, le=1)
+    """Standard deviation of ln(IOPS) of one second within a trial; correlation with the next second 0.5."""
     placement: Share = Field(default=0.0, le=1)
     """Standard deviation of ln(IOPS) of a provisioning: where machines and volumes of a lane come to lie, one factor
     per lane, cell and provisioning, which no number of trials in it takes out."""
@@ -132,12 +151,25 @@ class Fake(Platform):
         cell, effect = block.cell, self.spec.effects.get(lane, Effect())
         speed = _speed(effect, cell) * math.exp(self._noise(block, lane))
         workload = registry.load("workloads", cell.kind)
-        files = workload.invented(cell, Invention(self.spec.latency, speed, effect.tail))
+        files = workload.invented(cell, Invention(self.spec.latency, speed, effect.tail, self._course(block, lane)))
         if self._share(block, lane, "failure") >= self.spec.failures:
             return {"status": b"0\n", **files}
         complaint = f"{cell.kind}: io_u error on file /dev/fake: Input/output error\n".encode()
         cut = {name: data[: len(data) // 3] for name, data in files.items()}
         return {"status": b"1\n", **cut, f"{cell.kind}.err": complaint}
+
+    def _course(self, block: Block, lane: str) -> tuple[float, ...]:
+        """Factors on the rate in each second of a trial."""
+        sd, warm = self.spec.noise.seconds, self.spec.effects.get(lane, Effect()).warm
+        if not sd and not warm:
+            return ()
+        course, z = [], 0.0
+        for second in range(math.ceil(self.study.workloads[block.cell.workload].trial_seconds(block.cell))):
+            fresh = self._normal(block.cell.key, block.seed, lane, "second", second) if sd else 0.0
+            z = 0.5 * z + math.sqrt(1 - 0.5**2) * fresh if second else fresh
+            early = warm is not None and second * 10**9 < warm.time
+            course.append((warm.speed if warm and early else 1.0) * math.exp(sd * z))
+        return tuple(course)
 
     def _noise(self, block: Block, lane: str) -> float:
         noise = self.spec.noise

@@ -80,7 +80,7 @@ def interval(effect: Effect, alpha: float, g: float) -> tuple[float, float]:
 
 def spent(study: "Study") -> tuple[float, float]:
     """Error rate and g of each primary comparison of a study: alpha / (number of primaries), over all moments."""
-    comparisons = len(study.cells()) * len(study.rivals)
+    comparisons = len(study.judged) * len(study.rivals)
     alpha = study.design.alpha / max(1, comparisons)
     return alpha, mixture(alpha, study.design.looks[-1])
 

@@ -260,7 +260,7 @@ class Claims:
         pairs = [(n, lanes[n].copy_of or self.study.baseline) for n in lanes if n not in left_out]
         self.contests = [
             contest
-            for cell in self.study.cells()
+            for cell in self.study.judged
             for pair_ in pairs
             if pair_[0] in self.study.lanes_of(cell)
             for contest in self._contests(cell, pair_)

@@ -53,7 +53,7 @@ class Need:
 
 def level(study: "Study") -> float:
     """Two-sided error rate of one interval: alpha / number of primary comparisons."""
-    return study.design.alpha / max(1, len(study.cells()) * len(study.rivals))
+    return study.design.alpha / max(1, len(study.judged) * len(study.rivals))
 
 
 def needs(evidence: Evidence, half_width: float | None = None) -> tuple[Need, ...]:
@@ -66,7 +66,7 @@ def needs(evidence: Evidence, half_width: float | None = None) -> tuple[Need, ..
     study = evidence.study
     shelves = shelve(evidence.observations, {workload.primary for workload in study.workloads.values()})
     result = []
-    for cell in evidence.cells():
+    for cell in study.judged:
         metric = METRICS[study.workloads[cell.workload].primary]
         wanted = half_width or study.design.margins.get(metric.name, metric.margin)
         for lane in study.rivals:

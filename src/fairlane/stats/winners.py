@@ -32,7 +32,7 @@ def winners(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Winners, .
     if len(study.rivals) < 2:
         return ()
     shelves = shelve(evidence.observations, {workload.primary for workload in study.workloads.values()})
-    by_cell = (_cell(evidence, cell, shelves.get(cell.key, {}), findings) for cell in evidence.cells())
+    by_cell = (_cell(evidence, cell, shelves.get(cell.key, {}), findings) for cell in study.judged)
     return tuple(w for w in by_cell if w)
 
 

@@ -36,6 +36,8 @@ MOST_LANES = 100
 """Lanes of a study that is run."""
 MOST_TRIALS = 200_000
 """Trials of a study that is run, up to its last look."""
+CHECK_BLOCKS = 4
+"""Blocks of a workload that checks another one (``check_of``): two balanced pairs of orders."""
 _MOST_LOOKS = 100
 
 Limit = Annotated[float, Field(ge=1e-3, le=1e12)]
@@ -139,6 +141,10 @@ class WorkloadSpec(Strict):
     def cells(self, name: str) -> tuple[Cell, ...]:
         """The cells of this workload, called ``name`` in the study, in a stable order."""
 
+    check_of: str = ""
+    """Another workload of the same kind, whose short trials this one checks with long ones: its cells are some of that
+    workload's. They run in the first 4 blocks and are not judged: the check `slots` holds their ratios against those of
+    the short trials."""
     slo: dict[MetricName, Duration] = Field(default_factory=dict)
     """Latency objectives: metric and the highest latency that is acceptable, {lat_p99: 2ms}. On every ladder (cells
     that differ only in iodepth, numjobs or rate) the lanes are compared by the throughput they carry within it."""

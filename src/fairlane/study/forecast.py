@@ -63,12 +63,16 @@ def plan(study: "Study", jobs: int) -> Plan:
     workers = max(1, study.platform.workers(jobs))
     cells = tuple(PlannedCell(c, study.workloads[c.workload].trial_seconds(c)) for c in study.cells())
     lanes = [len(study.lanes_of(c.cell)) for c in cells]
-    load = sum(k * c.trial_seconds for k, c in zip(lanes, cells, strict=True))
     walls = [k * study.platform.wall_seconds(c.trial_seconds) for k, c in zip(lanes, cells, strict=True)]  # of a block
-    looks = tuple(
-        PlannedLook(n, n * sum(lanes), n * load, max(n * sum(walls) / workers, max(walls, default=0.0)))
-        for n in _listed_looks(study.design)
-    )
+
+    def look(n: int) -> PlannedLook:
+        blocks = [study.blocks_of(c.cell, n) for c in cells]
+        trials = [b * k for b, k in zip(blocks, lanes, strict=True)]
+        load = sum(t * c.trial_seconds for t, c in zip(trials, cells, strict=True))
+        wall = sum(b * w for b, w in zip(blocks, walls, strict=True)) / workers
+        return PlannedLook(n, sum(trials), load, max(wall, max(walls, default=0.0)))
+
+    looks = tuple(map(look, _listed_looks(study.design)))
     return Plan(cells, looks, workers, _provisionings(study))
 
 

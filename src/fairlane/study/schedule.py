@@ -51,6 +51,7 @@ def schedule(study: "Study", blocks: int, seed: int | None = None) -> tuple[Bloc
         Block(cell, index, order(lanes[cell.key], seed, cell.key, index), lba_seed(seed, cell, index))
         for index in range(blocks)
         for cell in Stream(seed, "round", index).shuffled(cells)
+        if index < study.blocks_of(cell, blocks)
     )
 
 

@@ -10,6 +10,7 @@ from fairlane.errors import Invalid
 from fairlane.guard.parameters import Conditions
 from fairlane.records import Cell
 from fairlane.study.base import (
+    CHECK_BLOCKS,
     MOST_CELLS,
     MOST_LANES,
     MOST_TRIALS,
@@ -75,7 +76,8 @@ class Study(Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         self._bounded()
-        object.__setattr__(self, "design", self.design.fit(len(self.cells())))  # the model is frozen
+        self._checking()
+        object.__setattr__(self, "design", self.design.fit(len(self.judged)))  # the model is frozen
         least = type(self.platform).least_lanes
         if len(self.lanes) < least:
             raise ValueError(f"lanes: expected at least {least}, found {len(self.lanes)}")
@@ -136,6 +138,24 @@ class Study(Strict):
                     "provisionings-existing",
                     f"design.provisionings: expected 1: lane {name} is {lane.existing}, which cannot be made anew",
                     hint=f"{once}; the verdicts then hold for these volumes only",
+                )
+
+    def _checking(self) -> None:
+        """Raise ValueError for a workload that checks what is not there, or another thing."""
+        for name, load in self.workloads.items():
+            if not load.check_of:
+                continue
+            where, other = f"workloads.{name}.check_of", self.workloads.get(load.check_of)
+            if other is None or other.check_of:
+                raise Invalid("workload-unknown", f"{where}: {load.check_of!r} is not a workload that is judged")
+            same = (other.kind, other.primary) == (load.kind, load.primary)
+            names = {cell.name for cell in other.cells(load.check_of)}
+            if not same or (more := [cell.name for cell in load.cells(name) if cell.name not in names]):
+                lacks = f"it has no cell {more[0]}" if same else f"its kind or primary differs from {name}'s"
+                raise Invalid(
+                    "check-differs",
+                    f"{where}: {load.check_of} cannot be checked by {name}: {lacks}",
+                    hint="take kind, primary and some of the cells of that workload, and change ramp and runtime",
                 )
 
     def _bounded(self) -> None:
@@ -200,6 +220,15 @@ class Study(Strict):
     def cells(self) -> tuple[Cell, ...]:
         """All cells, in the order of the study file."""
         return tuple(cell for name, workload in self.workloads.items() for cell in workload.cells(name))
+
+    @property
+    def judged(self) -> tuple[Cell, ...]:
+        """The cells that get verdicts: all but those of workloads that check another one."""
+        return tuple(cell for cell in self.cells() if not self.workloads[cell.workload].check_of)
+
+    def blocks_of(self, cell: Cell, blocks: int) -> int:
+        """Blocks of ``cell`` in a plan of so many."""
+        return min(blocks, CHECK_BLOCKS) if self.workloads[cell.workload].check_of else blocks
 
     def lanes_of(self, cell: Cell) -> tuple[str, ...]:
         """Names of the lanes that run in ``cell``."""

@@ -4,7 +4,7 @@ The fake platform thereby tests the same chain as real output: raw file, parser,
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
@@ -67,17 +67,10 @@ def invented(cell: Cell, invention: Invention) -> bytes:
     """The output that fio would write: a queue of depth iodepth x numjobs in front of a device, so that IOPS = depth /
     latency (Little's law), and figures are consistent as real ones are."""
     params = cell.params
-    depth = params["iodepth"] * params["numjobs"]
-    service = _SERVICE_NS + params["bs"] / _BYTES_PER_NS
-    mean = (invention.latency + depth * service) / invention.speed * _mean_factor(invention.tail)
-    iops = depth / mean * 1e9
-    if params["rate_iops"] is not None and iops > (limit := params["rate_iops"] * params["numjobs"]):
-        iops, mean = limit, (invention.latency + service) / invention.speed * _mean_factor(invention.tail)
+    iops, mean = _rate(cell, invention, params["ramp"] / 1e9, params["runtime"] / 1e9)
     runtime_ms = params["runtime"] // 10**6
     per_job = iops / params["numjobs"] * runtime_ms / 1000
-    mix = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}.get(
-        params["rw"], (params["rwmixread"] or 0) / 100
-    )
+    mix = _mix(params)
     ios = {"read": round(per_job * mix), "write": round(per_job) - round(per_job * mix)}
     sides = {
         way: Side(
@@ -89,6 +82,45 @@ def invented(cell: Cell, invention: Invention) -> bytes:
         for way, count in ios.items()
     }
     return report(cell, sides, runtime_ms, usr_cpu=5.0, sys_cpu=20.0)
+
+
+def invented_series(cell: Cell, invention: Invention) -> bytes:
+    """The interval log that fio would write beside it, shared by the jobs."""
+    params = cell.params
+    interval_ms, mix = params["series"] // 10**6, _mix(params)
+    shares = [(way, share) for way, share in ((0, mix), (1, 1 - mix)) if share]
+    rows = []
+    for end in range(interval_ms, params["runtime"] // 10**6 + 1, interval_ms):
+        begin = params["ramp"] / 1e9 + (end - interval_ms) / 1000
+        per_job = _rate(cell, invention, begin, interval_ms / 1000)[0] / params["numjobs"]
+        rows += [f"{end}, {round(per_job * share)}, {way}, 0, 0\n" for way, share in shares]
+    return "".join(rows * params["numjobs"]).encode()
+
+
+def _rate(cell: Cell, invention: Invention, begin: float, seconds: float) -> tuple[float, float]:
+    """IOPS and mean latency in ns from ``begin``, in seconds since the load began."""
+    params = cell.params
+    depth = params["iodepth"] * params["numjobs"]
+    service = _SERVICE_NS + params["bs"] / _BYTES_PER_NS
+    speed = invention.speed * _mean_of(invention.course, begin, begin + seconds)
+    mean = (invention.latency + depth * service) / speed * _mean_factor(invention.tail)
+    iops = depth / mean * 1e9
+    if params["rate_iops"] is not None and iops > (limit := params["rate_iops"] * params["numjobs"]):
+        iops, mean = limit, (invention.latency + service) / speed * _mean_factor(invention.tail)
+    return iops, mean
+
+
+def _mean_of(course: Sequence[float], begin: float, end: float) -> float:
+    """Mean of the factors between two moments; 1 where there are none."""
+    parts = [(max(0.0, min(end, t + 1) - max(begin, t)), factor) for t, factor in enumerate(course)]
+    known = sum(share for share, _ in parts)
+    return sum(share * factor for share, factor in parts) / known if known else 1.0
+
+
+def _mix(params: Mapping[str, Any]) -> float:
+    """Share of reads."""
+    pure = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}
+    return pure.get(params["rw"], (params["rwmixread"] or 0) / 100)
 
 
 def _mean_factor(tail: float) -> float:

@@ -91,6 +91,8 @@ class Invention:
     """True ratio of IOPS to a lane without effect, noise included; of latencies inverted."""
     tail: float
     """True ratio of the slowest operations' latency to that of other lanes."""
+    course: tuple[float, ...] = ()
+    """Factors on ``speed`` in each second since the load began, ramp included. Empty: 1 throughout."""
 
 
 class Workload(ABC):

@@ -1,5 +1,6 @@
 """fio: a matrix of access patterns, block sizes and depths."""
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,6 +10,7 @@ from pydantic import Field, model_validator
 
 from fairlane.errors import FairlaneError, Invalid
 from fairlane.formats.fio_figures import figures
+from fairlane.formats.fio_series import read_series
 from fairlane.metrics import METRICS
 from fairlane.records import Cell, Figures
 from fairlane.stats.steady import ROUNDS
@@ -21,6 +23,7 @@ from fairlane.workloads.base import Invention, Rounds, Stage, Workload
 Pattern = Literal["read", "write", "randread", "randwrite", "rw", "randrw"]
 
 _MIXES = ("rw", "randrw")
+_SERIES = "series_iops.log"
 
 
 class Steady(Strict):
@@ -80,6 +83,9 @@ class FioSpec(WorkloadSpec):
     """Part of the device that is used, from its start; the whole device if not given."""
     prefill: bool = True
     """Write the whole part once before the first trial. Without it reads may be served as zeros, unmeasured."""
+    series: Duration | None = None
+    """Interval at which fio logs IOPS within each trial: 1s, or another whole part of a second from 100ms. Reports draw
+    the series, and `fairlane pilot` finds in it how short a trial may be. Not given: no log."""
     steady: Steady | None = None
     """Load every lane before its first trial until it is steady: {} for rounds of 60 s, one hour at most."""
 
@@ -94,6 +100,8 @@ class FioSpec(WorkloadSpec):
             raise ValueError("runtime: expected whole milliseconds, at least 1ms")
         if self.ramp % 10**6:
             raise ValueError("ramp: expected whole milliseconds")
+        if self.series is not None and (self.series < 10**8 or 10**9 % self.series or self.series > self.runtime):
+            raise Invalid("series", "series: expected 1s or a whole part of it, at least 100ms and at most runtime")
         if self.engine == "psync" and (deep := [d for d in self.iodepth if d != 1]):
             raise ValueError(f"iodepth: psync has one I/O in flight, so iodepth must be 1 (found {deep[0]})")
         if self.size is not None and self.size < max(self.bs) * max(self.numjobs):
@@ -127,6 +135,8 @@ class FioSpec(WorkloadSpec):
             "size": self.size,
             "prefill": self.prefill,
         }
+        if self.series:
+            common["series"] = self.series
         if self.steady:
             common["steady"] = {name: getattr(self.steady, name) for name in Steady.model_fields}
         cells = (Cell(name, "fio", _name(point), point | common) for point in points)
@@ -136,6 +146,7 @@ class FioSpec(WorkloadSpec):
         params = {name: value for name, value in cell.params.items() if value is not None}
         if steady := cell.params.get("steady"):
             params["steady"] = _steady_name(steady)
+        params.pop("series", None)  # a log beside the load, not a part of it
         writes = {} if cell.params["rw"] in ("read", "randread") else {"refill_buffers": "1"}
         return {"size": "whole disk", **params, **writes, "tool": "fio", "direct": True}
 
@@ -212,7 +223,8 @@ def fio_shell(devices: Sequence[str], options: Mapping[str, Any], job: str, out:
 
 
 class Fio(Workload):
-    """Outputs: ``job.fio`` (the job), ``fio.json`` (json+), ``fio.err`` (stderr)."""
+    """Outputs: ``job.fio`` (the job), ``fio.json`` (json+), ``fio.err`` (stderr); with ``series``: ``series_iops.log``,
+    the interval log of all jobs."""
 
     Spec = FioSpec
     virtual = True
@@ -255,6 +267,8 @@ class Fio(Workload):
         }
         if part.increment:
             options["offset_increment"] = part.increment
+        if series := params.get("series"):
+            options |= {"write_iops_log": "series", "log_avg_msec": series // 10**6, "per_job_logs": 0}
         if gate:  # fio has set everything up by then; its own CPU time counts from here
             options["exec_prerun"] = gate
         rate, mix = params["rate_iops"], params["rwmixread"]
@@ -289,7 +303,8 @@ class Fio(Workload):
         if (steady := cell.params.get("steady")) is None:
             return None
         own = {"rw": steady["rw"], "bs": steady["bs"], "iodepth": steady["iodepth"], "numjobs": 1, "rate_iops": None,
-               "rwmixread": 70 if steady["rw"] in _MIXES else None, "runtime": steady["round"], "ramp": 0}  # fmt: skip
+               "rwmixread": 70 if steady["rw"] in _MIXES else None, "runtime": steady["round"], "ramp": 0,
+               "series": None}  # fmt: skip
         load = Cell(cell.workload, cell.kind, _steady_name(steady), {**cell.params, **own})
         return Rounds(load, steady["round"] / 1e9, steady["limit"] // steady["round"])
 
@@ -299,13 +314,27 @@ class Fio(Workload):
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
         result = figures(outputs.get("fio.json"))
         ramp, runtime = cell.params["ramp"], cell.params["runtime"]
-        if not ramp:
-            return result
-        load = {**result.context["load"], "window": (ramp + runtime) / runtime}
+        load = dict(result.context["load"])
+        if ramp:
+            load["window"] = (ramp + runtime) / runtime
+        if interval := cell.params.get("series"):
+            rates = read_series(io.BytesIO(outputs.get(_SERIES, b"")), interval // 10**6)
+            load |= {"series": {"interval_ms": interval // 10**6, "iops": rates}} if rates else {}
         return replace(result, context={**result.context, "load": load})
 
+    def merge(self, cell: Cell, machines: Mapping[str, Figures]) -> Figures:
+        """As all fleets; series are added up, because the machines' loads begin at one instant."""
+        merged = super().merge(cell, machines)
+        each = [figures.context["load"].get("series") for figures in machines.values()]
+        if not all(each):
+            return merged
+        rates = [sum(of_machines) for of_machines in zip(*(series["iops"] for series in each), strict=False)]
+        load = {**merged.context["load"], "series": {**each[0], "iops": rates}}
+        return replace(merged, context={**merged.context, "load": load})
+
     def invented(self, cell: Cell, invention: Invention) -> Mapping[str, bytes]:
-        return {"fio.err": b"", "fio.json": _fio_text.invented(cell, invention)}
+        files = {"fio.err": b"", "fio.json": _fio_text.invented(cell, invention)}
+        return files | ({_SERIES: _fio_text.invented_series(cell, invention)} if cell.params.get("series") else {})
 
 
 PLUGIN = Fio()
