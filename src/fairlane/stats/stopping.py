@@ -15,7 +15,7 @@ from fairlane.stats.looks import level
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
 
-_PARKED, _HOPELESS = 8, 0.05
+_PARKED, _HOPELESS = 8, 0.1
 """Blocks from which a cell is parked that has less than this chance of any word."""
 _TIE = 10
 """Blocks before which the runner ends no cell on a tie: so many clean ones leave at most 26 % of trials (at 95 %) that
@@ -85,23 +85,24 @@ def _clear(claims: Claims, contest: Contest, stage: Stage) -> bool:
 
 
 def chance(claims: Claims, contest: Contest, stage: Stage) -> float:
-    """Chance (0..1) that the contest gets any word at its last planned look, if ratio and spread stay as they are;
-    by the normal approximation. It ends no test early, so it costs no error."""
+    """Chance (0..1) that the contest gets any word at its last planned look: its predictive power, by the normal
+    approximation, which knows the ratio no better than the blocks so far (Spiegelhalter, Freedman and Blackburn,
+    Control. Clin. Trials 7, 1986), at the whole alpha, to which Holm's rate may still loosen as other cells are
+    decided. It ends no test early, so it costs no error."""
     effect, edge, mean = stage.effect, math.log1p(margin_of(claims, contest)), abs(stage.effect.mean)
     last, done = stage.plan[-1], min(effect.n / stage.plan[-1], 1.0)
     error = effect.sd / math.sqrt(last)
     df = effect.df + last - effect.n
     outer, inner = (
         -float(stdtrit(df, level(stage.plan, stage.plan, rate) / 2))
-        for rate in (claims.rate(contest), 2 * claims.alpha)
+        for rate in (claims.alpha, 2 * claims.alpha)
     )
-    rest = math.sqrt(1 - done) or 1e-9
+    rest = math.sqrt((1 - done) / done) or 1e-9
     if error <= 0:
         return 1.0
-    return max(
-        float(ndtr((edge - mean - inner * error) / (error * rest))),
-        float(ndtr((mean - outer * error) / (error * rest))),
-    )
+    room = max(0.0, edge - inner * error)  # of a mean whose interval lies within the margin
+    tie = ndtr((room - mean) / (error * rest)) - ndtr((-room - mean) / (error * rest))
+    return float(max(tie, ndtr((mean - outer * error) / (error * rest))))
 
 
 def too_wide(claims: Claims) -> frozenset[str]:
