@@ -138,7 +138,7 @@ class Gate:
     def _compared(self, rule: Compared, cell: Cell) -> Outcome:
         metric = rule.metric or self.study.workloads[cell.workload].primary
         if isinstance(rule, Relative):
-            _sensible(rule, metric)
+            sensible(rule, metric)
         side = self.side(rule.lane, rule.baseline)
         v = side.verdicts.get((cell.key, rule.lane, metric))
         if v is None:
@@ -159,9 +159,10 @@ class Gate:
             return "refused", observed, stain
         if v.tie_low is None or v.tie_high is None:
             return "not proven", observed, "; ".join(v.notes) or "there is no interval"
-        word, reason = by_intervals(rule, v)
-        if word == "met" and (burden := self._burden(rule, cell, v)):
+        proof, reason = by_intervals(rule, v)
+        if proof != "not proven" and (burden := self._burden(rule, cell, v, proof)):
             return "not proven", observed, burden
+        word: Word = proof
         if isinstance(rule, Relative) and rule.block is not None and word != "not met":
             word, reason, worst = self._blocks(rule, cell, v, word, reason)
             observed = f"{observed}; {worst}" if worst else observed
@@ -169,16 +170,16 @@ class Gate:
             reason += f"; {phrases.further([v.more_blocks])} may"
         return word, observed, reason
 
-    def _burden(self, rule: Compared, cell: Cell, v: Verdict) -> str:
-        """Why failures or stalls of one lane take a met rule away, as they take a verdict's word; empty: they do not.
+    def _burden(self, rule: Compared, cell: Cell, v: Verdict, word: Proof) -> str:
+        """Why failures or stalls of one lane take the outcome away, as they take a verdict's word; empty: they do not.
 
-        A bound on one lane suffers from its own failures alone; stalls count where no difference is asked for: one that
-        is proven beyond zero has the stalls in it.
+        That a lane is as good as something suffers from its own failures alone. Stalls count where no difference is
+        stated: one that is proven has them in it.
         """
         evidence = self.own.evidence
         if evidence.modelled:  # the virtual clock has no failures and stalls by chance
             return ""
-        shelf, (sides, difference) = self.shelves.get(cell.key, {}), flattered(rule, v)
+        shelf, (sides, difference) = self.shelves.get(cell.key, {}), flattered(rule, v, word)
         if self.study.design.paired:
             shelf = upto(shelf, v.blocks + v.voided)  # later blocks wait for the next look
         for side, note in burdens(shelf, rule.lane, rule.baseline, v.metric):
@@ -212,6 +213,7 @@ class Gate:
             return self._outcome(rule, cell, "not proven", metric.format(level.mean), "nothing is known of its spread")
         observed = f"{metric.format(level.mean)} ({metric.format(level.low)} to {metric.format(level.high)})"
         limit = rule.limit.value
+        word: Word
         word, reason = against(
             least=rule.least,
             strict=len(rule.sign) == 1,
@@ -247,7 +249,7 @@ def _worst(
     return *else_, worst_text
 
 
-def _sensible(rule: Relative, metric: str) -> None:
+def sensible(rule: Relative, metric: str) -> None:
     """Reject ``>= 20 % over`` for a latency: the worse lane would meet it."""
     entry = METRICS[metric]
     worse = "over" if entry.better < 0 else "under"

@@ -39,7 +39,7 @@ FORMS = (
     "LANE >= 20 % over BASELINE [in METRIC] [on CELLS] [, no block below 10 %]",
     "LANE within 5 % of BASELINE [in METRIC] [on CELLS]",
     "LANE ties BASELINE [in METRIC] [on CELLS]",
-    "LANE [not] faster than BASELINE [in METRIC] [on CELLS]",
+    "LANE faster than BASELINE [in METRIC] [on CELLS]",
     "METRIC of LANE <= 2ms [on CELLS] [, no block above 3ms]",
     "no critical finding [on CELLS]",
 )

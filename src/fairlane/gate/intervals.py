@@ -90,16 +90,20 @@ def against(*, least: bool, strict: bool, limit: float, low: float, high: float,
     return "not proven", f"the interval reaches {'below' if least else 'above'} {named}"
 
 
-def flattered(rule: Compared, v: Verdict) -> tuple[set[int], bool]:
-    """The sides (0: the lane, 1: its baseline) whose failures and stalls would flatter a met rule, and whether the rule
-    asks for a difference."""
+def flattered(rule: Compared, v: Verdict, word: Proof) -> tuple[set[int], bool]:
+    """The sides (0: the lane, 1: its baseline) whose failures and stalls would flatter the outcome ``word``.
+
+    And whether that outcome states a difference."""
     better = METRICS[v.metric].better
-    match rule:
-        case Within():
+    if isinstance(rule, Within):
+        if word == "met":
             return {0, 1}, False
-        case Directed():
-            good = (rule.way == "faster") != rule.negated
-            return {0 if good else 1}, not rule.negated
-        case Relative():
-            good, beyond = rule.least == (better > 0), rule.factor(rule.percent) - 1
-            return {0 if good else 1}, (beyond >= 0) if rule.least else (beyond <= 0)
+        return {0 if ((v.ratio or 1.0) > 1) == (better > 0) else 1}, True
+    if isinstance(rule, Directed):
+        good, difference = (rule.way == "faster") != rule.negated, not rule.negated
+    else:
+        good, beyond = rule.least == (better > 0), rule.factor(rule.percent) - 1
+        difference = beyond >= 0 if rule.least else beyond <= 0
+    if word == "not met":  # the reverse is stated
+        good, difference = not good, not difference
+    return {0 if good else 1}, difference
