@@ -1,9 +1,9 @@
 """The claims of published studies as data: statement, source, size, and the test that decides. See claims.yaml."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from typing import Annotated, Literal, Self
@@ -12,23 +12,19 @@ from pydantic import Field, field_validator, model_validator
 
 from fairlane import registry
 from fairlane.errors import FairlaneError, nearest
+from fairlane.gate.cells import chosen, known_lane
+from fairlane.gate.decide import sensible
+from fairlane.gate.grammar import parse as parse_rule
+from fairlane.gate.rules import Compared, Directed, Relative
 from fairlane.metrics import METRICS
-from fairlane.records import Cell
 from fairlane.report import phrases
 from fairlane.report.capabilities import TITLES
 from fairlane.study import quick as quick_form
 from fairlane.study import yaml_tree
-from fairlane.study.base import MetricName
 from fairlane.study.explain import Form
 from fairlane.study.load import parse, parse_study
 from fairlane.study.spec import Study
 from fairlane.study.strict import Strict
-
-Expects = Literal["faster", "slower", "same", "not-faster", "not-slower"]
-"""Claimed outcome of the lane against the baseline, in verdict words: ``faster`` means fewer ns for a latency."""
-
-Share = Literal["every", "most", "any"]
-"""Share of the cells in which a claim must hold; one contradicting cell refutes a claim on ``every`` cell."""
 
 
 class Size(Strict):
@@ -48,34 +44,38 @@ class Size(Strict):
         return self
 
 
-class Sides(Strict):
-    """A claim about one side against another, in some cells and one metric."""
+class Ruled(Strict):
+    """A claim about one lane against another, as a rule of the gate: docs/gate.md."""
 
-    lane: str
-    """The lane that the claim is about."""
-    against: str
-    """The other side: the study's baseline."""
-    workloads: tuple[str, ...] = ("*",)
-    """Patterns of the workloads' names."""
-    cells: tuple[str, ...] = ("*",)
-    """Patterns of the cells' names."""
-    metric: MetricName
-    expects: Expects
+    rule: str
+    """``nvme-tcp faster than iscsi in iops on matrix/4k randread``. It names its metric."""
 
-    def chosen(self, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-        """The claim's cells among ``cells``."""
-        return tuple(
-            c
-            for c in cells
-            if any(fnmatchcase(c.workload, p) for p in self.workloads)
-            and any(fnmatchcase(c.name, p) for p in self.cells)
-        )
+    @field_validator("rule")
+    @classmethod
+    def _about_two_lanes(cls, text: str) -> str:
+        try:
+            rule = parse_rule(text)
+        except FairlaneError as error:
+            raise ValueError(f"{error.message}; {error.hint}") from None
+        if not isinstance(rule, Compared):
+            raise ValueError("a rule on a lane against another is expected: LANE faster than BASELINE")
+        if not rule.metric:
+            raise ValueError("a claim's rule names its metric: LANE faster than BASELINE in iops")
+        if isinstance(rule, Relative) and rule.block is not None:
+            raise ValueError("a claim is about lanes and not about single blocks")
+        return str(rule)
+
+    @property
+    def compared(self) -> Compared:
+        """The rule, parsed."""
+        rule = parse_rule(self.rule)
+        assert isinstance(rule, Compared)  # noqa: S101 - the validator looked
+        return rule
 
 
-class Compared(Sides):
-    """Decided by verdicts."""
+class Decided(Ruled):
+    """Decided as the gate decides the rule: in every cell that it names."""
 
-    of: Share = "every"
     limit: str = ""
     """Why the test does not match the claim: its result is shown but decides nothing."""
     constructed: str = ""
@@ -84,16 +84,16 @@ class Compared(Sides):
     """Difference between the test and the published study that leaves the direction valid."""
 
 
-class AsksLab(Compared):
-    """Decided by a lab study's verdicts."""
+class AsksLab(Decided):
+    """Decided by a lab study."""
 
     by: Literal["lab"]
     study: str
     """Name of a file in ``studies/``, without its ending."""
 
 
-class AsksTable(Compared):
-    """Decided by verdicts of `fairlane compare` on the study's own published tables."""
+class AsksTable(Decided):
+    """Decided by `fairlane compare` on the study's own published tables."""
 
     by: Literal["table"]
 
@@ -102,7 +102,7 @@ Tables = Literal["first", "explained", "corrected"]
 """Study 003's tables: of its page; the same with what its author explained later; of its author's correction."""
 
 
-class AsksFigures(Sides):
+class AsksFigures(Ruled):
     """Contradicted by bare figures of the study's own tables. They confirm nothing: they are single results."""
 
     by: Literal["figures"]
@@ -110,12 +110,20 @@ class AsksFigures(Sides):
     because: str = Field(min_length=20)
     """Why the figures speak against the claim, if they do."""
 
-    @field_validator("expects")
+    @field_validator("rule")
     @classmethod
-    def _one_way(cls, expects: Expects) -> Expects:
-        if expects not in ("faster", "slower"):
-            raise ValueError("bare figures have no margin: expected faster or slower")
-        return expects
+    def _one_way(cls, text: str) -> str:
+        rule = parse_rule(text)
+        if not isinstance(rule, Directed) or rule.negated:
+            raise ValueError("bare figures have no margin: expected LANE faster than BASELINE, or slower")
+        return text
+
+    @property
+    def directed(self) -> Directed:
+        """The rule, parsed."""
+        rule = self.compared
+        assert isinstance(rule, Directed)  # noqa: S101 - the validator looked
+        return rule
 
 
 class AsksAbility(Strict):
@@ -315,45 +323,58 @@ def _lab(name: str, text: str) -> Lab:
 def _wrong(claim: Claim, labs: Mapping[str, Lab]) -> Iterator[tuple[str, str]]:
     """Parts of the claim's test that its lab study lacks, or that make no sense: (problem, hint)."""
     asks = claim.asks
-    if isinstance(asks, Sides) and claim.size and _contradicts(asks, claim.size):
-        yield (
-            f"size: of {asks.metric} it contradicts expects: {asks.expects}",
-            "ratios are lane / baseline of the metric",
-        )
+    if isinstance(asks, Ruled) and claim.size and _contradicts(asks.compared, claim.size):
+        yield f"size: it contradicts the rule {asks.rule}", "ratios are LANE / BASELINE of the rule's metric"
     if not isinstance(asks, AsksLab | AsksAbility):
         return
     if asks.study not in labs:
         yield f"no lab study {asks.study!r}", f"studies: {', '.join(labs)}"
         return
     study = labs[asks.study].whole
-    other = asks.against if isinstance(asks, AsksLab) else asks.fewer_than or asks.lane
-    for lane in (asks.lane, other):
+    if isinstance(asks, AsksLab):
+        yield from _mistakes(asks.compared, study, claim.size)
+        return
+    for lane in (asks.lane, asks.fewer_than or asks.lane):
         if lane not in study.lanes:
             yield f"{lane!r} is no lane of {asks.study}", f"lanes: {', '.join(study.lanes)}"
-    if isinstance(asks, AsksLab):
-        yield from _mistakes(asks, study)
-    elif not getattr(study.platform, "capabilities", False) or getattr(study.platform, "clock", "") != "wall":
+    if not getattr(study.platform, "capabilities", False) or getattr(study.platform, "clock", "") != "wall":
         yield f"{asks.study} tries no capabilities", "they are tried under clock: wall with capabilities: true"
 
 
-def _mistakes(asks: AsksLab, study: Study) -> Iterator[tuple[str, str]]:
-    if asks.against != study.baseline:
-        yield f"{asks.against!r} is not the baseline of {asks.study}", f"its baseline is {study.baseline}"
-    cells = study.cells()
-    for kind, patterns, names in (
-        ("workload", asks.workloads, {c.workload for c in cells}),
-        ("cell", asks.cells, {c.name for c in cells}),
-    ):
-        for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in names):
-                yield f"no {kind} of {asks.study} is called {pattern!r}", f"it has: {', '.join(sorted(names)[:12])}"
-    if not asks.chosen(cells):
-        yield f"{asks.study} has no cell that is in these workloads and of these names", ""
+def _mistakes(rule: Compared, study: Study, size: Size | None) -> Iterator[tuple[str, str]]:
+    try:
+        for lane in (rule.lane, rule.baseline):
+            known_lane(study, lane)
+        chosen(study, rule.cells)
+        if isinstance(rule, Relative):
+            sensible(rule, rule.metric)
+    except FairlaneError as error:
+        yield f"{error.message}, in {study.name}", error.hint
+    margin = study.design.margins.get(rule.metric, METRICS[rule.metric].margin)
+    if size and isinstance(rule, Directed) and not rule.negated and _nearest(size) <= math.log1p(margin) + 1e-9:
+        yield (
+            f"size: as small as the margin of {phrases.share(margin)}, within which {rule.way!r} is contradicted",
+            "write LANE > 0 % over BASELINE (or under, where less is better)",
+        )
 
 
-def _contradicts(asks: Sides, size: Size) -> bool:
-    """Whether the published size lies wholly on the other side of 1 than the expected outcome."""
-    if asks.expects not in ("faster", "slower"):
-        return False
-    up = (asks.expects == "faster") == (METRICS[asks.metric].better > 0)
+def _contradicts(rule: Compared, size: Size) -> bool:
+    """Whether the published size lies wholly on the other side of 1 than the rule asks for."""
+    match rule:
+        case Directed(negated=False):
+            up = rule.upwards(METRICS[rule.metric].better)
+        case Relative():
+            up = rule.least
+            if rule.factor(rule.percent) < 1 if up else rule.factor(rule.percent) > 1:
+                return False  # a bound on a loss, which leaves both sides
+        case _:
+            return False
     return (size.most is not None and size.most < 1) if up else (size.least is not None and size.least > 1)
+
+
+def _nearest(size: Size) -> float:
+    """The published size nearest to no difference, as a distance on the log scale."""
+    ends = [math.log(end) for end in (size.least, size.most) if end is not None]
+    if len(ends) == 2 and ends[0] <= 0 <= ends[1]:
+        return 0.0
+    return min(abs(end) for end in ends)

@@ -1,43 +1,44 @@
 """Judge whether measurements confirm a published claim. Pure: a claim and the evidence of a run give an answer on its
 direction and, where a size was published, one on its size.
 
-``agree`` and ``disagree`` need proof: verdicts whose intervals exclude the other answer (``sides``), without critical
-findings, in enough of the claim's cells. What the lab's own settings force is ``true by construction``, and confirms
-nothing. All else is ``cannot tell here``, with its reason. The size has an answer of its own: the sign alone never
-confirms it.
-
-Verdicts are adjusted for the number of a study's primary comparisons (Holm), so that all its claims together hold at
-the study's error rate; claims about other metrics rest on exploratory verdicts, which the answer states.
+A claim about two lanes is a rule of the gate, which decides it cell by cell: ``agree`` where the rule is met in every
+cell, ``disagree`` where it is not met in one (``fairlane.gate`` has the error rates), without critical findings. What
+the lab's own settings force is ``true by construction``, and confirms nothing. All else is ``cannot tell here``, with
+its reason. The size has an answer of its own: the sign alone never confirms it.
 """
 
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any, Literal
 
+from fairlane.checks.base import run_all
+from fairlane.errors import FairlaneError
+from fairlane.gate.cells import chosen
+from fairlane.gate.decide import Gate, Outcome
+from fairlane.gate.rules import Compared, Directed, Relative, Within
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import phrases
 from fairlane.report.capabilities import TITLES
 from fairlane.stats.answers import DECIDED
-from fairlane.stats.contests import stains
 from fairlane_replication.claims import (
     AsksAbility,
     AsksComparable,
     AsksFigures,
     AsksFinding,
+    AsksLab,
     AsksNothing,
     AsksTable,
     Claim,
-    Compared,
-    Expects,
-    Share,
+    Decided,
     Size,
 )
-from fairlane_replication.sides import Side, direction, undecided, way, within
+from fairlane_replication.sizes import EVEN, Side, way, within
 
 Word = Literal["agree", "disagree", "true by construction", "cannot tell here"]
 WORDS: tuple[Word, ...] = ("agree", "disagree", "true by construction", "cannot tell here")
@@ -60,6 +61,11 @@ class Ran:
     evidence: Evidence
     verdicts: tuple[Verdict, ...]
     findings: tuple[Finding, ...]
+
+    @cached_property
+    def gate(self) -> Gate:
+        """Decides the rules of claims on this run."""
+        return Gate(self.evidence, lambda one: self.findings if one is self.evidence else run_all(one))
 
     @property
     def figures(self) -> str:
@@ -124,9 +130,9 @@ def _size_word(claim: Claim, word: Word = UNKNOWN) -> Word | None:
 
 @dataclass(frozen=True)
 class _Judged:
-    """One verdict of a claim."""
+    """One cell of a claim."""
 
-    verdict: Verdict
+    verdict: Verdict | None
     side: Side
     """Of the claimed direction."""
     why: str
@@ -135,25 +141,24 @@ class _Judged:
     """Of the published size; open if there is none."""
 
 
-def _compared(claim: Claim, asks: Compared, ran: Ran) -> Answer:
-    chosen = asks.chosen(ran.evidence.cells())
-    keys = {cell.key for cell in chosen}
-    sides = (asks.lane, asks.against)
-    verdicts = [v for v in ran.verdicts if v.key in keys and (v.lane, v.baseline) == sides and v.metric == asks.metric]
-    if not verdicts:
-        present = chosen and set(sides) <= ran.evidence.study.lanes.keys()
-        return _open(claim, f"no trial has a figure for {METRICS[asks.metric].title}" if present else WHOLE_ONLY)
-    judged = [_judged(claim.size, asks.expects, v, ran) for v in verdicts]
+def _compared(claim: Claim, asks: Decided, ran: Ran) -> Answer:
+    rule = asks.compared
+    try:
+        outcomes = ran.gate.decide(rule)
+    except FairlaneError as error:  # the whole form has the lanes and cells: the catalogue looked
+        return _open(claim, WHOLE_ONLY if isinstance(asks, AsksLab) else error.message)
+    if not any(outcome.verdict for outcome in outcomes):
+        return _open(claim, outcomes[0].reason)
+    judged = [_judged(claim.size, outcome) for outcome in outcomes]
     count = Counter(j.side for j in judged)
-    proof = _word(asks.of, count)
-    size = _word(asks.of, Counter(j.size for j in judged))
-    deciding = [j.verdict for j in judged if j.side == _DECIDES.get(proof, j.side)]
+    proof, size = _word(count), _word(Counter(j.size for j in judged))
+    deciding = _verdicts(j for j in judged if j.side == _DECIDES.get(proof, j.side))
     word = UNKNOWN if asks.limit else BUILT if asks.constructed and proof == "agree" else proof
     judges_size = claim.size and not asks.limit and not asks.constructed
     reasons = [asks.limit, asks.constructed]
     reasons += ["" if proof != UNKNOWN else _mixed(count, [j.why for j in judged if j.side == "open"])]
-    reasons += ["" if all(v.primary for v in verdicts) else "exploratory metric", asks.note]
-    if proof == "agree" and asks.expects in ("faster", "slower"):
+    reasons += ["" if all(v.primary for v in _verdicts(judged)) else "exploratory metric", asks.note]
+    if proof == "agree" and _differs(rule):
         reasons.append(_small(deciding))
     if word != UNKNOWN and (warned := _warned(ran, deciding)):
         reasons.append(f"warnings: {', '.join(warned)}")
@@ -161,31 +166,36 @@ def _compared(claim: Claim, asks: Compared, ran: Ran) -> Answer:
         claim,
         word,
         _size_word(claim, size if judges_size else UNKNOWN),
-        here=_here_text(asks, judged),
+        here=_here_text(rule, judged),
         sizes=_sizes(claim.size, judged, size) if claim.size and judges_size else "",
         why="; ".join(part for part in reasons if part),
         figures="published" if isinstance(asks, AsksTable) else ran.figures,
-        cells=len(verdicts),
+        cells=len(judged),
         proven=count["for"],
         contradicted=count["against"],
     )
 
 
 _DECIDES: Mapping[Word, Side] = {"agree": "for", "disagree": "against"}
+_SIDES: Mapping[str, Side] = {"met": "for", "not met": "against"}
 
 
-def _judged(size: Size | None, expects: Expects, v: Verdict, ran: Ran) -> _Judged:
-    if why := undecided(v) or _stain(ran, v):
-        return _Judged(v, "open", why, "open")
-    side, why = direction(expects, v, size)
-    of_size = "open" if size is None else "against" if side == "against" else within(size, v)
+def _judged(size: Size | None, outcome: Outcome) -> _Judged:
+    side, v = _SIDES.get(outcome.word, "open"), outcome.verdict
+    why = f"{outcome.observed}; {outcome.reason}" if outcome.word == "not proven" else outcome.reason
+    if v is None or size is None or (side == "open" and v.verdict not in DECIDED):
+        return _Judged(v, side, why, "open")
+    of_size = "against" if side == "against" else within(size, v)
     return _Judged(v, side, why, "open" if of_size == "for" and side == "open" else of_size)
 
 
-def _stain(ran: Ran, v: Verdict) -> str:
-    cell = next(c for c in ran.evidence.cells() if c.key == v.key)
-    bad = next((f for f in ran.findings if stains(f, cell, v.lane, v.baseline)), None)
-    return f"withheld, critical finding ({bad.check}): {bad.message}" if bad else ""
+def _verdicts(judged: Iterable[_Judged]) -> list[Verdict]:
+    return [j.verdict for j in judged if j.verdict]
+
+
+def _differs(rule: Compared) -> bool:
+    """Whether the rule claims a difference."""
+    return isinstance(rule, Relative) or (isinstance(rule, Directed) and not rule.negated)
 
 
 def _warned(ran: Ran, deciding: Sequence[Verdict]) -> list[str]:
@@ -203,20 +213,13 @@ def _warned(ran: Ran, deciding: Sequence[Verdict]) -> list[str]:
     )
 
 
-def _word(of: Share, count: Counter[Side]) -> Word:
-    good, bad, total = count["for"], count["against"], count.total()
-    match of:
-        case "every":
-            return "disagree" if bad else "agree" if good == total else UNKNOWN
-        case "most":
-            return "agree" if 2 * good > total else "disagree" if 2 * bad > total else UNKNOWN
-        case "any":
-            return "agree" if good else "disagree" if bad == total else UNKNOWN
+def _word(count: Counter[Side]) -> Word:
+    return "disagree" if count["against"] else "agree" if count["for"] == count.total() else UNKNOWN
 
 
 def _small(deciding: Sequence[Verdict]) -> str:
     """That a confirmed direction is too small to matter; empty: it is not."""
-    small = [v for v in deciding if v.verdict == "different-but-small"]
+    small = [v for v in deciding if within(EVEN, v) == "for"]
     where = f" in {len(small)} of {phrases.count(len(deciding), 'cell')}" if len(small) < len(deciding) else ""
     return f"proven to be smaller than the margin of {phrases.share(small[0].margin)}{where}" if small else ""
 
@@ -230,26 +233,32 @@ def _mixed(count: Counter[Side], reasons: Sequence[str]) -> str:
     return "; ".join(part for part in (mixed, first) if part)
 
 
-_IN_WORDS: Mapping[Expects, tuple[str, str]] = {
-    "faster": ("better", "not better"),
-    "slower": ("worse", "not worse"),
-    "same": ("equal within the margin", "different beyond the margin"),
-    "not-faster": ("not better beyond the margin", "better beyond the margin"),
-    "not-slower": ("not worse beyond the margin", "worse beyond the margin"),
-}
-"""Words for cells that confirm the claim, and for cells that contradict it."""
+def _in_words(rule: Compared) -> tuple[str, str]:
+    """Words for cells that confirm the claim, and for cells that contradict it."""
+    match rule:
+        case Within():
+            within_what = "the margin" if rule.percent is None else f"{rule.percent} %"
+            return f"equal within {within_what}", f"different beyond {within_what}"
+        case Directed():
+            word = "better" if rule.way == "faster" else "worse"
+            plain, beyond = (word, f"not {word}"), (f"not {word} beyond the margin", f"{word} beyond the margin")
+            return beyond if rule.negated else plain
+        case Relative():
+            bound = f"{rule.sign} {rule.percent} % {rule.side}"
+            return bound, f"not {bound}"
 
 
-def _here_text(asks: Compared, judged: Sequence[_Judged]) -> str:
+def _here_text(rule: Compared, judged: Sequence[_Judged]) -> str:
     """``IOPS of a against b: better in 2 of 2 cells (+26.1 % to +44.0 %)``."""
-    names: Mapping[Side, str] = dict(zip(("for", "against"), _IN_WORDS[asks.expects], strict=True))
+    names: Mapping[Side, str] = dict(zip(("for", "against"), _in_words(rule), strict=True))
     parts = []
     for side in ("for", "against", "open"):
-        some = [j.verdict for j in judged if j.side == side]
+        some = [j for j in judged if j.side == side]
         if some:
             word = names.get(side, "not decided")
-            parts.append(f"{word} in {len(some)} of {phrases.count(len(judged), 'cell')}{_range(some)}")
-    return f"{METRICS[asks.metric].title} of {asks.lane} against {asks.against}: {'; '.join(parts)}"
+            cells = f"{len(some)} of {phrases.count(len(judged), 'cell')}"
+            parts.append(f"{word} in {cells}{_range(_verdicts(some))}")
+    return f"{METRICS[rule.metric].title} of {rule.lane} against {rule.baseline}: {'; '.join(parts)}"
 
 
 def _range(verdicts: Sequence[Verdict]) -> str:
@@ -270,11 +279,11 @@ def _hull(verdicts: Sequence[Verdict]) -> tuple[float, float] | None:
 def _sizes(size: Size, judged: Sequence[_Judged], word: Word) -> str:
     """How the measured size lies to the published one."""
     if word == "disagree":
-        ways = {way(size, j.verdict) for j in judged if j.size == "against"}
+        ways = {way(size, v) for v in _verdicts(j for j in judged if j.size == "against")}
         return MIXED if len(ways) > 1 else LARGER if "larger" in ways else SMALLER
     if word == "agree":
         return FITS
-    return POSSIBLE if any(j.verdict.verdict in DECIDED for j in judged) else ""
+    return POSSIBLE if any(v.verdict in DECIDED for v in _verdicts(judged)) else ""
 
 
 # --- other tests
@@ -338,7 +347,8 @@ def _by_figures(claim: Claim, asks: AsksFigures, ran: Ran) -> Answer:
     ratios = figures(asks, ran.evidence)
     if not ratios:
         return _open(claim, "the tables have no such figures")
-    up = (asks.expects == "faster") == (METRICS[asks.metric].better > 0)
+    rule = asks.directed
+    up = rule.upwards(METRICS[rule.metric].better)
     against = [r for _, r in ratios if (r < 1 - ROUNDING if up else r > 1 + ROUNDING)]
     least, most = (claim.size.least or 0.0, claim.size.most or math.inf) if claim.size else (0.0, math.inf)
     beyond = [r for _, r in ratios if r < least * (1 - ROUNDING) or r > most * (1 + ROUNDING)]
@@ -346,7 +356,7 @@ def _by_figures(claim: Claim, asks: AsksFigures, ran: Ran) -> Answer:
         claim,
         "disagree" if against else UNKNOWN,
         _size_word(claim, "disagree" if beyond else UNKNOWN),
-        here=f"{METRICS[asks.metric].title} of {asks.lane} against {asks.against}: "
+        here=f"{METRICS[rule.metric].title} of {rule.lane} against {rule.baseline}: "
         + ", ".join(f"{title} {phrases.change(r)}" for title, r in ratios),
         why=asks.because if against or beyond else "bare figures, which contradict nothing here and confirm nothing",
         figures="corrected" if asks.tables == "corrected" else "published",
@@ -357,15 +367,21 @@ def _by_figures(claim: Claim, asks: AsksFigures, ran: Ran) -> Answer:
 
 def figures(asks: AsksFigures, evidence: Evidence) -> list[tuple[str, float]]:
     """(category, lane / baseline) of the bare figures in the claim's cells, where both sides have one."""
+    rule = asks.directed
+    try:
+        cells = chosen(evidence.study, rule.cells)
+    except FairlaneError:  # another version of the tables
+        return []
     values = {
-        (o.cell, o.lane): o.metrics[asks.metric]
+        (o.cell, o.lane): o.metrics[rule.metric]
         for o in evidence.observations
-        if not o.failed and asks.metric in o.metrics
+        if not o.failed and rule.metric in o.metrics
     }
+    primary = {name: workload.primary for name, workload in evidence.study.workloads.items()}
     return [
-        (cell.workload.removesuffix(f"-{asks.metric.replace('_', '-')}"), values[cell.key, asks.lane] / base)
-        for cell in asks.chosen(evidence.cells())
-        if (base := values.get((cell.key, asks.against))) and (cell.key, asks.lane) in values
+        (cell.workload.removesuffix(f"-{primary[cell.workload].replace('_', '-')}"), values[cell.key, rule.lane] / base)
+        for cell in cells
+        if (base := values.get((cell.key, rule.baseline))) and (cell.key, rule.lane) in values
     ]
 
 

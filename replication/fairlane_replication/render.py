@@ -9,7 +9,7 @@ from typing import Any
 from fairlane.report import phrases
 from fairlane.report.text import DASH, clean, markdown, markdown_table, shorten
 from fairlane.study.forecast import about
-from fairlane_replication.claims import AsksNothing, Catalogue, Claim, Sides, size_text
+from fairlane_replication.claims import AsksNothing, Catalogue, Claim, Ruled, size_text
 from fairlane_replication.judge import BUILT, WORDS, Answer
 from fairlane_replication.published import STUDY, VERSIONS, Row
 from fairlane_replication.runner import Planned
@@ -93,6 +93,7 @@ def _block(one: Answer) -> Iterator[str]:
         ("claim", f"{clean(claim.says)} ({clean(claim.where)})"),
         (_head(claim), one.word),
         ("size", f"{one.size} (published: {clean(size)})" if one.size else ""),
+        ("rule", claim.asks.rule if isinstance(claim.asks, Ruled) else ""),
         ("here", result_text(one)),
         ("why", reason(one)),
     ):
@@ -106,7 +107,7 @@ def _block(one: Answer) -> Iterator[str]:
 
 def _head(claim: Claim) -> str:
     """Name of a claim's first answer."""
-    return "direction" if isinstance(claim.asks, Sides | AsksNothing) else "answer"
+    return "direction" if isinstance(claim.asks, Ruled | AsksNothing) else "answer"
 
 
 def page(catalogue: Catalogue, answers: Sequence[Answer], versions: Sequence[Row] = ()) -> str:

@@ -9,13 +9,27 @@ from hypothesis import strategies as st
 
 from fairlane.errors import FairlaneError
 from fairlane.gate.grammar import FORMS, LONGEST, parse, parse_file
-from fairlane.gate.rules import BANDWIDTHS, COUNTS, DURATIONS, Absolute, Clean, Quantity, Relative, Rule, Sign, Within
+from fairlane.gate.rules import (
+    BANDWIDTHS,
+    COUNTS,
+    DURATIONS,
+    Absolute,
+    Clean,
+    Directed,
+    Quantity,
+    Relative,
+    Rule,
+    Sign,
+    Within,
+)
 from fairlane.metrics import METRICS
 from tests.words import kind
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9-]{0,30}", fullmatch=True).filter(lambda name: name not in ("no", "in", "on"))
-WORDS = st.from_regex(r"[a-zA-Z0-9*?/.%+-]{1,12}", fullmatch=True).filter(lambda word: word not in ("in", "on"))
-CELLS = st.lists(WORDS, max_size=4).map(" ".join)
+WORDS = st.from_regex(r"[a-zA-Z0-9*?/.%+-]{1,12}", fullmatch=True).filter(
+    lambda word: word.lower() not in ("in", "on", "and")
+)
+CELLS = st.lists(st.lists(WORDS, min_size=1, max_size=3).map(" ".join), max_size=3).map(" and ".join)
 NUMBERS = st.decimals(0, 10**6, places=3, allow_nan=False, allow_infinity=False).map(lambda d: d.normalize())
 SMALL = st.decimals(0, 100, places=2, allow_nan=False, allow_infinity=False).map(lambda d: d.normalize())
 SIGNS: st.SearchStrategy[Sign] = st.sampled_from([">=", "<=", ">", "<"])
@@ -36,6 +50,9 @@ def compared(draw: st.DrawFn) -> Rule:
     metric, cells = draw(st.just("") | METRIC), draw(CELLS)
     if draw(st.booleans()):
         return Within(lane, baseline, draw(st.none() | SMALL.filter(bool)), metric, cells)
+    if draw(st.booleans()):
+        way: Literal["faster", "slower"] = draw(st.sampled_from(["faster", "slower"]))
+        return Directed(lane, way, baseline, draw(st.booleans()), metric, cells)
     side: Literal["over", "under"] = draw(st.sampled_from(["over", "under"]))
     return Relative(lane, draw(SIGNS), draw(SMALL), side, baseline, metric, cells, draw(st.none() | SMALL))
 
@@ -65,7 +82,11 @@ def test_a_damaged_rule_is_a_rule_or_one_error(rule: Rule, data: st.DataObject) 
     """Texts that are nearly rules reach deeper than any text."""
     text = str(rule)
     at = data.draw(st.integers(0, len(text)))
-    other = data.draw(st.sampled_from(["", " ", "%", ",", ">=", " on ", " in ", "\x1b[31m", "\u202e", "9" * 40, "-1"]))
+    other = data.draw(
+        st.sampled_from(
+            ["", " ", "%", ",", ">=", " on ", " in ", " and ", " not ", "\x1b[31m", "\u202e", "9" * 40, "-1"]
+        )
+    )
     damaged = text[:at] + other + text[at + data.draw(st.integers(0, 3)) :]
     try:
         again = parse(damaged)
@@ -88,6 +109,11 @@ def test_a_damaged_rule_is_a_rule_or_one_error(rule: Rule, data: st.DataObject) 
         ("bw of x >= 1.5 GiB/s", Absolute("bw", "x", ">=", Quantity(Decimal("1.5"), "GiB/s"))),
         ("a ties b", Within("a", "b")),
         ("a within 3 % of b on main/4k *", Within("a", "b", Decimal(3), "", "main/4k *")),
+        ("a faster than b", Directed("a", "faster", "b")),
+        (
+            "a NOT Slower than b in p99 on mixes/4k 75/25 AND  mixes/4k 50/50",
+            Directed("a", "slower", "b", negated=True, metric="lat_p99", cells="mixes/4k 75/25 and mixes/4k 50/50"),
+        ),
         ("no critical findings", Clean("critical")),
         ("no warning on 4k*", Clean("warning", "4k*")),
     ],
@@ -106,8 +132,12 @@ def test_quantities_have_the_registry_s_unit() -> None:
 WRONG = {
     "a >= 20 over b": ("rule-invalid", FORMS[0]),
     "a within b": ("rule-invalid", FORMS[1]),
-    "no trouble": ("rule-invalid", FORMS[4]),
-    "": ("rule-invalid", FORMS[3]),
+    "a faster b": ("rule-invalid", FORMS[3]),
+    "a slower than a": ("rule-itself a", ""),
+    "a faster than b on 4k and": ("cell-unknown and", "and 8k"),
+    "a faster than b on 4k and and 8k": ("cell-unknown and", "and 8k"),
+    "no trouble": ("rule-invalid", FORMS[5]),
+    "": ("rule-invalid", FORMS[4]),
     "ipos of a >= 5": ("metric-unknown 'ipos'", "iops"),
     "a >= 5 % over b in p98": ("metric-unknown 'p98'", "p99"),
     "p99 of a <= 5": ("rule-unit 5", "ns, us, ms, s"),

@@ -79,13 +79,13 @@ def carried_out(text: str, folder: Path, *, quick: bool = False) -> Ran:
     return Ran(evidence, judge(evidence, findings), findings)
 
 
-def lab_claim(lane: str, expects: str, more: str = "", *, size: str = "", study: str = "truth", number: int = 1) -> str:
-    """One claim as YAML: ``lane`` against ``base``."""
-    told = f"    size: {size}\n" if size else ""
+def lab_claim(rule: str, more: str = "", *, size: str = "", study: str = "truth", number: int = 1) -> str:
+    """One claim as YAML; ``rule``: of the gate, with ``base`` and IOPS where it ends before its baseline."""
+    rule = f"{rule} base in iops" if rule.endswith(("than", "over", "of", "ties")) else rule
+    sized = f"    size: {size}\n" if size else ""
     return (
-        f"  - id: 900-claim-{number}\n    where: here\n    says: something\n    conditions: none\n{told}"
-        f"    asks: {{ by: lab, study: {study}, lane: {lane}, against: base, metric: iops, expects: {expects}"
-        f"{', ' + more if more else ''} }}\n"
+        f"  - id: 900-claim-{number}\n    where: here\n    says: something\n    conditions: none\n{sized}"
+        f'    asks: {{ by: lab, study: {study}, rule: "{rule}"{", " + more if more else ""} }}\n'
     )
 
 

@@ -16,9 +16,9 @@ from tests.replication.fakes import NOISY, STUDY, catalogue, lab_claim, silent
 from tests.words import kind
 
 CLAIMS = (
-    lab_claim("up", "faster", number=1),
-    lab_claim("down", "faster", number=2),
-    lab_claim("up", "faster", study="noisy", number=3),
+    lab_claim("up faster than", number=1),
+    lab_claim("down faster than", number=2),
+    lab_claim("up faster than", study="noisy", number=3),
 )
 DYING = NOISY.replace("noise: { sd: 30% }", "deaths: 100%")
 

@@ -26,12 +26,12 @@ PARSED = parse_study(STUDY, "here")
 
 
 @cache
-def shares(truth: float, sd: float, expects: str, size: str = "") -> dict[str, float]:
+def shares(truth: float, sd: float, rule: str, size: str = "") -> dict[str, float]:
     """Share of studies per answer, where ``other`` has ``truth`` times the IOPS and trials scatter by ``sd``.
 
     Keys are ``direction WORD`` and ``size WORD``."""
     rng = np.random.default_rng([17, round(truth * 1000), round(sd * 1000)])
-    claim = catalogue(lab_claim("other", expects, size=size), truth=STUDY).claims[0]
+    claim = catalogue(lab_claim(f"other {rule}", size=size), truth=STUDY).claims[0]
     (cell,) = PARSED.cells()
     count: Counter[str] = Counter()
     for _ in range(STUDIES):
@@ -49,39 +49,63 @@ def shares(truth: float, sd: float, expects: str, size: str = "") -> dict[str, f
 
 
 @pytest.mark.parametrize("sd", [0.01, 0.02])
-@pytest.mark.parametrize(("expects", "truth"), [("same", 1.03), ("same", 0.975), ("not-faster", 1.03)])
-def test_a_difference_within_the_margin_contradicts_no_claim_of_none(expects: str, truth: float, sd: float) -> None:
+@pytest.mark.parametrize(("rule", "truth"), [("ties", 1.03), ("ties", 0.975), ("not faster than", 1.03)])
+def test_a_difference_within_the_margin_contradicts_no_claim_of_none(rule: str, truth: float, sd: float) -> None:
     """The margin is 5 %. What contradicts is an interval that lies wholly beyond it, not merely beyond zero."""
-    assert shares(truth, sd, expects).get("direction disagree", 0) <= 0.01
+    assert shares(truth, sd, rule).get("direction disagree", 0) <= 0.01
 
 
-@pytest.mark.parametrize("expects", ["same", "not-faster"])
-def test_at_the_margin_both_errors_are_kept(expects: str) -> None:
+@pytest.mark.parametrize("rule", ["ties", "not faster than"])
+def test_at_the_margin_both_errors_are_kept(rule: str) -> None:
     """Two one-sided tests at 5 %, and one side of an interval of 95 %; two standard errors of the simulation more."""
-    at = shares(1.05, 0.02, expects)
+    at = shares(1.05, 0.02, rule)
     assert at.get("direction agree", 0) <= 0.05 + 2 * (0.05 * 0.95 / STUDIES) ** 0.5
     assert at.get("direction disagree", 0) <= 0.025 + 2 * (0.025 * 0.975 / STUDIES) ** 0.5
 
 
 def test_claims_of_no_difference_are_decided_where_the_truth_is_clear() -> None:
-    assert shares(1.0, 0.01, "same")["direction agree"] >= 0.95
-    assert shares(1.12, 0.01, "same")["direction disagree"] >= 0.95
-    assert shares(0.88, 0.01, "not-faster")["direction agree"] >= 0.95
+    assert shares(1.0, 0.01, "ties")["direction agree"] >= 0.95
+    assert shares(1.12, 0.01, "ties")["direction disagree"] >= 0.95
+    assert shares(0.88, 0.01, "not faster than")["direction agree"] >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("rule", "edge", "word"),
+    [
+        ("faster than", 1.0, "agree"),
+        ("slower than", 1.0, "agree"),
+        ("not slower than", 1 / 1.05, "agree"),
+        ("> 0 % over", 1.0, "agree"),
+        ("faster than", 1.05, "disagree"),
+        ("not faster than", 1.05, "disagree"),
+    ],
+)
+def test_at_the_edge_of_a_rule_the_wrong_word_is_rare(rule: str, edge: float, word: str) -> None:
+    """Met: one-sided at 5 %. Not met: one side of an interval of 95 %."""
+    rate = 0.05 if word == "agree" else 0.025
+    assert shares(edge, 0.02, rule).get(f"direction {word}", 0) <= rate + 2 * (rate * (1 - rate) / STUDIES) ** 0.5
+
+
+def test_directions_are_decided_where_the_truth_is_clear() -> None:
+    assert shares(1.1, 0.02, "faster than")["direction agree"] >= 0.95
+    assert shares(0.9, 0.02, "faster than")["direction disagree"] >= 0.95
+    assert shares(1.0, 0.01, "faster than")["direction disagree"] >= 0.9
+    assert shares(1.0, 0.01, "> 0 % over")["direction cannot tell here"] >= 0.9
 
 
 PUBLISHED = "{ least: 1.27, most: 1.30 }"
 
 
 def test_a_size_is_confirmed_by_the_size_and_never_by_the_sign() -> None:
-    assert shares(1.285, 0.01, "faster", PUBLISHED)["size agree"] >= 0.95
-    assert shares(1.285, 0.3, "faster", PUBLISHED).get("size agree", 0) <= 0.01, "so wide that it fits anything"
+    assert shares(1.285, 0.01, "faster than", PUBLISHED)["size agree"] >= 0.95
+    assert shares(1.285, 0.3, "faster than", PUBLISHED).get("size agree", 0) <= 0.01, "so wide that it fits anything"
     for truth in (1.1, 1.5):
-        far = shares(truth, 0.01, "faster", PUBLISHED)
+        far = shares(truth, 0.01, "faster than", PUBLISHED)
         assert (far["direction agree"], far["size disagree"]) == (1, 1)
 
 
 @pytest.mark.parametrize("truth", [1.27 / 1.05, 1.30 * 1.05])
 def test_at_the_ends_of_a_published_size_both_errors_are_kept(truth: float) -> None:
-    at = shares(truth, 0.01, "faster", PUBLISHED)
+    at = shares(truth, 0.01, "faster than", PUBLISHED)
     assert at.get("size agree", 0) <= 0.05 + 2 * (0.05 * 0.95 / STUDIES) ** 0.5
     assert at.get("size disagree", 0) <= 0.025 + 2 * (0.025 * 0.975 / STUDIES) ** 0.5

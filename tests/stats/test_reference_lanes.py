@@ -116,6 +116,6 @@ def test_its_ladder_is_not_compared():
 def test_a_rule_may_name_it():
     """Whoever names it in a rule asks about it: then it is a lane as any other."""
     evidence = with_role(make_run(cells(new=1.03)))
-    rules = ("local >= 100 % over base", "local >= 900 % over new", "new within 10 % of base")
+    rules = ("local >= 100 % over base", "local >= 900 % over new", "new within 30 % of base")
     outcomes = decide([parse(rule) for rule in rules], evidence, lambda _: ())
     assert [outcome.word for outcome in outcomes] == ["met"] * 3 * CELLS

@@ -3,7 +3,8 @@
 A rule has an outcome in each of its cells. All rules must be met, so that no adjustment for their number is needed: the
 chance to pass although one is not met is at most the error of that one (intersection-union test: Berger, Technometrics
 24, 1982, 295-300). Each is decided one-sided at the study's alpha over all looks: by the ends of the interval at twice
-alpha, the same as the tie test's, whatever the rule's form.
+alpha, the same as the tie test's, whatever the rule's form. That a rule fails is a statement about any of its cells: of
+two lanes it takes the interval that holds for all comparisons of the study together, the same as the verdict's.
 """
 
 import dataclasses
@@ -14,14 +15,16 @@ from typing import Literal
 from fairlane.errors import FairlaneError
 from fairlane.gate.absolute import Level, level_of
 from fairlane.gate.cells import chosen, known_lane, shown
-from fairlane.gate.rules import Absolute, Clean, Relative, Rule, Within
+from fairlane.gate.intervals import Proof, against, by_intervals, flattered
+from fairlane.gate.rules import Absolute, Clean, Compared, Relative, Rule
 from fairlane.metrics import METRICS
 from fairlane.records import Cell, Evidence, Finding, Severity, Verdict
 from fairlane.report import phrases
 from fairlane.stats.judge import judge
-from fairlane.stats.pairs import pair, shelve
+from fairlane.stats.lopsided import burdens
+from fairlane.stats.pairs import pair, shelve, upto
 
-Word = Literal["met", "not met", "not proven", "refused"]
+Word = Proof | Literal["refused"]
 Check = Callable[[Evidence], Sequence[Finding]]
 
 _GRAVER: dict[Severity, tuple[Severity, ...]] = {
@@ -45,6 +48,8 @@ class Outcome:
     """Why the rule is not met."""
     key: str = ""
     """``Cell.key``; empty: the rule covers the whole run."""
+    verdict: Verdict | None = None
+    """Of a lane against another: the verdict whose intervals decide."""
 
 
 def decide(rules: Sequence[Rule], evidence: Evidence, check: Check) -> tuple[Outcome, ...]:
@@ -52,21 +57,14 @@ def decide(rules: Sequence[Rule], evidence: Evidence, check: Check) -> tuple[Out
 
     Raises FairlaneError for a rule whose lanes, cells or direction make no sense for this study.
     """
-    gate = _Gate(evidence, check)
-    return tuple(outcome for rule in rules for outcome in _outcomes(rule, gate))
+    gate = Gate(evidence, check)
+    return tuple(outcome for rule in rules for outcome in gate.decide(rule))
 
 
 def undecided(rules: Sequence[Rule], evidence: Evidence, check: Check) -> tuple[frozenset[str], frozenset[str]]:
     """Keys of the cells that ``rules`` name, and of those in which one is not proven yet: more blocks may decide it."""
     outcomes = [outcome for outcome in decide(rules, evidence, check) if outcome.key]
     return frozenset(o.key for o in outcomes), frozenset(o.key for o in outcomes if o.word == "not proven")
-
-
-def _outcomes(rule: Rule, gate: "_Gate") -> Iterator[Outcome]:
-    try:
-        yield from gate.outcomes(rule)
-    except FairlaneError as error:
-        raise FairlaneError(error.kind, f"{error.message}, in the rule: {rule}", hint=error.hint) from None
 
 
 class _Side:
@@ -78,7 +76,9 @@ class _Side:
         self.verdicts = {(v.key, v.lane, v.metric): v for v in judge(evidence, self.findings)}
 
 
-class _Gate:
+class Gate:
+    """Decides rules on one evidence, whose verdicts it makes once for every baseline that a rule names."""
+
     def __init__(self, evidence: Evidence, check: Check) -> None:
         self.check = check
         self.study = evidence.study
@@ -99,20 +99,27 @@ class _Gate:
             self.sides[baseline] = _Side(dataclasses.replace(self.own.evidence, study=study), self.check)
         return self.sides[baseline]
 
-    def outcomes(self, rule: Rule) -> Iterator[Outcome]:
-        cells = chosen(self.own.evidence, rule.cells)
+    def decide(self, rule: Rule) -> tuple[Outcome, ...]:
+        """The rule's outcomes, cells in study order. Raises FairlaneError as the function ``decide`` does."""
+        try:
+            return tuple(self._outcomes(rule))
+        except FairlaneError as error:
+            raise FairlaneError(error.kind, f"{error.message}, in the rule: {rule}", hint=error.hint) from None
+
+    def _outcomes(self, rule: Rule) -> Iterator[Outcome]:
+        cells = chosen(self.study, rule.cells)
         if isinstance(rule, Clean):
             yield self._clean(rule, cells)
             return
-        known_lane(self.own.evidence, rule.lane)
+        known_lane(self.study, rule.lane)
         if isinstance(rule, Absolute):
             yield from (self._absolute(rule, cell) for cell in cells)
             return
-        known_lane(self.own.evidence, rule.baseline)
+        known_lane(self.study, rule.baseline)
         yield from (self._compared(rule, cell) for cell in cells)
 
     def _outcome(self, rule: Rule, cell: Cell, word: Word, observed: str, reason: str = "") -> Outcome:
-        return Outcome(rule, shown(self.own.evidence, cell), word, observed, "" if word == "met" else reason, cell.key)
+        return Outcome(rule, shown(self.study, cell), word, observed, "" if word == "met" else reason, cell.key)
 
     def _clean(self, rule: Clean, cells: Sequence[Cell]) -> Outcome:
         keys = {cell.key for cell in cells}
@@ -128,32 +135,57 @@ class _Gate:
 
     # --- a lane against another
 
-    def _compared(self, rule: Relative | Within, cell: Cell) -> Outcome:
+    def _compared(self, rule: Compared, cell: Cell) -> Outcome:
         metric = rule.metric or self.study.workloads[cell.workload].primary
         if isinstance(rule, Relative):
-            _sensible(rule, metric)
+            sensible(rule, metric)
         side = self.side(rule.lane, rule.baseline)
         v = side.verdicts.get((cell.key, rule.lane, metric))
         if v is None:
             return self._outcome(rule, cell, "refused", "no verdict", f"{METRICS[metric].title} is not to be had here")
+        word, observed, reason = self._judged(rule, cell, side, v)
+        return dataclasses.replace(self._outcome(rule, cell, word, observed, reason), verdict=v)
+
+    def _judged(self, rule: Compared, cell: Cell, side: _Side, v: Verdict) -> tuple[Word, str, str]:
+        """The outcome, the figure and the reason."""
         observed = _ratio_text(v)
         if v.verdict == "refused":
-            return self._outcome(rule, cell, "refused", observed, v.notes[0] if v.notes else "see the findings")
+            return "refused", observed, v.notes[0] if v.notes else "see the findings"
         grave = (
             *side.findings,
             *(f for f in self.own.findings if not f.refuses),
         )  # which lane is refused depends on the side
         if stain := _stain(grave, cell, (rule.lane, rule.baseline)):
-            return self._outcome(rule, cell, "refused", observed, stain)
+            return "refused", observed, stain
         if v.tie_low is None or v.tie_high is None:
-            return self._outcome(rule, cell, "not proven", observed, "; ".join(v.notes) or "there is no interval")
-        word, reason = _within(rule, v) if isinstance(rule, Within) else _relative(rule, v.tie_low, v.tie_high)
+            return "not proven", observed, "; ".join(v.notes) or "there is no interval"
+        proof, reason = by_intervals(rule, v)
+        if proof != "not proven" and (burden := self._burden(rule, cell, v, proof)):
+            return "not proven", observed, burden
+        word: Word = proof
         if isinstance(rule, Relative) and rule.block is not None and word != "not met":
             word, reason, worst = self._blocks(rule, cell, v, word, reason)
             observed = f"{observed}; {worst}" if worst else observed
         if word == "not proven" and v.more_blocks:
             reason += f"; {phrases.further([v.more_blocks])} may"
-        return self._outcome(rule, cell, word, observed, reason)
+        return word, observed, reason
+
+    def _burden(self, rule: Compared, cell: Cell, v: Verdict, word: Proof) -> str:
+        """Why failures or stalls of one lane take the outcome away, as they take a verdict's word; empty: they do not.
+
+        That a lane is as good as something suffers from its own failures alone. Stalls count where no difference is
+        stated: one that is proven has them in it.
+        """
+        evidence = self.own.evidence
+        if evidence.modelled:  # the virtual clock has no failures and stalls by chance
+            return ""
+        shelf, (sides, difference) = self.shelves.get(cell.key, {}), flattered(rule, v, word)
+        if self.study.design.paired:
+            shelf = upto(shelf, v.blocks + v.voided)  # later blocks wait for the next look
+        for side, note in burdens(shelf, rule.lane, rule.baseline, v.metric):
+            if side in sides and not (difference and note.kind == "lopsided-stalls"):
+                return note
+        return ""
 
     def _blocks(self, rule: Relative, cell: Cell, v: Verdict, word: Word, reason: str) -> tuple[Word, str, str]:
         """Apply ``no block below`` to a rule whose interval gave ``word``; also returns the worst block in words."""
@@ -181,7 +213,8 @@ class _Gate:
             return self._outcome(rule, cell, "not proven", metric.format(level.mean), "nothing is known of its spread")
         observed = f"{metric.format(level.mean)} ({metric.format(level.low)} to {metric.format(level.high)})"
         limit = rule.limit.value
-        word, reason = _against(
+        word: Word
+        word, reason = against(
             least=rule.least,
             strict=len(rule.sign) == 1,
             limit=limit,
@@ -216,7 +249,7 @@ def _worst(
     return *else_, worst_text
 
 
-def _sensible(rule: Relative, metric: str) -> None:
+def sensible(rule: Relative, metric: str) -> None:
     """Reject ``>= 20 % over`` for a latency: the worse lane would meet it."""
     entry = METRICS[metric]
     worse = "over" if entry.better < 0 else "under"
@@ -227,39 +260,6 @@ def _sensible(rule: Relative, metric: str) -> None:
             f"{entry.title} is better when it is {'lower' if entry.better < 0 else 'higher'}, and this asks for worse",
             hint=f"write {other} in place of {worse}, turn the lanes round, or name another metric or cell",
         )
-
-
-def _relative(rule: Relative, low: float, high: float) -> tuple[Word, str]:
-    limit = rule.factor(rule.percent)
-    return _against(
-        least=rule.least, strict=len(rule.sign) == 1, limit=limit, low=low, high=high, named=phrases.change(limit)
-    )
-
-
-def _against(*, least: bool, strict: bool, limit: float, low: float, high: float, named: str) -> tuple[Word, str]:
-    """Compare [low, high] with ``limit``: met if all of it is on the right side, not met if all is on the wrong
-    side."""
-    near, far = (low, high) if least else (-high, -low)
-    edge = limit if least else -limit
-    if near > edge or (near == edge and not strict):
-        return "met", ""
-    if far < edge or (far == edge and strict):
-        return "not met", f"the whole interval lies {'below' if least else 'above'} {named}"
-    return "not proven", f"the interval reaches {'below' if least else 'above'} {named}"
-
-
-def _within(rule: Within, v: Verdict) -> tuple[Word, str]:
-    """Two one-sided tests against the rule's margin, like the judge's tie."""
-    assert v.tie_low is not None  # noqa: S101 - the caller looked
-    assert v.tie_high is not None  # noqa: S101
-    margin = v.margin if rule.percent is None else float(rule.percent) / 100
-    edge = 1 + margin
-    if 1 / edge < v.tie_low and v.tie_high < edge:
-        return "met", ""
-    if v.tie_low > edge or v.tie_high < 1 / edge:
-        return "not met", f"they differ by more than {phrases.share(margin)}"
-    interval = phrases.interval(v.tie_low, v.tie_high)
-    return "not proven", f"the interval, {interval}, is not within {phrases.share(margin)}"
 
 
 def _stain(findings: Sequence[Finding], cell: Cell, lanes: tuple[str, ...]) -> str:

@@ -3,15 +3,34 @@
 LANE >= X % over BASELINE [in METRIC] [on CELLS] [, no block below Y %]     also <=, >, <; under; "above" with <=
 LANE within X % of BASELINE [in METRIC] [on CELLS]
 LANE ties BASELINE [in METRIC] [on CELLS]
+LANE [not] faster than BASELINE [in METRIC] [on CELLS]     also slower
 METRIC of LANE <= QUANTITY [on CELLS] [, no block above QUANTITY]
 no critical finding [on CELLS] | no warning [on CELLS] | no finding [on CELLS]
+
+CELLS are patterns with ``and`` between them: 4k randread and mixes/8k*
 """
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
+from itertools import pairwise
+from typing import Literal
 
 from fairlane.errors import FairlaneError, nearest
-from fairlane.gate.rules import BANDWIDTHS, COUNTS, DURATIONS, Absolute, Clean, Quantity, Relative, Rule, Sign, Within
+from fairlane.gate.cells import patterns
+from fairlane.gate.rules import (
+    BANDWIDTHS,
+    COUNTS,
+    DURATIONS,
+    Absolute,
+    Clean,
+    Directed,
+    Quantity,
+    Relative,
+    Rule,
+    Sign,
+    Within,
+)
 from fairlane.metrics import METRICS
 
 LONGEST = 500
@@ -20,6 +39,7 @@ FORMS = (
     "LANE >= 20 % over BASELINE [in METRIC] [on CELLS] [, no block below 10 %]",
     "LANE within 5 % of BASELINE [in METRIC] [on CELLS]",
     "LANE ties BASELINE [in METRIC] [on CELLS]",
+    "LANE faster than BASELINE [in METRIC] [on CELLS]",
     "METRIC of LANE <= 2ms [on CELLS] [, no block above 3ms]",
     "no critical finding [on CELLS]",
 )
@@ -46,6 +66,9 @@ _RELATIVE = _form(
 _WITHIN = _form(
     rf"""(?P<lane>{_NAME})\ (?:within\ (?P<percent>{_NUMBER})\ ?%\ of|ties)\ (?P<baseline>{_NAME}){_IN}{_ON}"""
 )
+_DIRECTED = _form(
+    rf"""(?P<lane>{_NAME})\ (?P<not>not\ )?(?P<way>faster|slower)\ than\ (?P<baseline>{_NAME}){_IN}{_ON}"""
+)
 _AMOUNT = rf"{_NUMBER}\ ?[A-Za-zµ/]{{0,5}}"
 _ABSOLUTE = _form(
     rf"""(?P<metric>{_NAME})\ of\ (?P<lane>{_NAME})\ ?{_SIGN}\ ?(?P<limit>{_AMOUNT}){_ON}
@@ -64,7 +87,7 @@ def parse(text: str) -> Rule:
         raise FairlaneError("rule-lines", f"a rule is one line of plain text: {shown}")
     line = " ".join(text.split())
     try:
-        for pattern, make in ((_CLEAN, _clean), (_RELATIVE, _relative), (_WITHIN, _within), (_ABSOLUTE, _absolute)):
+        for pattern, make in _MAKE:
             if match := pattern.fullmatch(line):
                 return make(match)
     except FairlaneError as error:
@@ -80,10 +103,11 @@ def _meant(line: str) -> str:
     """The form that ``line`` resembles."""
     words = line.casefold().split()
     form = (
-        FORMS[4] if words[:1] == ["no"]
-        else FORMS[3] if words[1:2] == ["of"]
+        FORMS[5] if words[:1] == ["no"]
+        else FORMS[4] if words[1:2] == ["of"]
         else FORMS[1] if "within" in words
         else FORMS[2] if "ties" in words
+        else FORMS[3] if {"faster", "slower", "than"} & set(words) and "%" not in line
         else FORMS[0] if "%" in line or "over" in words or "under" in words
         else ""
     )  # fmt: skip
@@ -93,15 +117,14 @@ def _meant(line: str) -> str:
 def _relative(match: re.Match[str]) -> Rule:
     sign, side = _sign(match), match["side"].lower()
     percent = Decimal(match["percent"])
-    metric = _metric(match["metric"]) if match["metric"] else ""
     block = None if match["block"] is None else Decimal(match["block"])
     if side == "under" and max(percent, block or 0) > 100:
         raise FairlaneError("rule-limit", "nothing is more than 100 % under", hint="a third of 300 is 66.7 % under it")
     _edge(match, sign)
     _different(match)
     return Relative(
-        match["lane"], sign, percent, "over" if side == "over" else "under", match["baseline"], metric,
-        _cells(match), block,
+        match["lane"], sign, percent, "over" if side == "over" else "under", match["baseline"],
+        _named(match), _cells(match), block,
     )  # fmt: skip
 
 
@@ -112,8 +135,13 @@ def _within(match: re.Match[str]) -> Rule:
         raise FairlaneError(
             "rule-limit", "no interval lies within 0 %", hint="name the smallest difference that matters: 5 %"
         )
-    metric = _metric(match["metric"]) if match["metric"] else ""
-    return Within(match["lane"], match["baseline"], percent, metric, _cells(match))
+    return Within(match["lane"], match["baseline"], percent, _named(match), _cells(match))
+
+
+def _directed(match: re.Match[str]) -> Rule:
+    _different(match)
+    way: Literal["faster", "slower"] = "faster" if match["way"].lower() == "faster" else "slower"
+    return Directed(match["lane"], way, match["baseline"], bool(match["not"]), _named(match), _cells(match))
 
 
 def _absolute(match: re.Match[str]) -> Rule:
@@ -128,6 +156,15 @@ def _clean(match: re.Match[str]) -> Rule:
     return Clean("critical" if "critical" in what else "warning" if "warning" in what else "info", _cells(match))
 
 
+_MAKE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Rule]], ...] = (
+    (_CLEAN, _clean),
+    (_RELATIVE, _relative),
+    (_WITHIN, _within),
+    (_DIRECTED, _directed),
+    (_ABSOLUTE, _absolute),
+)
+
+
 def _sign(match: re.Match[str]) -> Sign:
     return _SIGNS[match["sign"].lower()]
 
@@ -140,7 +177,12 @@ def _cells(match: re.Match[str]) -> str:
             f"no cell is called {cells!r}",
             hint="the metric stands before the cells: in p99 on 4k randread",
         )
-    return cells
+    words = ["and", *cells.lower().split(), "and"] if cells else []
+    if ("and", "and") in pairwise(words):
+        raise FairlaneError(
+            "cell-unknown", f"a pattern is missing beside 'and': {cells!r}", hint="on 4k randread and 8k*"
+        )
+    return " and ".join(patterns(cells))
 
 
 def _edge(match: re.Match[str], sign: Sign) -> None:
@@ -157,6 +199,11 @@ def _edge(match: re.Match[str], sign: Sign) -> None:
 def _different(match: re.Match[str]) -> None:
     if match["lane"] == match["baseline"]:
         raise FairlaneError("rule-itself", f"{match['lane']} is compared with itself")
+
+
+def _named(match: re.Match[str]) -> str:
+    """The metric of a comparison; empty: each workload's primary one."""
+    return _metric(match["metric"]) if match["metric"] else ""
 
 
 def _metric(word: str) -> str:

@@ -47,7 +47,7 @@ class Relative:
     metric: str = ""
     """Name in the registry; empty: the workload's primary metric."""
     cells: str = ""
-    """Pattern of cells; empty: all."""
+    """Patterns of cells, with ``and`` between them; empty: all."""
     block: Decimal | None = None
     """Limit of every single block, in percent."""
 
@@ -83,6 +83,30 @@ class Within:
 
 
 @dataclass(frozen=True)
+class Directed:
+    """``nvme-tcp faster than iscsi in p99``, ``scsi not slower than blk in iops on mixes/``: words of verdicts.
+
+    ``faster`` means fewer ns for a latency.
+    """
+
+    lane: str
+    way: Literal["faster", "slower"]
+    baseline: str
+    negated: bool = False
+    """Whether the lane is *not* faster or slower, by more than the study's margin."""
+    metric: str = ""
+    cells: str = ""
+
+    def __str__(self) -> str:
+        verb = f"{'not ' if self.negated else ''}{self.way} than"
+        return f"{self.lane} {verb} {self.baseline}" + _where(self.metric, self.cells)
+
+    def upwards(self, better: int) -> bool:
+        """Whether ``way`` means a larger figure of a metric of which +1: more, or -1: less, is ``better``."""
+        return (self.way == "faster") == (better > 0)
+
+
+@dataclass(frozen=True)
 class Absolute:
     """``p99 of nvme-tcp <= 2ms on 4k randread qd16, no block above 3ms``."""
 
@@ -115,7 +139,9 @@ class Clean:
         return f"no {noun}" + _where("", self.cells)
 
 
-Rule = Relative | Within | Absolute | Clean
+Compared = Relative | Within | Directed
+"""Rules on a lane against another."""
+Rule = Compared | Absolute | Clean
 
 
 def _plain(number: Decimal) -> str:

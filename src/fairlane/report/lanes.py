@@ -123,7 +123,7 @@ def side_by_side(evidence: Evidence) -> LaneTable:
     for name in named:
         # conditions have a table of their own, roles stand in the labels; caps and cost appear only if set
         requested = evidence.study.lanes[name].model_dump(
-            mode="json", exclude={"label", "conditions", "role"}, exclude_none=True
+            mode="json", exclude={"label", "conditions", "role", "cells"}, exclude_none=True
         )
         requested = {key: value for key, value in requested.items() if value != ""}
         read = _read_back(_described(evidence, name))

@@ -5,7 +5,7 @@ trials fail would look as fast as the rest of them. Likewise a tie speaks for al
 is no equal of one that never does, whatever their means.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import comb
 from statistics import median
 
@@ -23,18 +23,25 @@ def withheld(word: Word, shelf: Shelf, lane: str, baseline: str, metric: str) ->
     """Why the trials of ``shelf`` do not bear ``word`` out; None: they do."""
     if word not in ("faster", "slower", "tie", "different-but-small"):
         return None
-    ours, theirs = shelf.get(lane, {}), shelf.get(baseline, {})
-    failed = _failures(ours), _failures(theirs)
-    more = worse(failed, (len(ours), len(theirs)))
-    if more is not None and word != ("slower" if more == 0 else "faster"):
-        return Note("lopsided-failures", f"withheld: {_counts('failed', failed, (lane, baseline), ours, theirs)}")
-    if word in ("faster", "slower"):
-        return None
-    stalled = _stalls(ours, metric), _stalls(theirs, metric)
-    more = worse(stalled, (len(ours), len(theirs)))
-    if more is not None:
-        return Note("lopsided-stalls", f"withheld: {_counts('stalled', stalled, (lane, baseline), ours, theirs)}")
+    for side, note in burdens(shelf, lane, baseline, metric):
+        if note.kind == "lopsided-failures" and word == ("slower" if side == 0 else "faster"):
+            continue  # the lane that fails more is the worse one anyway
+        if note.kind == "lopsided-failures" or word in ("tie", "different-but-small"):
+            return note
     return None
+
+
+def burdens(shelf: Shelf, lane: str, baseline: str, metric: str) -> Iterator[tuple[int, Note]]:
+    """What one side has clearly more of: its index (0: ``lane``) and the note, failures before stalls."""
+    ours, theirs = shelf.get(lane, {}), shelf.get(baseline, {})
+    trials, names = (len(ours), len(theirs)), (lane, baseline)
+    counted: tuple[tuple[str, str, tuple[int, int]], ...] = (
+        ("lopsided-failures", "failed", (_failures(ours), _failures(theirs))),
+        ("lopsided-stalls", "stalled", (_stalls(ours, metric), _stalls(theirs, metric))),
+    )
+    for kind, what, counts in counted:
+        if (side := worse(counts, trials)) is not None:
+            yield side, Note(kind, f"withheld: {_counts(what, counts, names, ours, theirs)}")
 
 
 def _counts(

@@ -94,8 +94,7 @@ def chance(claims: Claims, contest: Contest, stage: Stage) -> float:
     error = effect.sd / math.sqrt(last)
     df = effect.df + last - effect.n
     outer, inner = (
-        -float(stdtrit(df, level(stage.plan, stage.plan, rate) / 2))
-        for rate in (claims.alpha, 2 * claims.alpha)
+        -float(stdtrit(df, level(stage.plan, stage.plan, rate) / 2)) for rate in (claims.alpha, 2 * claims.alpha)
     )
     rest = math.sqrt((1 - done) / done) or 1e-9
     if error <= 0:
