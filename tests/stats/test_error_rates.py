@@ -122,13 +122,14 @@ def t_of(level, n):
 
 
 def hope(mean, sd, n):
-    """Chance of a word at 20 blocks, if the spread stays as it is after ``n``: the mean then is normal about the present
-    one, with the variance of the blocks to come and of what those so far know of the truth."""
+    """Chance of a word at 20 blocks, if the spread stays as it is after ``n``: the mean then is normal about the
+    present one, with the variance of the blocks to come and of what those so far know of the truth."""
     error = sd / math.sqrt(BLOCKS)
     later = stats.norm(abs(mean), sd * math.sqrt(1 / n - 1 / BLOCKS))
     difference = t_of(nominal_levels(LOOKS, 0.05)[-1], BLOCKS) * error
     tie = EDGE - t_of(nominal_levels(LOOKS, 0.10)[-1], BLOCKS) * error
-    return max(later.sf(difference), later.cdf(tie) - later.cdf(-tie) if tie > 0 else 0.0)
+    word = later.sf(difference) + later.cdf(-difference)
+    return min(1.0, word + (later.cdf(tie) - later.cdf(-tie) if tie > 0 else 0.0))
 
 
 def ending(word, n, chance, mean, half):
@@ -136,7 +137,7 @@ def ending(word, n, chance, mean, half):
     if n == BLOCKS:
         return "the plan's end"
     if word == "inconclusive":
-        return "parked" if n >= 8 and chance < 0.1 else ""
+        return "parked" if n >= 8 and chance < 0.05 else ""
     if n < 10:
         return ""
     if word in {"tie", "different-but-small"}:

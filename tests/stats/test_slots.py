@@ -71,7 +71,7 @@ def test_a_cache_that_fades_forbids_the_slots_that_it_reaches(run):
 
 
 def test_a_bias_that_passes_through_zero_makes_no_slot_a_good_one(run):
-    """Second 1 is right by chance, between a burst and a trough."""
+    """Second 1 is right by chance, between a burst and a dip."""
     steps = np.array([1.3, 1.0, *[0.8] * 8, *[1.0] * 50])
     result = slots(made(run, np.random.default_rng(3), [steps], sd=0.003))
     assert words(result, Slot(1, 1)) == ["agrees"]

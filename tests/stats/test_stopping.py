@@ -161,8 +161,8 @@ def test_blocks_that_failed_do_not_count_towards_the_ten(run):
     ("mean", "sd"), [(0.03, 0.05), (0.03, 0.12), (0.0, 0.06), (0.01, 0.08), (0.06, 0.12), (0.025, 0.035)]
 )
 def test_chance_is_about_that_of_the_blocks_to_come(run, mean, sd):
-    """The same 10 blocks, and 4000 ways to go on, about a truth that they know to a standard error: how many have a word
-    at the last look."""
+    """The same 10 blocks, and 4000 ways to go on, about a truth that they know to a standard error: how many have a
+    word at the last look."""
     plan = (10, 20)
     made = run([cell(mean, sd, 10)], looks=plan)
     claims, contest, stage = claims_of(made)
@@ -176,25 +176,22 @@ def test_chance_is_about_that_of_the_blocks_to_come(run, mean, sd):
     m = whole.mean(1)
     words = [word(x, (x - outer, x + outer), (x - inner, x + inner), 0.05, 1) for x in m]
     share = np.mean([w != "inconclusive" for w in words])
-    one_side = chance(claims, contest, stage)
-    assert one_side <= share + 0.03, "the likelier of the two words only"
-    assert one_side >= share / 2 - 0.03
+    either = chance(claims, contest, stage)
+    assert either == pytest.approx(share, abs=0.06)
 
 
-def test_a_cell_is_parked_from_eight_blocks_on_if_a_word_is_out_of_reach(run):
-    """Between tie and difference, with a spread that twenty blocks cannot overcome."""
+def test_a_cell_is_parked_if_a_word_is_out_of_reach(run):
+    """A spread that twenty blocks cannot overcome: eight of them do not exclude that chance will, ten do."""
     plan = (6, 8, 10, 20)
     for look, n in enumerate(plan[:3]):
         some = [cell(0.01, 0.3, n)]
         assert answered(run, some, plan) == {"inconclusive"}
-        if n >= 8:
-            assert chance(*claims_of(run(some, looks=plan))) < 0.1
-        assert goes_on(run, some, look, plan) == [n < 8]
-    hope, none = cell(0.06, 0.06, 8), cell(0.01, 0.3, 8)
+        assert goes_on(run, some, look, plan) == [n < 10]
+    hope, none = cell(0.06, 0.06, 10), cell(0.01, 0.3, 10)
     for some, on in ((hope, True), (none, False)):
         claims, contest, stage = claims_of(run([some], looks=plan))
-        assert (chance(claims, contest, stage) >= 0.1) == on
-        assert goes_on(run, [some], 1, plan) == [on]
+        assert (chance(claims, contest, stage) >= 0.05) == on
+        assert goes_on(run, [some], 2, plan) == [on]
         assert goes_on(run, [{lane: v[:6] for lane, v in some.items()}], 0, plan) == [True], "six blocks say too little"
     (v,) = primaries(run([none], looks=plan))
     assert v.more_blocks > 12, "it says how many it would take"

@@ -15,7 +15,7 @@ from fairlane.stats.looks import level
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
 
-_PARKED, _HOPELESS = 8, 0.1
+_PARKED, _HOPELESS = 8, 0.05
 """Blocks from which a cell is parked that has less than this chance of any word."""
 _TIE = 10
 """Blocks before which the runner ends no cell on a tie: so many clean ones leave at most 26 % of trials (at 95 %) that
@@ -101,7 +101,8 @@ def chance(claims: Claims, contest: Contest, stage: Stage) -> float:
         return 1.0
     room = max(0.0, edge - inner * error)  # of a mean whose interval lies within the margin
     tie = ndtr((room - mean) / (error * rest)) - ndtr((-room - mean) / (error * rest))
-    return float(max(tie, ndtr((mean - outer * error) / (error * rest))))
+    difference = sum(ndtr((side - outer * error) / (error * rest)) for side in (mean, -mean))
+    return float(min(1.0, tie + difference))  # different-but-small is both
 
 
 def too_wide(claims: Claims) -> frozenset[str]:
