@@ -54,7 +54,7 @@ def test_one_lane_after_the_other_is_wrong_under_drift():
     assert wrong.target is None  # no promise can be made, and none is
 
 
-@pytest.mark.parametrize(("mean", "sd", "blocks"), [(0.30, 0.02, 10), (0.0, 0.01, 10), (0.0, 0.30, 8)])
+@pytest.mark.parametrize(("mean", "sd", "blocks"), [(0.30, 0.02, 10), (0.0, 0.01, 10), (0.0, 0.30, 12)])
 def test_studies_end_as_the_runner_ends_them(mean, sd, blocks):
     """A difference alone, a tie, and one without a chance of any word: at these blocks, and no others."""
     logs = np.random.default_rng(9).normal(mean, sd, 20)

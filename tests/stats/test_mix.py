@@ -113,7 +113,8 @@ def test_real_fio(tmp_path: Path):
     for o in seen:
         assert o.metrics["iops_read"] + o.metrics["iops_write"] == pytest.approx(o.metrics["iops"])
         assert o.metrics["bw_write"] == pytest.approx(4096 * o.metrics["iops_write"])
-        assert o.metrics["lat_write_p50"] == percentile(o.histograms["write.lat"], 0.5)
+        if "lat_write_p50" in o.metrics:  # a busy disk may complete too few writes for it
+            assert o.metrics["lat_write_p50"] == percentile(o.histograms["write.lat"], 0.5)
         weights = [o.context["load"]["ios"][way] for way in ("read", "write")]
         means = [o.metrics[f"lat_{way}_mean"] * n for way, n in zip(("read", "write"), weights, strict=True)]
         assert sum(means) / sum(weights) == pytest.approx(o.metrics["lat_mean"])
