@@ -63,6 +63,7 @@ def test_at_the_margin_both_errors_are_kept(rule: str) -> None:
     assert at.get("direction disagree", 0) <= 0.025 + 2 * (0.025 * 0.975 / STUDIES) ** 0.5
 
 
+@pytest.mark.slow
 def test_claims_of_no_difference_are_decided_where_the_truth_is_clear() -> None:
     assert shares(1.0, 0.01, "ties")["direction agree"] >= 0.95
     assert shares(1.12, 0.01, "ties")["direction disagree"] >= 0.95
@@ -86,6 +87,7 @@ def test_at_the_edge_of_a_rule_the_wrong_word_is_rare(rule: str, edge: float, wo
     assert shares(edge, 0.02, rule).get(f"direction {word}", 0) <= rate + 2 * (rate * (1 - rate) / STUDIES) ** 0.5
 
 
+@pytest.mark.slow
 def test_directions_are_decided_where_the_truth_is_clear() -> None:
     assert shares(1.1, 0.02, "faster than")["direction agree"] >= 0.95
     assert shares(0.9, 0.02, "faster than")["direction disagree"] >= 0.95
@@ -96,6 +98,7 @@ def test_directions_are_decided_where_the_truth_is_clear() -> None:
 PUBLISHED = "{ least: 1.27, most: 1.30 }"
 
 
+@pytest.mark.slow
 def test_a_size_is_confirmed_by_the_size_and_never_by_the_sign() -> None:
     assert shares(1.285, 0.01, "faster than", PUBLISHED)["size agree"] >= 0.95
     assert shares(1.285, 0.3, "faster than", PUBLISHED).get("size agree", 0) <= 0.01, "so wide that it fits anything"

@@ -19,7 +19,17 @@ with pytest.MonkeyPatch.context() as beside:
 STUDIES = 50
 
 
-@pytest.fixture(scope="module", params=[noise.__name__ for noise in calibration.NOISES])
+FIRST = ("normal", "stalls")
+"""Noises that are always tried; the others take their time, and are slow."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(noise.__name__, marks=() if noise.__name__ in FIRST else pytest.mark.slow)
+        for noise in calibration.NOISES
+    ],
+)
 def rows(request):
     noise = getattr(calibration, request.param)
     rng = np.random.default_rng((7, calibration.NOISES.index(noise)))

@@ -86,6 +86,7 @@ def test_the_factor_is_that_of_an_autoregression_with_kendalls_correction():
     assert widening(drift) == pytest.approx(math.sqrt(1.9 / 0.1)), "no more than for a correlation of 0.9"
 
 
+@pytest.mark.slow
 def test_the_factor_is_about_that_of_the_true_correlation():
     """Long series: sqrt((1 + rho) / (1 - rho)) is how much the mean of an autoregression varies more."""
     rng = np.random.default_rng(4)
