@@ -46,7 +46,7 @@ def worst_share(study: str) -> float:
 
 @pytest.mark.slow
 def test_full_preemption_stalls_nvme_tcp() -> None:
-    assert worst_share(derived("nvme-tcp-stall", blocks=3)) < 0.25
+    assert worst_share(derived("nvme-tcp-stall", blocks=8)) < 0.25
 
 
 @pytest.mark.slow
