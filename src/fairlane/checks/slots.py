@@ -1,7 +1,7 @@
 """Long trials whose ratio is not that of the short ones beside them: what changes within minutes."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -31,7 +31,10 @@ class Slots(Check):
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         study = evidence.study
-        held = {lane: list(_held(evidence, lane)) for lane in study.rivals}
+        if not any(workload.check_of for workload in study.workloads.values()):
+            return
+        shelves = shelve(evidence.observations, {workload.primary for workload in study.workloads.values()})
+        held = {lane: list(_held(evidence, shelves, lane)) for lane in study.rivals}
         level = study.design.alpha / max(1, sum(map(len, held.values())))
         for lane, cases in held.items():
             other, unclear = [], []
@@ -87,10 +90,9 @@ class Slots(Check):
         )
 
 
-def _held(evidence: Evidence, lane: str) -> Iterator[_Held]:
+def _held(evidence: Evidence, shelves: Mapping[str, Shelf], lane: str) -> Iterator[_Held]:
     study = evidence.study
     short = {(cell.workload, cell.name): cell for cell in study.judged}
-    shelves = shelve(evidence.observations, {workload.primary for workload in study.workloads.values()})
     for cell in evidence.cells():
         checked = short.get((study.workloads[cell.workload].check_of, cell.name))
         if checked is None or lane not in study.lanes_of(cell):
