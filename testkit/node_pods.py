@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from fairlane.platforms.lab import cache
+from fairlane.runs.files import cache_dir
 from testkit.control_plane import ControlPlane
 from testkit.plain_client import RefusedError
 
@@ -31,7 +31,7 @@ def node_exporter() -> Path:
     for name in ("node_exporter", _PACKAGE):
         if path := which(name):
             return Path(path)
-    folder = cache.cache_dir() / "node-exporter"
+    folder = cache_dir() / "node-exporter"
     program = folder / "usr/bin" / _PACKAGE
     if not program.exists():
         try:

@@ -42,13 +42,19 @@ class Stand:
 
 
 class Program:
-    """``fairlane`` as a child process."""
+    """``fairlane`` as a child process; in a ``with`` statement, none outlives a test that failed."""
 
     def __init__(self, kubeconfig: Path, folder: Path) -> None:
         """``folder``: working directory, and place of runs."""
         self.folder = folder
         self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "COLUMNS": "100", "NO_COLOR": "1"}
         self.begun: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> "Program":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
         """Starts it; ``said`` holds both outputs at the end."""
@@ -74,6 +80,9 @@ class Program:
         """Ends what still runs."""
         for process in self.begun:
             end(process)
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
 
 
 def end(process: subprocess.Popen[str], how: signal.Signals = signal.SIGKILL) -> None:

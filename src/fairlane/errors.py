@@ -1,7 +1,7 @@
 """The base class of errors, and the exit codes."""
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from enum import IntEnum
 
@@ -37,6 +37,8 @@ class FairlaneError(Exception):
         self.hint = hint
         self.where = where
         self.code = code
+        if hint:
+            self.add_note(f"Hint: {hint}")  # for tracebacks: a notebook shows it below the error
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
@@ -48,6 +50,14 @@ class FairlaneError(Exception):
             return str(self)
         first, line, rest = str(self).partition("\n")
         return f"{first} [{self.kind}]{line}{rest}"
+
+
+def several(title: str, problems: Sequence[FairlaneError], hint: str = "") -> FairlaneError:
+    """One error for ``problems``: the only one, or a list below ``title`` with a line and its hint for each."""
+    if len(problems) == 1:
+        return problems[0]
+    lines = [f"  {problem.labelled()}" + (f" ({problem.hint})" if problem.hint else "") for problem in problems]
+    return FairlaneError(SEVERAL, "\n".join([title, *lines]), hint=hint)
 
 
 class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
@@ -90,19 +100,19 @@ class Invalid(ValueError):  # noqa: N818 - reads as what it is
         self.hint = hint
 
 
-_ROOM = "make room"
+_ROOM = "free some space"
 _UNWRITABLE = {
     errno.ENOSPC: ("the disk is full", _ROOM),
-    errno.EDQUOT: ("the disk quota is used up", f"{_ROOM}, or have the quota raised"),
-    errno.EFBIG: ("the file may not grow any further", "raise the limit of file sizes (ulimit -f)"),
+    errno.EDQUOT: ("the disk quota is used up", f"{_ROOM}, or raise the quota"),
+    errno.EFBIG: ("the file has reached the largest size allowed", "raise the limit of file sizes (ulimit -f)"),
     errno.EROFS: ("the file system is read-only", "mount it for writing (mount -o remount,rw)"),
-    errno.EACCES: ("permission denied", "run as the user whom the folder belongs to, or let this one write there"),
-    errno.EPERM: ("operation not permitted", "take the file's protection away (lsattr shows it)"),
+    errno.EACCES: ("permission denied", "run as the owner of the folder, or allow this user to write there"),
+    errno.EPERM: ("operation not permitted", "remove the file's protection (lsattr shows it)"),
     errno.EISDIR: ("a folder has this name", "move the folder away"),
     errno.ENOTDIR: ("part of the path is a file, not a folder", "move the file away"),
     errno.EEXIST: ("a file has the name of a folder in its path", "move the file away"),
-    errno.ENOENT: ("the folder does not exist", "make the folder"),
-    errno.EIO: ("the disk reports an error", "look into the kernel's log (dmesg)"),
+    errno.ENOENT: ("the folder does not exist", "create the folder"),
+    errno.EIO: ("the disk reports an error", "check the kernel log (dmesg)"),
 }
 
 

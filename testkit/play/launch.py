@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from testkit.play.client import Refused
 from testkit.play.compute import FINAL, KEEPS
 from testkit.play.kinds import (
     DATA_VOLUME,
@@ -127,7 +128,11 @@ class Launch:
         meta = vmi["metadata"]
         await self.machines.stop(meta["namespace"], meta["name"])
         await world.event(VMI, vmi, reason, "the virt-launcher pod was ended", "Warning")
-        await _enter(world, vmi, "Failed", reason=reason)
+        try:
+            await _enter(world, vmi, "Failed", reason=reason)
+        except Refused as refused:
+            if refused.status != 404:  # its owner lost the machine first, and deleted it
+                raise
 
 
 def _interface(vmi: Object) -> Object:

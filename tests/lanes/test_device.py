@@ -65,5 +65,5 @@ workloads:
     found = WallLab(parse_study(text, "x.yaml")).problems()
     (problem,) = [one for one in found if one.where == "lanes.fc.transport"]
     assert (problem.kind, "device" in problem.message) == ("transport-unsupported", True)
-    assert "external:" in problem.hint
+    assert "kind: hosts" in problem.hint
     assert not [one for one in found if one.where and one.where.startswith("lanes.local")]

@@ -12,12 +12,13 @@ from fairlane.lanes.base import Ground, Site, Transport
 from fairlane.lanes.iscsi import Iscsi
 from fairlane.lanes.nvme_tcp import NvmeTcp
 from fairlane.platforms.base import Platform
+from fairlane.platforms.hosts import Hosts
+from fairlane.platforms.hosts.volumes import Volume, by_lane, volumes
 from fairlane.platforms.lab import Lab
-from fairlane.platforms.lab.wall import external
-from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
 from fairlane.study.load import parse_study
+from fairlane.study.spec import Study
 from tests.words import kind
 
 TWO = Site(
@@ -149,16 +150,15 @@ def test_faults_are_undone_where_they_were_made(transport: str) -> None:
     assert lane.fault("link", 0) is None
     with pytest.raises(FairlaneError, match=r"\b2\b", check=kind("path-unknown")):
         lane.fault("port", 2)
-    outside = bound(f"transport: {transport}, external: {{addresses: [192.0.2.1], {NAMES[transport]}}}")
-    assert outside.fault("port", 0) is None
+    outside = f"transport: {transport}, external: {{addresses: [192.0.2.1], {NAMES[transport]}}}"
+    assert on_hosts(outside).transport.fault("port", 0) is None
 
 
 @pytest.mark.parametrize("transport", PLUGINS)
-@pytest.mark.parametrize("key", ["multipath: {}", "external: {addresses: [192.0.2.1], NAME}"])
-def test_the_virtual_clock_refuses_both(transport: str, key: str) -> None:
-    lab = platform(f"transport: {transport}, {key.replace('NAME', NAMES[transport])}", "medium: {size: 1g}")
+def test_the_virtual_clock_refuses_several_paths(transport: str) -> None:
+    lab = platform(f"transport: {transport}, multipath: {{}}", "medium: {size: 1g}")
     (problem,) = [p for p in lab.problems() if p.where.startswith("lanes.new")]
-    assert kind("wall-clock-only", where=f"lanes.new.{key.partition(':')[0]}")(problem)
+    assert kind("wall-clock-only", where="lanes.new.multipath")(problem)
     assert "clock: wall" in problem.hint
 
 
@@ -177,15 +177,56 @@ OUTSIDE = (
 )
 
 
+def study_on_hosts(lane: str, machines: str = "{here: local}") -> Study:
+    text = f"""
+name: t
+platform: {{kind: hosts, machines: {machines}}}
+baseline: base
+lanes:
+  base: {{transport: directory, path: /mnt}}
+  new: {{{lane}}}
+workloads:
+  main: {{kind: fio, prefill: false}}
+"""
+    return parse_study(text, "t.yaml")
+
+
+def on_hosts(lane: str) -> Volume:
+    (volume,) = by_lane(volumes(study_on_hosts(lane), "0123456789"))["new"]
+    return volume
+
+
+@pytest.mark.parametrize("clock", ["virtual", "wall"])
+@pytest.mark.parametrize("key", ["iqn: iqn.x, secret: {env: NOT_SET}, user: me", "iqn: iqn.x"])
+def test_the_lab_reaches_no_external_array(clock: str, key: str) -> None:
+    """One problem, whatever else the study or this machine lacks."""
+    lab = platform(f"transport: iscsi, external: {{addresses: [192.0.2.9], {key}}}", f"clock: {clock}")
+    for problems in (lab.problems(), lab.unfit()):
+        (problem,) = problems
+        assert kind("external-on-lab", where="lanes.new.external")(problem)
+        assert "kind: hosts" in problem.hint
+
+
+@pytest.mark.parametrize("lane", ["nvme_tcp, external: {addresses: [192.0.2.9], nqn: n}",
+                                  "nvme_rdma, external: {addresses: [192.0.2.9], nqn: n}",
+                                  "nfs, external: {server: a, share: /b}", "rbd, external: {pool: p, image: i}",
+                                  "cephfs, external: {}"])  # fmt: skip
+def test_nor_a_share_or_cluster(lane: str) -> None:
+    assert [(p.kind, p.where) for p in platform(f"transport: {lane}").problems()] == [
+        ("external-on-lab", "lanes.new.external")
+    ]
+
+
 def test_nothing_is_set_up_on_an_external_array(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET", "it's hidden")
     for lane in (OUTSIDE.replace("SECRET", "{env: A_SECRET}"),
                  "transport: nvme_tcp, external: {addresses: [192.0.2.9], nqn: nqn.x}"):  # fmt: skip
-        made = bound(lane).steps()
+        made = on_hosts(lane).steps()
         assert {step.place for step in made} == {"initiator"}
         assert not any("/sys/kernel/config" in step.apply + step.remove for step in made)
         assert made[-1].remove
-    assert "'volume.serial': 'abc'" in steps(OUTSIDE.replace("SECRET", "{env: A_SECRET}"))
+    serial = on_hosts(OUTSIDE.replace("SECRET", "{env: A_SECRET}")).steps()[-1].expect["volume.serial"]
+    assert serial == "abc"
 
 
 def test_a_secret_is_found_and_never_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,20 +234,16 @@ def test_a_secret_is_found_and_never_told(tmp_path: Path, monkeypatch: pytest.Mo
     file.write_text("  it's hidden\n")
     monkeypatch.setenv("A_SECRET", "it's hidden")
     for place in ("{env: A_SECRET}", f"{{file: {file}}}"):
-        lab = platform(OUTSIDE.replace("SECRET", place))
-        lane = lab.study.lanes["new"]
-        made = PLUGINS["iscsi"]("new", lane, TWO).steps()
+        lane = OUTSIDE.replace("SECRET", place)
+        study, volume = study_on_hosts(lane), on_hosts(lane)
+        made = volume.steps()
         applied = "".join(step.apply for step in made)
         # as a here-document, which is no argument of a process
         assert re.findall(".*hidden.*", applied) == ["node.session.auth.password = it's hidden"]
         assert applied.index("it's hidden") < applied.index("--login")
-        told = [
-            str(lane),
-            lane.model_dump_json(),
-            str(declared(lab.study, "new")),
-            str(PLUGINS["iscsi"]("new", lane, TWO).path()),
-        ]
+        told = [str(volume.spec), volume.spec.model_dump_json(), str(declared(study, "new"))]
         told += [f"{step.name}{step.describe}{step.remove}{dict(step.expect)}" for step in made]
+        told.append(str(volume.transport.path()))
         assert not any("hidden" in text for text in told)
 
 
@@ -215,34 +252,19 @@ def test_a_missing_secret_is_told_before_anything_is_built(place: str, monkeypat
     monkeypatch.delenv("NOT_SET", raising=False)
     monkeypatch.setenv("EMPTY", " \n")
     monkeypatch.setenv("TWO_LINES", "hid\nden")
-    lab = platform(OUTSIDE.replace("SECRET", place))
-    assert isinstance(lab, WallLab)
-    (problem,) = [p for p in lab.problems() if p.where.startswith("lanes.new")]
+    (problem,) = Hosts.of(study_on_hosts(OUTSIDE.replace("SECRET", place))).problems()
     assert problem.where == "lanes.new.external.secret"
     assert place[1:-1].partition(": ")[2] in problem.message
     assert "hid" not in problem.message
 
 
-def test_one_volume_is_for_one_disk_of_one_guest() -> None:
+def test_one_volume_is_for_one_machine() -> None:
     lane = "transport: nvme_tcp, external: {addresses: [192.0.2.9], nqn: nqn.x}"
-    for key in ("fleet", "disks"):
-        told = [p for p in platform(lane, f"clock: wall, {key}: 2").problems() if p.where == "lanes.new.external"]
-        assert [re.findall(r"platform\.\w+: \d+", p.hint) for p in told] == [[f"platform.{key}: 1"]]
-
-
-def test_the_way_out_is_made_only_where_it_is_needed() -> None:
-    def way(address: str) -> tuple[tuple[str, ...], str]:
-        lab = platform(f"transport: nvme_tcp, external: {{addresses: [{address}], nqn: nqn.x}}")
-        assert isinstance(lab, WallLab)
-        return external.outside(lab.volumes, lab.spec), external.routes(lab.volumes, lab.spec)
-
-    assert way("192.0.2.9") == (("192.0.2.9",), "ip route replace 192.0.2.9/32 via 10.0.2.2 dev mgmt\n")
-    assert way("10.0.2.2") == (("10.0.2.2",), "")  # this machine's loopback
-    assert way("10.77.1.1") == ((), "")  # in a network of the lab's
+    (problem,) = Hosts.of(study_on_hosts(lane, "{here: local, there: alpha}")).unfit()
+    assert kind("external-one-machine", where="lanes.new")(problem)
 
 
 def test_what_is_not_known_of_an_external_array_is_not_claimed() -> None:
-    study = platform("transport: nvme_tcp, external: {addresses: [192.0.2.9], nqn: nqn.x}").study
-    known = declared(study, "new")
+    known = declared(study_on_hosts("transport: nvme_tcp, external: {addresses: [192.0.2.9], nqn: nqn.x}"), "new")
     assert "192.0.2.9" in known["backend"]
     assert not any(known[key] for key in ("copies", "write_ack", "flush", "link_speed", "mtu"))

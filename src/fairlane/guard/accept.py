@@ -22,12 +22,12 @@ def accepting(evidence: Evidence, reasons: Mapping[str, str]) -> Evidence:
         if name not in known:
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"parameters: {', '.join(PARAMETERS)}"
-            raise FairlaneError("parameter-unknown", f"cannot accept {name!r}: no such parameter", hint=hint)
+            raise FairlaneError("parameter-unknown", f"cannot accept {name!r}: there is no such parameter", hint=hint)
         if not is_meaningful(reason):
             raise FairlaneError(
                 "reason-missing",
-                f"accepting {name} needs a reason",
-                hint=f'reports print it: --accept {name}="why it does not matter"',
+                f"no reason given for accepting {name}",
+                hint=f'give the reason, which reports print: --accept {name}="why it does not matter"',
             )
     design = evidence.study.design
     accept = {**design.accept, **{name: reason.strip() for name, reason in reasons.items()}}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fairlane.guard.parameters import parameter
-from fairlane.guard.values import MIXED, Scalar, date, size
+from fairlane.guard.values import EXISTING, MIXED, Scalar, date, size
 from fairlane.records import Cell, Evidence, Observation
 
 Known = Mapping[str, Any]
@@ -52,6 +52,8 @@ def declared(study: Any, lane: str, cell: Cell | None = None) -> Known:
     """The study's own parameters of ``lane`` in ``cell``; without a cell, without the workload's."""
     spec = study.lanes[lane]
     load = study.workloads[cell.workload].known(cell) if cell else {}
+    if load.get("prefill") is not None and spec.existing and not spec.destroy:
+        load = {**load, "prefill": EXISTING}  # nothing fills it
     return {**study.platform.known(), **study.conditions, **load, **spec.known(), **spec.conditions}
 
 
@@ -86,9 +88,16 @@ def _from_trials(observations: Iterable[Observation]) -> dict[Place, dict[str, A
     """Parameters that successful trials report; a value that differs between them begins with ``MIXED``."""
     by_place: dict[Place, dict[str, dict[Any, Any]]] = {}
     read: dict[Any, Any] = {}
+    known: dict[Any, Any] = {}
     for trial in observations:
         if trial.failed:
             continue
+        given, fio = trial.context.get("conditions"), trial.context.get("fio")
+        version = fio.get("version") if type(fio) is dict else None
+        same = (trial.lane, trial.cell, id(given), version if isinstance(version, str) else id(fio))
+        if given is not None and known.get(same, known) is given:
+            continue  # thousands of trials of a lane and cell share one object (``runs.index``)
+        known[same] = given
         values = by_place.setdefault((trial.lane, trial.cell), {})
         for name, given in _context_values(trial):
             if name not in values and len(values) >= _MANY:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fairlane.guard.conditions import Known, conditions, stated
-from fairlane.guard.parameters import OF_THE_PATH, WANTED, Group, Role, in_order, load_of, parameter
+from fairlane.guard.parameters import OF_THE_PATH, Group, Role, in_order, parameter, wanted
 from fairlane.guard.values import MIXED, NONE
 from fairlane.records import Evidence
 
@@ -182,8 +182,7 @@ def missed(a: Side, b: Side, primary: Mapping[str, str], *, interleaved: bool) -
         if key not in a.tried & b.tried:
             continue
         ours, theirs = a.cells[key], b.cells[key]
-        wanted = WANTED[load_of({**ours, **theirs}, primary.get(key, ""))]
-        for name in wanted:
+        for name in wanted({**ours, **theirs}, primary.get(key, "")):
             if name not in ours and name not in theirs and (not interleaved or name in OF_THE_PATH):
                 missing.setdefault(name, []).append(key)
     return missing
@@ -214,22 +213,22 @@ def table(columns: Sequence[Side], rules: Rules, primary: Mapping[str, str], *, 
     """Every parameter that any side states, and those of ``missed``, which also explains the arguments."""
     base, *others = columns
     unequal: dict[str, set[Relation]] = {}
-    wanted: set[str] = set()
+    unstated: set[str] = set()
     for side in others:
-        wanted |= missed(side, base, primary, interleaved=interleaved).keys()
+        unstated |= missed(side, base, primary, interleaved=interleaved).keys()
         for difference in differences(side, base):
             unequal.setdefault(difference.name, set()).add(difference.relation)
     compared = any(base.tried & side.tried for side in others)
     known = [overall(side) for side in columns]
     named = {name for column in known for name in column}
     rows = []
-    for name in in_order(named | wanted):
+    for name in in_order(named | unstated):
         about = parameter(name)
         status: Status = "match" if compared else ""
         if name in unequal:
             free = about.role != "controlled" or (name in rules.vary and "mixed" not in unequal[name])
             status = "varied" if free else "accepted" if name in rules.accept else "differs"
-        elif name in wanted:
+        elif name in unstated:
             free = name in rules.vary
             status = "varied" if free else "accepted" if name in rules.accept else "unknown"
         elif compared and about.absent and len({column.get(name) for column in known}) > 1:

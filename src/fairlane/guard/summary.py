@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fairlane.guard.matched import Row, Table, table_of
+from fairlane.guard.matched import Row, Table, sides, table_of
 from fairlane.records import Evidence
 
 
@@ -17,6 +17,8 @@ class Matched:
     equal: tuple[Row, ...]
     verdict: str
     """The sentence above the table."""
+    uncompared: str = ""
+    """Why nothing is compared; empty: something is."""
 
 
 def matched(evidence: Evidence, label: Mapping[str, str]) -> Matched:
@@ -25,20 +27,30 @@ def matched(evidence: Evidence, label: Mapping[str, str]) -> Matched:
     table = replace(table, columns=tuple(label.get(name, name) for name in table.columns))
     unequal = tuple(row for row in table.rows if row.status not in ("match", ""))
     equal = tuple(row for row in table.rows if row.status in ("match", ""))
-    return Matched(table.columns, unequal, equal, _verdict(table))
+    reason = uncompared(evidence)
+    return Matched(table.columns, unequal, equal, reason or _verdict(table), reason)
+
+
+def uncompared(evidence: Evidence) -> str:
+    """Why a run compares nothing, in a sentence; empty: it does compare."""
+    by_lane = sides(evidence)
+    base = by_lane.pop(evidence.study.baseline)
+    if not by_lane:
+        label = evidence.study.lanes[base.name].label or base.name
+        return f"One lane ({label}): nothing is compared."
+    if not any(base.tried & side.tried for side in by_lane.values()):
+        return "No lane has trials in a cell of the baseline: nothing is compared."
+    return ""
 
 
 def _verdict(table: Table) -> str:
     """The rows in a sentence or more."""
     sentences = []
     for status, words in (
-        ("differs", "differ, or are known of one side only, so that verdicts are refused"),
-        ("unknown", "are not known of any lane"),
-        ("accepted", "do not match, or are not known, and are accepted for a reason that the findings give"),
+        ("differs", "Different, or stated for one side only, so verdicts are refused"),
+        ("unknown", "Not stated for any lane"),
+        ("accepted", "Different or not stated, but accepted with a reason (see the findings)"),
     ):
         if titles := [row.title for row in table.rows if row.status == status]:
-            sentences.append(f"{', '.join(titles)} {words}.")
-    compared = any(row.status for row in table.rows)
-    if not compared:
-        return "No two lanes have a trial in the same cell: nothing was compared."
-    return " ".join(sentences) or "All that must match is known and matches."
+            sentences.append(f"{words}: {', '.join(titles)}.")
+    return " ".join(sentences) or "All parameters that must match are stated and match."

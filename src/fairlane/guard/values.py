@@ -18,6 +18,8 @@ Read = Callable[[Any], Any]
 
 NONE = "none"
 """Value of a parameter that does not apply (IO threads, where nothing is virtual): known, and equal to itself."""
+EXISTING = "existing data"
+"""Value of ``prefill`` where a volume is read as it is."""
 MIXED = "differs between trials: "
 """Begins the value of a parameter that was not the same in all trials of a lane and cell."""
 
@@ -33,7 +35,7 @@ def _reader(read: Read) -> Read:
         if isinstance(value, str):
             value = value.strip()
             if not value:
-                raise ValueError("is empty; leave out what is not known")
+                raise ValueError("empty value; leave the parameter out if you do not know it")
             if value.lower() in _NOTHING:
                 return NONE
             if value.startswith(MIXED):

@@ -7,13 +7,15 @@ settings, so that lanes with equal settings share it, as storage classes do.
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from fairlane.guard.values import NONE
+from fairlane.lanes._external import Folder, Name
 from fairlane.lanes.base import Backing, Step, Transport
 from fairlane.study.base import LaneSpec
+from fairlane.study.strict import Strict
 
 METADATA_COPIES = 3
 """Copies of the replicated pool beside an erasure-coded one; it holds omap data such as RBD's headers."""
@@ -36,8 +38,24 @@ Redundancy = Annotated[
 ]  # fmt: skip
 
 
+class CephExternal(Strict):
+    """An existing cluster, whose client is configured on the machine. Derived classes add the image or
+    file system."""
+
+    conf: Folder = "/etc/ceph/ceph.conf"
+    """The cluster's configuration, on the machine."""
+    user: Name = "admin"
+    """Name of the client, without ``client.``; its key is on the machine."""
+
+    def known(self) -> dict[str, Any]:
+        """Parameters (see ``guard.parameters``): ``conditions`` may state those of the cluster and its links."""
+        unknown = ("copies", "write_ack", "flush", "link_speed", "link_delay", "mtu", "provisioning", "disk_size")
+        return dict.fromkeys(unknown)
+
+
 class CephSpec(LaneSpec):
-    """A lane on Ceph; the hypervisor is the client, and the guest sees a ``device``."""
+    """A lane on Ceph. The hypervisor is the client, and the guest sees a ``device``; or the machine's kernel is, of a
+    cluster that existed before the run (``external``)."""
 
     redundancy: Redundancy = 3
     """Copies of a replicated pool: 2, 3; or data+coding chunks of an erasure-coded one: '2+1'."""
@@ -46,7 +64,14 @@ class CephSpec(LaneSpec):
     initiators = ("hypervisor",)
 
     @model_validator(mode="after")
-    def _sizes(self) -> "CephSpec":
+    def _sizes(self) -> Self:
+        if outside := getattr(self, "external", None):
+            known = {"external", *LaneSpec.model_fields, *type(outside).model_fields}
+            if others := sorted(self.model_fields_set - known):
+                raise ValueError(f"{others[0]}: an external cluster sets it itself; remove {others[0]}")
+            if self.device:
+                raise ValueError("device: with an external cluster the machine's kernel is the client; remove device")
+            object.__setattr__(self, "initiator", "guest")  # the model is frozen
         if self.pgs & (self.pgs - 1):
             raise ValueError("pgs: expected a power of two, such as 32")
         return self

@@ -30,9 +30,7 @@ class CloneLane(LaneSpec):
         plain = GuestDevice()
         for key in _LEFT_ALONE:
             if self.device and getattr(self.device, key) != getattr(plain, key):
-                raise ValueError(
-                    f"device.{key}: a clone boots from a raw virtio-blk disk with one queue; leave {key} away"
-                )
+                raise ValueError(f"device.{key}: a clone boots from a raw virtio-blk disk with one queue; remove {key}")
         return self
 
     def known(self) -> Mapping[str, Any]:
@@ -69,8 +67,8 @@ class Cloning(Transport[SpecT]):
     def find(self) -> str:
         raise FairlaneError(
             "clones-in-standing-guest",
-            f"lane {self.name} makes clones and has no disk in a standing guest",
-            hint="its workload is clone; fio needs another transport",
+            f"lane {self.name} only makes clones, so it has no disk in a running guest",
+            hint="use workload kind clone; for fio, use another transport",
         )
 
 

@@ -5,7 +5,9 @@ LIO: Documentation/target of the kernel.
 """
 
 from typing import Any, TypeVar
+from zlib import crc32
 
+from fairlane.lanes import _living as living
 from fairlane.lanes.base import Transport
 from fairlane.study.base import LaneSpec
 
@@ -23,21 +25,49 @@ SpecT = TypeVar("SpecT", bound=LaneSpec)
 
 
 class Lio(Transport[SpecT]):
-    """The medium as backstore of a LUN. In a derived class's shell, ``$T`` is LIO's folder after ``_make_store``."""
+    """The medium as backstore of a LUN. In a derived class's shell, ``$T`` is LIO's folder after ``_make_store``.
+
+    On a machine with targets of somebody's (``Site.living``) names and the adapter's number follow from the run's id,
+    and one initiator is let in. Nothing is saved: a ``targetcli saveconfig`` during the run would save it."""
 
     exclusive = True
 
     @property
     def serial(self) -> str:
         """Unit serial number of the LUN (VPD page 0x80)."""
-        return f"fairlane-{self.site.index:02d}-{self.name}"
+        run = self.site.run if self.site.living else ""  # LIO makes the WWID of the hexadecimal digits alone
+        return f"fairlane-{run}{self.site.index:02d}-{self.name}"
+
+    @property
+    def host(self) -> str:
+        """Name of the initiator on a machine that belongs to somebody; its own stays unused."""
+        return iqn(f"{self.site.run}-host{self.site.host}")
+
+    @property
+    def adapter(self) -> str:
+        """Folder of the backstore's adapter in ``$T``."""
+        number = self.site.index
+        if self.site.living:  # far above those that targetcli counts; 32 bits
+            number += 10**8 + crc32(self.site.run.encode()) % 10**6 * 1000
+        return f"core/iblock_{number}"
 
     @property
     def store(self) -> str:
         """Folder of the backstore in ``$T``."""
-        return f"core/iblock_{self.site.index}/{self.name}"
+        return f"{self.adapter}/{self.title}"
 
     def _make_store(self) -> str:
+        if self.site.living:
+            modules = living.configfs("target_core_mod", "target_core_iblock", "iscsi_target_mod")
+            return f"""
+{living.head(self.site.run)}{modules}[ -d /etc/target ] || {{ mkdir /etc/target; : > $L/target.made; }}
+T={CONFIG}
+[ ! -e $T/{self.adapter} ] || fail 'LIO already has {self.adapter}'
+mkdir -p $T/{self.store} && cd $T/{self.store}
+echo udev_path={self.site.medium} > control
+echo {self.serial} > wwn/vpd_unit_serial
+echo 1 > enable
+"""
         return f"""
 mkdir -p /etc/target
 T={CONFIG}
@@ -54,7 +84,15 @@ row target.queue_depth "$(cat lun/{lun}/medium/attrib/queue_depth)"
 """
 
     def _remove_store(self) -> str:
-        return f"rmdir $T/{self.store} $T/core/iblock_{self.site.index}\n"
+        if self.site.living:
+            return f"""\
+gone $T/{self.store} $T/{self.adapter}
+if [ -e $L/target.made ]; then
+  rmdir /etc/target 2> /dev/null || :
+  rm -f $L/target.made
+fi
+{living.tail(self.site.run)}"""
+        return f"rmdir $T/{self.store} $T/{self.adapter}\n"
 
     def find(self) -> str:
         return (
@@ -84,6 +122,16 @@ def any_initiator(*, chap: bool = False) -> str:
 echo 1 > attrib/generate_node_acls
 echo 0 > attrib/demo_mode_write_protect
 echo {int(chap)} > attrib/authentication
+"""
+
+
+def one_initiator(name: str, tpg: str, *, chap: bool) -> str:
+    """Shell that lets one initiator write to LUN 0 of an iSCSI target portal group, the current folder ``tpg``."""
+    return f"""\
+echo 0 > attrib/generate_node_acls
+echo {int(chap)} > attrib/authentication
+mkdir -p acls/{name}/lun_0
+ln -s {tpg}/lun/lun_0 acls/{name}/lun_0/lun
 """
 
 

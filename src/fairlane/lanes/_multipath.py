@@ -22,7 +22,7 @@ def _whole(value: int) -> int:
 
 def _some(value: int) -> int:
     if not value:
-        raise ValueError("expected 1s at least")
+        raise ValueError("expected at least 1s")
     return value
 
 
@@ -44,14 +44,14 @@ class NvmeMultipath(Strict):
     """Which path an I/O takes (``iopolicy``). numa: all on one path, the nearest to the CPU's memory; the others stand
     by. queue-depth: the path with the fewest I/Os in flight; at iodepth 1 that is always the first."""
     keep_alive: SomeSeconds = 5 * _SECOND
-    """Keep-alive time-out (``nvme connect -k``): how soon a dead path is noticed while no I/O is told it failed."""
+    """Keep-alive time-out (``nvme connect -k``): how soon the host detects a dead path."""
     reconnect_delay: SomeSeconds = 1 * _SECOND
-    """Between two attempts to come back (``-c``; the kernel's default is 10 s)."""
+    """Time between two reconnect attempts (``-c``; the kernel's default is 10 s)."""
     ctrl_loss: SomeSeconds = 600 * _SECOND
-    """How long attempts go on (``-l``). Must exceed any outage that the path is to survive."""
+    """How long to keep reconnecting (``-l``). Must exceed any outage that the path is to survive."""
     fast_io_fail: SomeSeconds | None = None
-    """With every path lost, I/O fails after this time (``fast_io_fail_tmo``). Not given: it waits until the controllers
-    are given up."""
+    """With every path lost, I/O fails after this time (``fast_io_fail_tmo``). Default: I/O waits until
+    ``ctrl_loss`` has passed."""
 
     @property
     def options(self) -> str:
@@ -150,7 +150,7 @@ class IscsiMultipath(Strict):
     noop_interval: Seconds = 5 * _SECOND
     """The initiator pings the target this often; 0s: never."""
     noop_timeout: Seconds = 5 * _SECOND
-    """A ping without answer for this long is a lost connection."""
+    """Unanswered for this long, a ping counts as a lost connection."""
 
     @property
     def summary(self) -> str:
@@ -184,16 +184,7 @@ class IscsiMultipath(Strict):
         }
 
 
-def multipathd() -> Step:
-    """multipathd, once per machine. It uses only the volumes of lanes and leaves other devices alone."""
-    return Step(
-        name="start multipathd",
-        place="initiator",
-        # "{" must end its line. open-iscsi sets the sessions' time-outs: multipathd would override all of them.
-        apply="""
-modprobe -a dm_multipath dm_round_robin dm_queue_length dm_service_time scsi_dh_alua
-mkdir -p /etc/multipath/conf.d
-cat > /etc/multipath.conf <<'END'
+CONFIGURATION = """\
 defaults {
   user_friendly_names no
   find_multipaths no
@@ -212,7 +203,21 @@ overrides {
 blacklist {
   wwid ".*"
 }
-END
+"""
+"""Of a multipathd that looks after volumes of lanes alone, and whose paths count as lost or back within a second."""
+
+
+def multipathd() -> Step:
+    """multipathd, once per machine. It uses only the volumes of lanes and leaves other devices alone."""
+    return Step(
+        name="start multipathd",
+        place="initiator",
+        # "{" must end its line. open-iscsi sets the sessions' time-outs: multipathd would override all of them.
+        apply=f"""
+modprobe -a dm_multipath dm_round_robin dm_queue_length dm_service_time scsi_dh_alua
+mkdir -p /etc/multipath/conf.d
+cat > /etc/multipath.conf <<'END'
+{CONFIGURATION}END
 if ! multipathd show status > /dev/null 2>&1; then
   multipathd
   await 1 'if multipathd show status > /dev/null 2>&1; then echo 1; else echo 0; fi'
@@ -258,20 +263,21 @@ multipathd reconfigure > /dev/null
 """
 
 
-def dm_rows(name: str, iqn: str) -> str:
-    """Shell that describes the map and its sessions; a setting that differs between them prints several words."""
+def dm_rows(map_name: str, mine: str) -> str:
+    """Shell that describes the map and its sessions; a setting that differs between them prints several words.
+    ``mine``: shell that tells whether the session in ``$s`` is the lane's."""
     return f"""
-t=$(dmsetup table fairlane-{name})
+t=$(dmsetup table {map_name})
 row multipath.kind "dm-multipath, multipathd $(multipath -h 2>&1 | grep -o 'v[0-9.]*' | head -n 1)"
 row multipath.policy "$(echo $(echo "$t" | grep -ow -e round-robin -e queue-length -e service-time | sort -u))"
 row multipath.handler "$(echo "$t" | grep -ow alua)"
 row multipath.paths "$(echo "$t" | grep -o '[0-9]*:[0-9]*' | wc -l)"
-row multipath.active "$(dmsetup status fairlane-{name} | grep -o '[0-9]*:[0-9]* A' | wc -l)"
-row multipath.no_path_retry "$(multipathd show maps raw format '%n|%Q' | grep '^fairlane-{name}|' | cut -d'|' -f2)"
+row multipath.active "$(dmsetup status {map_name} | grep -o '[0-9]*:[0-9]* A' | wc -l)"
+row multipath.no_path_retry "$(multipathd show maps raw format '%n|%Q' | grep "^{map_name}|" | cut -d'|' -f2)"
 devices=$(for d in $(echo "$t" | grep -o '[0-9]*:[0-9]*'); do echo /sys/dev/block/$d; done)
 row multipath.alua_state "$(echo $(for d in $devices; do cat $d/device/access_state; done | sort -u))"
 for s in /sys/class/iscsi_session/session*; do
-  [ "$(cat $s/targetname)" = {iqn} ] || continue
+  {mine} || continue
   c=/sys/class/iscsi_connection/connection${{s##*session}}:0
   printf '%s ' "$(cat $c/persistent_address)" >> portals
   cat $s/recovery_tmo >> recovery

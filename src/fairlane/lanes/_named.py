@@ -20,17 +20,16 @@ Protocol = Literal[
 
 
 class NamedVolume(LaneSpec):
-    """A lane whose volumes are made by a name that the platform knows. Derived classes add ``transport``."""
+    """A lane whose volumes the platform creates under a name. Derived classes add ``transport``."""
 
     protocol: Protocol | None = None
-    """How the hosts reach the storage behind the name. It is told in reports and read back where it can be; not given:
-    not known."""
+    """Protocol between hosts and storage, for reports; read back where the platform can. Default: unknown."""
     initiators = ("hypervisor",)
 
     @model_validator(mode="after")
     def _own_disk(self) -> Self:
         if self.device is not None:
-            raise ValueError(f"device: the disk of {self.transport} is said by its own keys; leave device away")
+            raise ValueError(f"device: {self.transport} sets its disk with its own keys; remove device")
         return self
 
     def known(self) -> Mapping[str, Any]:
@@ -47,7 +46,7 @@ class Named(Transport[SpecT]):
 
     def steps(self) -> tuple[Step, ...]:
         raise FairlaneError(
-            "volumes-of-platform", f"lane {self.name}: the platform makes volumes of {self.spec.transport}"
+            "volumes-of-platform", f"lane {self.name}: the platform creates volumes of {self.spec.transport}"
         )
 
     def find(self) -> str:

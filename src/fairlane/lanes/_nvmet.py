@@ -7,13 +7,32 @@ Kernel: drivers/nvme/target/configfs.c, drivers/nvme/host.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
+from uuid import NAMESPACE_URL, uuid5
 
 from pydantic import Field
 
+from fairlane.lanes import _multipath as paths
+from fairlane.lanes import _nvme_living as living
+from fairlane.lanes._external import External, Name
+from fairlane.lanes._nvme_living import CONFIG
 from fairlane.lanes.base import Step, Transport
 from fairlane.study.base import LaneSpec
 
-CONFIG = "/sys/kernel/config/nvmet"
+PORT = 4420
+"""TCP port of an NVMe/TCP subsystem, and of one over RDMA."""
+
+
+class NvmeExternal(External):
+    """A namespace of an existing NVMe array: only connected, described, disconnected."""
+
+    port: int = Field(default=PORT, ge=1, le=65535)
+    """Port of its portals (TCP, or RDMA's service)."""
+    discovery_port: int = Field(default=8009, ge=1, le=65535)
+    """Port of its discovery controller, for ``discovery``."""
+    nqn: Name
+    """NQN of the subsystem."""
+    namespace: int | None = Field(default=None, ge=1, le=2**32 - 2)
+    """Namespace ID; not given: the subsystem must show one namespace only."""
 
 
 class NvmetSpec(LaneSpec):
@@ -50,6 +69,8 @@ class Subsystem:
     namespace: int | None = 1
     """None: the subsystem's only namespace."""
     secret: str = ""
+    discovery: int = 0
+    """Port of the discovery controller at the first address that tells the others; 0: none is asked."""
 
 
 class Nvmet(Transport[SpecT]):
@@ -59,13 +80,48 @@ class Nvmet(Transport[SpecT]):
     programs: ClassVar[tuple[str, ...]] = ("nvme",)
     fabric: ClassVar[str]
     """Argument of ``nvme connect -t``."""
-    remark: ClassVar[str] = ""
-    """Text after the kernel's version in the description of target and initiator."""
+
+    @property
+    def remark(self) -> str:
+        """Text after the kernel's version in the description of target and initiator."""
+        return ""
 
     def subsystem(self) -> Subsystem:
-        """The lab's subsystem, with the host of the volume's machine."""
-        host = (nqn(f"host{self.site.host or ''}"), f"00000000-0000-4000-8000-{self.site.host + 1:012x}")
-        return Subsystem(nqn(self.name), self.site.portals, self.port, host)
+        """The subsystem, with the host of the volume's machine."""
+        site = self.site
+        if outside := self.external:
+            secret = outside.secret.read(self.name) if outside.secret else ""
+            host = (outside.host, str(uuid5(NAMESPACE_URL, outside.host))) if outside.host else ("", "")
+            discovery = outside.discovery_port if outside.discovery else 0
+            return Subsystem(outside.nqn, outside.addresses, outside.port, host, outside.namespace, secret, discovery)
+        return Subsystem(nqn(self.title), site.portals, self.port, self._own_host)
+
+    @property
+    def external(self) -> NvmeExternal | None:
+        """The existing array, if the volume is on one."""
+        found: NvmeExternal | None = getattr(self.spec, "external", None)
+        return found
+
+    @property
+    def multipath(self) -> paths.NvmeMultipath | None:
+        """The lane's multipath, if it has several paths."""
+        found: paths.NvmeMultipath | None = getattr(self.spec, "multipath", None)
+        return found
+
+    @property
+    def _own_host(self) -> tuple[str, str]:
+        """Name and id of the volume's machine as a host of Fairlane's own subsystems."""
+        number = self.site.host
+        if self.site.living:
+            name = nqn(f"{self.site.run}-host{number}")
+            return name, str(uuid5(NAMESPACE_URL, name))
+        return nqn(f"host{number or ''}"), f"00000000-0000-4000-8000-{number + 1:012x}"
+
+    def port_folder(self, path: int) -> str:
+        """Folder of the nvmet port of a path, as shell."""
+        if self.site.living:
+            return living.port(self.site.run, self.title, path)
+        return f"{CONFIG}/ports/{self.port_id(path)}"
 
     def port_id(self, path: int) -> int:
         """Port number in nvmet, unique over all addresses: each path needs another."""
@@ -74,7 +130,7 @@ class Nvmet(Transport[SpecT]):
     def _export(self, rows: str, expect: Mapping[str, str] = {}) -> Step:
         """One nvmet port per path, each with its own ANA group (ID 1, the namespace's). ``rows``: shell run in the
         first port's folder that adds rows."""
-        own = nqn(self.name)
+        own = nqn(self.title)
         made = "".join(f"""\
 mkdir -p $N/ports/{self.port_id(path)} && cd $N/ports/{self.port_id(path)}
 echo {self.fabric} > addr_trtype
@@ -85,10 +141,13 @@ ln -s $N/subsystems/{own} subsystems/{own}
 """ for path, address in enumerate(self.site.portals))  # fmt: skip
         ports = [f"$N/ports/{self.port_id(path)}" for path in range(len(self.site.portals))]
         gone = "\n".join(f"rm {port}/subsystems/{own}\nrmdir {port}" for port in ports)
+        own_host, site = self._own_host[0], self.site
         return Step(
             name=f"export {self.name} through nvmet",
             place="target",
-            apply=f"""
+            apply=living.export(site, self.title, own, own_host, (self.fabric, self.port))
+            if site.living
+            else f"""
 N={CONFIG}
 mkdir -p $N/subsystems/{own}/namespaces/1 && cd $N/subsystems/{own}
 echo 1 > attr_allow_any_host
@@ -97,13 +156,15 @@ echo -n {self.site.medium} > namespaces/1/device_path
 echo 1 > namespaces/1/enable
 {made}""",
             describe=f"""
-cd {CONFIG}/ports/{self.port}
+cd {self.port_folder(0)}
 row target.kind "nvmet $(uname -r){self.remark}"
 row target.nqn {own}
 row target.portal "$(cat addr_traddr):$(cat addr_trsvcid)"
 row target.inline_data_size "$(cat param_inline_data_size)"
 {rows}""",
-            remove=f"""
+            remove=living.unexport(site, self.title, own, own_host)
+            if site.living
+            else f"""
 N={CONFIG}
 {gone}
 echo 0 > $N/subsystems/{own}/namespaces/1/enable
@@ -112,19 +173,26 @@ rmdir $N/subsystems/{own}/namespaces/1 $N/subsystems/{own}
             expect=expect,
         )
 
-    def _connect(
-        self, rows: str, expect: Mapping[str, str], *, before: str = "", options: str = "", joined: str = ""
-    ) -> Step:
+    def _connect(self, rows: str, expect: Mapping[str, str], *, options: str = "", joined: str = "") -> Step:
         """One controller per address of the subsystem. Shell: ``rows`` adds rows, with the first controller's folder in
-        ``$c`` and the device's name in ``$d``; ``before`` runs before ``nvme connect`` with ``options``, ``joined``
-        after it."""
-        to = self.subsystem()
+        ``$c`` and the device's name in ``$d``; ``joined`` runs after ``nvme connect`` with ``options``."""
+        to, site = self.subsystem(), self.site
+        asked = f"-i {self.spec.queues} -Q {self.spec.queue_size}{options}"
         connects = "".join(f"""\
-nvme connect -t {self.fabric} -a {address} -s {to.port} -n {to.nqn} -i {self.spec.queues} -Q {self.spec.queue_size}\
-{options} \\
+nvme connect -t {self.fabric} -a {address} -s {to.port} -n {to.nqn} {asked} \\
   --hostnqn {to.host[0]} --hostid {to.host[1]}
 """ for address in to.addresses)  # fmt: skip
-        disks = "nvme*c*n1" if to.namespace == 1 else "nvme*c*n*"
+        before, disks = "", "nvme*c*n1"
+        policy, remove = "/sys/class/nvme-subsystem/*/iopolicy", f"nvme disconnect -n {to.nqn} > /dev/null"
+        if site.living:
+            several = bool(self.multipath)
+            before = living.begin(site.run, to, self.title, self.fabric, several=several)
+            before += "" if several else living.one_portal(to)
+            connects = living.connect(f"nvme connect -t {self.fabric} -n {to.nqn} {asked}", self.title, to.nqn)
+            disks, policy = "nvme*n*", f"$({paths.nvme_policy(to.nqn)}) /dev/null"
+            remove = living.part(site.run, self.title, to.nqn)
+            rows += living.rows(site.run, self.title)
+            expect = {**expect, **({"initiator.name": to.host[0]} if to.host[0] else {})}
         return Step(
             name=f"connect {self.name} with nvme-{self.fabric}",
             place="initiator",
@@ -137,7 +205,7 @@ c=$(controller {to.nqn})
 row initiator.kind "nvme-{self.fabric} $(uname -r){self.remark}"
 row queues $(($(cat $c/queue_count) - 1))
 row queue_size $(($(cat $c/sqsize) + 1))
-row io_policy "$(cat /sys/class/nvme-subsystem/*/iopolicy | head -n 1)"
+row io_policy "$(cat {policy} | head -n 1)"
 row kato "$(cat $c/kato)"
 d=$({self.find()})
 d=${{d#/dev/}}
@@ -147,13 +215,52 @@ h=$(ls -d $c/{disks} | head -n 1)
 row block.nr_hw_queues "$(ls $h/mq | wc -l)"
 row block.nr_requests "$(cat $h/queue/nr_requests)"
 {rows}""",
-            remove=f"nvme disconnect -n {to.nqn} > /dev/null",
+            remove=remove,
             expect={"queues": str(self.spec.queues), "queue_size": str(self.spec.queue_size), **expect},
         )
 
+    def _connect_to_all(self, rows: str, options: str = "", expect: Mapping[str, str] = {}) -> Step:
+        """``_connect``, with the settings of ``multipath``, and what the volume is."""
+        to, multipath = self.subsystem(), self.multipath
+        options += multipath.options if multipath else ""
+        rows += volume_rows(to) if self.site.living else ""
+        joined = ""
+        if multipath:
+            count = '"$(echo "$found" | wc -l)"' if to.discovery else len(to.addresses)
+            joined = f"""\
+await {count} '{{ {paths.nvme_live(to.nqn)}; }} | wc -l'
+{paths.nvme_set(to.nqn, multipath)}
+"""
+            rows += paths.nvme_rows(to.nqn)
+            expect = {**expect, **multipath.expect(len(to.addresses), ours=not self.external)}
+            if to.discovery:  # as many as are found
+                expect = {k: v for k, v in expect.items() if k not in ("multipath.paths", "multipath.live")}
+        return self._connect(rows, expect, options=options, joined=joined)
+
     def find(self) -> str:
+        if not self.site.living:
+            return (
+                "for s in /sys/class/nvme-subsystem/nvme-subsys*; do "
+                f'[ "$(cat $s/subsysnqn)" = {nqn(self.name)} ] || continue; '
+                "for n in $s/nvme*n1; do n=${n##*/}; [ -b /dev/$n ] && echo /dev/$n; done; done; true"
+            )
+        to = self.subsystem()
+        chosen = f'[ "$(cat $n/nsid)" = {to.namespace} ] || continue; ' if to.namespace else ""
+        where = "$s/nvme*n* $s/nvme*/nvme*n*"  # without native multipath the devices are below the controllers
         return (
             "for s in /sys/class/nvme-subsystem/nvme-subsys*; do "
-            f'[ "$(cat $s/subsysnqn)" = {nqn(self.name)} ] || continue; '
-            "for n in $s/nvme*n1; do n=${n##*/}; [ -b /dev/$n ] && echo /dev/$n; done; done; true"
+            f'[ "$(cat $s/subsysnqn)" = {to.nqn} ] || continue; '
+            f"for n in {where}; do [ -e $n/nsid ] || continue; {chosen}"
+            "n=${n##*/}; [ -b /dev/$n ] && echo /dev/$n; done; done; true"
         )
+
+
+def volume_rows(to: Subsystem) -> str:
+    """Shell that prints the volume's identity, for ``destroy`` and the reader."""
+    return f"""\
+row volume.nqn {to.nqn}
+row volume.nsid "$(cat /sys/block/$d/nsid)"
+row volume.wwid "$(cat /sys/block/$d/wwid)"
+row volume.serial "$(echo $(cat $c/serial))"
+row volume.model "$(echo $(cat $c/model))"
+"""

@@ -52,6 +52,8 @@ class Step:
     describe: str = ""
     remove: str = ""
     expect: Mapping[str, str] = field(default_factory=dict)
+    root: bool = True
+    """Whether it needs root."""
     session: bool = False
     """Whether it connects the initiator to its volume and nothing else: removed and applied again it makes a new
     connection to the same data."""
@@ -88,8 +90,15 @@ class Site:
     """Folder of the cluster's configuration and keys (``ceph.conf``), for transports that need one."""
     golden: str = ""
     """Golden image of clone lanes for their steps: a file of the hypervisor, or a device of the target."""
+    living: bool = False
+    """Whether the machines belong to somebody: what is there stays."""
+    run: str = ""
+    """Id of the run, which makes names unique on machines where several runs may have left something."""
     hardware: tuple[str, ...] = ()
     """MAC addresses: the target's and the initiator's of the first path, for transports below IP (FCoE)."""
+
+    port: int = 0
+    """TCP port on which the target listens; 0: ``Transport.first_port`` plus the volume's number."""
 
     @property
     def portals(self) -> tuple[str, ...]:
@@ -147,6 +156,9 @@ class Transport(ABC, Generic[SpecT]):
     modules: ClassVar[tuple[str, ...]] = ()
     """Kernel modules of target and initiator, loaded before the steps."""
 
+    living: ClassVar[bool] = False
+    """Its steps are safe on machines that belong to somebody (``Site.living``), and can be undone there at any time:
+    half applied, twice, after a reboot."""
     virtual: ClassVar[bool] = False
     """Can be built inside one VM under the virtual clock, whose image has its packages, programs and modules."""
     backing: ClassVar[Backing] = "array"
@@ -155,6 +167,8 @@ class Transport(ABC, Generic[SpecT]):
     """The target claims its medium: no second lane of this transport can use it."""
     stores_files: ClassVar[bool] = False
     """``find`` gives a file in a mounted share, not a block device."""
+    remade: ClassVar[bool] = False
+    """The session steps make the volume itself: a new one, to be filled, where others log in anew."""
     first_port: ClassVar[int] = 0
     """TCP port of the target of volume 0; those of further volumes follow. 0: it listens on none."""
     driver: ClassVar[Mapping[str, str]] = {}
@@ -197,7 +211,7 @@ class Transport(ABC, Generic[SpecT]):
         raise FairlaneError(
             "initiator",
             f"lane {self.name}: QEMU has no initiator for {self.spec.transport}",
-            hint=f"initiator: {' or '.join(type(self.spec).initiators)}",
+            hint=f"set initiator: {' or '.join(type(self.spec).initiators)}",
         )
 
     def fault(self, kind: FaultKind, path: int) -> Step | None:  # noqa: ARG002
@@ -208,13 +222,19 @@ class Transport(ABC, Generic[SpecT]):
     @property
     def port(self) -> int:
         """TCP port on which the target listens; 0: none."""
-        return self.first_port + self.site.index if self.first_port else 0
+        return (self.site.port or self.first_port + self.site.index) if self.first_port else 0
+
+    @property
+    def title(self) -> str:
+        """Name of what the lane makes: the volume's, on machines that belong to somebody after the run's id."""
+        return f"{self.site.run}-{self.name}" if self.site.living else self.name
 
     def portal(self, path: int) -> str:
         """Address of the target on ``path``. Raises FairlaneError if the lane has no such path."""
         if path >= len(self.site.portals):
             raise FairlaneError(
-                "path-unknown", f"lane {self.name} has {len(self.site.portals)} path(s), so that none is number {path}"
+                "path-unknown",
+                f"lane {self.name} has {len(self.site.portals)} path(s), counted from 0; there is no path {path}",
             )
         return self.site.portals[path]
 

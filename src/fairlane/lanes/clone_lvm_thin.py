@@ -94,9 +94,9 @@ rmdir {portals}/np/* {portals} {CONFIG}/iscsi/{iqn(self.name)} {store}
         if not ground.keeps:
             yield FairlaneError(
                 "medium-kept",
-                "a thin pool needs a medium that keeps what is written",
+                "a thin pool needs a medium that stores writes",
                 where=f"lanes.{self.name}",
-                hint="platform: {medium: {file: true}}",
+                hint="set platform: {medium: {file: true}}",
             )
 
     def medium_size(self) -> int:

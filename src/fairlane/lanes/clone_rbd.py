@@ -6,20 +6,20 @@ from typing import Any, Literal
 
 from fairlane.lanes._clones import Clone, CloneLane, Cloning
 from fairlane.lanes.base import Step
-from fairlane.lanes.rbd import Rbd, RbdSpec
+from fairlane.lanes.rbd import RbdImage, RbdImageSpec
 
 
-class CloneRbdSpec(CloneLane, RbdSpec):
+class CloneRbdSpec(CloneLane, RbdImageSpec):
     """Golden image as an RBD image with a protected snapshot, which is cloned."""
 
-    transport: Literal["clone_rbd"]  # type: ignore[assignment] # another transport, with rbd's keys
+    transport: Literal["clone_rbd"]
     """A clone of an RBD snapshot."""
 
     def known(self) -> Mapping[str, Any]:
         return {**super().known(), "provisioning": "clone of a snapshot, copied on write by Ceph"}
 
 
-class CloneRbd(Cloning[CloneRbdSpec], Rbd):
+class CloneRbd(Cloning[CloneRbdSpec], RbdImage[CloneRbdSpec]):
     Spec = CloneRbdSpec
     spec: CloneRbdSpec
 

@@ -1,4 +1,4 @@
-"""Datastores of vSphere: disks (VMDK) of a machine. For studies that are planned, and not run yet."""
+"""Datastores of vSphere: disks (VMDK) of a machine. For studies that can be planned, but not run yet."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from fairlane.lanes._named import Named, NamedVolume
 
 
 class DatastoreSpec(NamedVolume):
-    """A disk on a datastore of vSphere. ``conditions`` tell what is known of it: bus, controllers, multipath, copies,
+    """A disk on a datastore of vSphere. State its properties in ``conditions``: bus, controllers, multipath, copies,
     provisioning, ..."""
 
     transport: Literal["datastore"]

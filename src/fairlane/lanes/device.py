@@ -1,4 +1,4 @@
-"""A block device that is there already, known by what stays with it: FC LUNs, disks of external arrays, local drives.
+"""An existing block device, identified by a stable property: FC LUNs, disks of external arrays, local drives.
 
 Sets nothing up, and writes only if ``destroy`` names the device: docs/safety.md.
 """
@@ -17,14 +17,16 @@ _LINK = "/dev/disk/by-id/"
 
 
 class DeviceSpec(LaneSpec):
-    """A block device that is there already, such as an FC LUN. Fairlane sets nothing up."""
+    """An existing block device, such as an FC LUN. Fairlane sets nothing up."""
 
     transport: Literal["device"]
     """An existing block device of the guest."""
     identity: str
-    """What stays with the volume whatever the kernel calls it: its serial, WWN (naa..., eui..., uuid...), NQN#nsid, a
-    device-mapper UUID, or a link in /dev/disk/by-id. The kind can be said: serial:S, wwn:W, nqn:N#1, dm:U. It is
+    """Stable identity of the volume: its serial, WWN (naa..., eui..., uuid...), NQN#nsid, a
+    device-mapper UUID, or a link in /dev/disk/by-id. A prefix selects the kind: serial:S, wwn:W, nqn:N#1, dm:U. It is
     written only if ``destroy`` names it too."""
+
+    network = False
 
     @field_validator("identity")
     @classmethod
@@ -48,6 +50,7 @@ class DeviceSpec(LaneSpec):
 
 class Device(Transport[DeviceSpec]):
     Spec = DeviceSpec
+    living = True
     backing = "external"
 
     def find(self) -> str:

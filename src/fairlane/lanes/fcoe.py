@@ -43,20 +43,20 @@ class Fcoe(Lio[FcoeSpec]):
         if ground.fleet > 1:
             yield self.problem(
                 "fcoe-guests",
-                "FCoE without a switch joins one guest to the array; several guests reach it through a bridge",
-                hint="set platform.fleet: 1, or leave the lane away",
+                "FCoE without a switch connects only one guest to the array; several guests would need a bridge",
+                hint="set platform.fleet: 1, or remove the lane",
             )
         if ground.faults:
             yield self.problem(
                 "fcoe-faults",
-                "software FCoE does not come back after a fault, and the array's kernel may hang",
-                hint="leave the lane away, or put the faults into a study of their own",
+                "software FCoE does not recover after a fault, and the array's kernel may hang",
+                hint="remove the lane, or move the faults into a separate study",
             )
         if ground.mtu < _MTU:
             yield self.problem(
                 "mtu",
-                f"a full FCoE frame needs an MTU of {_MTU} on the link, which has {ground.mtu}",
-                hint=f"set platform.link.mtu: {_MTU}, or more",
+                f"a full FCoE frame needs an MTU of {_MTU}, but the link has {ground.mtu}",
+                hint=f"set platform.link.mtu: {_MTU} or more",
             )
 
     def steps(self) -> tuple[Step, ...]:

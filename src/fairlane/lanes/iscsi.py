@@ -6,18 +6,27 @@ multipathd joins and watches several portals (``multipath``).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any
 
-from pydantic import Field, model_validator
-
-from fairlane.guard.values import NONE
+from fairlane.lanes import _dm_living, _open_iscsi
+from fairlane.lanes import _living as living
 from fairlane.lanes import _multipath as paths
-from fairlane.lanes._external import External, Name, one_address, without_argv
-from fairlane.lanes._lio import CONFIG, DISK_ROWS, ISCSI_PORT, QEMU_ISCSI, Lio, any_initiator, iqn, qemu_iscsi
-from fairlane.lanes.base import Step, digests
+from fairlane.lanes._external import without_argv
+from fairlane.lanes._iscsi_spec import IscsiSpec
+from fairlane.lanes._lio import (
+    CONFIG,
+    DISK_ROWS,
+    ISCSI_PORT,
+    QEMU_ISCSI,
+    Lio,
+    any_initiator,
+    iqn,
+    one_initiator,
+    qemu_iscsi,
+)
+from fairlane.lanes._open_iscsi import Target, database, interface, password, quoted
+from fairlane.lanes.base import Step
 from fairlane.records import FaultKind
-from fairlane.study.base import LaneSpec
 
 _ALUA_TYPE = 1
 """Implicit ALUA only: the target alone changes states. With explicit ALUA (2), Linux would request an optimized path
@@ -26,86 +35,9 @@ _OPTIMIZED, _UNAVAILABLE = 0, 3
 """ALUA states (SPC-4, REPORT TARGET PORT GROUPS)."""
 
 
-class IscsiExternal(External):
-    """A LUN of an iSCSI array that is not the lab's: only connected, described, disconnected."""
-
-    port: int = Field(default=ISCSI_PORT, ge=1, le=65535)
-    """TCP port of its portals."""
-    iqn: Name
-    """IQN of the target."""
-    lun: int | None = Field(default=None, ge=0, le=16383)
-    """Number of the LUN; not given: the target must show one LUN only."""
-    serial: str = ""
-    """Unit serial number (VPD page 0x80) that the volume must have; not given: any."""
-    user: Name | None = None
-    """CHAP name; ``secret`` says where the secret is."""
-
-    @model_validator(mode="after")
-    def _pair(self) -> Self:
-        if bool(self.user) != bool(self.secret):
-            raise ValueError("user: CHAP needs user and secret")
-        return self
-
-
-class IscsiSpec(LaneSpec):
-    """iSCSI (LIO target, open-iscsi initiator)."""
-
-    transport: Literal["iscsi"]
-    """iSCSI over TCP."""
-    sessions: int = Field(default=1, ge=1, le=16)
-    """Sessions to each portal (study 001's tuning); more than one are joined by dm-multipath, round robin unless
-    ``multipath`` says otherwise."""
-    chap: bool = False
-    """One-way CHAP with a secret made per run; it never enters the run directory."""
-    header_digest: bool = False
-    """CRC32C over headers."""
-    data_digest: bool = False
-    """CRC32C over data."""
-    multipath: paths.IscsiMultipath | None = None
-    """Sessions over every path of the platform (``platform.paths``), joined by dm-multipath with ALUA."""
-    external: IscsiExternal | None = None
-    """An array that is not the lab's. Its secret is that of one-way CHAP."""
-    initiators = ("guest", "hypervisor")
-
-    @model_validator(mode="after")
-    def _of_qemu(self) -> Self:
-        if self.initiator == "hypervisor" and (self.sessions > 1 or self.data_digest):
-            key = "sessions" if self.sessions > 1 else "data_digest"
-            raise ValueError(f"{key}: QEMU's initiator has one session and no data digest; leave {key} away")
-        if self.initiator == "hypervisor" and (self.multipath or self.external):
-            key = "multipath" if self.multipath else "external"
-            raise ValueError(f"{key}: is for the initiator in the guest; leave {key} away")
-        if self.external and self.chap:
-            raise ValueError("chap: of an external array external.user and external.secret say it; leave chap away")
-        one_address(self.external, self.multipath)
-        return self
-
-    def known(self) -> Mapping[str, Any]:
-        several = self.sessions > 1
-        chap = self.chap or bool(self.external and self.external.secret)
-        settings = [f"{self.sessions} session{'s' * several}", *(["CHAP"] * chap), *digests(self)]
-        joined = f"dm-multipath, round robin over {self.sessions} sessions" if several else NONE
-        if self.multipath:
-            joined = f"dm-multipath with ALUA, {self.multipath.policy}"
-            settings.append(self.multipath.summary)
-        outside = self.external.known() if self.external else {}
-        return {**super().known(), **outside, "multipath": joined, "path_settings": ", ".join(settings)}
-
-
-@dataclass(frozen=True)
-class _Target:
-    """The target to log in to, with credentials."""
-
-    iqn: str
-    portals: tuple[str, ...]
-    user: str = ""
-    secret: str = ""
-    initiator: str = ""
-    """Name for this target only; empty: the machine's."""
-
-
 class Iscsi(Lio[IscsiSpec]):
     Spec = IscsiSpec
+    living = True
     virtual = True
     first_port = ISCSI_PORT
     driver = QEMU_ISCSI
@@ -117,13 +49,16 @@ class Iscsi(Lio[IscsiSpec]):
     )  # fmt: skip
 
     def steps(self) -> tuple[Step, ...]:
-        daemons = (self._daemon(), *([paths.multipathd()] if self.spec.multipath else []))
+        named = bool(self._target().initiator)
+        daemons = [_open_iscsi.daemon(self.site, named=named)]
+        if self.spec.multipath:
+            daemons.append(_dm_living.multipathd(self.site) if self.site.living else paths.multipathd())
         connect = (*daemons, self._connect())
         return connect if self.spec.external else (self._export(), *connect)
 
     def _export(self) -> Step:
         """One target portal group per path, with its own ALUA group if there is multipath."""
-        target = f"iscsi/{iqn(self.name)}"
+        target = f"iscsi/{iqn(self.title)}"
         groups = range(1, len(self.site.portals) + 1)
         made = "".join(self._portal_group(group) for group in groups)
         off = "".join(f"cd $T/{target}/tpgt_{g}\necho 0 > enable\nrm lun/lun_0/medium\ncd /\n" for g in groups)
@@ -137,23 +72,50 @@ class Iscsi(Lio[IscsiSpec]):
             describe=f"""
 cd {CONFIG}/{target}/tpgt_1
 row target.kind "LIO $(cat {CONFIG}/version)"
-row target.iqn {iqn(self.name)}
+row target.iqn {iqn(self.title)}
 row target.portal "$(ls np)"
 row target.authentication "$(cat attrib/authentication)"
 row target.default_cmdsn_depth "$(cat attrib/default_cmdsn_depth)"
 {self._store_rows("lun_0")}""",
-            remove=f"""
+            remove=self._unexport()
+            if self.site.living
+            else f"""
 T={CONFIG}
 {off}rmdir {gone} $T/{target}
 {ungrouped}{self._remove_store()}""",
             expect={"target.authentication": str(int(self.spec.chap))},
         )
 
+    def _unexport(self) -> str:
+        """Shell that undoes ``_export`` beside other targets, as far as it was done."""
+        target = f"$T/iscsi/{iqn(self.title)}"
+        parts = []
+        for group, address in enumerate(self.site.portals, 1):
+            tpg, acl = f"{target}/tpgt_{group}", f"acls/{self.host}"
+            parts.append(f"""\
+if [ -d {tpg} ]; then
+  echo 0 > {tpg}/enable
+  cd {tpg}
+  gone {acl}/lun_0/lun {acl}/lun_0 {acl} lun/lun_0/medium np/{address}:{self.port} lun/lun_0
+  cd /
+  gone {tpg}
+fi
+""")
+        alua = "".join(f"gone $T/{self.store}/alua/path{g}\n" for g in range(1, len(self.site.portals) + 1))
+        return f"""
+{living.head(self.site.run)}{living.GONE}T={CONFIG}
+{"".join(parts)}gone {target}
+{alua if self.spec.multipath else ""}{self._remove_store()}"""
+
     def _portal_group(self, group: int) -> str:
         """Shell that creates the target portal group of a path; they count from 1."""
-        tpg = f"$T/iscsi/{iqn(self.name)}/tpgt_{group}"
-        password = without_argv(self.site.secret, "tr -d '\\n' > auth/password")
-        auth = f"printf %s fairlane > auth/userid\n{password}" if self.spec.chap else ":"
+        tpg = f"$T/iscsi/{iqn(self.title)}/tpgt_{group}"
+        acl = f"acls/{self.host}/auth" if self.site.living else "auth"
+        password = without_argv(self.site.secret, f"tr -d '\\n' > {acl}/password")
+        auth = f"printf %s fairlane > {acl}/userid\n{password}" if self.spec.chap else ":"
+        chap = self.spec.chap
+        let_in = one_initiator(self.host, tpg, chap=chap) if self.site.living else any_initiator(chap=chap)
+        free = living.port_free(self.portal(group - 1), self.port) if self.site.living else ""
         alua = f"""\
 A=$T/{self.store}/alua/path{group}
 mkdir $A
@@ -162,9 +124,9 @@ echo {_ALUA_TYPE} > $A/alua_access_type
 echo path{group} > lun/lun_0/alua_tg_pt_gp
 """ if self.spec.multipath else ""  # fmt: skip
         return f"""\
-mkdir -p {tpg}/lun/lun_0 {tpg}/np/{self.portal(group - 1)}:{self.port} && cd {tpg}
+{free}mkdir -p {tpg}/lun/lun_0 {tpg}/np/{self.portal(group - 1)}:{self.port} && cd {tpg}
 ln -s $T/{self.store} lun/lun_0/medium
-{alua}{any_initiator(chap=self.spec.chap)}{auth}
+{alua}{let_in}{auth}
 echo 1 > enable
 """
 
@@ -173,7 +135,7 @@ echo 1 > enable
             return None
         portal = f"np/{self.portal(path)}:{self.port}"
         if kind == "port":
-            group = f"{CONFIG}/iscsi/{iqn(self.name)}/tpgt_{path + 1}"
+            group = f"{CONFIG}/iscsi/{iqn(self.title)}/tpgt_{path + 1}"
             return Step(
                 f"take away portal {path} of {self.name}",
                 "target",
@@ -190,30 +152,18 @@ echo 1 > enable
             )
         return None
 
-    def _daemon(self) -> Step:
-        """iscsid, once per machine, shared by lanes."""
-        return Step(
-            name="start iscsid",
-            place="initiator",
-            apply=f"""
-mkdir -p /etc/iscsi /run/lock/iscsi
-echo InitiatorName={iqn("host")}{self.site.host or ""} > /etc/iscsi/initiatorname.iscsi
-[ -s /etc/iscsi/iscsid.conf ] || echo 'node.startup = manual' > /etc/iscsi/iscsid.conf
-[ -e /run/iscsid.pid ] || iscsid
-""",
-        )
-
-    def _target(self) -> _Target:
+    def _target(self) -> Target:
         outside = self.spec.external
         if not outside:
             chap = ("fairlane", self.site.secret) if self.spec.chap else ("", "")
-            return _Target(iqn(self.name), tuple(f"{address}:{self.port}" for address in self.site.portals), *chap)
+            portals = tuple(f"{address}:{self.port}" for address in self.site.portals)
+            return Target(iqn(self.title), portals, *chap, initiator=self.host if self.site.living else "")
         secret = outside.secret.read(self.name) if outside.secret else ""
         portals = tuple(f"{address}:{outside.port}" for address in outside.addresses)
-        return _Target(outside.iqn, portals, outside.user or "", secret, outside.host or "")
+        return Target(outside.iqn, portals, outside.user or "", secret, outside.host or "", outside.discovery)
 
     def _connect(self) -> Step:
-        name, spec, multipath, to = self.name, self.spec, self.spec.multipath, self._target()
+        title, spec, multipath, to, site = self.title, self.spec, self.spec.multipath, self._target(), self.site
         digest = {False: "None", True: "CRC32C"}
         settings = {
             "node.session.nr_sessions": str(spec.sessions),
@@ -226,41 +176,66 @@ echo InitiatorName={iqn("host")}{self.site.host or ""} > /etc/iscsi/initiatornam
                 "node.session.auth.username": to.user,
             }
         settings |= multipath.settings if multipath else {}
-        named, face = _interface(name, to.initiator) if to.initiator else ("", "")
+        named, face = interface(title, to.initiator) if site.living else ("", "")
         nodes = [f"iscsiadm -m node -T {to.iqn} -p {portal}{face}" for portal in to.portals]
+        nodes = [f"iscsiadm -m node -T {to.iqn} -p $p{face}"] if site.living else nodes
         updates = {
-            node: "\n".join(f"{node} -o update -n '{k}' -v {_quoted(v)} > /dev/null" for k, v in settings.items())
+            node: "\n".join(f"{node} -o update -n '{k}' -v {quoted(v)} > /dev/null" for k, v in settings.items())
             for node in nodes
         }
         made = "".join(f"{node} -o new > /dev/null\n{updates[node]}\n" for node in nodes)
-        logins = made + (_password(to) if to.user else "") + "".join(f"{node} --login > /dev/null\n" for node in nodes)
+        log_in = "".join(f"{node} --login > /dev/null\n" for node in nodes)
+        if site.living:
+            made, log_in = (f"for p in $found; do\n{text}done\n" for text in (made, log_in))
+            named = living.head(site.run) + database(title) + _open_iscsi.portals(title, to, site) + named
+            named += self._one_portal()
+        secret = password(to, f"$L/iscsi-{title}" if site.living else "") if to.user else ""
+        logins = made + secret + log_in
         # One of several paths may be dead; the other sessions must still be closed.
-        tolerant = " || :" if len(nodes) > 1 or spec.external else ""
+        tolerant = " || :" if len(nodes) > 1 else ""
         logouts = "".join(
             f"{node} --logout > /dev/null{tolerant}\n{node} -o delete > /dev/null{tolerant}\n" for node in nodes
         )
-        sessions = spec.sessions * len(nodes)
+        count: int | str = spec.sessions * len(to.portals)
+        if to.discovery:
+            count = f"$(({spec.sessions} * $(wc -w < $L/portals-{title})))"
         scan = self._scan()
-        join = self._join() if spec.sessions > 1 else ""
-        part = f"[ -e /dev/mapper/fairlane-{name} ] && dmsetup remove --noudevsync fairlane-{name}"
-        if multipath:
-            join, part = paths.dm_join(name, multipath, scan, sessions), paths.dm_part(name).strip()
+        mine = _open_iscsi.own(title) if site.living else f'[ "$(cat $s/targetname)" = {to.iqn} ]'
+        if site.living:
+            join, part, ended = self._joined_beside_others(scan, str(count))
+            part = living.head(site.run) + part
+            logouts = _open_iscsi.logout(title) + ended + living.tail(site.run)
+        elif multipath:
+            join, part = paths.dm_join(title, multipath, scan, spec.sessions * len(to.portals)), paths.dm_part(title)
+            part = part.strip()
+        else:
+            join = self._join() if spec.sessions > 1 else ""
+            part = f"[ -e /dev/mapper/fairlane-{title} ] && dmsetup remove --noudevsync fairlane-{title}"
         # The last session may belong to another lane. Keep this text: under the virtual clock any change moves figures.
-        again = "s=${c%:0} s=/sys/class/iscsi_session/session${s##*connection}\n" if self.site.addresses else ""
-        rows = _external_rows(to) if spec.external else ""
-        rows += paths.dm_rows(name, to.iqn) if multipath else ""
+        several = bool(self.site.addresses) or site.living
+        again = "s=${c%:0} s=/sys/class/iscsi_session/session${s##*connection}\n" if several else ""
+        rows = _open_iscsi.volume_rows(to) if site.living else ""
+        rows += _open_iscsi.living_rows(title) if site.living else ""
+        if multipath:
+            rows += _dm_living.map_rows(title) if site.living else ""
+            rows += paths.dm_rows("$m" if site.living else f"fairlane-{title}", mine)
+        notes = f"L={living.state(site.run)}\n" if site.living else ""
+        expect = {"sessions": str(count)}
+        if to.discovery:
+            rows += f"row sessions.missing $(({count} - sessions))\n"
+            expect = {"sessions.missing": "0"}
         return Step(
-            name=f"connect {name} with open-iscsi",
+            name=f"connect {self.name} with open-iscsi",
             place="initiator",
             session=True,
             apply=f"""
-{named}{logins}await {sessions} '{{ {scan}; }} | wc -l'
+{named}{logins}await {count} '{{ {scan}; }} | wc -l'
 {join}
 """,
             describe=f"""
-sessions=0
+{notes}sessions=0
 for s in /sys/class/iscsi_session/session*; do
-  [ "$(cat $s/targetname)" = {to.iqn} ] || continue
+  {mine} || continue
   sessions=$((sessions + 1))
   c=/sys/class/iscsi_connection/connection${{s##*session}}:0
 done
@@ -279,27 +254,57 @@ d=$({{ {scan}; }} | head -n 1)
 {part}
 {logouts}""",
             expect={
-                "sessions": str(sessions),
+                **expect,
                 "chap": str(int(bool(to.user))),
                 "header_digest": str(int(spec.header_digest)),
                 "data_digest": str(int(spec.data_digest)),
-                **(multipath.expect(sessions, ours=not spec.external) if multipath else {}),
+                **({"initiator.name": to.initiator} if site.living and to.initiator else {}),
+                **self._expected_paths(count),
                 **({"volume.serial": spec.external.serial} if spec.external and spec.external.serial else {}),
             },
         )
 
+    def _one_portal(self) -> str:
+        """Shell that refuses several discovered portals without multipath."""
+        if self.spec.multipath or not (self.spec.external and self.spec.external.discovery):
+            return ""
+        text = "the target has several portals ($found): set multipath"
+        return f'[ "$(echo $found | wc -w)" -eq 1 ] || fail "{text}"\n'
+
+    def _joined_beside_others(self, scan: str, count: str) -> tuple[str, str, str]:
+        """Shell that joins the paths on a machine that belongs to somebody, that parts them before the sessions end,
+        and that forgets them after it."""
+        title, alone = self.title, _dm_living.alone(scan, self.site.run)
+        if self.spec.multipath:
+            sessions = _open_iscsi.sessions(title)
+            join = _dm_living.join(title, self.spec.multipath, scan, count, sessions)
+            return alone + join, _dm_living.part(title), _dm_living.forget(title)
+        join = alone + _dm_living.unclaimed(scan) + (self._join() if self.spec.sessions > 1 else "")
+        table = f"/dev/mapper/fairlane-{title}"
+        return join, f"if [ -e {table} ]; then dmsetup remove --noudevsync {table}; fi\n", ""
+
+    def _expected_paths(self, count: int | str) -> dict[str, str]:
+        """Expected rows of the map."""
+        multipath = self.spec.multipath
+        if not multipath:
+            return {}
+        expected = multipath.expect(count if isinstance(count, int) else 0, ours=not self.spec.external)
+        if isinstance(count, str):  # discovered: ``_dm_living.join`` waits for as many as there are
+            del expected["multipath.paths"], expected["multipath.active"]
+        return expected
+
     def _scan(self) -> str:
-        """Shell that prints every path's device, found by the LUN's unit serial; of an external array by session and
-        LUN number."""
+        """Shell that prints every path's device, found by the LUN's unit serial; on a machine that belongs to somebody
+        by session and LUN number."""
         outside = self.spec.external
-        if not outside:
-            return super().find()
-        lun = "*" if outside.lun is None else outside.lun
-        return (
-            "for s in /sys/class/iscsi_session/session*; do [ -e $s/targetname ] || continue; "
-            f'[ "$(cat $s/targetname)" = {outside.iqn} ] || continue; '
-            f"for b in $s/device/target*/*:{lun}/block/sd*; do [ -e $b ] && echo /dev/${{b##*/}}; done; done; true"
-        )
+        if self.site.living:
+            lun = "*" if outside and outside.lun is None else (outside.lun if outside else 0)
+            return (
+                "for s in /sys/class/iscsi_session/session*; do "
+                f"{_open_iscsi.own(self.title)} || continue; "
+                f"for b in $s/device/target*/*:{lun}/block/sd*; do [ -e $b ] && echo /dev/${{b##*/}}; done; done; true"
+            )
+        return super().find()
 
     def _join(self) -> str:
         """dm-multipath over all sessions: one priority group, round robin, one I/O per path (kernel: dm-mpath)."""
@@ -308,14 +313,16 @@ paths=$({self._scan()})
 size=$(cat /sys/block/$(basename $(echo "$paths" | head -n 1))/size)
 table="0 $size multipath 0 0 1 1 round-robin 0 {self.spec.sessions} 1"
 for p in $paths; do table="$table $p 1"; done
-dmsetup create --noudevsync fairlane-{self.name} --table "$table"
+dmsetup create --noudevsync fairlane-{self.title} --table "$table"
 """
 
     def find(self) -> str:
+        if self.spec.multipath and self.site.living:
+            return _dm_living.find(self.title, self.site.run)
         if self.spec.sessions > 1 or self.spec.multipath:
             return (
                 "for d in /sys/block/dm-*; do "
-                f'[ "$(cat $d/dm/name)" = fairlane-{self.name} ] && echo /dev/${{d##*/}}; done; true'
+                f'[ "$(cat $d/dm/name)" = fairlane-{self.title} ] && echo /dev/${{d##*/}}; done; true'
             )
         return self._scan()
 
@@ -338,48 +345,6 @@ dmsetup create --noudevsync fairlane-{self.name} --table "$table"
             where = " + ".join(spec.external.addresses)
             return ("fio", *joined, "sd", "open-iscsi", f"TCP {where}", f"external {spec.external.iqn}")
         return ("fio", *joined, "sd", "open-iscsi", f"TCP {site.links}", "LIO", "iblock", site.medium)
-
-
-def _password(to: _Target) -> str:
-    """Shell that writes the secret into the target's records, where iscsiadm has put the user: iscsiadm itself accepts
-    it as an argument only."""
-    nodes = f"/etc/iscsi/nodes/{to.iqn} /var/lib/iscsi/nodes/{to.iqn}"
-    added = without_argv(f"node.session.auth.password = {to.secret}", 'cat >> "$record"')
-    return f"""\
-records=$(grep -rlFx 'node.session.auth.username = {to.user}' {nodes} 2> /dev/null || :)
-[ -n "$records" ] || {{ echo "open-iscsi has no record of its own in {nodes}" >&2; exit 1; }}
-for record in $records; do
-{added}done
-"""
-
-
-def _interface(name: str, initiator: str) -> tuple[str, str]:
-    """Shell that creates an open-iscsi interface with its own initiator name, and the option that selects it."""
-    face = f"iscsiadm -m iface -I fairlane-{name}"
-    return (
-        f"""\
-{face} -o new > /dev/null
-{face} -o update -n iface.initiatorname -v {initiator} > /dev/null
-""",
-        f" -I fairlane-{name}",
-    )
-
-
-def _quoted(value: str) -> str:
-    """``value`` in single quotes for the shell."""
-    return "'" + value.replace("'", "'\\''") + "'"
-
-
-def _external_rows(to: _Target) -> str:
-    """Shell that prints the volume's identity, for ``destroy`` and the reader."""
-    return f"""\
-v=/sys/block/${{d#/dev/}}/device
-row volume.iqn {to.iqn}
-row volume.lun "$(readlink -f $v | grep -o '[0-9]*$')"
-row volume.serial "$(tail -c +5 $v/vpd_pg80 | tr -d '\\0 ')"
-row volume.wwid "$(cat $v/wwid)"
-row volume.model "$(echo $(cat $v/vendor $v/model))"
-"""
 
 
 PLUGIN = Iscsi

@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fairlane.errors import FairlaneError
+from fairlane.lanes._iscsi_spec import IscsiSpec
 from fairlane.lanes.base import NO_MEDIUM_KEPT, Ground, Step, Transport
-from fairlane.lanes.iscsi import Iscsi, IscsiSpec
+from fairlane.lanes.iscsi import Iscsi
 from fairlane.lanes.nvme_tcp import NvmeTcp, NvmeTcpSpec
 from fairlane.records import FaultKind
 from fairlane.study.base import LaneSpec
@@ -39,21 +40,21 @@ class LvmSpec(LaneSpec):
     stripes: int = Field(default=1, ge=1, le=8)
     """1: linear. More: striped over as many physical volumes, which are equal parts of one medium."""
     stripe_size: Size = 65536
-    """Bytes in one physical volume before the next one's turn."""
+    """Bytes written to one physical volume before the next."""
     thin: bool = False
-    """A thin volume in a thin pool: space comes with the first write."""
+    """A thin volume in a thin pool: space is allocated at the first write."""
 
     @model_validator(mode="after")
     def _inner(self) -> Self:
         if twice := (self.over.model_fields_set & set(LaneSpec.model_fields)) - {"transport"}:
             key = sorted(twice)[0]
-            raise ValueError(f"over.{key}: is the lane's own; put {key} beside over")
+            raise ValueError(f"over.{key}: belongs to the lane; move {key} out of over")
         if getattr(self.over, "external", None):
-            raise ValueError("over.external: LVM is set up on media of our own only")
+            raise ValueError("over.external: lvm needs media that Fairlane creates")
         if not 4096 <= self.stripe_size <= 2**30 or self.stripe_size & (self.stripe_size - 1):
             raise ValueError("stripe_size: expected a power of two from 4k to 1g")
         if "stripe_size" in self.model_fields_set and self.stripes == 1:
-            raise ValueError("stripe_size: a linear volume has none; set stripes: 2 or more")
+            raise ValueError("stripe_size: has no effect on a linear volume; set stripes: 2 or more")
         return self
 
     @property
@@ -84,7 +85,7 @@ class Lvm(Transport[LvmSpec]):
         if not ground.keeps:
             yield self.problem(
                 "medium-kept",
-                "LVM keeps its tables on the volume, and the modelled medium keeps nothing",
+                "LVM stores its metadata on the volume, but the modelled medium discards writes",
                 hint=NO_MEDIUM_KEPT,
             )
 

@@ -1,14 +1,17 @@
-"""Ceph RBD: an image in a replicated or erasure-coded pool, opened by QEMU's rbd driver (librbd) on the hypervisor.
+"""Ceph RBD: an image in a pool, opened by QEMU's rbd driver (librbd) on the hypervisor, or by a machine's kernel.
 
-The kernel's client (krbd), in guest or hypervisor, is not offered: see docs/ceph.md.
+The kernel's client (krbd) is for existing images (``external``), not for the lab: see docs/ceph.md.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
-from fairlane.lanes._ceph import METADATA_COPIES, CephSpec, CephTransport
+from fairlane.guard.values import NONE
+from fairlane.lanes import _living as living
+from fairlane.lanes._ceph import METADATA_COPIES, CephExternal, CephSpec, CephTransport
+from fairlane.lanes._external import Folder, Name, Option
 from fairlane.lanes.base import Step
 from fairlane.study.base import LaneSpec
 from fairlane.units import Size, format_size
@@ -21,15 +24,33 @@ _NEEDS: Mapping[Feature, Feature] = {
 }  # fmt: skip
 
 
-class RbdSpec(CephSpec):
-    """Ceph RBD (librbd in QEMU)."""
+class RbdExternal(CephExternal):
+    """An existing image, mapped by the machine's kernel (``rbd map``)."""
 
-    transport: Literal["rbd"]
-    """An RBD image."""
+    pool: Name
+    """Pool of the image."""
+    namespace: Name | None = None
+    """Namespace in the pool."""
+    image: Name
+    """The image. It is written only if ``destroy`` is ``rbd:POOL/IMAGE``."""
+    keyring: Folder | None = None
+    """Keyring of the user, on the machine; default: as configured."""
+    options: Annotated[tuple[Option, ...], Field(max_length=20)] = ()
+    """Options of ``rbd map``, such as queue_depth=256 or ms_mode=secure."""
+
+    @property
+    def title(self) -> str:
+        """The image as rbd takes it."""
+        return "/".join(part for part in (self.pool, self.namespace, self.image) if part)
+
+
+class RbdImageSpec(CephSpec):
+    """Keys of an image that Fairlane makes. Derived classes add ``transport``."""
+
     features: tuple[Feature, ...] = ("layering", "exclusive-lock", "object-map", "fast-diff", "deep-flatten")
     """Image features; the default is Ceph's own."""
     object_size: Size = Field(default=4 * 1024**2, ge=4096, le=32 * 1024**2)
-    """Size of the objects that the image is cut into."""
+    """Size of the objects that the image is divided into."""
 
     @model_validator(mode="after")
     def _image(self) -> Self:
@@ -55,8 +76,33 @@ class RbdSpec(CephSpec):
         }
 
 
-class Rbd(CephTransport[RbdSpec]):
-    Spec: ClassVar[type[LaneSpec]] = RbdSpec
+SpecT = TypeVar("SpecT", bound=RbdImageSpec)
+
+
+class RbdSpec(RbdImageSpec):
+    """Ceph RBD (librbd in QEMU, or krbd)."""
+
+    transport: Literal["rbd"]
+    """An RBD image."""
+    external: RbdExternal | None = None
+    """An existing image."""
+
+    def known(self) -> Mapping[str, Any]:
+        if self.external:
+            return {
+                **LaneSpec.known(self),
+                **self.external.known(),
+                "backend": f"external Ceph RBD {self.external.title}",
+                "multipath": NONE,
+                "volume_mode": "Block",
+                "path_settings": ", ".join(("krbd", *self.external.options)),
+            }
+        return super().known()
+
+
+class RbdImage(CephTransport[SpecT]):
+    """An image in a pool of the lab's cluster."""
+
     kind = "rbd"
     driver: ClassVar[Mapping[str, str]] = {"driver": "rbd", "pool": "no", "image": "no", "conf": "missing"}
 
@@ -123,6 +169,70 @@ row medium.allocated_bytes "$(number used_size)"
 
     def path(self) -> tuple[str, ...]:
         return ("fio", "QEMU", "librbd", "TCP lo", "OSD", f"{self.spec.redundancy_text} on OSDs")
+
+
+class Rbd(RbdImage[RbdSpec]):
+    Spec: ClassVar[type[LaneSpec]] = RbdSpec
+    living = True
+
+    def steps(self) -> tuple[Step, ...]:
+        return (self._map(self.spec.external),) if self.spec.external else super().steps()
+
+    def path(self) -> tuple[str, ...]:
+        if self.spec.external:
+            return ("fio", "krbd", "TCP", f"external {self.spec.external.title}")
+        return super().path()
+
+    def _map(self, outside: RbdExternal) -> Step:
+        """The image as a device of the machine's kernel, beside those that are mapped already."""
+        note, run = f"$L/rbd-{self.title}", self.site.run
+        keyring = f" --keyring {outside.keyring}" if outside.keyring else ""
+        cluster = f"-c {outside.conf} --id {outside.user}{keyring}"
+        options = f" -o {','.join(outside.options)}" if outside.options else ""
+        used = f"""\
+! rbd {cluster} status {outside.title} | grep -q watcher= ||
+  fail '{outside.title} is in use elsewhere: rbd status shows a watcher'
+"""
+        return Step(
+            name=f"map {outside.title} with krbd",
+            place="initiator",
+            session=True,
+            apply=f"""
+{living.head(run)}{living.modules("rbd")}command -v rbd > /dev/null || fail 'rbd is not installed (package ceph-common)'
+d=$({self._mapped(outside)})
+[ -z "$d" ] || fail "{outside.title} is already mapped ($d) outside this lane: use its device (transport: device)"
+{used if self.spec.destroy else ""}: > {note}
+rbd {cluster} map {outside.title}{options} > /dev/null
+await 1 '{{ {self._mapped(outside)}; }} | wc -l'
+""",
+            describe=rf"""
+d=$({self._mapped(outside)})
+d=/sys/block/${{d#/dev/}}
+row initiator.kind "krbd $(uname -r)"
+for k in cluster_fsid pool pool_ns name image_id features client_addr config_info; do
+  row rbd.$k "$(cat $d/device/$k 2> /dev/null | sed 's/,\(key\|secret\)=[^,]*//g')"
+done
+row block.nr_hw_queues "$(ls $d/mq | wc -l)"
+for k in nr_requests max_sectors_kb scheduler; do row block.$k "$(cat $d/queue/$k)"; done
+""",
+            remove=f"""
+{living.head(run)}if [ -e {note} ]; then
+  for d in $({self._mapped(outside)}); do rbd unmap $d; done
+fi
+rm -f {note}
+{living.tail(run)}""",
+            expect={"rbd.pool": outside.pool, "rbd.name": outside.image},
+        )
+
+    @staticmethod
+    def _mapped(outside: RbdExternal) -> str:
+        """Shell that prints the image's device."""
+        parts = {"pool": outside.pool, "pool_ns": outside.namespace or "", "name": outside.image}
+        tests = " && ".join(f'[ "$(cat $b/device/{key} 2> /dev/null)" = "{value}" ]' for key, value in parts.items())
+        return f"for b in /sys/block/rbd*; do if {tests}; then echo /dev/${{b##*/}}; fi; done"
+
+    def find(self) -> str:
+        return self._mapped(self.spec.external) if self.spec.external else super().find()
 
 
 PLUGIN = Rbd

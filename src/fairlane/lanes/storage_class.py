@@ -18,7 +18,7 @@ _LINK = {
 
 
 class StorageClassSpec(NamedVolume):
-    """A volume of a storage class, as KubeVirt gives it to a machine. Names in brackets are KubeVirt's own."""
+    """A volume of a storage class, attached by KubeVirt. Names in brackets are KubeVirt's."""
 
     transport: Literal["storage_class"]
     """A claim (PVC) of a storage class."""
@@ -29,31 +29,30 @@ class StorageClassSpec(NamedVolume):
     access_mode: Literal["ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"] = "ReadWriteOnce"
     """Who may mount it; ReadWriteMany is what live migration needs (accessModes)."""
     clone: Literal["csi-clone", "snapshot", "copy"] | None = None
-    """How a clone storm makes volumes, which such a workload needs to be told. csi-clone: the driver clones the golden
-    volume. snapshot: the driver restores a snapshot of it. copy: CDI copies it byte for byte. It decides more than the
-    storage does, so it is never left to the cluster's storage profile, which may even differ between lanes; it is read
-    back, and a clone made in another way stops the run."""
+    """How a clone storm creates volumes; required for that workload. csi-clone: the driver clones the golden volume.
+    snapshot: the driver restores a snapshot of it. copy: CDI copies it byte for byte. The cluster's storage profile
+    does not decide, because it may differ between lanes. A clone made in another way stops the run."""
     golden: Literal["shared", "per-node"] = "shared"
-    """Golden volumes of a clone storm: one, or one on each node. Volumes that stay at their node (LVMS, local) can be
-    cloned there alone."""
+    """Golden volumes of a clone storm: one, or one on each node. Volumes that are bound to a node (LVMS, local) can
+    only be cloned on that node."""
     bus: Literal["virtio", "scsi", "sata"] = "virtio"
     """virtio: virtio-blk. scsi: virtio-scsi, one controller for all disks of the machine (bus of the disk)."""
     io_threads_policy: Literal["shared", "auto", "supplementalPool"] | None = None
-    """shared: one IO thread for all disks. auto: a pool that disks are dealt to. supplementalPool: the queues of each
-    disk are spread over ``io_threads``. Not given: QEMU's main loop, or IO threads of ``dedicated_io_thread``
-    (ioThreadsPolicy). KubeVirt gives IO threads to virtio disks alone."""
+    """shared: one IO thread for all disks. auto: a pool; each disk uses one of its threads. supplementalPool: the
+    queues of each disk are spread over ``io_threads``. Default: QEMU's main loop, or the IO threads of
+    ``dedicated_io_thread`` (ioThreadsPolicy). Virtio disks only."""
     io_threads: int | None = Field(default=None, ge=1, le=64)
     """Threads of the supplementalPool (supplementalPoolThreadCount)."""
     dedicated_io_thread: bool = False
     """An IO thread for each volume under test alone (dedicatedIOThread)."""
     block_multi_queue: bool = False
-    """A queue per virtual CPU for every virtio disk; false: KubeVirt names no number, and QEMU chooses
+    """A queue per virtual CPU for every virtio disk; false: QEMU chooses the number
     (blockMultiQueue)."""
     cache: Literal["none", "writeback", "writethrough"] = "none"
-    """none: O_DIRECT, the node's page cache is passed by."""
+    """none: O_DIRECT, which bypasses the node's page cache."""
     io: Literal["native", "threads", "default"] = "native"
-    """How QEMU does the I/O. default: nothing is sent; KubeVirt then takes native for block devices and preallocated
-    files without cache, and leaves the others to QEMU. native needs cache none."""
+    """How QEMU does the I/O. default: not set; KubeVirt then uses native for block devices and preallocated
+    files without cache, and QEMU chooses for the rest. native needs cache none."""
     dedicated_cpus: bool = False
     """Virtual CPUs are pinned to cores of their own (dedicatedCpuPlacement): needs a node with the CPU manager."""
     isolate_emulator_thread: bool = False
@@ -64,14 +63,14 @@ class StorageClassSpec(NamedVolume):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if (self.io_threads_policy == "supplementalPool") != (self.io_threads is not None):
-            raise ValueError("io_threads: is the size of a supplementalPool; give both or neither")
+            raise ValueError("io_threads: sets the size of a supplementalPool; set both or neither")
         if self.io_threads_policy == "supplementalPool" and self.dedicated_io_thread:
             raise ValueError("dedicated_io_thread: with a supplementalPool every disk uses the whole pool")
         if self.io == "native" and self.cache != "none":
             raise ValueError("io: native I/O needs cache: none")
         if self.bus != "virtio" and (self.io_threads_policy or self.dedicated_io_thread or self.block_multi_queue):
             raise ValueError(
-                f"bus: KubeVirt gives IO threads and block_multi_queue to virtio disks alone, not {self.bus}"
+                f"bus: KubeVirt supports IO threads and block_multi_queue only on virtio disks, not {self.bus}"
             )
         if self.isolate_emulator_thread and not self.dedicated_cpus:
             raise ValueError("isolate_emulator_thread: needs dedicated_cpus: true")

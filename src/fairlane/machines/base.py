@@ -15,7 +15,8 @@ class Guest(ABC):
     def run(self, script: str, timeout: float) -> AsyncGenerator[tuple[str, Mapping[str, bytes]]]:
         """Run ``script``; yield (name, files) for each result it sends, as it comes. Raises RunFailed.
 
-        Close the generator (``aclosing``): whoever leaves it early otherwise leaves the machine to the collector."""
+        Wrap the generator in ``aclosing``: otherwise, after an early exit, the machine stays busy until garbage
+        collection."""
 
     async def ask(self, script: str, timeout: float = 60) -> dict[str, bytes]:
         """Run ``script`` in an empty folder of its own and return the files left in it. Raises RunFailed."""

@@ -21,7 +21,7 @@ async def together(*work: Awaitable[Result]) -> list[Result]:
         raise
 
 
-async def unless(work: Coroutine[Any, Any, None], ended: Coroutine[Any, Any, str]) -> None:
+async def unless(work: Coroutine[Any, Any, Any], ended: Coroutine[Any, Any, str]) -> None:
     """Awaits ``work``; raises RunFailed with the reason that ``ended`` returns if it returns first."""
     doing, watching = asyncio.ensure_future(work), asyncio.ensure_future(ended)
     try:

@@ -2,16 +2,17 @@
 rounds until they are steady (docs/safety.md)."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shlex import quote
-from typing import Protocol
+from typing import Literal, Protocol
 
 from fairlane.errors import RunFailed
-from fairlane.machines import device_guard, script
+from fairlane.machines import device_guard
 from fairlane.machines.base import Guest
 from fairlane.machines.device_guard import Recorded
+from fairlane.machines.folders import OWN, Folders
 from fairlane.records import Cell
 from fairlane.stats.steady import Steadiness, steadiness
 from fairlane.study.base import LaneSpec
@@ -26,8 +27,15 @@ _ALLOCATED = 0.98
 """Share of the prefilled bytes for which a file must have blocks allocated; file systems round by less."""
 
 
+FileKind = Literal["share", "made", "kept"]
+"""share: in a mounted share. made: by this run, in somebody's directory. kept: somebody's, and never written."""
+_AT: Mapping[FileKind, str] = {"share": "command stat -c %m", "made": "stat -c %d:%i", "kept": "stat -c %d:%i"}
+"""Command that prints where a file is: its mount point, or the numbers of its file system and inode."""
+_GUARDS: Mapping[FileKind, str] = {"share": "file_guard", "made": "made_guard", "kept": "kept_guard"}
+
+
 class Volume(Protocol):
-    """A volume of a lane on one machine, as a platform describes it; linked there as ``script.device(name)``."""
+    """A volume of a lane on one machine, as a platform describes it; linked there as ``Folders.device(name)``."""
 
     @property
     def name(self) -> str:
@@ -47,6 +55,14 @@ class Volume(Protocol):
     def owned(self) -> bool:
         """Whether this run made the volume: nobody else has data on it, and it needs no ``destroy``."""
 
+    @property
+    def file_kind(self) -> FileKind:
+        """Of a volume that is a file."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether its contents are somebody's, and stay: it is never filled."""
+
     def file(self, media: Path) -> Path:
         """Path in ``media`` of the file of this machine that is its medium, if it is one; it need not exist."""
 
@@ -59,24 +75,28 @@ class Devices:
     recorded: dict[str, Recorded] = field(default_factory=dict)
     """Volumes that are block devices, by name."""
     files: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Volumes that are files in a share, by name: mount point, bytes."""
+    """Volumes that are files, by name: where (``_AT``), bytes."""
     steady: dict[str, dict[str, object]] = field(default_factory=dict)
     """By lane: the rounds of load before the first trial and whether the lane became steady."""
     filled: dict[str, int] = field(default_factory=dict)
     """By volume: bytes that the prefill wrote, by the device's counters."""
     allocated: dict[str, int] = field(default_factory=dict)
     """By volume: bytes allocated after the prefill in the file of this machine that is its medium."""
+    folders: Folders = OWN
+    """Of the machines."""
+    before: str = ""
+    """Shell before the load of a trial."""
 
     async def record(self, volumes: Iterable[Volume]) -> None:
         """Records identity and size of every linked device. Raises Refused for one without an identity of its own."""
         parts: dict[Guest, str] = {}
         for v in volumes:
             parts.setdefault(self.guests[v.guest], "DISKS=$(disks)\n")
-            device, name = script.device(v.name), quote(v.name)
+            device, name = self.folders.device(v.name), quote(v.name)
             text = f"""
 if [ -f {device} ]; then
-  f=$(readlink -f {device}); s=$(stat -c %s $f); f=$(command stat -c %m "$f")
-  row file {name}; row folder "$f"; row size "$s"
+  f=$(readlink -f {device}); s=$(stat -c %s "$f")
+  row file {name}; row at "$({_AT[v.file_kind]} "$f")"; row size "$s"
 else
   i=$(identity {device}); s=$(size_of {device})
   row block {name}; row identity "$i"; row size "$s"
@@ -105,24 +125,26 @@ fi
         for v in volumes:
             if v.name in self.recorded:
                 texts.setdefault(self.guests[v.guest], "")
-                texts[self.guests[v.guest]] += f"handed_out {script.device(v.name)} || exit 77\n"
+                texts[self.guests[v.guest]] += f"handed_out {self.folders.device(v.name)} || exit 77\n"
         await asyncio.gather(*(g.ask(text, _TIMEOUT) for g, text in texts.items()))
 
     def guard(self, volume: Volume, *, writes: bool = True) -> str:
         """Shell to run before a load on ``volume``; it ends the script if the device must not be used."""
-        device = script.device(volume.name)
+        device = self.folders.device(volume.name)
         if volume.name in self.files:
-            folder, size = self.files[volume.name]
-            return f"file_guard {device} {quote(folder)} {size} || exit 77\n"
+            at, size = self.files[volume.name]
+            return f"{_GUARDS[volume.file_kind]} {device} {quote(at)} {size} || exit 77\n"
         if (recorded := self.recorded.get(volume.name)) is None:
             return ""  # a lane without a permanent volume
         if not writes:
             return device_guard.read_guard(device, recorded)
         return device_guard.guard(device, recorded, recorded.identity if volume.owned else volume.spec.destroy)
 
-    def guards(self, volumes: Iterable[Volume], *, writes: bool = True) -> str:
+    def guards(self, volumes: Collection[Volume], *, writes: bool = True) -> str:
         """``guard`` for several volumes of a machine: lists its disks and their open files once."""
         each = "".join(self.guard(v, writes=writes) for v in volumes)
+        if not any(v.name in self.recorded for v in volumes):
+            return each
         opened = "OPENED=$(opened) || exit 1\n" if writes else ""
         return f"DISKS=$(disks)\n{opened}{each}unset DISKS OPENED\n"
 
@@ -151,7 +173,7 @@ fi
         total = 0
         for number, (v, text, least) in enumerate(todo):
             total += least
-            d = script.device(v.name)
+            d = self.folders.device(v.name)
             counted = f"[ -f {d} ] || read -r _ _ _ _ _ _ w _ < /sys/class/block/$(basename $(readlink -f {d}))/stat"
             texts.setdefault(self.guests[v.guest], []).append(f"""
 mkdir {number}; cd {number}
@@ -165,23 +187,24 @@ before=$w
 echo $(((w - before) * 512)) > written
 cd ..
 """)
-        timeout = _TIMEOUT + total / _SLOWEST
+        slow = sum(workload.patience(cell) for workload, cell in cells) * len({v.name for v, _, _ in todo})
+        timeout = _TIMEOUT + total / _SLOWEST + slow
         answers = await asyncio.gather(*(g.ask("\n".join(parts), timeout) for g, parts in texts.items()))
         outputs = {name: data for files in answers for name, data in files.items()}
         for number, (v, _, least) in enumerate(todo):
             written = int(outputs[f"{number}/written"])
-            _enough(v, written, least, "its device counted" if v.name in self.recorded else "its file has blocks for")
+            _enough(v, written, least, "its device received" if v.name in self.recorded else "its file holds")
             self.filled[v.name] = max(written, self.filled.get(v.name, 0))
             if media and (file := v.file(media)).exists():
                 allocated = file.stat().st_blocks * 512
-                _enough(v, allocated, int(_ALLOCATED * least), "the file behind it has blocks for")
+                _enough(v, allocated, int(_ALLOCATED * least), "its backing file holds")
                 self.allocated[v.name] = allocated
 
     def _prefills(self, volume: Volume, cells: Sequence[tuple[Workload, Cell]]) -> dict[str, int]:
         """Shell text of each prefill -> bytes that it must write."""
-        if volume.name not in self.recorded and volume.name not in self.files:
+        if volume.kept or (volume.name not in self.recorded and volume.name not in self.files):
             return {}
-        capacity, device = self.capacity(volume), script.device(volume.name)
+        capacity, device = self.capacity(volume), self.folders.device(volume.name)
         prefills = {w.prepare(cell, device): w.prepares(cell, capacity) for w, cell in cells}
         return {text: least for text, least in prefills.items() if text}
 
@@ -210,7 +233,7 @@ cd ..
         for index, guest in enumerate(self.guests):
             own = [v for v in volumes if v.guest == index]
             if own:
-                names = [script.device(v.name) for v in own]
+                names = [self.folders.device(v.name) for v in own]
                 text = self.guards(own) + workload.script(cell, names, number)
                 parts.append(guest.ask(text, _TIMEOUT + 3 * cell.params["runtime"] / 1e9))
         outputs = await asyncio.gather(*parts)
@@ -221,6 +244,6 @@ def _enough(volume: Volume, written: int, least: int, evidence: str) -> None:
     if written < least:
         raise RunFailed(
             "prefill",
-            f"the prefill of {volume.name} did not happen: {evidence} {format_size(written)} of {format_size(least)}",
-            hint="is the volume thin and its pool full? set prefill: false only if something else has written it",
+            f"the prefill of {volume.name} is incomplete: {evidence} {format_size(written)} of {format_size(least)}",
+            hint="is the volume thin and its pool full? set prefill: false only if the volume is already filled",
         )

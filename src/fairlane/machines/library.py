@@ -13,5 +13,5 @@ def text(settings: str = "", programs: str = "/dev/null") -> str:
     the guard with what it needs (docs/safety.md). ``settings``: shell between them. ``programs``: a file that lists the
     programs that busybox would hide, one a line."""
     library = part("lib.sh").replace("/fairlane/programs", programs)
-    more = "".join(part(name) for name in ("send.sh", "identity.sh", "guard.sh"))
+    more = "".join(part(name) for name in ("send.sh", "identity.sh", "guard.sh", "servers.sh"))
     return f"{library}RESULTS=/dev/stdout\n{settings}{more}"

@@ -11,6 +11,7 @@ from typing import Any
 
 from fairlane import registry
 from fairlane.lanes.base import Step, Transport
+from fairlane.machines.folders import OWN, Folders
 from fairlane.records import Block
 
 LOAD_BEGINS, LOAD_ENDS = "load-begins", "load-ends"
@@ -24,8 +25,8 @@ _HEAD = "set -u\n. /fairlane/lib.sh\n"
 
 
 def device(lane: str) -> str:
-    """Path of a lane's block device in scripts: a link, made after the device was identified."""
-    return f"/dev/lane/{lane}"
+    """``Folders.device`` on the lab's machines."""
+    return OWN.device(lane)
 
 
 def run_step(name: str, text: str, note: str = "/run/step") -> str:
@@ -34,14 +35,17 @@ def run_step(name: str, text: str, note: str = "/run/step") -> str:
     return f"echo {quote(name)} > {note}\n( set -eu\n{text.strip()}\n)\n[ $? -eq 0 ] || exit 1\n"
 
 
-def link_step(name: str, find: str, note: str = "/run/step") -> str:
-    """Shell that links the one device that ``find`` prints as ``device(name)``, with its kernel name beside it."""
+def link_step(name: str, find: str, note: str = "/run/step", folders: Folders = OWN, *, lines: bool = False) -> str:
+    """Shell that links the one device that ``find`` prints as ``folders.device(name)``, with its kernel name beside
+    it. ``lines``: it prints one a line, so that blanks may be in it."""
+    link = folders.device(name)
+    count = "grep -c ." if lines else "wc -w"
     return run_step(f"find the device of {name}", f"""
-mkdir -p /dev/lane
+mkdir -p {folders.lanes}
 found=$({find})
-[ "$(echo "$found" | wc -w)" -eq 1 ] || {{ echo "expected one device, found: $found" >&2; exit 1; }}
-ln -sf "$found" {device(name)}
-basename "$(readlink -f "$found")" > {device(name)}.name
+[ "$(echo "$found" | {count})" -eq 1 ] || {{ echo "expected one device, found: $found" >&2; exit 1; }}
+ln -sfn "$found" {link}
+basename "$(readlink -f "$found")" > {link}.name
 """, note)  # fmt: skip
 
 
@@ -117,17 +121,17 @@ def block_script(block: Block, settle: float) -> str:
         return "".join(f"( {text}\n) > probe.{name}.{when} 2>> probe.err\n" for name, text in probes)
 
     for lane in block.order:
-        load = workload.script(block.cell, (device(lane),), block.seed).strip()
+        where = block.cell, (device(lane),), block.seed
+        begin = f"{capture('before')}sleep {settle + jitter(block.seed, lane):.6f}\nmark {LOAD_BEGINS}\n"
+        end = f"mark {LOAD_ENDS}\n{capture('after')}"
+        if gated := workload.gated(*where, "load_begins", "load_ends").strip():
+            load = f"load_begins() {{\n{begin}}}\nload_ends() {{\n{end}}}\n( {gated}\n)\necho $? > status"
+        else:
+            load = f"{begin}( {workload.script(*where).strip()}\n)\nstatus=$?\n{end}echo $status > status"
         parts.append(f"""
 rm -rf /run/trial.{quote(lane)}; mkdir /run/trial.{quote(lane)} && cd /run/trial.{quote(lane)}
 read -r DEVICE < {device(lane)}.name
-{capture("before")}sleep {settle + jitter(block.seed, lane):.6f}
-mark {LOAD_BEGINS}
-( {load}
-)
-status=$?
-mark {LOAD_ENDS}
-{capture("after")}echo $status > status
+{load}
 cd / && send {quote(lane)} /run/trial.{quote(lane)}
 """)
     return "".join(parts)

@@ -10,6 +10,7 @@ from fairlane import registry
 from fairlane.errors import RunFailed
 from fairlane.machines import clock
 from fairlane.machines.clock import Offset
+from fairlane.machines.folders import OWN, Folders
 from fairlane.machines.session import Session, Startable
 
 Place = Literal["guest", "target", "hypervisor"]
@@ -28,7 +29,7 @@ capture() {
 snapshot() { @SNAPSHOT@; }
 cost() {
   local i from=${EPOCHREALTIME/./}
-  set -- "$1" $(ls /dev/lane/*.name 2> /dev/null | head -n 1)
+  set -- "$1" $(ls @LANES@/*.name 2> /dev/null | head -n 1)
   for ((i = 0; i < $1; i++)); do snapshot after "${@:2}" > /dev/null; done
   echo $((${EPOCHREALTIME/./} - from))
 }
@@ -37,7 +38,7 @@ cost() {
 
 # Each line that a shell prints is a write of its own, and a packet of sshd: in one piece it takes an emulated machine a
 # third of the time.
-_WHOLE = 'capture "$@" > /run/fairlane.snapshot; echo "$(< /run/fairlane.snapshot)"'
+_WHOLE = 'capture "$@" > @RUN@/fairlane.snapshot; echo "$(< @RUN@/fairlane.snapshot)"'
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,13 @@ class Watch:
         guests: Sequence[Startable],
         target: Startable | None = None,
         hypervisor: tuple[Startable, str] | None = None,
+        folders: Folders = OWN,
     ) -> "Watch":
         """Opens sessions with running machines. ``hypervisor``: the machine, and shell that sets the variables of its
         probes (``MACHINES``, ...). Raises RunFailed."""
-        opening = [Session.open(guest, clock.FUNCTIONS + functions("guest")) for guest in guests]
+        opening = [Session.open(guest, clock.functions(folders.run) + functions("guest", folders)) for guest in guests]
         if target:
-            opening.append(Session.open(target, functions("target")))
+            opening.append(Session.open(target, functions("target", folders)))
         if hypervisor:
             opening.append(Session.open(hypervisor[0], hypervisor[1] + functions("hypervisor")))
         opened = await asyncio.gather(*opening)
@@ -99,7 +101,7 @@ class Watch:
                 await session.close()
 
 
-def functions(place: Place) -> str:
+def functions(place: Place, folders: Folders = OWN) -> str:
     """Shell functions of a session: ``snapshot WHEN FILE...`` prints a snapshot of every probe of the place."""
     captures = []
     for name, probe in registry.every("probes"):
@@ -107,7 +109,8 @@ def functions(place: Place) -> str:
             text = (probe.live or probe.capture).strip()
             captures.append(f"echo '{_MARK}{name}'\n{{ {text}\n}}")
     whole = 'capture "$@"' if place == "hypervisor" else _WHOLE
-    return _FUNCTIONS.replace("@CAPTURES@", "\n".join(captures)).replace("@SNAPSHOT@", whole)
+    text = _FUNCTIONS.replace("@CAPTURES@", "\n".join(captures)).replace("@SNAPSHOT@", whole)
+    return text.replace("@LANES@", folders.lanes).replace("@RUN@", folders.run)
 
 
 async def _snapshot(session: Session, prefix: str, when: str, names: Sequence[str]) -> dict[str, bytes]:
@@ -132,7 +135,7 @@ async def _cost(session: Session) -> dict[str, float]:
     try:
         return {"cpu_ms": round(used * 1e3 / _ROUNDS, 2), "wall_ms": round(int(wall) / 1e3 / _ROUNDS, 2)}
     except ValueError:
-        raise RunFailed("clock", f"{session.name} does not tell what a snapshot costs") from None
+        raise RunFailed("clock", f"{session.name} returned no valid cost of a snapshot") from None
 
 
 def cpu_seconds(times: str) -> float:

@@ -13,6 +13,7 @@ from fairlane.errors import RunFailed
 from fairlane.machines import clock, script
 from fairlane.machines.base import Guest
 from fairlane.machines.devices import Devices, Volume
+from fairlane.machines.folders import Folders
 from fairlane.machines.sessions import Place, Watch
 from fairlane.records import Block
 from fairlane.workloads.base import Stage
@@ -51,13 +52,18 @@ class FleetStage(Stage):
         self.outputs: dict[str, bytes] = {}
         self.load_seconds: float | None = None
         self._began: list[float] = []
-        self._ended: list[float] = []
+        self._ended: dict[int, float] = {}
+        """Machine -> when its load ended."""
         self._running = asyncio.Event()
         self._gated = False
 
+    @property
+    def _folders(self) -> Folders:
+        return self.crew.devices.folders
+
     def devices(self, guest: int) -> tuple[str, ...]:
         """The lane's devices in a guest."""
-        return tuple(script.device(v.name) for v in self._volumes(guest))
+        return tuple(self._folders.device(v.name) for v in self._volumes(guest))
 
     def _volumes(self, guest: int) -> list[Volume]:
         return [v for v in self.crew.volumes if v.guest == guest]
@@ -66,10 +72,12 @@ class FleetStage(Stage):
         self.outputs[name] = data
 
     def gate(self, jobs: int = 1) -> str:
-        return clock.waiting(jobs)
+        return clock.waiting(jobs, self._folders.run)
 
-    async def load(self, script: Callable[[int], str], seconds: float, *, start: bool = True) -> None:
-        timeout = 3 * seconds + 60 + _PATIENCE
+    async def load(
+        self, script: Callable[[int], str], seconds: float, *, start: bool = True, setup: float = 0.0
+    ) -> None:
+        timeout = 3 * seconds + 60 + _PATIENCE + setup
         self._gated = start
         texts = [self._text(guest, script(guest), gate=start) for guest in range(self.fleet)]
         await self._ask_all(["gate"] * self.fleet if start else [])
@@ -80,10 +88,12 @@ class FleetStage(Stage):
             if start:
                 await self._together(runs, timeout)
             await asyncio.gather(*runs)
+            if start and self.fleet > 1:
+                self._judge(seconds)
         finally:
             await _ended(*runs)
         if self._began and self._ended:
-            self.load_seconds = max(self._ended) - min(self._began)
+            self.load_seconds = max(self._ended.values()) - min(self._began)
 
     async def _together(self, runs: Sequence["asyncio.Future[None]"], timeout: float) -> None:
         """Starts all loads at one instant, once every machine's load is ready and the snapshots are taken."""
@@ -117,6 +127,9 @@ class FleetStage(Stage):
             start = {"planned": at, "opened": float(opened_at), "ahead": offset.ahead, "within": offset.within}
             self.outputs[f"{self._prefix(guest)}start.json"] = json.dumps(start).encode()
 
+    def _judge(self, seconds: float) -> None:
+        """Keeps whether all machines were under load together (``runs.observe`` reads it)."""
+
     async def _ask_all(self, commands: Sequence[str], timeout: float = 60) -> list[str]:
         """Runs one command on each guest, all at once; the stripped outputs."""
         pairs = zip(self.crew.watch.guests, commands, strict=False)
@@ -128,15 +141,16 @@ class FleetStage(Stage):
 
     def _text(self, guest: int, load: str, *, gate: bool) -> str:
         """The guest's script for one lane, in the form of a block of the virtual clock."""
-        wait = f"{clock.waiting()}\n" if gate and clock.FOLDER not in load else ""
+        run = self._folders.run
+        wait = f"{clock.waiting(1, run)}\n" if gate and clock.folder(run) not in load else ""
         return f"""set -u
 cd $(mktemp -d)
-{self._guards(guest)}mark {script.LOAD_BEGINS}
+{self.crew.devices.before}{self._guards(guest)}mark {script.LOAD_BEGINS}
 {wait}( {load.strip()}
 )
 status=$?
 mark {script.LOAD_ENDS}
-{clock.GIVE_UP if gate else ":"}
+{clock.give_up(run) if gate else ":"}
 echo $status > status
 d=$PWD
 cd /
@@ -156,15 +170,16 @@ rm -r $d
                     self._began.append(time.monotonic())
                     if len(self._began) == self.fleet:
                         self._running.set()
-                elif name == script.LOAD_ENDS:
-                    self._ended.append(time.monotonic())
+                elif name == script.LOAD_ENDS and guest not in self._ended:  # a load may have said so itself
+                    self._ended[guest] = time.monotonic()
                     last = len(self._ended) == self.fleet
                     await self._watch("after", [guest], ["target", "hypervisor"] if last else [])
                 elif name == "trial":
                     outputs = files
         if not outputs:
             raise RunFailed(
-                "result-missing", f"{self.crew.guests[guest].name} sent no result of {self.block.trial_id(self.lane)}"
+                "result-missing",
+                f"{self.crew.guests[guest].name} returned no result of {self.block.trial_id(self.lane)}",
             )
         self.outputs |= {self._prefix(guest) + name: data for name, data in outputs.items()}
 

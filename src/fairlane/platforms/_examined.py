@@ -16,6 +16,8 @@ class Line:
     state: State
     found: str
     fix: str = ""
+    kind: str = ""
+    """Of the error that keeps the platform from running."""
 
 
 def able(lines: Iterable[Line]) -> bool:

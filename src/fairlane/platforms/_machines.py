@@ -10,6 +10,7 @@ from fairlane.study.base import PlatformSpec
 from fairlane.units import Duration, Size
 
 _GIB = 1024**3
+_INITIATORS = ("iscsi", "nvme_tcp")
 
 
 class MachinesSpec(PlatformSpec):
@@ -24,20 +25,21 @@ class MachinesSpec(PlatformSpec):
     disks: int = Field(default=1, ge=1, le=32)
     """Volumes under test of a machine, under load together."""
     fleet: int | None = Field(default=None, ge=1, le=1000)
-    """Machines of a lane, under load together; not given: one. Workloads that have their own numbers of machines win
-    over it."""
+    """Machines of a lane, under load together; default: one. A workload that sets its own number of machines
+    overrides it."""
     spread: Literal["even", "packed"] = "even"
-    """even: machines are dealt to the hosts in turn. packed: a host takes all it has room for before the next one.
+    """even: machines go to the hosts in turn. packed: each host is filled before the next one is used.
     Machine 3 of every lane runs on the same host, so that lanes take turns on the same hardware."""
     settle: Duration = 1_000_000_000
     """Idle time between two trials of a block."""
 
     @property
     def able(self) -> tuple[str, ...]:
-        """Transports for this platform only, and those whose initiator in the guest connects to an external array."""
+        """Transports for this platform only, and those whose initiator in the guest connects to an external array over
+        TCP. Shares, clusters and RDMA devices need existing machines (platform hosts)."""
         lanes = [(name, transport.Spec) for name, transport in registry.every("lanes")]
         own = [name for name, spec in lanes if self.kind in spec.platforms]
-        return (*own, *(name for name, spec in lanes if "external" in spec.model_fields))
+        return (*own, *_INITIATORS)
 
     def counted(self, hosts: int, each: int | None, names: tuple[str, str]) -> None:
         """Raise ValueError for contradicting numbers of machines. ``names``: keys for the number of hosts and of
@@ -45,7 +47,7 @@ class MachinesSpec(PlatformSpec):
         if each is not None and self.fleet is not None:
             raise ValueError(f"{names[1]}: give fleet or {names[1]}, not both")
         if self.fleet is not None and hosts > self.fleet:
-            raise ValueError(f"{names[0]}: found {hosts} for {self.fleet} machines: the others would be empty")
+            raise ValueError(f"{names[0]}: {hosts} for only {self.fleet} machines; the rest would stay empty")
 
     @property
     def machines(self) -> int:

@@ -10,7 +10,7 @@ _DNS = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 
 def _dns_label(value: str) -> str:
     if len(value) > 63 or not re.fullmatch(_DNS, value):
-        raise ValueError("expected lower-case letters, digits and dashes, at most 63, as in a name in Kubernetes")
+        raise ValueError("expected a Kubernetes name: at most 63 lower-case letters, digits and dashes")
     return value
 
 

@@ -61,8 +61,12 @@ class Platform(ABC):
     killed run are found. Set before ``open``."""
 
     provisioning: int = 0
-    """Number of the making of volumes and machines, from 0. Set before ``open``. A platform that deals lanes to slots,
-    machines or nodes begins with another one in each, so that no lane has the better place in all of them."""
+    """Number of the provisioning (volumes and machines are created anew in each), from 0. Set before ``open``. A
+    platform that assigns lanes to slots, machines or nodes rotates the assignment, so that no lane always has the best
+    place."""
+
+    concluded: Mapping[str, str] = {}
+    """Machine -> output of the study's own commands after the last lane was taken apart; kept in the journal."""
 
     rebuilds: int = 0
     """How often volumes were made again since ``open``, because a machine was lost."""
@@ -76,7 +80,7 @@ class Platform(ABC):
         return cls(study)
 
     def anew(self) -> "Platform":
-        """A platform like this one, not opened yet, for the next provisioning: nothing of this one is in it."""
+        """A new platform for the same study, not opened yet, for the next provisioning; shares no state with it."""
         return type(self).of(self.study)
 
     def unfit(self) -> list[FairlaneError]:
@@ -88,6 +92,11 @@ class Platform(ABC):
         this machine lacks. Empty: ready."""
         return self.unfit()
 
+    def announcement(self) -> list[str]:
+        """Lines about what the run needs and changes outside this program, for the user before anything is touched;
+        from the study alone."""
+        return []
+
     @classmethod
     async def examine(cls, study: "Study | None", *, context: str, namespace: str) -> Sequence[Line]:  # noqa: ARG003
         """The doctor's lines about ``study`` and about the cluster or hypervisor. ``context``, ``namespace``: select it
@@ -97,7 +106,7 @@ class Platform(ABC):
     @staticmethod
     def lines(problems: Sequence[FairlaneError]) -> list[Line]:
         """``problems`` as lines of the doctor."""
-        return [Line(error.where or "study", "missing", error.message, error.hint) for error in problems]
+        return [Line(error.where or "study", "missing", error.message, error.hint, error.kind) for error in problems]
 
     @classmethod
     async def clean(cls, *, context: str, namespace: str, run: str, notify: Notify) -> None:  # noqa: ARG003
@@ -105,7 +114,7 @@ class Platform(ABC):
         has ended. Raises FairlaneError for objects that remain, and on a platform that leaves nothing outside this
         machine."""
         raise FairlaneError(
-            "keeps-nothing", "this platform keeps nothing beyond this machine", hint="fairlane lab clean"
+            "keeps-nothing", "this platform leaves nothing outside this machine", hint="run: fairlane lab clean"
         )
 
     @abstractmethod

@@ -30,7 +30,7 @@ Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
 class Warm(Strict):
-    """What is different while a trial begins: a cache that fades, a burst that a tier allows."""
+    """A different speed at the start of a trial, such as a warm cache or a burst allowance."""
 
     speed: Ratio
     """Ratio of IOPS to the rest of the trial."""
@@ -45,7 +45,7 @@ class Warm(Strict):
 
 
 class Effect(Strict):
-    """What is truly different about a lane."""
+    """A lane's true effect."""
 
     speed: Ratio = 1.0
     """True ratio of IOPS (and, inverted, of latency) to a lane without effect."""
@@ -54,19 +54,19 @@ class Effect(Strict):
     tail: Ratio = 1.0
     """True ratio of the slowest I/Os' latency; they are 2 % of all."""
     warm: Warm | None = None
-    """What is different in a trial's first seconds, its ramp included."""
+    """A different speed in a trial's first seconds, ramp-up included."""
 
 
 class Noise(Strict):
-    """How trials differ that should not."""
+    """Random differences between trials of the same lane and cell."""
 
     sd: Share = Field(default=0.02, le=1)
     """Standard deviation of ln(IOPS) of a trial."""
     seconds: Share = Field(default=0.0, le=1)
     """Standard deviation of ln(IOPS) of one second within a trial; correlation with the next second 0.5."""
     placement: Share = Field(default=0.0, le=1)
-    """Standard deviation of ln(IOPS) of a provisioning: where machines and volumes of a lane come to lie, one factor
-    per lane, cell and provisioning, which no number of trials in it takes out."""
+    """Standard deviation of ln(IOPS) between provisionings (placement of machines and volumes): one factor per lane,
+    cell and provisioning, which more trials within it do not average out."""
     model: Literal["normal", "t3", "stalls", "drift", "correlated"] = "normal"
     """t3: heavy tails. stalls: 8 % of the trials ten sd slower. drift: a slow wave of five sd over the blocks, the same
     for all lanes. correlated: lag-1 correlation 0.5 between the blocks of a lane."""
@@ -78,7 +78,7 @@ class FakeSpec(PlatformSpec):
     kind: Literal["fake"]
     """Invented figures, for tests and documentation."""
     effects: dict[str, Effect] = Field(default_factory=dict)
-    """True effects by lane; a lane that is not named has none."""
+    """True effects by lane; a lane without an entry has none."""
     noise: Noise = Noise()
     """Noise of the trials."""
     failures: Share = 0.0

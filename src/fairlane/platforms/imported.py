@@ -1,4 +1,4 @@
-"""Results that other tools made, or that were published: a study of them can be judged, and not run."""
+"""Results that other tools made, or that were published: a study of them can be evaluated but not run."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -31,7 +31,7 @@ class Imported(Platform):
     def problems(self) -> list[FairlaneError]:
         return [
             FairlaneError(
-                "imported", "imported results cannot be run again", hint="fairlane report RUN and compare read them"
+                "imported", "imported results cannot be run again", hint="use fairlane report RUN or fairlane compare"
             )
         ]
 

@@ -1,4 +1,4 @@
-"""vSphere: virtual machines of ESXi hosts, their disks on datastores. Its studies are planned, and not run yet."""
+"""vSphere: virtual machines of ESXi hosts, their disks on datastores. Its studies can be planned, but not run yet."""
 
 from collections.abc import AsyncGenerator
 from typing import Literal
@@ -21,15 +21,15 @@ class Vsphere(Platform):
     """Has no machines: ``problems`` prevents ``open`` and ``run_block``."""
 
     Spec = VsphereSpec
-    described = "its studies are checked and planned, and not carried out yet"
+    described = "its studies can be checked and planned, but not run yet"
 
     def problems(self) -> list[FairlaneError]:
         return [
             *self.unfit(),
             FairlaneError(
                 "platform-unsupported",
-                f"platform {self.study.platform.kind!r} is described, not carried out yet",
-                hint="a study's quick form may run in the lab: --quick; docs/presets.md tells what it stands for",
+                f"studies of platform {self.study.platform.kind!r} can be checked and planned, but not run yet",
+                hint="try --quick: the quick form of some studies runs in the lab (docs/presets.md)",
             ),
         ]
 

@@ -20,7 +20,7 @@ import pytest
 
 from fairlane.machines import child
 from fairlane.machines.keys import Keys
-from fairlane.platforms.lab import cache
+from fairlane.runs.files import cache_dir
 from testkit.play import Disk, Machines
 from testkit.play.client import Client
 
@@ -39,7 +39,7 @@ def sshd() -> tuple[Path, str]:
     had."""
     if os.geteuid():
         pytest.skip("needs root: every guest has a mount namespace of its own")
-    folder = cache.cache_dir() / "sshd"
+    folder = cache_dir() / "sshd"
     program = folder / "usr/sbin/sshd"
     if not program.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)

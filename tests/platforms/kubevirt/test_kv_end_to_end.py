@@ -5,14 +5,17 @@ Machines are emulated where KVM boots none, and every report of these runs must 
 
 import json
 import re
+import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlane.errors import Exit
 from fairlane.platforms.kubevirt import permissions
 from fairlane.platforms.kubevirt.permissions import Deployed
 from fairlane.platforms.lab.wall import rootfs
@@ -91,6 +94,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def fairlane(folder: Path) -> Iterator[Callable[[Path], Program]]:
+    """The program for a kubeconfig; no process outlives a test that failed."""
+    with ExitStack() as held:
+        yield lambda kubeconfig: held.enter_context(Program(kubeconfig, folder))
+
+
 def trials(folder: Path) -> int:
     """Of the run so far."""
     journal = folder / "run" / "journal.jsonl"
@@ -150,10 +160,10 @@ def _is_right(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_known_difference_gets_the_right_verdict_with_the_listed_permissions_alone(
-    plane: ControlPlane, stand: Stand, folder: Path
+    plane: ControlPlane, stand: Stand, folder: Path, fairlane: Callable[[Path], Program]
 ) -> None:
     held, before = _allowed(plane), plane.requests("fairlane")
-    code, said = Program(plane.kubeconfig("fairlane"), folder).run("run", "study.yaml", "--out", "run")
+    code, said = fairlane(plane.kubeconfig("fairlane")).run("run", "study.yaml", "--out", "run")
     assert code == 0, said
     _is_right(folder)
     _as_listed(plane.requests("fairlane") - before, held)
@@ -161,11 +171,46 @@ def test_a_known_difference_gets_the_right_verdict_with_the_listed_permissions_a
 
 
 @pytest.mark.slow
+def test_versus_compares_two_classes_to_the_verdict_and_nothing_stays(
+    plane: ControlPlane, stand: Stand, folder: Path, fairlane: Callable[[Path], Program]
+) -> None:
+    """Without a study file, with the permissions that a run must have and no further ones: the node has no probe.
+    Ctrl-C in between removes everything, and --resume makes it anew."""
+    _allowed(plane)
+    program = fairlane(plane.kubeconfig("fairlane"))
+    begun = program.begin(
+        "versus", "old=sc:slow", "new=sc:fast", "--size", "32m", "--rw", "randread", "--iodepth", "4",
+        "--blocks", "6", "--runtime", "1s", "--image", "docker://registry.invalid/lab:1", "--out", "run",
+    )  # fmt: skip
+    wait(lambda: trials(folder) >= 3, begun, "three trials were done")
+    end(begun, signal.SIGINT)
+    before, _ = begun.communicate(timeout=300)
+    assert begun.returncode == Exit.INTERRUPTED, before
+    assert "fairlane versus --resume run" in before
+    assert not left(plane)
+    code, said = program.run("versus", "--resume", "run")
+    assert code == 0, said
+    *_, sentence, overall = said.strip().splitlines()
+    assert overall == "Overall: new is better.", said
+    ratio = re.match(r"new is ([\d.,]+)x as fast as old \(4k randread qd4: ", sentence)
+    assert ratio, said
+    assert float(ratio[1].replace(",", "")) > 3
+    verdict = primary(folder)
+    assert (verdict["lane"], verdict["verdict"], verdict["blocks"]) == ("new", "faster", 6)
+    assert 0.5 * SLOW < verdict["baseline_value"] < 1.03 * SLOW
+    lanes = json.loads((folder / "run" / "description.json").read_text())["lanes"]
+    assert lanes["old"][f"storageClass.parameters.{IOPS}"] == str(SLOW)
+    assert lanes["new"]["prefill.bytes_written"] == 32 * 2**20
+    assert lanes["old"]["machines"]["old-0"] == lanes["new"]["machines"]["new-0"], "on one node"
+    assert not left(plane)
+
+
+@pytest.mark.slow
 def test_storms_alone_are_carried_out_and_say_what_their_machines_were(
-    plane: ControlPlane, stand: Stand, folder: Path
+    plane: ControlPlane, stand: Stand, folder: Path, fairlane: Callable[[Path], Program]
 ) -> None:
     (folder / "study.yaml").write_text(STORM)
-    code, said = Program(plane.kubeconfig(), folder).run("run", "study.yaml", "--out", "run")
+    code, said = fairlane(plane.kubeconfig()).run("run", "study.yaml", "--out", "run")
     assert code == 0, said
     assert trials(folder) == 4
     assert not events(folder, "block-failed")
@@ -190,13 +235,13 @@ def _as_listed(requests: Iterable[tuple[str, str]], held: Any) -> None:
 
 @pytest.mark.slow
 def test_a_run_goes_on_or_is_resumed_whatever_happens_to_cluster_and_machines(
-    plane: ControlPlane, stand: Stand, folder: Path
+    plane: ControlPlane, stand: Stand, folder: Path, fairlane: Callable[[Path], Program]
 ) -> None:
     """Storms of errors, lost watches, a conflict, an eviction, a deletion, a restart of the API server."""
     (folder / "study.yaml").write_text(STUDY.replace("looks: [4]", "looks: [7]").replace("runtime: 2s", "runtime: 1s"))
     play = stand.play
     with FaultProxy(plane.url, plane.authority.certificate) as proxy:
-        program = Program(proxy.kubeconfig(plane.kubeconfig()), folder)
+        program = fairlane(proxy.kubeconfig(plane.kubeconfig()))
         proxy.answer(".*", 429, times=8, after="1", every=3)
         proxy.answer("POST .*virtualmachines", 500, times=2, carried_out=True)
         process = program.begin("run", "study.yaml", "--out", "run")
@@ -235,11 +280,11 @@ def test_a_run_goes_on_or_is_resumed_whatever_happens_to_cluster_and_machines(
 
 
 def test_a_killed_run_is_found_removed_and_resumed_with_the_listed_permissions_and_the_right_verdict(
-    plane: ControlPlane, stand: Stand, folder: Path
+    plane: ControlPlane, stand: Stand, folder: Path, fairlane: Callable[[Path], Program]
 ) -> None:
     """Killed while its machines start, it leaves its namespace; whoever cleans up leaves alone one that is alive."""
     held, before = _allowed(plane), plane.requests("fairlane")
-    program, cleaner = Program(plane.kubeconfig("fairlane"), folder), Program(plane.kubeconfig(), folder)
+    program, cleaner = fairlane(plane.kubeconfig("fairlane")), fairlane(plane.kubeconfig())
     ended = threading.Event()
     stand.play.world.holds["start"] = lambda _: ended.is_set()  # so that the run does not end before it is looked at
     process = program.begin("run", "study.yaml", "--out", "run")

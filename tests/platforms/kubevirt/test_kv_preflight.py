@@ -203,7 +203,7 @@ def test_lanes_of_another_kind_are_told_before_anything_else_goes_wrong(ask: Ask
 def test_a_pool_of_threads_without_queues(ask: Ask) -> None:
     pool = "storage_class: fast, -> storage_class: fast, io_threads_policy: supplementalPool, io_threads: 2,"
     line = one(ask(furnished.study(pool), "IO threads"))
-    assert (line.state, line.fix) == ("warn", "block_multi_queue: true")
+    assert (line.state, line.fix) == ("warn", "set block_multi_queue: true")
     assert not ask(furnished.study(f"{pool} block_multi_queue: true,"), "IO threads")
 
 
@@ -362,7 +362,7 @@ def test_no_kubeconfig_is_one_line(
 def test_a_server_that_nobody_listens_at_is_one_line(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(preflight, "_PATIENCE", 0.1)
+    monkeypatch.setattr(preflight, "PATIENCE", 0.1)
     config = {
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],

@@ -17,7 +17,7 @@ from testkit.plain_client import RefusedError
 
 pytestmark = pytest.mark.cluster
 
-PRESETS = ("study-000-clone", "study-000-fio", "study-000-oltp", "study-003-roks")
+PRESETS = ("study-000-clone", "study-000-fio", "study-000-oltp", "study-003-roks", "two-storage-classes")
 KEYS = {"host_key": "-----BEGIN OPENSSH PRIVATE KEY-----\nnone\n", "authorized_keys": "ssh-ed25519 AAAA fairlane\n"}
 
 LANES = (
@@ -84,7 +84,9 @@ def test_the_server_takes_every_object_of_a_preset_as_it_is(
     name: str, control_plane: ControlPlane, namespace: str
 ) -> None:
     made = list(objects(of(name, namespace)))
-    assert len(made) == {"study-000-clone": 487, "study-000-fio": 31, "study-000-oltp": 28, "study-003-roks": 9}[name]
+    counts = {"study-000-clone": 487, "study-000-fio": 31, "study-000-oltp": 28, "study-003-roks": 9,
+              "two-storage-classes": 4}  # fmt: skip
+    assert len(made) == counts[name]
     assert len({(kind, body["metadata"]["name"]) for kind, body in made}) == len(made)
     assert {told for kind, body in made if (told := refused(control_plane, kind, namespace, body))} == set()
 

@@ -154,7 +154,7 @@ REASONS: dict[Cut, str] = {
     "reset": "connection was lost",
     "gone": "Expired: too old",
     "error": "InternalError: injected",
-    "garbage": "not an event",
+    "garbage": "an invalid event",
 }
 
 

@@ -18,6 +18,8 @@ from fairlane.platforms.lab.wall.command import Machine
 from fairlane.platforms.lab.wall.vm import Vm
 
 MIB = 2**20
+_UDEVADM = 'udevadm() { command udevadm "$@" || { sleep 1; command udevadm "$@"; }; }'
+"""On an emulated machine under load, udev's daemon drops a request now and then (a broken pipe)."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class OneMachine:
 
     def sh(self, script: str) -> str:
         """What ``script`` prints, run as root with the functions of a guest. Raises as a run would."""
-        out = self.runner.run(self.vm.guest.ask(f"{{ set -eu\n{script}\n}} > out", 300))
+        out = self.runner.run(self.vm.guest.ask(f"{{ set -eu\n{_UDEVADM}\n{script}\n}} > out", 300))
         return out["out"].decode().strip()
 
 

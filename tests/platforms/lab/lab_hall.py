@@ -10,12 +10,13 @@ from difflib import ndiff
 
 import pytest
 
+from fairlane.machines import lanes
 from fairlane.machines.base import Guest
 from fairlane.machines.keys import Keys
 from fairlane.machines.sessions import Watch
 from fairlane.platforms.base import Opened
 from fairlane.platforms.lab import modelled
-from fairlane.platforms.lab.wall import build, disks, layout
+from fairlane.platforms.lab.wall import disks, layout
 from fairlane.platforms.lab.wall.command import Machine, Nic
 from fairlane.platforms.lab.wall.lab import WallLab
 from fairlane.platforms.lab.wall.layout import Volume
@@ -123,10 +124,10 @@ class Visit(WallLab):
         await self.watch.close()
         self.watch = Watch()
         for volume in reversed(self.volumes) if self.guests else ():
-            for place, steps in reversed(build.rounds(volume.steps())):
-                await self.where(place, volume).ask(build.shell(steps, undo=True), build.TIMEOUT)
+            for place, steps in reversed(lanes.rounds(volume.steps())):
+                await self.where(place, volume).ask(lanes.shell(steps, undo=True), lanes.TIMEOUT)
             if volume.needs_array or volume.transport.backing == "machine":
-                medium = build.shell([self._medium(volume)], undo=True)
+                medium = lanes.shell([self._medium(volume)], undo=True)
                 await self.where("target" if volume.needs_array else "initiator", volume).ask(medium)
         names = " ".join(f"{v.name} {v.name}.name" for v in self.volumes)
         for guest in self.guests:

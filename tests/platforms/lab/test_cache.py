@@ -13,6 +13,7 @@ import pytest
 
 from fairlane.errors import FairlaneError
 from fairlane.platforms.lab import cache
+from fairlane.runs.files import cache_dir
 from tests.words import kind
 
 
@@ -22,7 +23,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def states() -> Path:
-    return cache.cache_dir() / "states"
+    return cache_dir() / "states"
 
 
 async def fill(scratch: Path) -> None:

@@ -29,9 +29,9 @@ def qemu(folder: Path, script: str) -> Path:
 def gone(folder: Path) -> bool:
     """No process has the PATH of this test any more. The pid alone would not do: a busy machine may end a QEMU before
     that has written it down."""
-    for environment in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            if f"PATH={folder}:".encode() in environment.read_bytes():
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            if f"PATH={folder}:".encode() in (entry / "environ").read_bytes():
                 return False
     return True
 

@@ -48,7 +48,9 @@ def test_a_vm_that_is_killed_fails_its_block_and_nothing_else(undisturbed: Path)
 
         (victim,) = fairlane.wait_for(third, "last block")  # too young to be done
         os.kill(victim, signal.SIGKILL)
-        assert trials(Path("out"))
+        fairlane.wait_for(
+            lambda: trials(Path("out")), "first trial"
+        )  # of the block that is done, not yet written perhaps
         code, out, err = fairlane.end()
     assert (code, out) == (Exit.RUN_FAILED, ""), err
     assert kinds(err) == ["blocks-missing"]

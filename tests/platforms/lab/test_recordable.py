@@ -174,6 +174,10 @@ async def _open(made: Lab, notify: Callable[[str], None]) -> None:
         await made.open(notify)
 
 
+def _children() -> set[int]:
+    return {int(pid) for pid in Path("/proc/thread-self/children").read_text().split()}
+
+
 @pytest.mark.slow
 def test_a_set_up_that_never_ends_is_given_up_by_its_cpu_time(endless: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved, "_SETUP_CPU", 5.0)
@@ -186,11 +190,12 @@ def test_a_set_up_that_never_ends_is_given_up_by_its_cpu_time(endless: Lab, monk
 @pytest.mark.slow
 def test_a_guest_that_stands_still_is_given_up(endless: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved, "_STALLED", 3.0)
+    others = _children()  # machines of other tests, which stay for the session
 
     def halt(text: str) -> None:
         if re.search(r"\b\d+ s\b", text):  # how much CPU time the set-up took so far
-            for pid in Path("/proc/thread-self/children").read_text().split():
-                os.kill(int(pid), signal.SIGSTOP)
+            for pid in _children() - others:
+                os.kill(pid, signal.SIGSTOP)
 
     with pytest.raises(FairlaneError, match=r"\b\d+ s\b", check=kind("set-up-stalled")):
         asyncio.run(_open(endless, halt))

@@ -20,9 +20,9 @@ from pathlib import Path
 from fairlane.platforms.lab.scratch import scratch
 
 def slept(shell):
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            name, _, rest = path.read_text().rpartition(")")
+            name, _, rest = (entry / "stat").read_text().rpartition(")")
         except OSError:
             continue
         if name.endswith("(sleep") and rest.split()[1] == str(shell):
@@ -97,12 +97,16 @@ def test_after_kill_9_processes_and_folder_are_found_and_removed(
 
 @pytest.mark.parametrize(
     ("option", "kept"),
-    [("--leftovers", {"states", "images", "roots"}), ("--states", {"images", "roots"}), ("", set())],
+    [
+        ("--leftovers", {"states", "images", "parts", "roots"}),
+        ("--states", {"images", "parts", "roots"}),
+        ("", set()),
+    ],
 )
 def test_clean_keeps_what_it_says(
     temporary: Path, capsys: pytest.CaptureFixture[str], option: str, kept: set[str]
 ) -> None:
-    entries = [temporary / "cache" / kind / "0123456789abcdef" for kind in ("states", "images", "roots")]
+    entries = [temporary / "cache" / kind / "0123456789abcdef" for kind in ("states", "images", "parts", "roots")]
     left = temporary / "fairlane-dead"
     for folder in (*entries, left):
         folder.mkdir(parents=True)
@@ -111,7 +115,7 @@ def test_clean_keeps_what_it_says(
     assert run(["lab", "clean", *option.split()]) == 0
     assert {entry.parent.name for entry in entries if entry.exists()} == kept
     assert not left.exists()
-    assert f"{4 - len(kept)} MiB" in capsys.readouterr().err
+    assert f"{5 - len(kept)} MiB" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", ["--states --leftovers", "--leftovers --platform kubevirt"])

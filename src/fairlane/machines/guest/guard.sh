@@ -76,6 +76,52 @@ file_guard() (
     "it was replaced since it was made"
 )
 
+# safe_folder DIRECTORY: refuses, for root, one that other users could exchange or fill with links: fio opens files by path,
+# and root's writes would go where they lead. $SUDO_UID is the user who became root.
+safe_folder() (
+  device=$1 identity=''
+  [ "$(id -u)" = 0 ] || exit 0
+  at=$(readlink -f "$1")
+  while :; do
+    # shellcheck disable=SC2046 # three words
+    set -- $(stat -c '%u %g %f' "$at")
+    mode=$((0x$3))
+    case $1 in
+      0 | "${SUDO_UID:-0}") ;;
+      *) _refuse directory-foreign "$at belongs to user $1, who could lead root's writes to other files" \
+          "run as that user, name a directory of root's, or allow it: foreign: true" ;;
+    esac
+    if [ $((mode & 01000)) = 0 ] && { [ $((mode & 02)) != 0 ] || { [ $((mode & 020)) != 0 ] && [ "$2" != 0 ]; }; }; then
+      _refuse directory-foreign "other users may write to $at, and could lead root's writes to other files" \
+        "run as an ordinary user, take that right away (chmod go-w), or allow it: foreign: true"
+    fi
+    [ "$at" != / ] || exit 0
+    at=$(dirname "$at")
+  done
+)
+
+# made_guard FILE DEVICE:INODE BYTES: as guard, for a file of BYTES that the run made in a directory. Needs no root.
+made_guard() (
+  device=$1 identity='a file of this run'
+  real=$(readlink "$1") || real=$1
+  [ -f "$real" ] || _refuse file-missing "it does not exist" "was it removed, or its file system unmounted?"
+  [ ! -L "$real" ] || _refuse file-other "$real is a link, which no run made" "was it replaced?"
+  [ "$(stat -c %d:%i "$real")" = "$2" ] || _refuse file-other "$real is another file now" "was it replaced?"
+  size=$(stat -c %s "$real")
+  [ "$size" = "$3" ] || _refuse device-size "it has $size bytes, expected $3" "it was replaced since it was made"
+)
+
+# kept_guard FILE DEVICE:INODE BYTES: is this still the file that was there when the run began? For what only reads.
+kept_guard() (
+  # shellcheck disable=SC2034 # _refuse prints it
+  device=$1 identity='an existing file' verb=used
+  real=$(readlink -f "$1")
+  [ -f "$real" ] || _refuse file-missing "it does not exist" "was it removed, or its file system unmounted?"
+  [ "$(stat -c %d:%i "$real")" = "$2" ] || _refuse file-other "$real is another file now" "was it replaced?"
+  size=$(stat -c %s "$real")
+  [ "$size" = "$3" ] || _refuse device-size "it has $size bytes, expected $3" "it was changed since the run began"
+)
+
 # opened: who has a block device open, "MAJOR:MINOR w NAME PID" a line (r: for reading only), of every process. In the
 # variable OPENED it serves all guards of one script.
 opened() (

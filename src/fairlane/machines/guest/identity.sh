@@ -1,8 +1,8 @@
 # What a device is, by what stays with it: docs/safety.md. Follows lib.sh.
 #
 # An identity is "kind:value", which stays with a volume whatever the kernel calls it: wwn, serial, nqn (NQN#nsid), dm
-# (its UUID; the name of one without), md (UUID), nullb (a null_blk made through configfs), loop (the file behind it). A
-# value alone is looked for among all kinds.
+# (its UUID; the name of one without), md (UUID), nullb (a null_blk made through configfs), loop (the file behind it), rbd
+# (POOL/IMAGE, or POOL/NAMESPACE/IMAGE). A value alone is looked for among all kinds.
 # shellcheck disable=SC2030,SC2031 # every function that is called from outside is a subshell with variables of its own
 :
 
@@ -222,6 +222,14 @@ _identities() {
     _line "$_b/device/subsysnqn"
     read -r nsid < "$_b/nsid"
     [ -z "$v" ] || ids="$ids nqn:$v#$nsid"
+  fi
+  if [ -r "$_b/device/image_id" ] && [ -r "$_b/device/pool" ]; then
+    rbd=
+    for part in pool pool_ns name; do
+      _line "$_b/device/$part"
+      [ -z "$v" ] || rbd="$rbd/$v"
+    done
+    ids="$ids rbd:${rbd#/}"
   fi
   [ ! -e "/sys/kernel/config/nullb/$1/power" ] || ids="$ids nullb:$1"
   ids=${ids# }

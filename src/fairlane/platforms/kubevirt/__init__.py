@@ -17,7 +17,6 @@ from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
 from fairlane.platforms.kubevirt.spec import KubevirtSpec
 from fairlane.records import Block
 from fairlane.study.provisionings import rotated
-from fairlane.workloads._described import Described
 
 if TYPE_CHECKING:
     from fairlane.platforms.kubevirt.api import Api
@@ -29,9 +28,13 @@ if TYPE_CHECKING:
     from fairlane.study.spec import Study
 
 
+_PLACEHOLDER = "EDIT-ME"
+"""What a preset leaves to be filled in."""
+
+
 class Kubevirt(Platform):
-    """Lanes are of ``storage_class``. All lanes' machines run during a whole provisioning and take turns; the next one
-    makes them, their volumes and the namespace anew, from the next node on, and begins with the next lane."""
+    """Lanes have the transport ``storage_class``. The machines of all lanes run for a whole provisioning and take
+    turns; the next provisioning re-creates machines, volumes and namespace, from the next node and lane on."""
 
     Spec = KubevirtSpec
     remote = True
@@ -73,29 +76,29 @@ class Kubevirt(Platform):
         problems = list(unspecified_clones(self.study))
         for name, lane in self.study.lanes.items():
             if lane.transport != "storage_class":
-                text = f"transport {lane.transport!r} is not carried out by platform kubevirt"
+                text = f"platform kubevirt does not support transport {lane.transport!r}"
                 problems.append(
                     FairlaneError("transport-unsupported", text, where=f"lanes.{name}", hint="transport: storage_class")
                 )
+            elif _PLACEHOLDER in (named := str(getattr(lane, "storage_class", ""))) and not lane.copy_of:
+                text = f"{named} is a placeholder for one of your storage classes (kubectl get storageclass)"
+                hint = f"fairlane init {self.study.name} -o mine.yaml, then replace {_PLACEHOLDER} by their names"
+                problems.append(FairlaneError("placeholder", text, where=f"lanes.{name}", hint=hint))
         for name, workload in self.study.workloads.items():
             if workload.kind == "failover":
-                text = "the cluster owns the paths to its storage: none can be made to fail from here"
+                text = "Fairlane cannot fail a path here: the cluster owns the paths to its storage"
                 hint = "platform: {kind: lab, clock: wall}"
                 problems.append(FairlaneError("fault-unsupported", text, where=f"workloads.{name}", hint=hint))
         return problems
 
     def _described(self) -> list[FairlaneError]:
         """Workloads that can be planned here but not run yet."""
+        cells = {cell.workload: cell for cell in self.study.cells()}
+        reasons = {name: registry.load("workloads", cell.kind).unable(cell, "kubevirt") for name, cell in cells.items()}
         return [
-            FairlaneError(
-                "workload-unsupported",
-                f"workload {workload.kind!r} is described, not carried out yet",
-                where=f"workloads.{name}",
-                hint="kind: fio, kind: clone",
-            )
-            for name, workload in self.study.workloads.items()
-            if isinstance(registry.load("workloads", workload.kind), Described)
-        ]
+            FairlaneError("workload-unsupported", why, where=f"workloads.{name}", hint="kind: fio, kind: clone")
+            for name, why in reasons.items() if why
+        ]  # fmt: skip
 
     @classmethod
     async def examine(cls, study: "Study | None", *, context: str, namespace: str) -> Sequence[Line]:
@@ -146,7 +149,7 @@ class Kubevirt(Platform):
         self.fleet = Fleet(
             api, self.study, manifests, lanes, places=places, keys=keys, scratch=folder, notify=notify
         )  # fmt: skip
-        programs = [program for workload, _ in self.fleet.cells for program in workload.programs]
+        programs = [program for workload, cell in self.fleet.cells for program in workload.calls(cell)]
         await api.create(kinds.SECRET, manifests.secret(keys.files(), programs), namespace)
         await self.fleet.build()
         if any(cell.kind == "clone" for cell in self.study.cells()):
@@ -196,8 +199,8 @@ class Kubevirt(Platform):
             self._left = None  # another process was quicker: the objects are its own
             raise RunFailed(
                 "run-busy",
-                f"run {self.run_id} was begun by another process at the same moment",
-                hint="wait for it, or end it",
+                f"another process started run {self.run_id} at the same time",
+                hint="wait until it ends, or stop it",
             ) from error
 
     async def _room(self, nodes: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -247,7 +250,7 @@ class Kubevirt(Platform):
         assert self.api  # noqa: S101 - opened
         assert self._left  # noqa: S101 - opened
         await cleanup.stands(self.api, self._left.namespace)
-        self.notify(f"starting the machines of {', '.join(sorted(self._broken))} anew")
+        self.notify(f"restarting the machines of {', '.join(sorted(self._broken))}")
         await self.fleet.heal(self._broken)
         self.rebuilds = self.fleet.renewed
         self._broken.clear()

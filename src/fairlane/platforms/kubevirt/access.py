@@ -70,8 +70,8 @@ class Access:
         there = any(Path(p).expanduser().exists() for p in paths.split(os.pathsep) if p)
         if not there and (context or environ.get("KUBECONFIG") or not environ.get("KUBERNETES_SERVICE_HOST")):
             raise FairlaneError(
-                "kubeconfig-missing", "no kubeconfig was found, and this is not a pod of a cluster", where=paths,
-                hint="`kubectl config view` shows the one that kubectl uses; name it in $KUBECONFIG",
+                "kubeconfig-missing", "there is no kubeconfig, and Fairlane does not run in a pod", where=paths,
+                hint="`kubectl config view` shows kubectl's configuration; name its file in $KUBECONFIG",
             )  # fmt: skip
         access = cls(context, paths if there else "", service_account)
         access._current = await access._read(environ)
@@ -205,19 +205,19 @@ class Access:
         except TimeoutError:
             raise FairlaneError(
                 "credentials", f"the credential plugin of the kubeconfig did not answer within {_PLUGIN_SECONDS} s",
-                where=self.kubeconfig, hint="`kubectl version` lets it ask what it wants to ask; then try again",
+                where=self.kubeconfig, hint="run `kubectl version` and answer the plugin's questions, then try again",
             ) from None  # fmt: skip
         except (ConfigException, YAMLError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
             # The client raises the last four for a file that is no kubeconfig.
-            reason = plain(str(error)) if isinstance(error, (ConfigException, OSError)) else "it is not one"
+            reason = plain(str(error)) if isinstance(error, (ConfigException, OSError)) else "not a kubeconfig file"
             raise FairlaneError(
                 "kubeconfig-invalid", f"the kubeconfig cannot be used: {reason}", where=self.kubeconfig
             ) from error
 
     def _no_credentials(self, plugin: Mapping[str, Any], log: str) -> FairlaneError:
         return FairlaneError(
-            "credentials", f"the credential plugin {plain(str(plugin.get('command')))} gave no credentials: "
-            f"{plain(log) or 'it says nothing'}",
+            "credentials", f"the credential plugin {plain(str(plugin.get('command')))} returned no credentials: "
+            f"{plain(log) or 'it printed no reason'}",
             where=self.kubeconfig, hint="sign in first: `kubectl version` must show the server's version",
         )  # fmt: skip
 
@@ -231,7 +231,7 @@ class Access:
             return next((user.get("user") or {} for user in users if user.get("name") == name), {})
         known = plain(", ".join(list(contexts)[:20])) or "none"
         if not wanted:
-            kind, message = "context-missing", "no context of the kubeconfig is current"
+            kind, message = "context-missing", "the kubeconfig has no current context"
         else:
             kind, message = "context-unknown", f"the kubeconfig has no context {plain(wanted)!r}"
         near = nearest(wanted, list(contexts))
@@ -260,8 +260,8 @@ def _clients(
         scheme = plain(urlsplit(configuration.proxy).scheme, 20)
         raise FairlaneError(
             "proxy",
-            f"the way to the cluster leads through a {scheme} proxy; only http is supported",
-            hint="proxy-url of the kubeconfig, or HTTPS_PROXY",
+            f"the cluster is behind a {scheme} proxy; only http proxies are supported",
+            hint="change proxy-url in the kubeconfig, or HTTPS_PROXY",
         )
 
     def client(limit: int) -> RESTClientObject:

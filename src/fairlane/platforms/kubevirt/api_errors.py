@@ -130,22 +130,25 @@ class Answer:
     def _judged(self, operation: Operation) -> tuple[str, str]:  # noqa: PLR0911 - one for each kind of answer
         """Kind and hint of the error."""
         if quota := _QUOTA.search(self.message):
-            hint = f"the quota {quota['quota']} leaves no room for {quota['requested']}: raise it, or take fewer"
-            return "quota-full", f"{hint} machines"
+            hint = f"quota {quota['quota']} has no room for {quota['requested']}: raise it, or use fewer machines"
+            return "quota-full", hint
         if policy := _POLICY.search(self.message):
             name = policy["webhook"] or policy["policy"]
-            return "policy", f"a policy of the cluster refused it ({name}): its administrator knows what it wants"
+            return (
+                "policy",
+                f"the cluster's policy {name} refused it: ask the cluster's administrator for its requirements",
+            )
         if webhook := _WEBHOOK_DOWN.search(self.message):
-            return "webhook-down", f"the service behind {webhook['name']} does not answer: see its pods"
+            return "webhook-down", f"the service of webhook {webhook['name']} does not answer: check its pods"
         if _UNKNOWN_FIELD in self.message and operation.group:
-            hint = "this cluster's version knows no such field: it is older (or newer) than what was asked of it"
+            hint = "the installed version does not have this field: it is too old or too new for Fairlane"
             return "field-unknown", hint
         if self.status == 401:
-            return "credentials", "the credentials are refused, and were read again in vain: sign in again"
+            return "credentials", "the server refuses the credentials, also after they were read again: sign in again"
         if self.status == 403 and "being terminated" in self.message:
-            return "namespace-ending", "the namespace is on its way out: take another, or wait until it is gone"
+            return "namespace-ending", "the namespace is being deleted: use another one, or wait until it is gone"
         if self.status == 403:
-            return "forbidden", "`fairlane doctor --platform kubevirt` tells which permission is missing"
+            return "forbidden", "`fairlane doctor --platform kubevirt` shows which permission is missing"
         if self._unknown_kind and operation.group:
             name = next((name for group, name in _OPERATORS.items() if f".{operation.group}".endswith(f".{group}")), "")
             return "not-installed", f"{name or operation.group} is not installed in this cluster, or too old"

@@ -104,7 +104,7 @@ async def remove(api: "Api", left: Left, notify: Notify, timeout: float = TIMEOU
             if watcher.items:
                 notify(f"waiting until {len(watcher.items)} {kind.plural} of run {left.run_id} are gone")
             try:
-                await watcher.until(lambda items: None if items else True, timeout, f"{kind.plural} do not go")
+                await watcher.until(lambda items: None if items else True, timeout, f"{kind.plural} are not deleted")
             except RunFailed as error:
                 raise RunFailed(
                     "not-removed",
@@ -123,22 +123,24 @@ async def _remove_namespace(api: "Api", left: Left, notify: Notify, timeout: flo
     if not labelled or not _made_for(there["metadata"], left.run_id):
         raise RunFailed(
             "namespace-foreign",
-            f"namespace {name} is not of run {left.run_id}: it is left alone",
-            hint="remove it by hand",
+            f"namespace {name} does not belong to run {left.run_id}, so it is not deleted",
+            hint="delete it by hand",
         )
     async with Watcher(api, kinds.NAMESPACE, labels=selector(left.run_id)) as watcher:
         await api.delete(kinds.NAMESPACE, name, uid=there["metadata"]["uid"])
         notify(f"waiting until namespace {name} is gone")
         try:
-            await watcher.until(lambda items: None if name in items else True, timeout, f"namespace {name} does not go")
+            await watcher.until(
+                lambda items: None if name in items else True, timeout, f"namespace {name} is not deleted"
+            )
         except RunFailed as error:
             why = _conditions(watcher.items.get(name, {}))
             raise RunFailed("not-removed", f"namespace {name} is still there: {why}", hint=_FINALIZERS) from error
 
 
 _FINALIZERS = (
-    "what holds it is a finalizer whose controller does not act, or a volume that its driver cannot delete; "
-    "once that is mended: fairlane lab clean --platform kubevirt"
+    "the cause is a finalizer whose controller does not act, or a volume that its driver cannot delete; "
+    "fix that, then: fairlane lab clean --platform kubevirt"
 )
 
 
@@ -153,7 +155,7 @@ def _conditions(namespace: Mapping[str, Any]) -> str:
     """The API server's reasons why a namespace stays."""
     every: Sequence[Mapping[str, Any]] = namespace.get("status", {}).get("conditions", [])
     messages = [str(c.get("message", "")) for c in every if c.get("status") == "True" and c.get("message")]
-    return " ".join(messages)[:600] or "the API server does not say why"
+    return " ".join(messages)[:600] or "the API server gives no reason"
 
 
 async def make_way(api: "Api", namespace: str, run_id: str, *, own: bool, notify: Notify) -> None:
@@ -164,7 +166,7 @@ async def make_way(api: "Api", namespace: str, run_id: str, *, own: bool, notify
             return
     elif await api.get(kinds.NAMESPACE, namespace) is None:
         raise RunFailed(
-            "namespace-missing", f"there is no namespace {namespace}", hint="make it, or leave use_existing away"
+            "namespace-missing", f"there is no namespace {namespace}", hint="create it, or remove use_existing"
         )
     lease = await api.get(kinds.LEASE, heartbeat.name(run_id), namespace)
     if lease is None and not own:
@@ -172,10 +174,10 @@ async def make_way(api: "Api", namespace: str, run_id: str, *, own: bool, notify
     if lease and run_id in await heartbeat.living(api, {run_id: (namespace, lease)}):
         raise RunFailed(
             "run-busy",
-            f"run {run_id} is being carried out by {lease['spec'].get('holderIdentity', 'somebody')}",
-            hint="wait for it, or end it there",
+            f"run {run_id} is still running, in process {lease['spec'].get('holderIdentity', '(unknown)')}",
+            hint="wait until it ends, or stop it there",
         )
-    notify(f"removing what an interrupted run left in namespace {namespace}")
+    notify(f"removing the objects of an interrupted run in namespace {namespace}")
     await remove(api, _left(run_id, namespace, lease, own=own), notify)
 
 
@@ -185,18 +187,18 @@ async def stands(api: "Api", namespace: str) -> None:
     if there is None or there["metadata"].get("deletionTimestamp"):
         raise FairlaneError(
             "namespace-deleted",
-            f"namespace {namespace} was deleted, and not by this run: all its machines go with it",
-            hint="what was measured is kept; fairlane run --resume makes everything anew",
+            f"another user deleted namespace {namespace}, and with it all machines of this run",
+            hint="finished trials are kept; fairlane run --resume creates the machines again and continues",
             code=Exit.RUN_FAILED,
         )
 
 
 def stays(left: Left) -> str:
-    """Message to users: what is left in the cluster, and how to remove it."""
-    what = f"namespace {left.namespace}" if left.own else f"what run {left.run_id} made in namespace {left.namespace}"
+    """Message to users: the objects left in the cluster, and how to remove them."""
+    what = f"namespace {left.namespace}" if left.own else f"objects of run {left.run_id} in namespace {left.namespace}"
     where = "" if left.own else f" --namespace {left.namespace}"
     return (
-        f"{what} is left in the cluster; `fairlane run --resume` removes it, and so does "
+        f"the cluster still has {what}; remove with `fairlane run --resume` or "
         f"`fairlane lab clean --platform kubevirt{where}`"
     )
 
@@ -205,16 +207,16 @@ async def sweep(api: "Api", namespace: str, run: str, notify: Notify) -> None:
     """Deletes the objects of ended runs: of ``run``, or of all. Raises FairlaneError for objects that remain."""
     every = [left for left in await runs(api, namespace) if run in ("", left.run_id)]
     if not every:
-        notify(f"nothing of {f'run {run}' if run else 'any run'} is in {api.server}")
+        notify(f"{api.server} has no objects of {f'run {run}' if run else 'any run'}")
         return
     if unsure := [left for left in every if not heartbeat.ended_here(left.lease)]:
-        notify(f"watching for {heartbeat.PATIENCE:.0f} s whether any of {len(unsure)} runs goes on")
+        notify(f"waiting {heartbeat.PATIENCE:.0f} s for signs of life of {len(unsure)} runs")
     alive = await heartbeat.living(api, {left.run_id: (left.namespace, left.lease) for left in every})
     failed = []
     for left in every:
         text = f"run {left.run_id} ({left.study or 'study unknown'}) in namespace {left.namespace}"
         if left.run_id in alive:
-            notify(f"{text} goes on at {left.holder}: it stays")
+            notify(f"{text} is still running, in process {left.holder}: kept")
             continue
         notify(f"removing {text}")
         try:

@@ -144,8 +144,8 @@ def _server_defaults(lane: str, sent: Object, stored: Object, vmi: Object) -> di
     if changed:
         raise RunFailed(
             "machine-changed",
-            f"lane {lane}: the cluster made another machine than was asked for: {'; '.join(changed[:_CHANGES])[:900]}",
-            hint="an admission webhook, a preference or an instance type says otherwise: ask for what it makes",
+            f"lane {lane}: the cluster changed the requested machine: {'; '.join(changed[:_CHANGES])[:900]}",
+            hint="an admission webhook, a preference or an instance type overrides the study: request its values",
         )
     return {"server_defaults": [str(change) for change in differences if not change.path.endswith(_OWN)][:_CHANGES]}
 

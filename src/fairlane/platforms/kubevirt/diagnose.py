@@ -32,7 +32,7 @@ async def why(api: "Api", namespace: str, name: str, vm: Object | None, vmi: Obj
         texts += [_claim(claim) for claim in unbound]
         events = await api.list(kinds.EVENT, namespace)
         texts += _events(events, {name, *volumes}, {str(claim["metadata"]["name"]) for claim in unbound})
-    return plain("; ".join(dict.fromkeys(plain(text, 400) for text in texts)), 900) or "the cluster says nothing of it"
+    return plain("; ".join(dict.fromkeys(plain(text, 400) for text in texts)), 900) or "the cluster reports no reason"
 
 
 def advice(text: str) -> tuple[str, str]:
@@ -41,16 +41,16 @@ def advice(text: str) -> tuple[str, str]:
 
 
 _ADVICE = (
-    ("exceeded quota", "quota-full", "raise the quota, or take fewer or smaller machines and volumes"),
-    ("is ErrorUnschedulable", "nodes-full", "make room on the nodes, or take fewer or smaller machines"),
+    ("exceeded quota", "quota-full", "raise the quota, or use fewer or smaller machines and volumes"),
+    ("is ErrorUnschedulable", "nodes-full", "make room on the nodes, or use fewer or smaller machines"),
     ("ImagePull", "image-pull",
-     "the nodes must be able to pull platform.image: is its name right, does its registry want a login?"),
+     "the nodes cannot pull platform.image: check its name, and whether its registry requires a login"),
     ("is CrashLoopBackOff", "boot-failed",
-     "boot one machine of platform.image by hand: the log of its virt-launcher pod tells more"),
-    ("is Pending", "volume-unbound", "try it without Fairlane: a claim of that storage class made by hand must be "
-     "bound; where its driver is only slow, platform.boot_timeout says how long is waited"),
-    ("it is Provisioning", "volume-unfinished", "the logs of CDI and of the storage class's driver tell more; where "
-     "they are only slow, platform.boot_timeout says how long is waited"),
+     "boot one machine from platform.image by hand, and read the log of its virt-launcher pod"),
+    ("is Pending", "volume-unbound", "create a claim of that storage class by hand: if it stays Pending too, check the "
+     "class's driver; if the driver is only slow, raise platform.boot_timeout"),
+    ("it is Provisioning", "volume-unfinished", "read the logs of CDI and of the storage class's driver; if "
+     "they are only slow, raise platform.boot_timeout"),
 )  # fmt: skip
 """Part of ``why``'s result -> kind, hint; the first match counts."""
 

@@ -75,7 +75,7 @@ class ClusterGuest(SshGuest):
         pause, ends = _FIRST_PAUSE, time.monotonic() + timeout
         while not await banner(api, namespace, self.name, _ATTEMPT):
             if time.monotonic() + pause > ends:
-                raise RunFailed("unreachable", f"no sshd answered in {self.name} within {timeout:.0f} s")
+                raise RunFailed("unreachable", f"the sshd of {self.name} did not answer within {timeout:.0f} s")
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -85,7 +85,9 @@ class ClusterGuest(SshGuest):
         try:
             _, stderr = await asyncio.wait_for(process.communicate(text.encode()), _TIMEOUT)
         except TimeoutError:
-            raise RunFailed("timeout", f"{self.name} did not take its library within {_TIMEOUT:.0f} s") from None
+            raise RunFailed(
+                "timeout", f"copying the script library to {self.name} took more than {_TIMEOUT:.0f} s"
+            ) from None
         if process.returncode:
             raise RunFailed(
                 "guest-library",
@@ -99,8 +101,8 @@ class ClusterGuest(SshGuest):
         except Unfinished as error:
             raise Unfinished(
                 "timeout",
-                f"the first boot of {self.name} was not over {timeout:.0f} s after its sshd answered",
-                hint="`cloud-init status --long` in it tells what it waits for; platform.boot_timeout allows more",
+                f"the first boot of {self.name} did not finish within {timeout:.0f} s after its sshd answered",
+                hint="`cloud-init status --long` in it shows the step that hangs; or raise platform.boot_timeout",
             ) from error
 
     async def lacks(self, programs: Sequence[str]) -> list[str]:

@@ -95,10 +95,10 @@ def unspecified_clones(study: "Study") -> list[FairlaneError]:
     return [
         FairlaneError(
             "clone-unspecified",
-            f"lane {name}: clone is not given, so that the cluster's storage profile would choose the way of cloning, "
-            "another one for another driver: the lanes would be compared by that and not by their storage",
+            f"lane {name}: clone is not set. Each driver's storage profile would choose a way of cloning, and the "
+            "study would compare these ways instead of the storage",
             where=f"lanes.{name}",
-            hint="clone: snapshot, csi-clone or copy (fairlane doctor --platform kubevirt tells what a class can do)",
+            hint="clone: snapshot, csi-clone or copy (fairlane doctor --platform kubevirt shows what a class supports)",
         )
         for name, lane in study.lanes.items()
         if isinstance(lane, StorageClassSpec) and lane.clone is None

@@ -105,7 +105,7 @@ class NodeProbes:
         no = isinstance(reasons[-1], _RefusedError) or _forbids(reasons[-1])
         probes.refused = f"not {'allowed' if no else 'possible'}: {reasons[-1]}"
         probes.refusal = reasons[-1].kind
-        notify(f"the nodes are not watched, so CPU per I/O is of the guests alone: {reasons[-1]}")
+        notify(f"the nodes are not watched, so CPU per I/O counts the guests only: {reasons[-1]}")
         return probes
 
     async def around(self, when: str) -> dict[str, bytes]:
@@ -143,7 +143,7 @@ class NodeProbes:
             try:
                 await self._api.delete(DAEMON_SET, self._name, self._namespace, uid=self._uid)
             except FairlaneError as reason:
-                self._notify(f"DaemonSet {self._name} in {self._namespace} is left: {reason}")
+                self._notify(f"cannot delete DaemonSet {self._name} in {self._namespace}: {reason}")
             self._uid = ""
 
     async def _start(self, network: Network, patience: float) -> None:
@@ -165,12 +165,14 @@ class NodeProbes:
     async def _ready(self, patience: float) -> None:
         """Waits for a pod on every node. Raises FairlaneError as soon as the cluster refuses the pods."""
         async with Watcher(self._api, DAEMON_SET, self._namespace, exporter.selector_of(self._run_id)) as sets:
-            ready = asyncio.ensure_future(sets.until(self._is_ready, patience, "no probes on the nodes"))
+            ready = asyncio.ensure_future(sets.until(self._is_ready, patience, "the probes on the nodes are not ready"))
             refused = asyncio.ensure_future(self._refused())
             try:
                 await asyncio.wait({ready, refused}, return_when=asyncio.FIRST_COMPLETED)
                 if not ready.done():
-                    raise _RefusedError("probe-refused", plain(f"its pods are not admitted: {await refused}"))
+                    raise _RefusedError(
+                        "probe-refused", plain(f"the cluster does not admit the probes' pods: {await refused}")
+                    )
                 if ready.exception():
                     await self._explain(patience)
                 await ready
@@ -213,16 +215,17 @@ class NodeProbes:
                 waiting = container.get("state", {}).get("waiting", {})
                 reason = ": ".join(filter(None, (waiting.get("reason", ""), waiting.get("message", ""))))
                 if "Image" in waiting.get("reason", ""):
-                    raise _NoImageError("probe-image", plain(f"the image is not to be had on node {node}: {reason}"))
+                    raise _NoImageError("probe-image", plain(f"node {node} cannot pull the image: {reason}"))
                 if reason:
                     raise RunFailed("probe-down", plain(f"the exporter does not run on node {node}: {reason}"))
             for condition in status.get("conditions", ()):
                 if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
                     raise RunFailed(
-                        "probe-unscheduled", plain(f"a pod is not scheduled: {condition.get('message', '')}")
+                        "probe-unscheduled", plain(f"a probe's pod is not scheduled: {condition.get('message', '')}")
                     )
         raise RunFailed(
-            "probe-late", f"{len(pods)} of {len(self._nodes)} pods came, and not all were ready within {patience:g} s"
+            "probe-late",
+            f"{len(pods)} of {len(self._nodes)} probe pods started, but not all were ready within {patience:g} s",
         )
 
     async def _own_pods(self) -> list[dict[str, Any]]:
@@ -264,12 +267,12 @@ class NodeProbes:
                     text = await self._fetch(node)
             except TimeoutError:
                 raise RunFailed(
-                    "probe-silent", f"no answer of node {node} through the API server within {limit:g} s"
+                    "probe-silent", f"the probe on node {node} did not answer through the API server within {limit:g} s"
                 ) from None
             answered = time.time()
         kept = exporter.compact(text)
         if "cpu" not in kept:
-            raise RunFailed("probe-silent", f"what answers on node {node} tells no CPU time")
+            raise RunFailed("probe-silent", f"the probe on node {node} reports no CPU time")
         return {**kept, "asked": sent, "answered": answered}
 
     async def _fetch(self, node: str) -> str:
@@ -284,7 +287,7 @@ class NodeProbes:
 
     async def _get(self, node: str) -> str:
         if node not in self._pods:
-            raise RunFailed("probe-gone", "its probe is gone")
+            raise RunFailed("probe-gone", "its probe's pod is gone")
         target = f"{self._pods[node]}:{exporter.port_of(self._run_id)}"
         path = POD.path(self._namespace, target, "proxy/metrics")
         return str(await self._api.call("GET", path))

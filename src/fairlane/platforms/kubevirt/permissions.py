@@ -22,8 +22,8 @@ Need = Literal["always", "own", "shared", "storms", "snapshots", "source", "node
 
 NEEDS: Mapping[Need, str] = {
     "always": "every run",
-    "own": "runs that make a namespace of their own (use_existing: false)",
-    "shared": "runs in a namespace that is there already (use_existing: true)",
+    "own": "runs that create their own namespace (use_existing: false)",
+    "shared": "runs in an existing namespace (use_existing: true)",
     "storms": "clone storms",
     "snapshots": "clone storms from snapshots (clone: snapshot)",
     "source": "image: datasource:NAMESPACE/NAME",
@@ -56,29 +56,38 @@ _VM, _CDI = "kubevirt.io", "cdi.kubevirt.io"
 _SNAPSHOT, _STORAGE, _LEASE = "snapshot.storage.k8s.io", "storage.k8s.io", "coordination.k8s.io"
 _SEE = ("list", "watch")
 _CLEAN = ("list", "watch", "deletecollection")
-_SWEEP = "clean up: what is left of a run is found by its labels"
+_SWEEP = "clean up: find a run's leftovers by their labels"
 
 PERMISSIONS: tuple[Permission, ...] = (
     # objects that a run creates in its namespace; machines bring their volumes
     Permission("", "secrets", ("create",), "run", "cloud-init and the key of the run; never read"),
     Permission(_VM, "virtualmachines", ("create", "get", *_SEE), "run", "the machines"),
-    Permission(_VM, "virtualmachineinstances", (*_SEE, "delete"), "run", "where machines run; to start one anew"),
-    Permission(_LEASE, "leases", ("create", "get", "list", "patch"), "run", "the run's sign of life"),
+    Permission(_VM, "virtualmachineinstances", (*_SEE, "delete"), "run", "where machines run; restart a machine"),
+    Permission(_LEASE, "leases", ("create", "get", "list", "patch"), "run", "the run's heartbeat"),
     Permission(_VM, "virtualmachines", ("patch", "deletecollection"), "run", "end golden machine and clones", "storms"),
     Permission(_CDI, "datavolumes", ("create", *_SEE), "run", "the golden volume of a storm", "storms"),
     Permission(_CDI, "datasources", ("create", *_SEE), "run", "the golden image of a storm", "storms"),
-    Permission(_SNAPSHOT, "volumesnapshots", ("create", *_SEE), "run", "what machines are cloned from", "snapshots"),
+    Permission(
+        _SNAPSHOT,
+        "volumesnapshots",
+        ("create", *_SEE),
+        "run",
+        "the snapshots that machines are cloned from",
+        "snapshots",
+    ),
     Permission(
         "apps", "daemonsets", ("create", *_SEE, "delete"), "run", "a probe on each node", "nodes", optional=True
     ),
     # objects that it reads there
     Permission("subresources.kubevirt.io", "virtualmachineinstances/portforward", ("get",), "run", "SSH to machines"),
     Permission("", "persistentvolumeclaims", ("get", *_SEE), "run", "when volumes were bound, and to what"),
-    Permission("", "pods", ("list",), "run", "spread: packed, the room beside what runs; where the probes are"),
-    Permission("", "events", _SEE, "run", "what the cluster says of a machine that does not start"),
-    Permission("", "pods/proxy", ("get",), "run", "fetch what the probes on the nodes saw", "nodes", optional=True),
+    Permission("", "pods", ("list",), "run", "room for spread: packed; find the probes"),
+    Permission("", "events", _SEE, "run", "why a machine does not start"),
+    Permission("", "pods/proxy", ("get",), "run", "read the probes on the nodes", "nodes", optional=True),
     # removal
-    Permission("", "namespaces", ("create", "delete", "watch"), "cluster", "a namespace per run, gone after it", "own"),
+    Permission(
+        "", "namespaces", ("create", "delete", "watch"), "cluster", "a namespace per run, deleted after it", "own"
+    ),
     Permission("", "secrets", ("deletecollection",), "run", _SWEEP, "shared"),
     Permission(_LEASE, "leases", ("deletecollection",), "run", _SWEEP, "shared"),
     Permission(_VM, "virtualmachines", _CLEAN, "run", _SWEEP, "shared"),
@@ -88,15 +97,17 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(_SNAPSHOT, "volumesnapshots", _CLEAN, "run", _SWEEP, "shared"),
     Permission("apps", "daemonsets", _CLEAN, "run", _SWEEP, "shared"),
     # the image, if it is a DataSource
-    Permission(_CDI, "datasources", ("get",), "source", "what the image's name stands for", "source"),
+    Permission(_CDI, "datasources", ("get",), "source", "resolve the image's name", "source"),
     Permission(_CDI, "datavolumes/source", ("create",), "source", "clone the image from another namespace", "source"),
     # facts about the cluster
-    Permission("", "namespaces", ("get", "list"), "cluster", "which cluster it is; find what killed runs left"),
+    Permission("", "namespaces", ("get", "list"), "cluster", "identify the cluster; find leftovers of killed runs"),
     Permission("", "nodes", ("list",), "cluster", "place machines; kernel and CPU of the nodes"),
-    Permission("", "persistentvolumes", ("get",), "cluster", "read back what the driver made of a claim"),
-    Permission("", "persistentvolumes", _SEE, "cluster", "see the volumes of a storm go", "storms", optional=True),
+    Permission("", "persistentvolumes", ("get",), "cluster", "read back the volume behind a claim"),
+    Permission(
+        "", "persistentvolumes", _SEE, "cluster", "time the deletion of a storm's volumes", "storms", optional=True
+    ),
     Permission(_STORAGE, "storageclasses", ("get", "list"), "cluster", "parameters of the lanes' storage"),
-    Permission(_STORAGE, "csidrivers", ("get", "list"), "cluster", "who provisions the volumes"),
+    Permission(_STORAGE, "csidrivers", ("get", "list"), "cluster", "the driver that provisions the volumes"),
     Permission(_CDI, "storageprofiles", ("get", "list"), "cluster", "access modes, clone strategy of a class"),
     Permission(_SNAPSHOT, "volumesnapshotclasses", ("list",), "cluster", "whether the driver takes snapshots"),
     Permission(_STORAGE, "csistoragecapacities", ("list",), "cluster", "room that drivers report", optional=True),
@@ -281,7 +292,7 @@ def _lines(
 ) -> list[Line]:
     option = f" --namespace {namespace}" + (" --use-existing" if use_existing else "")
     option += f" --user {shlex.quote(user)}" if user and not user.startswith("system:serviceaccount:") else ""
-    fix = f"have it granted: fairlane cluster rbac{option} | kubectl apply -f -  (docs/cluster.md)"
+    fix = f"ask an administrator to run: fairlane cluster rbac{option} | kubectl apply -f -  (docs/cluster.md)"
     lines: list[Line] = []
     listed: set[Verb] = set()
     for permission in required:
@@ -293,5 +304,5 @@ def _lines(
         where = {"run": f" in namespace {namespace}" if use_existing else "", "source": " of the image"}
         text = f"may not {', '.join(missing)} {permission.name}{where.get(permission.scope, '')}: {permission.why}"
         lines.append(Line("permission", "warn" if permission.optional else "missing", text, fix))
-    form = f"in namespace {namespace}" if use_existing else "for namespaces of the runs' own"
-    return lines or [Line("permissions", "ok", f"all {len(allowed)} that are needed {form}")]
+    form = f"in namespace {namespace}" if use_existing else "for runs that create their own namespace"
+    return lines or [Line("permissions", "ok", f"all {len(allowed)} granted {form}")]

@@ -18,7 +18,7 @@ Object = Mapping[str, Any]
 
 _PINNING = "cpumanager"
 """KubeVirt's label for nodes with a static CPU manager, required by ``dedicated_cpus``."""
-_STATIC = "kubelet: cpuManagerPolicy: static; KubeVirt: feature gate CPUManager, which labels such nodes"
+_STATIC = "set cpuManagerPolicy: static in the kubelet; KubeVirt's feature gate CPUManager labels such nodes"
 _NAMED = 5
 """Most nodes named in an error."""
 _PROCESSES = 25 + 100 + 25 + 40 + 30 + 8 + 32
@@ -29,23 +29,24 @@ _VCPUS_PER_CORE = 10
 
 
 def chosen(nodes: Sequence[Object], study: "Study", provisioning: int = 0) -> list[Object]:
-    """The nodes for a provisioning of ``study``: ``platform.nodes`` of the usable ones by name, each time from the next
-    one on, so that machines and lanes come to other nodes. Raises RunFailed with the reason for each unusable node."""
+    """The nodes for a provisioning of ``study``: ``platform.nodes`` of the usable ones by name. Each provisioning
+    starts at the next one, so that machines and lanes move to other nodes. Raises RunFailed with the reason for each
+    unusable node."""
     spec: Any = study.platform
     every, reasons = _sorted_out(nodes, study)
     if len(every) < spec.nodes:
         named = "; ".join([f"{name} {reason}" for name, reason in sorted(reasons.items()) if reason][:_NAMED])
         raise RunFailed(
             "nodes-missing",
-            f"{spec.nodes} are asked for, {len(every)} of {len(nodes)} can be used{f': {named}' if named else ''}",
-            hint=_STATIC if _PINNING in named else "fewer nodes, another node_selector, or mend them",
+            f"platform.nodes: {spec.nodes}, but {len(every)} of {len(nodes)} are usable{f': {named}' if named else ''}",
+            hint=_STATIC if _PINNING in named else "use fewer nodes or another node_selector, or repair the nodes",
         )
     first = provisioning % len(every)
     return (every[first:] + every[:first])[: spec.nodes]
 
 
 def usable(nodes: Sequence[Object], study: "Study") -> list[str]:
-    """Names of the nodes that provisionings of ``study`` may come to."""
+    """Names of the nodes that provisionings of ``study`` may use."""
     return [str(node["metadata"]["name"]) for node in _sorted_out(nodes, study)[0]]
 
 
@@ -74,7 +75,7 @@ def _why_not(node: Object, required: Mapping[str, str]) -> str:
     spec = node.get("spec") or {}
     conditions = (node.get("status") or {}).get("conditions") or []
     if missing := [key for key, value in required.items() if labels.get(key) != value]:
-        return f"has not the label {missing[0]}={required[missing[0]]}"
+        return f"lacks the label {missing[0]}={required[missing[0]]}"
     if not any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
         return "is not ready"
     if spec.get("unschedulable"):
@@ -102,7 +103,7 @@ def dealt(count: int, nodes: Sequence[str], fits: Mapping[str, int] | None = Non
         raise RunFailed(
             "nodes-full",
             f"{len(nodes)} node{'s have' if len(nodes) > 1 else ' has'} room for {len(placed)} of {count} machines",
-            hint="more nodes, fewer or smaller machines; spread: even leaves the rest to overcommitment",
+            hint="use more nodes, or fewer or smaller machines; spread: even may overcommit nodes",
         )
     return tuple(placed[:count])
 

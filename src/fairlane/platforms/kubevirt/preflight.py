@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 Object = Mapping[str, Any]
 
-_EXTRA = "pip install 'fairlane[kubevirt]'; in a checkout: uv sync --extra kubevirt"
-_PATIENCE = 10.0
-_TRY = "`kubectl version` must show the server's version"
+EXTRA = "pip install 'fairlane[kubevirt]'; in a checkout: uv sync --extra kubevirt"
+PATIENCE = 10.0
+TRY = "`kubectl version` must show the server's version"
 _POOL = b'"supplementalPoolThreadCount"'
 _BY_HAND = "kubernetes.io/no-provisioner"
 _LATE = "WaitForFirstConsumer"
@@ -74,6 +74,10 @@ class Reader:
             self._refused.add((kind, namespace))
             return None
 
+    async def missing(self, kind: Kind, name: str) -> bool:
+        """Whether an object without a namespace certainly does not exist."""
+        return await self.get(kind, name) is None and not self.refused(kind)
+
     def refused(self, kind: Kind, namespace: str = "") -> bool:
         """Whether a ``get`` was forbidden, rather than the object missing."""
         return (kind, namespace) in self._refused
@@ -85,15 +89,15 @@ async def look(study: "Study | None", *, context: str = "", namespace: str = "")
     try:
         import kubernetes.aio  # noqa: F401, PLC0415 - the optional extra
     except ImportError:
-        return [Line("client", "missing", "the Python package kubernetes is not installed", _EXTRA)]
+        return [Line("client", "missing", "the Python package kubernetes is not installed", EXTRA)]
     from fairlane.platforms.kubevirt.api import Api  # noqa: PLC0415 - needs the extra
 
     context = context or str(getattr(study.platform, "context", "")) if study else context
     try:
-        async with await Api.connect(context, patience=_PATIENCE) as api:
+        async with await Api.connect(context, patience=PATIENCE) as api:
             return await examine(api, study, namespace=namespace)
     except FairlaneError as error:
-        return [Line("cluster", "missing", str(error), error.hint or _TRY)]
+        return [Line("cluster", "missing", str(error), error.hint or TRY)]
 
 
 def problems(lines: Sequence[Line]) -> list[FairlaneError]:
@@ -149,18 +153,23 @@ async def _kubevirt(reader: Reader) -> list[Line]:
         return [Line("KubeVirt", "missing", "this cluster has no kubevirt.io/v1", _INSTALL)]
     objects = await reader.list(kinds.KUBEVIRT)
     if not objects:
-        text = "is there; its version cannot be read" if objects is None else "its API is there, no KubeVirt object is"
+        text = "installed; its version is not readable" if objects is None else "its API exists, but no KubeVirt object"
         return [Line("KubeVirt", "warn", text, "" if objects is None else _INSTALL)]
     status, spec = objects[0].get("status") or {}, objects[0].get("spec") or {}
     version, phase = plain(str(status.get("observedKubeVirtVersion", "?"))), plain(str(status.get("phase", "?")))
     lines = [
         Line("KubeVirt", "ok", version)
         if phase == "Deployed"
-        else Line("KubeVirt", "warn", f"{version}, in phase {phase}", "wait for phase Deployed, or see virt-operator")
+        else Line(
+            "KubeVirt",
+            "warn",
+            f"{version}, in phase {phase}",
+            "wait for phase Deployed, or read the log of virt-operator",
+        )
     ]
     if ((spec.get("configuration") or {}).get("developerConfiguration") or {}).get("useEmulation"):
-        text = "KubeVirt emulates where a node has no KVM: such figures are the emulator's"
-        lines.append(Line("emulation", "warn", text, "useEmulation: false, in the KubeVirt object"))
+        text = "KubeVirt emulates machines on nodes without KVM: their figures are the emulator's"
+        lines.append(Line("emulation", "warn", text, "set useEmulation: false in the KubeVirt object"))
     openshift = await reader.get(_CLUSTER_VERSION, "version")
     if openshift:
         desired = (openshift.get("status") or {}).get("desired") or {}
@@ -174,17 +183,19 @@ _CLUSTER_VERSION = Kind("config.openshift.io", "v1", "clusterversions", "Cluster
 
 async def _cdi(reader: Reader) -> list[Line]:
     if not await reader.served(kinds.DATA_VOLUME):
-        fix = "install the Containerized Data Importer; OpenShift Virtualization brings it"
+        fix = "install the Containerized Data Importer; OpenShift Virtualization includes it"
         return [Line("CDI", "missing", "this cluster has no cdi.kubevirt.io/v1beta1", fix)]
     objects = await reader.list(kinds.CDI)
     if not objects:
-        text = "is there; its version cannot be read" if objects is None else "its API is there, no CDI object is"
+        text = "installed; its version is not readable" if objects is None else "its API exists, but no CDI object"
         return [Line("CDI", "warn", text)]
     status = objects[0].get("status") or {}
     version, phase = plain(str(status.get("observedVersion", "?"))), plain(str(status.get("phase", "?")))
     if phase == "Deployed":
         return [Line("CDI", "ok", version)]
-    return [Line("CDI", "warn", f"{version}, in phase {phase}", "wait for phase Deployed, or see cdi-operator")]
+    return [
+        Line("CDI", "warn", f"{version}, in phase {phase}", "wait for phase Deployed, or read the log of cdi-operator")
+    ]
 
 
 # --- lanes
@@ -197,7 +208,7 @@ async def _lanes(api: "Api", study: "Study") -> list[Line]:
         Line(
             "lanes",
             "missing",
-            f"{name}: transport {lane.transport} is not carried out here",
+            f"{name}: platform kubevirt does not support transport {lane.transport}",
             "transport: storage_class",
         )
         for name, lane in study.lanes.items()
@@ -205,12 +216,12 @@ async def _lanes(api: "Api", study: "Study") -> list[Line]:
     ]
     pools = [name for name, lane in lanes.items() if getattr(lane, "io_threads", None)]
     if pools and await _unknown(api, _POOL):
-        fix = "a KubeVirt with kubevirt/kubevirt#13110, or io_threads_policy: auto"
-        lines.append(Line("IO threads", "missing", f"this KubeVirt knows no supplementalPool{_of(pools)}", fix))
+        fix = "use a KubeVirt with kubevirt/kubevirt#13110, or io_threads_policy: auto"
+        lines.append(Line("IO threads", "missing", f"this KubeVirt has no supplementalPool{_of(pools)}", fix))
     narrow = [name for name in pools if not getattr(lanes[name], "block_multi_queue", False)]
     if narrow:
-        text = f"a supplementalPool serves the queues of a disk, and there is one only{_of(narrow)}"
-        lines.append(Line("IO threads", "warn", text, "block_multi_queue: true"))
+        text = f"a supplementalPool serves several queues of a disk, but each disk has one only{_of(narrow)}"
+        lines.append(Line("IO threads", "warn", text, "set block_multi_queue: true"))
     return lines
 
 
@@ -236,13 +247,13 @@ async def _storage(reader: Reader, study: "Study | None") -> list[Line]:
     """A line per storage class of ``study``; without a study, one line for all classes."""
     objects = await reader.list(kinds.STORAGE_CLASS)
     if objects is None:
-        return [Line("storage classes", "warn", "may not be read")]
+        return [Line("storage classes", "warn", "no permission to read them")]
     classes = {str(item["metadata"]["name"]): item for item in objects}
     if study is None:
         listed = ", ".join(f"{name} ({item.get('provisioner', '?')})" for name, item in classes.items())
         if not listed:
-            fix = "install a CSI driver and make a storage class"
-            return [Line("storage classes", "missing", "there is none", fix)]
+            fix = "install a CSI driver and create a storage class"
+            return [Line("storage classes", "missing", "the cluster has none", fix)]
         return [Line("storage classes", "ok", plain(listed))]
     needed = volumes(study)
     used = {name: classes[name] for name in needed if name in classes}
@@ -289,13 +300,13 @@ def _class(name: str, classes: Mapping[str, Object], sizes: Sequence[int]) -> Li
         near = nearest(name, classes)
         listed = plain(", ".join(sorted(classes)) or "none")
         fix = f"did you mean {plain(near)}?" if near else f"the cluster has: {listed}"
-        return Line(title, "missing", "there is none of this name", fix)
+        return Line(title, "missing", "the cluster has no class of this name", fix)
     binding = str(item.get("volumeBindingMode") or "Immediate")
     need = f"{len(sizes)} claim{'s' * (len(sizes) > 1)}, {_amount(sum(sizes))}"
     text = plain(f"{item.get('provisioner', '?')}, {binding}; for {need}")
     if item.get("provisioner") == _BY_HAND:
-        fix = "have that many volumes ready, or take a class whose driver provisions"
-        return Line(title, "warn", f"{text}: nothing is provisioned, volumes have to be there", fix)
+        fix = "create that many volumes, or use a class whose driver provisions volumes"
+        return Line(title, "warn", f"{text}: no dynamic provisioning, the volumes must exist already", fix)
     return Line(title, "ok", text)
 
 
@@ -315,13 +326,15 @@ async def _profiles(reader: Reader, study: "Study", used: Mapping[str, Object]) 
         mode, access = getattr(lane, "volume_mode", ""), getattr(lane, "access_mode", "")
         offers = [(item.get("volumeMode", "Filesystem"), item.get("accessModes", ())) for item in sets]
         if not sets:
-            text = "CDI does not know what this class can do" if profile else "CDI has none for this class"
-            fix = f"kubectl edit storageprofile {name}: claimPropertySets, as the driver's manual says"
+            text = "CDI does not know the access modes of this class" if profile else "CDI has no profile of this class"
+            fix = f"set claimPropertySets as in the driver's manual: kubectl edit storageprofile {name}"
             lines.append(Line(title, "warn", text, fix))
         elif not any(mode == offered and access in modes for offered, modes in offers):
             listed = "; ".join(f"{offered} {'/'.join(modes)}" for offered, modes in offers)
             text = f"lane {lane_name} wants {mode} {access}; the profile has {listed}"
-            lines.append(Line(title, "warn", plain(text), "volume_mode or access_mode of the lane, or the profile"))
+            lines.append(
+                Line(title, "warn", plain(text), "change the lane's volume_mode or access_mode, or the profile")
+            )
     return list(dict.fromkeys(lines))
 
 
@@ -332,7 +345,12 @@ async def _drivers(reader: Reader, used: Mapping[str, Object]) -> list[Line]:
     registered = {str(item["metadata"]["name"]) for item in objects}
     drivers = {str(item.get("provisioner")): name for name, item in used.items() if item.get("provisioner") != _BY_HAND}
     return [
-        Line(f"storage class {name}", "warn", f"no CSI driver {plain(driver)} is registered", "is it running?")
+        Line(
+            f"storage class {name}",
+            "warn",
+            f"no CSI driver {plain(driver)} is registered",
+            "check that the driver is running",
+        )
         for driver, name in drivers.items()
         if driver not in registered and not driver.startswith("kubernetes.io/")
     ]
@@ -349,8 +367,8 @@ async def _free(reader: Reader, needed: Mapping[str, Sequence[int]]) -> list[Lin
         Line(
             f"storage class {name}",
             "warn",
-            f"the driver tells of {_amount(free[name])} free, {_amount(sum(sizes))} are needed",
-            "thin volumes may still fit; else fewer machines or smaller disks",
+            f"the driver reports {_amount(free[name])} free, but the study needs {_amount(sum(sizes))}",
+            "thin volumes may still fit; otherwise use fewer machines or smaller disks",
         )
         for name, sizes in needed.items()
         if name in free and free[name] < sum(sizes)
@@ -369,29 +387,31 @@ async def _clones(reader: Reader, study: "Study", used: Mapping[str, Object]) ->
             continue
         driver = used[name].get("provisioner")
         by_profile = ((profiles.get(name) or {}).get("status") or {}).get("cloneStrategy")
-        ways[lane_name] = str(getattr(lane, "clone", None) or by_profile or "not said")
+        ways[lane_name] = str(getattr(lane, "clone", None) or by_profile or "not stated")
         takes = snapshots is None or any(item.get("driver") == driver for item in snapshots)
         if ways[lane_name] == "snapshot" and not takes:
-            text = plain(f"lane {lane_name} clones from snapshots, and no VolumeSnapshotClass is of {driver}")
-            lines.append(Line("snapshots", "missing", text, "make a VolumeSnapshotClass of it, or clone: copy"))
+            text = plain(f"lane {lane_name} clones from snapshots, but driver {driver} has no VolumeSnapshotClass")
+            lines.append(Line("snapshots", "missing", text, "create a VolumeSnapshotClass for it, or set clone: copy"))
     listed = plain(", ".join(f"{lane}: {way}" for lane, way in ways.items()))
     mixed = len(set(ways.values())) > 1
     if mixed and "provisioning" in study.design.vary:
-        lines.append(Line("clones", "ok", f"lanes clone in different ways, which is the question: {listed}"))
+        lines.append(Line("clones", "ok", f"lanes clone in different ways, as design.vary allows: {listed}"))
     elif mixed:
-        fix = "clone: in every lane, the same; or, if that is the question, design: { vary: [provisioning] }"
+        fix = "set the same clone in every lane; or, to compare the ways, design: { vary: [provisioning] }"
         lines.append(Line("clones", "warn", f"lanes clone in different ways: {listed}", fix))
     elif any(getattr(study.lanes[lane], "clone", None) is None for lane in ways):
-        fix = "clone: csi-clone, snapshot or copy, in each lane"
-        lines.append(Line("clones", "warn", f"left to CDI: {listed}", fix))
+        fix = "set clone: csi-clone, snapshot or copy in each lane"
+        lines.append(Line("clones", "warn", f"CDI chooses: {listed}", fix))
     elif ways:
         lines.append(Line("clones", "ok", listed))
     modes = {name: str(item.get("volumeBindingMode") or "Immediate") for name, item in used.items()}
     if len(set(modes.values())) > 1:
-        text = plain(f"classes bind at different moments: {', '.join(f'{n}: {mode}' for n, mode in modes.items())}")
-        lines.append(Line("binding", "warn", text, "one volumeBindingMode for all lanes of a storm"))
+        text = plain(
+            f"classes bind volumes at different times: {', '.join(f'{n}: {mode}' for n, mode in modes.items())}"
+        )
+        lines.append(Line("binding", "warn", text, "use one volumeBindingMode for all lanes of a storm"))
     elif _LATE in modes.values():
-        lines.append(Line("binding", "ok", f"{_LATE}: a volume is made once its machine is scheduled"))
+        lines.append(Line("binding", "ok", f"{_LATE}: a volume is created once its machine is scheduled"))
     return lines
 
 
@@ -402,7 +422,7 @@ async def _nodes(reader: Reader, study: "Study") -> Line:
     """The nodes that the study's machines run on."""
     nodes = await reader.list(kinds.NODE)
     if nodes is None:
-        return Line("nodes", "warn", "may not be read")
+        return Line("nodes", "warn", "no permission to read them")
     try:
         chosen = placement.chosen(nodes, study)
     except RunFailed as error:
@@ -422,9 +442,9 @@ async def _image(reader: Reader, study: "Study") -> Line:
     if scheme == "docker" and nodes and all(name in _images(node) for node in nodes):
         return Line("image", "ok", f"{name}: every node has it already")
     if scheme == "docker" and "@sha256:" not in name and ":" not in name.rpartition("/")[2]:
-        return Line("image", "warn", f"{name}: no tag, so that two runs may get two images", "name a tag or a digest")
-    text = f"{name}: nobody tried to pull it; the cluster does when the run begins"
-    fix = "kubectl run pull --image NAME tells sooner; or take a DataSource, which the cluster has already"
+        return Line("image", "warn", f"{name}: no tag, so two runs may get different images", "add a tag or a digest")
+    text = f"{name}: not tested; the nodes pull it when the run begins"
+    fix = "kubectl run pull --image NAME tests it now; or use a DataSource, which is in the cluster already"
     return Line("image", "warn", text, fix)
 
 
@@ -438,12 +458,12 @@ async def _data_source(reader: Reader, place: str) -> Line:
     source = await reader.get(kinds.DATA_SOURCE, name, namespace)
     if source is None:
         if reader.refused(kinds.DATA_SOURCE, namespace):
-            return Line("image", "warn", f"DataSource {place} may not be read")
+            return Line("image", "warn", f"no permission to read DataSource {place}")
         return Line("image", "missing", f"no DataSource {place}", f"kubectl get datasources --namespace {namespace}")
     conditions = (source.get("status") or {}).get("conditions") or []
     ready: Object = next((c for c in conditions if c.get("type") == "Ready"), {})
     if ready.get("status") == "False":
-        why = plain(str(ready.get("message") or ready.get("reason") or "it does not say why"), 200)
+        why = plain(str(ready.get("message") or ready.get("reason") or "no reason given"), 200)
         text = f"DataSource {place} is not ready: {why}"
-        return Line("image", "missing", text, "wait for its import, or take another")
+        return Line("image", "missing", text, "wait for its import, or use another one")
     return Line("image", "ok", f"DataSource {place}")

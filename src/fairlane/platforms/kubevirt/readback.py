@@ -171,7 +171,7 @@ def misnamed(lane: str, spec: StorageClassSpec, storage_class: Object) -> str:
     if not actual or spec.protocol in (None, actual):
         return ""
     by = shown(storage_class.get("provisioner"))
-    return f"lane {lane} says protocol {spec.protocol}, and storage class {spec.storage_class} is of {by}: {actual}"
+    return f"lane {lane} says protocol {spec.protocol}, but storage class {spec.storage_class} ({by}) uses {actual}"
 
 
 def copies(storage_class: Object) -> str:

@@ -111,7 +111,7 @@ class Course:
         if not clone or self._removing:
             return
         if event.type == "DELETED" or event.object["metadata"].get("deletionTimestamp"):
-            clone.fail("machine-deleted", f"its {kind.kind} {name} was deleted, and not by us")
+            clone.fail("machine-deleted", f"another user deleted its {kind.kind} {name}")
             return
         if clone.track.update(kind, event, since):
             self._progress = event.monotonic
@@ -161,7 +161,7 @@ class Course:
                 patience = self._progress + self._still - time.monotonic()
                 if patience <= 0:
                     for clone in (tasks[task] for task in left):
-                        stopped = f"it did not get beyond {clone.track.last!r}: nothing moved for {self._still:g} s"
+                        stopped = f"no progress after {clone.track.last!r} for {self._still:g} s"
                         clone.fail("stalled", stopped)
                     patience = self._still
                 done, _ = await asyncio.wait({*left, *ends}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
@@ -223,8 +223,8 @@ class Course:
         if word != storm_golden.GOLDEN:
             raise RunFailed(
                 "clone-data",
-                f"it found {word[:40]!r} where the golden volume has {storm_golden.GOLDEN!r}: "
-                "it is no clone of it, or a clone before wrote into it",
+                f"it read {word[:40]!r} where the golden volume has {storm_golden.GOLDEN!r}: it is not a clone of it, "
+                "or an earlier clone overwrote the golden volume",
             )
 
     async def _check(self, clone: Clone) -> None:
@@ -235,8 +235,8 @@ class Course:
         if (word, stamp) != (clone.track.name, clone.stamp):
             raise RunFailed(
                 "clone-shared",
-                f"it wrote {clone.track.name} into its own block and reads {f'{word} {stamp}'[:100]!r}; expected "
-                f"{clone.track.name} {clone.stamp} (block, hash of the golden volume's data): clones are not private",
+                f"it wrote {clone.track.name} into its own block but reads {f'{word} {stamp}'[:100]!r}; expected "
+                f"{clone.track.name} {clone.stamp} (block, hash of the golden volume's data): clones share data",
             )
 
     # --- removal
@@ -255,7 +255,7 @@ class Course:
                 await watcher.until(partial(_none_of, names), timeout, f"{kind.plural} of the storm are still there")
             seconds: dict[str, float | None] = {"objects": round(time.monotonic() - began, 3), "volumes": None}
             if volumes:
-                problem = "volumes of the storm have not been deleted by their driver"
+                problem = "the driver has not deleted the storm's volumes"
                 await volumes.until(partial(_none_held, space, claims), timeout, problem)
                 seconds["volumes"] = round(time.monotonic() - began, 3)
         return seconds
@@ -404,7 +404,7 @@ class Storm:
             raise RunFailed(
                 "clone-way",
                 f"lane {self.lane}: {wrong}",
-                hint="the storage profile of its class tells what the driver can: fairlane doctor --platform kubevirt",
+                hint="fairlane doctor --platform kubevirt shows what the class's driver supports",
             )
         rates = {"qps": self.manifests.spec.qps, "burst": self.manifests.spec.burst, **course.rates()}
         record = {"strategy": self.strategy, **course.describe(), "rates": rates, "removal": removal}

@@ -132,7 +132,7 @@ async def first(session: Session, name: str) -> str:
     flushed. Returns the block's former word. Raises RunFailed."""
     words = (await session.ask(f"first {name}", _ANSWERED)).split()
     if words[:1] != ["done"]:
-        raise RunFailed("golden-volume", f"{name}: its volume could not be read and written (O_DIRECT, 4 KiB)")
+        raise RunFailed("golden-volume", f"{name}: reading and writing its volume failed (O_DIRECT, 4 KiB)")
     return " ".join(words[1:])
 
 
@@ -181,7 +181,7 @@ async def prepare(
     """The golden volumes of ``lane`` (one, or one for each node), each with ``size`` bytes of random data beside the
     image. Raises RunFailed."""
     goldens = manifests.goldens(lane, len(nodes))
-    notify(f"lane {lane}: making {'its golden volume' if len(goldens) == 1 else f'{len(goldens)} golden volumes'}")
+    notify(f"lane {lane}: creating {'its golden volume' if len(goldens) == 1 else f'{len(goldens)} golden volumes'}")
     snapshot_class = ""
     spec = manifests.study.lanes[lane]
     if isinstance(spec, StorageClassSpec) and spec.clone == "snapshot":
@@ -203,8 +203,8 @@ async def _snapshot_class(access: GuestAccess, storage_class: str) -> str:
     if not fitting:
         raise RunFailed(
             "snapshot-class",
-            f"no VolumeSnapshotClass is of {plain(driver) or 'the driver'}, as storage class {plain(storage_class)} is",
-            hint="clone: csi-clone or copy; or have one made",
+            f"no VolumeSnapshotClass for {plain(driver) or 'the driver'} of storage class {plain(storage_class)}",
+            hint="set clone: csi-clone or copy, or create a VolumeSnapshotClass",
         )
 
     def rank(item: Object) -> tuple[bool, str]:
@@ -264,8 +264,8 @@ class _Making:
         except TimeoutError:
             raise RunFailed(
                 "unreachable",
-                f"{name} runs, and its sshd did not answer within {self._patience:.0f} s",
-                hint="the image needs cloud-init and sshd; platform.boot_timeout says how long that may take",
+                f"{name} runs, but its sshd did not answer within {self._patience:.0f} s",
+                hint="the image needs cloud-init and sshd; if it only boots slowly, raise platform.boot_timeout",
             ) from None
         async with self.access.session(name, address) as session:
             return await fill(session, size), await traits(session)

@@ -59,7 +59,7 @@ class Track:
     """Phases of the clone's DataVolume, each with the seconds since the storm began."""
     failed: str = ""
     failure: str = ""
-    """Kind of what ``failed`` tells."""
+    """Kind of the error in ``failed``."""
     objects: dict[tuple[str, str], Object] = field(default_factory=dict)
     """Kind and name -> its last state."""
     _progress: str = ""
@@ -90,7 +90,7 @@ class Track:
         return True
 
     def fail(self, kind: str, reason: str) -> None:
-        """It will not come through; the first reason stays."""
+        """Record that the machine failed; the first reason stays."""
         if not self.failed:
             self.failure, self.failed = kind, reason
 
@@ -228,5 +228,5 @@ def wrong_way(tracks: Sequence[Track], strategy: str | None) -> str:
         return ""
     first = next(track for track in tracks if track.name == others[0])
     reason = first.annotation(FALLBACK)
-    how = f"CDI made {len(others)} of {len(used)} by {used[first.name] or 'a way that it does not tell'}"
-    return f"clones were to be made by {wanted or 'one way'}, and {how}" + (f": {reason}" if reason else "")
+    how = f"CDI made {len(others)} of {len(used)} by {used[first.name] or 'an unknown method'}"
+    return f"expected all clones by {wanted or 'one method'}, but {how}" + (f": {reason}" if reason else "")

@@ -218,7 +218,7 @@ class Transport:
                 raise trouble
             self._report(trouble)
             if not await pauses.again(pause):
-                trouble.message += f" (asked {pauses.count + 1} times in {pauses.seconds:.0f} s)"
+                trouble.message += f" ({pauses.count + 1} attempts in {pauses.seconds:.0f} s)"
                 raise trouble
             self.retried[reason] += 1
 
@@ -252,9 +252,9 @@ class Transport:
         import aiohttp  # noqa: PLC0415 - as above
 
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
-            hint = "the kubeconfig's certificate-authority-data does not fit this server, or somebody is in between"
+            hint = "certificate-authority-data in the kubeconfig does not match this server, or a proxy intercepts TLS"
         else:
-            hint = "is the cluster up, and are you in its network (VPN, proxy)?"
+            hint = "check that the cluster is up and reachable from here (VPN, proxy)"
         unnamed = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
         details = plain(str(error)) or unnamed
         return ApiError(
@@ -269,4 +269,4 @@ class Transport:
         """Report a trouble at most every 10 s: a thousand requests may share it."""
         if time.monotonic() - self._notified >= _NEWS_SECONDS:
             self._notified = time.monotonic()
-            self._notify(f"the API server is asked again: {trouble.message}")
+            self._notify(f"retrying the API server: {trouble.message}")

@@ -16,7 +16,7 @@ from fairlane import registry
 from fairlane.errors import RunFailed
 from fairlane.machines import script
 from fairlane.machines.concurrency import together, unless
-from fairlane.machines.devices import Devices
+from fairlane.machines.devices import Devices, FileKind
 from fairlane.machines.keys import Keys
 from fairlane.machines.sessions import Place, Watch
 from fairlane.machines.stage import Crew, FleetStage
@@ -58,6 +58,8 @@ class Disk:
     claim: str
     """Name of its PersistentVolumeClaim."""
     owned: bool = True
+    file_kind: FileKind = "share"
+    kept: bool = False
 
     def file(self, media: Path) -> Path:
         """A path without a file: the cluster has the medium, not this machine."""
@@ -135,7 +137,7 @@ class Fleet:
         await self._fill(list(self.lanes.values()))
         for lane in self.lanes.values():
             if any(workload.rounds(cell) for workload, cell in self.cells):
-                self.notify(f"loading {lane.name} until it is steady")
+                self.notify(f"preconditioning {lane.name} to steady state")
             await lane.devices.settle(lane.name, lane.disks, self.cells)
 
     async def _look(self) -> None:
@@ -180,11 +182,11 @@ class Fleet:
         def deleted(items: Mapping[str, dict[str, Any]]) -> bool | None:
             return True if name not in items or items[name]["metadata"].get("deletionTimestamp") else None
 
-        known = f"VirtualMachine {name} was not seen"
-        await self.vms.until(lambda items: True if name in items else None, self._timeout, known)
+        missing = f"VirtualMachine {name} does not appear in the cluster"
+        await self.vms.until(lambda items: True if name in items else None, self._timeout, missing)
         await self.vms.until(deleted, float("inf"), f"VirtualMachine {name} stays")
         await cleanup.stands(self.api, self.manifests.namespace)
-        return f"VirtualMachine {name} was deleted, and not by this run"
+        return f"another user deleted VirtualMachine {name}"
 
     async def _reach(self, lane: Lane, machine: Machine) -> None:
         guest, name = lane.guests[machine.number], machine.name
@@ -198,12 +200,12 @@ class Fleet:
             except RunFailed as error:
                 raise RunFailed(error.kind, f"{error.message}; {await self._why(name)}", hint=_UNREACHED) from error
             await guest.settle_down(self._timeout)
-        programs = [program for workload, _ in self.cells for program in workload.programs]
+        programs = [program for workload, cell in self.cells for program in workload.calls(cell)]
         if lacking := await guest.lacks(programs):
             raise RunFailed(
                 "program-missing",
                 f"machine {name} lacks {', '.join(lacking)}",
-                hint="take an image that has them, or let its cloud-init reach a package repository (docs/kubevirt.md)",
+                hint="use an image that has them, or give cloud-init access to a package repository (docs/kubevirt.md)",
             )
         lane.boots[name] = vmi["metadata"]["uid"]
         self.boot_seconds[name] += time.monotonic() if self.boot_seconds[name] < 0 else 0.0
@@ -229,7 +231,7 @@ class Fleet:
             return vmi if self.way == "portforward" or address_of(vmi) else None
 
         try:
-            return await self.vmis.until(running, self._timeout, f"machine {name} does not run")
+            return await self.vmis.until(running, self._timeout, f"machine {name} does not start")
         except RunFailed as error:
             why = await self._why(name)
             kind, hint = ("", "") if error.hint else diagnose.advice(why)
@@ -315,7 +317,7 @@ class Fleet:
         self.boot_seconds[name] = -time.monotonic()
         there = await self.api.get(kinds.VM, name, self.manifests.namespace)
         if there is None or there["metadata"].get("deletionTimestamp"):
-            gone = f"VirtualMachine {name} does not go"
+            gone = f"VirtualMachine {name} is not deleted"
             await self.vms.until(lambda items: None if name in items else True, self._timeout, gone)
             await self.vmis.until(lambda items: None if name in items else True, self._timeout, gone)
             claims = {
@@ -323,14 +325,16 @@ class Fleet:
                 *(disk.name for disk in machine.disks),
             }  # not the new machine's
             await self.claims.until(
-                lambda items: None if claims & items.keys() else True, self._timeout, f"the volumes of {name} do not go"
+                lambda items: None if claims & items.keys() else True,
+                self._timeout,
+                f"the volumes of {name} are not deleted",
             )
             await self._request(machine)
         elif old and _same(self.vmis.items.get(name), old):  # its VirtualMachine creates another
             await self.api.delete(kinds.VMI, name, self.manifests.namespace, uid=old)
         await self.vmis.until(
             lambda items: None if name in items and items[name]["metadata"]["uid"] == old else True,
-            self._timeout, f"machine {name} does not end",
+            self._timeout, f"machine {name} does not stop",
         )  # fmt: skip
 
     async def close(self) -> None:
@@ -342,7 +346,9 @@ class Fleet:
         await self._look_away()
 
 
-_UNREACHED = "does the image run cloud-init and sshd? `virtctl console` shows its boot; docs/kubevirt.md names images"
+_UNREACHED = (
+    "check that the image runs cloud-init and sshd (`virtctl console` shows its boot); docs/kubevirt.md lists images"
+)
 
 
 def _same(vmi: Mapping[str, Any] | None, uid: str) -> bool:

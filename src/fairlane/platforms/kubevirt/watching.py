@@ -46,7 +46,7 @@ class Gap(NamedTuple):
     time: float
     reason: str
     silent: bool = False
-    """The connection was dead, and nothing had told so."""
+    """The connection was dead without an error."""
 
 
 class _Cut(Exception):  # noqa: N818 - reads as what happened
@@ -233,7 +233,7 @@ class Watcher:
             raise
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if isinstance(error, TimeoutError):
-                raise _Silent("the server fell silent") from error
+                raise _Silent("the server stopped answering") from error
             raise _Cut(f"the connection was lost: {error}") from error
         if rest.strip() or time.monotonic() - opened < seconds - 1:
             raise _Cut("the server ended the watch before its time")
@@ -255,7 +255,7 @@ class Watcher:
                 self._silent_since = 0.0
                 self._publish(WatchEvent(cast(Change, change), item, now, clock, listed=late))
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise _Cut("the server sent what is not an event") from error
+            raise _Cut("the server sent an invalid event") from error
         self._version = version
 
     async def _current(self) -> int:

@@ -16,18 +16,12 @@ from typing import IO
 from uuid import uuid4
 
 from fairlane.errors import FairlaneError
+from fairlane.runs.files import cache_dir
 
 _HALF_MADE = "build-"
 
 Hold = IO[str]
 """An entry is locked until this file is closed or the process ends."""
-
-
-def cache_dir() -> Path:
-    """Folder of images and states: FAIRLANE_CACHE, else XDG_CACHE_HOME/fairlane, else ~/.cache/fairlane."""
-    if chosen := os.environ.get("FAIRLANE_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlane"
 
 
 async def hold(

@@ -21,13 +21,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fairlane import registry
+from fairlane import install, registry
 from fairlane.errors import FairlaneError
 from fairlane.machines import library
 from fairlane.platforms.base import Notify
 from fairlane.platforms.lab import compose, cpio
-from fairlane.platforms.lab.cache import cache_dir, hold
+from fairlane.platforms.lab.cache import hold
 from fairlane.platforms.lab.compose import Recipe
+from fairlane.runs.files import cache_dir
 
 _KEPT = 4
 """Images in the cache at once; one has 40 MB."""
@@ -41,6 +42,8 @@ class Image:
 
     folder: Path
     key: str
+    part: Path | None = None
+    """Folder of the part that this study's loads need beside it (``part.py``)."""
 
     @property
     def kernel(self) -> Path:
@@ -66,8 +69,10 @@ def key(wanted: Recipe) -> str:
 
 
 def recipe() -> Recipe:
-    """The guest's needs by this version's plugins: the union over all transports of the lab and all workloads."""
-    plugins = [p for package in ("lanes", "workloads") for _, p in registry.every(package) if p.virtual]
+    """The guest's needs by this version's plugins: the union over all transports of the lab and all workloads but those
+    with a part of their own (``part.py``)."""
+    plugins = [p for package in ("lanes", "workloads") for _, p in registry.every(package)
+               if p.virtual and not getattr(p, "part", None)]  # fmt: skip
 
     def union(attribute: str, base: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted({*base, *(item for plugin in plugins for item in getattr(plugin, attribute, ()))}))
@@ -111,12 +116,15 @@ async def build(notify: Notify, held: ExitStack, *, force: bool = False) -> Imag
     return Image(folder, folder.name)
 
 
+def builder_missing() -> FairlaneError | None:
+    """The error where no image can be built; None: one can."""
+    return install.missing("mmdebstrap", "mmdebstrap", "the lab image cannot be built")
+
+
 async def unpack(command: Sequence[str]) -> None:
     """Runs mmdebstrap, which removes its temporary files even if Fairlane is killed. Raises FairlaneError."""
-    if not shutil.which("mmdebstrap"):
-        raise FairlaneError(
-            "program-missing", "mmdebstrap is not installed: the lab image cannot be built", hint="run: make setup"
-        )
+    if missing := builder_missing():
+        raise missing
     prefix = ("setpriv", "--pdeathsig", "TERM")
     with (
         tempfile.TemporaryFile() as stderr
@@ -134,7 +142,7 @@ async def unpack(command: Sequence[str]) -> None:
         raise FairlaneError(
             "image-build",
             f"mmdebstrap failed ({done.returncode}):\n{tail}",
-            hint="is a Debian mirror reachable, and debian-archive-keyring installed? `fairlane doctor` looks",
+            hint="is a Debian mirror reachable and debian-archive-keyring installed? `fairlane doctor` checks both",
         )
 
 
@@ -144,7 +152,7 @@ def room(folder: Path, needed: int, variable: str) -> None:
     if (free := shutil.disk_usage(folder).free) < needed:
         raise FairlaneError(
             "disk-space",
-            f"{free // 2**20} MiB are free, and building the lab image takes {needed // 2**20} MiB there",
+            f"only {free // 2**20} MiB are free; building the lab image needs {needed // 2**20} MiB there",
             where=str(folder),
             hint=f"make room there, or set {variable} to a folder on another disk",
         )

@@ -62,6 +62,18 @@ row link.congestion_control "$(cat /proc/sys/net/ipv4/tcp_congestion_control)"
     )
 
 
+def server_step() -> Step:
+    """Shared memory and temporary files for programs that do not run as root, such as a database server."""
+    return Step(
+        name="make room for a server",
+        place="initiator",
+        apply="mount -t tmpfs -o mode=1777 shm /dev/shm\nchmod 1777 /tmp",
+        describe='row shared_memory "$(stat -f -c %T /dev/shm)"',
+        remove="umount /dev/shm; chmod 755 /tmp",
+        expect={"shared_memory": "tmpfs"},
+    )
+
+
 def hugepages_step(count: int) -> Step:
     """Reserve 2 MiB pages early, while memory is not fragmented (kernel: admin-guide/mm/hugetlbpage.rst)."""
     return Step(

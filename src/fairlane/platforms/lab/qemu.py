@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shlex
-import shutil
 import socket
 import subprocess
 import time
@@ -13,8 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from qemu.qmp import QMPClient, QMPError
-
+from fairlane import install
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.machines.child import WITH_US, end, uninterrupted
 from fairlane.platforms.lab.compose import QUIT_PORT
@@ -34,10 +32,8 @@ _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr norandmaps"
 
 def version() -> str:
     """QEMU's version with the distribution's suffix. Raises FairlaneError if QEMU is missing."""
-    if not shutil.which(BINARY):
-        raise FairlaneError(
-            "program-missing", f"{BINARY} is not installed", hint="run: make setup (package qemu-system-x86)"
-        )
+    if missing := install.missing(BINARY, "qemu-system-x86"):
+        raise missing
     out = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True).stdout
     return out.splitlines()[0].removeprefix("QEMU emulator version ")
 
@@ -71,7 +67,7 @@ class Qemu:
         data = self.job.encode()
         if len(data) > JOB_BYTES:
             raise FairlaneError(
-                "script-size", f"a block's script has {len(data)} bytes, more than the {JOB_BYTES} a guest can take"
+                "script-size", f"a block's script has {len(data)} bytes; a guest can receive at most {JOB_BYTES}"
             )
         try:
             (self.folder / "job").write_bytes(data.ljust(JOB_BYTES, b"\0"))
@@ -103,6 +99,8 @@ class Qemu:
                 *command, stdin=subprocess.DEVNULL, stdout=self._errors, stderr=self._errors, cwd=self.folder,
                 start_new_session=True, pass_fds=[qemu_end.fileno()],
             )  # fmt: skip
+        from qemu.qmp import QMPClient, QMPError  # noqa: PLC0415 - 0.04 s, which no command needs that reads runs
+
         self.qmp = QMPClient("fairlane")
         self.qmp.logger.setLevel("CRITICAL")  # a guest that ends itself is expected
         try:
@@ -112,7 +110,7 @@ class Qemu:
             raise RunFailed(
                 "qemu-start",
                 f"QEMU did not start: {self._last_complaint}",
-                hint="`fairlane doctor` shows what is missing",
+                hint="`fairlane doctor` lists missing programs",
             ) from error
         except BaseException:
             await self.__aexit__(None, None, None)
@@ -142,8 +140,8 @@ class Qemu:
         if not self._aborted():
             return ""
         return (
-            f"QEMU {version()} aborted by a check of its own and would do so again: report these lines; meanwhile "
-            "change a lane or the platform of the study, or install another version of QEMU"
+            f"QEMU {version()} aborted on an internal assertion, and would do so again: report these lines; until "
+            "it is fixed, change a lane or the platform of the study, or install another version of QEMU"
         )
 
     def _aborted(self) -> bool:
@@ -163,6 +161,8 @@ class Qemu:
 
     async def execute(self, command: str, **arguments: Any) -> Any:
         """One QMP command. Only while the guest is stopped: a command to a running guest changes its figures."""
+        from qemu.qmp import QMPError  # noqa: PLC0415 - as above
+
         try:
             return await self.qmp.execute(command, arguments or None)
         except QMPError as error:
@@ -203,7 +203,7 @@ class Qemu:
                 raise RunFailed(
                     "saved-state",
                     f"the saved state did not load within {_LOAD_TIMEOUT:.0f} s",
-                    hint="`fairlane lab clean --states` drops saved states",
+                    hint="delete the saved states: `fairlane lab clean --states`",
                 )
             await asyncio.sleep(0.01)
 

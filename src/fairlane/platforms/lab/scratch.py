@@ -23,11 +23,17 @@ _GRACE = 5.0
 """Seconds that a process has to end before it is killed."""
 
 
+_SHORT = 40
+"""Characters of a temporary folder's path up to which sockets in it have room for their names (108 bytes)."""
+
+
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A new folder in the system's temporary folder, removed at the end. Raises RunFailed."""
+def scratch(*, short: bool = False) -> Iterator[Path]:
+    """A new folder in the system's temporary folder, removed at the end; ``short``: in /tmp, where that one has a long
+    path. Raises RunFailed."""
+    long = short and len(tempfile.gettempdir()) > _SHORT
     try:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp" if long else None))  # noqa: S108
         (folder / _OWNER).write_text(_identity(os.getpid()))
     except OSError as error:
         raise RunFailed(

@@ -12,14 +12,14 @@ from fairlane.study.strict import Strict
 from fairlane.units import Bitrate, Duration, Size, format_duration
 
 _WALL = ("cpus", "fleet", "disks", "paths", "array", "pinning", "accel", "overcommit", "ceph", "capabilities")
-"""Keys that the wall clock alone has."""
+"""Keys for the wall clock only."""
 
 
 class Medium(Strict):
     """The modelled medium (null_blk): every I/O completes after ``latency``. One for every volume."""
 
     latency: Duration = 80_000
-    """Completion time of one I/O. Of files: what the disk takes, and this is left away."""
+    """Completion time of one I/O. Ignored with ``file``, where the disk decides."""
     size: Size = 16 * 1024**3
     """Capacity of a volume."""
     memory_backed: bool = False
@@ -48,9 +48,9 @@ class Array(Strict):
     """The virtual machine that is the array (wall clock)."""
 
     cpus: int = Field(default=1, ge=1, le=64)
-    """Its virtual CPUs."""
+    """Virtual CPUs of the array."""
     memory: Size = 1024**3
-    """Its memory; memory-backed media are in it."""
+    """Memory of the array; it holds memory-backed media."""
 
 
 class Ceph(Strict):
@@ -112,9 +112,9 @@ class LabSpec(PlatformSpec):
     accel: Literal["auto", "kvm", "tcg"] = "auto"
     """auto: KVM if a guest boots under it. Wall clock only."""
     overcommit: float = Field(default=4.0, gt=0, le=64)
-    """Virtual CPUs per core of this machine that are started at most. Wall clock only."""
+    """Most virtual CPUs per core of this machine. Wall clock only."""
     capabilities: bool = True
-    """Try what a volume of every lane can do (discard, reservations, resizing, ...) before anything is measured; some
+    """Probe the features of each lane's volume (discard, reservations, resizing, ...) before the first trial; some
     seconds per lane. Wall clock only."""
 
     @model_validator(mode="after")
@@ -123,9 +123,9 @@ class LabSpec(PlatformSpec):
             return self
         changed = [key for key in _WALL if getattr(self, key) != type(self).model_fields[key].default]
         if changed:
-            raise ValueError(f"{changed[0]}: is for the wall clock; set clock: wall")
+            raise ValueError(f"{changed[0]}: needs the wall clock; set clock: wall")
         if self.medium.file:
-            raise ValueError("medium.file: is for the wall clock; set clock: wall")
+            raise ValueError("medium.file: needs the wall clock; set clock: wall")
         return self
 
     @property

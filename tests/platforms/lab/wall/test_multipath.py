@@ -1,11 +1,8 @@
 """Two paths between one guest and one array: policies read back, both paths carry I/O, ports and states fail under
-verified load and come back; then a second lab connects to the array as to one that somebody else set up."""
+verified load and come back."""
 
 import asyncio
-import base64
 import json
-import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +13,10 @@ from lab_hall import SharedLab
 from fairlane import registry
 from fairlane.errors import RunFailed
 from fairlane.machines.base import Guest
-from fairlane.platforms.lab.wall import hypervisor
 from fairlane.platforms.lab.wall.lab import LabStage, WallLab
-from fairlane.platforms.lab.wall.vm import Vm
 from fairlane.probes.paths import PLUGIN as PATHS
 from fairlane.records import Evidence, FaultKind, Figures
 from fairlane.runs.observe import observe
-from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
 from tests.words import kind
 
@@ -51,25 +45,6 @@ workloads:
   main: {{kind: fio, rw: [randread], bs: [4k], iodepth: [8], runtime: 2s, prefill: false}}
 design: {{looks: [2]}}
 """
-OURS = "nqn.2026-01.example.array:store", "iqn.2026-01.example.array:store"
-USER, SECRET = "harry", "not in the run's folder"
-_BYTES = bytes(range(32))
-KEY = f"DHHC-1:00:{base64.b64encode(_BYTES + zlib.crc32(_BYTES).to_bytes(4, 'little')).decode()}:"
-"""A DH-HMAC-CHAP key: 32 bytes and their CRC (NVMe base specification, 8.13.5.8)."""
-WATCH = r"""
-mkdir -p /usr/local/sbin
-for p in iscsiadm nvme; do
-  cat > /usr/local/sbin/$p << 'END'
-#!/bin/sh
-{ tr '\0' ' ' < /proc/$$/cmdline; echo; } >> /run/argv
-exec /usr/sbin/${0##*/} "$@"
-END
-  chmod 755 /usr/local/sbin/$p
-done
-perl -e 'while (1) { for (glob "/proc/[0-9]*/cmdline") { open F, $_ or next; $_ = <F>; s/\0/ /g; $all{$_} = 1 }
-  open O, ">/run/argv.all"; print O join "\n", keys %all; close O }' > /dev/null 2>&1 &
-"""
-"""Shell that notes the arguments of these programs, each time, and of every process, as often as it can look."""
 
 
 @dataclass
@@ -202,163 +177,3 @@ def test_ports_and_states_fail_under_verified_load_and_come_back(labs: Labs, lan
     assert job["read"]["total_ios"] > 0  # read back and compared
     with pytest.raises(RunFailed, match="'state'", check=kind("fault-unsupported")):
         labs.runner.run(LabStage(labs.lab, block, "sessions").fault("state", 0, on=True))
-
-
-_BY_HAND = f"""
-N=/sys/kernel/config/nvmet; S=$N/subsystems/{OURS[0]}
-C=/sys/kernel/config/target; P=$C/iscsi/{OURS[1]}/tpgt_1; A=$P/acls/iqn.2026-01.example:me
-"""
-_UNDONE = f"""set -e
-{_BY_HAND}
-echo 0 > $P/enable
-for l in 0:one 4:two; do
-  rm $A/lun_${{l%:*}}/lun_${{l%:*}} $P/lun/lun_${{l%:*}}/${{l#*:}}
-  rmdir $A/lun_${{l%:*}} $P/lun/lun_${{l%:*}} $C/core/iblock_9/${{l#*:}}
-done
-rmdir $A $P/np/10.0.2.15:9001 $P ${{P%/*}} $C/core/iblock_9
-rm $N/ports/9000/subsystems/* $S/allowed_hosts/*
-echo 0 > $S/namespaces/1/enable; echo 0 > $S/namespaces/7/enable
-rmdir $N/ports/9000 $S/namespaces/1 $S/namespaces/7 $S $N/hosts/nqn.2026-01.example:me
-for i in 90 91; do D=/sys/kernel/config/nullb/nullb$i; echo 0 > $D/power; rmdir $D; done
-echo gone"""
-
-
-@pytest.fixture
-def by_hand(labs: Labs) -> Iterator[dict[str, int]]:
-    """Another array on the lab's machine, as an administrator makes it: two volumes each, ACLs, CHAP. Ports of this
-    machine that lead to it."""
-    said = labs.array(f"""set -e
-{_BY_HAND}
-for i in 90 91; do
-  D=/sys/kernel/config/nullb/nullb$i; mkdir $D; echo 32 > $D/size; echo 1 > $D/memory_backed; echo 2 > $D/queue_mode
-  echo 1 > $D/power
-done
-mkdir -p $S/namespaces/1 $S/namespaces/7 $N/hosts/nqn.2026-01.example:me $N/ports/9000
-echo -n /dev/nullb90 > $S/namespaces/1/device_path; echo 1 > $S/namespaces/1/enable
-echo -n /dev/nullb91 > $S/namespaces/7/device_path; echo 1 > $S/namespaces/7/enable
-printf %s {KEY} > $N/hosts/nqn.2026-01.example:me/dhchap_key
-ln -s $N/hosts/nqn.2026-01.example:me $S/allowed_hosts/
-cd $N/ports/9000; echo tcp > addr_trtype; echo ipv4 > addr_adrfam
-echo 10.0.2.15 > addr_traddr; echo 9000 > addr_trsvcid
-ln -s $S subsystems/
-for p in one:90 two:91; do
-  B=$C/core/iblock_9/${{p%:*}}; mkdir -p $B; echo udev_path=/dev/nullb${{p#*:}} > $B/control
-  echo hand-${{p%:*}} > $B/wwn/vpd_unit_serial; echo 1 > $B/enable
-done
-mkdir -p $P/lun/lun_0 $P/lun/lun_4 $P/np/10.0.2.15:9001
-ln -s $C/core/iblock_9/one $P/lun/lun_0/; ln -s $C/core/iblock_9/two $P/lun/lun_4/
-mkdir -p $A
-for l in 0 4; do mkdir $A/lun_$l; ln -s $P/lun/lun_$l $A/lun_$l/; done
-echo 1 > $P/attrib/authentication; printf %s {USER} > $A/auth/userid; printf %s {SECRET!r} > $A/auth/password
-echo 1 > $P/enable
-echo made""")
-    assert said.endswith("made")
-
-    vm = labs.lab.array_vm
-    assert vm
-
-    async def forward() -> dict[str, int]:
-        found = {}
-        for port in (9000, 9001):
-            rule = f"hostfwd_add mgmt tcp:127.0.0.1:0-10.0.2.15:{port}"
-            await vm.execute("human-monitor-command", **{"command-line": rule})
-            ports = hypervisor.forwarded(await vm.execute("human-monitor-command", **{"command-line": "info usernet"}))
-            found[{9000: "nvme", 9001: "iscsi"}[port]] = ports[port]
-        return found
-
-    ports = labs.runner.run(forward())
-    yield ports
-    for port in ports.values():
-        rule = f"hostfwd_remove mgmt tcp:127.0.0.1:{port}"
-        labs.runner.run(vm.execute("human-monitor-command", **{"command-line": rule}))
-    assert labs.array(_UNDONE) == "gone"
-
-
-EXTERNAL = """
-name: external-test
-platform: {{{machines}}}
-baseline: nvme
-lanes:
-  nvme:
-    transport: nvme_tcp
-    destroy: "{nqn}#7"
-    external:
-      {{addresses: [10.0.2.2], port: {nvme}, nqn: {nqn}, namespace: 7, host: "nqn.2026-01.example:me",
-       secret: {{env: FAIRLANE_TEST_KEY}}}}
-  iscsi:
-    transport: iscsi
-    destroy: hand-two
-    external:
-      {{addresses: [10.0.2.2], port: {iscsi}, iqn: {iqn}, lun: 4, serial: hand-two, host: "iqn.2026-01.example:me",
-       user: {user}, secret: {{env: FAIRLANE_TEST_SECRET}}}}
-workloads:
-  main: {{kind: fio, rw: [randwrite], bs: [4k], iodepth: [2], runtime: 1s, prefill: false}}
-design: {{looks: [2]}}
-"""
-
-
-@pytest.mark.slow
-def test_an_array_of_somebody_else(labs: Labs, by_hand: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    nqn, iqn = OURS
-    text = EXTERNAL.format(machines=MACHINES, nqn=nqn, iqn=iqn, user=USER, **by_hand)
-    lab = WallLab(parse_study(text, "external.yaml"))
-    assert [(p.where, "FAIRLANE_TEST_" in p.message) for p in lab.problems()] == [
-        ("lanes.nvme.external.secret", True),
-        ("lanes.iscsi.external.secret", True),
-    ]
-    monkeypatch.setenv("FAIRLANE_TEST_SECRET", SECRET)
-    monkeypatch.setenv("FAIRLANE_TEST_KEY", KEY)
-    assert lab.problems() == []
-    block = schedule(lab.study, 2)[0]
-    left: list[str] = []
-    arguments: list[str] = []
-    kept: list[bytes] = []
-    start, stop = Vm.start, Vm.stop
-
-    async def started(vm: Vm) -> None:
-        await start(vm)
-        await vm.guest.ask(WATCH, 120)
-
-    async def stopped(vm: Vm) -> None:
-        """What is still connected when the machine is switched off."""
-        if vm in lab.vms:
-            script = "ls /sys/class/iscsi_session /sys/class/nvme > left; cat /run/argv /run/argv.all > argv"
-            out = await vm.guest.ask(f"{script}; ls /run/fairlane-*.json > keys 2> /dev/null || :", 120)
-            left.append(out["left"].decode())
-            arguments.append(out["argv"].decode(errors="replace"))
-            assert out["keys"] == b""
-        await stop(vm)
-
-    monkeypatch.setattr(Vm, "start", started)
-    monkeypatch.setattr(Vm, "stop", stopped)
-
-    async def carried_out() -> tuple[Any, list[Any]]:
-        try:
-            opened = await lab.open(print)
-            trials = [trial async for trial in lab.run_block(block)]
-            kept.extend(data for trial in trials for data in trial.outputs.values())
-            return opened, [observe(block, trial.lane, trial.outputs) for trial in trials]
-        finally:
-            await lab.close()
-
-    opened, seen = labs.runner.run(carried_out())
-    assert lab.array is None
-    assert [o.failed for o in seen] == ["", ""]
-    told = opened.description["lanes"]
-    assert (told["nvme"]["volume.nqn"], told["nvme"]["volume.nsid"]) == (nqn, "7")
-    assert (told["iscsi"]["volume.iqn"], told["iscsi"]["volume.lun"], told["iscsi"]["volume.serial"]) == (
-        iqn, "4", "hand-two",
-    )  # fmt: skip
-    assert told["iscsi"]["chap"] == "1"
-    told_all = json.dumps([opened.description, opened.fingerprint, [o.context for o in seen]], default=str)
-    (argv,) = arguments
-    for words in ("iscsiadm -m node -T .* --login", "nvme connect -t tcp .*--config", "sshd"):
-        assert re.search(words, argv), words  # the watchers saw
-    for secret in (SECRET, KEY):
-        assert secret not in told_all
-        assert not any(secret.encode() in data for data in kept)
-        assert secret not in argv
-    # the volumes that were named were written, their neighbours were not
-    assert labs.array("for i in 90 91; do set -- $(cat /sys/block/nullb$i/stat); echo $(($5 > 0)); done") == "0\n1"
-    # both initiators were disconnected before the machine went
-    assert [text.split() for text in left] == [["/sys/class/iscsi_session:", "/sys/class/nvme:"]]

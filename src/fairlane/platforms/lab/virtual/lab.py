@@ -1,18 +1,19 @@
 """The lab's platform under the virtual clock: every block starts from the same saved state of one VM."""
 
 import hashlib
-import shutil
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import ExitStack, aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairlane import __version__, registry
+from fairlane import __version__, install, registry
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes.base import Site, Step, Transport
 from fairlane.machines import script
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
-from fairlane.platforms.lab import image, loads, modelled, qemu
+from fairlane.platforms.lab import image, loads, modelled, part, qemu, this_host
+from fairlane.platforms.lab.closed import external_lanes
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.virtual import saved
 from fairlane.records import Block
@@ -21,11 +22,16 @@ if TYPE_CHECKING:
     from fairlane.study.spec import Study
 
 _INTERFACE, _ADDRESS = "lo", "127.0.0.1"
-_LIVE = {
-    "multipath": "under the virtual clock there is one link, inside one guest",
-    "external": "under the virtual clock a guest talks to nobody",
-}
-"""Keys of lanes that need live machines -> reason."""
+
+
+def _apart(text: str, kind: str) -> str:
+    """``text`` in a folder of its own, as a trial runs it: without ``set -e``, and with its complaints in KIND.err."""
+    return f"""mkdir -p /run/prepare && cd /run/prepare
+( set +e
+{text.strip()}
+) && code=0 || code=$?
+[ $code = 0 ] || {{ tail -n 5 {kind}.err >&2; exit $code; }}
+cd / && rm -rf /run/prepare"""
 
 
 class VirtualLab(Platform):
@@ -42,32 +48,26 @@ class VirtualLab(Platform):
         self._held = ExitStack()
 
     def problems(self) -> list[FairlaneError]:
-        problems = []
-        for program, package in ((qemu.BINARY, "qemu-system-x86"), ("setpriv", "util-linux")):
-            if not shutil.which(program):
-                problems.append(
-                    FairlaneError(
-                        "program-missing", f"{program} is not installed", hint=f"run: make setup (package {package})"
-                    )
-                )
-        if not image.cached_image() and not shutil.which("mmdebstrap"):
-            problems.append(
-                FairlaneError(
-                    "program-missing",
-                    "mmdebstrap is not installed: the lab image cannot be built",
-                    hint="run: make setup",
-                )
-            )
+        if outside := list(external_lanes(self.study)):
+            return outside
+        needed = ((qemu.BINARY, "qemu-system-x86"), ("setpriv", "util-linux"))
+        problems = [error for program in needed if (error := install.missing(*program))]
+        wanted = part.wanted(self.study)
+        built = image.cached_image() and (not wanted or part.cached(wanted))
+        if not built and (error := image.builder_missing()):
+            problems.append(error)
         return problems + self.unfit()
 
     def unfit(self) -> list[FairlaneError]:
+        if outside := list(external_lanes(self.study)):
+            return outside
         problems = self._of_workloads()
         for name, lane in self.study.lanes.items():
             if lane.initiator == "hypervisor":
                 problems.append(
                     FairlaneError(
                         "guest-device-virtual",
-                        "guest devices are emulated outside of the virtual clock's instruction count",
+                        "the virtual clock cannot time guest devices: QEMU emulates them outside its instruction count",
                         where=f"lanes.{name}.{'device' if lane.device else 'initiator'}",
                         hint="set platform.clock: wall",
                     )
@@ -81,16 +81,18 @@ class VirtualLab(Platform):
                         hint="set queues: 1",
                     )
                 )
-            for key, reason in _LIVE.items():
-                if getattr(lane, key, None):
-                    problems.append(
-                        FairlaneError(
-                            "wall-clock-only",
-                            f"{key} is for the wall clock: {reason}",
-                            where=f"lanes.{name}.{key}",
-                            hint=f"set platform.clock: wall, or leave {key} away",
-                        )
+            if getattr(lane, "multipath", None):
+                problems.append(
+                    FairlaneError(
+                        "wall-clock-only",
+                        "multipath needs the wall clock: the virtual clock has only one link, inside one guest",
+                        where=f"lanes.{name}.multipath",
+                        hint="set platform.clock: wall, or remove multipath",
                     )
+                )
+        if part.wanted(self.study):
+            problems += self._held_media()
+            problems += self._too_long() if not problems else ()
         media = len(set(self._media().values()))
         if self.spec.medium.memory_backed and media * self.spec.medium.size > self.spec.memory // 2:
             problems.append(
@@ -112,7 +114,7 @@ class VirtualLab(Platform):
                 problems.append(
                     FairlaneError(
                         "prefill",
-                        "prefill has no effect: the modelled medium discards what is written",
+                        "prefill has no effect: the modelled medium discards all writes",
                         where=f"workloads.{name}.prefill",
                         hint="set prefill: false, or platform.medium.memory_backed: true with a size that fits",
                     )
@@ -121,12 +123,37 @@ class VirtualLab(Platform):
                 problems.append(
                     FairlaneError(
                         "steady-virtual",
-                        "the virtual clock's medium is steady by itself: every I/O takes the same time",
+                        "steady has no effect: on the virtual clock's medium every I/O takes the same time",
                         where=f"workloads.{name}.steady",
-                        hint="leave steady away, or set platform.clock: wall",
+                        hint="remove steady, or set platform.clock: wall",
                     )
                 )
         return problems
+
+    def _held_media(self) -> Iterator[FairlaneError]:
+        """Lanes on which no file system can be mounted: LIO claims its medium."""
+        for name, lane in self.study.lanes.items():
+            if registry.load("lanes", lane.transport).backing == "machine":
+                yield FairlaneError(
+                    "medium-held",
+                    f"lane {name} is the medium itself, which the targets of other lanes hold: no file system of a "
+                    "database can be mounted on it",
+                    where=f"lanes.{name}.transport",
+                    hint="leave the lane out",
+                )
+
+    def _too_long(self) -> Iterator[FairlaneError]:
+        """Loads with scripts of their own, of which a block has one a lane: a guest receives all of them at once."""
+        for cell in {cell.workload: cell for cell in self.study.cells()}.values():
+            lanes = tuple(self.study.lanes)
+            size = len(script.block_script(Block(cell, 0, lanes, 0), 0.0).encode())
+            if size > qemu.JOB_BYTES:
+                yield FairlaneError(
+                    "script-size",
+                    f"a block of {len(lanes)} lanes needs a script of {size} bytes; a guest receives {qemu.JOB_BYTES}",
+                    where=f"workloads.{cell.workload}",
+                    hint=f"use {qemu.JOB_BYTES * len(lanes) // size} lanes at most",
+                )
 
     def _media(self) -> dict[str, int]:
         """Lane -> number of its medium. All share the first, except further lanes of a transport whose target claims
@@ -153,6 +180,7 @@ class VirtualLab(Platform):
         load = Step("load kernel modules", "target", apply=f"modprobe -a {' '.join(modules)}" if modules else ":")
         return (
             modelled.hugepages_step(self.spec.hugepages),
+            *((modelled.server_step(),) if part.wanted(self.study) else ()),
             load,
             *(modelled.medium_step(self.spec.medium, n) for n in range(max(self._media().values()) + 1)),
             modelled.link_step(self.spec.link, _INTERFACE),
@@ -161,11 +189,12 @@ class VirtualLab(Platform):
     def _prepare(self) -> list[str]:
         """The prefill of every workload, once per medium, through the first lane on it."""
         first = {number: name for name, number in reversed(self._media().items())}
-        texts = (
-            registry.load("workloads", cell.kind).prepare(cell, script.device(first[number]))
-            for number in sorted(first)
-            for cell in self.study.cells()
-        )
+        texts = []
+        for number in sorted(first):
+            for cell in self.study.cells():
+                workload = registry.load("workloads", cell.kind)
+                text = workload.prepare(cell, script.device(first[number]))
+                texts.append(_apart(text, cell.kind) if text and workload.part else text)
         return [text for text in dict.fromkeys(texts) if text]
 
     def setup_script(self) -> str:
@@ -174,23 +203,27 @@ class VirtualLab(Platform):
 
     async def open(self, notify: Notify) -> Opened:
         built = await image.build(notify, self._held)
+        if wanted := part.wanted(self.study):
+            built = replace(built, part=await part.build(wanted, notify, self._held))
         self.saved = await saved.state(built, self.spec, self.setup_script(), notify, self._held)
         described = {name.removesuffix(".tsv"): script.rows(text) for name, text in self.saved.described().items()}
         self._check(described)
         lanes = {name: {"path": list(transport.path()), **described[name]} for name, transport in self._lanes().items()}
         manifest = built.manifest
+        further = part.manifest(built.part) if built.part else {"packages": {}, "sha256": {}}
         return Opened(
             description={"lanes": lanes, "platform": {"clock": "virtual", **described["platform"]}},
             fingerprint={
                 "qemu": qemu.version(),
+                "host": this_host.facts(),
                 "kernel": manifest["kernel_release"],
                 "fairlane": __version__,
                 "fio": manifest["packages"].get("fio", "unknown"),
                 "image": built.key,
-                "image_sha256": manifest["sha256"],
+                "image_sha256": manifest["sha256"] | {f"part_{k}": v for k, v in further["sha256"].items()},
                 "state": self.saved.key,
                 "state_sha256": self.saved.identity,
-                "packages": manifest["packages"],
+                "packages": manifest["packages"] | further["packages"],
             },
         )
 
@@ -203,7 +236,7 @@ class VirtualLab(Platform):
         for name, transport in self._lanes().items():
             wrong += [f"lane {name}: {text}" for text in script.differences(transport.steps(), described[name])]
         if wrong:
-            raise RunFailed("lane-state", "the lanes are not what the study asks for:\n" + "\n".join(wrong))
+            raise RunFailed("lane-state", "the lanes differ from the study:\n" + "\n".join(wrong))
 
     async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
         guest = saved.VirtualGuest(self.saved)
@@ -224,5 +257,5 @@ class VirtualLab(Platform):
                     yield RawTrial(name, outputs, load_seconds=ended - began)
         if missing:
             raise RunFailed(
-                "result-missing", f"the guest sent no result for {', '.join(sorted(missing))} of {block.key}"
+                "result-missing", f"the guest returned no result for {', '.join(sorted(missing))} of {block.key}"
             )

@@ -25,9 +25,10 @@ from fairlane.errors import RunFailed
 from fairlane.machines import frames
 from fairlane.machines.base import Guest
 from fairlane.platforms.base import Notify
-from fairlane.platforms.lab import image, qemu
-from fairlane.platforms.lab.cache import cache_dir, hold
+from fairlane.platforms.lab import image, part, qemu
+from fairlane.platforms.lab.cache import hold
 from fairlane.platforms.lab.spec import LabSpec
+from fairlane.runs.files import cache_dir
 
 _SETUP_CPU = 7200.0
 """Seconds of CPU time for a set-up, some 10^12 instructions: in CPU time, so that a busy machine does not count as a
@@ -39,7 +40,7 @@ _NOTICE_EVERY = 60.0
 _LOOK_TIMEOUT = 600.0
 _FLUSH_TIMEOUT = 60.0
 _KEPT = 12
-"""Saved states in the cache at once; one has 150 MB."""
+"""Saved states in the cache at once; one has 150 MB, with a database 700."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,8 @@ def state_key(built: image.Image, spec: LabSpec, setup: str, version: str) -> st
         image.Image(Path("image"), built.key), Path("initrd"), memory=spec.memory, preempt=spec.preempt
     )
     parts = [version, built.manifest["sha256"], machine, qemu.JOB_BYTES, setup, _BURN]
+    if built.part:
+        parts.append(part.manifest(built.part)["sha256"])
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -116,7 +119,8 @@ def recordable(count: int) -> bool:
 
 async def _make(folder: Path, built: image.Image, spec: LabSpec, setup: str, notify: Notify) -> None:
     initrd = folder / "initrd"
-    initrd.write_bytes(built.initrd.read_bytes() + image.as_initrd({"fairlane/setup.sh": setup}))
+    further = (built.part / "initrd").read_bytes() if built.part else b""
+    initrd.write_bytes(built.initrd.read_bytes() + further + image.as_initrd({"fairlane/setup.sh": setup}))
     machine = qemu.virtual_clock(built, initrd, memory=spec.memory, preempt=spec.preempt)
     async with qemu.Qemu(machine, job=_BURN) as vm, vm.events("STOP") as events:
         await _stopped(vm, events, notify)
@@ -149,11 +153,11 @@ async def _stopped(vm: qemu.Qemu, events: "asyncio.Queue[str]", notify: Notify) 
             notify(f"the lab VM is still being set up ({used - began:.0f} s of CPU time)")
         if used - began > _SETUP_CPU or time.monotonic() > deadline:
             endless = used - began > _SETUP_CPU
-            spent = f"{used - began:.0f} s of CPU time" + ("" if endless else ", and stands still")
+            spent = f"{used - began:.0f} s of CPU time" + ("" if endless else " and has stalled")
             raise RunFailed(
                 "set-up-endless" if endless else "set-up-stalled",
                 f"the lab VM did not finish its set-up in {spent}:\n{vm.last_words()}",
-                hint="does a step of the set-up wait for something that never comes?",
+                hint="check whether a set-up step waits for an event that never happens",
             )
 
 
@@ -180,7 +184,9 @@ async def _save(vm: qemu.Qemu, memory: Path) -> None:
         await asyncio.sleep(0.02)
     if not saved.exists():
         raise RunFailed(
-            "saved-state", f"the lab VM's state could not be saved: {vm.complaint()}", hint="is the cache's disk full?"
+            "saved-state",
+            f"the lab VM's state could not be saved: {vm.complaint()}",
+            hint="check for free space in the cache",
         )
 
 
@@ -231,7 +237,7 @@ class VirtualGuest(Guest):
                             raise RunFailed(
                                 "timeout",
                                 f"the lab VM did not finish within {timeout:.0f} s:\n{vm.last_words()}",
-                                hint="a busy machine? The time allowed grows with the study's run time",
+                                hint="is this machine busy? The time limit grows with the study's run time",
                             )
                         await asyncio.sleep(0.02)
             if not ended:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fairlane import registry
 from fairlane.errors import RunFailed, Unfinished
 from fairlane.lanes.base import Place, Step
+from fairlane.machines import lanes
 from fairlane.machines.base import Guest
 from fairlane.machines.devices import Devices
 from fairlane.machines.keys import Keys
@@ -22,7 +23,6 @@ from fairlane.platforms.lab.wall import (
     capabilities,
     cloning,
     disks,
-    external,
     hypervisor,
     layout,
     pinning,
@@ -70,6 +70,7 @@ class Assembly:
         self.golden: Golden | None = None
         self.pinned: dict[str, Any] = {}
         self.notify: Notify = lambda _: None
+        self.builder = build.builder(self.where)
         self._undo: list[Step] = []
         self._built = ExitStack()
 
@@ -110,12 +111,12 @@ class Assembly:
         await self._switch_on_array(keys, golden_disk)
         # hypervisor lanes need their target before the guest starts, guests must run before theirs are connected
         beside = [] if storms or any(v.emulated for v in self.volumes) else [self._start_guests(keys, ())]
-        await build.together(self._reach_array(), self._start_cluster(), *beside)
-        await build.everywhere({self.array: self._media("array")} if self.array else {})
+        await lanes.together(self._reach_array(), self._start_cluster(), *beside)
+        await lanes.everywhere({self.array: self._media("array")} if self.array else {})
         emulated, inside = [v for v in self.volumes if v.emulated], [v for v in self.volumes if not v.emulated]
         hosted = [v for v in emulated if v.hosted]
         self._undo = [s for v in hosted for s in v.steps() if s.place == "hypervisor"]
-        await build.apply(emulated, self.where)
+        await self.builder.apply(emulated)
         if hosted:
             self._place(await hypervisor.host_devices(self.host, hosted))
             emulated = [v for v in self.volumes if v.emulated]
@@ -126,9 +127,9 @@ class Assembly:
         self.guests = [vm.guest for vm in self.vms]
         self.pinned = await pinning.pin(self.machines()) if spec.pinning else {}
         self.notify("building the lanes")
-        await build.everywhere({g: self._ready(i) for i, g in enumerate(self.guests)})
-        await build.apply(inside, self.where)
-        await build.everywhere({g: build.link(self._disks(i)) for i, g in enumerate(self.guests)})
+        await lanes.everywhere({g: self._ready(i) for i, g in enumerate(self.guests)})
+        await self.builder.apply(inside)
+        await lanes.everywhere({g: self.builder.link(self._disks(i)) for i, g in enumerate(self.guests)})
         await self._prepare()
         array = self.array_vm.guest if self.array_vm else None
         host = (self.host, await processes(self.vms))
@@ -141,7 +142,7 @@ class Assembly:
         self.notify(f"booting {fleet} guest{'s' * (fleet > 1)}")
         await hypervisor.images(emulated)
         self.vms = [self._vm(self._guest(number, emulated), keys) for number in range(fleet)]
-        await build.together(*(vm.start() for vm in self.vms))
+        await lanes.together(*(vm.start() for vm in self.vms))
 
     def _guest(self, number: int, emulated: Sequence[Volume]) -> Machine:
         """The parts of a guest; writes the secrets of its disks."""
@@ -151,14 +152,14 @@ class Assembly:
         nics = layout.guest_nics(spec, number, self.scratch) if self.array_vm else ()
         return Machine(
             f"guest{number}", spec.cpus, spec.memory, self.accel, nics, spec.preempt,
-            parts.objects, parts.blockdevs, parts.devices, outside=bool(external.outside(self._disks(number), spec)),
+            parts.objects, parts.blockdevs, parts.devices,
         )  # fmt: skip
 
     async def _described(self) -> dict[str, dict[str, object]]:
         """Description of each lane, read back from the machines."""
         described: dict[str, dict[str, object]] = {}
         for name, volumes in self.lanes.items():
-            rows = await build.describe(volumes, self.where)
+            rows = await self.builder.describe(volumes)
             described[name] = {"path": list(self._path(volumes[0])), **rows[0], **self.devices.description(volumes)}
             if not self.spec.medium.file and volumes[0].owned and not volumes[0].needs_ceph:
                 described[name].setdefault("medium.kind", "null_blk")  # or QEMU's null-co, which is the same
@@ -219,7 +220,7 @@ class Assembly:
             self.guests[volume.guest] if place == "initiator" else None
         )
         if guest is None:
-            raise RunFailed("machine-missing", f"{volume.name}: the lab has no machine for a step of the {place}")
+            raise RunFailed("machine-missing", f"{volume.name}: the lab has no {place} machine, which a step needs")
         return guest
 
     def _shape(self, nics: tuple[object, ...]) -> str:
@@ -233,7 +234,7 @@ class Assembly:
         load = "".join(f"modprobe {m} 2> /dev/null || :\n" for m in modules)
         if self.spec.medium.file:
             return load
-        return load + build.shell(self._medium(v) for v in wanted)
+        return load + lanes.shell(self._medium(v) for v in wanted)
 
     def _medium(self, volume: Volume) -> Step:
         medium = self.spec.medium.model_copy(update={"size": volume.medium_size})
@@ -249,7 +250,7 @@ class Assembly:
         steps = [modelled.hugepages_step(self.spec.hugepages)]
         steps += [self._medium(v) for v in local]
         nics = layout.guest_nics(self.spec, guest, self.scratch) if self.array_vm else ()
-        return load + build.shell(steps) + self._shape(nics) + external.routes(own, self.spec)
+        return load + lanes.shell(steps) + self._shape(nics)
 
     async def _forward(self) -> None:
         """Forwards ports of the array, through which initiators of the hypervisor reach their targets."""
@@ -265,9 +266,9 @@ class Assembly:
         await self.devices.record(self.volumes)
         untried = [lane for lane in self.lanes if lane not in self.capable]
         if self.spec.capabilities and untried and not self.provisioning:  # once: lanes made anew have the same
-            self.notify("trying what the lanes can do")
+            self.notify("probing the features of the lanes' volumes")
             for lane in untried:
-                self.capable[lane] = _not_probed("it was given up")
+                self.capable[lane] = _not_probed("an earlier attempt did not finish")
                 self.capable[lane] = await self._probed(self.lanes[lane][0])
         cells = [(registry.load("workloads", cell.kind), cell) for cell in self.study.cells()]
         if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in cells):
@@ -284,9 +285,11 @@ class Assembly:
         try:
             return await capabilities.probe(self.vms[volume.guest], volume, before=guard)
         except Unfinished as error:
-            raise Untrustworthy(f"{volume.lane}: not all was tried, and what was may go on: {error}") from error
+            raise Untrustworthy(
+                f"{volume.lane}: the feature probe did not finish, and may still be running: {error}"
+            ) from error
         except RunFailed as error:  # a lane whose capabilities cannot be probed can still be measured
-            self.notify(f"{volume.lane}: not all was tried: {error}")
+            self.notify(f"{volume.lane}: the feature probe failed: {error}")
             return _not_probed(error.message)
 
     def _path(self, volume: Volume) -> tuple[str, ...]:
@@ -300,12 +303,11 @@ class Assembly:
         """Stops guests before their array: an initiator without target would wait for it. Never raises."""
         await self.watch.close()
         self.watch = Watch()
-        await external.disconnect(self.vms, self.volumes)
         await asyncio.gather(*(vm.stop() for vm in self.vms))
         if self.host and self._undo:
             for step in reversed(self._undo):  # each by itself: a step that was never applied must not stop the others
                 with suppress(RunFailed):
-                    await self.host.ask(build.shell([step], undo=True))
+                    await self.host.ask(lanes.shell([step], undo=True))
         if self.array_vm:
             await self.array_vm.stop()
         if self.ceph:

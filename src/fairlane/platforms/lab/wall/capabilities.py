@@ -31,7 +31,7 @@ _MIB = 2**20
 _MOST_DISKS = 64
 """Disks up to which it is tried how many a machine can have."""
 NOT_PROBED = "not probed"
-_IN_GUEST = "the initiator is in the guest: its disks are connected, not plugged; the transport has no step for it"
+_IN_GUEST = "the initiator runs in the guest: disks are connected, not plugged, and the transport has no resize step"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ async def probe(vm: Vm, volume: Volume, *, before: str) -> dict[str, dict[str, s
     device = script.device(volume.name)
     answers: dict[str, Answer] = {}
     if volume.transport.stores_files:
-        answers["naming"] = Answer("a file", "in a share: no block device, so that nothing else is asked")
+        answers["naming"] = Answer("a file", "in a share: no block device, so the other features are not probed")
     else:
         text = f"{shell}\n{before}capabilities {device} {int(volume.owned)} > rows"
         output = await vm.guest.ask(text, _TIMEOUT)
@@ -89,8 +89,10 @@ async def _hot_plug(vm: Vm, volume: Volume) -> Answer:
         await vm.execute("device_del", id=node)
         gone = await _until(vm, f'[ -z "$(volumes serial:{serial})" ]')
         await _forget(vm, node)
-    text = f"a {device.bus} disk was plugged; the guest {'saw it' if visible else 'did not see it'}"
-    return Answer("yes" if visible and gone else "no", f"{text}; unplugged, it {'was gone' if gone else 'stayed'}")
+    text = f"plugged a {device.bus} disk; the guest {'detected it' if visible else 'did not detect it'}"
+    return Answer(
+        "yes" if visible and gone else "no", f"{text}; after unplugging, it {'was gone' if gone else 'stayed'}"
+    )
 
 
 async def _forget(vm: Vm, node: str) -> None:
@@ -117,10 +119,12 @@ async def _resize(vm: Vm, volume: Volume) -> Answer:
     grown = await _until(vm, f"{rescan}; [ $(cat $s/size) -eq {(size + _MIB) // 512} ]")
     await vm.execute("block_resize", **{"node-name": node, "size": size})
     if not await _until(vm, f"{rescan}; [ $(cat $s/size) -eq {size // 512} ]") and grown:
-        raise RunFailed("resize", f"{volume.name}: the guest does not see that its disk has its old size again")
+        raise RunFailed(
+            "resize", f"{volume.name}: the guest does not report the original size after the disk shrank back"
+        )
     if grown:
-        return Answer("yes", "QMP block_resize by 1 MiB: seen by the guest while it ran, and undone")
-    return Answer("no", f"QMP block_resize by 1 MiB succeeded, but the guest saw nothing of it for {_NOTICED:.0f} s")
+        return Answer("yes", "QMP block_resize by 1 MiB: the running guest reported the new size; then undone")
+    return Answer("no", f"QMP block_resize by 1 MiB succeeded, but the guest did not report it within {_NOTICED:.0f} s")
 
 
 async def _until(vm: Vm, condition: str) -> bool:
@@ -162,9 +166,9 @@ async def _searched(bus: Bus) -> Answer:
         number = (good + bad) // 2
     took = f"{time.monotonic() - begun:.1f} s"
     if good == _MOST_DISKS:
-        return Answer(f"at least {good}", f"QEMU starts with {good} of them on q35, no guest booted ({took})")
+        return Answer(f"at least {good}", f"QEMU starts with {good} such disks on q35; no guest booted ({took})")
     return Answer(
-        str(good), f"QEMU starts with {good} of them on q35 beside system disk, NIC and RNG; with {bad}: {refusal}"
+        str(good), f"QEMU starts with {good} such disks on q35 beside system disk, NIC and RNG; with {bad}: {refusal}"
     )
 
 
@@ -190,7 +194,7 @@ async def _refuses(bus: Bus, number: int) -> str:
     try:
         _, stderr = await asyncio.wait_for(done.communicate(quit_.encode()), _TIMEOUT)
     except TimeoutError:
-        return "it did not answer"
+        return "QEMU did not answer"
     finally:
         if done.returncode is None:
             done.kill()

@@ -25,12 +25,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fairlane import install
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes._ceph import METADATA_COPIES, CephSpec
+from fairlane.machines import lanes
 from fairlane.machines.child import WITH_US
 from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.spec import Ceph
-from fairlane.platforms.lab.wall import build, qemu_probe
+from fairlane.platforms.lab.wall import qemu_probe
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.study.base import LaneSpec
 
@@ -97,7 +99,7 @@ class Cluster:
             self._run("ceph-osd", "--no-mon-config", "--mkfs", "-i", i, "--osd-uuid", u) for i, u in osds.items()
         ]
         register = self.ask(stdin="".join(f"osd new {u} {i}\n" for i, u in osds.items()))
-        await build.together(register, *format_)
+        await lanes.together(register, *format_)
         for i in osds:
             await self._daemon(f"osd.{i}")
         if self.filesystem:
@@ -155,7 +157,7 @@ class Cluster:
         if not status["mgrmap"]["available"]:
             return "no manager is active"
         if not states or states != {"active+clean"}:
-            return f"placement groups are {', '.join(sorted(states)) or 'not there'}"
+            return f"placement groups are {', '.join(sorted(states)) or 'missing'}"
         if self.filesystem and not any("active" in r["status"] for r in status["fsmap"]["by_rank"]):
             return "the MDS is not active"
         return ""
@@ -337,13 +339,13 @@ def problems(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
             FairlaneError(
                 "package-missing",
                 f"Ceph lanes need packages that are not installed: {', '.join(sorted(missing))}",
-                hint="run: scripts/setup.sh ceph",
+                hint="run: scripts/setup.sh ceph"
+                if install.checkout()
+                else f"run: {install.packages(*sorted(missing))}",
             )
         )
     if filesystem and os.geteuid() != 0:
-        problems.append(
-            FairlaneError("root-needed", "CephFS is mounted on this machine, which needs root", hint="run as root")
-        )
+        problems.append(FairlaneError("root-needed", "mounting CephFS on this machine needs root", hint="run as root"))
     return [*problems, *_room(spec, own)]
 
 
@@ -354,7 +356,7 @@ def _room(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
         problems.append(
             FairlaneError(
                 "ceph-osds",
-                f"lanes.{widest.lane}: its pools need {_width(widest.spec)} OSDs, and ceph.osds is {spec.osds}",
+                f"lanes.{widest.lane}: its pools need {_width(widest.spec)} OSDs, but ceph.osds is {spec.osds}",
                 where="platform.ceph",
                 hint=f"set platform.ceph.osds: {_width(widest.spec)}",
             )
@@ -365,8 +367,8 @@ def _room(spec: Ceph, volumes: Sequence[Volume]) -> list[FairlaneError]:
         problems.append(
             FairlaneError(
                 "ceph-space",
-                f"the volumes with their copies take {needed / 2**30:.1f} GiB, and {spec.osds} OSDs of "
-                f"{spec.osd_size / 2**30:.1f} GiB hold {max(room, 0) / 2**30:.1f} GiB before they are nearly full",
+                f"the volumes and their copies need {needed / 2**30:.1f} GiB, but {spec.osds} OSDs of "
+                f"{spec.osd_size / 2**30:.1f} GiB hold only {max(room, 0) / 2**30:.1f} GiB before they are nearly full",
                 where="platform.ceph",
                 hint="lower platform.medium.size, or raise platform.ceph.osd_size",
             )

@@ -1,7 +1,7 @@
 """Clone storms: machines created at once from a golden image, timed up to their first I/O, and removed.
 
 A clone has no network: it reports its progress over a serial port, and the host takes the times. Every storm also
-verifies the clones: each has the golden image's data, and none sees what another wrote.
+verifies the clones: each has the golden image's data, and none can read the writes of another.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from typing import Any
 
 from fairlane.errors import RunFailed
 from fairlane.lanes._clones import Clone, Cloning
+from fairlane.machines import lanes
 from fairlane.machines.base import Guest
 from fairlane.machines.child import WITH_US
 from fairlane.machines.concurrency import together
@@ -69,7 +70,7 @@ def command(kind: Kind, initrd: Path, clone: Clone, device: GuestDevice, serial_
         "-m", f"{kind.memory // 2**20}M",
         "-display", "none", "-no-reboot", "-kernel", str(kind.root.kernel), "-initrd", str(initrd),
         "-append", f"{_KERNEL} nr_cpus={kind.cpus}", "-serial", f"file:{initrd.parent}/console",
-        "-chardev", f"socket,id=told,fd={serial_fd}", "-serial", "chardev:told", "-device", "virtio-rng-pci",
+        "-chardev", f"socket,id=answers,fd={serial_fd}", "-serial", "chardev:answers", "-device", "virtio-rng-pci",
         "-blockdev", json.dumps(node), "-device", json.dumps(disk),
     ]  # fmt: skip
 
@@ -115,9 +116,10 @@ class CloneVm:
                 if words[1:2] == [event]:
                     return words[2:]
                 raise RunFailed(
-                    "clone-silent", f"{self.name} was to tell {event}, and said: {' '.join(words[1:])[:300]}"
+                    "clone-silent",
+                    f"{self.name} reported an unexpected event instead of {event}: {' '.join(words[1:])[:300]}",
                 )
-        raise RunFailed("clone-silent", f"{self.name} ended before it told {event}: {self._last_words()}")
+        raise RunFailed("clone-silent", f"{self.name} ended before it reported {event}: {self._last_words()}")
 
     async def send(self, word: str) -> None:
         with suppress(ConnectionError):  # it has ended: ``wait_for_event`` raises
@@ -130,7 +132,7 @@ class CloneVm:
                 text = (self.folder / name).read_text(errors="replace").replace("\r", "").strip()
                 if text:
                     return " / ".join(text.splitlines()[-4:])[-600:]
-        return "it said nothing"
+        return "no output"
 
     async def stop(self) -> None:
         """Ends it; never raises."""
@@ -151,8 +153,8 @@ class Storm:
         if not isinstance(volume.transport, Cloning):
             raise RunFailed(
                 "clones-unsupported",
-                f"lane {volume.lane}: {volume.spec.transport} makes no clones",
-                hint="workload clone needs lanes with transport clone_copy, clone_overlay, ...",
+                f"lane {volume.lane}: {volume.spec.transport} cannot make clones",
+                hint="for workload clone, set transport: clone_copy, clone_overlay, ...",
             )
         self.volume, self.golden, self.kind, self.scratch = volume, image, kind, scratch
         self.transport: Cloning[Any] = volume.transport
@@ -162,7 +164,7 @@ class Storm:
     async def run(self, count: int) -> list[Times]:
         """Times of every machine. Raises RunFailed; whatever happens, machines and volumes are gone afterwards."""
         reading = self.transport.read_golden()
-        await self._at(reading.place).ask(build.shell([reading]), build.TIMEOUT)
+        await self._at(reading.place).ask(lanes.shell([reading]), lanes.TIMEOUT)
         clones = [self.transport.clone(number) for number in range(count)]
         # every clone finds a shell that waits for it: to start one is no part of a clone
         await asyncio.gather(*(self._at(clone.step.place).ask(":") for clone in clones))
@@ -201,11 +203,11 @@ class Storm:
         await asyncio.gather(*(vm.stop() for vm in vms))
         for place in dict.fromkeys(clone.step.place for clone in clones):
             steps = [clone.step for clone in clones if clone.step.place == place]
-            await self._at(place).ask(build.shell(steps, undo=True), build.TIMEOUT)
+            await self._at(place).ask(lanes.shell(steps, undo=True), lanes.TIMEOUT)
 
     async def _time(self, vm: CloneVm, clone: Clone, began: float) -> Times:
         times: Times = {}
-        await self._at(clone.step.place).ask(build.shell([clone.step]), build.TIMEOUT)
+        await self._at(clone.step.place).ask(lanes.shell([clone.step]), lanes.TIMEOUT)
         times["created"] = time.monotonic() - began
         await vm.start(self.kind, clone, self.device)
         await vm.wait_for_event("booted")
@@ -215,8 +217,8 @@ class Storm:
         if words != [golden.OWN]:
             raise RunFailed(
                 "clone-data",
-                f"lane {self.volume.lane}: {vm.name} found {' '.join(words)[:40]!r} where the golden image has "
-                f"{golden.OWN!r}: it is no clone of it, or a clone before wrote into it",
+                f"lane {self.volume.lane}: {vm.name} read {' '.join(words)[:40]!r} where the golden image has "
+                f"{golden.OWN!r}: it is not a clone of that image, or an earlier clone wrote into the image",
             )
         return times
 
@@ -226,9 +228,9 @@ class Storm:
         if (words := await vm.wait_for_event("checked")) != [vm.name, self.golden.stamp]:
             raise RunFailed(
                 "clone-shared",
-                f"lane {self.volume.lane}: {vm.name} wrote {vm.name} into its own block, and reads "
+                f"lane {self.volume.lane}: {vm.name} wrote {vm.name} into its own block, but read "
                 f"{' '.join(words)[:100] or 'nothing'}; expected {vm.name} {self.golden.stamp} (its block, hash of the "
-                "golden image's data): the clones are not private",
+                "golden image's data): the clones share writes",
             )
 
 

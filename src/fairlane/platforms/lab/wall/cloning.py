@@ -60,38 +60,38 @@ def _mixed(study: Study, spec: LabSpec, volumes: Sequence[Volume]) -> Iterable[F
         if isinstance(volume.transport, Cloning) and any(cell.kind != _KIND for cell in study.cells()):
             yield FairlaneError(
                 "clones-other-workloads",
-                f"{volume.spec.transport} makes clones while it is measured: no volume stands that other workloads "
-                "could load",
+                f"{volume.spec.transport} creates its volumes during each measurement, so other workloads have no "
+                "volume to load",
                 where=f"lanes.{volume.lane}.transport",
-                hint="workload kind: clone, or another transport",
+                hint="use only workloads of kind: clone, or another transport",
             )
         if storms and not isinstance(volume.transport, Cloning):
             yield FairlaneError(
                 "clones-unsupported",
-                f"{volume.spec.transport} makes no clones, and a workload is a clone storm",
+                f"{volume.spec.transport} cannot make clones, but a workload is a clone storm",
                 where=f"lanes.{volume.lane}.transport",
-                hint="transport: clone_copy, clone_overlay, clone_reflink, clone_lvm_thin, ...",
+                hint="set transport: clone_copy, clone_overlay, clone_reflink, clone_lvm_thin, ...",
             )
     if storms and (spec.fleet > 1 or spec.disks > 1):
         yield FairlaneError(
             "clones-machines",
-            "storms make their own machines, with one disk each",
+            "clone storms create their own machines, with one disk each",
             where="platform.fleet" if spec.fleet > 1 else "platform.disks",
-            hint="leave fleet and disks away; counts of the workload say how many machines",
+            hint="remove fleet and disks; the workload's counts set the number of machines",
         )
     if storms and spec.pinning:
         yield FairlaneError(
             "clones-pinned",
-            "the machines of storms are not pinned",
+            "pinning does not apply to the machines of clone storms",
             where="platform.pinning",
-            hint="leave pinning away",
+            hint="remove pinning",
         )
     if len({cell.params["data"] for cell in study.cells() if cell.kind == _KIND}) > 1:
         yield FairlaneError(
             "clones-golden",
-            "all clone storms of a study have one golden image",
+            "the clone storms of a study share one golden image, so their data must be equal",
             where="workloads",
-            hint="give them the same data",
+            hint="set the same data in all of them",
         )
 
 
@@ -100,10 +100,10 @@ def _too_small(study: Study, spec: LabSpec) -> Iterable[FairlaneError]:
     if storms and (least := golden.least(storms.data)) > spec.medium.size:
         yield FairlaneError(
             "disk-space",
-            f"the golden image with {format_size(storms.data)} of data takes {_size(least)}, and a volume has "
+            f"the golden image with {format_size(storms.data)} of data takes {_size(least)}, but a volume has "
             f"{format_size(spec.medium.size)}",
             where="platform.medium.size",
-            hint="raise it, or lower the workload's data",
+            hint="raise platform.medium.size, or lower the workload's data",
         )
 
 
@@ -118,7 +118,7 @@ def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: C
         yield FairlaneError(
             "memory",
             f"a storm of {count} machines of {format_size(spec.memory)} + {format_size(OVERHEAD)} for each QEMU{plus} "
-            f"= {_size(needed)}, and {_size(machine.memory)} of memory are available",
+            f"= {_size(needed)}, but only {_size(machine.memory)} of memory are available",
             where="workloads",
             hint="lower the workload's counts, or platform.memory (192m boots)",
         )
@@ -127,14 +127,14 @@ def _too_much(study: Study, spec: LabSpec, volumes: Sequence[Volume], machine: C
         yield FairlaneError(
             "cpus",
             f"a storm of {count} machines of {spec.cpus} CPU{'s' * (spec.cpus > 1)}{plus} = {cpus} virtual CPUs on "
-            f"{machine.cores} cores, and platform.overcommit is {spec.overcommit:g}",
+            f"{machine.cores} cores, but platform.overcommit is {spec.overcommit:g}",
             where="workloads",
-            hint="lower the workload's counts, or raise platform.overcommit: then machines wait for each other",
+            hint="lower the workload's counts, or raise platform.overcommit (machines will then wait for each other)",
         )
     if (files := _files(storms)) > machine.disk:
         yield FairlaneError(
             "disk-space",
-            f"golden image and {count} copies of it take {_size(files)}, and {_size(machine.disk)} are free in "
+            f"the golden image and {count} copies take {_size(files)}, but only {_size(machine.disk)} are free in "
             f"{tempfile.gettempdir()}",
             where="workloads",
             hint="lower the workload's counts or data, or set TMPDIR to a folder on another disk",

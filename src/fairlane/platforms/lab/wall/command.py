@@ -50,8 +50,6 @@ class Machine:
     devices: tuple[Mapping[str, Any], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     """Further files under /fairlane of the guest: name -> text."""
-    outside: bool = False
-    """Whether it may reach addresses outside the lab."""
 
 
 def cpus(count: int, accel: str) -> str:
@@ -78,7 +76,7 @@ def command(machine: Machine, kernel: Path, initrd: Path) -> list[str]:
         "-serial", "file:console", "-device", "virtio-rng-pci",
         "-drive", "if=none,id=root,format=qcow2,file=root.qcow2,cache=unsafe",
         *_option("-device", {"driver": "virtio-blk-pci", "drive": "root", "serial": "fairlane-root"}),
-        "-netdev", f"user,id=mgmt,restrict={'off' if machine.outside else 'on'},hostfwd=tcp:127.0.0.1:0-:22",
+        "-netdev", "user,id=mgmt,restrict=on,hostfwd=tcp:127.0.0.1:0-:22",
         *_option("-device", {"driver": "virtio-net-pci", "netdev": "mgmt", "mac": MANAGEMENT, "romfile": ""}),
     ]  # fmt: skip
     for nic in machine.nics:
@@ -100,7 +98,7 @@ def _functions(name: str) -> Iterator[Mapping[str, Any]]:
         slot, function = 4 + number // 8, number % 8
         yield {"addr": f"{slot:x}.{function}", "multifunction": function == 0}
     raise FairlaneError(
-        "pci-slots", f"{name} would have more than {FUNCTIONS} NICs, disks and controllers, all that PCI has room for"
+        "pci-slots", f"{name} would have more than {FUNCTIONS} NICs, disks and controllers, the limit of its PCI bus"
     )
 
 

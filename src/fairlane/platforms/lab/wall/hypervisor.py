@@ -55,7 +55,7 @@ async def forward(array: Vm, volumes: Iterable[Volume]) -> dict[str, str]:
             rule = f"hostfwd_add {_INTERFACE} tcp:127.0.0.1:0-{ARRAY_MANAGED}:{port}"
             reply = await array.execute("human-monitor-command", **{"command-line": rule})
             if reply.strip():
-                raise RunFailed("port", f"{volume.name}: no port can be forwarded to the array: {reply.strip()}")
+                raise RunFailed("port", f"{volume.name}: cannot forward a port to the array: {reply.strip()}")
     if not ports:
         return {}
     table = await array.execute("human-monitor-command", **{"command-line": "info usernet"})
@@ -114,5 +114,5 @@ async def disk_state(vm: Vm, volume: Volume) -> disks.DiskState:
         thread = await vm.execute("qom-get", path=f"/machine/peripheral/{disks.qdev(volume)}", property="iothread")
     state = disks.disk_state(volume, nodes, threads, thread)
     if state.wrong:
-        raise RunFailed("lane-state", f"{volume.name} is not what the study asks for:\n" + "\n".join(state.wrong))
+        raise RunFailed("lane-state", f"{volume.name} differs from the study:\n" + "\n".join(state.wrong))
     return state

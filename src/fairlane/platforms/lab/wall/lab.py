@@ -3,7 +3,6 @@ every guest at once, so that lanes can take turns in the same machine."""
 
 import asyncio
 import os
-import shutil
 import time
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -11,7 +10,7 @@ from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from fairlane import __version__, registry
+from fairlane import __version__, install, registry
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes._clones import Cloning
 from fairlane.lanes.base import Ground
@@ -19,14 +18,12 @@ from fairlane.machines import script
 from fairlane.machines.concurrency import unless
 from fairlane.machines.stage import Crew, FleetStage
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
-from fairlane.platforms.lab import loads, qemu
-from fairlane.platforms.lab.cache import cache_dir
+from fairlane.platforms.lab import image, loads, qemu, this_host
+from fairlane.platforms.lab.closed import external_lanes
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import (
-    build,
     ceph,
     cloning,
-    external,
     kvm,
     layout,
     pinning,
@@ -40,6 +37,7 @@ from fairlane.platforms.lab.wall.assembly import Assembly, Untrustworthy
 from fairlane.platforms.lab.wall.clones import Kind, Storm
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.records import Block, FaultKind
+from fairlane.runs.files import cache_dir
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -67,28 +65,21 @@ class WallLab(Assembly, Platform):
         self._held = ExitStack()
 
     def problems(self) -> list[FairlaneError]:
-        problems = [
-            FairlaneError("program-missing", f"{program} is not installed", hint=f"run: make setup (package {package})")
-            for program, package in _PROGRAMS.items()
-            if not shutil.which(program)
-        ]
-        if not rootfs.cached_root() and not shutil.which("mmdebstrap"):
-            problems.append(
-                FairlaneError(
-                    "program-missing",
-                    "mmdebstrap is not installed: the lab image cannot be built",
-                    hint="run: make setup",
-                )
-            )
+        if outside := list(external_lanes(self.study)):
+            return outside
+        problems = [error for program in _PROGRAMS.items() if (error := install.missing(*program))]
+        if not rootfs.cached_root() and (error := image.builder_missing()):
+            problems.append(error)
         capacity = host.capacity()
         problems += ceph.problems(self.spec.ceph, self.wanted)
         fits = host.problems(self.spec, self.wanted, capacity)
         fits += cloning.problems(self.study, self.spec, self.wanted, capacity)
         fits += pinning.problems(self.spec, self.lanes, len(os.sched_getaffinity(0)))
-        fits += external.problems(self.lanes, self.spec)
         return problems + fits + self.unfit() + qemu_probe.problems(self.lanes, self.spec)
 
     def unfit(self) -> list[FairlaneError]:
+        if outside := list(external_lanes(self.study)):
+            return outside
         spec = self.spec
         faults = {kind: None for load in self.study.workloads.values() for kind in getattr(load, "fault", ())}
         ground = Ground(
@@ -98,9 +89,9 @@ class WallLab(Assembly, Platform):
         problems = [
             FairlaneError(
                 "transport-unsupported",
-                f"the lab boots its own machines, and no disk of this host is in them: {v.spec.transport} finds none",
+                f"the lab's machines have no disks of this host, so {v.spec.transport} cannot be used",
                 where=f"lanes.{v.lane}.transport",
-                hint="for a volume of an array use iscsi or nvme_tcp with external:",
+                hint="set platform.kind: hosts, whose machines have their own disks (docs/hosts.md)",
             )
             for v in lanes
             if v.transport.backing == "external"
@@ -110,10 +101,10 @@ class WallLab(Assembly, Platform):
             problems += [
                 FairlaneError(
                     "sessions-unsupported",
-                    f"lane {v.lane} cannot log in anew between two blocks: something is built on its sessions, or they "
-                    "are not the guest's",
+                    f"lane {v.lane} cannot log in again between two blocks: other layers use its sessions, or the "
+                    "hypervisor holds them",
                     where=f"lanes.{v.lane}",
-                    hint="design: sessions: run; lanes that can are iscsi, nvme_tcp, nvme_rdma and nfs in the guest",
+                    hint="set sessions: run in design, or use iscsi, nvme_tcp, nvme_rdma or nfs in the guest",
                 )
                 for v in lanes
                 if v.transport.backing != "machine" and not _logs_in(v)
@@ -127,10 +118,10 @@ class WallLab(Assembly, Platform):
         cells = [cell for cell in self.study.cells() if cell.kind == "failover"]
         problems: list[FairlaneError] = []
         if cells and (other_loads := sorted({c.workload for c in self.study.cells()} - {c.workload for c in cells})):
-            text = f"failover checks every block of its region, and {other_loads[0]} would write there"
+            text = f"failover verifies every block of its region, but {other_loads[0]} would overwrite it"
             problems.append(
                 FairlaneError(
-                    "failover-overwritten", text, where="workloads", hint="put the faults into a study of their own"
+                    "failover-overwritten", text, where="workloads", hint="move the faults into a separate study"
                 )
             )
         faults = {(cell.params["fault"], cell.params["path"]) for cell in cells}
@@ -177,6 +168,7 @@ class WallLab(Assembly, Platform):
             },
             fingerprint={
                 "qemu": qemu.version(),
+                "host": this_host.facts(),
                 "kernel": manifest["kernel_release"],
                 "fairlane": __version__,
                 "fio": manifest["packages"].get("fio", "unknown"),
@@ -192,19 +184,19 @@ class WallLab(Assembly, Platform):
             try:
                 return await self.build()
             except Untrustworthy as error:
-                self.notify(f"{error}; building the lab again")
+                self.notify(f"{error}; rebuilding the lab")
                 await self.tear_down()
 
     async def _accelerator(self) -> str:
         if self.spec.accel == "tcg":
             return "tcg"
         if kvm.usable():
-            self.notify("trying whether KVM boots a guest")
+            self.notify("testing whether KVM boots a guest")
             if await asyncio.to_thread(kvm.remembered, self.root, cache_dir()):
                 return "kvm"
         if self.spec.accel == "kvm":
             raise FairlaneError(
-                "kvm", "KVM does not boot a guest here", hint="accel: auto; `fairlane doctor` tells more"
+                "kvm", "KVM does not boot a guest here", hint="set accel: auto; `fairlane doctor` shows the reason"
             )
         return "tcg"
 
@@ -228,16 +220,16 @@ class WallLab(Assembly, Platform):
         """New sessions of ``lanes``, if the study has them in every block. Raises RunFailed."""
         volumes = [volume for lane in lanes for volume in self.lanes[lane] if volume.sessions()]
         if self.study.design.sessions == "block" and volumes:
-            await self._attended(build.log_in_anew(volumes, self.where))
+            await self._attended(self.builder.log_in_anew(volumes))
 
     async def _again(self) -> None:
         """Rebuilds machines and lanes, because one of them is lost or hangs, and synchronises the clocks."""
-        self.notify("building the lab again")
+        self.notify("rebuilding the lab")
         await self.tear_down()
         try:
             await self.build()
         except OSError as error:
-            text = f"the lab could not be built again: {error.strerror or error}"
+            text = f"cannot rebuild the lab: {error.strerror or error}"
             raise RunFailed("lab-rebuild", text, where=str(error.filename or "")) from error
         self._broken = False
         self.rebuilds += 1
@@ -256,7 +248,7 @@ class WallLab(Assembly, Platform):
         self.notify(reason)
         self._broken = True
 
-    async def _attended(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _attended(self, work: Coroutine[Any, Any, Any]) -> None:
         """Awaits ``work`` while all machines run: I/O to an array that has ended would wait for ever. Raises
         RunFailed."""
         await unless(work, self._lost())
@@ -325,7 +317,7 @@ class LabStage(FleetStage):
             texts.append(script.run_step(step.name, step.apply if on else step.remove, "$STEP"))
         if not lab.array:
             raise RunFailed(
-                "fault-unsupported", f"lane {self.lane} has no array of the lab's, so that no {kind} of it can fail"
+                "fault-unsupported", f"lane {self.lane} uses no array of the lab, so fault {kind} is not possible"
             )
         await lab.array.ask("".join(texts))
         return time.time()

@@ -4,10 +4,11 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from fairlane import registry
-from fairlane.lanes.base import Site, Step, Transport
+from fairlane.lanes.base import Site, Step
+from fairlane.machines.devices import FileKind
+from fairlane.machines.lanes import Bound
 from fairlane.platforms.lab.spec import LabSpec, Link
 from fairlane.platforms.lab.wall.command import Nic
 from fairlane.study.base import LaneSpec
@@ -21,31 +22,14 @@ ARRAY_MANAGED = "10.0.2.15"
 
 
 @dataclass(frozen=True)
-class Volume:
+class Volume(Bound):
     """One volume of a lane: one disk of one guest."""
 
     lane: str
     guest: int
     disk: int
-    transport: Transport[Any]
-    """Bound to the volume's name, the lane's keys and the volume's site."""
     host_device: str = ""
     """Block device of this machine, where its own kernel is the initiator (``hosted``); empty until it is found."""
-
-    @property
-    def name(self) -> str:
-        """Unique in the run: the lane's name, with guest and disk where there are several."""
-        return self.transport.name
-
-    @property
-    def spec(self) -> LaneSpec:
-        """The lane's keys in the study."""
-        spec: LaneSpec = self.transport.spec
-        return spec
-
-    @property
-    def site(self) -> Site:
-        return self.transport.site
 
     @property
     def serial(self) -> str:
@@ -65,7 +49,7 @@ class Volume:
     @property
     def needs_array(self) -> bool:
         """Whether the target is the lab's array."""
-        return self.transport.backing == "array" and not getattr(self.spec, "external", None)
+        return self.transport.backing == "array"
 
     @property
     def needs_ceph(self) -> bool:
@@ -75,12 +59,20 @@ class Volume:
     @property
     def owned(self) -> bool:
         """Whether the lab makes the volume, so that nobody else has data on it."""
-        return self.transport.backing != "external" and not getattr(self.spec, "external", None)
+        return self.transport.backing != "external" and not self.spec.existing
 
     @property
     def medium_size(self) -> int:
         """Bytes of its medium, in whole MiB."""
         return -(-self.transport.medium_size() // 2**20) * 2**20
+
+    @property
+    def file_kind(self) -> FileKind:
+        return "share"
+
+    @property
+    def kept(self) -> bool:
+        return False
 
     def file(self, media: Path) -> Path:
         """Path in ``media`` of the file of this machine that is its medium, if it is one; it need not exist."""
@@ -104,10 +96,6 @@ class Volume:
         stay: their disks are plugged in before the guest boots."""
         return () if self.emulated else self.transport.sessions()
 
-    def at(self, **changes: Any) -> "Volume":
-        """The volume with ``changes`` to its site."""
-        return replace(self, transport=replace(self.transport, site=replace(self.site, **changes)))
-
 
 def volumes(study: Study, spec: LabSpec, provisioning: int = 0) -> tuple[Volume, ...]:
     """Every volume of the study, lane by lane, guest by guest. Sites lack values that only running machines have.
@@ -123,7 +111,7 @@ def volumes(study: Study, spec: LabSpec, provisioning: int = 0) -> tuple[Volume,
             for disk in range(spec.disks):
                 name = lane if single else f"{lane}-{guest}-{disk}"
                 site = _site(spec, len(result), guest, lane_spec)
-                volume = Volume(lane, guest, disk, bind(name, lane_spec, site))
+                volume = Volume(bind(name, lane_spec, site), lane, guest, disk)
                 if volume.emulated and volume.needs_array:
                     volume = volume.at(address=ARRAY_MANAGED, addresses=(ARRAY_MANAGED,), interface="mgmt",
                                        interfaces=("mgmt",))  # fmt: skip

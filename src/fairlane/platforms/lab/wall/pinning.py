@@ -45,12 +45,12 @@ def problems(spec: LabSpec, lanes: Mapping[str, Sequence[Volume]], cores: int) -
     wanted = array + spec.fleet * (spec.cpus + threads)
     if wanted <= cores:
         return []
-    parts = [f"{array} of the array"] * bool(array) + [f"{spec.fleet} x {spec.cpus} of guests"]
+    parts = [f"{array} for the array"] * bool(array) + [f"{spec.fleet} x {spec.cpus} for guests"]
     parts += [f"{spec.fleet} x {threads} IO threads"] * bool(threads)
     return [
         FairlaneError(
             "cpus",
-            f"pinning needs {wanted} cores ({' + '.join(parts)}), and this machine has {cores}",
+            f"pinning needs {wanted} cores ({' + '.join(parts)}), but this machine has {cores}",
             where="platform.pinning",
             hint="set pinning: false, or fewer CPUs, machines or IO threads",
         )
@@ -102,7 +102,7 @@ def _set(thread: int, cores: Collection[int], name: str) -> None:
     except OSError as error:
         raise RunFailed("pinning", f"{name} cannot be pinned: {error.strerror}") from error
     if actual != set(cores):
-        raise RunFailed("pinning", f"{name} was pinned to cores {_core_list(cores)}, and is on {_core_list(actual)}")
+        raise RunFailed("pinning", f"{name} was pinned to cores {_core_list(cores)}, but runs on {_core_list(actual)}")
 
 
 def _core_list(cores: Collection[int]) -> str:

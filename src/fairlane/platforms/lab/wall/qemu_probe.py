@@ -106,7 +106,7 @@ def problems(lanes: Mapping[str, Sequence[Volume]], spec: LabSpec) -> list[Fairl
         problems.append(
             FairlaneError(
                 "pci-slots",
-                f"a guest would need {wanted} PCI functions for its disks, and has {room}",
+                f"a guest needs {wanted} PCI functions for its disks, but has only {room}",
                 where="platform.disks",
                 hint="use fewer disks or lanes; virtio-scsi takes one function per controller, not per disk",
             )
@@ -133,20 +133,21 @@ def _shape(device: GuestDevice, spec: LabSpec) -> Iterable[_Wrong]:
         if device.controllers > spec.disks:
             yield (
                 "device.controllers",
-                f"{device.controllers} controllers, but disks: {spec.disks}; the others would be empty",
+                f"{device.controllers} controllers, but platform.disks is {spec.disks}; the rest would be empty",
                 f"set platform.disks: {device.controllers}, or fewer controllers",
             )
         if device.io_threads == "per-disk" and device.controllers != spec.disks:
             yield (
                 "device.io_threads",
-                f"virtio-scsi has IO threads per controller: {device.controllers} of them, but disks: {spec.disks}",
+                f"virtio-scsi has one IO thread per controller: device.controllers is {device.controllers}, but "
+                f"platform.disks is {spec.disks}",
                 f"set device.controllers: {spec.disks}",
             )
     if not device.vq_mapping and isinstance(device.io_threads, int) and device.io_threads > dealt:
         yield (
             "device.io_threads",
-            f"{device.io_threads} IO threads for {dealt} {unit}{'s' * (dealt > 1)}: the others would idle",
-            "set device.controllers to as many, or fewer IO threads"
+            f"{device.io_threads} IO threads for {dealt} {unit}{'s' * (dealt > 1)}: the rest would idle",
+            f"set device.controllers: {device.io_threads}, or fewer IO threads"
             if device.bus == "virtio-scsi"
             else f"set platform.disks: {device.io_threads}, or fewer IO threads",
         )
@@ -158,19 +159,19 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
         yield (
             "device.vq_mapping",
             f"QEMU {qemu.version()} has no iothread-vq-mapping for {device.bus}",
-            "virtio-blk has it from QEMU 9.0, virtio-scsi from 10.0; leave vq_mapping away",
+            "virtio-blk has it from QEMU 9.0, virtio-scsi from 10.0; otherwise remove vq_mapping",
         )
     own = volume.transport.backing == "machine"
     if device.format != "raw" and not (own and spec.medium.file):
         yield (
             "device.format",
-            f"{device.format} is made in a file of this machine, and this lane has none",
+            f"format {device.format} needs a file on this machine, and this lane has none",
             "set platform.medium.file: true with transport: local, or format: raw",
         )
     if lacking := [module for module in volume.transport.host_modules if lacks_module(module)]:
         yield (
             "initiator",
-            f"QEMU has no initiator for {volume.spec.transport}, and this machine's kernel has no {lacking[0]}",
+            f"QEMU has no initiator for {volume.spec.transport}, and this machine's kernel has no module {lacking[0]}",
             "set initiator: guest, or run on a kernel with that module",
         )
     needed = {} if volume.needs_ceph else volume.transport.driver  # ceph.problems reports those of a cluster
@@ -183,4 +184,4 @@ def _possible(device: GuestDevice, spec: LabSpec, volume: Volume) -> Iterable[_W
         )
     if own and spec.medium.file and (reason := opens(device.aio, device.cache)):
         yield ("device.aio", f"QEMU cannot open files here with aio {device.aio}, cache {device.cache}: {reason}",
-               "set TMPDIR to a folder on another file system, or take another aio or cache")  # fmt: skip
+               "set TMPDIR to a folder on another file system, or set another aio or cache")  # fmt: skip

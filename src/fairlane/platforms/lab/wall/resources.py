@@ -60,7 +60,7 @@ def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> lis
             FairlaneError(
                 "memory",
                 f"{guests} of {format_size(spec.memory)}{with_array} + {format_size(OVERHEAD)} for each QEMU = "
-                f"{_size(needed)}, and {_size(machine.memory)} of memory are available",
+                f"{_size(needed)}, but only {_size(machine.memory)} of memory are available",
                 where="platform",
                 hint="lower platform.fleet, platform.memory or platform.array.memory",
             )
@@ -72,18 +72,18 @@ def problems(spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> lis
             FairlaneError(
                 "cpus",
                 f"{guests} of {spec.cpus} CPU{'s' * (spec.cpus > 1)}{with_array} = {cpus} virtual CPUs on "
-                f"{machine.cores} cores, and platform.overcommit is {spec.overcommit:g}",
+                f"{machine.cores} cores, but platform.overcommit is {spec.overcommit:g}",
                 where="platform",
-                hint="lower platform.fleet or cpus; with more overcommit the guests wait for each other, not for I/O",
+                hint="lower platform.fleet or cpus; a higher overcommit makes guests wait for CPUs, not for I/O",
             )
         )
     if len(tempfile.gettempdir()) > _LONGEST:
         problems.append(
             FairlaneError(
                 "folder-name",
-                f"the name of the folder for temporary files has more than {_LONGEST} characters, too long for sockets",
+                f"the path of the temporary folder has more than {_LONGEST} characters, too long for Unix sockets",
                 where=tempfile.gettempdir(),
-                hint="set TMPDIR to a folder with a shorter name, such as /tmp",
+                hint="set TMPDIR to a shorter path, such as /tmp",
             )
         )
     return problems + _media(spec, volumes, machine)
@@ -105,7 +105,7 @@ def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> list[
                     FairlaneError(
                         "memory",
                         f"{len(sizes)} memory-backed media, {_size(sum(sizes))}, + {format_size(_SYSTEM)} for the "
-                        f"system = {_size(sum(sizes) + _SYSTEM)}, and the {where} has {format_size(memory)}",
+                        f"system = {_size(sum(sizes) + _SYSTEM)}, but the {where} has {format_size(memory)}",
                         where="platform.medium",
                         hint=f"lower platform.medium.size, or raise platform.{key}",
                     )
@@ -117,7 +117,7 @@ def _media(spec: LabSpec, volumes: Sequence[Volume], machine: Capacity) -> list[
         problems.append(
             FairlaneError(
                 "disk-space",
-                f"{len(stored)} volumes of {format_size(spec.medium.size)} take {_size(needed)}{copies}, and "
+                f"{len(stored)} volumes of {format_size(spec.medium.size)} take {_size(needed)}{copies}, but only "
                 f"{_size(machine.disk)} are free in {tempfile.gettempdir()}",
                 where="platform.medium",
                 hint="lower platform.medium.size, or set TMPDIR to a folder on another disk",

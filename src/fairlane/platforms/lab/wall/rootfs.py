@@ -22,7 +22,8 @@ from fairlane import registry
 from fairlane.errors import FairlaneError
 from fairlane.platforms.base import Notify
 from fairlane.platforms.lab import compose, cpio, elf, image
-from fairlane.platforms.lab.cache import cache_dir, hold
+from fairlane.platforms.lab.cache import hold
+from fairlane.runs.files import cache_dir
 
 SUITE = compose.SUITE
 KERNEL_PACKAGE = "linux-image-6.12-amd64"

@@ -35,10 +35,10 @@ def problems(folder: Path) -> list[FairlaneError]:
     return [
         FairlaneError(
             "reflink",
-            "files here cannot share blocks, so that clone_reflink needs an XFS of its own",
+            "the file system here has no reflinks, so clone_reflink must mount its own XFS",
             where=str(folder),
             hint=("run as root" if os.geteuid() else f"install {', '.join(missing)}")
-            + ", set TMPDIR to a folder on XFS or btrfs, or leave the lane away",
+            + ", set TMPDIR to a folder on XFS or btrfs, or remove the lane",
         )
     ]
 
@@ -73,9 +73,7 @@ def sharing(scratch: Path, size: int, held: ExitStack) -> Path:
     if keeper.stdout.readline() == b"mounted\n":
         return Path(f"/proc/{keeper.pid}/root{place}")
     stderr = keeper.stderr.read().decode(errors="replace").strip()[-300:]
-    raise RunFailed(
-        "reflink", f"the XFS for clone_reflink could not be mounted: {stderr or 'no answer'}", where=str(image)
-    )
+    raise RunFailed("reflink", f"cannot mount the XFS for clone_reflink: {stderr or 'no answer'}", where=str(image))
 
 
 def _end(keeper: subprocess.Popen[bytes]) -> None:

@@ -68,7 +68,7 @@ class Vm:
             await asyncio.wait({opening, ended}, return_when=asyncio.FIRST_COMPLETED)
             if not opening.done():
                 raise RunFailed(
-                    "machine-lost", f"{self.name} ended while it booted:\n{self.last_words() or self.complaint()}"
+                    "machine-lost", f"{self.name} ended while booting:\n{self.last_words() or self.complaint()}"
                 )
             try:
                 await opening

@@ -1,0 +1,121 @@
+"""A machine that runs scripts in shells started on it, over SSH or here: results come as frames while a script runs."""
+
+import asyncio
+import shlex
+import time
+from abc import abstractmethod
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
+
+from fairlane.errors import RunFailed, Unfinished
+from fairlane.machines import child, device_guard, frames
+from fairlane.machines.base import Guest
+
+_CHUNK = 1 << 16
+_TAIL = 600
+_ENDED = "fairlane-ended"
+"""Name of the frame with a script's exit status: without it the connection was lost."""
+
+_WRAPPED = """d=$(mktemp -d ${{FRAMES:-/run}}/fairlane.XXXXXX) || exit 1
+STEP=$d/step
+{{
+  ( eval {script} ) 2> $d/err < /dev/null
+  s=$?
+  mkdir $d/end
+  echo $s > $d/end/status
+  tail -c 4000 $d/err > $d/end/err
+  cat $STEP > $d/end/step 2> /dev/null
+  send {ended} $d/end
+  rm -rf $d
+}} | cat
+"""
+
+
+class ShellGuest(Guest):
+    """Derived classes start commands on the machine."""
+
+    def __init__(self, name: str, library: str) -> None:
+        """``library``: path on the machine of the functions that scripts call."""
+        self.name = name
+        self._library = library
+        self._idle: list[Process] = []
+        """Shells that wait for their next script."""
+
+    @property
+    @abstractmethod
+    def alive(self) -> bool:
+        """Whether commands can be started."""
+
+    @abstractmethod
+    async def start(self, words: Sequence[str]) -> Process:
+        """A command on the machine with pipes, its words joined for a shell; the caller waits for it and ends it."""
+
+    async def release(self) -> None:
+        """Ends the idle shells; never raises."""
+        for shell in self._idle:
+            await child.end(shell)
+        self._idle.clear()
+
+    async def run(self, script: str, timeout: float) -> AsyncGenerator[tuple[str, Mapping[str, bytes]]]:
+        """As ``Guest.run``; ``lib.sh`` is loaded before the script. Raises RunFailed, with stderr if the script fails,
+        or if the connection is lost, and Unfinished after ``timeout``."""
+        # Through cat, because sshd's standard output may be a socket, which /dev/stdout cannot open; and whole before
+        # it runs, so that nothing in it can eat the rest.
+        whole = _WRAPPED.format(script=shlex.quote(script), ended=_ENDED)
+        shell = await self._shell()
+        assert shell.stdin and shell.stdout and shell.stderr  # noqa: S101, PT018 - opened as pipes
+        reader, ended = frames.Frames(), False
+        deadline = time.monotonic() + timeout
+        try:
+            with suppress(ConnectionError):
+                shell.stdin.write(whole.encode())
+                await shell.stdin.drain()
+            while not ended:
+                remaining = deadline - time.monotonic()
+                try:
+                    data = await asyncio.wait_for(shell.stdout.read(_CHUNK), max(remaining, 0.01))
+                except TimeoutError:
+                    raise Unfinished(
+                        "timeout", f"{self.name} did not finish its script within {timeout:.0f} s"
+                    ) from None
+                for name, files in reader.feed(data):
+                    if name == _ENDED:
+                        ended = True
+                        self._idle.append(shell)
+                        self._judge(files)
+                    else:
+                        yield name, files
+                if not data and not ended:
+                    stderr = (await shell.stderr.read()).decode(errors="replace").strip()[-_TAIL:]
+                    raise RunFailed(
+                        "connection-lost", f"the connection to {self.name} was lost: {stderr or 'no message'}"
+                    )
+        finally:
+            if not ended:
+                await child.end(shell)
+
+    async def _shell(self) -> asyncio.subprocess.Process:
+        """A shell on the guest with ``lib.sh`` loaded: an idle one, or a new one. Starting one takes an emulated guest
+        longer than most scripts."""
+        while self._idle:
+            shell = self._idle.pop()
+            if self.alive and shell.returncode is None:
+                return shell
+            await child.end(shell)
+        shell = await self.start(("sh", "-s"))
+        assert shell.stdin  # noqa: S101 - opened as pipe
+        shell.stdin.write(f". {self._library}\n".encode())
+        return shell
+
+    def _judge(self, files: Mapping[str, bytes]) -> None:
+        status = frames.text(files, "status").strip()
+        if status != "0":
+            if refused := device_guard.refusal(frames.text(files, "err"), self.name):
+                raise refused
+            stderr = frames.text(files, "err").strip()[-_TAIL:]
+            step = frames.text(files, "step").strip()
+            at = f" in step {step!r}" if step else ""
+            raise RunFailed(
+                "script-failed", f"a script failed on {self.name}{at} (exit {status}): {stderr or 'no message'}"
+            )

@@ -1,0 +1,436 @@
+"""Hosts: machines that are there already, this one or any Linux that ssh reaches, and whatever storage they have.
+
+Lanes share the machines, or have machines of their own. Every step that changes a machine is written down there before
+it is made, so that a killed run can be undone (``fairlane hosts clean``).
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fairlane import __version__, registry
+from fairlane.errors import FairlaneError, Refused, RunFailed
+from fairlane.lanes.base import Place, Step
+from fairlane.machines import lanes
+from fairlane.machines.base import Guest
+from fairlane.machines.concurrency import together, unless
+from fairlane.machines.devices import Devices
+from fairlane.machines.lanes import Builder
+from fairlane.machines.sessions import Watch
+from fairlane.platforms._examined import Line
+from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
+from fairlane.platforms.hosts import busy, leftovers, network, preflight
+from fairlane.platforms.hosts.beneath import beneath, judged
+from fairlane.platforms.hosts.description import described_lane, described_machines, fingerprint
+from fairlane.platforms.hosts.machine import Machine
+from fairlane.platforms.hosts.needs import ARRAY, needs
+from fairlane.platforms.hosts.spec import HostsSpec
+from fairlane.platforms.hosts.stage import HostsStage
+from fairlane.platforms.hosts.unfit import unfit
+from fairlane.platforms.hosts.volumes import Volume, by_lane, exchanging, machines_of, volumes
+from fairlane.platforms.lab.scratch import scratch
+from fairlane.records import Block
+from fairlane.study.schedule import Stream
+from fairlane.units import format_size
+
+if TYPE_CHECKING:
+    from fairlane.study.spec import Study
+
+_PREPARE = 600.0
+"""Seconds for the study's own commands."""
+
+
+@dataclass
+class Team:
+    """Machines that carry the same lanes, with their sessions."""
+
+    machines: Sequence[Machine]
+    devices: Devices
+    watch: Watch = field(default_factory=Watch)
+
+
+class Hosts(Platform):
+    """Lanes take turns on machines that belong to somebody, and leave them as they were."""
+
+    Spec = HostsSpec
+
+    def __init__(self, study: "Study") -> None:
+        super().__init__(study)
+        self.machines: dict[str, Machine] = {}
+        self.array: Machine | None = None
+        self.lanes: Mapping[str, tuple[Volume, ...]] = {}
+        self.teams: dict[str, Team] = {}
+        """Lane -> its team."""
+        self.notify: Notify = lambda _: None
+        self.concluded: dict[str, str] = {}
+        self.known: Mapping[str, Mapping[str, Any]] = {}
+        """Lane -> ``behind`` and ``probed`` as plain JSON, where somebody looked before; empty: ``open`` looks."""
+        self._idle: dict[str, busy.Idle] = {}
+        """Machine -> what others did there before anything was built."""
+        self._prepared: dict[str, str] = {}
+        self._round: int | None = None
+        """Index of the blocks for which files in directories were made; None: just made, for any."""
+        self._broken = False
+        self._held = ExitStack()
+
+    @property
+    def spec(self) -> HostsSpec:
+        spec = self.study.platform
+        assert isinstance(spec, HostsSpec)  # noqa: S101 - the study's kind chose this class
+        return spec
+
+    # --- before anything is made
+
+    def unfit(self) -> list[FairlaneError]:
+        return unfit(self.study)
+
+    def announcement(self) -> list[str]:
+        if self.unfit():
+            return []
+        made = [v for v in volumes(self.study, "0" * 10) if v.owned]
+        lines = [str(need) for need in needs(self.study).values()]
+        for machine in dict.fromkeys(v.machine for v in made):
+            own = [v for v in made if v.machine == machine]
+            where = ", ".join(dict.fromkeys(v.place for v in own))
+            lines.append(f"{machine}: writes {len(own)} file{'s' * (len(own) > 1)} of {format_size(self.spec.size)} "
+                         f"({where}), removed afterwards")  # fmt: skip
+        return lines
+
+    def problems(self) -> list[FairlaneError]:
+        if wrong := self.unfit():
+            return wrong
+        lines = asyncio.run(preflight.examine(self.study, tried=False))
+        return [FairlaneError(line.kind, line.found, where=line.name, hint=line.fix)
+                for line in lines if line.state == "missing"]  # fmt: skip
+
+    @classmethod
+    async def examine(cls, study: "Study | None", *, context: str, namespace: str) -> Sequence[Line]:  # noqa: ARG003
+        if study is None:
+            return [Line("machines", "ok", "not examined; pass a study: fairlane doctor STUDY")]
+        if wrong := cls.lines(unfit(study)):
+            return wrong
+        return await preflight.examine(study, tried=True)
+
+    # --- the run
+
+    async def open(self, notify: Notify) -> Opened:
+        self.notify = notify
+        folder = self._held.enter_context(scratch(short=True))
+        wanted = needs(self.study)
+        for need in wanted.values():
+            destination = preflight.destination(self.spec, need.machine)
+            answer = self.spec.connect_timeout / 1e9
+            machine = Machine(need.machine, destination, self.run_id, folder, answer)
+            if need.machine == ARRAY:
+                self.array = machine
+            else:
+                self.machines[need.machine] = machine
+        described = await self._build(0.0)
+        for lane, below in (self.known or await self._beneath()).items():
+            described[lane] |= below
+        await self._look_at_ways(described)
+        every = [*self.machines.values(), *([self.array] if self.array else [])]
+        self.emulated = any(machine.facts.get("emulated") for machine in every)
+        watches = {id(team): team for team in self.teams.values()}.values()
+        costs: dict[str, Any] = {}
+        for team in watches:
+            with suppress(RunFailed):
+                costs |= {team.machines[0].name: (await team.watch.costs()).get("guest")}
+        exchange = exchanging(self.study) if self.study.design.provisionings > 1 else []
+        return Opened(
+            description={
+                "lanes": described,
+                "platform": {
+                    "clock": "wall",
+                    "machines": described_machines(every),
+                    "probes": costs,
+                    **({"exchange": exchange} if exchange else {}),
+                    **({"prepared": self._prepared} if self._prepared else {}),
+                    **({"sessions": "anew in every block"} if self._logs_in else {}),
+                },
+            },
+            fingerprint={**fingerprint(every), "fairlane": __version__},
+        )
+
+    async def _build(self, patience: float) -> dict[str, dict[str, Any]]:
+        """Connects to all machines, undoes what this run may have left there, and builds every lane. Returns their
+        descriptions. Raises FairlaneError."""
+        wanted = needs(self.study)
+        every = [*self.machines.values(), *([self.array] if self.array else [])]
+        title = self.study.name
+        await together(*(m.connect(patience) for m in every))
+        await together(*(m.become_root() for m in every if wanted[m.name].root))
+        await together(*(m.install() for m in every))
+        await together(*(m.keep(alone=self.spec.alone, title=title) for m in every))
+        self._report(await leftovers.undo_all([*self.machines.values()], self.array))
+        await together(*(m.look() for m in every))
+        await self._prepare()
+        idle = await together(*(busy.watch(machine) for machine in self.machines.values()))
+        self._idle = dict(zip(self.machines, idle, strict=True))
+        self.lanes = by_lane(volumes(self.study, self.run_id, self.provisioning))
+        self._team_up()
+        if not self.known:
+            await self._judge()
+        self.notify(f"building {len(self.lanes)} lanes on {len(self.machines)} machine{'s' * (len(self.machines) > 1)}")
+        volumes_ = [v for own in self.lanes.values() for v in own]
+        await self.builder.apply(volumes_)
+        await self._link(volumes_)
+        await self._open_watches()
+        await self._guard()
+        order = Stream(self.study.design.seed, "fill", self.provisioning).shuffled([*self.lanes])
+        await self._fill({lane: self.lanes[lane] for lane in order})
+        cells = self._cells
+        for lane, own in self.lanes.items():
+            if any(workload.rounds(cell) for workload, cell in cells):
+                self.notify(f"loading {lane} until it is steady")
+            await self.teams[lane].devices.settle(lane, own, cells)
+        self._round = None
+        rows = {lane: (await self.builder.describe(own))[0] for lane, own in self.lanes.items()}
+        return {
+            lane: described_lane(own, rows[lane], self.teams[lane].devices, self.teams[lane].machines)
+            for lane, own in self.lanes.items()
+        }
+
+    async def _judge(self) -> None:
+        """Raises FairlaneError where a directory or file must not be used, or others load its disk."""
+        cells = self._cells
+        buffered = any(cell.params.get("direct") is False for _, cell in cells)
+        writes = any(workload.writes(cell) or workload.prepare(cell, "/dev/lane/x") for workload, cell in cells)
+        for name, machine in self.machines.items():
+            own = [v for volumes_ in self.lanes.values() for v in volumes_ if v.machine == name]
+            behinds = await judged(machine, own, self.spec, buffered=buffered, writes=writes)
+            for lane, behind in behinds.items():
+                disks = [disk.name for disk in behind.disks]
+                busy.refuse_busy(self._idle[name], disks, {}, lane=lane, machine=name, limit=self.spec.max_busy)
+
+    async def _look_at_ways(self, described: Mapping[str, dict[str, Any]]) -> None:
+        """Adds the ways to the arrays to the lanes' descriptions. Raises RunFailed where others load a lane's disk or
+        link."""
+        for lane, own in self.lanes.items():
+            below = described[lane].get("behind", {})
+            ways: dict[str, dict[str, Any]] = {}
+            for volume in own:
+                machine = self.machines[volume.machine]
+                ways[machine.name] = await network.look(machine, network.addresses(volume))
+                behind = below.get(machine.name, below) if len(own) > 1 else below
+                disks = [disk["name"] for disk in behind.get("disks", ())]
+                links = {way["interface"]: way["speed_mbit"] for way in ways[machine.name].values()
+                         if "speed_mbit" in way}  # fmt: skip
+                idle, limit = self._idle[machine.name], self.spec.max_busy
+                busy.refuse_busy(idle, disks, links, lane=lane, machine=machine.name, limit=limit)
+            if every := [way for each in ways.values() for way in each.values()]:
+                described[lane]["network"] = ways
+                described[lane]["conditions"] |= network.conditions(every)
+
+    async def _beneath(self) -> Mapping[str, Mapping[str, Any]]:
+        """What lies behind the lanes' paths."""
+        self.notify("examining the disks behind the lanes")
+        return await beneath(self.machines, self.lanes, self.notify)
+
+    @property
+    def builder(self) -> Builder[Volume]:
+        first = next(iter(self.machines.values()))
+        return Builder(self._where, folders=first.folders, notes=first.notes)
+
+    def _where(self, place: Place, volume: Volume) -> Machine:
+        if place == "target":
+            if self.array is None:
+                raise RunFailed("machine-missing", f"{volume.name}: the study has no array for it")
+            return self.array
+        return self.machines[volume.machine]
+
+    @property
+    def _cells(self) -> list[tuple[Any, Any]]:
+        return [(registry.load("workloads", cell.kind), cell) for cell in self.study.cells()]
+
+    def _team_up(self) -> None:
+        """Teams of the provisioning: lanes with the same machines share one."""
+        teams: dict[tuple[str, ...], Team] = {}
+        for lane, names in machines_of(self.study, self.provisioning).items():
+            if names not in teams:
+                machines = [self.machines[name] for name in names]
+                before = f"export FAIRLANE_LOAD={self.run_id}\n"
+                teams[names] = Team(machines, Devices(machines, folders=machines[0].folders, before=before))
+            self.teams[lane] = teams[names]
+
+    async def _prepare(self) -> None:
+        """Runs the study's own commands. What undoes them is written down first. Raises RunFailed."""
+        spec = self.spec
+        if not spec.prepare and not spec.conclude:
+            return
+        step = Step(
+            "the study's prepare", "initiator",
+            apply=f"( {spec.prepare.strip() or ':'}\n) > $FRAMES/prepared 2>&1 || {{ tail -n 3 $FRAMES/prepared >&2; "
+            "exit 1; }",
+            remove=f"( {spec.conclude.strip() or ':'}\n) > $FRAMES/concluded 2>&1",
+        )  # fmt: skip
+        self.notify("running the study's prepare commands")
+        for machine in self.machines.values():
+            text = lanes.shell([step], notes=machine.notes) + "\ncp $FRAMES/prepared prepared\n"
+            output = await machine.ask(text, _PREPARE)
+            self._prepared[machine.name] = output["prepared"].decode(errors="replace")[-4000:]
+
+    async def _link(self, own: Sequence[Volume]) -> None:
+        """Links the devices of volumes on their machines and records what they are."""
+        texts: dict[Guest, str] = {}
+        for machine in self.machines.values():
+            if here := [v for v in own if v.machine == machine.name]:
+                texts[machine] = self.builder.link(here)
+        await lanes.everywhere(texts)
+        for lane, some in by_lane(own).items():
+            devices = self.teams[lane].devices
+            await devices.record(some)
+            for volume in some:
+                self._large_enough(volume, devices.capacity(volume))
+
+    def _large_enough(self, volume: Volume, capacity: int) -> None:
+        """Raises FairlaneError where a load would go beyond a volume that was there before. fio removes a file that is
+        smaller than what it is to use (observed with 3.33)."""
+        for workload, cell in self._cells if volume.external else ():
+            needed = workload.extent(cell, capacity)
+            if needed > capacity:
+                raise FairlaneError(
+                    "volume-small",
+                    f"workload {cell.workload} needs {format_size(needed)}, but lane {volume.lane} has only "
+                    f"{format_size(capacity)}",
+                    where=f"lanes.{volume.lane}",
+                    hint="lower size (or offset) in the workload",
+                )
+
+    async def _guard(self) -> None:
+        """Raises Refused before the first load where a device must not be written that the study wants to write."""
+        if not any(workload.writes(cell) for workload, cell in self._cells):
+            return
+        texts: dict[Guest, str] = {}
+        for lane, own in self.lanes.items():
+            for volume in own:
+                machine = self.machines[volume.machine]
+                texts[machine] = texts.get(machine, "") + self.teams[lane].devices.guards([volume])
+        await lanes.everywhere(texts)
+
+    async def _open_watches(self) -> None:
+        for team in {id(t): t for t in self.teams.values()}.values():
+            folders = team.machines[0].folders
+            team.watch = await Watch.open(team.machines, self.array, folders=folders)
+
+    async def _fill(self, wanted: Mapping[str, Sequence[Volume]]) -> None:
+        """Fills volumes, one lane after the other: they may share a disk."""
+        if any(workload.prepare(cell, "/dev/lane/x") for workload, cell in self._cells):
+            for lane, own in wanted.items():
+                self.notify(f"filling {lane}")
+                await self.teams[lane].devices.fill(own, self._cells)
+
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
+        workload = registry.load("workloads", block.cell.kind)
+        for number, lane in enumerate(block.order):
+            try:
+                if self._broken:
+                    await self._again()
+                if number == 0:
+                    await self._anew(block)
+                stage = HostsStage(self, block, lane)
+                await self._attended(lane, workload.drive(block.cell, stage.devices, block.seed, stage))
+            except Refused:
+                raise
+            except RunFailed as error:
+                self._broken = True
+                raise await self._explained(error) from error
+            yield RawTrial(lane, stage.outputs, stage.load_seconds)
+
+    async def _anew(self, block: Block) -> None:
+        """New files for a new round; new sessions, if the study has them in every block; clocks measured again."""
+        if self._round != block.index:
+            made = {lane: own for lane, own in self.lanes.items() if own[0].transport.remade}
+            if self._round is not None and made:
+                every = [v for own in made.values() for v in own]
+                await self.builder.log_in_anew(every)
+                for lane, own in made.items():
+                    await self.teams[lane].devices.record(own)
+                await self._fill({lane: made[lane] for lane in sorted(made, key=self._place_in(block))})
+            self._round = block.index
+        again = [v for lane in block.order for v in self.lanes[lane] if v.sessions() and not v.transport.remade]
+        if self.study.design.sessions == "block" and again:
+            await self.builder.log_in_anew(again)
+            for lane, some in by_lane(again).items():
+                await self.teams[lane].devices.record(some)
+        for team in {id(self.teams[lane]): self.teams[lane] for lane in block.order}.values():
+            await team.watch.synchronise()
+
+    @property
+    def _logs_in(self) -> bool:
+        """Whether initiators log in anew in every block."""
+        own = (volume for volumes_ in self.lanes.values() for volume in volumes_)
+        return self.study.design.sessions == "block" and any(v.sessions() and not v.transport.remade for v in own)
+
+    @staticmethod
+    def _place_in(block: Block) -> Callable[[str], int]:
+        """Key that sorts lanes as in ``block``, whose order is random: none is filled last, and freshest in a cache,
+        in every round."""
+        return lambda lane: block.order.index(lane) if lane in block.order else len(block.order)
+
+    async def _attended(self, lane: str, work: Coroutine[Any, Any, Any]) -> None:
+        """Awaits ``work`` while the lane's machines are connected. Raises RunFailed."""
+        await unless(work, self._lost(lane))
+
+    async def _lost(self, lane: str) -> str:
+        """Waits until the connection to one of the lane's machines ends; returns the reason."""
+        team = self.teams[lane]
+        while all(machine.alive for machine in team.machines):
+            await asyncio.sleep(0.2)
+        gone = next(machine for machine in team.machines if not machine.alive)
+        return f"the connection to machine {gone.name} was lost"
+
+    async def _explained(self, error: RunFailed) -> RunFailed:
+        gone = [machine.name for machine in self.machines.values() if not machine.alive]
+        if gone and "connection" not in error.message:
+            return RunFailed("machine-lost", f"{error.message}; no connection to {', '.join(gone)}", hint=error.hint)
+        return error
+
+    async def _again(self) -> None:
+        """Connects to all machines again, waits for those that restart, and builds the lanes anew. Raises RunFailed."""
+        self.notify("reconnecting to the machines and rebuilding the lanes")
+        boots = {m.name: m.facts.get("boot") for m in self.machines.values()}
+        await self._take_down(final=False)
+        try:
+            await self._build(self.spec.return_timeout / 1e9)
+        except RunFailed:
+            raise
+        except FairlaneError as error:
+            raise RunFailed(error.kind, error.message, hint=error.hint, where=error.where) from error
+        for machine in self.machines.values():
+            if boots[machine.name] != machine.facts.get("boot"):
+                self.notify(f"machine {machine.name} has restarted")
+        self._broken = False
+        self.rebuilds += 1
+
+    def broken(self, reason: str) -> None:
+        """Requests new connections and lanes before the next trial."""
+        self.notify(reason)
+        self._broken = True
+
+    def _report(self, left: Sequence[leftovers.Left]) -> None:
+        for one in left:
+            self.notify(f"could not undo: {one}; run fairlane hosts clean to try again")
+
+    async def _take_down(self, *, final: bool) -> None:
+        """Ends sessions and undoes every step; never raises."""
+        for team in {id(t): t for t in self.teams.values()}.values():
+            await team.watch.close()
+            team.watch = Watch()
+        every = [*self.machines.values(), *([self.array] if self.array else [])]
+        await asyncio.gather(*(machine.release() for machine in every))
+        self._report(await leftovers.undo_all([*self.machines.values()], self.array))
+        for machine in self.machines.values() if final and self.spec.conclude else ():
+            with suppress(RunFailed):
+                _, out, _ = await machine.plain(f"cat {machine.folders.run}/concluded 2> /dev/null")
+                self.concluded[machine.name] = out[-4000:]
+        await asyncio.gather(*(machine.close(remove=final) for machine in every))
+
+    async def close(self) -> None:
+        await self._take_down(final=True)
+        self._held.close()
+
+
+PLUGIN = Hosts
