@@ -88,7 +88,7 @@ def test_idle_time_that_falls_is_an_estimate_and_work_that_falls_is_another_boot
     assert seen(first, last).metrics == {"cpu_per_io_node": pytest.approx(1e9 * 10 / IOS)}
     told = seen(last, first)
     assert not told.metrics
-    assert "anew" in told.context["nodes"]["a"]["failed"]
+    assert "restarted" in told.context["nodes"]["a"]["failed"]
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ def test_demo() -> None:
     assert [c.cell.name for c in found.cells[:2]] == ["4k randread qd1", "4k randread qd16"]
     assert len(found.cells) == 8
     (look,) = found.looks
-    assert (look.blocks, look.trials) == (4, 4 * 8 * 3)
-    assert look.trials == sum(len(block.order) for block in schedule(study, 4))
-    assert look.load_seconds == pytest.approx(look.trials * 0.18)
+    assert (look.blocks, look.trials) == (3, 3 * 8 * 3)
+    assert look.trials == sum(len(block.order) for block in schedule(study, 3))
+    assert look.load_seconds == pytest.approx(look.trials * 0.105)
     assert look.wall_seconds == pytest.approx(plan(study, jobs=1).looks[0].wall_seconds / 2)
 
 
@@ -53,7 +53,7 @@ def test_what_provisionings_cost_stands_in_the_plan() -> None:
 
 def test_a_study_without_prefill_fills_nothing() -> None:
     made = plan(load_study("demo")[0], jobs=1).provisionings
-    assert (made.count, made.blocks, made.fill_bytes, made.steady_seconds) == (1, 4, 0, 0)
+    assert (made.count, made.blocks, made.fill_bytes, made.steady_seconds) == (1, 3, 0, 0)
 
 
 def test_more_workers_than_blocks_do_not_make_a_block_shorter() -> None:

@@ -76,7 +76,7 @@ def test_each_names_its_source_and_says_where_that_is_silent(name: str, source: 
     head = text.partition("\nname:")[0]
     assert source in head
     assert f"fairlane run {name} --quick" in head
-    assert re.search(r"\bnot said|does not say|names none|[Nn]othing of .* is said|lost", text)
+    assert re.search(r"\b(?:not|never) stated|does not state|names none|lost", text)
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -145,6 +145,9 @@ def test_the_whole_has_an_a_a_copy_of_the_baseline_and_several_provisionings(nam
         assert of.design.provisionings == 1
         return
     assert of.baseline in {lane.copy_of for lane in of.lanes.values()}
+    if of.platform.living:  # a new file in every round; machines and arrays that are there cannot be made anew
+        assert of.design.provisionings == 1
+        return
     existing = [lane for lane in of.lanes.values() if lane.existing]
     assert of.design.provisionings == (1 if existing else 6)
     short = study(name, quick=True)

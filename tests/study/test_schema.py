@@ -49,7 +49,7 @@ def test_a_study_written_back_is_the_same_study(name: str) -> None:
         ("  iscsi:", "  I SCSI:"),
         ("primary: iops", "primary: iosp"),
         ("queues: 1", "queues: many"),
-        ("looks: [4]", "looks: 4"),
+        ("looks: [3]", "looks: 3"),
         ("  # margins:", "  margins: { iosp: 5% } #"),
     ],
 )

@@ -16,7 +16,7 @@ MINUTE = 60 * 10**9
 
 
 def oltp(**keys: Any) -> OltpSpec:
-    return OltpSpec.model_validate({"kind": "oltp", "database": "mariadb", **keys})
+    return OltpSpec.model_validate({"kind": "oltp", "load": "hammerdb", "database": "mariadb", **keys})
 
 
 def slob(**keys: Any) -> SlobSpec:

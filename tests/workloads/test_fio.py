@@ -406,3 +406,11 @@ def test_series_of_a_fleet_are_added_up_second_by_second() -> None:
 
 def _invented(of: Cell) -> dict[str, bytes]:
     return dict(PLUGIN.invented(of, Invention(80_000, 1.0, 1.0)))
+
+
+def test_a_rate_of_mixed_sizes_is_asked_for_as_fio_counts_it() -> None:
+    """fio paces bytes: the rate times the smallest size. Run for real, 1000 came out as 782."""
+    keys: dict[str, Any] = {"rw": ["randwrite"], "bs": None, "bssplit": "8k/50:24k/50", "rate_iops": [100]}
+    one = FioSpec.model_validate({"kind": "fio", **{k: v for k, v in keys.items() if v}})
+    (only,) = one.cells("main")
+    assert job(PLUGIN.script(only, ("/dev/sdx",), 1))["rate_iops"] == "200,200"

@@ -9,11 +9,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fairlane.probes._threads import LINE, ios_of
+from fairlane.probes._threads import LINE, ios_of, of_transactions
 from fairlane.probes.base import Probe, counter
 from fairlane.records import Figures
 
 _SECTOR = 512
+_METRIC = "switches_per_io"
 _MOST = 4
 """Most disks and NICs reported: those that carried most."""
 
@@ -56,7 +57,7 @@ class System(Probe):
         switches = _moved(_SWITCHES, before, after)
         if switches is not None:
             values["switches_per_s"] = switches / seconds
-            if ios := ios_of(load):
+            if (ios := ios_of(load)) and not of_transactions(load):
                 values["switches_per_io"] = switches / ios
         if (busy := _busy(before, after)) is not None:
             values["busy"] = busy
@@ -65,7 +66,8 @@ class System(Probe):
             for name, devices in (("disks", _disks(before, after)), ("nics", _nics(before, after)))
             if devices
         }
-        return Figures(context={self.key: values} if values else {})
+        metrics = {_METRIC: values[_METRIC]} if self.place == "guest" and values.get(_METRIC) else {}
+        return Figures(metrics, context={self.key: values} if values else {})
 
 
 def _uptime(text: str) -> float | None:

@@ -68,22 +68,35 @@ def between(first: Snapshot, last: Snapshot) -> Iterator[tuple[str, int]]:
 def ios_of(load: Figures) -> float:
     """I/Os of the whole window, ramp included, of all machines: as the guests' devices counted them, or (a file in a
     share has no device) as the workload reports; 0: unknown."""
+    if cached(load):
+        return reported_ios(load)
     cpu, disk = load.context.get("cpu", {}), load.context.get("disk", {})
     if ios := cpu.get("window_ios", 0):
         return float(ios)
     return float(disk.get("reads", 0) + disk.get("writes", 0)) or reported_ios(load)
 
 
+def cached(load: Figures) -> bool:
+    """Whether the load went through a page cache, so that the device's I/Os are not its own."""
+    return bool(load.context.get("load", {}).get("cached"))
+
+
 def reported_ios(load: Figures) -> float:
-    """I/Os of the whole window as the workload reports them; the ramp is assumed to run at the same rate."""
+    """I/Os of the whole window, of all jobs, as the workload reports them; the ramp is assumed to run at the same
+    rate."""
     report = load.context.get("load", {})
-    return float(sum(report.get("ios", {}).values())) * float(report.get("window", 1.0))
+    return float(sum(report.get("all", report).get("ios", {}).values())) * float(report.get("window", 1.0))
+
+
+def of_transactions(load: Figures) -> bool:
+    """Whether the load is transactions of a database, which stand for its I/Os here."""
+    return bool(load.context.get("load", {}).get("transactions"))
 
 
 def per_io(metric: str, key: str, places: Mapping[str, int], load: Figures) -> Figures:
     """CPU time by place (ns) as figures per I/O of the fleet."""
     ios, total = ios_of(load), sum(places.values())
-    if ios <= 0 or total <= 0:
+    if ios <= 0 or total <= 0 or of_transactions(load):
         return Figures()
     by_place = {place: ns / ios for place, ns in places.items()}
     return Figures({metric: total / ios}, context={key: {"by_place": by_place, "window_ios": ios}})

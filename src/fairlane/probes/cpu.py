@@ -42,7 +42,8 @@ class Cpu(Probe):
     def observe(self, before: str, after: str, load: Figures) -> Figures:
         first, last = threads.read(before), threads.read(after)
         # a file in a share has no device that counts
-        ios = last.ios - first.ios if first.ios or last.ios else threads.reported_ios(load)
+        counted = (first.ios or last.ios) and not threads.cached(load)
+        ios = last.ios - first.ios if counted else threads.reported_ios(load)
         generator = {mode: float(ns) for mode, ns in load.context.get("generator", {}).items()}
         if ios <= 0 or not generator:
             return Figures()
@@ -57,7 +58,8 @@ class Cpu(Probe):
         modes = {"user": user, "softirq": softirq, "kernel": max(0.0, total - user - softirq)}
         context = {"cpu": {"by_place": places, "by_mode": modes, "window_ios": ios}}
         step = load.context.get("generator_step", 0.0) / total
-        return Figures({"cpu_per_io": total}, context=context, steps={"cpu_per_io": step})
+        metric = "cpu_per_tx" if threads.of_transactions(load) else "cpu_per_io"
+        return Figures({metric: total}, context=context, steps={metric: step})
 
 
 def _threads(first: threads.Snapshot, last: threads.Snapshot) -> Iterator[tuple[str, int]]:

@@ -66,12 +66,12 @@ def _between(first: Node | None, last: Node | None, moved: Mapping[str, list[flo
         if isinstance(reason := snapshot.get("failed"), str):
             return {"failed": reason[:300]}
     if not moved:
-        return {"failed": "its counters began anew: it was started again, or has other CPUs"}
+        return {"failed": "its counters restarted: the node rebooted, or its CPUs changed"}
     cpus = len(moved["idle"])
     each = [sum(modes) for modes in zip(*(moved[mode] for mode in _BUSY if mode in moved), strict=True)]
     window = (sum(each) + sum(sum(moved.get(mode, ())) for mode in _IDLE)) / cpus
     if not each or window <= 0:
-        return {"failed": "its CPU time stands still"}
+        return {"failed": "its CPU time did not advance"}
     usage: dict[str, Any] = {
         "busy": sum(each) / window / cpus,
         "busiest_cpu": min(1.0, max(each) / window),

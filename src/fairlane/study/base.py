@@ -56,32 +56,36 @@ class LaneSpec(Strict):
     """Name in reports; the lane's key if empty."""
     initiator: Literal["guest", "hypervisor"] = "guest"
     """Where the initiator runs: in the virtual machine itself, or in the hypervisor, which gives the machine a
-    ``device``. Lanes without a transport (``local``) have the device all the same."""
+    ``device``. Lanes without a transport (``local``) have a ``device``, too."""
     device: GuestDevice | None = None
-    """The disk that the guest sees, where the hypervisor provides it; not given: virtio-blk as QEMU makes it. Needs
+    """The guest's disk, if the hypervisor provides it; default: virtio-blk with QEMU's defaults. Requires
     ``initiator: hypervisor``, or a transport without initiator."""
     destroy: str = ""
     """Identity (serial, WWN, NQN#nsid) of the lane's volume: its contents may be destroyed. A volume that Fairlane did
     not create is never written without it, blank or not, and never while it is in use."""
     conditions: Conditions = Field(default_factory=dict)
-    """What is known of the lane and cannot be read back: copies, write_ack, flush, link_speed, vm_memory, ... What
-    lanes must have in common is compared, and a verdict is refused where it differs or is known on one side only."""
+    """Facts about the lane that cannot be read back: copies, write_ack, flush, link_speed, vm_memory, ... A verdict is
+    refused if a parameter that must match differs, or is stated on one side only."""
     cap_iops: Limit | None = None
-    """IOPS that this lane's tier is limited to. A result above it is not a result of the tier."""
+    """IOPS limit of this lane's tier. A result above it cannot come from the tier."""
     cap_mibs: Limit | None = None
-    """MiB/s that this lane's tier is limited to."""
+    """MiB/s limit of this lane's tier."""
     copy_of: str = ""
-    """Another lane, which this one is built like once more: an A/A control. Give the transport; the other keys are
-    taken from that lane. The two are compared with each other only: the interval is the noise floor, and a difference
-    between them is a defect. Costs one more trial in every block."""
+    """Name of a lane to build a second time, as an A/A control. Set the transport; all other keys come from that lane.
+    The two are compared with each other only: the interval is the noise floor, and a difference is a defect. Costs one
+    more trial in every block."""
     role: Literal["contender", "reference"] = "contender"
-    """reference: a lane that is there for comparison and is no choice, such as the bare medium. It runs in every block
-    and is drawn with its figures, but it is in no headline, scorecard or ranking, keeps no cell open, and does not
-    count among the primary comparisons; its intervals against the baseline are exploratory."""
+    """reference: a lane for comparison only, such as the bare medium. It runs in every block and is shown with its
+    figures, but in no headline, scorecard or ranking. It keeps no cell open and is no primary comparison; its intervals
+    against the baseline are exploratory."""
     cells: Literal["all", "first"] = "all"
-    """Of a copy: in which cells it runs. first: in the study's first one alone, where the noise floor costs little."""
+    """Cells in which a copy (copy_of) runs. first: only the study's first cell, so that the noise floor costs
+    little."""
+    machines: tuple[str, ...] = ()
+    """Machines of the platform that use this lane; default: all. Between lanes on different machines the result
+    includes the difference of the machines, unless they exchange them (platform hosts, `swap`)."""
     cost: Limit | None = None
-    """What the lane costs, in any unit that all lanes share (per month, say): gives IOPS per unit of cost."""
+    """Cost of the lane, in the same unit for all lanes (per month, say), for IOPS per unit of cost."""
 
     def known(self) -> Mapping[str, Any]:
         """Parameters (see ``guard.parameters``) that follow from the lane's own keys; ``conditions`` adds to them.
@@ -94,14 +98,18 @@ class LaneSpec(Strict):
 
     @property
     def existing(self) -> str:
-        """What the lane uses that was there before the run and cannot be made anew: ``a volume of an external array``.
-        Empty: the run makes its volume."""
+        """An existing resource of the lane, which the run cannot re-create: ``a volume of an external array``. Empty:
+        the run makes its volume."""
         return "a volume of an external array" if getattr(self, "external", None) else ""
 
-    stand_in: ClassVar[str] = ""
-    """Why figures of this transport do not measure the transport it is named after (``soft-RoCE is software``): they
-    are shown and never ranked against another transport. Empty: they do."""
+    @property
+    def stand_in(self) -> str:
+        """Why figures of this transport do not measure the transport it is named after (``soft-RoCE is software``):
+        they are shown and never ranked against another transport. Empty: they do."""
+        return ""
 
+    network: ClassVar[bool] = True
+    """Whether I/O leaves the machine over a network that the kernel's counters see."""
     initiators: ClassVar[tuple[str, ...]] = ("guest",)
     """Where this transport's initiator can run. ``hypervisor`` alone: the guest always has a ``device``."""
     platforms: ClassVar[tuple[str, ...]] = ()
@@ -117,7 +125,7 @@ class LaneSpec(Strict):
         if self.initiator not in allowed:
             object.__setattr__(self, "initiator", allowed[0])  # the model is frozen
         if self.device and self.initiator == "guest":
-            raise ValueError("device: the initiator runs in the guest, so there is none; set initiator: hypervisor")
+            raise ValueError("device: requires initiator: hypervisor, because an initiator in the guest has no device")
         return self
 
 
@@ -125,9 +133,9 @@ class WorkloadSpec(Strict):
     """A workload. Derived classes add ``kind: Literal[...]`` and say which cells they make."""
 
     kind: str
-    """What is run."""
+    """The kind of load."""
     primary: MetricName = "iops"
-    """The one metric that may be headlined (Holm over all primaries of the study); the rest is exploratory."""
+    """The only metric for headlines (Holm over all primaries of the study); all others are exploratory."""
     platforms: ClassVar[tuple[str, ...]] = ()
     """Kinds of platform that can run this workload; empty: any."""
 
@@ -137,17 +145,21 @@ class WorkloadSpec(Strict):
         lists = (value for key in type(self).model_fields if isinstance(value := getattr(self, key), tuple))
         return prod(len(value) for value in lists if value)
 
+    def _given(self, key: str) -> bool:
+        """Whether ``key`` has another value than its default: a study that is written back names every key."""
+        return bool(getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True))
+
     @abstractmethod
     def cells(self, name: str) -> tuple[Cell, ...]:
         """The cells of this workload, called ``name`` in the study, in a stable order."""
 
     check_of: str = ""
-    """Another workload of the same kind, whose short trials this one checks with long ones: its cells are some of that
-    workload's. They run in the first 4 blocks and are not judged: the check `slots` holds their ratios against those of
-    the short trials."""
+    """Name of a workload of the same kind, whose short trials this one validates with long ones. All its cells must be
+    cells of that workload. They run in the first 4 blocks and get no verdict: the check `slots` compares their ratios
+    with those of the short trials."""
     slo: dict[MetricName, Duration] = Field(default_factory=dict)
-    """Latency objectives: metric and the highest latency that is acceptable, {lat_p99: 2ms}. On every ladder (cells
-    that differ only in iodepth, numjobs or rate) the lanes are compared by the throughput they carry within it."""
+    """Latency objectives: metric and highest acceptable latency, {lat_p99: 2ms}. On every ladder (cells that differ
+    only in iodepth, numjobs or rate) lanes are compared by their highest throughput within the objective."""
 
     @field_validator("slo")
     @classmethod
@@ -179,6 +191,12 @@ class PlatformSpec(Strict):
     invented: ClassVar[bool] = False
     """Figures are made up; every report states it."""
 
+    fresh_sessions: ClassVar[bool] = False
+    """Initiators log in again before every block unless the study sets ``design.sessions``."""
+
+    living: ClassVar[bool] = False
+    """Machines have other work beside the study, which their counters count too."""
+
     measured_here: ClassVar[bool] = True
     """One run of this program measured all lanes, so that the journal's times are those of the figures and nothing but
     the lanes' own paths can have differed without being known."""
@@ -195,19 +213,19 @@ class PlatformSpec(Strict):
 
     @property
     def same_anew(self) -> str:
-        """Why machines and volumes made anew are the very same, so that a study needs no second provisioning:
-        ``every block starts from one saved state``. Empty: they may come to lie elsewhere."""
-        return "" if self.measured_here else "nothing is made here"
+        """Why re-created machines and volumes are identical, so that a study needs no second provisioning:
+        ``every block starts from one saved state``. Empty: they may be placed elsewhere."""
+        return "" if self.measured_here else "this platform creates no machines and volumes"
 
     @property
     def lasting_sessions(self) -> str:
-        """Why initiators cannot log in anew between two blocks (``sessions: block``); empty: they can."""
-        return f"platform {self.title} has no connections of its own to make anew"
+        """Why initiators cannot log in again between two blocks (``sessions: block``); empty: they can."""
+        return f"platform {self.title} has no sessions that Fairlane could renew"
 
     @property
     def placed(self) -> bool:
-        """Whether volumes and machines made anew may be faster or slower, so that figures of one making need not hold
-        for another."""
+        """Whether re-created volumes and machines may be faster or slower, so that figures of one provisioning need not
+        hold for another."""
         return not self.same_anew
 
     def wall_seconds(self, guest_seconds: float) -> float:
@@ -235,20 +253,20 @@ class PlatformSpec(Strict):
 
 
 class Stop(Strict):
-    """A cell ends as soon as its intervals are narrow enough, whatever they say: in place of planned looks."""
+    """Ends a cell as soon as its intervals are narrow enough, wherever they lie; replaces planned looks."""
 
     width: Share = Field(gt=0)
-    """Narrow enough: the intervals of the primary metric, of every lane, reach at most this far from the ratio: 2% is
-    +-2 %. They are 95 % ones (1 - alpha), adjusted for the number of primaries (Bonferroni)."""
+    """Half-width at which the intervals of the primary metric are narrow enough, in every lane: 2% is +-2 % of the
+    ratio. They are 95 % intervals (1 - alpha), adjusted for the number of primaries (Bonferroni)."""
     least: int = Field(default=10, ge=10)
-    """Blocks before which no cell ends. Below 10 the spread is not known well enough to stop on it."""
+    """Minimum number of blocks of a cell. With fewer than 10 the spread is too uncertain to stop on it."""
     most: int = Field(default=40, ge=10, le=1000)
-    """Blocks at which a cell ends in any case."""
+    """Maximum number of blocks of a cell."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.most < self.least:
-            raise Invalid("limit", f"most: {self.most} blocks at most, but {self.least} at least")
+            raise Invalid("limit", f"most: {self.most} is less than least: {self.least}")
         return self
 
 
@@ -262,23 +280,23 @@ for four (13 to 22 % of studies of 24 equal cells showed a difference)."""
 
 
 class Design(Strict):
-    """How the trial is randomised, when it is looked at, and what difference matters."""
+    """Randomisation, interim analyses, and the smallest difference that matters."""
 
     seed: int = Field(default=1, ge=0, lt=2**63)
-    """Everything random comes from this one number."""
+    """Seed of everything random."""
     looks: tuple[int, ...] = LOOKS
-    """Blocks per cell at which the verdicts are looked at (Hwang-Shih-DeCani spending). Not given: from 6 on in studies
-    of fewer than six cells, whose spreads tell little together. One number: a fixed number of blocks. With ``stop``:
-    every number from its ``least`` to its ``most``, and not to be given. At most 100 looks and 10,000 blocks."""
+    """Numbers of blocks per cell after which to do an interim analysis (Hwang-Shih-DeCani spending). Default: from 6 on
+    in studies of fewer than six cells, which are too few to pool their spreads. One number: a fixed number of blocks.
+    With ``stop`` leave it out: it is every number from ``least`` to ``most``. At most 100 looks and 10,000 blocks."""
     provisionings: int = Field(default=1, ge=1, le=MOST_PROVISIONINGS)
-    """How often volumes and machines are made anew over the planned blocks, the same even number of blocks each time.
-    Where they come to lie can move figures by more than trials do: with 1 the verdicts hold for these volumes only; 6
-    and more tell of others like them. Looks are then taken between provisionings; not given, they are after 4, 5, ...
-    provisionings of 2 blocks."""
+    """How often volumes and machines are created over the planned blocks, each time for the same even number of blocks.
+    Their placement can change figures more than trials do: with 1 the verdicts hold for these volumes only, with 6 or
+    more for others like them. Looks are then between provisionings; default: after 4, 5, ... provisionings of 2
+    blocks."""
     sessions: Literal["block", "run"] = "run"
-    """block: initiators log in anew before every block (iSCSI, NVMe, NFS mounts), so that what a login decides (ports,
-    queues, cores) is not the same in all blocks: seconds per block, where making volumes anew takes minutes. The data
-    stay. run: they log in when the lanes are built."""
+    """block: initiators log in again before every block (iSCSI, NVMe, NFS mounts), so that the effects of a login
+    (ports, queues, cores) vary between blocks. It takes seconds per block, and the data stay. run: they log in once,
+    when the lanes are built. Default: run; on platform hosts block."""
     stop: Stop | None = None
     """Stop on the width of the intervals, in place of ``looks``: {width: 2%, most: 40}."""
     alpha: float = Field(default=0.05, ge=1e-6, lt=0.5)
@@ -286,12 +304,10 @@ class Design(Strict):
     margins: dict[MetricName, Share] = Field(default_factory=dict)
     """Per metric: the smallest difference that matters. Defaults: 5 % for throughput, 10 % for latency."""
     paired: bool = True
-    """The lanes of a block ran close together and with the same addresses, so that they are compared block by block.
-    False for results whose lanes ran at different times: their trials are compared as two independent samples, once,
-    when all are there."""
+    """The lanes of a block ran close together and with the same addresses, so they are compared block by block. False
+    for results whose lanes ran at different times: their trials are compared once, as two independent samples."""
     vary: tuple[ParameterName, ...] = ()
-    """Parameters in which the lanes are meant to differ, beside the path itself: the question of the study. They are
-    reported and not required to match."""
+    """Parameters in which the lanes differ on purpose, beside the path itself. They are reported and need not match."""
     accept: Accepted = Field(default_factory=dict)
     """Parameters that do not match, or are not known, and are accepted: name and reason. The report prints both."""
 
@@ -312,9 +328,9 @@ class Design(Strict):
             return self
         every = tuple(range(self.stop.least, self.stop.most + 1))
         if "looks" in self.model_fields_set and self.looks != every:
-            raise Invalid("stop-and-looks", "stop: give looks or stop, not both")
+            raise Invalid("stop-and-looks", "stop: the design has both looks and stop: keep one of them")
         if not self.paired:
-            raise Invalid("stop-unpaired", "stop: lanes that ran at different times are judged once: leave stop away")
+            raise Invalid("stop-unpaired", "stop: lanes that ran at different times are judged once: remove stop")
         object.__setattr__(self, "looks", every)  # the model is frozen
         return self
 
@@ -325,22 +341,22 @@ class Design(Strict):
         if not self.paired:
             raise Invalid(
                 "provisionings-unpaired",
-                "provisionings: lanes that ran at different times share none",
-                hint="leave provisionings away",
+                "provisionings: lanes that ran at different times share no provisioning",
+                hint="remove provisionings",
             )
         if self.stop:
             # stopping on width looks after every block, and a width counts blocks: those of one provisioning are no
             # independent units, and the plan would have no fixed number of them per provisioning
             raise Invalid(
                 "stop-and-provisionings",
-                "stop: with several provisionings a study is looked at between them only",
-                hint="give looks in place of stop, or provisionings: 1",
+                "stop: with several provisionings interim analyses are possible between them only",
+                hint="use looks instead of stop, or provisionings: 1",
             )
         if "looks" not in self.model_fields_set:
             object.__setattr__(self, "looks", default_looks(self.provisionings))  # the model is frozen
         if problem := misfit(self.looks, self.provisionings):
             fits = list(default_looks(self.provisionings))
-            raise Invalid("provisionings-uneven", f"looks: {problem}", hint=f"looks: {fits}, or leave looks away")
+            raise Invalid("provisionings-uneven", f"looks: {problem}", hint=f"looks: {fits}, or remove looks")
         return self
 
     @property
@@ -354,7 +370,7 @@ class Design(Strict):
         return self.blocks_per_provisioning if self.provisionings > 1 else 1
 
     def fit(self, cells: int) -> "Design":
-        """This design for a study of so many cells: looks that nobody gave begin where they can tell something."""
+        """This design for a study of so many cells: default looks begin where they are informative."""
         if "looks" in self.model_fields_set or self.looks != LOOKS or cells >= MANY_CELLS:
             return self
         fitted = self.model_copy()

@@ -101,9 +101,7 @@ def _problem(detail: dict[str, Any], tree: _Tree) -> Problem:
 
 def _unknown_key(path: Path, _: Mapping[str, Any], tree: _Tree) -> Problem:
     known = [k for k in _schema(path[:-1], tree).get("properties", {}) if k not in (tree.at(path[:-1]) or {})]
-    return Problem(
-        "key-unknown", tree.line(path), path, "unknown key", _choose(str(path[-1]), known, "keys that may stand here")
-    )
+    return Problem("key-unknown", tree.line(path), path, "unknown key", _choose(str(path[-1]), known, "allowed keys"))
 
 
 def _missing(path: Path, _: Mapping[str, Any], tree: _Tree) -> Problem:

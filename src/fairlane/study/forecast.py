@@ -36,8 +36,8 @@ class PlannedLook:
 
 @dataclass(frozen=True)
 class PlannedProvisionings:
-    """What making volumes and machines anew costs beside the load. How long machines take to boot is known of no
-    platform beforehand; a run's journal has it (``seconds`` of every opening)."""
+    """Cost of re-creating volumes and machines, beside the load. Boot times are not known beforehand; a run's journal
+    has them (``seconds`` of every opening)."""
 
     count: int
     blocks: int

@@ -16,17 +16,17 @@ class GuestDevice(Strict):
     bus: Bus = "virtio-blk"
     """virtio-blk: one PCI device per disk. virtio-scsi: disks on a SCSI controller. nvme: QEMU's NVMe controller."""
     io_threads: Annotated[int, Field(ge=0, le=64)] | Literal["per-disk"] = 0
-    """Threads of their own for the disks' I/O: 0 is QEMU's main loop, 1 is shared by all disks, more are dealt out to
-    disks (virtio-blk) or controllers (virtio-scsi) in turn; per-disk: one for each. QEMU's NVMe device has none."""
+    """IO threads: 0 is QEMU's main loop, 1 is shared by all disks, more are assigned in turn to disks (virtio-blk) or
+    controllers (virtio-scsi); per-disk: one for each. QEMU's NVMe device has none."""
     vq_mapping: bool = False
     """Spread each disk's queues over all IO threads (iothread-vq-mapping; virtio-blk from QEMU 9.0, virtio-scsi from
-    10.0). QEMU is asked whether it can."""
+    10.0). Fairlane checks whether QEMU supports it."""
     queues: int = Field(default=1, ge=1, le=64)
     """Queues of a disk (virtio-blk, nvme) or of a controller (virtio-scsi)."""
     aio: Literal["io_uring", "native", "threads"] = "threads"
     """How QEMU does I/O on files and block devices of the host. native needs cache none."""
     cache: Literal["none", "writeback"] = "none"
-    """none: O_DIRECT, the host's page cache is passed by. writeback: through it."""
+    """none: O_DIRECT, which bypasses the host's page cache. writeback: through the page cache."""
     format: Literal["raw", "qcow2"] = "raw"
     """Format of the image behind the disk."""
     controllers: int = Field(default=1, ge=1, le=16)
@@ -35,13 +35,13 @@ class GuestDevice(Strict):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.bus == "nvme" and (self.io_threads or self.vq_mapping):
-            raise ValueError("io_threads: QEMU's NVMe device has no IO threads; leave io_threads away")
+            raise ValueError("io_threads: QEMU's NVMe device has no IO threads; remove io_threads")
         if self.bus != "virtio-scsi" and self.controllers > 1:
-            raise ValueError(f"controllers: {self.bus} has one controller per disk; leave controllers away")
+            raise ValueError(f"controllers: {self.bus} has one controller per disk; remove controllers")
         if self.aio == "native" and self.cache != "none":
             raise ValueError("aio: native I/O needs cache: none")
         if self.vq_mapping and (self.io_threads == "per-disk" or self.io_threads < 2 or self.queues < 2):
-            raise ValueError("vq_mapping: needs two IO threads and two queues at least")
+            raise ValueError("vq_mapping: needs at least two IO threads and two queues")
         return self
 
     def known(self) -> Mapping[str, Any]:

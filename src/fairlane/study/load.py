@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from fairlane.errors import SEVERAL, FairlaneError, nearest
 from fairlane.study import quick as quick_form
 from fairlane.study import yaml_tree
+from fairlane.study.embed import embedded
 from fairlane.study.explain import STUDY, Form, explain
 from fairlane.study.spec import Study
 from fairlane.study.yaml_tree import Problem, Tree
@@ -42,13 +43,26 @@ def load_study(ref: str, *, quick: bool = False) -> tuple[Study, str]:
     """The study ``ref`` and its text. ``ref`` is a preset's name or a YAML file; ``./demo`` is always a file.
     ``quick``: in its quick form.
 
-    Raises FairlaneError for a file that cannot be read and for anything wrong in it.
+    The text has the text of job files in place of their paths. Raises FairlaneError for a file that cannot be read and
+    for anything wrong in it.
     """
     if ref in presets():
         text, where = presets()[ref], f"preset {ref}"
     else:
-        text, where = read_text(ref, _no_such_study(ref)), ref
+        folder = File(ref).parent
+        text, where = embedded(read_text(ref, _no_such_study(ref)), lambda path: _job_file(folder, path, ref)), ref
     return parse_study(text, where, quick=quick), text
+
+
+def _job_file(folder: File, path: str, ref: str) -> str:
+    """The text of a job file; ``path`` is relative to the study file ``ref``. Raises FairlaneError."""
+    missing = FairlaneError(
+        "job-file-missing",
+        f"job_file: {path} does not exist",
+        where=ref,
+        hint=f"the path is relative to the study file: {folder / path}",
+    )
+    return read_text(str(folder / path), missing)
 
 
 def parse_study(text: str, where: str, *, quick: bool = False) -> Study:
@@ -58,7 +72,7 @@ def parse_study(text: str, where: str, *, quick: bool = False) -> Study:
     whole, short = quick_form.split(yaml_tree.read(text))
     if quick and short is None:
         raise FairlaneError(
-            "no-quick-form", "the study has no quick form", where=where, hint="give it a top-level key quick"
+            "no-quick-form", "the study has no quick form", where=where, hint="add a top-level key quick"
         )
     study = _parse(whole, where, Study, STUDY)
     if short is None:
@@ -126,7 +140,7 @@ def _no_such_study(ref: str) -> FairlaneError:
 
 def _yaml_in(folder: File) -> str:
     files = sorted(p.name for p in folder.glob("*.y*ml"))[:5]
-    return f"it holds {', '.join(files)}" if files else ""
+    return f"it contains {', '.join(files)}" if files else ""
 
 
 def _error(problems: list[Problem], where: str) -> FairlaneError:

@@ -1,4 +1,4 @@
-"""Blocks of a study by provisioning (volumes and machines made anew): default looks, and what does not fit. Pure."""
+"""Blocks of a study by provisioning (newly created volumes and machines): default looks, and misfits. Pure."""
 
 from collections.abc import Sequence
 from typing import TypeVar

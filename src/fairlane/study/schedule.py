@@ -10,7 +10,7 @@ A study of one cell has nothing between its blocks. There short replicates would
 comes and goes (a period of four trials made 74 % of equal lanes different), so that the rows of several are shuffled
 together: balanced at 20 blocks, and free of any pattern before.
 
-Where volumes and machines are made anew (``design.provisionings``), each provisioning must be balanced by itself: a row
+With several provisionings (``design.provisionings``), each must be balanced by itself: a row
 is followed by its mirror, so that in every two blocks each lane runs once before and once after every other one. The
 rows of a replicate are the same, and complete after as many blocks. Blocks come in rounds of one block of every cell,
 and a provisioning is a number of whole rounds: no block of a provisioning comes before one of an earlier one.

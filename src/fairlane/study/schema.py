@@ -1,7 +1,11 @@
 """The JSON Schema of a study file, and helpers to look keys up in it, for error messages and the reference."""
 
+import ast
+import inspect
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
+from textwrap import dedent
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,7 +18,17 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Generator(GenerateJsonSchema):
-    """Defaults as a user writes them (``80us``, not 80000); keys that fit no pattern are wrong; no needless titles."""
+    """Defaults as a user writes them (``80us``, not 80000); keys that fit no pattern are wrong; no needless titles;
+    descriptions from the fields' docstrings."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        result = super().model_schema(schema)
+        for name, value in result.get("properties", {}).items():
+            field = schema["cls"].model_fields.get(name)
+            of = next((cls for cls in schema["cls"].__mro__ if name in inspect.get_annotations(cls)), None)
+            if field and field.description is None and of and (text := _docstrings(of).get(name)):
+                value["description"] = text
+        return result
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         result = super().default_schema(schema)
@@ -28,6 +42,24 @@ class _Generator(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
+
+
+@cache
+def _docstrings(model: type[Any]) -> dict[str, str]:
+    """The text below each field in the source of ``model``; empty where that is not to be had."""
+    try:
+        (body,) = ast.parse(dedent(inspect.getsource(model))).body
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    return {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in pairwise(body.body if isinstance(body, ast.ClassDef) else ())
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 @cache

@@ -65,19 +65,22 @@ class Study(Strict):
     workloads: dict[Name, Annotated[WorkloadSpec, OneOf("workloads", "kind")]] = Field(min_length=1)
     """What is run on each lane."""
     conditions: Conditions = Field(default_factory=dict)
-    """What is known of all lanes alike and cannot be read back; a lane's own ``conditions`` win over these."""
+    """Facts about all lanes that cannot be read back; a lane's own ``conditions`` override them."""
     design: Design = Design()
     """Randomisation, looks, margins."""
     quick: dict[str, Any] = Field(default_factory=dict)
-    """What `--quick` puts in place of the above, for a first try: mappings key by key, anything else as a whole, null
-    takes a key away. A platform or workload of another kind, or a lane of another transport, takes the place of the
-    whole part: keys of one kind mean nothing to another."""
+    """Changes that `--quick` makes, for a first try: mappings are merged key by key, other values are replaced, null
+    removes a key. A platform or workload of another kind, or a lane of another transport, replaces the whole part,
+    because its keys differ."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         self._bounded()
         self._checking()
-        object.__setattr__(self, "design", self.design.fit(len(self.judged)))  # the model is frozen
+        design = self.design.fit(len(self.judged))
+        if self.platform.fresh_sessions and "sessions" not in design.model_fields_set:
+            design = design.model_copy(update={"sessions": "block"})
+        object.__setattr__(self, "design", design)  # the model is frozen
         least = type(self.platform).least_lanes
         if len(self.lanes) < least:
             raise ValueError(f"lanes: expected at least {least}, found {len(self.lanes)}")
@@ -105,17 +108,17 @@ class Study(Strict):
             elif lane.cells != "all":
                 raise Invalid(
                     "cells-of-copy",
-                    f"lanes.{name}.cells: {lane.cells} is for copies (copy_of): others are compared in every cell",
-                    hint="leave cells away",
+                    f"lanes.{name}.cells: {lane.cells} is for copies (copy_of) only; other lanes run in every cell",
+                    hint="remove cells",
                 )
         if self.baseline in self.references:
             raise Invalid(
                 "reference-baseline",
-                f"lanes.{self.baseline}.role: the baseline is what all lanes are compared with, so it is no reference",
+                f"lanes.{self.baseline}.role: the baseline cannot be a reference: all lanes are compared with it",
             )
         if self.references and not self.rivals:
             raise Invalid(
-                "no-contender", "lanes: expected a contender beside the baseline, and all other lanes are references"
+                "no-contender", "lanes: expected a contender beside the baseline, but all other lanes are references"
             )
         self._made_anew()
         return self
@@ -124,9 +127,7 @@ class Study(Strict):
         """Raise ValueError for several provisionings, or sessions, of what cannot be made anew or would be the very
         same."""
         if self.design.sessions == "block" and (reason := self.platform.lasting_sessions):
-            raise Invalid(
-                "sessions-unsupported", f"design.sessions: expected run: {reason}", hint="leave sessions away"
-            )
+            raise Invalid("sessions-unsupported", f"design.sessions: expected run: {reason}", hint="remove sessions")
         if self.design.provisionings == 1:
             return
         once = "provisionings: 1"
@@ -136,7 +137,7 @@ class Study(Strict):
             if lane.existing:
                 raise Invalid(
                     "provisionings-existing",
-                    f"design.provisionings: expected 1: lane {name} is {lane.existing}, which cannot be made anew",
+                    f"design.provisionings: expected 1: lane {name} is {lane.existing}, which no run can re-create",
                     hint=f"{once}; the verdicts then hold for these volumes only",
                 )
 
@@ -147,7 +148,7 @@ class Study(Strict):
                 continue
             where, other = f"workloads.{name}.check_of", self.workloads.get(load.check_of)
             if other is None or other.check_of:
-                raise Invalid("workload-unknown", f"{where}: {load.check_of!r} is not a workload that is judged")
+                raise Invalid("workload-unknown", f"{where}: {load.check_of!r} is not a workload with verdicts")
             same = (other.kind, other.primary) == (load.kind, load.primary)
             names = {cell.name for cell in other.cells(load.check_of)}
             if not same or (more := [cell.name for cell in load.cells(name) if cell.name not in names]):
@@ -155,7 +156,7 @@ class Study(Strict):
                 raise Invalid(
                     "check-differs",
                     f"{where}: {load.check_of} cannot be checked by {name}: {lacks}",
-                    hint="take kind, primary and some of the cells of that workload, and change ramp and runtime",
+                    hint="copy kind, primary and some of the cells of that workload; change only ramp and runtime",
                 )
 
     def _bounded(self) -> None:
@@ -203,17 +204,19 @@ class Study(Strict):
             raise Invalid("lane-unknown", f"lanes.{name}.copy_of: {lane.copy_of!r} is not a lane (lanes: {known})")
         if name in (self.baseline, lane.copy_of) or original.copy_of:
             raise Invalid(
-                "copy-of-copy", f"lanes.{name}.copy_of: a copy is of a lane that is none, and is not the baseline"
+                "copy-of-copy",
+                f"lanes.{name}.copy_of: must name a lane that is not itself a copy; the baseline cannot be one",
             )
         if "reference" in (lane.role, original.role):
             raise Invalid(
-                "reference-copy", f"lanes.{name}.copy_of: an A/A control is of a contender, and a reference is none"
+                "reference-copy",
+                f"lanes.{name}.copy_of: an A/A control and its original must be contenders, not references",
             )
         own = {"label", "copy_of", "cells"}
         for key in sorted(lane.model_fields_set - own):
             if getattr(lane, key) != getattr(original, key, None):
                 raise Invalid(
-                    "copy-differs", f"lanes.{name}.{key}: differs from {lane.copy_of}, so it is no copy of it"
+                    "copy-differs", f"lanes.{name}.{key}: expected the value of {lane.copy_of}, which this lane copies"
                 )
         return original.model_copy(update={key: getattr(lane, key) for key in own})
 

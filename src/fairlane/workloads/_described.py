@@ -20,10 +20,13 @@ class Described(Workload):
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:  # noqa: ARG002
         self._refuse(cell)
 
+    def unable(self, cell: Cell, platform: str) -> str:  # noqa: ARG002
+        return f"workload {cell.kind!r} can be planned, but not run yet"
+
     def _refuse(self, cell: Cell) -> NoReturn:
         raise FairlaneError(
             "workload-unsupported",
-            f"workload {cell.kind!r} is described, not carried out yet",
+            self.unable(cell, ""),
             where=f"workloads.{cell.workload}",
-            hint="results that the tool itself printed can be imported: docs/importers.md",
+            hint="results of the tool itself can be imported: docs/importers.md",
         )

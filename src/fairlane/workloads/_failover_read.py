@@ -172,7 +172,7 @@ def _added(carried: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, dict
 
 def _needed(outputs: Mapping[str, bytes], name: str) -> bytes:
     if not (data := outputs.get(name)):
-        raise Garbage("output-missing", f"fio left no {name}")
+        raise Garbage("output-missing", f"fio wrote no {name}")
     return data
 
 
@@ -180,13 +180,13 @@ def _logs(outputs: Mapping[str, bytes], kind: str) -> Iterable[Log]:
     """fio's interval logs of a kind, one per job."""
     names = sorted(name for name in outputs if re.fullmatch(rf"job_{kind}\.\d+\.log", name))
     if not names or not any(outputs[name] for name in names):
-        raise Garbage("output-missing", f"fio left no log of {kind}")
+        raise Garbage("output-missing", f"fio wrote no log of {kind}")
     for name in names:
         if not outputs[name]:
             continue
         log = read_log(io.BytesIO(outputs[name]), latencies=False)
         if not log.averaged or not log.unix:
-            raise Garbage("log-kind", f"{name} is no log of intervals in Unix time")
+            raise Garbage("log-kind", f"{name} is not an interval log in Unix time")
         yield log
 
 
@@ -281,7 +281,9 @@ def _data(params: Mapping[str, Any], outputs: Mapping[str, bytes], load: Report,
     unread = max(unread, int(any(job.error not in (0, _VERIFY_ERROR) for job in final.jobs)))
     checked = sum(side.size for job in final.jobs for side in job.sides.values())
     if not unread and checked < params["size"] * len(final.jobs):
-        raise Garbage("check-incomplete", f"the last check read {checked} bytes of {params['size'] * len(final.jobs)}")
+        raise Garbage(
+            "check-incomplete", f"the last check read only {checked} of {params['size'] * len(final.jobs)} bytes"
+        )
     return {
         "written": sum(side.ios for job in load.jobs for way, side in job.sides.items() if way == "write"),
         "checked": sum(side.ios for job in final.jobs for side in job.sides.values()),

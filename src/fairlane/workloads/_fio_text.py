@@ -11,6 +11,8 @@ from statistics import NormalDist
 from typing import Any
 
 from fairlane.records import Cell
+from fairlane.workloads._fio_keys import SYNCS, mean_size
+from fairlane.workloads._fio_script import jobs_of
 from fairlane.workloads.base import Invention
 
 _GROUPS, _BUCKETS = 29, 64
@@ -22,6 +24,8 @@ _NORMAL = NormalDist()
 _SERVICE_NS = 4_000
 """Time of the device for one more I/O in its queue, ns, without the time per byte."""
 _BYTES_PER_NS = 3.0
+_FLUSH = 2.0
+"""Time of a sync in multiples of a small I/O's."""
 _SUBMISSION = 0.05
 """Share of submission in the latency."""
 
@@ -65,49 +69,80 @@ class Side:
 
 def invented(cell: Cell, invention: Invention) -> bytes:
     """The output that fio would write: a queue of depth iodepth x numjobs in front of a device, so that IOPS = depth /
-    latency (Little's law), and figures are consistent as real ones are."""
-    params = cell.params
-    iops, mean = _rate(cell, invention, params["ramp"] / 1e9, params["runtime"] / 1e9)
-    runtime_ms = params["runtime"] // 10**6
-    per_job = iops / params["numjobs"] * runtime_ms / 1000
+    latency (Little's law), and figures are consistent as real ones are. Named jobs share the queue."""
+    whole = cell.params
+    begin, seconds, runtime_ms = whole["ramp"] / 1e9, whole["runtime"] / 1e9, whole["runtime"] // 10**6
+    entries = []
+    for name, params in jobs_of(whole).items():
+        load = _load(params, whole, invention, begin, seconds)
+        entries += [_invented_job(name or "job", params, load, invention.tail, runtime_ms)] * params["numjobs"]
+    return _document(entries)
+
+
+def _invented_job(name: str, params: Mapping[str, Any], load: "_Load", tail: float, runtime_ms: int) -> dict[str, Any]:
+    """The entry of one process of a job."""
+    per_job, mean = load.iops / params["numjobs"] * runtime_ms / 1000, load.mean
     mix = _mix(params)
     ios = {"read": round(per_job * mix), "write": round(per_job) - round(per_job * mix)}
     sides = {
         way: Side(
             count,
             Latency(mean * _SUBMISSION),
-            Latency(mean * (1 - _SUBMISSION), invention.tail),
-            Latency(mean, invention.tail),
+            Latency(mean * (1 - _SUBMISSION), tail),
+            Latency(mean, tail),
         )
         for way, count in ios.items()
     }
-    return report(cell, sides, runtime_ms, usr_cpu=5.0, sys_cpu=20.0)
+    every = next((params[key] for key in SYNCS if params.get(key)), 0)
+    syncs = (Latency(load.sync, tail), ios["write"] // every) if every else (_IDLE.total, 0)
+    return _entry(name, params, sides, runtime_ms, cpu=(5.0, 20.0), syncs=syncs)
 
 
 def invented_series(cell: Cell, invention: Invention) -> bytes:
     """The interval log that fio would write beside it, shared by the jobs."""
     params = cell.params
-    interval_ms, mix = params["series"] // 10**6, _mix(params)
-    shares = [(way, share) for way, share in ((0, mix), (1, 1 - mix)) if share]
-    rows = []
-    for end in range(interval_ms, params["runtime"] // 10**6 + 1, interval_ms):
-        begin = params["ramp"] / 1e9 + (end - interval_ms) / 1000
-        per_job = _rate(cell, invention, begin, interval_ms / 1000)[0] / params["numjobs"]
-        rows += [f"{end}, {round(per_job * share)}, {way}, 0, 0\n" for way, share in shares]
-    return "".join(rows * params["numjobs"]).encode()
+    interval_ms, text = params["series"] // 10**6, ""
+    for job in jobs_of(params).values():
+        mix = _mix(job)
+        shares = [(way, share) for way, share in ((0, mix), (1, 1 - mix)) if share]
+        rows = []
+        for end in range(interval_ms, params["runtime"] // 10**6 + 1, interval_ms):
+            begin = params["ramp"] / 1e9 + (end - interval_ms) / 1000
+            per_job = _load(job, params, invention, begin, interval_ms / 1000).iops / job["numjobs"]
+            rows += [f"{end}, {round(per_job * share)}, {way}, 0, 0\n" for way, share in shares]
+        text += "".join(rows * job["numjobs"])
+    return text.encode()
 
 
-def _rate(cell: Cell, invention: Invention, begin: float, seconds: float) -> tuple[float, float]:
-    """IOPS and mean latency in ns from ``begin``, in seconds since the load began."""
-    params = cell.params
-    depth = params["iodepth"] * params["numjobs"]
-    service = _SERVICE_NS + params["bs"] / _BYTES_PER_NS
+@dataclass(frozen=True)
+class _Load:
+    """What a job, all its processes, gets of the device."""
+
+    iops: float
+    mean: float
+    """Mean latency of I/Os, ns."""
+    sync: float
+    """Mean latency of syncs, ns."""
+
+
+def _load(
+    params: Mapping[str, Any], whole: Mapping[str, Any], invention: Invention, begin: float, seconds: float
+) -> _Load:
+    """The job ``params`` of the cell ``whole`` from ``begin``, in seconds since the load began."""
+    own = params["iodepth"] * params["numjobs"]
+    depth = sum(job["iodepth"] * job["numjobs"] for job in jobs_of(whole).values())
+    mix = _mix(params)
+    size = mix * mean_size(params, "read") + (1 - mix) * mean_size(params, "write")
+    service = _SERVICE_NS + size / _BYTES_PER_NS
     speed = invention.speed * _mean_of(invention.course, begin, begin + seconds)
     mean = (invention.latency + depth * service) / speed * _mean_factor(invention.tail)
-    iops = depth / mean * 1e9
+    sync = _FLUSH * invention.latency / speed * _mean_factor(invention.tail)
+    pause = params.get("thinktime", 0) / params.get("thinktime_blocks", 1)
+    pause += sum((1 - mix) * sync / params[key] for key in SYNCS if params.get(key))
+    iops = own / (mean + pause) * 1e9
     if params["rate_iops"] is not None and iops > (limit := params["rate_iops"] * params["numjobs"]):
         iops, mean = limit, (invention.latency + service) / speed * _mean_factor(invention.tail)
-    return iops, mean
+    return _Load(iops, mean, sync)
 
 
 def _mean_of(course: Sequence[float], begin: float, end: float) -> float:
@@ -158,34 +193,48 @@ def bins(latency: Latency, ios: int) -> dict[int, int]:
 
 def report(cell: Cell, sides: Mapping[str, Side], runtime_ms: int, usr_cpu: float, sys_cpu: float) -> bytes:
     """The file that fio writes for ``cell``. ``sides``: ``read`` and ``write`` of one job; all jobs are alike."""
-    job = {
-        "jobname": "job",
+    entry = _entry("job", cell.params, sides, runtime_ms, cpu=(usr_cpu, sys_cpu), syncs=(_IDLE.total, 0))
+    return _document([entry] * cell.params["numjobs"])
+
+
+def _entry(
+    name: str, params: Mapping[str, Any], sides: Mapping[str, Side], runtime_ms: int, *, cpu: tuple[float, float],
+    syncs: tuple[Latency, int],
+) -> dict[str, Any]:  # fmt: skip
+    """One entry of ``jobs``. ``cpu``: percent of a core, user and kernel; ``syncs``: their latency and number."""
+    options = {"rw": params["rw"], **({"bs": str(params["bs"])} if params["bs"] else {"bssplit": params["bssplit"]})}
+    options |= {"ioengine": params["engine"]} if syncs[1] else {}
+    return {
+        "jobname": name,
         "groupid": 0,
         "error": 0,
         "eta": 2147483647,
         "elapsed": runtime_ms // 1000 + 1,
-        "job options": {"rw": cell.params["rw"], "bs": str(cell.params["bs"])},
-        **{way: _side(sides[way], cell.params["bs"], runtime_ms) for way in ("read", "write")},
+        "job options": options,
+        **{way: _side(sides[way], mean_size(params, way), runtime_ms) for way in ("read", "write")},
         "trim": _side(_IDLE, 0, runtime_ms),
-        "sync": {"total_ios": 0, "lat_ns": _latency(_IDLE.total, 0)},
+        "sync": {"total_ios": 0, "lat_ns": _latency(*syncs)},
         "job_runtime": runtime_ms,
-        "usr_cpu": usr_cpu,
-        "sys_cpu": sys_cpu,
+        "usr_cpu": cpu[0],
+        "sys_cpu": cpu[1],
         "ctx": sum(side.ios for side in sides.values()),
         "majf": 0,
         "minf": 37,
-        **_levels(cell.params["iodepth"]),
-        "latency_depth": cell.params["iodepth"],
+        **_levels(params["iodepth"]),
+        "latency_depth": params["iodepth"],
         "latency_target": 0,
         "latency_percentile": 100.0,
         "latency_window": 0,
     }
+
+
+def _document(entries: Sequence[Mapping[str, Any]]) -> bytes:
     whole = {
         "fio version": "fio-3.33",
         "timestamp": 0,
         "timestamp_ms": 0,
         "time": "Thu Jan  1 00:00:00 1970",
-        "jobs": [job] * cell.params["numjobs"],
+        "jobs": list(entries),
         "disk_util": [],
     }
     return (_text(whole, 0) + "\n").encode()
@@ -194,8 +243,8 @@ def report(cell: Cell, sides: Mapping[str, Side], runtime_ms: int, usr_cpu: floa
 _IDLE = Side(0, Latency(0), Latency(0), Latency(0))
 
 
-def _side(side: Side, bs: int, runtime_ms: int) -> dict[str, Any]:
-    size = side.ios * bs
+def _side(side: Side, bs: float, runtime_ms: int) -> dict[str, Any]:
+    size = round(side.ios * bs)
     seconds = runtime_ms / 1000
     return {
         "io_bytes": size,

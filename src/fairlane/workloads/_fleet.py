@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fairlane.guard.values import MIXED
-from fairlane.metrics import METRICS, WAYS
+from fairlane.metrics import METRICS, SYNC, WAYS
 from fairlane.records import Figures
 from fairlane.stats.histogram import Bins, percentiles
 from fairlane.stats.histogram import merge as merge_bins
@@ -21,7 +21,7 @@ def merge(machines: Mapping[str, Figures]) -> Figures:
     Context: see ``_RULES``; a key without a rule keeps its value if all machines agree, and is kept by machine
     otherwise. ``vms`` has each machine's own figures."""
     fleet = list(machines.values())
-    weights = {way: [_ios(figures, way) for figures in fleet] for way in ("", *WAYS)}
+    weights = {way: [_ios(figures, way) for figures in fleet] for way in ("", *WAYS, SYNC)}
     histograms = _histograms([figures.histograms for figures in fleet])
     metrics, steps = _metrics(fleet, weights)
     metrics |= percentiles(histograms)
@@ -40,9 +40,12 @@ def merge(machines: Mapping[str, Figures]) -> Figures:
 
 
 def _ios(figures: Figures, way: str = "") -> float:
-    """Weight of a machine's means: its I/Os, of one direction or of all; 1 if it reports none."""
-    ios = figures.context.get("load", {}).get("ios", {})
-    return float(ios.get(way, 0) if way else sum(ios.values())) or 1.0
+    """Weight of a machine's means: its I/Os, of one direction or of all, or its syncs; 1 if it reports none."""
+    if way == SYNC:
+        return float(figures.context.get("load", {}).get("syncs", 0)) or 1.0
+    load = figures.context.get("load", {})
+    ios = load.get("ios", {})
+    return float(ios.get(way, 0) if way else sum(ios.values()) or load.get("transactions", 0)) or 1.0
 
 
 def _histograms(machines: Sequence[Mapping[str, Any]]) -> dict[str, Bins]:
@@ -127,7 +130,18 @@ def _load(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
     """Series and samples of single machines do not add up without their clocks and are left out."""
     loads = list(by_machine.values())
     merged = {key: _added(load.get(key, {}) for load in loads) for key in ("ios", "bytes", "iops")}
-    for key, pick in (("runtime_ms", max), ("runtime_ms_min", min), ("jobs", sum), ("window", max)):
+    if all("all" in load for load in loads):
+        merged["all"] = _added(load["all"] for load in loads)
+    for key, pick in (
+        ("syncs", sum),
+        ("cached", all),
+        ("runtime_ms", max),
+        ("runtime_ms_min", min),
+        ("jobs", sum),
+        ("processed", sum),
+        ("transactions", sum),
+        ("window", max),
+    ):
         if all(key in load for load in loads):
             merged[key] = pick(load[key] for load in loads)
     return merged
@@ -140,6 +154,20 @@ def _fio(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
     merged["version"] = ", ".join(dict.fromkeys(str(fio.get("version", "")) for fio in every))
     if warnings := {name: fio["warnings"] for name, fio in by_machine.items() if "warnings" in fio}:
         merged["warnings"] = "\n".join(f"{name}: {text}" for name, text in warnings.items())
+    return merged
+
+
+def _jobs(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
+    """Figures of named jobs: rates and counts added up, means weighted by what they are of."""
+    every = list(by_machine.values())
+    return {name: _job([jobs[name] for jobs in every]) for name in every[0] if all(name in jobs for jobs in every)}
+
+
+def _job(jobs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    merged = {key: sum(job[key] for job in jobs) for key in JOB_SUMS if all(key in job for job in jobs)}
+    for key, of in JOB_MEANS.items():
+        if all(key in job and job.get(of) for job in jobs):
+            merged[key] = _mean([job[key] for job in jobs], [job[of] for job in jobs])
     return merged
 
 
@@ -181,6 +209,11 @@ def _paths(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
     return [{"name": name, "ios": ios} for name, ios in sums.items()]
 
 
+def _each(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
+    """By machine, even if all agree: readers go by the depth."""
+    return dict(by_machine)
+
+
 def _nothing(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: ARG001
     return None
 
@@ -194,9 +227,14 @@ def _conditions(by_machine: Named, weights: Sequence[float]) -> Any:  # noqa: AR
     return merged
 
 
+JOB_SUMS = ("ios", "syncs", "iops", "bw")
+"""Figures of a named job that add up over machines."""
+JOB_MEANS: Mapping[str, str] = {"lat_mean": "ios", "sync_lat_mean": "syncs"}
+"""Means of a named job -> the count that weighs them."""
+
 _RULES: Mapping[str, Callable[[Named, Sequence[float]], Any]] = {
     "load": _load, "fio": _fio, "disk": _sum, "machine": _busiest, "cpu": _cpu, "net": _net, "generator": _weighted,
     "generator_step": _weighted, "conditions": _conditions, "system": _weighted, "start": _nothing,
-    "paths": _paths,
+    "paths": _paths, "jobs": _jobs, "host_disks": _each, "host": _each,
 }  # fmt: skip
 """Key of the context -> function that merges it; a result of None is left out."""

@@ -10,7 +10,7 @@ from fairlane.records import Cell, FaultKind, Figures
 from fairlane.study.base import WorkloadSpec
 from fairlane.workloads import _fleet
 
-__all__ = ["Garbage", "Invention", "Stage", "Workload"]
+__all__ = ["Garbage", "Invention", "Part", "Stage", "Workload"]
 
 
 class Stage(ABC):
@@ -23,12 +23,18 @@ class Stage(ABC):
     """Virtual machines of the lane."""
     paths: int
     """Network paths between a machine and the array."""
+    readonly: bool = False
+    """Whether a load that only reads must refuse writes, because the volumes hold other data."""
 
     @abstractmethod
-    async def load(self, script: Callable[[int], str], seconds: float, *, start: bool = True) -> None:
+    async def load(
+        self, script: Callable[[int], str], seconds: float, *, start: bool = True, setup: float = 0.0
+    ) -> None:
         """Runs ``script(machine)`` on every machine of the fleet from one instant, with probes before and after, and
         keeps its files (of machine 2 of several: ``vm2/fio.json``). A script waits for the instant at its start, or
-        where it has ``gate``. ``seconds``: expected duration. ``start=False``: without waiting for a common instant."""
+        where it has ``gate``. ``seconds``: expected duration. ``start=False``: without waiting for a common instant.
+        ``setup``: longest time that a script may take before the gate and after the load. A script that goes on after
+        its load sends the mark ``load-ends`` itself, at which the snapshots are taken."""
 
     @abstractmethod
     def gate(self, jobs: int = 1) -> str:
@@ -95,6 +101,20 @@ class Invention:
     """Factors on ``speed`` in each second since the load began, ramp included. Empty: 1 throughout."""
 
 
+@dataclass(frozen=True)
+class Part:
+    """What a load needs in the lab's guests beyond the image that all studies share."""
+
+    packages: tuple[str, ...]
+    """Debian packages."""
+    programs: tuple[str, ...]
+    """Programs of theirs that scripts call by name."""
+    files: tuple[str, ...]
+    """Further files of theirs, by patterns without a leading slash; ``*`` stands for ``/`` too."""
+    users: tuple[str, ...] = ()
+    """Users beside root."""
+
+
 class Workload(ABC):
     """The script that loads a device, and the reading of its raw output.
 
@@ -105,8 +125,13 @@ class Workload(ABC):
     """Debian packages that the programs come from."""
     programs: ClassVar[tuple[str, ...]] = ()
     """Programs that the scripts call."""
+    folders: ClassVar[tuple[str, ...]] = ()
+    """Folders that are not in PATH where programs may be, with wildcards: /usr/lib/postgresql/*/bin."""
     virtual: ClassVar[bool] = False
     """Consists of its ``script`` alone, so that it runs under the virtual clock, where nothing acts from outside."""
+
+    part: ClassVar[Part | None] = None
+    """Its programs in the lab's guests, if they are too large for the image that all studies share."""
 
     invents: ClassVar[bool] = False
     """Implements ``invented``, so that it runs on the platform ``fake``."""
@@ -115,6 +140,11 @@ class Workload(ABC):
     def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:
         """Shell that loads ``devices`` (block devices, or files in a share): starts in an empty folder, leaves its
         outputs there, exits as the tool did."""
+
+    def gated(self, cell: Cell, devices: Sequence[str], seed: int, begin: str, end: str) -> str:  # noqa: ARG002
+        """``script`` that runs ``begin`` right before its load and ``end`` right after it, one command of shell each,
+        for machines on which nothing acts from outside. Empty: all of ``script`` is load."""
+        return ""
 
     @abstractmethod
     def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
@@ -138,12 +168,28 @@ class Workload(ABC):
         """Shell that prepares a medium (prefill), run once before the first trial; empty: nothing to do."""
         return ""
 
+    def calls(self, cell: Cell) -> tuple[str, ...]:  # noqa: ARG002
+        """Programs that the scripts of ``cell`` call, where cells differ in them."""
+        return self.programs
+
     def prepares(self, cell: Cell, capacity: int) -> int:  # noqa: ARG002
         """Bytes that ``prepare`` must write at least to a device of ``capacity`` bytes; verified afterwards."""
         return 0
 
+    def patience(self, cell: Cell) -> float:  # noqa: ARG002
+        """Seconds that ``prepare`` may take, beside the time for what ``prepares`` says that it writes."""
+        return 0.0
+
+    def unable(self, cell: Cell, platform: str) -> str:  # noqa: ARG002
+        """Why a cell that can be planned cannot be run on ``platform`` (its kind) yet; empty: it can."""
+        return ""
+
+    def extent(self, cell: Cell, capacity: int) -> int:  # noqa: ARG002
+        """Bytes that a device of ``capacity`` bytes must have for a trial: no job goes beyond. Pure."""
+        return int((cell.params.get("offset") or 0) + (cell.params.get("size") or 0))
+
     def rounds(self, cell: Cell) -> Rounds | None:  # noqa: ARG002
-        """Rounds of load before the first trial of every lane, until it is steady; None: the study sets none."""
+        """Rounds of load before the first trial of every lane, until steady state; None: the study sets none."""
         return None
 
     def writes(self, cell: Cell) -> bool:  # noqa: ARG002

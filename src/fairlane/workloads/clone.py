@@ -15,6 +15,7 @@ from pydantic import Field, field_validator
 
 from fairlane.errors import FairlaneError, Garbage
 from fairlane.records import Cell, Figures
+from fairlane.stats.histogram import percentiles_of
 from fairlane.study.base import MetricName, WorkloadSpec
 from fairlane.units import Size, format_size
 from fairlane.workloads.base import Stage, Workload
@@ -30,8 +31,6 @@ _APART = 1.5
 """A straggler takes at least this many times the median: storms of equally quick machines have none."""
 _ENOUGH = 5
 """Machines that a storm needs for a statement on stragglers."""
-_BEYOND = 10
-"""Machines that must lie beyond a percentile before it is reported."""
 _OUTPUT = "clones.json"
 _RECORD = "storm.json"
 _NS = 1e9
@@ -42,14 +41,14 @@ class CloneSpec(WorkloadSpec):
     storage_class in a cluster."""
 
     kind: Literal["clone"]
-    """Virtual machines provisioned at once of a golden image."""
+    """Virtual machines provisioned at once from a golden image."""
     counts: tuple[int, ...] = Field((1, 2, 5, 10), min_length=1)
     """Machines of a storm, over all nodes; each has platform.cpus and platform.memory. Its root is a clone, of
     platform.medium.size in the lab and of platform.root_size in a cluster."""
     data: Size = Field(default=256 * 1024**2, ge=1024**2, multiple_of=1024**2)
-    """Bytes of random data in the golden image beside its small system: what a full copy has to carry."""
+    """Random data in the golden image, beside its small system: a full copy transfers it."""
     primary: MetricName = "job_time"
-    """The one metric that may be headlined: job_time, until the last machine answered; vm_ready_mean, their mean."""
+    """The only metric for headlines: job_time, until the last machine answered; vm_ready_mean, their mean."""
 
     @field_validator("counts")
     @classmethod
@@ -80,7 +79,7 @@ class Clone(Workload):
     """Outputs: ``clones.json``: ``{"vms": [{"name", "created", "booted", "answered"}]}``, s since the storm began.
 
     Of a cluster's machines also ``node``, ``phases`` (name -> s), ``within`` (phase -> s by which it may have been
-    earlier), ``volume``, ``api`` (its own stamps), ``complaints``; one that did not come through has ``failed``,
+    earlier), ``volume``, ``api`` (its own stamps), ``complaints``; a failed one has ``failed``,
     ``failure`` (its kind) and ``last`` in place of its times, and the trial fails. Beside it ``storm.json``: how the
     storm was made.
     """
@@ -90,7 +89,7 @@ class Clone(Workload):
     def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:  # noqa: ARG002
         raise FairlaneError(
             "clones-unsupported",
-            "clone storms need machines that can be made while it is measured",
+            "a clone storm needs a platform that creates machines during a trial",
             where=f"workloads.{cell.workload}",
             hint="platform: {kind: lab, clock: wall} or {kind: kubevirt}",
         )
@@ -114,25 +113,22 @@ class Clone(Workload):
         vms = [_machine(vm) for vm in _listed(outputs.get(_OUTPUT, b""))]
         count = cell.params["count"]
         if len(vms) != count:
-            raise Garbage("machines-missing", f"{_OUTPUT} tells of {len(vms)} machines, {count} were asked for")
+            raise Garbage("machines-missing", f"{_OUTPUT} has {len(vms)} machines instead of {count}")
         metrics = {metric: sum(vm[stage] for vm in vms) / len(vms) * _NS for stage, metric in _STAGES.items()}
         phases = [_seconds(vm.get("phases")) for vm in vms]
         for phase, metric in _PHASES.items():
             if all(phase in own for own in phases):
                 metrics[metric] = sum(own[phase] for own in phases) / len(vms) * _NS
-        answered = sorted(vm["answered"] for vm in vms)
-        metrics["job_time"] = answered[-1] * _NS
-        for metric, share in _PERCENTILES.items():
-            rank = -(-len(answered) * share // 100)  # nearest rank, from 1
-            if len(answered) - rank >= _BEYOND:
-                metrics[metric] = answered[int(rank) - 1] * _NS
+        answered = [vm["answered"] * _NS for vm in vms]
+        metrics["job_time"] = max(answered)
+        metrics |= percentiles_of(answered, _PERCENTILES)
         context: dict[str, Any] = {"vms": [_row(vm, own) for vm, own in zip(vms, phases, strict=True)]}
         if storm := _storm(outputs.get(_RECORD, b""), vms):
             context["storm"] = storm
         return Figures(metrics=metrics, context=context, steps=_steps(vms, metrics))
 
 
-_PERCENTILES = {"vm_ready_p50": 50, "vm_ready_p95": 95, "vm_ready_p99": 99}
+_PERCENTILES = {"vm_ready_p50": 0.5, "vm_ready_p95": 0.95, "vm_ready_p99": 0.99}
 
 
 def _listed(data: bytes) -> list[Any]:
@@ -150,7 +146,7 @@ def _machine(vm: Any) -> dict[str, Any]:
     times = [vm.get(stage) for stage in _STAGES] if isinstance(vm, dict) else []
     numbers = [t for t in times if isinstance(t, int | float) and not isinstance(t, bool)]
     if len(numbers) != len(_STAGES):
-        raise Garbage("times-missing", f"{_OUTPUT}: a machine without its times")
+        raise Garbage("times-missing", f"{_OUTPUT}: a machine has no times")
     if not 0 < numbers[0] <= numbers[1] <= numbers[2] < float("inf"):
         raise Garbage("times-order", f"{_OUTPUT}: the times of {vm.get('name')} are not in order")
     return dict(vm)
@@ -165,7 +161,7 @@ def _lost(lost: Sequence[tuple[str, str]], count: int) -> str:
         f"{own[0]}{f' and {len(own) - 1} more' if len(own) > 1 else ''}: {reason}"
         for reason, own in sorted(names.items(), key=lambda item: -len(item[1]))
     ]
-    return f"{len(lost)} of {count} machines did not come through: {'; '.join(reasons[:3])}"[:280]
+    return f"{len(lost)} of {count} machines failed: {'; '.join(reasons[:3])}"[:280]
 
 
 def _seconds(value: Any) -> dict[str, float]:
@@ -208,7 +204,7 @@ def _storm(data: bytes, vms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     except ValueError:
         raise Garbage("output-damaged", f"{_RECORD} cannot be read") from None
     if not isinstance(record, dict):
-        raise Garbage("output-damaged", f"{_RECORD} is no record of a storm")
+        raise Garbage("output-damaged", f"{_RECORD} is not the record of a storm")
     if not record:
         return {}
     answered = {str(vm["name"]): float(vm["answered"]) for vm in vms}

@@ -48,12 +48,12 @@ class FailoverSpec(WorkloadSpec):
     primary: MetricName = "stall"
     """The longest I/O from the fault on."""
     fault: tuple[FaultKind, ...] = Field(("link",), min_length=1)
-    """What dies. link: the network between machines and array, both ends. port: the target's port. state: the target
+    """What fails. link: the network between machines and array, both ends. port: the target's port. state: the target
     declares the path inaccessible (ANA, ALUA)."""
     path: int = Field(default=0, ge=0, le=15)
-    """Which path, from 0."""
+    """Number of the path that fails, from 0."""
     rw: tuple[Literal["randwrite", "randrw"], ...] = Field(("randwrite",), min_length=1)
-    """Access patterns. What is written is verified in either."""
+    """Access patterns. Written data are verified in both."""
     rwmixread: int = Field(default=70, ge=1, le=99)
     """Share of reads in percent, for randrw; reads that verify come on top."""
     bs: tuple[Size, ...] = Field((4096,), min_length=1)
@@ -61,13 +61,13 @@ class FailoverSpec(WorkloadSpec):
     iodepth: tuple[int, ...] = Field((8,), min_length=1)
     """I/Os in flight."""
     rate_iops: int | None = Field(default=None, ge=1, le=10**9)
-    """Writes asked for per second (randrw: reads and writes each). Not given: as fast as iodepth allows."""
+    """Target writes per second (randrw: reads and writes each). Default: as fast as iodepth allows."""
     before: Duration = 10 * 10**9
     """Time under load before the fault."""
     outage: Duration = 10 * 10**9
-    """How long the path is gone."""
+    """Duration of the fault."""
     after: Duration = 20 * 10**9
-    """Time under load after it came back."""
+    """Time under load after the path is back."""
     settle: Duration = 2 * 10**9
     """Idle time after the trial, in which the path comes back into use."""
     size: Size = 64 * 1024**2
@@ -85,7 +85,7 @@ class FailoverSpec(WorkloadSpec):
         if self.size % _CHECK or self.size < 16 * max(*self.bs, _CHECK):
             raise ValueError(f"size: expected a multiple of 64k, at least {format_size(16 * max(*self.bs, _CHECK))}")
         if self.before < 10**9 or self.outage < 10**9 or self.after < 10**9:
-            raise ValueError("before, outage, after: expected 1s at least")
+            raise ValueError("before, outage, after: expected at least 1s")
         if not self.recovered:
             raise ValueError("recovered: expected a share above 0")
         return self
@@ -227,8 +227,8 @@ mv final.err whole.err
         if p["path"] >= stage.paths:
             raise RunFailed(
                 "path-unknown",
-                f"path {p['path']} is to fail, but there are {stage.paths}",
-                hint="platform.paths, or the workload's path",
+                f"the workload fails path {p['path']}, but there are {stage.paths} paths (the first is 0)",
+                hint="change platform.paths, or the workload's path",
             )
         clocks = await stage.offsets()
         scripts = partial(self._script, cell, gate=stage.gate(len(devices(0))))
@@ -277,7 +277,7 @@ async def _fault(p: Mapping[str, Any], stage: Stage, load: "asyncio.Future[None]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not begun.done():
             await load
-            raise RunFailed("load-ended", "the load ended before it was seen to run")
+            raise RunFailed("load-ended", "the load ended before it ran on every machine")
     finally:
         begun.cancel()
     await asyncio.wait({load}, timeout=p["before"] / 1e9)

@@ -1,7 +1,6 @@
 """Figures that another tool measured: its importer reads them once and stores them as a record."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
@@ -21,7 +20,7 @@ class ImportedCell(Strict):
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9]([A-Za-z0-9 ./%+-]*[A-Za-z0-9%])?$")
     """Readable and unique in its workload: 4k randread qd16."""
     params: dict[str, Scalar] = Field(default_factory=dict)
-    """What is known of the load, by the names of ``guard.parameters`` (sizes in bytes, times in ns)."""
+    """Known parameters of the load, by the names of ``guard.parameters`` (sizes in bytes, times in ns)."""
 
 
 class ImportedSpec(WorkloadSpec):
@@ -41,7 +40,7 @@ class ImportedSpec(WorkloadSpec):
 
 
 class Imported(Workload):
-    """Outputs: ``record.json``, as ``formats.record`` writes it."""
+    """Outputs: ``record.json``, as ``formats.record`` writes it; imports since packs have none (``runs.units``)."""
 
     Spec = ImportedSpec
 
@@ -53,11 +52,7 @@ class Imported(Workload):
             trial = record.read(outputs.get("record.json", b""))
         except ValueError as error:
             raise Garbage("output-damaged", f"record.json: {error}") from None
-        if trial.failed:
-            raise Garbage("trial-failed", trial.failed)
-        if trial.started is None:
-            return trial.figures
-        return replace(trial.figures, context={**trial.figures.context, "started": trial.started})
+        return record.figures(trial)
 
 
 PLUGIN = Imported()

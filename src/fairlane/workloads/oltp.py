@@ -1,79 +1,113 @@
-"""OLTP: HammerDB's TPROC-C, which is like TPC-C, on a database in each machine. Planned, and not run yet."""
+"""OLTP: transactions of pgbench or sysbench on a database server of the run's own on every lane; HammerDB's TPROC-C is
+planned."""
 
-from collections.abc import Mapping
-from typing import Any, Literal, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from pydantic import Field, model_validator
+from fairlane.errors import FairlaneError, Garbage
+from fairlane.formats.pgbench_log import Misread
+from fairlane.records import Cell, Figures
+from fairlane.workloads import _database as database
+from fairlane.workloads import _oltp_read as read
+from fairlane.workloads import _postgresql_lab as in_lab
+from fairlane.workloads._oltp_parts import LOADS, SERVERS
+from fairlane.workloads._oltp_spec import OltpSpec
+from fairlane.workloads.base import Stage, Workload
 
-from fairlane.records import Cell
-from fairlane.study.base import MetricName, WorkloadSpec
-from fairlane.units import Duration, Size
-from fairlane.workloads._described import Described
+__all__ = ["Oltp", "OltpSpec"]
 
-_MINUTE = 60 * 10**9
-_NAMES = {"mariadb": "MariaDB", "postgresql": "PostgreSQL"}
+_SETUP = 240.0
+_SLOWEST = 20 * 2**20
+"""Bytes per second of the slowest copy of a database that is waited for."""
+_SLOWEST_FILL = 2 * 2**20
+"""The same of one that is filled, indexed and vacuumed."""
 
 
-class OltpSpec(WorkloadSpec):
-    """HammerDB's TPROC-C: every combination of the lists is one cell. Each machine has a database and a HammerDB of its
-    own; all start together. Studies are planned; they cannot be run yet."""
+class Oltp(Workload):
+    """Outputs: the load's log (every transaction), ``load.out``, ``settings.tsv`` (read back from the server),
+    ``state.before`` and ``state.after`` (its counters), ``volume.*`` (those of the disk), ``times.*`` and
+    ``postmaster.*`` (CPU time), ``server.log``, ``oltp.err`` (what went wrong)."""
 
-    kind: Literal["oltp"]
-    """HammerDB, TPROC-C."""
-    database: Literal["mariadb", "postgresql"]
-    """The database server."""
-    warehouses: int = Field(default=500, ge=1, le=100_000)
-    """Warehouses of each database: the size of the data."""
-    users: tuple[int, ...] = Field((1, 2, 4, 8, 16, 32, 64), min_length=1)
-    """Virtual users of each database, without keying and thinking time. Three and more make a ladder."""
-    vms: tuple[int, ...] = Field((1,), min_length=1)
-    """Machines, each with a database, in place of the platform's fleet."""
-    ramp: Duration = 2 * _MINUTE
-    """Time under load before the measurement, whole minutes."""
-    runtime: Duration = 5 * _MINUTE
-    """Time measured, whole minutes."""
-    disk_size: Size | None = None
-    """Size of the volume, in place of the platform's."""
-    primary: MetricName = "nopm"
-    """The one metric that may be headlined: nopm, which compares between databases, or tpm."""
-    platforms = ("kubevirt", "vsphere")
+    Spec = OltpSpec
+    folders = tuple(folder for server in SERVERS.values() for folder in server.FOLDERS)
+    virtual = True
+    part = in_lab.PART
 
-    @model_validator(mode="after")
-    def _runnable(self) -> Self:
-        for key, values, most in (("users", self.users, 10_000), ("vms", self.vms, 1000)):
-            if wrong := [value for value in values if not 1 <= value <= most]:
-                raise ValueError(f"{key}: expected 1 to {most}, found {wrong[0]}")
-        for key, time in (("ramp", self.ramp), ("runtime", self.runtime)):
-            if time % _MINUTE:
-                raise ValueError(f"{key}: HammerDB counts whole minutes")
-        if not self.runtime:
-            raise ValueError("runtime: expected 1m at least")
-        return self
+    def calls(self, cell: Cell) -> tuple[str, ...]:
+        if self.unable(cell, "hosts"):
+            return ()
+        server, load = SERVERS[cell.params["database"]], LOADS[cell.params["load"]]
+        return ("fio", *server.PROGRAMS, *load.PROGRAMS)  # fio: what lies behind a lane is probed with it
 
-    def cells(self, name: str) -> tuple[Cell, ...]:
-        common = {"scale": self.warehouses, "ramp": self.ramp, "runtime": self.runtime}
-        if self.disk_size is not None:
-            common["disk_size"] = self.disk_size
-        points = dict.fromkeys((vms, users) for vms in self.vms for users in self.users)
-        return tuple(
-            Cell(
-                name,
-                "oltp",
-                f"{_NAMES[self.database]} {vms} VM{'s' * (vms > 1)} x{users}",
-                {"fleet": vms, "numjobs": users, **common},
-            )
-            for vms, users in points
+    async def drive(self, cell: Cell, devices: Callable[[int], Sequence[str]], seed: int, stage: Stage) -> None:
+        gate = stage.gate(1)
+        setup = _SETUP + cell.params["needs"] / _SLOWEST
+        await stage.load(
+            lambda machine: self._script(cell, devices(machine), seed + machine, gate), stage.seconds, setup=setup
         )
 
-    def known(self, cell: Cell) -> Mapping[str, Any]:
-        return {"tool": "HammerDB", "database": _NAMES[self.database], **cell.params}
+    def script(self, cell: Cell, devices: Sequence[str], seed: int) -> str:
+        return self._script(cell, devices, seed, "")
 
-    def trial_seconds(self, cell: Cell) -> float:
-        return (int(cell.params["ramp"]) + int(cell.params["runtime"])) / 1e9
+    def gated(self, cell: Cell, devices: Sequence[str], seed: int, begin: str, end: str) -> str:
+        return self._script(cell, devices, seed, begin, end)
 
+    def _script(self, cell: Cell, devices: Sequence[str], seed: int, gate: str, ends: str = "mark load-ends") -> str:
+        p = self._runnable(cell)
+        load = LOADS[p["load"]]
+        return f"""{database.begin(SERVERS[p["database"]], devices[0], p, load.fill(p))}
+printf 'filesystem\t%s\n' "$(df -PT "$root" 2> /dev/null | awk 'END {{ print $2 }}')" > place.tsv
+volume before
+times > times.before
+cat "/proc/$postmaster/stat" > postmaster.before
+{load.run(p, seed, gate)}
+volume after
+times > times.after
+{ends}
+sleep 0.3 # for sessions to end, and for the probes
+cat "/proc/$postmaster/stat" > postmaster.after 2> /dev/null
+if [ $code != 0 ]; then
+{load.COMPLAINT}
+cp "$sock/log" server.log
+exit $code
+fi
+{database.END}
+exit 0
+"""
 
-class Oltp(Described):
-    Spec = OltpSpec
+    def prepare(self, cell: Cell, device: str) -> str:
+        if self.unable(cell, "hosts"):
+            return ""
+        p = cell.params
+        return database.make(SERVERS[p["database"]], device, p, LOADS[p["load"]].fill(p))
+
+    def patience(self, cell: Cell) -> float:
+        return float(cell.params.get("needs", 0)) / _SLOWEST_FILL
+
+    def unable(self, cell: Cell, platform: str) -> str:
+        if cell.params["load"] not in LOADS:
+            return "workload 'oltp' with load: hammerdb can be planned, but not run yet"
+        if platform == "lab":
+            return in_lab.absent(cell.params)
+        if platform == "hosts":
+            return ""
+        return "workload 'oltp' can be planned here, but runs on platforms hosts and lab only"
+
+    def _runnable(self, cell: Cell) -> Mapping[str, Any]:
+        """The parameters of a cell that can be run. Raises FairlaneError."""
+        if why := self.unable(cell, "hosts"):
+            hint = "results of HammerDB itself can be imported: docs/importers.md"
+            raise FairlaneError("workload-unsupported", why, where=f"workloads.{cell.workload}", hint=hint)
+        return cell.params
+
+    def extent(self, cell: Cell, capacity: int) -> int:  # noqa: ARG002
+        return int(cell.params.get("needs", 0))
+
+    def observe(self, cell: Cell, outputs: Mapping[str, bytes]) -> Figures:
+        try:
+            return read.figures(self._runnable(cell), outputs)
+        except Misread as reason:
+            raise Garbage(reason.kind, f"{reason.where}: {reason}") from None
 
 
 PLUGIN = Oltp()
