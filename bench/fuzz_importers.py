@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of every importer: no exception but Unreadable, figures that can be, bounded memory and time.
+"""Fuzzing of every importer: no exception but Unreadable, figures that can be, bounded memory and time.
 
     uv run --group fuzz python bench/fuzz_importers.py                       60 s for each importer
     uv run --group fuzz python bench/fuzz_importers.py --seconds 600 sysbench pgbench
@@ -7,18 +7,22 @@ Begins with the fixtures of tests/importers; the oracle is that of the tests. On
 of fixtures, which its first byte chooses; the group's other files stay as they are. Inputs that break an importer are
 kept (--keep), the exit code is then 1; ``--replay FILE TOOL`` shows what one does.
 
-libFuzzer (through atheris) does the guiding; it runs at the lowest priority, one importer after the other.
+libFuzzer (through atheris) guides by coverage. Where atheris is not installed, or with --by-chance, files are damaged
+by chance instead, as the tests do it. Either runs at the lowest priority, one importer after the other.
 """
 
 import argparse
 import contextlib
 import os
+import random
 import re
 import resource
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,14 +61,14 @@ def chosen(tool: str) -> list[tuple[dict[str, bytes], str]]:
 
 def one_input(tool: str, data: bytes) -> None:
     """Reads what ``data`` stands for. Raises whatever the importer does wrong."""
-    from tests.importers.importer_oracle import importers, judged  # noqa: PLC0415
+    from tests.importers.importer_oracle import claims, importers, judged  # noqa: PLC0415
 
     places = chosen(tool)
     files, name = places[(data[0] if data else 0) % len(places)]
     content = data[1:]
     plugin = importers()[tool]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    plugin.claims(name, content)
+    claims(plugin, name, content)
     judged(plugin, {**files, name: content})
     taken = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
     assert taken < INPUT_MB, f"one input took {taken} MiB"
@@ -88,6 +92,31 @@ def fuzz(tool: str, seconds: int, keep: Path, corpus: Path) -> None:
     ]  # fmt: skip
     atheris.Setup([sys.argv[0], *flags], lambda data: one_input(tool, data))
     atheris.Fuzz()
+
+
+def by_chance(tool: str, seconds: int, keep: Path, seed: int) -> Result:
+    """Reads files that are damaged at random, in this process; ``seed`` and the number of an input give it again."""
+    from tests.importers.mutations import damaged  # noqa: PLC0415
+
+    places = chosen(tool)
+    end, executions = time.monotonic() + seconds, 0
+    while time.monotonic() < end or not executions:
+        choose = random.Random(f"{seed}.{executions}")  # noqa: S311
+        number = choose.randrange(len(places))
+        files, name = places[number]
+        content = files[name]
+        for _ in range(choose.randint(1, 5)):
+            content = damaged(content, choose)
+        data = bytes([number]) + content
+        begin = time.monotonic()
+        try:
+            one_input(tool, data)
+            assert time.monotonic() - begin < SLOWEST, "too slow"
+        except Exception as error:
+            (keep / f"{tool}-{seed}.{executions}").write_bytes(data)
+            return Result(tool, executions, seconds, "-", f"{type(error).__name__}: {str(error)[:300]}")
+        executions += 1
+    return Result(tool, executions, seconds, "-", "")
 
 
 def run(tool: str, seconds: int, keep: Path) -> Result:
@@ -119,6 +148,8 @@ def main() -> int:
     parser.add_argument("tools", nargs="*", metavar="TOOL")
     parser.add_argument("--seconds", type=int, default=60, help="for each importer")
     parser.add_argument("--keep", type=Path, default=Path("fuzz-findings"), help="folder for inputs that break one")
+    parser.add_argument("--by-chance", action="store_true", help="without atheris")
+    parser.add_argument("--seed", type=int, default=1, help="of --by-chance")
     parser.add_argument("--replay", type=Path, help="read this one input, with the importer TOOL")
     parser.add_argument("--corpus", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -131,15 +162,21 @@ def main() -> int:
 
     options.keep.mkdir(exist_ok=True)
     results = []
+    guided = find_spec("atheris") is not None and not options.by_chance
+    if not guided:
+        os.nice(19)
     for tool in options.tools or registry.names("importers"):
-        result = run(tool, options.seconds, options.keep)
+        if guided:
+            result = run(tool, options.seconds, options.keep)
+        else:
+            result = by_chance(tool, options.seconds, options.keep, options.seed)
         results.append(result)
         rate = result.executions / max(1, result.seconds)
         print(
-            f"{tool:12} {result.executions:9,} executions  {rate:7,.0f}/s  cov {result.coverage:5} {result.broken}",
+            f"{tool:18} {result.executions:9,} executions  {rate:7,.0f}/s  cov {result.coverage:5} {result.broken}",
             flush=True,
         )
-    print(f"{'all':12} {sum(r.executions for r in results):9,} executions")
+    print(f"{'all':18} {sum(r.executions for r in results):9,} executions")
     with contextlib.suppress(OSError):
         options.keep.rmdir()  # if nothing was kept
     return 1 if any(result.broken for result in results) else 0

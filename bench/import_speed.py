@@ -1,23 +1,24 @@
-"""What an import of 10,000 trials costs: import, check and verdicts, time and memory, against plain json and pandas.
+"""What imports of 1,000, 10,000 and 100,000 trials cost: CPU seconds of all processes, memory, and the goals for both.
 
-    uv run --group bench python bench/import_speed.py                10,000 trials, some 600 MB in a temporary folder
-    uv run --group bench python bench/import_speed.py --trials 500   a quick look
-    uv run --group bench python bench/import_speed.py --profile      where the time goes, by function, of each step
+    uv run python bench/import_speed.py                      1,000 and 10,000 trials, some 600 MB
+    uv run python bench/import_speed.py --trials 100000      6 GB of files in a temporary folder, and a run
+    uv run python bench/import_speed.py --profile            where the time goes, by function, of each step
+    uv run python bench/import_speed.py --pandas             beside json and pandas, as an analyst would
 
 The files are made of one json+ report that fio 3.33 really wrote (bench/data): for every trial its bins move by lane,
 depth and chance and keep fio's ladder, and all that follows from them is computed anew, so that no two are alike.
 
-The whole job is `fairlane import` and `fairlane verdicts`, which runs every check before it judges. Wall time is of
-each command as a user runs it; CPU time is of it and its children. Memory is the resident set of all its processes
-together, sampled every 0.2 s. The comparison reads the same files in one process as an analyst would: json.load, bins
-and figures into pandas frames, geometric means per lane and cell, p99 of the added bins. Its steps are timed apart,
-because reading and parsing alone are already most of it.
+The measure is CPU time, of each command and its children: wall time says more about what else the machine does. It is
+given in seconds and as a multiple of a bare loop over the same files, open, read and orjson.loads, in the same run.
+``verdicts`` comes twice: as after an import, and with the index of figures deleted. Memory is the resident set of all
+processes of a command together, sampled every 0.2 s.
 """
 
 import argparse
 import cProfile
 import gzip
 import json
+import math
 import os
 import pstats
 import random
@@ -35,12 +36,15 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 RECORDED = Path(__file__).parent / "data" / "fio-json-plus.json.gz"
 LANES = {"iscsi": 0, "nvme-tcp": -3}
 """Steps on fio's ladder, each about 1.1 %, by which the lane's latencies lie apart."""
 DEPTHS = (1, 2, 4, 8, 16)
 SIZES = ("4k", "8k", "16k", "64k", "256k")
-WANTED_SECONDS, WANTED_MIB = 30.0, 1024.0
+LOOPS, AIM, VERDICTS, MIB = 8.0, 3.0, 3.0, 1024.0
+"""The goals: import in bare loops, and what it aims at; verdicts of 10,000 trials in seconds of CPU; memory."""
 KINDS = ("slat_ns", "clat_ns", "lat_ns")
 
 
@@ -244,51 +248,96 @@ def profiled(folder: Path, run: Path) -> None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(25)
 
 
+def bare(folder: Path) -> float:
+    """CPU seconds of the least that an import must do: open, read and parse every file."""
+    paths = [str(path) for path in sorted(folder.rglob("*.json"))]
+    best = math.inf
+    for _ in range(2):
+        begun = time.process_time()
+        for path in paths:
+            with open(path, "rb") as file:  # noqa: PTH123 - nothing but the loop
+                orjson.loads(file.read())
+        best = min(best, time.process_time() - begun)
+    return best
+
+
+def told(goal: str, *, holds: bool) -> bool:
+    print(f"  {'holds' if holds else 'MISSED':6}  {goal}")
+    return holds
+
+
+def priced(trials: int, place: Path, given: Path | None, *, pandas: bool) -> bool:
+    """Measures one size, prints it, and returns whether its goals hold."""
+    files, run = given or place / "files", place / "run"
+    if not files.exists():
+        print(f"{trials:,} files, {write_all(files, trials) >> 20} MiB", flush=True)
+    loop = bare(files)
+    print(f"{'bare loop':22} {loop:7.2f} s of CPU, {loop / trials * 1e3:.3f} ms a file", flush=True)
+    costs = {}
+    for name, command in {
+        "import": ("import", str(files), "--out", str(run)),
+        "verdicts": ("verdicts", str(run), "--all"),
+        "check": ("check", str(run)),
+        "report": ("report", str(run)),
+        "verdicts, index deleted": ("verdicts", str(run), "--all"),
+    }.items():
+        if "deleted" in name:
+            (run / "figures.index").unlink()
+        costs[name] = cost = measured(*command)
+        loops = f"{cost.cpu:7.2f} s of CPU, {cost.cpu / loop:5.1f} loops"
+        print(f"{name:22} {loops}, {cost.wall:6.1f} s, {cost.mib:5.0f} MiB", flush=True)
+    sizes = {part: sum(p.stat().st_size for p in (run / part).rglob("*") if p.is_file()) for part in ("raw", "")}
+    print(f"run directory {sizes[''] >> 20} MiB, of which packs {sizes['raw'] >> 20} MiB")
+    shutil.rmtree(run)
+    ratio, verdicts = costs["import"].cpu / loop, costs["verdicts"].cpu
+    highest = max(costs[name].mib for name in ("import", "verdicts"))
+    goals = []
+    if trials <= 10_000:
+        goals.append(told(f"verdicts: {verdicts:.1f} s of CPU, at most {VERDICTS:.0f}", holds=verdicts <= VERDICTS))
+    if trials >= 10_000:
+        goals.append(told(f"import: {ratio:.1f} bare loops, at most {LOOPS:.0f}", holds=ratio <= LOOPS))
+        told(f"import: {ratio:.1f} bare loops, and {AIM:.0f} are the aim", holds=ratio <= AIM)
+    goals.append(told(f"memory: {highest:.0f} MiB, at most {MIB:.0f}", holds=highest <= MIB))
+    if pandas:
+        other = plain(files)
+        print(f"json and pandas: {other['all']:.1f} s, of which reading {other['read']:.1f} s")
+    return all(goals)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--trials", type=int, nargs="+", default=[1000, 10_000])
     parser.add_argument("--files", type=Path, help="Folder of the files: made if missing, kept for the next time.")
     parser.add_argument("--profile", action="store_true", help="Only the profile.")
-    parser.add_argument("--no-pandas", action="store_true", help="Without the comparison.")
+    parser.add_argument("--pandas", action="store_true", help="With the comparison.")
     args = parser.parse_args()
+    if args.files and len(args.trials) > 1:
+        parser.error("--files is of one number of trials")
     with tempfile.TemporaryDirectory() as temporary:
-        files = args.files or Path(temporary) / "files"
-        if not files.exists():
-            print(f"{args.trials} files, {write_all(files, args.trials) >> 20} MiB", flush=True)
-        run = Path(temporary) / "run"
         if args.profile:
-            profiled(files, run)
+            files = args.files or Path(temporary) / "files"
+            if not files.exists():
+                write_all(files, args.trials[0])
+            profiled(files, Path(temporary) / "run")
             return 0
-        steps = {
-            "import": ("import", str(files), "--out", str(run)),
-            "verdicts": ("verdicts", str(run), "--all"),
-        }
         print(f"{len(os.sched_getaffinity(0))} CPUs, load before: {os.getloadavg()[0]:.1f}")
         ENVIRONMENT["PYTHONPYCACHEPREFIX"] = f"{temporary}/compiled"
-        for warm in steps:
-            measured(warm, "--help")
-        measured("import", "--list")
-        costs = {}
-        for name, command in steps.items():
-            costs[name] = cost = measured(*command)
-            print(f"{name:10} {cost.wall:6.1f} s, {cost.cpu:6.1f} s of CPU, {cost.mib:6.0f} MiB", flush=True)
-        # fairlane verdicts runs every check before it judges: the two commands are the whole job, done once
-        wall, mib = sum(c.wall for c in costs.values()), max(c.mib for c in costs.values())
-        cpu = sum(c.cpu for c in costs.values())
-        print(f"{'together':10} {wall:6.1f} s, {cpu:6.1f} s of CPU, {mib:6.0f} MiB at most")
-        size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
-        print(f"run directory: {size >> 20} MiB")
-        check, report = measured("check", str(run)), measured("report", str(run))
-        page = (run / "report.html").stat().st_size
-        print(f"{'check':10} {check.wall:6.1f} s, {check.cpu:6.1f} s of CPU, {check.mib:6.0f} MiB")
-        print(f"{'report':10} {report.wall:6.1f} s, {report.cpu:6.1f} s of CPU, {report.mib:6.0f} MiB")
-        print(f"page: {page >> 10} KiB")
-        shutil.rmtree(run)
-        if not args.no_pandas:
-            other = plain(files)
-            print(f"json and pandas: {other['all']:.1f} s, of which reading {other['read']:.1f} s")
-            print(f"fairlane / (json and pandas): {wall / other['all']:.2f} of the time")
-    return 0 if wall < WANTED_SECONDS and mib < WANTED_MIB else 1
+        ENVIRONMENT["FAIRLANE_CACHE"] = f"{temporary}/cache"
+        warm(Path(temporary) / "warm")
+        good = []
+        for trials in args.trials:
+            with tempfile.TemporaryDirectory() as place:
+                good.append(priced(trials, Path(place), args.files, pandas=args.pandas))
+    return 0 if all(good) else 1
+
+
+def warm(place: Path) -> None:
+    """Every command once, so that Python has compiled what they import."""
+    write_some(place / "files", range(12))
+    run = str(place / "run")
+    measured("import", str(place / "files"), "--out", run)
+    for command in ("verdicts", "check", "report"):
+        measured(command, run)
 
 
 if __name__ == "__main__":

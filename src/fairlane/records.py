@@ -92,6 +92,7 @@ class Observation:
         return f"{self.cell}.b{self.block:03d}.{self.lane}"
 
 
+Held = Literal["", "finding", "few-blocks", "alike-blocks"]
 Severity = Literal["info", "warning", "critical"]
 
 
@@ -168,13 +169,16 @@ class Verdict:
     headline: bool
     """Whether the verdict may stand in a summary: primary, decided, no critical finding on the cell."""
     more_blocks: int | None = None
-    """For ``inconclusive``: further blocks that would reach the margin, at the observed spread."""
+    """For ``inconclusive``: further blocks that would decide it, at the observed ratio and spread."""
     notes: tuple[str, ...] = ()
     """Footnotes: robustness, carry-over, autocorrelation, refusal; each a ``Note`` but the messages of findings that
     refuse."""
     detectable: float | None = None
     """Smallest relative difference (0.04: 4 % more) that as many blocks detect with 80 % power, at the observed spread
     and this interval's level; where there is an interval."""
+    held: Held = ""
+    """Why a decided primary verdict is no headline: a critical finding, too few blocks, neighbouring blocks that are
+    alike; empty: it is one, or is not decided."""
     control: bool = False
     """A/A control: the lane is a copy of ``baseline``, and the interval is the noise floor. Never a claim."""
     joint_low: float | None = None
@@ -241,6 +245,12 @@ class Evidence:
     emulated: bool = False
     """Wall clock without hardware virtualization."""
     complete: bool = True
+    raw: Mapping[str, str] = field(default_factory=dict)
+    """Trial id -> path of its raw file in the run directory, of imports whose files are packed."""
+
+    def raw_file(self, trial: str) -> str:
+        """Path, in the run directory, of a trial's raw file."""
+        return self.raw.get(trial, f"raw/{trial}.tar.gz")
 
     def cells(self) -> tuple[Cell, ...]:
         """The cells in the order of the study; the schedule has them in random order."""

@@ -27,7 +27,9 @@ _DURATION = {
     "h": 3600 * 10**9,
 }
 _SIZE = {"b": 1} | {
-    name: 1024**power for power, letter in enumerate("kmgt", start=1) for name in (letter, f"{letter}b", f"{letter}ib")
+    name: 1024**power
+    for power, letter in enumerate("kmgt", start=1)
+    for name in (letter, f"{letter}b", f"{letter}i", f"{letter}ib")
 }
 _BITRATE = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 
@@ -92,6 +94,15 @@ def format_size(size: int) -> str:
     return f"{size}b"
 
 
+def about_size(size: float) -> str:
+    """Bytes to three digits for a reader: 931 GiB, 1.82 TiB, 512 bytes."""
+    for power, name in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if size >= 0.9995 * 1024**power:
+            value = size / 1024**power
+            return f"{value:,.0f} {name}" if value >= 99.95 else f"{value:.3g} {name}"
+    return f"{size:.0f} bytes"
+
+
 def format_bitrate(rate: int) -> str:
     """Bits per second to the shortest exact text that tc and ``parse_bitrate`` read: 25gbit."""
     for unit in ("gbit", "mbit", "kbit"):
@@ -109,7 +120,7 @@ Duration = Annotated[
     int,
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration),
-    _schema(r"^\s*\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|min|h)\s*$", "a duration: 80us, 500ms, 10s, 5m"),
+    _schema(r"^\s*\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|min|h)\s*$", "a duration: 80µs, 500ms, 10s, 5m"),
 ]
 """Nanoseconds."""
 
@@ -117,7 +128,7 @@ Size = Annotated[
     int,
     BeforeValidator(parse_size),
     PlainSerializer(format_size),
-    _schema(r"^\s*\d+(\.\d+)?\s*([bB]|[kKmMgGtT]([iI]?[bB])?)\s*$", "a size: 4k, 1m, 16GiB (powers of 1024)"),
+    _schema(r"^\s*\d+(\.\d+)?\s*([bB]|[kKmMgGtT]([iI]?[bB]|[iI])?)\s*$", "a size: 4k, 1m, 16GiB (powers of 1024)"),
 ]
 """Bytes."""
 

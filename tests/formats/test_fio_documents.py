@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlane.errors import Garbage
-from fairlane.formats.fio_documents import documents, other_output, report_in
+from fairlane.formats.fio_documents import documents, normal, report_in, terse
 from tests.words import kind
 
 REPORT = '{\n  "fio version" : "fio-3.33",\n  "jobs" : []\n}'
@@ -45,11 +45,10 @@ def test_cut_off_anywhere(cut: int) -> None:
     ("data", "reason"),
     [
         (b"", "empty"),
-        (b"\xef\xbb\xbf", "empty"),
+        (b" \n", "empty"),
         (b"abc\xff", "not-text 3"),
         (b"hello", "no-report 'hello'"),
         (b"3;fio-3.33;t;0;0;1024;", "fio-format terse"),
-        (b"t: (g=0): rw=read, bs=(R) 4096B-4096B\n", "fio-format normal"),
         (REPORT.encode() + b"\n" + REPORT[:30].encode(), "cut-off 78"),
         (b'{"a":' * 10**5, "nested"),
         (b'{"fio version": ' + b"9" * 10**5 + b"}", "cut-off"),
@@ -65,14 +64,18 @@ def test_what_is_no_report(data: bytes, reason: str) -> None:
 def test_the_beginning_is_known() -> None:
     assert report_in(b"warning\n" + REPORT.encode())
     assert not report_in(b'{"x": {"fio version": 1}}')
-    assert other_output(b"3;fio-3.33;t;0;0") == "terse"
-    assert other_output(REPORT.encode()) == ""
+    assert terse(b"3;fio-3.33;t;0;0")
+    assert not terse(REPORT.encode())
+    text = b"  t: (groupid=0, jobs=1): err= 0: pid=1: Sun Nov 22 00:52:51 2026\n"
+    assert normal(text)
+    assert not normal(text + REPORT.encode())
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes(data: bytes) -> None:
     report_in(data)
-    other_output(data)
+    terse(data)
+    normal(data)
     try:
         found = documents(data, "x")
     except Garbage:

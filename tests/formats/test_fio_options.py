@@ -85,7 +85,7 @@ def test_flags() -> None:
         ({"zero_buffers": "0", "invalidate": "1", "norandommap": "", "randseed": "7", "write_lat_log": "x"}, {}),
         ({"new_in_fio_9": "fast", "log_new": "1", "Bad Name": "1"}, {"new_in_fio_9": "fast"}),
         ({"copies": "3", "prefill": "1", "date": "2026-01-01"}, {}),  # no options of fio's, and no way to claim these
-        ({"fsync": "1", "thinktime": "100", "iomem": "mmap"}, {"fsync": "1", "thinktime": "100", "mem": "mmap"}),
+        ({"fsync": "1", "thinktime": "100", "iomem": "mmap"}, {"fsync": 1, "thinktime": 100_000, "mem": "mmap"}),
     ],
 )
 def test_parameters(options: dict[str, str], told: dict[str, object]) -> None:

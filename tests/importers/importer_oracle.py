@@ -11,7 +11,7 @@ from typing import Any
 from fairlane import registry
 from fairlane.formats import record as kept
 from fairlane.formats.record import Record
-from fairlane.importers.base import HEAD, Importer, Source, Unreadable
+from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.metrics import METRICS
 from fairlane.stats.histogram import Bins
 
@@ -20,12 +20,13 @@ Files = dict[str, bytes]
 """Files of one group: name -> content."""
 
 OPTIONS: dict[str, Any] = {
+    "hdrhistogram": {"unit": "us", "rate": "tps"},
     "table": {
         "lane": "lane",
         "cell": "cell",
         "params": {"bs": "bs", "iodepth": "qd"},
         "figures": [{"metric": "iops", "column": "iops"}, {"metric": "lat_p99", "column": "p99", "unit": "ms"}],
-    }
+    },
 }
 """For importers that read nothing without."""
 
@@ -48,6 +49,11 @@ def sources(files: Mapping[str, bytes]) -> list[Source]:
     return [source(name, files[name]) for name in sorted(files)]
 
 
+def claims(plugin: Importer, name: str, content: bytes) -> bool:
+    """Whether ``plugin`` claims a file, as an import asks it."""
+    return plugin.claims(name, source(name, content).head())
+
+
 @cache
 def fixtures() -> Mapping[str, bytes]:
     """Every fixture of any importer: path below ``fixtures`` -> content."""
@@ -64,7 +70,7 @@ def groups(tool: str) -> tuple[Files, ...]:
     plugin = importers()[tool]
     found: dict[str, Files] = {}
     for name, content in fixtures().items():
-        mine = name.startswith(f"{tool}/") if plugin.explicit else plugin.claims(name, content[:HEAD])
+        mine = name.startswith(f"{tool}/") if plugin.explicit else claims(plugin, name, content)
         if mine:
             found.setdefault(plugin.group(name), {})[name] = content
     return tuple(found.values())

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the recorded fixtures of fio_json, fio_log and fio_hist with the fio on the PATH: sh record_fio.sh FOLDER
+# Makes the recorded fixtures of fio_json, fio_text, fio_log and fio_hist with the fio on the PATH: sh record_fio.sh FOLDER
 # Rates are capped so that there are few bins, and files stay small.
 set -eu
 mkdir -p "$1"
@@ -32,6 +32,12 @@ run terse.txt --runtime=100ms --name=terse --rw=randread --bs=4k --rate_iops=500
 run normal.txt --runtime=100ms --name=normal --rw=randread --bs=4k --rate_iops=500 --output-format=normal
 fio --eta=never --name=full --filename=/dev/full --size=1m --rw=write --bs=4k --output-format=json \
   --output=failed.json || true
+run both-group.txt --runtime=1 --name=mix --rw=randrw --rwmixread=70 --bs=8k --iodepth=4 --numjobs=3 --group_reporting \
+  --rate_iops=300,150 --output-format=normal,json+
+run both-clones.txt --lat_percentiles=1 --runtime=1 --name=clone --rw=randwrite --bs=16k --numjobs=2 --rate_iops=400 \
+  --output-format=normal,json+
+run both-stonewall.txt --lat_percentiles=1 --clat_percentiles=1 --runtime=1 --iodepth=2 --rate_iops=600 --name=reads \
+  --rw=randread --bs=4k --name=writes --stonewall --rw=write --bs=64k --ramp_time=200ms --output-format=normal,json+
 cat > stonewall.fio <<'JOBS'
 [global]
 filename=disk

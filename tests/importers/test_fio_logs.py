@@ -14,6 +14,7 @@ from fairlane.formats.fio_log import read_log
 from fairlane.formats.record import Record
 from fairlane.importers import fio_hist, fio_log
 from fairlane.importers.base import Unreadable
+from fairlane.importers.fio_hist import FioHistOptions
 from fairlane.importers.fio_log import FioLogOptions
 from fairlane.stats.histogram import BIN_ERROR, Bins, count, latency, merge, percentile
 from tests.figures import figures
@@ -21,7 +22,8 @@ from tests.importers.importer_oracle import fixtures, judged, sources
 from tests.importers.test_hostile_importers import _peak, endless
 from tests.words import kind
 
-LOG, HIST = fio_log.PLUGIN, fio_hist.PLUGIN
+LOG = fio_log.PLUGIN.configured(FioLogOptions(jobs="together"))
+HIST = fio_hist.PLUGIN.configured(FioHistOptions(jobs="together"))
 
 
 def logs(prefix: str, tool: str = "fio_log") -> dict[str, bytes]:
@@ -89,6 +91,12 @@ def test_averages_have_no_percentiles() -> None:
     assert "averages" in trial.figures.context["conditions"]["metric_definition"]
 
 
+def test_averages_that_begin_at_the_start_of_the_clock() -> None:
+    """A first row at 0 ends no interval; the others are 250 ms apart."""
+    course = "".join(f"{ms}, {value}, 0, 0, 0\n" for ms, value in ((0, 4016), (250, 4016), (500, 4000), (750, 4000)))
+    assert one({"a_iops.1.log": course.encode()}).figures.metrics["iops"] == pytest.approx(4000, rel=0.01)
+
+
 def test_averages_with_their_maximum() -> None:
     rows = b"".join(b"%d, 90000, 300000, %d, 0, 0, 0\n" % (at, way) for at in range(250, 2001, 250) for way in (0, 1))
     log = read_log(io.BytesIO(rows), latencies=True)
@@ -100,7 +108,7 @@ def test_clat_alone_is_taken_when_asked() -> None:
     plain = one(files)
     assert "lat_mean" not in plain.figures.metrics
     assert "percentiles: clat" in plain.figures.context["fio"]["warnings"]
-    asked = one(files, LOG.configured(FioLogOptions(percentiles="clat")))
+    asked = one(files, LOG.configured(FioLogOptions(percentiles="clat", jobs="together")))
     assert asked.figures.histograms["read.lat"] == job_bins("io", "read", "clat")
     assert "clat" in asked.figures.context["conditions"]["metric_definition"]
 
@@ -208,8 +216,8 @@ def test_a_long_log_takes_no_more_memory_than_a_short_one(line: bytes) -> None:
 
 
 def test_slots_do_not_grow_with_the_time_they_claim() -> None:
-    text = b"1, 60000, 0, 4096, 0\n99999999999999999, 60000, 0, 4096, 0\n"
-    trial = one({"a_lat.1.log": text * 20})
+    text = b"1, 60000, 0, 4096, 0\n" * 20 + b"99999999999999999, 60000, 0, 4096, 0\n" * 20
+    trial = one({"a_lat.1.log": text})
     assert "series" not in trial.figures.context["load"]
 
 

@@ -2,98 +2,25 @@
 
 import io
 import random
-import re
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairlane.importers import _pgbench_log
+from fairlane.formats import pgbench_log
 from fairlane.importers._reading import LARGEST_TREE
-from fairlane.importers.base import HEAD, Source, Unreadable
-from tests.importers.importer_oracle import FIXTURES, fixtures, groups, importers, judged, source, sources
+from fairlane.importers.base import Source, Unreadable
+from tests.importers.importer_oracle import FIXTURES, claims, fixtures, groups, importers, judged, source, sources
+from tests.importers.mutations import damaged
 from tests.words import kind
 
 TOOLS = sorted(importers())
 FED = [tool for tool in TOOLS if (FIXTURES / tool).is_dir()]
 """Those with fixtures: an importer without is tested with random bytes and with the files of all others."""
-HOSTILE_NUMBERS = (
-    "-1", "0", "-0", "NaN", "nan", "inf", "-Infinity", "1e400", "1e308", "9" * 30, "9" * 400, "9" * 5000, "0x10",
-    "-" + "9" * 20, "1_000", "1,5", "٣", "", " ", "18446744073709551616", "9223372036854775807", "1e-320",
-)  # fmt: skip
-HOSTILE_TEXTS = (
-    "\x1b[2J",
-    "\x00",
-    "\u202e",
-    "\ufeff",
-    '"',
-    "{",
-    "]",
-    "<!DOCTYPE x>",
-    "\r",
-    "|" * 50,
-    "\\ud800",
-    "%s",
-    "../",
-)
-_NUMBER = re.compile(rb"[0-9]+(?:\.[0-9]+)?")
-_FIELD = re.compile(rb"[^\s,|;:=<>\"]+")
-
-
-def _numbers(data: bytes, choose: random.Random) -> bytes:
-    return _replaced(_NUMBER, data, choose, [text.encode() for text in HOSTILE_NUMBERS])
-
-
-def _texts(data: bytes, choose: random.Random) -> bytes:
-    return _replaced(_FIELD, data, choose, [text.encode() for text in (*HOSTILE_TEXTS, "")])
-
-
-def _replaced(what: re.Pattern[bytes], data: bytes, choose: random.Random, by: list[bytes]) -> bytes:
-    found = list(what.finditer(data))
-    if not found:
-        return data
-    one = choose.choice(found)
-    return data[: one.start()] + choose.choice(by) + data[one.end() :]
-
-
-def _flip(data: bytes, choose: random.Random) -> bytes:
-    if not data:
-        return data
-    place = choose.randrange(len(data))
-    return data[:place] + bytes([data[place] ^ (1 << choose.randrange(8))]) + data[place + 1 :]
-
-
-def _lines(data: bytes, choose: random.Random) -> bytes:
-    """A line doubled, lost, moved, or repeated very often."""
-    lines = data.splitlines(keepends=True)
-    if not lines:
-        return data
-    place = choose.randrange(len(lines))
-    kind = choose.randrange(4)
-    if kind == 0:
-        lines.insert(place, lines[place])
-    elif kind == 1:
-        del lines[place]
-    elif kind == 2:
-        lines.insert(choose.randrange(len(lines)), lines.pop(place))
-    else:
-        lines[place] *= 200
-    return b"".join(lines)
-
-
-def _cut(data: bytes, choose: random.Random) -> bytes:
-    """The end, the beginning, or a part of the middle is missing."""
-    low, high = sorted(choose.randrange(len(data) + 1) for _ in range(2))
-    return choose.choice((data[:high], data[low:], data[:low] + data[high:]))
-
-
-def _inserted(data: bytes, choose: random.Random) -> bytes:
-    place = choose.randrange(len(data) + 1)
-    return data[:place] + choose.randbytes(choose.randrange(40)) + data[place:]
-
-
-MUTATIONS = (_numbers, _numbers, _texts, _flip, _lines, _cut, _inserted)
 quietly = settings(max_examples=70, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
@@ -111,10 +38,10 @@ def test_damaged_fixtures(tool, seed, many):
     files = dict(choose.choice(groups(tool)))
     for _ in range(many):
         name = choose.choice(sorted(files))
-        files[name] = choose.choice(MUTATIONS)(files[name], choose)
+        files[name] = damaged(files[name], choose)
     plugin = importers()[tool]
     for name, content in files.items():
-        assert plugin.claims(name, content[:HEAD]) in (True, False)
+        assert claims(plugin, name, content) in (True, False)
         assert isinstance(plugin.group(name), str)
     judged(plugin, files)
 
@@ -133,7 +60,7 @@ def test_fixtures_cut_off_anywhere(tool):
 @given(content=st.binary(max_size=2000), name=st.text(max_size=60))
 def test_random_bytes(tool, content, name):
     plugin = importers()[tool]
-    assert plugin.claims(name, content) in (True, False)
+    assert claims(plugin, name, content) in (True, False)
     assert isinstance(plugin.group(name), str)
     judged(plugin, {name: content})
 
@@ -151,6 +78,23 @@ def test_no_files_and_empty_files(tool):
     for files in groups(tool):
         judged(plugin, dict.fromkeys(files, b""))
         judged(plugin, dict.fromkeys(files, b"\n" * 5000))
+
+
+def test_every_importer_has_fixtures():
+    """The tests above and the fuzzer begin with them."""
+    assert FED == TOOLS
+
+
+@pytest.mark.slow
+def test_fuzzing_finds_nothing(tmp_path):
+    """Some seconds for each importer: guided by coverage where atheris is installed, else by chance."""
+    program = Path(__file__).parents[2] / "bench" / "fuzz_importers.py"
+    command = [sys.executable, str(program), "--seconds", "3", "--keep", str(tmp_path / "kept")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert sorted(words[0] for words in lines[:-1]) == TOOLS
+    assert all(int(words[1].replace(",", "")) > 0 for words in lines)
 
 
 # --- memory
@@ -211,6 +155,8 @@ STREAMED = {
     "hammerdb": ("a.log", b"HammerDB CLI v4.12\n", b"Vuser 2:FINISHED SUCCESS\n"),
     "elbencho": ("a.csv", b"", b"x,y,z\n"),
     "pgio": ("a.txt", b"Date: x\n", b"BEFORE: a | 1 | 2 | 3\n"),
+    "diskspd_text": ("a.txt", b"Input parameters:\n timespan: 1\n", b"total: 1 | 2 | 3\n"),
+    "hdrhistogram": ("a.hlog", b"#[Histogram log format version 1.3]\n", b"#[nothing of interest]\n"),
     "slob": ("awr.txt.8", b"WORKLOAD REPOSITORY report for\n", b"physical read total IO requests 1 2.0 3.0\n"),
     "vdbench": ("flatfile.html", b"tod timestamp Run Interval rate\n", b"10:00:00.000 x rd1 1 5\n"),
 }
@@ -229,7 +175,7 @@ def test_pgbench_puts_rare_latencies_into_bins(monkeypatch):
     rows = [b"%d %d %d 0 1795307919 92214\n" % (n % 50, n // 50 + 1, choose.randrange(10**12)) for n in range(5000)]
     log = source("pgbench_log.1", b"".join(rows))
     (at_once,) = importers()["pgbench"].read([log])
-    monkeypatch.setattr(_pgbench_log, "_DISTINCT", 300)
+    monkeypatch.setattr(pgbench_log, "_DISTINCT", 300)
     (bit_by_bit,) = importers()["pgbench"].read([log])
     assert bit_by_bit.figures == at_once.figures
     assert sum(at_once.figures.histograms["tx.lat"].values()) == 5000

@@ -18,7 +18,7 @@ from fairlane.errors import Exit
 from fairlane.records import Evidence
 from fairlane.runs.read import load_run
 from tests.figures import figures
-from tests.importers.importer_oracle import FIXTURES, folder
+from tests.importers.importer_oracle import FIXTURES, OPTIONS, folder
 
 
 def imported(tmp_path: Path, *arguments: str) -> Evidence:
@@ -37,7 +37,8 @@ def write(place: Path, files: dict[str, bytes]) -> Path:
 @pytest.mark.parametrize("tool", sorted(p.name for p in FIXTURES.iterdir() if p.name != "table"))
 def test_each_tools_fixtures_make_a_run_that_is_read_back(tool, tmp_path, capsys):
     shutil.copytree(FIXTURES / tool, tmp_path / "in" / "lane")
-    evidence = imported(tmp_path, str(tmp_path / "in"))
+    (tmp_path / "map.yaml").write_text(json.dumps({tool: OPTIONS[tool]} if tool in OPTIONS else {"workload": "main"}))
+    evidence = imported(tmp_path, str(tmp_path / "in"), "--map", str(tmp_path / "map.yaml"), "--lane", "lane=lane")
     assert list(evidence.study.lanes) == ["lane"]
     assert [seen for seen in evidence.observations if seen.metrics and not seen.failed]
     assert all(seen.metrics or seen.failed for seen in evidence.observations)
@@ -47,7 +48,8 @@ def test_each_tools_fixtures_make_a_run_that_is_read_back(tool, tmp_path, capsys
 def test_a_failed_trial_is_a_failed_trial_of_the_run(tmp_path):
     write(tmp_path / "in" / "a", folder("pgbench", "failed"))
     write(tmp_path / "in" / "b", folder("pgbench", "logged"))
-    failed, whole = sorted(imported(tmp_path, str(tmp_path / "in")).observations, key=lambda seen: seen.lane)
+    evidence = imported(tmp_path, str(tmp_path / "in"), "--lane", "a=a", "--lane", "b=b")
+    failed, whole = sorted(evidence.observations, key=lambda seen: seen.lane)
     assert "nothing_there" in failed.failed
     assert not failed.metrics
     assert whole.metrics["tps"] == 211.957968

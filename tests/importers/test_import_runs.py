@@ -3,6 +3,8 @@
 import gzip
 import json
 import re
+import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from fairlane.guard.parameters import parameter
 from fairlane.importers import _read
 from fairlane.importers._map import ImportMap, parse_map
 from fairlane.importers._run import Summary, import_files
+from fairlane.runs import index
 from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
 from tests.figures import figures
@@ -28,6 +31,7 @@ table:
   params: {bs: bs, iodepth: qd, runtime: {column: secs, unit: s}}
   figures: [{column: iops, metric: iops}]
 """
+BARE = ImportMap.model_validate({})
 HEAD = "run,start,bs,qd,secs,iops\n"
 
 
@@ -204,12 +208,15 @@ def test_originals_are_kept_as_they_were_and_import_to_the_same_figures_again(tm
     kept = {event["name"]: event for event in events(tmp_path / "out", "original")}
     assert len(kept) == 4
     for name, event in kept.items():
-        assert gzip.decompress((tmp_path / "out" / event["kept"]).read_bytes()) == (source / name).read_bytes()
-    import_files([tmp_path / "out" / "originals"], tmp_path / "again", mapped())
+        with zipfile.ZipFile(tmp_path / "out" / event["kept"]) as pack:
+            assert pack.read(event["member"]) == (source / name).read_bytes()
+    shutil.unpack_archive(tmp_path / "out" / "raw" / "0000.zip", tmp_path / "unpacked")
+    import_files([tmp_path / "unpacked"], tmp_path / "again", mapped())
     first, second = load_run(tmp_path / "out"), load_run(tmp_path / "again")
     assert first.observations == second.observations
     import_files([source], tmp_path / "without", mapped(), originals=False)
-    assert not (tmp_path / "without" / "originals").exists()
+    with zipfile.ZipFile(tmp_path / "without" / "raw" / "0000.zip") as pack:
+        assert {name.partition("/")[0] for name in pack.namelist()} == {"~records"}
     assert load_run(tmp_path / "without").observations == first.observations
 
 
@@ -220,7 +227,7 @@ def test_several_processes_make_the_same_bytes_as_one(tmp_path, monkeypatch):
     import_files([source], tmp_path / "two", mapped(), name="out", processes=2)
     one = {p.relative_to(tmp_path / "out"): p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()}
     two = {p.relative_to(tmp_path / "two"): p.read_bytes() for p in (tmp_path / "two").rglob("*") if p.is_file()}
-    timed = {Path("journal.jsonl"), Path("run.json")}
+    timed = {Path("journal.jsonl"), Path("run.json"), Path(index.NAME)}  # the index is of that journal
     assert {k: v for k, v in one.items() if k not in timed} == {k: v for k, v in two.items() if k not in timed}
 
 
@@ -313,3 +320,85 @@ def test_the_day_that_a_file_tells_is_a_condition_of_its_lane(tmp_path):
     done(tmp_path, alternating(tmp_path / "in", {"iscsi": 1000, "nvme": 1300}, 2))
     known = conditions(load_run(tmp_path / "out"))
     assert {parameter("date").shown(found["date"]) for found in known.values()} == {"2026-02-27"}
+
+
+# --- lanes of real fio files
+
+
+def fio(path: Path, **job: str) -> None:
+    """A file in the form of fio 3.33's json, of one job with 1,000 reads of 4 KiB in a second."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    side = {"total_ios": 1000, "io_bytes": 4096000, "runtime": 1000, "iops": 1000.0}
+    lat = {"min": 1000, "max": 9000, "mean": 1000.0 + len(str(path)), "stddev": 1.0, "N": 1000}
+    empty = {"total_ios": 0, "io_bytes": 0, "runtime": 0, "iops": 0.0}
+    report = {
+        "fio version": "fio-3.33",
+        "timestamp": 1764000000,
+        "timestamp_ms": 1764000000000,
+        "global options": {},
+        "jobs": [
+            {
+                "jobname": "j",
+                "groupid": 0,
+                "error": 0,
+                "elapsed": 2,
+                "job options": {"rw": "randread", "bs": "4k", "direct": "1", **job},
+                "read": {**side, "lat_ns": lat, "clat_ns": lat, "slat_ns": {**lat, "N": 0}},
+                "write": empty,
+                "trim": empty,
+                "job_runtime": 1000,
+            }
+        ],
+    }
+    path.write_text(json.dumps(report))
+
+
+def test_a_wrapper_folder_of_an_unzipped_archive_is_no_lane(tmp_path):
+    for lane in ("iscsi", "nvme-tcp"):
+        for run in (1, 2):
+            fio(tmp_path / "in" / "results-2026" / "fio" / lane / f"run-{run}.json", filename=f"/dev/x{run}")
+    layout = done(tmp_path, tmp_path / "in", BARE).layout
+    assert list(layout.lanes) == ["iscsi", "nvme-tcp"]
+    assert [(place.lane, place.block) for place in layout.placed] == [
+        ("iscsi", 0), ("nvme-tcp", 0), ("iscsi", 1), ("nvme-tcp", 1),
+    ]  # fmt: skip
+
+
+def test_the_same_bytes_below_a_wrapper_folder_are_a_trial_of_each_lane(tmp_path):
+    for lane in ("iscsi", "nvme"):
+        table(tmp_path / "in" / "wrapper" / lane / "1.csv", "1,,4k,1,60,10")
+    assert len(done(tmp_path, tmp_path / "in").layout.placed) == 2
+
+
+def test_a_flat_folder_has_a_lane_per_name(tmp_path):
+    for name in ("iscsi-1", "iscsi-2", "nvme-tcp-1", "nvme-tcp-2"):
+        fio(tmp_path / "in" / f"{name}.json")
+    assert list(done(tmp_path, tmp_path / "in", BARE).layout.lanes) == ["iscsi", "nvme-tcp"]
+
+
+def test_lanes_by_the_engine_may_differ_in_it(tmp_path):
+    for n, engine in enumerate(("libaio", "io_uring") * 2):
+        fio(tmp_path / "in" / f"{n}.json", ioengine=engine, iodepth="8")
+    done(tmp_path, tmp_path / "in", BARE)
+    evidence = load_run(tmp_path / "out")
+    assert {lane: spec.label for lane, spec in evidence.study.lanes.items()} == {"libaio": "", "io-uring": "io_uring"}
+    assert evidence.study.design.vary == ("engine",)
+    assert {v.verdict for v in judge(evidence, run_all(evidence)) if v.primary} != {"refused"}
+
+
+def test_a_description_tells_lanes_apart(tmp_path):
+    for n, text in enumerate(("ceph rep3", "ceph ec")):
+        fio(tmp_path / "in" / f"{n + 1}.json", description=text)
+    assert list(done(tmp_path, tmp_path / "in", BARE).layout.lanes.values()) == ["rep3", "ec"]
+
+
+def test_a_map_that_names_folders_finds_them_below_a_wrapper(tmp_path):
+    for lane in ("old", "new"):
+        fio(tmp_path / "in" / "w" / lane / "1.json")
+    chosen = parse_map("baseline: old\nlanes: {new: {label: The new one}, old: {}}\n", "m.yaml")
+    summary = done(tmp_path, tmp_path / "in", chosen)
+    assert dict(summary.layout.lanes) == {"new": "The new one", "old": ""}
+    assert summary.baseline == "old"
+    assert summary.layout.proposal is not None
+    ruled = parse_map("lanes: {a: {files: [old]}, b: {files: [new]}}\n", "m.yaml")
+    assert import_files([tmp_path / "in"], None, ruled).layout.proposal is None

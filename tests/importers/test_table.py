@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlane.errors import FairlaneError
 from fairlane.formats.record import Record
 from fairlane.importers._map import load_map, parse_map
 from fairlane.importers.base import Source, Unreadable
@@ -233,3 +234,58 @@ def test_a_compressed_table_is_one_too(tmp_path):
     ((file,), _) = walk([tmp_path])
     chosen = parse_map("table: {figures: [{column: IOPS, metric: iops}]}", "m.yaml")
     assert brief(list(PLUGIN.configured(chosen.options("table")).read([file.source]))) == [("", "", {"iops": 5.0})]
+
+
+VMS = "VM_Name,bs,IOPS,MBps\nvm-a,4k,100,0.4\nvm-b,4k,120,0.5\n"
+
+
+def test_rows_that_differ_in_a_column_that_nothing_maps_are_asked_for():
+    options = "params: {bs: bs}\nfigures: [{column: IOPS, metric: iops}]\n"
+    with pytest.raises(Unreadable, check=kind("column-role", "t.csv:3")) as raised:
+        read(options, VMS)
+    assert all(part in raised.value.message for part in ("'VM_Name'", "vm-a", "vm-b", "ignore: [VM_Name]"))
+    assert [lane for lane, _, _ in brief(read("lane: VM_Name\n" + options, VMS))] == ["vm-a", "vm-b"]
+    for role in ("block: VM_Name\n", "ignore: [VM_Name]\n", "labels: [VM_Name]\n", "cell: VM_Name\n"):
+        assert len(read(role + options, VMS)) == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "asked"),
+    [
+        (("1", "2"), True),  # the number of a machine
+        (("sdb", "sdc"), True),
+        (("0.4", "0.5"), False),  # figures
+        (("1,204", "1,377"), False),
+        (("812", "793"), False),
+        (("50 ms", "51 ms"), False),
+        (("x", "x"), False),
+        (("x", ""), False),
+    ],
+)
+def test_other_figures_are_not_asked_for(column, asked):
+    table = "".join(f'"{other}"\t{figure}\n' for other, figure in zip(column, (100, 120), strict=True))
+    options = "figures: [{column: IOPS, metric: iops}]\n"
+    if asked:
+        with pytest.raises(Unreadable, check=kind("column-role")):
+            read(options, "other\tIOPS\n" + table)
+    else:
+        assert len(read(options, "other\tIOPS\n" + table)) == 2
+
+
+def test_reads_and_writes_of_a_mix_are_metrics_of_their_own():
+    options = """\
+figures:
+- {column: read IOPS, metric: iops_read}
+- {column: write IOPS, metric: iops_write}
+- {column: read p99, metric: lat_read_p99, unit: ms}
+"""
+    ((_, _, metrics),) = brief(read(options, "read IOPS,write IOPS,read p99\n700,300,1.5\n"))
+    assert metrics == {"iops_read": 700.0, "iops_write": 300.0, "lat_read_p99": 1.5e6}
+
+
+def test_one_metric_in_two_columns_of_a_trial_is_an_error_that_names_the_metrics_of_reads_and_writes():
+    options = "figures: [{column: R, metric: iops}, {column: W, metric: iops}]\n"
+    with pytest.raises(FairlaneError) as raised:
+        read(options, "R,W\n700,300\n")
+    assert all(part in str(raised.value) for part in ("'R'", "'W'", "iops_read", "iops_write"))
+    assert len(read(options.replace("iops}]", "iops, cell: writes}]"), "R,W\n700,300\n")) == 2

@@ -131,7 +131,7 @@ def check_full(folder: Path, said: list[str], words: str) -> None:
 
 
 def test_file_that_may_not_grow_is_cut_back_to_its_last_whole_line(tmp_path: Path) -> None:
-    check_full(tmp_path, fill_up(tmp_path, "prlimit", "--fsize=10000"), "may not grow")
+    check_full(tmp_path, fill_up(tmp_path, "prlimit", "--fsize=10000"), "largest size allowed")
     fill(tmp_path, 99)  # room again
     assert events(tmp_path)[-1] == 99
 

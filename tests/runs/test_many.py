@@ -4,9 +4,11 @@ import threading
 
 import pytest
 
+from fairlane.checks.base import run_all
 from fairlane.cli.main import run
-from fairlane.runs import many
+from fairlane.runs import index, many, units
 from fairlane.runs.read import load_run
+from fairlane.stats.judge import judge
 
 STUDY = """
 name: many
@@ -46,3 +48,38 @@ def test_a_process_with_threads_is_not_forked(folder, monkeypatch):
     finally:
         stop.set()
         thread.join()
+
+
+def test_a_large_run_of_our_own_is_indexed_and_its_archives_are_still_verified(folder, monkeypatch):
+    alone = load_run(folder)
+    assert not (folder / index.NAME).exists()
+    monkeypatch.setattr(many, "ENOUGH", 1)
+    assert load_run(folder) == alone
+    made = (folder / index.NAME).read_bytes()
+    monkeypatch.setattr(units, "observe", None)  # would fail if it were asked
+    assert [o.metrics for o in load_run(folder).observations] == [o.metrics for o in alone.observations]
+    (folder / "raw" / "main.4k-randread-qd1.b000.iscsi.tar.gz").unlink()
+    (folder / "raw" / "main.4k-randread-qd1.b001.iscsi.tar.gz").write_bytes(b"not it")
+    without = load_run(folder)
+    assert len(without.observations) == 21
+    assert not without.complete
+    assert (folder / index.NAME).read_bytes() == made
+
+
+def test_a_run_that_goes_on_keeps_no_index(folder, monkeypatch):
+    monkeypatch.setattr(many, "ENOUGH", 1)
+    lines = (folder / "journal.jsonl").read_text().splitlines(keepends=True)
+    (folder / "journal.jsonl").write_text("".join(line for line in lines if '"end"' not in line))
+    assert len(load_run(folder).observations) == 23
+    assert not (folder / index.NAME).exists()
+
+
+def test_more_trials_than_are_held_are_the_same(folder, monkeypatch):
+    evidence = load_run(folder)
+    findings = run_all(evidence)
+    monkeypatch.setattr(many, "ENOUGH", 1)
+    monkeypatch.setattr(index, "_HELD", 3)
+    again = load_run(folder)
+    assert again == evidence
+    assert run_all(again) == findings
+    assert judge(again, findings) == judge(evidence, findings)

@@ -77,3 +77,11 @@ def test_time_left_follows_what_trials_took(new_run: NewRun) -> None:
     for name in names[30:]:
         estimate.trial(name, 2.0)
     assert estimate.seconds == 0
+
+
+def test_a_late_machine_of_a_fleet_voids_the_trial(block: Block, outputs: dict[str, bytes]) -> None:
+    fleet = {f"vm{number}/{name}": data for number in range(2) for name, data in outputs.items()}
+    assert not observe(block, "iscsi", fleet | {"fleet.json": b'{"late": []}'}).failed
+    seen = observe(block, "iscsi", fleet | {"fleet.json": b'{"late": ["beta began 3.00 s late"]}'})
+    assert "beta began 3.00 s late" in seen.failed
+    assert not seen.metrics

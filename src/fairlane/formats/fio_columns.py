@@ -1,7 +1,8 @@
 """Parse comma-separated rows of whole numbers, as in fio's logs, block by block: a log may have any length."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import BinaryIO
 
 import numpy as np
@@ -52,6 +53,23 @@ def _parse(text: bytes, line: int, columns: int, least: int) -> Ints:
         raise _bad(text, line, columns, least)
     table: Ints = numbers.reshape(-1, columns)
     return table
+
+
+def jobs(time: Ints, line: int, earlier: Sequence[int], *, most: int, back: int = 0) -> Iterator[tuple[int, int, bool]]:
+    """(first row, row after the last, whether it begins a log): the parts of a table in which time never goes back by
+    more than ``back``. fio's jobs that share a file write one log after the other.
+
+    ``time``: of the table's rows, the first on ``line``; ``earlier``: last times of the logs before. Raises Garbage
+    for more than ``most`` logs.
+    """
+    starts = set(np.flatnonzero(np.diff(time, prepend=earlier[-1] if earlier else 0) < -back).tolist())
+    if len(earlier) + len(starts) > most:
+        at = line + sorted(starts)[max(most - len(earlier), 0)]
+        raise Garbage("time-back", f"line {at}: time goes back for the {most}th time: the rows are not in order")
+    if not earlier:
+        starts.add(0)
+    for first, last in pairwise(sorted({0, *starts, len(time)})):
+        yield first, last, first in starts
 
 
 def _commas(text: bytes) -> Ints:

@@ -1,6 +1,5 @@
 """Find the JSON documents in fio's output: a file may hold several, with warnings before, between and after them."""
 
-import codecs
 import json
 import re
 from collections.abc import Mapping
@@ -14,12 +13,12 @@ from fairlane.errors import Garbage
 
 # fio's report begins with this key in every version, and no message before it does
 _START = re.compile(r'(?:^|(?<=\}))\{(?=\s*"fio version")', re.MULTILINE)
+_FIRST = re.compile(rb'\{\s*"fio version"')
 _ANY = re.compile(r"^\{", re.MULTILINE)
 _TERSE = re.compile(r"^(?:[345];fio-|2;[^;\n]*;\d+;\d+;\d+;)", re.MULTILINE)
-_NORMAL = re.compile(r"^\S.*: \(g=\d+\): rw=|^\S.*: \(groupid=\d+, jobs=\d+\): err=", re.MULTILINE)
+_NORMAL = re.compile(r"^[ \t]*\S.{0,300}: \(groupid=\d{1,9}, jobs=\d{1,9}\): err=", re.MULTILINE)
 # C prints a mean of nothing as nan, which is no JSON. Python reads NaN, and offsets stay the same.
 _NO_NUMBER = re.compile(r"(:\s*)-?(?:nan|inf(?:inity)?)(?=\s*[,}\]])", re.IGNORECASE)
-_BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _KEPT = 2000
 """Most characters of fio's warnings."""
 
@@ -38,6 +37,11 @@ def documents(data: bytes, name: str) -> list[Document]:
 
     Raises Garbage: no text, no JSON, or a report that is cut off or damaged, with the byte.
     """
+    if _FIRST.match(data):
+        # Nearly all files are one report and nothing else; of json+ reading it is most of an import, and orjson needs a
+        # third of the time. The decoder below reads what it refuses: warnings after the report, NaN, a tab in a text.
+        with suppress(orjson.JSONDecodeError):
+            return [Document(orjson.loads(data), "")]
     text = _text(data, name)
     try:
         try:
@@ -50,19 +54,14 @@ def documents(data: bytes, name: str) -> list[Document]:
     except RecursionError:
         raise Garbage("nested", f"{name} is nested too deeply") from None
     except ValueError as error:  # an integer of thousands of digits
-        raise Garbage("cut-off", f"{name} is cut off or no JSON: {str(error)[:100]}") from None
+        raise Garbage("cut-off", f"{name} is cut off or not JSON: {str(error)[:100]}") from None
     if not reports:
-        raise Garbage("fio-format" if _other(text) else "no-report", _none(text, name))
+        raise Garbage("fio-format" if _TERSE.search(text) else "no-report", _none(text, name))
     return reports
 
 
 def _split(text: str) -> list[Document]:
     """Raises what the JSON decoder raises."""
-    if _START.match(text):
-        # Nearly all files are one report and nothing else; of json+ reading it is most of an import, and orjson needs a
-        # third of the time. The decoder below reads what it refuses: warnings after the report, NaN, a tab in a text.
-        with suppress(orjson.JSONDecodeError):
-            return [Document(orjson.loads(text), "")]
     decoder = json.JSONDecoder(strict=False)  # a job's description may hold a tab
     reports: list[Document] = []
     position = 0
@@ -77,26 +76,22 @@ def _split(text: str) -> list[Document]:
 
 def report_in(head: bytes) -> bool:
     """Whether a report of fio begins in the first bytes of a file."""
-    return bool(_START.search(head.decode(_encoding(head), errors="replace")))
+    return bool(_FIRST.match(head) or _START.search(head.decode(errors="replace")))
 
 
-def other_output(head: bytes) -> str:
-    """Another format of fio's, by the first bytes of a file: ``terse``, ``normal``, or empty."""
-    return _other(head.decode(_encoding(head), errors="replace"))
+def terse(head: bytes) -> bool:
+    """Whether the first bytes of a file are fio's terse output."""
+    return bool(_TERSE.search(head.decode(errors="replace")))
 
 
-def _other(head: str) -> str:
-    return "terse" if _TERSE.search(head) else "normal" if _NORMAL.search(head) else ""
-
-
-def _encoding(data: bytes) -> str:
-    """The encoding by the byte order mark: shells of Windows redirect as UTF-16."""
-    return next((encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8")
+def normal(head: bytes) -> bool:
+    """Whether the first bytes of a file hold a result of fio's normal output, and no report."""
+    return b"(groupid=" in head and not report_in(head) and bool(_NORMAL.search(head.decode(errors="replace")))
 
 
 def _text(data: bytes, name: str) -> str:
     try:
-        text = data.decode(_encoding(data))
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise Garbage("not-text", f"{name} is not text (byte {error.start})") from None
     if not text.strip():
@@ -105,9 +100,9 @@ def _text(data: bytes, name: str) -> str:
 
 
 def _none(text: str, name: str) -> str:
-    if other := _other(text):
-        return f"{name} is of its {other} format, which has no JSON"
-    return f"{name} holds no JSON: {text.strip()[:80]!r}"
+    if _TERSE.search(text):
+        return f"{name} is in terse format, not in JSON"
+    return f"{name} contains no JSON: {text.strip()[:80]!r}"
 
 
 def _where(text: str, error: json.JSONDecodeError, name: str) -> str:
@@ -115,4 +110,4 @@ def _where(text: str, error: json.JSONDecodeError, name: str) -> str:
     open_string = error.msg.startswith("Unterminated string")
     if open_string or not text[error.pos :].strip():
         return f"{name} is cut off: {error.msg} at byte {byte}"
-    return f"{name} is cut off or no JSON at byte {byte}: {error.msg}"
+    return f"{name} is cut off or not JSON at byte {byte}: {error.msg}"

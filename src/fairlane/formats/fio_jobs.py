@@ -6,11 +6,12 @@ version lacks are None.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+import orjson
 
 from fairlane.errors import Garbage
 from fairlane.stats.histogram import Bins, midpoints
@@ -33,11 +34,24 @@ class Latency:
 
     ios: int | None
     mean: float | None
-    bins: Bins
     percentiles: Mapping[float, int]
     """Share -> latency in ns, as fio took them from its bins. Empty where there are bins, or none were requested."""
     unit: int
     """Unit of fio's counts, in ns."""
+    printed: Mapping[str, int] = field(default_factory=dict)
+    """The bins as fio printed them: midpoint in ``unit`` -> count. Empty where there are none (slat of psync, a
+    direction without I/O)."""
+
+    @cached_property
+    def bins(self) -> Bins:
+        """The bins in ns. Computed on first use: of six histograms of a json+ an import needs two."""
+        if not self.printed:
+            return _NONE
+        try:
+            at = np.fromiter(map(_midpoints().__getitem__, self.printed), np.int64, len(self.printed))
+        except KeyError:  # not fio's own: from a build with other bins
+            at = np.array([int(key) for key in self.printed])
+        return Bins.checked(at * self.unit, np.fromiter(self.printed.values(), np.int64, len(self.printed)))
 
 
 @dataclass(frozen=True)
@@ -90,13 +104,15 @@ class Job:
     """Seconds since fio was started, rounded up."""
     depth: int
     """Upper limit of the queue depth, from ``iodepth_level``."""
+    sync: Latency | None = None
+    """Times of syncs; None: there were none, or the version does not report them (before 3.6)."""
 
-    @property
+    @cached_property
     def runtime(self) -> int:
         """Run time of the longer direction, ms."""
         return max((side.runtime for side in self.sides.values()), default=0)
 
-    @property
+    @cached_property
     def options(self) -> Mapping[str, str] | None:
         """Own options over the common ones; None: not in the file."""
         return None if self.own is None and not self.common else {**self.common, **(self.own or {})}
@@ -133,7 +149,12 @@ class _Reader:
             started=self.count(entry, "job_start", None) or None,
             elapsed=self.count(entry, "elapsed", None),
             depth=self.depth(entry),
+            sync=self.sync(entry),
         )
+
+    def sync(self, entry: Mapping[str, Any]) -> Latency | None:
+        read = self.latency(self.mapping(entry.get("sync", {}), "sync"), "lat")
+        return read if read.ios and read.printed else None
 
     def side(self, tree: Any, way: str) -> Side | None:
         """One direction; None: no I/O."""
@@ -153,7 +174,7 @@ class _Reader:
             ios = round(self.number(side, "iops", 0) * runtime / 1000)
             slack = 0.5 * runtime / 1000
         if ios >= _MOST:
-            raise Garbage("inconsistent", f"{self.file}: {way} has {ios} I/Os")
+            raise Garbage("too-large", f"{self.file}: {way} has {ios} I/Os, more than there can be")
         if not ios:
             return None
         return Side(
@@ -181,14 +202,14 @@ class _Reader:
         mean = self.number(tree, "mean", None)
         percentiles = {} if tree.get("bins") else self.mapping(tree.get("percentile", {}), "percentile")
         ios = self.count(tree, "N", None, _MOST)
-        bins = self.bins(tree.get("bins", {}), unit)
-        if bins and ios is not None and kind != "slat" and abs(bins.total - ios) > 0.01 * ios + 1:
-            raise Garbage("inconsistent", f"{self.file}: the bins of {kind} hold {bins.total} I/Os of {ios}")
+        bins, held = self.bins(tree.get("bins", {}), unit)
+        if bins and ios is not None and kind != "slat" and abs(held - ios) > 0.01 * ios + 1:
+            raise Garbage("contradiction", f"{self.file}: the bins of {kind} hold {held} of {ios} I/Os")
         return Latency(
             unit=unit,
             ios=ios,
             mean=None if mean is None else mean * unit,
-            bins=bins,
+            printed=bins,
             percentiles={
                 round(share, 9): self.count(percentiles, key, 0) * unit
                 for key in percentiles
@@ -196,35 +217,33 @@ class _Reader:
             },
         )
 
-    def bins(self, tree: Any, unit: int) -> Bins:
-        """Bins in ns; empty where there are none (slat of psync, a direction without I/O)."""
+    def bins(self, tree: Any, unit: int) -> tuple[Mapping[str, int], int]:
+        """Bins that ``Latency.bins`` can be made of, and the number of their I/Os."""
         bins = self.mapping(tree, "bins")
         if not bins:
-            return _NONE
-        try:
-            at = np.fromiter(map(_midpoints().__getitem__, bins), np.int64, len(bins))
-        except KeyError:  # not fio's own: from a build with other bins, or damaged
-            at = np.array([self.midpoint(key) for key in bins])
-        counts: Iterable[int] = bins.values()
-        if set(map(type, counts)) != {int}:  # bool is an int to numpy
-            counts = [self.count(bins, key, 0) for key in bins]
-        try:
-            histogram = Bins(at * unit, np.fromiter(counts, np.int64, len(bins)))
-        except (ValueError, OverflowError):
-            raise Garbage("not-a-number", f"{self.file}: a latency bin holds {_wrong(bins)} I/Os") from None
-        if histogram.total >= _MOST:
-            raise Garbage("too-large", f"{self.file}: latency bins hold {histogram.total} I/Os, more than there can be")
-        return histogram
+            return {}, 0
+        if not _names().issuperset(bins):  # not fio's own: from a build with other bins, or damaged
+            for key in bins:
+                self.midpoint(key, unit)
+        counted = _counts(bins.values())
+        if not counted and set(map(type, bins.values())) != {int}:
+            bins = {key: self.count(bins, key, 0) for key in bins}
+        held = sum(bins.values())
+        if (held >= _LARGEST and max(bins.values()) >= _LARGEST) or (not counted and min(bins.values()) < 0):
+            raise Garbage("not-a-number", f"{self.file}: a latency bin holds {_wrong(bins)} I/Os")
+        if held >= _MOST:
+            raise Garbage("too-large", f"{self.file}: latency bins hold {held} I/Os, which is impossible")
+        return (bins, held) if held else ({}, 0)
 
-    def midpoint(self, key: str) -> int:
-        if not (key.isascii() and key.isdigit() and len(key) < 16):
-            raise Garbage("unknown-bin", f"{self.file}: a latency bin is named {key[:40]!r}")
-        return int(key)
+    def midpoint(self, key: str, unit: int) -> None:
+        if not (key.isascii() and key.isdigit() and len(key) < 16 and int(key) * unit < _LARGEST):
+            raise Garbage("unknown-bin", f"{self.file}: unknown latency bin {key[:40]!r}")
 
     def error(self, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**31:
             raise Garbage(
-                "not-a-number", f"{self.file}: error is {str(value)[:40] if isinstance(value, float) else 'no number'}"
+                "not-a-number",
+                f"{self.file}: error is {str(value)[:40] if isinstance(value, float) else 'not a number'}",
             )
         return abs(value)
 
@@ -236,7 +255,7 @@ class _Reader:
         try:
             return float(key) / 100
         except ValueError:
-            raise Garbage("unknown-percentile", f"{self.file}: a percentile is named {key[:40]!r}") from None
+            raise Garbage("unknown-percentile", f"{self.file}: unknown percentile {key[:40]!r}") from None
 
     def mapping(self, value: Any, what: str) -> Mapping[str, Any]:
         if not isinstance(value, dict):
@@ -246,6 +265,8 @@ class _Reader:
     def number(self, parent: Mapping[str, Any], key: str, default: D) -> float | D:
         """A finite, not negative number; ``default`` if it is missing or NaN, fio's mean of nothing."""
         value = parent.get(key)
+        if type(value) is float and 0 <= value < _LARGEST:  # as nearly always
+            return value
         if value is None or value != value:  # noqa: PLR0124 - true of NaN alone
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
@@ -262,7 +283,7 @@ class _Reader:
         if read != math.floor(read):
             raise Garbage("not-a-number", f"{self.file}: {key} is {read}, not a whole number")
         if read >= below:
-            raise Garbage("too-large", f"{self.file}: {key} is {read:.0f}, more than there can be")
+            raise Garbage("too-large", f"{self.file}: {key} is {read:.0f}, which is impossible")
         return int(read)
 
 
@@ -273,6 +294,21 @@ _NONE = Bins()
 def _midpoints() -> dict[str, int]:
     """fio's bins by their names in json."""
     return {str(ns): ns for ns in midpoints().tolist()}
+
+
+@cache
+def _names() -> frozenset[str]:
+    """The names alone: a set is asked in half the time of the keys of a dict."""
+    return frozenset(_midpoints())
+
+
+def _counts(values: Iterable[Any]) -> bool:
+    """Whether all ``values`` are whole numbers below 2^64, none negative; for true, every value is looked at in a third
+    of the time of Python's own ways: as JSON they are digits alone. False means nothing."""
+    try:
+        return orjson.dumps([*values]).translate(None, b"0123456789,") == b"[]"
+    except orjson.JSONEncodeError:
+        return False
 
 
 def texts(tree: Any, file: str) -> dict[str, str]:

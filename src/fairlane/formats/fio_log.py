@@ -4,6 +4,9 @@ Columns (``flush_samples`` of fio's iolog.c): time in ms, value, direction, bloc
 time if requested. With ``log_avg_msec`` a row is an interval's average (or maximum, or both) and its block size is 0:
 it gives no percentile.
 
+A file may hold several jobs: fio 2 by default, fio 3 with ``per_job_logs=0``. Each job appends its rows when it ends,
+and its time begins anew, so that the next job begins where time goes back.
+
 Latencies are in us in fio 2 and in ns in fio 3; the log does not state the unit. It follows from
 
 * a column of priorities, which only 3.17 and later write: ns, or
@@ -13,12 +16,12 @@ Latencies are in us in fio 2 and in ns in fio 3; the log does not state the unit
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
 from fairlane.errors import Garbage
-from fairlane.formats.fio_columns import rows
+from fairlane.formats.fio_columns import jobs, rows
 from fairlane.stats.histogram import Bins, Ints, indices, midpoints
 
 WAYS = ("read", "write", "trim")
@@ -37,8 +40,22 @@ _FASTEST = 1000
 """Least latency of storage, in ns."""
 _FEW, _MANY = 256, 2048
 """I/Os in flight in one job: usual number, and upper limit."""
+_BACK_MS, _BACK_AVERAGED_MS = 100, 10
+"""Rows of one job may be out of order by so many ms: threads of one job share its log, and averages are written by one
+of them."""
+_JOBS = 1024
+"""Most jobs of a file."""
 
 Unit = Literal["ns", "us"]
+
+
+class _Columns(NamedTuple):
+    """Rows of a log, column by column."""
+
+    time: Ints
+    value: Ints
+    way: Ints
+    size: Ints
 
 
 @dataclass
@@ -55,8 +72,10 @@ class _Way:
 
 @dataclass
 class Log:
-    """The contents of one log."""
+    """The log of one job."""
 
+    line: int = 1
+    """Line of the file where it begins."""
     ways: dict[str, _Way] = field(default_factory=dict)
     """Log of single I/Os: values are latencies."""
     averaged: bool = False
@@ -71,6 +90,10 @@ class Log:
     prioritised: bool = True
     """Every row so far has a priority."""
     smallest: int = _LONGEST
+    latest: int = 0
+    """Time of the last row, ms."""
+    slotted: bool = True
+    """Whether ``slots`` hold all rows."""
 
     @property
     def ios(self) -> int:
@@ -110,35 +133,56 @@ class Log:
 
 
 def read_log(file: BinaryIO, *, latencies: bool) -> Log:
-    """One pass over a log. ``latencies``: values are latencies, to be counted in bins. Raises Garbage with the line."""
-    log = Log()
-    slotted = True
+    """The log of one job, see ``read_logs``; an empty one of an empty file. Raises Garbage if there are several."""
+    logs = read_logs(file, latencies=latencies)
+    if len(logs) > 1:
+        raise Garbage("time-back", f"line {logs[1].line}: time goes back, in the log of one job")
+    return logs[0] if logs else Log()
+
+
+def read_logs(file: BinaryIO, *, latencies: bool) -> list[Log]:
+    """The logs of all jobs in a file, in one pass. ``latencies``: values are latencies, to be counted in bins. Raises
+    Garbage with the line."""
+    logs: list[Log] = []
     for line, table in rows(file, 4):
-        time, value, way, size = _columns(table, line)
-        if line == 1:
-            log.first_ms = log.last_ms = int(time[0])
-            log.averaged = not size[0]
-        if (size == 0).any() != log.averaged or (log.averaged and size.any()):
+        columns = _columns(table, line)
+        time, value, _, size = columns
+        averaged = logs[0].averaged if logs else not size[0]
+        if (size == 0).any() != averaged or (averaged and size.any()):
             raise Garbage("mixed-log", f"line {line} and following: averages and single I/Os in one log")
         if value.max() >= _LONGEST:
-            raise Garbage("not-a-number", f"line {line + int(value.argmax())}: {value.max()} is no latency or rate")
-        log.first_ms, log.last_ms = min(log.first_ms, int(time.min())), max(log.last_ms, int(time.max()))
-        if log.averaged:
-            _averages(log, line, time, value, way)
-            continue
-        log.smallest = min(log.smallest, int(value.min()))
+            raise Garbage("not-a-number", f"line {line + int(value.argmax())}: {value.max()} is not a latency or rate")
         # without a column of offsets the fifth is the priority: 0 or 1
-        log.prioritised &= table.shape[1] > 5 or (table.shape[1] == 5 and bool((table[:, 4] <= 1).all()))
-        slotted = slotted and _slots(log, time)
-        log.sizes.update(size[:1].tolist() if (size == size[0]).all() else np.unique(size)[:33].tolist())
-        log.sizes = set(sorted(log.sizes)[:33])
-        _count(log, value, way, size, latencies=latencies)
-    if not slotted:
+        prioritised = table.shape[1] > 5 or (table.shape[1] == 5 and bool((table[:, 4] <= 1).all()))
+        back = _BACK_AVERAGED_MS if averaged else _BACK_MS
+        ended = [log.latest for log in logs]
+        for first, last, begins in jobs(time, line, ended, most=_JOBS, back=back):
+            if begins:
+                logs.append(Log(line + first, averaged=averaged, first_ms=int(time[first]), last_ms=int(time[first])))
+            own = _Columns(*(column[first:last] for column in columns))
+            _add(logs[-1], line + first, own, prioritised=prioritised, latencies=latencies)
+    return logs
+
+
+def _add(log: Log, line: int, columns: _Columns, *, prioritised: bool, latencies: bool) -> None:
+    """Adds rows of the job, the first of which stands in ``line``."""
+    time, value, way, size = columns
+    log.first_ms, log.last_ms = min(log.first_ms, int(time.min())), max(log.last_ms, int(time.max()))
+    log.latest = int(time[-1])
+    if log.averaged:
+        _averages(log, line, columns, rates=not latencies)
+        return
+    log.smallest = min(log.smallest, int(value.min()))
+    log.prioritised &= prioritised
+    log.slotted = log.slotted and _slots(log, time)
+    if not log.slotted:
         log.slots = np.zeros(0, np.int64)
-    return log
+    log.sizes.update(size[:1].tolist() if (size == size[0]).all() else np.unique(size)[:33].tolist())
+    log.sizes = set(sorted(log.sizes)[:33])
+    _count(log, value, way, size, latencies=latencies)
 
 
-def _columns(table: Ints, line: int) -> tuple[Ints, Ints, Ints, Ints]:
+def _columns(table: Ints, line: int) -> _Columns:
     """Time, value, direction, block size. With both average and maximum the maximum stands between."""
     first = 2
     if (table[:, 2] > 2).any() and table.shape[1] > 5 and not table[:, 4].any() and (table[:, 3] <= 2).all():
@@ -147,18 +191,24 @@ def _columns(table: Ints, line: int) -> tuple[Ints, Ints, Ints, Ints]:
     if (way > 2).any():
         bad = int((way > 2).argmax())
         raise Garbage(
-            "direction", f"line {line + bad}: direction {way[bad]} is none of fio's (0 read, 1 write, 2 trim)"
+            "direction", f"line {line + bad}: unknown direction {way[bad]} (fio's are 0 read, 1 write, 2 trim)"
         )
-    return table[:, 0], table[:, 1], way, table[:, first + 1]
+    return _Columns(table[:, 0], table[:, 1], way, table[:, first + 1])
 
 
-def _averages(log: Log, line: int, time: Ints, value: Ints, way: Ints) -> None:
-    for number in np.unique(way).tolist():
+def _averages(log: Log, line: int, columns: _Columns, *, rates: bool) -> None:
+    """A second row of one time is what was left when the job ended, of an interval of no time; of latencies it is of
+    I/Os that came back together after an interval without any."""
+    for at, (ms, rate, number) in enumerate(zip(*(column.tolist() for column in columns[:3]), strict=True), line):
         of = log.averages.setdefault(WAYS[number], {})
-        here = way == number
-        of.update(zip(time[here].tolist(), value[here].astype(float).tolist(), strict=True))
+        if rates and ms in of and len(of) == 1:
+            raise Garbage(
+                "time-twice",
+                f"line {at}: a second {WAYS[number]} at {ms} ms, in the first interval: the log may mix jobs",
+            )
+        of.setdefault(ms, float(rate))
         if len(of) > _INTERVALS:
-            raise Garbage("too-large", f"line {line}: more intervals than a log can have")
+            raise Garbage("too-large", f"line {at}: more than {_INTERVALS:,} intervals: log with a longer log_avg_msec")
 
 
 def _slots(log: Log, time: Ints) -> bool:

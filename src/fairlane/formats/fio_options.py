@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from fairlane.guard.parameters import PARAMETERS
@@ -46,7 +47,7 @@ _DEFAULTS: Mapping[str, str] = {
         "iodepth_batch_complete_min",
     ), "1"),
     "random_distribution": "random", "rate_process": "linear", "zonemode": "none", "io_submit_mode": "inline",
-    "percentage_random": "100", "file_service_type": "roundrobin",
+    "percentage_random": "100", "file_service_type": "roundrobin", "thinktime_blocks": "1",
 }  # fmt: skip
 """fio's defaults: an option with this value is no parameter."""
 _MANY = 50
@@ -56,6 +57,9 @@ _ALIASES = {
     "readwrite": "rw", "blocksize": "bs", "blocksize_range": "bsrange", "iomem": "mem",
     "timeout": "runtime",
 }  # fmt: skip
+
+_SYNCS = {"": "sync", "1": "sync"}
+"""Values of ``sync`` by their names."""
 
 _POWERS = {letter: power for power, letter in enumerate("kmgtp", start=1)}
 _INTEGER = re.compile(r"(0x[0-9a-f]+|[0-9]+)(?:([kmgtp])(ib|i|b)?|b)?", re.IGNORECASE)
@@ -68,12 +72,16 @@ _LONGEST = 30
 """Most characters of a number."""
 
 
+_How = Callable[[str], Any]
+
+
+@lru_cache(maxsize=4096)
 def integer(text: str, base: int = 1024) -> int:
     """A number with fio's suffixes. ``base``: fio's ``kb_base``: with 1024, the default, ``4k`` is 4096 and ``4kib`` is
     4000 (not so ``4ki``, whatever its manual says); with 1000 the other way round. Raises ValueError."""
     match = _INTEGER.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if not match:
-        raise ValueError(f"{text[:40]!r} is not a number of fio's")
+        raise ValueError(f"{text[:40]!r} is not a number as fio writes it")
     number = int(match[1], 0) if match[1].lower().startswith("0x") else int(match[1])
     if not match[2]:
         return number
@@ -81,11 +89,12 @@ def integer(text: str, base: int = 1024) -> int:
     return int(number * (1024 if binary else 1000) ** _POWERS[match[2].lower()])
 
 
+@lru_cache(maxsize=4096)
 def duration(text: str, unit: str = "s") -> int:
     """Nanoseconds; a bare number is in ``unit``. Raises ValueError."""
     match = _TIME.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if not match:
-        raise ValueError(f"{text[:40]!r} is not a time of fio's")
+        raise ValueError(f"{text[:40]!r} is not a time as fio writes it")
     return int(int(match[1]) * _SECONDS[(match[2] or unit).lower()] * 10**9)
 
 
@@ -105,14 +114,20 @@ def parameters(options: Mapping[str, str]) -> dict[str, Any]:
     ``options``: all options of the job, global ones included; others have fio's defaults. Values that cannot be read,
     or are no single value (``bsrange``), are left out, as are ``numjobs`` and ``runtime``, which depend on the figures.
     """
-    given = named(options)
+    return dict(_parameters(tuple(options.items())))
+
+
+@lru_cache(maxsize=4096)
+def _parameters(options: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    """The repetitions of a cell, hundreds of files, have the same options."""
+    given = named(dict(options))
     params: dict[str, Any] = {}
     try:
         base = integer(given.get("kb_base", "1024"))
     except ValueError:
         return params
 
-    def read(name: str, how: Callable[[str], Any], default: str | None = None, option: str = "") -> None:
+    def read(name: str, how: _How, default: str | None = None, option: str = "") -> None:
         value = given.get(option or name, default)
         if value is not None:
             try:
@@ -138,6 +153,10 @@ def parameters(options: Mapping[str, str]) -> dict[str, Any]:
     read("rate_iops", lambda text: _sum(text, ways))
     if "offset_increment" not in given:  # jobs with parts of their own: size is not the working set
         read("size", lambda text: integer(text, base))
+    for name, how in _TYPED.items():
+        if (value := given.get(name)) is not None and _DEFAULTS.get(name) != value.strip():
+            read(name, how)
+            params.setdefault(name, value.strip())  # several values, one for each direction
     return params | _others(given)
 
 
@@ -145,11 +164,26 @@ def _others(given: Mapping[str, str]) -> dict[str, str]:
     params: dict[str, str] = {}
     for option in sorted(given):
         name, value = option.replace("-", "_"), given[option].strip() or "1"
-        if option in _READ | _NEUTRAL or name in PARAMETERS or option.startswith("log_"):
+        if option in _READ or option in _NEUTRAL or name in PARAMETERS or option.startswith("log_"):
             continue  # a name of the registry would be a claim that no option of fio's can make
         if _NAME.fullmatch(name) and _DEFAULTS.get(name) != value and len(params) < _MANY:
             params[name] = value
     return params
+
+
+def _where(text: str) -> int | str:
+    """An offset in bytes; a share of the device unchanged."""
+    return text.strip() if text.strip().endswith("%") else integer(text)
+
+
+_TYPED: Mapping[str, _How] = {
+    "fsync": integer, "fdatasync": integer, "sync": lambda text: _SYNCS.get(text.strip(), text.strip()),
+    "end_fsync": flag, "offset": _where, "random_distribution": str.strip, "bssplit": str.strip,
+    "percentage_random": integer, "buffer_compress_percentage": integer, "dedupe_percentage": integer,
+    "thinktime": lambda text: duration(text, "us"), "thinktime_blocks": integer,
+}  # fmt: skip
+"""Options that are parameters of the registry by the same name -> the value in its unit. With fio's default they are no
+parameter."""
 
 
 def devices(options: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,16 +1,18 @@
 """The stored form of an imported trial: importers write it, all later steps read it."""
 
+import hashlib
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import orjson
 
-from fairlane.errors import FairlaneError
+from fairlane.errors import FairlaneError, Garbage
 from fairlane.records import Figures, Histogram
 from fairlane.stats.histogram import Bins
 
@@ -34,6 +36,43 @@ class Record:
     """Unix time of the trial's start, in seconds."""
     failed: str = ""
     """Why the trial has no figures: the tool's own report of a failure."""
+
+
+_LOAD = ("rw", "bs", "rwmixread", "iodepth", "numjobs")
+"""Parameters that make a load what it is."""
+
+
+def load(trial: Record) -> str:
+    """A short digest of what the trial is of: its name and the parameters of its load."""
+    known = [trial.name, *(trial.params.get(name) for name in _LOAD)]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:12]
+
+
+def completed(trial: Record) -> Record:
+    """The trial with its params and its day as conditions, so that the guard compares lanes in them."""
+    figures = trial.figures
+    conditions = {**_day(trial.started), **trial.params, **figures.context.get("conditions", {})}
+    return replace(trial, figures=replace(figures, context={**figures.context, "conditions": conditions}))
+
+
+def _day(started: float | None) -> dict[str, str]:
+    """The condition ``date``: the guard refuses results more than a week apart."""
+    if started is None:
+        return {}
+    try:
+        return {"date": datetime.fromtimestamp(started, UTC).date().isoformat()}
+    except (OverflowError, ValueError, OSError):
+        return {}
+
+
+def figures(trial: Record) -> Figures:
+    """The figures of a trial that did not fail, with its start in the context. Raises Garbage with the reason if it
+    did."""
+    if trial.failed:
+        raise Garbage("trial-failed", trial.failed)
+    if trial.started is None:
+        return trial.figures
+    return replace(trial.figures, context={**trial.figures.context, "started": trial.started})
 
 
 def write(trial: Record) -> bytes:
@@ -63,8 +102,8 @@ def read(data: bytes) -> Record:
         tree = orjson.loads(data)
         histograms = _Histograms(tree["histograms"])
         metrics = {str(name): float(value) for name, value in tree["metrics"].items()}
-        if not all(map(math.isfinite, metrics.values())):
-            raise ValueError("a metric is not finite")
+        if wrong := next((name for name, value in metrics.items() if not math.isfinite(value)), None):
+            raise ValueError(f"metric {wrong} is {metrics[wrong]}, which no measurement gives")
         figures = Figures(metrics, histograms, dict(tree["context"]), dict(tree["steps"]))
         return Record(
             dict(tree["params"]),

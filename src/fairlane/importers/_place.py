@@ -1,5 +1,6 @@
 """Assign a lane, cell and block to each imported trial. Pure."""
 
+import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 from fairlane.errors import FairlaneError, nearest
 from fairlane.guard.parameters import parameter
 from fairlane.importers._map import ImportMap, MappedLane
+from fairlane.importers._propose import Entry, Proposal, propose
 from fairlane.importers._read import Trial
 from fairlane.importers._walk import matches, natural
 from fairlane.metrics import METRICS
@@ -22,7 +24,7 @@ _PREFERRED = ("iops", "tps", "nopm", "tpm", "vm_ready_p99", "job_time", "bw", "l
 
 
 _Key = tuple[Hashable, tuple[tuple[str, Any], ...]]
-"""Key of a cell: name and POINT parameters, then other parameters that vary within a lane."""
+"""Key of a cell: its part, name and POINT parameters, then other parameters that vary within a lane."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,17 @@ class Layout:
     """Whether the trials' times show that the lanes alternated; None: the times are not known."""
     spans: Mapping[str, tuple[float, float]]
     """Lane -> start of its first and of its last trial (Unix time), where known."""
+    proposal: Proposal | None = None
+    """Of the trials whose lane neither the map nor the results name; None: of none."""
 
 
-def lay_out(trials: Sequence[Trial], chosen: ImportMap) -> Layout:
-    """Puts ``trials`` (in the order of their names) into lanes, cells and blocks. Raises FairlaneError."""
-    titles, lanes = _lanes(trials, chosen)
-    points, cells = _cells(trials, lanes, chosen)
+def lay_out(trials: Sequence[Trial], chosen: ImportMap, top: str = "", by: Sequence[str] = ()) -> Layout:
+    """Puts ``trials`` (in the order of their names) into lanes, cells and blocks. ``top``, ``by``: see ``propose``.
+
+    Raises FairlaneError.
+    """
+    titles, lanes, parts, proposal = _lanes(trials, chosen, top, by)
+    points, cells = _cells(trials, lanes, parts, chosen)
     groups: dict[tuple[str, str], list[Trial]] = defaultdict(list)
     for trial, lane, cell in zip(trials, lanes, cells, strict=True):
         groups[cell, lane].append(trial)
@@ -79,16 +86,27 @@ def lay_out(trials: Sequence[Trial], chosen: ImportMap) -> Layout:
     placed.sort(key=lambda p: (order[p.cell], p.block, p.trial.record.started or 0.0, natural(p.lane)))
     interleaved = _interleaved(placed, len(titles))
     paired = bool(interleaved) if chosen.paired is None else chosen.paired
-    return Layout(titles, points, tuple(placed), paired, interleaved, _spans(placed))
+    return Layout(titles, points, tuple(placed), paired, interleaved, _spans(placed), proposal)
 
 
 # --- lanes
 
 
-def _lanes(trials: Sequence[Trial], chosen: ImportMap) -> tuple[dict[str, str], list[str]]:
-    """The lanes (name -> title), those of the map first, and the lane of each trial."""
-    own = [_own_lane(trial) for trial in trials]
-    mapped = [_mapped(trial, title, chosen.lanes) for trial, title in zip(trials, own, strict=True)]
+def _lanes(
+    trials: Sequence[Trial], chosen: ImportMap, top: str, by: Sequence[str]
+) -> tuple[dict[str, str], list[str], list[str], Proposal | None]:
+    """The lanes (name -> title), those of the map first; per trial its lane and the part of its cell; the proposal."""
+    ruled = [_ruled(trial, chosen.lanes) for trial in trials]
+    own = [trial.record.lane for trial in trials]
+    parts = [""] * len(trials)
+    asked = [n for n, lane in enumerate(ruled) if not lane and not own[n]]
+    proposal = propose([_entry(trials[n]) for n in asked], top, by) if asked else None
+    if proposal:
+        for n, title, part in zip(asked, proposal.lanes, proposal.parts, strict=True):
+            own[n], parts[n] = title, part
+    mapped = [
+        lane or _called(trial, title, chosen.lanes) for trial, title, lane in zip(trials, own, ruled, strict=True)
+    ]
     titles = {name: lane.label for name, lane in chosen.lanes.items()}
     names: dict[str, str] = {}
     for title, name in zip(own, mapped, strict=True):
@@ -104,20 +122,32 @@ def _lanes(trials: Sequence[Trial], chosen: ImportMap) -> tuple[dict[str, str], 
             f"no trial belongs to lane {empty[0]!r}",
             hint=f"folders and lanes found: {', '.join(map(_shown, titled))}",
         )
-    return titles, lanes
+    return titles, lanes, parts, proposal
 
 
-def _own_lane(trial: Trial) -> str:
-    return trial.record.lane or trial.folder
+def _entry(trial: Trial) -> Entry:
+    record = trial.record
+    name = trial.files[0]
+    if len(trial.files) > 1:  # logs of one trial: what their names have in common
+        name = f"{posixpath.dirname(name)}/{posixpath.commonprefix([posixpath.basename(f) for f in trial.files])}"
+    return Entry(name.lstrip("/"), _rough(trial), record.params, record.labels)
 
 
-def _mapped(trial: Trial, title: str, lanes: Mapping[str, MappedLane]) -> str:
-    """The map's lane of a trial; empty: none. Raises FairlaneError for more than one."""
-    fitting = [
-        name
-        for name, lane in lanes.items()
-        if (_chosen(trial, lane) if lane.files or lane.where else title in (name, lane.label) or slug(title) == name)
-    ]
+def _ruled(trial: Trial, lanes: Mapping[str, MappedLane]) -> str:
+    """The lane of the map whose files or labels fit a trial; empty: none."""
+    return _one(trial, [name for name, lane in lanes.items() if (lane.files or lane.where) and _chosen(trial, lane)])
+
+
+def _called(trial: Trial, title: str, lanes: Mapping[str, MappedLane]) -> str:
+    """The lane of the map that is called as the trial's lane, or else its folder, is; empty: none."""
+    rest = {name: (name, lane.label) for name, lane in lanes.items() if not lane.files and not lane.where}
+    for text in (title, trial.folder):
+        if fitting := [name for name, called in rest.items() if text in called or slug(text) == name]:
+            return _one(trial, fitting)
+    return ""
+
+
+def _one(trial: Trial, fitting: Sequence[str]) -> str:
     if len(fitting) > 1:
         raise FairlaneError(
             "lane-ambiguous",
@@ -155,9 +185,11 @@ def safe(title: str, taken: Iterable[str]) -> str:
 # --- cells
 
 
-def _cells(trials: Sequence[Trial], lanes: Sequence[str], chosen: ImportMap) -> tuple[tuple[Point, ...], list[str]]:
+def _cells(
+    trials: Sequence[Trial], lanes: Sequence[str], parts: Sequence[str], chosen: ImportMap
+) -> tuple[tuple[Point, ...], list[str]]:
     """The cells, and the cell's name of each trial."""
-    rough = [_rough(trial) for trial in trials]
+    rough = [(part, _rough(trial)) for trial, part in zip(trials, parts, strict=True)]
     varied: dict[Hashable, set[str]] = {key: set() for key in rough}  # parameters that vary within a lane
     values: dict[tuple[Hashable, str, str], Any] = {}
     for trial, lane, key in zip(trials, lanes, rough, strict=True):
@@ -173,7 +205,8 @@ def _cells(trials: Sequence[Trial], lanes: Sequence[str], chosen: ImportMap) -> 
     for trial, whole in zip(trials, keys, strict=True):
         first.setdefault(whole, trial)
         metrics[whole] |= trial.record.figures.metrics.keys()
-    names = _names({whole: (trial, dict(whole[1])) for whole, trial in first.items()})
+    part_of = {key: part for key, part in zip(keys, parts, strict=True) if part}
+    names = _names({whole: (trial, dict(whole[1])) for whole, trial in first.items()}, part_of)
     if wrong := chosen.cells.keys() - set(names.values()):
         name = sorted(wrong)[0]
         near = nearest(name, names.values())
@@ -202,14 +235,15 @@ def _primary(metrics: set[str], wanted: str | None) -> str:
     return next((name for name in order if name in metrics), wanted or "iops")
 
 
-def _names(cells: Mapping[_Key, tuple[Trial, dict[str, Any]]]) -> dict[_Key, str]:
+def _names(cells: Mapping[_Key, tuple[Trial, dict[str, Any]]], parts: Mapping[_Key, str]) -> dict[_Key, str]:
     """Readable names, no two of which lead to the same file."""
     plain: dict[_Key, str] = {}
     for key, (trial, varied) in cells.items():
         params = trial.record.params
         extra = [_in_name(name, value) for name, value in varied.items() if value is not None and name not in POINT]
         tool = () if "rw" in params or "bs" in params else (trial.tool.replace("_", "-"),)
-        plain[key] = " ".join([_clean(trial.record.name) or " ".join([*tool, *_load(params)]), *extra])
+        part = [_clean(parts[key])] if key in parts else []
+        plain[key] = " ".join([_clean(trial.record.name) or " ".join([*tool, *_load(params)]), *extra, *part])
     shared: dict[str, list[_Key]] = defaultdict(list)
     for key, name in plain.items():
         shared[name].append(key)

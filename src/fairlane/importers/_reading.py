@@ -30,15 +30,18 @@ _MAGNITUDE = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE)
 
 
-def lines(source: Source) -> Iterator[tuple[int, str]]:
-    """Number, from 1, and text of each line, without its end; bytes that are no UTF-8 become U+FFFD. Streams."""
-    with source.open() as file:
+def lines(source: Source, longest: int = LONGEST) -> Iterator[tuple[int, str]]:
+    """Number, from 1, and text of each line, without its end; bytes that are no UTF-8 become U+FFFD. Streams.
+
+    Raises Unreadable for a line of more than ``longest`` bytes.
+    """
+    with source.text() as file:
         number = 0
-        while raw := file.readline(LONGEST + 1):
+        while raw := file.readline(longest + 1):
             number += 1
-            if len(raw) > LONGEST:
+            if len(raw) > longest:
                 raise Unreadable(
-                    "line-too-long", f"a line of more than {LONGEST} bytes: no text", where=f"{source.name}:{number}"
+                    "line-too-long", f"a line of more than {longest} bytes: no text", where=f"{source.name}:{number}"
                 )
             yield number, raw.decode(errors="replace").rstrip("\r\n")
 
@@ -46,6 +49,8 @@ def lines(source: Source) -> Iterator[tuple[int, str]]:
 def shown(value: object, most: int = 200) -> str:
     """``value`` as text for names and labels: one line of printable characters, no longer than ``most``."""
     text = str(value)[:most] if isinstance(value, str | int | float) else ""
+    if text.isprintable():
+        return " ".join(text.split())
     return " ".join("".join(c if c.isprintable() else "?" for c in text).split())
 
 
@@ -117,17 +122,6 @@ def histogram(counts: Mapping[int, int], where: str) -> Histogram:
         return merge([counts])
     except ValueError as error:
         raise Unreadable("histogram-damaged", f"no histogram of latencies: {error}", where=where) from None
-
-
-def binned(counts: Mapping[int, int]) -> dict[int, int]:
-    """Latencies in ns -> bins as fio's, 64 to a power of two, so there are few for any latencies; unlike
-    fio's they do not end at 17 s."""
-    bins: dict[int, int] = {}
-    for ns, count in counts.items():
-        shift = max(ns.bit_length() - 7, 0)
-        middle = (ns >> shift << shift) + (1 << shift >> 1)
-        bins[middle] = bins.get(middle, 0) + count
-    return bins
 
 
 def series(interval_ms: float | None, rates: list[float], key: str = "iops") -> dict[str, Any]:

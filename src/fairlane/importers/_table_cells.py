@@ -106,6 +106,11 @@ class Row:
         return Unreadable("column-value", f"column {shown(column)!r}: {message}", where=self.where)
 
 
+def is_number(text: str) -> bool:
+    """Whether a cell may hold a figure, with its unit or not."""
+    return text.lower() in MISSING or _NUMBER.fullmatch(text) is not None
+
+
 def units_of(metric: str) -> Sequence[str]:
     """Units that a figure of ``metric`` may be given in."""
     kinds: Mapping[str, Iterable[str]] = {
@@ -150,9 +155,8 @@ def rows(source: Source, *, form: str, delimiter: str, header: int, path: str, n
 
 def _text(source: Source) -> str:
     data = source.read(LARGEST_TREE)
-    coding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
-        return data.decode(coding)
+        return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise Unreadable(

@@ -4,9 +4,10 @@ import gzip
 import io
 import os
 import re
+import stat
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import BinaryIO
@@ -31,7 +32,8 @@ class InputFile:
     begins with its last part (or as many parts as make it unique)."""
     path: Path
     folder: str
-    """First folder of ``name``; of files that lie in none, the folder or the file that the user named."""
+    """First folder of ``name`` below those that all files have in common; of a file that lies in none, the folder above
+    it, or the file that the user named."""
 
     @property
     def source(self) -> Source:
@@ -42,7 +44,7 @@ class InputFile:
         """``source``, a small file in memory: it is recognised, read, hashed and stored. Raises Unreadable."""
         try:
             with self.path.open("rb", buffering=0) as file:
-                data = file.read(SMALL + 1)
+                data = file.read(min(os.fstat(file.fileno()).st_size, SMALL) + 1)  # read(n) sets n bytes aside
         except OSError:
             data = _PACKED  # the slower way raises the error
         if data.startswith(_PACKED):
@@ -66,22 +68,42 @@ def walk(paths: Sequence[Path]) -> tuple[tuple[InputFile, ...], tuple[tuple[str,
             raise FairlaneError("file-missing", "no such file or folder", where=str(path))
         top = path.resolve()
         for file in _files(top) if top.is_dir() else iter((top,)):
-            below = "" if file == top else file.relative_to(top).as_posix()
+            below = "" if file == top else str(file)[len(str(top)) :].lstrip("/")
             name = _text("/".join(part for part in (head or ("" if below else top.name), below) if part))
-            reason = _no_file(file, top)
-            if reason:
+            ordinary = _ordinary(file)  # of nearly all files, nothing else need be asked
+            if not ordinary and (reason := _no_file(file, top)):
                 passed.append((name, reason))
                 continue
-            real = file.resolve()
+            # only a link is elsewhere: ``top`` is resolved, and no link to a folder is followed
+            real = file if ordinary else file.resolve()
             if real in by_path:
                 continue  # named twice
             plain = name.removesuffix(".gz")
             if plain in taken:
                 plain = name  # both x and x.gz are there
             taken.add(plain)
-            first, slash, _ = plain.partition("/")
-            by_path[real] = InputFile(plain, real, first if slash else (_text(top.name) if below else _stem(plain)))
-    return tuple(sorted(by_path.values(), key=lambda f: natural(f.name))), tuple(sorted(passed))
+            by_path[real] = InputFile(plain, real, _text(top.name) if below else _stem(plain))
+    files = _with_folders(sorted(by_path.values(), key=lambda f: natural(f.name)))
+    return tuple(files), tuple(sorted(passed))
+
+
+def _with_folders(files: Sequence[InputFile]) -> Iterator[InputFile]:
+    depth = shared_folders(file.name for file in files)
+    for file in files:
+        folders = file.name.split("/")[:-1]
+        yield replace(file, folder=folders[min(depth, len(folders) - 1)]) if folders else file
+
+
+def shared_folders(names: Iterable[str]) -> int:
+    """How many leading folders all ``names`` have in common."""
+    common: list[str] | None = None
+    for name in names:
+        folders = name.split("/")[:-1]
+        if common is None:
+            common = folders
+        elif folders[: len(common)] != common:
+            common = common[: next(n for n in range(len(common)) if folders[n : n + 1] != common[n : n + 1])]
+    return len(common or ())
 
 
 def natural(name: str) -> tuple[tuple[int, int | str], ...]:
@@ -129,8 +151,16 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(here) / name for name in sorted(files + links) if not name.startswith("."))
 
 
+def _ordinary(file: Path) -> bool:
+    """Whether it is a file and no link to one."""
+    try:
+        return stat.S_ISREG(file.lstat().st_mode)
+    except OSError:
+        return False
+
+
 def _no_file(file: Path, top: Path) -> str:
-    """Why ``file`` is not opened; empty if it is an ordinary file."""
+    """Why ``file`` is not opened; empty if it is an ordinary file, or a link to one."""
     if file.is_symlink():
         real = file.resolve()
         if not real.exists():

@@ -148,10 +148,24 @@ def _written(name: str, value: Any) -> Any:
 
 
 def events(
-    layout: Layout, plan: Plan, originals: Sequence[Original], left_out: Sequence[LeftOut], chosen: ImportMap
+    layout: Layout,
+    plan: Plan,
+    originals: Sequence[Original],
+    left_out: Sequence[LeftOut],
+    chosen: ImportMap,
+    *,
+    readers: Mapping[str, Any],
+    packs: Mapping[str, str],
 ) -> Iterator[Event]:
-    """The journal of an import."""
-    yield {"type": "start", "fairlane": __version__, "modelled": False, "emulated": False, "workers": 1}
+    """The journal of an import. ``readers``: importer -> its options; ``packs``: name -> SHA-256."""
+    yield {
+        "type": "start",
+        "fairlane": __version__,
+        "modelled": False,
+        "emulated": False,
+        "workers": 1,
+        "readers": dict(readers),
+    }
     yield {
         "type": "order",
         "paired": layout.paired,
@@ -159,6 +173,8 @@ def events(
         "interleaved": layout.interleaved,
         "spans": {lane: [_time(first), _time(last)] for lane, (first, last) in layout.spans.items()},
     }
+    for name, sha256 in packs.items():
+        yield {"type": "pack", "name": name, "sha256": sha256}
     for file in originals:
         yield {
             "type": "original",
@@ -166,41 +182,32 @@ def events(
             "tool": file.tool,
             "sha256": file.sha256,
             "size": file.size,
-            **({"kept": file.kept} if file.kept else {}),
+            **({"kept": f"{raw.FOLDER}/{file.pack}", "member": file.member} if file.pack else {}),
         }
     for gone in left_out:
         yield {"type": "left-out", "files": list(gone.files), "reason": gone.reason, "where": gone.where}
     yield {"type": "files", "read": len(originals), "left_out": sum(len(g.files) for g in left_out if g.reason)}
     keys = {cell.name: cell.key for cell in plan.study.cells()}
     for place in layout.placed:
-        yield {
-            "type": "trial",
-            "cell": keys[place.cell],
-            "block": place.block,
-            "lane": place.lane,
-            "raw": archive(place, keys[place.cell]),
-            "sha256": place.trial.sha256,
-            "from": place.trial.files[0],
-        }
+        yield _trial(place, keys[place.cell])
     yield {"type": "look", "look": 0, "blocks": plan.looks[0], "open": []}
     yield {"type": "end"}
 
 
-def archive(place: Placed, cell: str) -> str:
-    """Name of the trial's archive in ``raw``."""
-    return f"{cell}.b{place.block:03d}.{place.lane}.tar.gz"
+def _trial(place: Placed, cell: str) -> Event:
+    trial = place.trial
+    event = {"type": "trial", "cell": cell, "block": place.block, "lane": place.lane, "raw": trial.pack}
+    event |= {"sha256": trial.sha256, "from": trial.files[0]}
+    if trial.member:
+        return event | {"member": trial.member}
+    event |= {"tool": trial.tool, "load": trial.load}
+    if len(trial.files) > 1:
+        event["files"] = list(trial.files)
+    return event | ({"record": trial.number, "of": trial.of} if trial.of > 1 else {})
 
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-
-
-def move(folder: Path, layout: Layout, plan: Plan) -> None:
-    """Gives every archive its trial's name. Raises OSError."""
-    keys = {cell.name: cell.key for cell in plan.study.cells()}
-    place_of = folder / raw.FOLDER
-    for place in layout.placed:
-        (place_of / place.trial.archive).rename(place_of / archive(place, keys[place.cell]))
 
 
 def write_journal(folder: Path, lines: Iterator[Event]) -> None:

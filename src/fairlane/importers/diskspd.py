@@ -6,14 +6,16 @@ Each time span is a trial: its targets ran together. Percentiles are those of al
 which needs ``-L``), in steps of a microsecond. A parameter is kept if all targets share it.
 """
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
+from fairlane.importers._consistent import consistent, same
 from fairlane.importers._reading import MS, US
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.metrics import WAYS, of_mix, own_metric
@@ -23,7 +25,6 @@ _PART = 2**14
 _DEEPEST = 32
 _MOST = 250_000
 """Elements: the buckets of a series, above all."""
-_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _WAYS = {"read": ("ReadCount", "ReadBytes"), "write": ("WriteCount", "WriteBytes")}
 
 
@@ -34,17 +35,12 @@ class Diskspd(Importer):
     source = "DISKSPD's source: XmlResultParser.cpp, Common.cpp"
 
     def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
-        text = _text(head)
+        text = head.decode(errors="replace")
         return re.match(r"\s*(?:<\?xml[^>]*>\s*)?<Results>", text) is not None and "<TimeSpan>" in text
 
     def read(self, files: Sequence[Source]) -> Iterator[Record]:
         for file in files:
             yield from _spans(_tree(file), file.name)
-
-
-def _text(data: bytes) -> str:
-    """PowerShell writes what it redirects as UTF-16, with a byte order mark."""
-    return data.decode("utf-16" if data[:2] in _MARKS else "utf-8-sig", errors="replace")
 
 
 class _Tree(ET.TreeBuilder):
@@ -89,7 +85,7 @@ _NOTHING = ET.Element("skipped")
 
 
 def _tree(file: Source) -> ET.Element:
-    text = _text(file.read(reading.LARGEST_TREE))
+    text = file.read(reading.LARGEST_TREE).decode(errors="replace")
     if "<!" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL):
         raise Unreadable("document-type", "expected DISKSPD's XML, which has no document type", where=file.name)
     parser = ET.XMLParser(target=_Tree(file.name))  # noqa: S314 - no DTD, see above
@@ -115,14 +111,16 @@ def _spans(root: ET.Element, where: str) -> Iterator[Record]:
     version = reading.shown(root.findtext("./System/Tool/Version") or "")
     conditions = reading.known(tool="diskspd", tool_version=version)
     labels = reading.known(host=reading.shown(root.findtext("./System/ComputerName") or ""))
-    started = _started(root.findtext("./System/RunTime") or "") if len(spans) == 1 else None
+    started = moment(root.findtext("./System/RunTime") or "") if len(spans) == 1 else None
     for number, (profile, span) in enumerate(zip(profiles, spans, strict=True), 1):
         place = f"{where} (time span {number})"
         params = _params(profile, span, place)
         if (error := span.findtext("Error")) is not None:
             yield Record(params, labels=labels, failed=reading.shown(error, 300) or "DISKSPD reports an error")
             continue
-        yield Record(params, _figures(profile, span, conditions, place), labels=labels, started=started)
+        record = Record(params, _figures(profile, span, conditions, place), labels=labels, started=started)
+        depth = [float(params.get(name) or 0) for name in ("iodepth", "numjobs", "disks")]  # each thread and target
+        yield consistent(record, place, in_flight=math.prod(depth))
 
 
 def _figures(profile: ET.Element, span: ET.Element, conditions: dict[str, Any], where: str) -> Figures:
@@ -132,6 +130,26 @@ def _figures(profile: ET.Element, span: ET.Element, conditions: dict[str, Any], 
         raise Unreadable("cut-off", "expected a <TestTimeSeconds> above 0 and <Thread> with <Target>", where=where)
     ios = {way: sum(_number(t, count, where) for t in targets) for way, (count, _) in _WAYS.items()}
     size = {way: sum(_number(t, count, where) for t in targets) for way, (_, count) in _WAYS.items()}
+    for whole, parts in (("IOCount", ios), ("BytesCount", size)):
+        if all(target.find(whole) is not None for target in targets):
+            printed = sum(_number(target, whole, where) for target in targets)
+            same(printed, sum(parts.values()), f"{whole}, and reads and writes added", where)
+    metrics, steps, load = measured(ios, size, seconds, where)
+    latencies = dict(_latencies(span, where, mix=all(ios.values())))
+    metrics |= latencies
+    steps |= {name: 0.5 * US / ns for name, ns in latencies.items()}
+    load |= _series(profile, span, where)
+    context: dict[str, Any] = {"load": load, "conditions": conditions}
+    if (busy := _optional(span.find("./CpuUtilization/Average/UsagePercent"), where)) is not None:
+        machine = {"busy": busy / 100, "cpus": _optional(span.find("ProcCount"), where)}
+        context["machine"] = reading.known(**machine)
+    return Figures(metrics, {}, context, steps)
+
+
+def measured(
+    ios: Mapping[str, float], size: Mapping[str, float], seconds: float, where: str
+) -> tuple[dict[str, float], dict[str, float], dict[str, Any]]:
+    """Metrics, their steps, and ``context["load"]`` of the I/Os and bytes that each direction had in ``seconds``."""
     total = sum(ios.values())
     if not total:
         raise Unreadable("no-io", "no I/O completed", where=where)
@@ -147,21 +165,13 @@ def _figures(profile: ET.Element, span: ET.Element, conditions: dict[str, Any], 
         for name in (own_metric("iops", way), own_metric("bw", way))
         if name in metrics
     }
-    latencies = dict(_latencies(span, where, mix=all(ios.values())))
-    metrics |= latencies
-    steps |= {name: 0.5 * US / ns for name, ns in latencies.items()}
     load: dict[str, Any] = {
         "ios": {way: int(count) for way, count in ios.items()},
         "bytes": {way: int(count) for way, count in size.items()},
         "iops": {way: count / seconds for way, count in ios.items()},
         "runtime_ms": seconds * 1000,
     }
-    load |= _series(profile, span, where)
-    context: dict[str, Any] = {"load": load, "conditions": conditions}
-    if (busy := _optional(span.find("./CpuUtilization/Average/UsagePercent"), where)) is not None:
-        machine = {"busy": busy / 100, "cpus": _optional(span.find("ProcCount"), where)}
-        context["machine"] = reading.known(**machine)
-    return Figures(metrics, {}, context, steps)
+    return metrics, steps, load
 
 
 def _latencies(span: ET.Element, where: str, *, mix: bool) -> Iterator[tuple[str, float]]:
@@ -200,7 +210,7 @@ def _params(profile: ET.Element, span: ET.Element, where: str) -> dict[str, Any]
     limited = any(rate is not None and _optional(rate, where) for rate in rates)
     duration, warmup = (_optional(profile.find(tag), where) for tag in ("Duration", "Warmup"))
     return reading.known(
-        rw=_pattern(random.pop(), writes) if len(random) == 1 and writes is not None else None,
+        rw=pattern(random.pop(), writes) if len(random) == 1 and writes is not None else None,
         bs=int(bs) if bs else None,
         iodepth=_whole(shared("RequestCount")),
         numjobs=_whole(_optional(span.find("ThreadCount"), where)),
@@ -221,7 +231,8 @@ def _random(target: ET.Element, where: str) -> str:
     return "random" if ratio is None or ratio == 100 else "mixed"
 
 
-def _pattern(order: str, writes: float) -> str | None:
+def pattern(order: str, writes: float) -> str | None:
+    """``randrw`` of ``random`` and a share of writes in percent; None for ``mixed`` orders."""
     if order == "mixed":
         return None
     kind = "read" if writes == 0 else "write" if writes == 100 else "rw"
@@ -239,7 +250,7 @@ def _limit(rate: ET.Element | None) -> str:
     return reading.shown(f"{rate.text} {rate.get('unit', 'bytes/ms')}", 40)
 
 
-def _started(text: str) -> float | None:
+def moment(text: str) -> float | None:
     """``2024/06/14 13:49:12 UTC`` to Unix time."""
     try:
         return datetime.strptime(text.strip(), "%Y/%m/%d %H:%M:%S UTC").replace(tzinfo=UTC).timestamp()

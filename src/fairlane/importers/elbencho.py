@@ -12,6 +12,7 @@ from typing import Any
 
 from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
+from fairlane.importers._consistent import consistent
 from fairlane.importers._reading import MIB, US
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.metrics import of_mix
@@ -95,12 +96,15 @@ def _record(row: Mapping[str, str], where: str) -> Record | None:
     if busy := row.get("CPU% [last]"):
         context["machine"] = {"busy": reading.number(busy, where, "CPU%") / 100}
     label = reading.shown(row.get("label", ""))
-    return Record(
-        _params(row, rw, operation, where),
+    params = _params(row, rw, operation, where)
+    record = Record(
+        params,
         Figures(metrics, {}, context, steps),
         labels=reading.known(label=label, operation=operation),
         started=reading.moment(row["ISO date"]),
     )
+    in_flight = (params.get("numjobs") or 0) * (params.get("iodepth") or 1) * (params.get("fleet") or 1)
+    return consistent(record, where, in_flight=in_flight)
 
 
 def _figures(row: Mapping[str, str], prefix: str, where: str) -> dict[str, float]:

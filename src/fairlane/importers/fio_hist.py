@@ -2,8 +2,9 @@
 
 Format: ``flush_hist_samples`` of fio's iolog.c and the scripts in its ``tools/hist``: time in ms, direction, block
 size, then the I/Os in each bin since the row before: 1216 bins of microseconds in fio 2, 1856 of nanoseconds in fio 3,
-or so many halved by every step of ``log_hist_coarseness``. Logs of one prefix in a folder are one trial; intervals,
-jobs, machines and directions are merged by adding bins. fio does not log the run after its last interval.
+or so many halved by every step of ``log_hist_coarseness``. Logs of one prefix in a folder are read together; intervals,
+machines, directions and jobs that ran together (see ``_fio_jobs``) are merged by adding bins. fio does not log the run
+after its last interval. In a file of several jobs (``per_job_logs=0``) time goes back where the next one begins.
 
 All latencies are clat's (completion alone), and the parameter ``metric_definition`` states that.
 """
@@ -11,21 +12,24 @@ All latencies are clat's (completion alone), and the parameter ``metric_definiti
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from fairlane.errors import Garbage
-from fairlane.formats.fio_columns import rows
+from fairlane.formats.fio_columns import jobs, rows
 from fairlane.formats.fio_log import EPOCH_MS, WAYS
 from fairlane.formats.record import Record
+from fairlane.importers import _fio_jobs
+from fairlane.importers._consistent import consistent
 from fairlane.importers._reading import series, shown
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.metrics import WAYS as DIRECTIONS
 from fairlane.metrics import of_mix, own_metric
 from fairlane.records import Figures
 from fairlane.stats.histogram import Bins, Ints, mean, merge, midpoints, percentiles
+from fairlane.study.strict import Strict
 
 _NAME = re.compile(r"(?P<prefix>.*?)(?:_clat)?_hist(?:\.(?P<job>\d{1,9}))?\.log(?:\.(?P<host>.+))?")
 _ROW = re.compile(r"\s*\d{1,18}\s*,\s*[012]\s*,(?:\s*\d{1,18}\s*,){20,}")
@@ -37,6 +41,16 @@ _MOST = 2**48
 """No bin holds so many I/Os."""
 _INTERVALS = 200_000
 """Rows of one log: two days of seconds."""
+_JOBS = 256
+"""Most jobs of a file."""
+
+
+class FioHistOptions(Strict):
+    """Options of fio's histogram logs."""
+
+    jobs: _fio_jobs.Stated = None
+    """Whether equal jobs of a prefix ran together (clones of numjobs), so that they are one load, or apart (stonewall).
+    fio's logs do not say it."""
 
 
 @dataclass
@@ -50,6 +64,8 @@ class _Log:
     """I/Os of each interval, all directions."""
     sizes: set[int] = field(default_factory=set)
     columns: int = 0
+    line: int = 1
+    """Line of the file where it begins."""
 
     def histogram(self, way: str) -> Bins:
         """Bins in ns, by their middle."""
@@ -62,6 +78,7 @@ class _Log:
 class FioHist(Importer):
     title = "fio histogram logs of completion latency (log_hist_msec)"
     source = "fio's iolog.c and tools/hist"
+    Options = FioHistOptions
 
     def claims(self, name: str, head: bytes) -> bool:
         text = head[:4096].decode(errors="replace").partition("\n")[0]
@@ -83,45 +100,69 @@ class FioHist(Importer):
                 )
             prefix = match["prefix"]
             try:
-                with file.open() as content:
-                    log = _read(content)
+                with file.text() as content:
+                    of_file = _read(content)
             except Garbage as reason:
                 raise Unreadable(reason.kind, str(reason), where=file.name) from None
-            if log.times:
-                logs["/".join(filter(None, (match["host"], match["job"])))] = log
+            if match["job"] and len(of_file) > 1:
+                raise Unreadable(
+                    "time-back", "time goes back, in the log of one job", where=f"{file.name}:{of_file[1].line}"
+                )
+            for place, log in enumerate(of_file, 1):
+                logs[_fio_jobs.key(match["host"], match["job"], place, len(of_file))] = log
         if not logs:
             raise Unreadable(
                 "empty", "the logs are empty: fio writes the first row after log_hist_msec", where=files[0].name
             )
-        yield _record(logs, prefix, files[0].name)
+        where = files[0].name
+        lines = {job: log.line for job, log in logs.items()}
+        spans = {job: (_start(log), log.times[-1]) if log.times[0] > EPOCH_MS else None for job, log in logs.items()}
+        for load in _fio_jobs.loads(spans, self.options.jobs):
+            record = _record({job: logs[job] for job in load.jobs}, prefix, where)
+            context = {**record.figures.context}
+            context["load"] = {**context["load"], **load.context(lines, where)}
+            params = dict(record.params)
+            if not load.known:
+                params.pop("numjobs")
+            figures = replace(record.figures, context=context)
+            yield consistent(replace(record, params=params, figures=figures, name=load.name(record.name)), where)
 
 
-def _read(file: BinaryIO) -> _Log:
-    log = _Log()
+def _read(file: BinaryIO) -> list[_Log]:
+    """The logs of all jobs in a file."""
+    logs: list[_Log] = []
     for line, table in rows(file, 4):
-        log.columns = table.shape[1] - 3
-        if log.columns not in _FORMATS:
+        columns = table.shape[1] - 3
+        if columns not in _FORMATS:
             raise Garbage(
-                "columns", f"line {line}: {log.columns} bins, where fio has 1216 or 1856, or these halved some times"
+                "columns", f"line {line}: {columns} bins, where fio has 1216 or 1856, or these halved some times"
             )
-        way = table[:, 1]
+        way, counts = table[:, 1], table[:, 3:]
         if (way > 2).any():
             raise Garbage("direction", f"line {line + int((way > 2).argmax())}: a direction that is none of fio's")
-        counts = table[:, 3:]
         if counts.max() >= _MOST or counts.sum(dtype=np.float64) >= _MOST:
             raise Garbage("too-large", f"line {line} and following: more I/Os than there can be")
-        for number in np.unique(way).tolist():
-            log.bins[WAYS[number]] = log.bins.get(WAYS[number], 0) + counts[way == number].sum(axis=0)
-        log.sizes = set(sorted(log.sizes.union(table[:, 2].tolist()))[:2])
-        if len(log.times) + len(table) > _INTERVALS:
-            raise Garbage("too-large", f"line {line}: more intervals than a log can have")
-        for time, ios in zip(table[:, 0].tolist(), counts.sum(axis=1).tolist(), strict=True):
-            if log.times and log.times[-1] == time:
-                log.ios[-1] += ios
-            else:
-                log.times.append(time)
-                log.ios.append(ios)
-    return log
+        for first, last, begins in jobs(table[:, 0], line, [log.times[-1] for log in logs], most=_JOBS):
+            if begins:
+                logs.append(_Log(columns=columns, line=line + first))
+            _add(logs[-1], line + first, table[first:last])
+    return logs
+
+
+def _add(log: _Log, line: int, table: Ints) -> None:
+    """Adds rows of the job, the first of which stands in ``line``."""
+    way, counts = table[:, 1], table[:, 3:]
+    for number in np.unique(way).tolist():
+        log.bins[WAYS[number]] = log.bins.get(WAYS[number], 0) + counts[way == number].sum(axis=0)
+    log.sizes = set(sorted(log.sizes.union(table[:, 2].tolist()))[:2])
+    if len(log.times) + len(table) > _INTERVALS:
+        raise Garbage("too-large", f"line {line}: more intervals than a log can have")
+    for time, ios in zip(table[:, 0].tolist(), counts.sum(axis=1).tolist(), strict=True):
+        if log.times and log.times[-1] == time:
+            log.ios[-1] += ios
+        else:
+            log.times.append(time)
+            log.ios.append(ios)
 
 
 def _record(logs: Mapping[str, _Log], prefix: str, where: str) -> Record:
@@ -197,4 +238,4 @@ def _course(logs: Mapping[str, _Log]) -> dict[str, Any]:
     return series(interval, [sum(log.ios[i] for log in logs.values()) * 1000 / interval for i in range(length)])
 
 
-PLUGIN = FioHist()
+PLUGIN = FioHist(FioHistOptions())

@@ -15,18 +15,19 @@ Formats: ``stat.c`` and ``client.c`` of fio 2.1 to 3.36 and later; nothing is gu
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
 from fairlane.errors import Garbage
 from fairlane.formats import fio_options
-from fairlane.formats.fio_documents import other_output, report_in
+from fairlane.formats.fio_documents import report_in, terse
 from fairlane.formats.fio_figures import members, numjobs, summary
 from fairlane.formats.fio_jobs import Job
 from fairlane.formats.fio_json import Report, reports
 from fairlane.formats.record import Record
+from fairlane.importers._consistent import consistent
 from fairlane.importers._reading import LARGEST_TREE, shown
 from fairlane.importers.base import HEAD, Importer, Source, Unreadable
 from fairlane.records import Figures
@@ -39,8 +40,10 @@ _FIRST_ONLY = "adds up {n} jobs under group_reporting and shows the options of t
 _CLAT_ONLY = (
     "percentiles are of clat (completion alone) and left out; fio_json: {percentiles: clat} in a map takes them"
 )
-_PARAMETERS = {"ioengine": "engine", "ramp_time": "ramp", "buffered": "direct", "rwmixwrite": "rwmixread"}
+PARAMETERS_OF = {"ioengine": "engine", "ramp_time": "ramp", "buffered": "direct", "rwmixwrite": "rwmixread"}
 """fio's option -> the parameter that it becomes, where the names differ."""
+_TARGETS = ("filename", "directory", "description", "hostname", "pool", "rbdname", "uri")
+"""Options that tell where a job ran, or what somebody wrote of it: labels."""
 
 
 @dataclass
@@ -71,23 +74,35 @@ class FioJson(Importer):
     Options = FioJsonOptions
 
     def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
-        return report_in(head) or bool(other_output(head))
+        return report_in(head) or terse(head)
 
     def read(self, files: Sequence[Source]) -> Iterator[Record]:
         for file in files:
             data = file.read(LARGEST_TREE)
             try:
-                parsed = reports(data, "fio's output")
+                parsed = self.parsed(data)
             except Garbage as reason:
-                hint = "run fio with --output-format=json+" if other_output(data[:HEAD]) else ""
+                hint = "run fio with --output-format=json+" if terse(data[:HEAD]) else ""
                 raise Unreadable(reason.kind, str(reason), where=file.name, hint=hint) from None
             for report in _last(parsed):
-                yield from self._records(report)
+                yield from (consistent(record, file.name) for record in self._records(report))
+
+    def parsed(self, data: bytes) -> Sequence[Report]:
+        """The reports in a file. Raises Garbage."""
+        return reports(data, "fio's output")
+
+    def params(self, job: Job, every: Sequence[Job]) -> dict[str, Any]:
+        """Parameters from the job's options; empty: the file has none (before fio 2.3)."""
+        return _params(job, every)
+
+    def counts(self, report: Report, jobs: Sequence[Job]) -> dict[str, Any]:
+        """Parameters of the jobs together: numjobs, fleet, disks, runtime."""
+        return _counts(report, jobs)
 
     def _records(self, report: Report) -> Iterator[Record]:
-        loads = _loads(report)
+        loads = _loads(report, self.params)
         for load in loads:
-            params = load.params | _counts(report, load.jobs)
+            params = load.params | self.counts(report, load.jobs)
             beside = [other for other in loads if other is not load and _together(load, other)]
             if beside:
                 params["beside"] = ", ".join(sorted(other.title for other in beside))
@@ -108,9 +123,9 @@ class FioJson(Importer):
             figures = summary(report, jobs, kind=self.options.percentiles, disk=alone)
         except Garbage as reason:
             return replace(record, failed=str(reason))
-        return replace(record, figures=self._noted(figures, report, jobs))
+        return replace(record, figures=self.noted(figures, report, jobs))
 
-    def _noted(self, figures: Figures, report: Report, jobs: Sequence[Job]) -> Figures:
+    def noted(self, figures: Figures, report: Report, jobs: Sequence[Job]) -> Figures:
         """``figures`` with the definition of latency, and warnings about the file."""
         context = dict(figures.context)
         if self.options.percentiles == "clat":
@@ -118,7 +133,7 @@ class FioJson(Importer):
         notes = [f"{shown(job.name, 80)} {_FIRST_ONLY.format(n=n)}" for job, n in _mixed(jobs, report.jobs)]
         sides = [side for job in jobs for side in job.sides.values()]
         if self.options.percentiles == "lat" and all(
-            (clat.bins or clat.percentiles) and not (lat.bins or lat.percentiles)
+            (clat.printed or clat.percentiles) and not (lat.printed or lat.percentiles)
             for lat, clat in ((side.latency["lat"], side.latency["clat"]) for side in sides)
         ):
             notes.append(_CLAT_ONLY)
@@ -163,11 +178,11 @@ def _ran(report: Report) -> int:
     return sum(groups.values())
 
 
-def _loads(report: Report) -> list[_Load]:
+def _loads(report: Report, read: Callable[[Job, Sequence[Job]], dict[str, Any]]) -> list[_Load]:
     """Loads in the order of their first jobs."""
     loads: dict[Any, _Load] = {}
     for job in report.jobs:
-        params = _params(job, report.jobs)
+        params = read(job, report.jobs)
         options = job.options or {}
         alike = tuple(sorted(params.items())) or job.name  # nothing is known: only jobs of one name are alike
         key = (job.group, alike, options.get("runtime"), options.get("wait_for"))
@@ -189,13 +204,12 @@ def _mixed(jobs: Iterable[Job], every: Sequence[Job]) -> Iterator[tuple[Job, int
 
 
 def _params(job: Job, every: Sequence[Job]) -> dict[str, Any]:
-    """Parameters from the job's options; empty: the file has none (before fio 2.3)."""
     if job.options is None:
         return {}
     params = fio_options.parameters(job.options)
     if any(_mixed([job], every)):
         common, own = (
-            {_PARAMETERS.get(name, name) for name in fio_options.named(options)}
+            {PARAMETERS_OF.get(name, name) for name in fio_options.named(options)}
             for options in (job.common, job.own or {})
         )
         params = {name: value for name, value in params.items() if name in common - own}
@@ -203,7 +217,6 @@ def _params(job: Job, every: Sequence[Job]) -> dict[str, Any]:
 
 
 def _counts(report: Report, jobs: Sequence[Job]) -> dict[str, Any]:
-    """Parameters of the jobs together: numjobs, fleet, disks, runtime."""
     params: dict[str, Any] = {}
     hosts = len({job.host for job in jobs})
     if report.clients:
@@ -229,8 +242,8 @@ def _labels(jobs: Sequence[Job]) -> dict[str, str]:
     by_key = {
         "job": {job.name for job in jobs},
         "host": {job.host for job in jobs},
-        "filename": {(job.options or {}).get("filename", "") for job in jobs},
         "group": {str(job.group) for job in jobs},
+        **{name: {(job.options or {}).get(name, "") for job in jobs} for name in _TARGETS},
     }
     return {key: label for key, values in by_key.items() if len(values) == 1 and (label := shown(min(values)))}
 

@@ -3,7 +3,8 @@ in the same file.
 
 Formats: HammerDB's DocBook manual ("Command Line Interface", "CLI Jobs Interface", "Time Profiling"), and
 ``modules/jobs-1.0.tm`` (getjobresult, getjobtiming, jobs_report_json) and ``modules/xtprof-1.0.tm`` of its source,
-4.x to 6.0. TPROC-H (queries) is not read.
+4.x to 6.0; logs of 2.x and 3.x name TPM first ("achieved 66511 Oracle TPM at 22273 NOPM"). TPROC-H (queries) is not
+read.
 
 Response times are per stored procedure. Their mean over all calls is the mean of all transactions; percentiles
 of procedures do not make one of the whole, and stay in the context. A run with a failed virtual user still prints a
@@ -18,13 +19,17 @@ from typing import Any
 
 from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
+from fairlane.importers._consistent import consistent, ordered
 from fairlane.importers._reading import MS
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.records import Figures
 
+_DATABASE = r"([A-Za-z][A-Za-z0-9/ ]{0,40}?)"
 _RESULT = re.compile(
-    r"TEST RESULT : System achieved ([0-9]{1,18}) NOPM from ([0-9]{1,18}) ([A-Za-z][A-Za-z0-9/ ]{0,40}?) TPM"
+    rf"TEST RESULT : System achieved (?:([0-9]{{1,18}}) NOPM from ([0-9]{{1,18}}) {_DATABASE} TPM"
+    rf"|([0-9]{{1,18}}) {_DATABASE} TPM at ([0-9]{{1,18}}) NOPM)"  # before 4.0
 )
+_JOB = re.compile(r"[0-9A-F]{16,32}")
 _ACTIVE = re.compile(r"([0-9]{1,9}) Active Virtual Users configured|= ([0-9]{1,9}) Active Sessions configured")
 _VERSION = re.compile(r"HammerDB CLI v?([0-9][\w.]{0,20})")
 _WAREHOUSES = re.compile(
@@ -77,7 +82,7 @@ class _Run:
 class Hammerdb(Importer):
     """A log may hold several tests (an autopilot's); a JSON file holds one."""
 
-    title = "HammerDB TPROC-C: text log, jobs result (JSON), job report (JSON)"
+    title = "HammerDB 2 to 6, TPROC-C (TPC-C): text log, jobs result (JSON), job report (JSON)"
     source = "HammerDB's manual (DocBook/docs.xml) and modules/jobs-1.0.tm, modules/xtprof-1.0.tm"
 
     def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
@@ -124,6 +129,15 @@ class _Log:
         return self.done or self.restated
 
 
+def _result(text: str) -> tuple[str, str, str] | None:
+    """NOPM, TPM and database."""
+    match = _RESULT.search(text)
+    if match is None:
+        return None
+    nopm, tpm, database, old_tpm, old_database, old_nopm = match.groups()
+    return (nopm, tpm, database) if nopm else (old_nopm, old_tpm, old_database)
+
+
 def _of_text(file: Source) -> list[_Run]:
     log = _Log(_Run(f"{file.name}:1"))
     for number, line in reading.lines(file):
@@ -131,12 +145,13 @@ def _of_text(file: Source) -> list[_Run]:
         quoted = line.lstrip().startswith('"')
         if log.block.lines or line == "{":
             _collect(log.block, line, log.run, where)
-        elif result := _RESULT.search(line):
+        elif result := _result(line):
             if quoted:
-                log.restated.append(_Run(where, result[1], result[2], result[3], log.run.users))
+                log.restated.append(_Run(where, *result, log.run.users))
                 continue
             log.next_test(where)
-            log.run.where, log.run.nopm, log.run.tpm, log.run.database = where, result[1], result[2], result[3]
+            log.run.where = where
+            log.run.nopm, log.run.tpm, log.run.database = result
         elif match := _ACTIVE.search(line):
             if not quoted:
                 log.next_test(where)
@@ -229,12 +244,12 @@ def _of_list(run: _Run, entries: list[Any]) -> None:
     """``jobs ID result``: job, time, virtual users, result."""
     texts = [text for text in entries if isinstance(text, str)]
     for text in texts:
-        if result := _RESULT.search(text):
-            run.nopm, run.tpm, run.database = result[1], result[2], result[3]
+        if result := _result(text):
+            run.nopm, run.tpm, run.database = result
         elif match := _ACTIVE.search(text):
             run.users = match[1] or match[2]
-    if len(texts) >= 3:
-        run.job, run.stamp = reading.shown(texts[0]), texts[1]
+    if texts and _JOB.fullmatch(texts[0]):
+        run.job, run.stamp = texts[0], texts[1] if len(texts) >= 3 else ""
 
 
 def _of_report(run: _Run, report: Mapping[str, Any]) -> None:
@@ -292,7 +307,12 @@ def _record(run: _Run) -> Record:
     }
     hammerdb = reading.known(procedures=procedures or None, database=reading.shown(run.database))
     context = {"conditions": conditions, "hammerdb": hammerdb}
-    return Record(params, Figures(metrics, {}, context, {"nopm": 1 / metrics["nopm"]}), labels=labels)
+    for name, times in procedures.items():
+        ordered([times[key] for key in ("lat_p50", "lat_p95", "lat_p99") if key in times], f"{name}, ns", run.where)
+    if "tpm" in metrics:  # a new order is one of the transactions
+        ordered([metrics["nopm"], metrics["tpm"]], "NOPM and TPM", run.where)
+    record = Record(params, Figures(metrics, {}, context, {"nopm": 1 / metrics["nopm"]}), labels=labels)
+    return consistent(record, run.where)
 
 
 PLUGIN = Hammerdb()

@@ -6,10 +6,11 @@ lists of documents, one file per metric and job, into one folder per run; latenc
 machine's creation.
 
 ``vm_ready_*`` are of the condition VMReady; of VMIRunning where no VirtualMachine stands behind the instances, which
-``metric_definition`` says. Times of pods stay in the context: a ready pod is no ready machine.
+``metric_definition`` says. Times of pods stay in the context: a ready pod is no ready machine. The file's own quantiles
+are taken, but none that fewer than ten machines lie beyond (``stats.histogram.enough``): kube-burner's P99 of six
+machines is the mean of the two slowest. A job of N iterations has at least N machines.
 """
 
-import math
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,14 +19,17 @@ from typing import Any
 
 from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
+from fairlane.importers._consistent import consistent, ordered
 from fairlane.importers._reading import MS
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.records import Figures
+from fairlane.stats.histogram import enough, percentiles_of
 
 _NAMES = ("jobSummary", "vmiLatencyMeasurement", "vmiLatencyQuantilesMeasurement", "podLatencyQuantilesMeasurement")
 _CLAIM = re.compile(rb'"metricName"\s*:\s*"(?:jobSummary|(?:vmi|pod)Latency(?:Quantiles)?Measurement)"')
 _CONDITIONS = (("VMReady", "vmReadyLatency"), ("VMIRunning", "vmiRunningLatency"))
-_QUANTILES = {"vm_ready_mean": "avg", "vm_ready_p50": "P50", "vm_ready_p95": "P95", "vm_ready_p99": "P99"}
+_QUANTILES = {"vm_ready_p50": ("P50", 0.5), "vm_ready_p95": ("P95", 0.95), "vm_ready_p99": ("P99", 0.99)}
+"""Metric -> kube-burner's name, share."""
 
 
 @dataclass
@@ -110,6 +114,10 @@ def _quantiles(document: Mapping[str, Any], where: str) -> dict[str, float]:
             return {}
         if (ms := reading.figure(document, key, where)) is not None:
             quantiles[key] = ms * MS
+    ordered([quantiles[key] for key in ("min", "P50", "P95", "P99", "max") if key in quantiles], "quantiles, ns", where)
+    # the mean is cut to whole ms
+    between = [quantiles[key] + ms for key, ms in (("min", -MS), ("avg", 0.0), ("max", 0.0)) if key in quantiles]
+    ordered(between, "min, avg and max, ns", where)
     return quantiles
 
 
@@ -134,22 +142,32 @@ def _record(uuid: str, name: str, job: _Job) -> Record | None:
         return None
     steps = {key: 0.5 * MS / value for key, value in times.items() if value}
     context = {"kube_burner": {"quantiles": job.quantiles}, "conditions": conditions}
-    return Record(params, Figures(metrics, {}, context, steps), name, labels=labels, started=started)
+    record = Record(params, Figures(metrics, {}, context, steps), name, labels=labels, started=started)
+    return consistent(record, job.where)
 
 
 def _ready(job: _Job) -> tuple[str, dict[str, float]]:
     """Condition and ``vm_ready_*`` in ns: kube-burner's own quantiles, or those of the machines, by nearest rank."""
     for condition, key in _CONDITIONS:
         quantiles = job.quantiles.get(condition, {})
-        times = {metric: quantiles[name] for metric, name in _QUANTILES.items() if quantiles.get(name)}
-        if times:
+        count = _machines(job)
+        own = {name: quantiles.get(title) for name, (title, q) in _QUANTILES.items() if enough(count, q)}
+        if times := {name: time for name, time in {"vm_ready_mean": quantiles.get("avg"), **own}.items() if time}:
             return condition, times
-        latencies = sorted(_times(job, key))
+        latencies = _times(job, key)
         if latencies:
-            ranked = {q: latencies[math.ceil(q * len(latencies) / 100) - 1] for q in (50, 95, 99)}
-            times = {f"vm_ready_p{q}": time for q, time in ranked.items()}
-            return condition, {"vm_ready_mean": sum(latencies) / len(latencies)} | times
+            ranked = percentiles_of(latencies, {name: q for name, (_, q) in _QUANTILES.items()})
+            return condition, {"vm_ready_mean": sum(latencies) / len(latencies)} | ranked
     return "", {}
+
+
+def _machines(job: _Job) -> int:
+    """Least number of machines that the quantiles are of; 0: not known."""
+    config = (job.summary or {}).get("jobConfig")
+    iterations = config.get("jobIterations") if isinstance(config, dict) else None
+    if job.machines or isinstance(iterations, bool) or not isinstance(iterations, int):
+        return len(job.machines)
+    return iterations if 0 < iterations < reading.LARGEST_FIGURE else 0
 
 
 def _times(job: _Job, key: str) -> list[float]:

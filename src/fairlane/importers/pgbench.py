@@ -11,6 +11,10 @@ Formats: PostgreSQL's documentation of pgbench, sections "Per-Transaction Loggin
 
 Logs of one process (``pgbench_log.PID`` and ``pgbench_log.PID.THREAD``) are one trial. Its output is joined with them
 if it is called ``pgbench.txt``, ``.out``, ``.log`` or so and lies in the same folder, and their transactions agree.
+
+A file may hold several reports. A line of a report that came before, or comes earlier in a report, begins the next one,
+whatever of either is missing: no figure is joined with that of another report. Where clients, rate and latency exclude
+each other (Little's law), the file is refused.
 """
 
 import posixpath
@@ -20,9 +24,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from fairlane.formats import pgbench_log
+from fairlane.formats.pgbench_log import Log, is_log, process
 from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
-from fairlane.importers._pgbench_log import Log, is_log, process, read_log
+from fairlane.importers._consistent import consistent
 from fairlane.importers._reading import MS
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.records import Figures
@@ -46,6 +52,8 @@ _LINES: dict[str, re.Pattern[str]] = {
         "lag": rf"rate limit schedule lag: avg {_N} ",
     }.items()
 }
+_ORDER = {name: place for place, name in enumerate(_LINES)}
+"""As printResults has them, in all versions."""
 _TPS = re.compile(rf"tps = {_N}(?: \(([a-z ]{{1,60}})\))?$")
 _BEST = ("without initial connection time", "excluding connections establishing", "including reconnection times", "")
 """Definitions of a rate, best first: connecting is no transaction, unless each transaction connects (-C)."""
@@ -53,9 +61,14 @@ _PROGRESS = re.compile(rf"progress: ([0-9.]{{1,20}}) s, {_N} tps, lat ")
 _ABORTED = "Run was aborted"
 
 
+_DERIVED, _MEASURED = 0.25, 0.1
+"""Shares by which clients may differ from rate x latency: pgbench derives the latency from the other two, up to 9.5
+from the time asked for; or it measures it, and clients may wait beside."""
+
+
 @dataclass
 class _Output:
-    """The output of one run."""
+    """The output of one run. Its report begins at ``line``, or else what there is of it."""
 
     line: int
     version: str = ""
@@ -64,6 +77,15 @@ class _Output:
     tps: dict[str, float] = field(default_factory=dict)
     progress: list[tuple[float, float]] = field(default_factory=list)
     error: str = ""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the report has a line."""
+        return bool(self.fields or self.tps)
+
+    def includes(self, key: str) -> bool:
+        """Whether a line ``key`` cannot come next: pgbench prints each once, in this order, and rates last."""
+        return bool(self.tps) or any(_ORDER[other] >= _ORDER[key] for other in self.fields)
 
 
 class Pgbench(Importer):
@@ -96,7 +118,7 @@ class Pgbench(Importer):
                 outputs += [(file.name, run) for run in _runs(file)]
         joined = len(logs) == 1 and len(outputs) == 1
         if joined:
-            log = read_log(next(iter(logs.values())))
+            log = _read_log(next(iter(logs.values())))
             name, run = outputs[0]
             if _same(log, run, name):
                 yield _record(run, name, log)
@@ -107,40 +129,74 @@ class Pgbench(Importer):
         for name, run in outputs:
             yield _record(run, name)
         for sources in logs.values():
-            yield _of_log(read_log(sources))
+            yield _of_log(_read_log(sources))
 
 
 def _runs(file: Source) -> Iterator[_Output]:
-    run = _Output(1)
-    for number, line in reading.lines(file):
-        banner = _BANNER.match(line)
-        if run.tps and not line.startswith("tps = ") and (banner or _LINES["script"].match(line)):
-            yield run
-            run = _Output(number)
-        if banner:
+    """The runs in a file. What precedes a report (version, progress, an error) is of that report."""
+    run, following = _Output(1), _Output(1)
+    for number, text in reading.lines(file):
+        line, where = text.rstrip(), f"{file.name}:{number}"  # pasted ones have blanks at their ends
+        if banner := _BANNER.match(line):
+            if run.begun or run.error or run.version:
+                yield _ended(run, following)
+                run = following
+            run.line, following = number, _Output(number)
             run.version, run.server = reading.shown(banner[1]), reading.shown(banner[2] or "")
+        elif progress := _PROGRESS.match(line):
+            _add_progress(following if run.tps else run, progress, where)
+        elif line.startswith("pgbench: error:"):
+            target = following if run.tps else run
+            target.error = target.error or reading.shown(line, 300)
+        elif _ABORTED in line:
+            run.error = run.error or reading.shown(line, 300)
         else:
-            _line(run, line, f"{file.name}:{number}")
-    if "clients" not in run.fields:
+            key, value = _field(line, where)
+            if value[0] in run.tps if key == "tps" else key and run.includes(key):
+                yield _ended(run, following)
+                run, following = following, _Output(number)
+            if key and not run.begun:
+                run.line = number
+            if key == "tps":
+                run.tps[value[0]] = float(value[1])
+            elif key:
+                run.fields[key] = value
+    if "clients" not in run.fields and not run.begun and not run.error:
         raise Unreadable("cut-off", "expected pgbench's report ('number of clients: ...'); cut off?", where=file.name)
-    yield run
+    run.error = run.error or following.error
+    yield _ended(run, following)
 
 
-def _line(run: _Output, line: str, where: str) -> None:
+def _ended(run: _Output, following: _Output) -> _Output:
+    """``run``, with the progress behind it if it has no other: standard error may come behind standard output."""
+    if not run.progress:
+        run.progress, following.progress = following.progress, []
+    return run
+
+
+def _add_progress(run: _Output, progress: re.Match[str], where: str) -> None:
+    time, rate = reading.number(progress[1], where, "a time"), reading.number(progress[2], where, "a rate")
+    if run.progress and time <= run.progress[-1][0]:
+        raise Unreadable("time-back", f"progress goes back from {run.progress[-1][0]:g} s to {time:g} s", where=where)
+    if len(run.progress) <= reading.POINTS:
+        run.progress.append((time, rate))
+
+
+def _field(line: str, where: str) -> tuple[str, tuple[str, ...]]:
+    """Name and values of a line of a report; empty for any other line."""
     if tps := _TPS.match(line):
-        run.tps[tps[2] or ""] = reading.number(tps[1], where, "a rate")
-    elif progress := _PROGRESS.match(line):
-        if len(run.progress) <= reading.POINTS:
-            run.progress.append(
-                (reading.number(progress[1], where, "a time"), reading.number(progress[2], where, "a rate"))
-            )
-    elif _ABORTED in line or line.startswith("pgbench: error:"):
-        run.error = run.error or reading.shown(line, 300)
-    else:
-        for name, pattern in _LINES.items():
-            if match := pattern.match(line):
-                run.fields.setdefault(name, tuple(text or "" for text in match.groups()))
-                break
+        return "tps", (tps[2] or "", str(reading.number(tps[1], where, "a rate")))
+    for name, pattern in _LINES.items():
+        if match := pattern.match(line):
+            return name, tuple(text or "" for text in match.groups())
+    return "", ()
+
+
+def _read_log(files: Sequence[Source]) -> Log:
+    try:
+        return pgbench_log.read_log([(file.name, reading.lines(file)) for file in files])
+    except pgbench_log.Misread as reason:
+        raise Unreadable(reason.kind, str(reason), where=reason.where) from None
 
 
 def _same(log: Log, run: _Output, name: str) -> bool:
@@ -160,15 +216,18 @@ def _record(run: _Output, name: str, log: Log | None = None) -> Record:
         return Record(params, name=_script(run), failed=run.error)
     if "processed" in run.fields and not _count(run, "processed", name):
         return Record(params, name=_script(run), failed="pgbench completed no transaction")
+    if "clients" not in run.fields:
+        raise Unreadable("cut-off", "a report without 'number of clients: ...'; cut off?", where=where)
     rates = [rate for words, rate in sorted(run.tps.items(), key=_rank) if rate]
     if not rates:
-        raise Unreadable("cut-off", "expected a line 'tps = ...'; cut off?", where=where)
+        raise Unreadable("cut-off", "a report without 'tps = ...'; cut off?", where=where)
     metrics = {"tps": rates[0]}
     steps = {}
     average, of_failed = run.fields.get("average", ("", ""))
     if average and "failures" not in of_failed:
         ns = reading.number(average, where, "a latency") * MS
         if ns:
+            _agree(run, min(rates), ns, where)
             metrics["lat_mean"], steps["lat_mean"] = ns, 500 / ns
     load = {name: _count(run, name, where) for name in ("processed", "failed", "skipped") if name in run.fields}
     context: dict[str, Any] = {
@@ -182,7 +241,25 @@ def _record(run: _Output, name: str, log: Log | None = None) -> Record:
         ),
     }
     record = Record(params, Figures(metrics, {}, context, steps), _script(run))
-    return record if log is None else _joined(record, log)
+    return consistent(record if log is None else _joined(record, log), where)
+
+
+def _agree(run: _Output, tps: float, ns: float, where: str) -> None:
+    """Little's law: clients = rate x latency, where pgbench derives the latency; else no more than clients. Under
+    ``--rate`` latency includes the time before a transaction is sent, and follows from nothing. Raises Unreadable."""
+    if "lag" in run.fields:
+        return
+    clients, busy = int(run.fields["clients"][0]), tps * ns / 1e9
+    rounding = 1 + 500 / ns
+    derived = "stddev" not in run.fields
+    high = clients * (1 + (_DERIVED if derived else _MEASURED)) * rounding
+    low = clients * (1 - _DERIVED) / rounding if derived else 0.0
+    if not low <= busy <= high:
+        raise Unreadable(
+            "contradiction",
+            f"{clients} clients, but {tps:g} tps x {ns / MS:g} ms are {busy:.3g}: not of one run",
+            where=where,
+        )
 
 
 def _script(run: _Output) -> str:

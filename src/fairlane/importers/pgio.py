@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
+from fairlane.importers._consistent import consistent, same
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.records import Figures
 
@@ -81,6 +82,8 @@ def _record(run: _Run, result: re.Match[str], where: str) -> Record:
     iops, reads = rates[0], {"reads": int(rates[0] * seconds)}
     if {"BEFORE", "AFTER"} <= run.reads.keys() and run.reads["AFTER"] >= run.reads["BEFORE"]:
         reads = {"reads": run.reads["AFTER"] - run.reads["BEFORE"]}
+        unsure = 1 / seconds + (1 / iops if iops else 0.0)  # a whole second, and a rate without decimals
+        same(reads["reads"] / seconds, iops, "blks_read / run time, and RIOPS", where, unsure=unsure)
     if not iops:
         return Record(params, labels=labels, failed="pgio read no block")
     context = {
@@ -91,7 +94,7 @@ def _record(run: _Run, result: re.Match[str], where: str) -> Record:
         "conditions": {"tool": "pgio"},
     }
     steps = {"iops": 1 / seconds + 1 / iops}  # whole seconds, and a rate without decimals
-    return Record(params, Figures({"iops": iops}, {}, context, steps), labels=labels)
+    return consistent(Record(params, Figures({"iops": iops}, {}, context, steps), labels=labels), where)
 
 
 PLUGIN = Pgio()

@@ -18,6 +18,7 @@ from typing import Any
 
 from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
+from fairlane.importers._consistent import consistent, same
 from fairlane.importers._reading import MIB, US
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.metrics import of_mix
@@ -85,7 +86,7 @@ def _of_row(row: Mapping[str, str], where: str) -> Record:
     size = {way: mb * MIB for way, key in (("read", "READ_MBS"), ("write", "WRITE_MBS")) if (mb := figure(key))}
     slob |= {f"{way}_total_bytes_per_s": value for way, value in size.items()}
     wait = (figure("DFSR_LAT") or 0.0) * US
-    return replace(_record(iops, {}, wait, figure("ELAPSED"), slob), params=params, labels=labels)
+    return consistent(replace(_record(iops, {}, wait, figure("ELAPSED"), slob), params=params, labels=labels), where)
 
 
 def _report(file: Source) -> Record:
@@ -98,7 +99,11 @@ def _report(file: Source) -> Record:
         foreground = _section(line, foreground)
         if match := _ROW.match(line):
             # total, per second, per transaction; the last ones are rounded to what their column holds
-            per_second.setdefault(match[1], reading.number(match[3], where, f"{match[1]} per second"))
+            rate = reading.number(match[3], where, f"{match[1]} per second")
+            if seconds and rate > 1 and _PLAIN.fullmatch(match[2]):
+                total = reading.number(match[2], where, match[1])
+                same(total / seconds, rate, f"{match[1]} / elapsed time, and per second", where, unsure=0.3 / seconds)
+            per_second.setdefault(match[1], rate)
         elif seconds is None and (elapsed := _ELAPSED.match(line)):
             seconds = reading.number(elapsed[1], where, "minutes") * 60
         elif foreground and wait is None and (waits := _WAIT.match(line)):
@@ -118,7 +123,8 @@ def _report(file: Source) -> Record:
     if not sum(iops.values()):
         return Record(params, failed="the database read and wrote nothing")
     slob = reading.known(database=release)
-    return replace(_record(iops, size if len(size) == 2 else {}, wait, seconds, slob), params=params)
+    record = replace(_record(iops, size if len(size) == 2 else {}, wait, seconds, slob), params=params)
+    return consistent(record, file.name)
 
 
 def _section(line: str, foreground: bool) -> bool:

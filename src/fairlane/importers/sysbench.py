@@ -1,9 +1,10 @@
-"""sysbench 1.x: the output of ``sysbench fileio run`` and of the oltp tests.
+"""sysbench 0.4 to 1.x: the output of ``sysbench fileio run`` and of the oltp tests.
 
 Format: ``src/sysbench.c`` (options, general figures), ``src/tests/fileio/sb_fileio.c``, ``src/db_driver.c`` and
-``src/sb_histogram.c`` of sysbench's source, 1.0.20 and the later 1.1, which words some lines anew.
+``src/sb_histogram.c`` of sysbench's source, 0.4.12, 0.5, 1.0.20 and the later 1.1, which each word some lines anew.
 
 An *event* of fileio is a read, a write or an fsync: latencies are of all of them, IOPS of reads and writes alone.
+Before 1.0 a report has counts in place of rates, and the sum of times in seconds.
 With ``--report-checkpoints`` each report counts from the one before: events and times add up, percentiles do not.
 """
 
@@ -14,13 +15,16 @@ from typing import Any
 
 from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
+from fairlane.importers._consistent import consistent, same
 from fairlane.importers._reading import MIB, MS
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.metrics import of_mix
 from fairlane.records import Figures, Histogram
 from fairlane.stats.histogram import percentiles
 
-_BANNER = re.compile(r"sysbench (\d[\w.+-]{0,40}) \(using")
+_BANNER = re.compile(r"\s*sysbench (\d[\w.+-]{0,40})(?: \(using|:\s+multi-threaded system evaluation benchmark)")
+_RUNNING = "Running the test with following options:"
+"""A line of a run; ``prepare`` and ``cleanup`` print the banner, too."""
 _N = r"([0-9][0-9.]{0,30})"
 _LINES: dict[str, re.Pattern[str]] = {
     name: re.compile(pattern)
@@ -42,15 +46,22 @@ _LINES: dict[str, re.Pattern[str]] = {
         "read_mib": rf"\s*(?:read, MiB/s:\s*|read:\s+IOPS=\S+ ){_N}",
         "write_mib": rf"\s*(?:written, MiB/s:\s*|write:\s+IOPS=\S+ ){_N}",
         "transactions": rf"\s*transactions:\s+([0-9]{{1,18}})\s*\({_N} per sec",
-        "errors": r"\s*ignored errors:\s+([0-9]{1,18})\s*\(",
+        "errors": r"\s*(?:ignored errors|deadlocks):\s+([0-9]{1,18})\s*\(",
         "time": rf"\s*(?:total time|time elapsed):\s+{_N}s$",
         "events": r"\s*total number of events:\s+([0-9]{1,18})$",
-        "avg": rf"\s*avg:\s+{_N}$",
-        "percentile": rf"\s*([0-9]{{1,3}})th percentile:\s+{_N}$",
+        "avg": rf"\s*avg:\s+{_N}(?:ms)?$",
+        "percentile": rf"\s*(?:approx\.\s+)?([0-9]{{1,3}})(?:th)? percentile:\s+{_N}(?:ms)?$",
         "sum": rf"\s*sum:\s+{_N}$",
+        # before 1.0
+        "done": r"Operations performed:\s+([0-9]{1,18}) [Rr]eads?, ([0-9]{1,18}) [Ww]rites?, ([0-9]{1,18}) Other",
+        "rate_done": rf"\s*{_N} Requests/sec executed$",
+        "seconds": rf"\s*total time taken by event execution:\s+{_N}s?$",
+        "fairness": r"\s*execution time \(avg/stddev\):",
     }.items()
 }
-_SERIES = re.compile(rf"\[ [0-9]+s \] (?:reads: {_N} MiB/s writes: {_N} MiB/s|thds: \d+ tps: {_N} )")
+_SERIES = re.compile(
+    rf"\[ ?\s{{0,6}}[0-9]{{1,9}}s ?\] (?:reads: {_N} Mi?B/s writes: {_N} Mi?B/s|(?:thds|threads): \d+,? tps: {_N}[ ,])"
+)
 _BIN = re.compile(r"\s*([0-9]{1,9}\.[0-9]{1,6}) \|[* ]* ([0-9]{1,18})$")
 _MODES = {
     "sequential write (creation)": "write",
@@ -60,6 +71,7 @@ _MODES = {
     "random write": "randwrite",
     "random r/w": "randrw",
 }
+_O_DIRECT = 0x4000
 _STEP = 0.005
 """Milliseconds by which a printed latency may be off: sysbench prints two decimals, in the histogram three."""
 _BIN_ERROR = 0.009
@@ -79,12 +91,18 @@ class _Run:
     rates: list[float] = field(default_factory=list)
     fatal: str = ""
     open: bool = False
+    running: bool = False
+
+    @property
+    def old(self) -> bool:
+        """Whether its version is before 1.0."""
+        return self.version.startswith("0.")
 
 
 class Sysbench(Importer):
     """A file may hold several runs, one after the other."""
 
-    title = "sysbench 1.x fileio and oltp, text output"
+    title = "sysbench 0.4 to 1.x fileio and oltp, text output"
     source = "sysbench's source: src/sysbench.c, src/tests/fileio/sb_fileio.c, src/db_driver.c, src/sb_histogram.c"
 
     def claims(self, name: str, head: bytes) -> bool:  # noqa: ARG002
@@ -94,8 +112,13 @@ class Sysbench(Importer):
 
     def read(self, files: Sequence[Source]) -> Iterator[Record]:
         for file in files:
+            every = 0
             for run in _runs(file):
-                yield _record(run, file.name)
+                if run.running or run.fatal:
+                    every += 1
+                    yield _record(run, file.name)
+            if not every:
+                raise Unreadable("cut-off", f"expected a line {_RUNNING!r}: cut off, or not of a run", where=file.name)
 
 
 def _runs(file: Source) -> Iterator[_Run]:
@@ -106,7 +129,7 @@ def _runs(file: Source) -> Iterator[_Run]:
                 yield run
             run = _Run(banner[1], number)
         elif run:
-            _line(run, line, f"{file.name}:{number}")
+            _line(run, line.strip(), f"{file.name}:{number}")
     if run is None:
         raise Unreadable("not-this-tool", "expected a line like 'sysbench 1.0.20 (using ...)'", where=file.name)
     yield run
@@ -115,6 +138,8 @@ def _runs(file: Source) -> Iterator[_Run]:
 def _line(run: _Run, line: str, where: str) -> None:
     if line.startswith("FATAL: "):
         run.fatal = run.fatal or reading.shown(line, 300)
+    elif line.startswith(_RUNNING):
+        run.running = True
     elif point := _SERIES.match(line):
         if len(run.rates) <= reading.POINTS:
             rates = [reading.number(text, where, "a rate") for text in point.groups() if text]
@@ -132,13 +157,15 @@ def _keep(run: _Run, name: str, groups: tuple[str, ...], where: str) -> None:
     if not _is_result(name):
         run.options.setdefault(name, groups[0] if groups else "yes")
         return
+    if name == "fairness" and not run.old:
+        return
     if not run.open:
         run.reports.append({})
         run.open = True
     if name in run.reports[-1]:
         raise Unreadable("report-twice", f"{name} stands twice in one report", where=where)
     run.reports[-1][name] = groups
-    if name == "sum":
+    if name == ("fairness" if run.old else "sum"):
         run.open = False
 
 
@@ -170,6 +197,9 @@ def _record(run: _Run, name: str) -> Record:
     elif "read_iops" in last:
         metrics = _io(reports, load, where)
         kind, key = "all", "iops"
+    elif "done" in last:
+        metrics = _io_counted(last, params, load, where)
+        kind, key = "all", "iops"
     else:
         raise Unreadable(
             "report-unsupported",
@@ -184,7 +214,25 @@ def _record(run: _Run, name: str) -> Record:
     steps |= {name: _STEP / 10 * MS / ns + _BIN_ERROR for name, ns in ranked.items()}
     load |= _series(run, key)
     context = {"load": load, "conditions": conditions}
-    return Record(params, Figures(metrics, histograms, context, steps))
+    if "warmup" not in run.options:
+        _agree(reports, where)
+    # under --rate latency includes the time before an event is sent
+    in_flight = None if "rate" in run.options else params.get("numjobs")
+    return consistent(Record(params, Figures(metrics, histograms, context, steps)), where, in_flight=in_flight)
+
+
+def _agree(reports: list[dict[str, tuple[str, ...]]], where: str) -> None:
+    """Figures that a report has twice. Raises Unreadable."""
+    if len(reports) > 1:
+        return
+    report = reports[0]
+    if "transactions" in report and "time" in report and (seconds := _figure(report, "time", where)) > 1:
+        count, rate = (_figure(report, "transactions", where, place) for place in (0, 1))
+        same(count / seconds, rate, "transactions / total time, and their rate", where)
+    if {"events", "sum", "avg"} <= report.keys() and (events := _figure(report, "events", where)):
+        total, mean = _figure(report, "sum", where), _figure(report, "avg", where)
+        if mean > 100 * _STEP:
+            same(total / events, mean, "sum of latencies / events, and the average, ms", where)
 
 
 def _figure(report: dict[str, tuple[str, ...]], key: str, where: str, place: int = 0) -> float:
@@ -216,12 +264,38 @@ def _io(reports: list[dict[str, tuple[str, ...]]], load: dict[str, Any], where: 
     return {"iops": sum(iops.values()), "bw": sum(size.values()), **of_mix("iops", iops), **of_mix("bw", size)}
 
 
+def _io_counted(
+    report: dict[str, tuple[str, ...]], params: dict[str, Any], load: dict[str, Any], where: str
+) -> dict[str, float]:
+    """Before 1.0: counts, whose rates are over the whole time. Bytes are printed in four digits; of one block size the
+    count is exact."""
+    seconds = _figure(report, "time", where)
+    ios = {way: _figure(report, "done", where, place) for place, way in enumerate(("read", "write"))}
+    rate = sum(ios.values()) / seconds if seconds else 0.0
+    if abs(rate - _figure(report, "rate_done", where)) > 0.01 + 0.01 * rate:
+        raise Unreadable(
+            "contradiction", f"{rate:.2f} requests per second are not those of 'Requests/sec executed'", where=where
+        )
+    if not rate:
+        raise Unreadable("no-io", "no read and no write completed", where=where)
+    iops = {way: count / seconds for way, count in ios.items()}
+    load |= {"iops": iops, "fsyncs": _figure(report, "done", where, 2) / seconds}
+    metrics = {"iops": rate, **of_mix("iops", iops)}
+    if bs := params.get("bs"):
+        metrics |= {"bw": rate * bs, **of_mix("bw", {way: value * bs for way, value in iops.items()})}
+    return metrics
+
+
 def _latencies(reports: list[dict[str, tuple[str, ...]]], metrics: dict[str, float], where: str) -> dict[str, float]:
     """Puts mean and percentile into ``metrics`` and returns the steps of their figures."""
     steps = {}
     if all("events" in report for report in reports):
         # the quotient that the printed average is, which has two decimals only: 0.00 for anything below 5 us
-        total, events = (sum(_figure(report, key, where) for report in reports) for key in ("sum", "events"))
+        events = sum(_figure(report, "events", where) for report in reports)
+        total = sum(
+            _figure(report, "seconds", where) * 1000 if "seconds" in report else _figure(report, "sum", where)
+            for report in reports
+        )
         mean, step = total / events, _STEP * len(reports) / total if total else 0.0
     else:
         mean = _figure(reports[0], "avg", where)
@@ -261,11 +335,21 @@ def _params(run: _Run, where: str) -> dict[str, Any]:
         numjobs=int(options["threads"]) if "threads" in options else None,
         rwmixread=mix,
         size=reading.size(options.get("total", "")),
-        direct=("directio" in options["flags"]) if "flags" in options else None,
+        direct=_direct(run),
         engine=options.get("engine"),
         ramp=int(options["warmup"]) * 10**9 if "warmup" in options else None,
         rate_tps=int(options["rate"]) if "rate" in options else None,
     )
+
+
+def _direct(run: _Run) -> bool | None:
+    """Whether files were opened with O_DIRECT; before 1.0 the flags are a number, as on x86."""
+    flags = run.options.get("flags")
+    if flags is None or not run.old:
+        return None if flags is None else "directio" in flags
+    if not flags.isdecimal():
+        return None
+    return {0: False}.get(int(flags), True if int(flags) & _O_DIRECT else None)
 
 
 PLUGIN = Sysbench()

@@ -2,10 +2,11 @@
 
 One row may be one trial (a column per metric), several (a column per lane, or columns of several cells), or one figure
 of a trial (a column that names the metric). Figures that agree in lane, cell, block and params are one trial; where a
-metric comes twice for the same, the second begins a further trial.
+metric comes twice for the same, the second begins a further trial: a repetition, unless the rows differ in a column
+that nothing maps.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -13,10 +14,12 @@ from pydantic import Field, model_validator
 
 from fairlane.formats.record import Record
 from fairlane.guard.parameters import PARAMETERS, Conditions, ParameterName
+from fairlane.importers._consistent import consistent
 from fairlane.importers._reading import shown
-from fairlane.importers._table_cells import MISSING, Row, factor_of, rows, units_of
+from fairlane.importers._table_cells import MISSING, Row, factor_of, is_number, rows, units_of
+from fairlane.importers._words import is_counter
 from fairlane.importers.base import Importer, Source, Unreadable
-from fairlane.metrics import METRICS
+from fairlane.metrics import METRICS, WAYS, own_metric
 from fairlane.records import Figures
 from fairlane.study.base import MetricName
 from fairlane.study.strict import Strict
@@ -78,6 +81,8 @@ class TableOptions(Strict):
     """Column with the time at which a trial began: ISO text, or a number since 1970."""
     labels: tuple[str, ...] = ()
     """Further columns, for the map's ``where``."""
+    ignore: tuple[str, ...] = ()
+    """Columns in which repetitions may differ: a comment, a file's name. Others that nothing maps are asked for."""
     params: dict[ParameterName, str | Column] = Field(default_factory=dict)
     """Parameter -> column: {bs: Block size, iodepth: QD, runtime: {column: secs, unit: s}}."""
     format: Literal["", "csv", "tsv", "json", "jsonl"] = ""
@@ -101,11 +106,31 @@ class TableOptions(Strict):
                 raise ValueError("figures: when and the table's metric (the column it speaks of) belong together")
         return self
 
+    @model_validator(mode="after")
+    def _no_metric_twice(self) -> Self:
+        """Two columns of a row are never repetitions of each other."""
+        first: dict[Any, Figure] = {}
+        for figure in self.figures:
+            key = (figure.metric, figure.when, figure.cell, tuple(sorted(figure.conditions.items())))
+            other = first.setdefault(key, figure)
+            if other is not figure:
+                ways = " and ".join(own_metric(figure.metric, way) for way in WAYS)
+                own = (
+                    f"; of the reads and writes of a mix: {ways}"
+                    if own_metric(figure.metric, WAYS[0]) in METRICS
+                    else ""
+                )
+                raise ValueError(
+                    f"figures: {other.column!r} and {figure.column!r} are both {figure.metric} of one trial: name "
+                    f"another metric, or a cell or conditions for each{own}"
+                )
+        return self
+
     def needed(self) -> tuple[str, ...]:
         """Every column that the mapping names."""
         figures = self.lanes.values() if self.lanes else [figure.column or self.value for figure in self.figures]
         params = (p if isinstance(p, str) else p.column for p in self.params.values())
-        others = (self.lane, self.cell, self.metric, self.block, self.started, *self.labels, *params)
+        others = (self.lane, self.cell, self.metric, self.block, self.started, *self.labels, *self.ignore, *params)
         return tuple(dict.fromkeys(name for name in (*figures, *others) if name))
 
 
@@ -121,6 +146,8 @@ class _Trial:
     lane: str
     labels: dict[str, str]
     started: float | None
+    row: Row
+    """Of its first figure."""
 
     def record(self) -> Record:
         texts = [text if len(self.metrics) == 1 else f"{m}: {text}" for m, text in self.definitions.items()]
@@ -161,7 +188,42 @@ class Table(Importer):
                 for lane, figure, column in _figures(row, options):
                     if row.has(column):
                         _add(by_key, row, lane, figure, column, options=options)
-        yield from (trial.record() for trials in by_key.values() for trial in trials)
+        if not options.block:
+            for trials in by_key.values():
+                _alike([trial.row for trial in trials], options.needed())
+        yield from (consistent(trial.record(), trial.row.where) for trials in by_key.values() for trial in trials)
+
+
+def _alike(rows: Sequence[Row], mapped: Collection[str]) -> None:
+    """Raises Unreadable if rows that would be repetitions differ in columns that nothing maps and that are no figures:
+    what is another machine or another setting is no repetition."""
+    if len(rows) < 2:
+        return
+    differing = [
+        column
+        for column in rows[0].cells
+        if column not in mapped and _names([shown(row.cells.get(column), 40) for row in rows])
+    ]
+    if differing:
+        column = shown(differing[0], 40)
+        values = ", ".join(dict.fromkeys(shown(row.cells.get(differing[0]), 40) for row in rows[:3]))
+        more = f" (and {', '.join(shown(c, 40) for c in differing[1:4])})" if len(differing) > 1 else ""
+        raise Unreadable(
+            "column-role",
+            f"rows that would be repetitions differ in an unmapped column: {column!r}{more}: {values}. Give its role: "
+            f"lane, cell, block or started: {column}, a parameter in params, or ignore: [{column}]",
+            where=rows[1].where,
+        )
+
+
+def _names(texts: Sequence[str]) -> bool:
+    """Whether the values of a column name things: they differ, and are words or count (figures do neither)."""
+    distinct = set(texts) - {""}
+    if len(distinct) < 2:
+        return False
+    return not all(is_number(text) for text in distinct) or (
+        all(text.isdecimal() for text in distinct) and is_counter(distinct)
+    )
 
 
 def _figures(row: Row, options: TableOptions) -> Iterator[tuple[str, Figure, str]]:
@@ -202,7 +264,7 @@ def _add(
     trials = by_key.setdefault(key, [])
     trial = next((t for t in trials if figure.metric not in t.metrics), None)
     if trial is None:
-        trial = _Trial(params, {}, {}, name, shown(lane, 100), labels, started)
+        trial = _Trial(params, {}, {}, name, shown(lane, 100), labels, started, row)
         trials.append(trial)
     trial.metrics[figure.metric] = value
     if definition is not None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from fairlane.formats.record import Record
 from fairlane.importers import _reading as reading
+from fairlane.importers._consistent import consistent, same
 from fairlane.importers._reading import MIB, MS, US
 from fairlane.importers.base import Importer, Source, Unreadable
 from fairlane.metrics import METRICS, of_mix
@@ -78,6 +79,7 @@ class Vdbench(Importer):
 def _flat(file: Source) -> Iterator[Record]:
     columns: list[str] = []
     points: list[tuple[float, float]] = []
+    last = 0
     for number, line in reading.lines(file):
         where = f"{file.name}:{number}"
         fields = line.split()
@@ -86,13 +88,17 @@ def _flat(file: Source) -> Iterator[Record]:
         elif columns and len(fields) == len(columns):
             row = {name.lower(): text for name, text in zip(columns, fields, strict=True)}
             if not _AVERAGE.fullmatch(row["interval"]):
-                points = points if row["interval"] != "1" else []
+                interval = reading.whole(row["interval"], where, "an interval") if row["interval"].isdecimal() else 0
+                points, last = (points, last) if interval != 1 else ([], 0)
+                if interval and interval <= last:
+                    raise Unreadable("time-back", f"interval {interval} after interval {last}", where=where)
+                last = interval
                 if len(points) <= reading.POINTS and "rate" in row:
                     points.append((_time(row.get("tod", "")), reading.number(row["rate"], where, "a rate")))
                 continue
             if not _FORMAT.match(row["run"]):
                 yield _of_row(row, _series(points), where)
-            points = []
+            points, last = [], 0
         elif columns and fields and not line.startswith(("*", "<")):
             raise Unreadable("columns", f"expected {len(columns)} columns, found {len(fields)}: cut off?", where=where)
     if not columns:
@@ -124,7 +130,7 @@ def _of_row(row: Mapping[str, str], series: Mapping[str, Any], where: str) -> Re
     rate = sum(filter(None, way_rates.values())) if files else number("rate")
     read_share = number("read%")
     if not files and rate is not None and read_share is not None:
-        way_rates = {"read": rate * read_share / 100, "write": rate * (1 - read_share / 100)}
+        way_rates = {**_shared(rate, read_share, where)}
     resp = {way: number(f"{way}_resp") for way in _DIRECTIONS}
     mean = _weighted(resp, way_rates) if files else number("resp")
     ways = {way: r for way, r in way_rates.items() if r is not None}
@@ -146,7 +152,8 @@ def _of_row(row: Mapping[str, str], series: Mapping[str, Any], where: str) -> Re
     )
     params = _params(number, files)
     name = "" if "rw" in params else reading.shown(row["run"], 60)
-    return Record(params, replace(figures, context=context), name, labels={"run": reading.shown(row["run"])})
+    record = Record(params, replace(figures, context=context), name, labels={"run": reading.shown(row["run"])})
+    return consistent(record, where)
 
 
 def _weighted(resp: Mapping[str, float | None], rates: Mapping[str, float | None]) -> float | None:
@@ -247,6 +254,13 @@ def _summary(file: Source) -> Iterator[Record]:
             yield _of_average(run, fields, unit, where)
 
 
+def _shared(rate: float, reads: float, where: str) -> dict[str, float]:
+    """Rates of the directions, of a share of reads in percent."""
+    if reads > 100:
+        raise Unreadable("not-a-number", f"expected a share of reads, found {reads:g} %", where=where)
+    return {"read": rate * reads / 100, "write": rate * (1 - reads / 100)}
+
+
 def _of_average(run: _Started, fields: Sequence[str], unit: int | None, where: str) -> Record:
     """``time avg_2-5 rate MB/sec bytes read% resp read_resp write_resp ...``."""
     if len(fields) < 9:
@@ -258,7 +272,7 @@ def _of_average(run: _Started, fields: Sequence[str], unit: int | None, where: s
     reads, rate = values["read%"], values["rate"]
     if not rate:
         return Record(params, labels=labels, name=run.run, failed="no I/O completed")
-    ways = {"read": rate * reads / 100, "write": rate * (1 - reads / 100)}
+    ways = _shared(rate, reads, where)
     mb = values["MB/sec"] * unit / MIB if unit else None
     figures = _figures(rate, mb, values["resp"], ways, {way: values[f"{way} resp"] for way in _DIRECTIONS})
     steps = {"iops": 0.005 / rate} | ({"bw": 0.005 / values["MB/sec"]} if mb else {})
@@ -268,7 +282,9 @@ def _of_average(run: _Started, fields: Sequence[str], unit: int | None, where: s
         elif METRICS[name].way:
             steps[name] = (0.005 + rate * 0.005 / 100) / value
     context = {**figures.context, "conditions": {"tool": "vdbench"}}
-    return Record(params, replace(figures, context=context, steps=steps), run.run, labels=labels)
+    if unit and values["MB/sec"] > 1 and values["bytes/io"]:
+        same(rate * values["bytes/io"] / unit, values["MB/sec"], "rate x bytes/io, and MB/sec", where)
+    return consistent(Record(params, replace(figures, context=context, steps=steps), run.run, labels=labels), where)
 
 
 def _with_requested(records: list[Record], summary: Source) -> list[Record]:

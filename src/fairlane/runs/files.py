@@ -6,10 +6,19 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from fairlane.errors import FairlaneError, RunFailed, unwritable
 
-_KEPT = "nothing measured so far is lost"
+_KEPT = "no completed trial is lost"
+
+
+def cache_dir() -> Path:
+    """Folder of what can be made again (images, states, saved keys): FAIRLANE_CACHE, else XDG_CACHE_HOME/fairlane, else
+    ~/.cache/fairlane."""
+    if chosen := os.environ.get("FAIRLANE_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlane"
 
 
 @contextmanager
@@ -60,30 +69,39 @@ def write_atomic(path: Path, data: bytes) -> None:
     Several processes may write the same file (a report), one after the other: the last one wins. What a killed one
     leaves is written over by the next.
     """
+    with replacing(path) as file:
+        write_all(file.fileno(), data)
+        os.fsync(file.fileno())
+    file.close()
+    sync_folder(path.parent)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file, to be written and read, that takes the name ``path`` at the end; after an error there is none. It
+    stays open if the caller keeps it. Raises OSError."""
     temporary = path.with_name(f".{path.name}.new")
     try:
         descriptor = _locked(temporary)
+        file = os.fdopen(descriptor, "w+b")
         try:
-            try:
-                os.truncate(descriptor, 0)
-                write_all(descriptor, data)
-                os.fsync(descriptor)
-                temporary.replace(path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-        finally:
-            os.close(descriptor)
+            os.truncate(descriptor, 0)
+            yield file
+            file.flush()
+            temporary.replace(path)
+        except BaseException:
+            file.close()
+            temporary.unlink(missing_ok=True)
+            raise
     except OSError as error:
         error.filename, error.filename2 = str(path), None  # the name that the reader knows
         raise
-    sync_folder(path.parent)
 
 
 def _locked(path: Path) -> int:
     """A descriptor of the file at ``path``, made if need be, which no other process writes. Raises OSError."""
     while True:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         with suppress(FileNotFoundError):

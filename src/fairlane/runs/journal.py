@@ -7,7 +7,7 @@ disk: readers pass over it, the next writer cuts it off. Any other unreadable li
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +29,20 @@ def now() -> str:
 
 def read(folder: Path) -> tuple[Event, ...]:
     """The events of a run in order; none if it has no journal yet. Raises FairlaneError with file and line."""
-    return _parse(folder / NAME)[0]
+    return tuple(stream(folder))
+
+
+def stream(folder: Path) -> Iterator[Event]:
+    """The same, one by one: the journal of a large import does not fit into memory as events."""
+    path = folder / NAME
+    try:
+        file = path.open("rb")
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with file:
+        for number, line in enumerate(file, start=1):
+            if line.endswith(b"\n"):
+                yield _event(path, number, line)
 
 
 def write(folder: Path, events: Iterable[Event]) -> None:
@@ -40,28 +53,19 @@ def write(folder: Path, events: Iterable[Event]) -> None:
         write_atomic(folder / NAME, "".join(lines).encode())
 
 
-def _parse(path: Path) -> tuple[tuple[Event, ...], int]:
-    """The events, and the length in bytes of the whole lines."""
+def _event(path: Path, number: int, line: bytes) -> Event:
     try:
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return (), 0
-    whole = data.rfind(b"\n") + 1
-    events = []
-    for number, line in enumerate(data[:whole].split(b"\n")[:-1], start=1):
-        try:
-            event = json.loads(line)
-            if not isinstance(event, dict) or not isinstance(event.get("type"), str):
-                raise ValueError("not an event")
-        except (ValueError, RecursionError) as error:
-            raise FairlaneError(
-                "journal-damaged",
-                f"the journal is damaged: {error}",
-                where=f"{path}:{number}",
-                hint="restore the file from a copy, or begin a new run; fairlane does not guess what was there",
-            ) from None
-        events.append(event)
-    return tuple(events), whole
+        event = json.loads(line)
+        if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+            raise ValueError("not an event")
+    except (ValueError, RecursionError) as error:
+        raise FairlaneError(
+            "journal-damaged",
+            f"the journal is damaged: {error}",
+            where=f"{path}:{number}",
+            hint="restore the file from a copy, or start a new run; Fairlane does not guess lost data",
+        ) from None
+    return event
 
 
 class Journal:
@@ -87,15 +91,16 @@ class Journal:
             except BlockingIOError:
                 raise FairlaneError(
                     "run-busy",
-                    "another fairlane is at work on this run",
+                    "another fairlane process is running this study",
                     where=str(self.folder),
-                    hint="wait for it, or begin another run with --out",
+                    hint="wait for it, or start another run with --out",
                 ) from None
-            self.events, whole = _parse(self.path)
+            self.events = read(self.folder)
             with storing(self.path):
                 self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-                self.torn = os.fstat(self._file).st_size > whole
-                self._end = whole
+                with self.path.open("rb") as lines:
+                    self._end = sum(len(line) for line in lines if line.endswith(b"\n"))
+                self.torn = os.fstat(self._file).st_size > self._end
                 self._cut()
                 sync_folder(self.folder)
         except BaseException:

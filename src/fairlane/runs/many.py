@@ -1,103 +1,133 @@
-"""Read the raw files of many trials, on all cores if that saves time.
+"""Read the trials of a run: from its index, or else from its raw files, on all cores if that saves time.
 
-A trial's observation is a function of its own raw file, so the result is the same on any number of processes.
+A trial's observation is a function of its own raw file, so the result is the same on any number of processes, and with
+an index or without one.
 """
 
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
-from fairlane.records import Block, Histogram, Observation
-from fairlane.runs import raw
-from fairlane.runs.observe import observe
+from fairlane.records import Histogram, Observation
+from fairlane.runs import index, packs, raw, units
+from fairlane.runs.files import replacing
+from fairlane.runs.units import Unit
 
 ENOUGH = 500
-"""Trials from which on further processes save more than they cost; reading one takes about a millisecond."""
+"""Trials from which on an index, and further processes, save more than they cost; reading one takes about a
+millisecond. Trials of packs are always indexed: one may be a log of gigabytes."""
 _MOST = 8
 _CHUNK = 50
 
-_Job = tuple[str, Block, str, str, str]
-"""Trial id, block, lane, name and SHA-256 of the raw file."""
+
+def observations(folder: Path, every: Sequence[Unit], bound: str) -> dict[str, Observation]:
+    """Trial id -> observation, of the trials of ``every``; those with damaged raw archives are left out.
+
+    ``bound``: what an index must be bound to (``index.binding``); empty: the run goes on, and none is kept. Raises
+    FairlaneError for packed files as ``units.read`` does; the packs themselves have been verified.
+    """
+    packed = any(unit.files for unit in every)
+    if not packed and len(every) < ENOUGH:
+        with packs.Reader(folder) as reader:
+            return {o.trial: o for unit in every for o in units.read(folder, unit, reader) if o is not None}
+    kept = index.read(folder, bound) if bound else None
+    if kept is not None:
+        every = [unit for unit in every if unit.files or raw.whole(folder, unit.archive, unit.sha256)]
+    if kept is None or not all(place.trial in kept for unit in every for place in unit.places):
+        kept = _made(folder, every, bound)
+    again = _Again(folder, every)
+    return {
+        place.trial: kept.observation(place.block, place.lane, again)
+        for unit in every
+        for place in unit.places
+        if place.trial in kept
+    }
 
 
-def observations(
-    folder: Path, trials: Mapping[str, tuple[Block, str]], files: Mapping[str, tuple[str, str]]
-) -> dict[str, Observation]:
-    """Trial id -> observation, in the order of ``trials``; trials with damaged raw files are left out."""
-    jobs: list[_Job] = [(trial, block, lane, *files[trial]) for trial, (block, lane) in trials.items()]
+class _Again:
+    """Reads the raw file of a trial once more, for its rarer histograms."""
+
+    def __init__(self, folder: Path, every: Sequence[Unit]) -> None:
+        self._folder = folder
+        self._units = {place.trial: unit for unit in every for place in unit.places}
+        self._reader = packs.Reader(folder)
+
+    def __call__(self, trial: str) -> Mapping[str, Histogram]:
+        unit = self._units[trial]
+        number = next(n for n, place in enumerate(unit.places) if place.trial == trial)
+        observation = units.read(self._folder, unit, self._reader)[number]
+        if observation is None:
+            raise raw.Damaged(
+                "raw-changed", "the raw file changed while its run was read", where=str(self._folder / unit.archive)
+            )
+        return observation.histograms
+
+
+# --- making an index
+
+
+def _made(folder: Path, every: Sequence[Unit], bound: str) -> index.Index:
+    """The index of ``every``, kept in the run if ``bound`` and the run's folder can be written."""
+    if bound and index.key():
+        try:
+            return _written(replacing(folder / index.NAME), folder, every, bound)
+        except OSError:  # a folder of somebody else's, a full disk: it is made all the same, and not kept
+            pass
+    return _written(_scratch(), folder, every, bound)
+
+
+@contextmanager
+def _scratch() -> Iterator[BinaryIO]:
+    yield tempfile.TemporaryFile()  # noqa: SIM115 - the index keeps it open
+
+
+def _written(target: AbstractContextManager[BinaryIO], folder: Path, every: Sequence[Unit], bound: str) -> index.Index:
+    with target as file:
+        writer = index.Writer(file)
+        places: dict[str, tuple[int, int]] = {}
+        for trial, piece in _pieces(folder, every):
+            if piece:
+                places[trial] = writer.add(piece)
+        writer.close(places, bound)
+    return index.Index(file, places)
+
+
+def _pieces(folder: Path, every: Sequence[Unit]) -> Iterator[tuple[str, bytes]]:
+    """(trial id, its piece of an index), in any order; empty: its archive is damaged."""
     cores = min(len(os.sched_getaffinity(0)), _MOST)
-    read = partial(_read, folder)
+    chunks = list(_chunks(every))
     # a process that has threads cannot be forked safely: the viewer reads in one process
-    if len(jobs) < ENOUGH or cores < 2 or threading.active_count() > 1 or multiprocessing.parent_process():
-        return _undamaged(map(read, jobs))
+    if len(every) < ENOUGH or cores < 2 or threading.active_count() > 1 or multiprocessing.parent_process():
+        for chunk in chunks:
+            yield from _part(folder, chunk)
+        return
     with ProcessPoolExecutor(cores, multiprocessing.get_context("fork"), initializer=_alone) as pool:
-        parts = pool.map(partial(_part, folder), jobs, chunksize=_CHUNK)
-        whole = (
-            (job[0], observation and _whole(folder, job, observation, names))
-            for job, (observation, names) in zip(jobs, parts, strict=True)
-        )
-        return _undamaged(whole)
+        for part in pool.map(partial(_part, folder), chunks):
+            yield from part
 
 
-def _undamaged(trials: Iterable[tuple[str, Observation | None]]) -> dict[str, Observation]:
-    return {trial: observation for trial, observation in trials if observation is not None}
+def _chunks(every: Iterable[Unit]) -> Iterator[list[Unit]]:
+    waiting = iter(every)
+    while chunk := list(islice(waiting, _CHUNK)):
+        yield chunk
 
 
-def _read(folder: Path, job: _Job) -> tuple[str, Observation | None]:
-    trial, block, lane, name, sha256 = job
-    try:
-        return trial, observe(block, lane, raw.fetch(folder, name, sha256))
-    except raw.Damaged:
-        return trial, None
-
-
-def _part(folder: Path, job: _Job) -> tuple[Observation | None, tuple[str, ...]]:
-    """The observation with the ``lat`` histograms only, and the names of all: the others are rarely used, and slow to
-    pass between processes."""
-    _, observation = _read(folder, job)
-    if observation is None:
-        return None, ()
-    names = tuple(observation.histograms)
-    return replace(
-        observation, histograms={name: observation.histograms[name] for name in names if name.endswith(".lat")}
-    ), names
-
-
-def _whole(folder: Path, job: _Job, observation: Observation, names: tuple[str, ...]) -> Observation:
-    return replace(observation, histograms=_Histograms(names, observation.histograms, partial(_read, folder, job)))
-
-
-class _Histograms(Mapping[str, Histogram]):
-    """Histograms by name; those not passed on are read from the raw file when first used. Raises Damaged then, if the
-    file has changed."""
-
-    def __init__(
-        self,
-        names: tuple[str, ...],
-        loaded: Mapping[str, Histogram],
-        read_again: Callable[[], tuple[str, Observation | None]],
-    ) -> None:
-        self._names, self._loaded, self._read_again = names, loaded, read_again
-
-    def __getitem__(self, name: str) -> Histogram:
-        if name in self._names and name not in self._loaded:
-            _, observation = self._read_again()
-            if observation is None:
-                raise raw.Damaged("raw-changed", "the raw file of a trial changed while its run was read")
-            self._loaded = observation.histograms
-        return self._loaded[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+def _part(folder: Path, chunk: Sequence[Unit]) -> list[tuple[str, bytes]]:
+    with packs.Reader(folder) as reader:
+        return [
+            (place.trial, b"" if observation is None else index.piece(observation))
+            for unit in chunk
+            for place, observation in zip(unit.places, units.read(folder, unit, reader), strict=True)
+        ]
 
 
 def _alone() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairlane import registry
+from fairlane.formats import fleet_times
 from fairlane.records import Block, Figures, Histogram, Observation
 from fairlane.workloads.base import Garbage, Workload
 
@@ -53,6 +54,8 @@ def _load(block: Block, outputs: Mapping[str, bytes]) -> Figures:
     if not machines:
         return _machine(block, outputs)
     common = {name: data for name, data in outputs.items() if "/" not in name}
+    if late := _late(common.get("fleet.json", b"")):
+        raise Garbage("late", late)
     figures = {}
     for name in sorted(machines, key=lambda vm: int(vm.removeprefix("vm"))):
         try:
@@ -79,6 +82,15 @@ def _start(data: bytes) -> dict[str, float]:
         return {}
     start = {"start_ms": (opened - ahead) * 1e3, "within_ms": within * 1e3, "late_ms": (opened - ahead - planned) * 1e3}
     return start if all(map(math.isfinite, start.values())) else {}
+
+
+def _late(data: bytes) -> str:
+    """Why a trial of several machines is void; empty: it is not."""
+    try:
+        fleet = json.loads(data)
+    except ValueError:
+        return ""
+    return fleet_times.reason(fleet) if isinstance(fleet, dict) else ""
 
 
 def _probed(figures: Figures, outputs: Mapping[str, bytes], places: Collection[str]) -> Figures:

@@ -179,7 +179,7 @@ def read(folder: Path) -> Plan:
             "run-changed",
             "the study was changed after the run began",
             where=str(folder / "study.yaml"),
-            hint="put the file back as it was; a changed study is a new run",
+            hint="restore the file; a changed study needs a new run",
         )
     study = parse_study(text, str(folder / "study.yaml"), quick=bool(manifest.get("quick")))
     try:

@@ -89,6 +89,19 @@ def store(folder: Path, trial: str, outputs: Mapping[str, bytes]) -> tuple[str, 
 
 def fetch(folder: Path, name: str, sha256: str) -> dict[str, bytes]:
     """The outputs in raw file ``name``. Raises Damaged if it is missing or its SHA-256 differs."""
+    return unpack(_vouched(folder, name, sha256))
+
+
+def whole(folder: Path, name: str, sha256: str) -> bool:
+    """Whether raw file ``name`` is there and the one that was journaled."""
+    try:
+        _vouched(folder, name, sha256)
+    except Damaged:
+        return False
+    return True
+
+
+def _vouched(folder: Path, name: str, sha256: str) -> bytes:
     path = folder / FOLDER / name
     if Path(name).name != name:  # a forged journal must not lead out of the run directory
         raise Damaged("raw-damaged", f"{name!r} is not the name of a raw file", where=str(folder))
@@ -98,6 +111,8 @@ def fetch(folder: Path, name: str, sha256: str) -> dict[str, bytes]:
         raise Damaged("raw-unreadable", f"the raw file cannot be read: {error.strerror}", where=str(path)) from None
     if hashlib.sha256(data).hexdigest() != sha256:
         raise Damaged(
-            "raw-changed", "the raw file is not the one that was journaled (its SHA-256 differs)", where=str(path)
+            "raw-changed",
+            "the raw file has changed since it was written (its SHA-256 differs from the journal's)",
+            where=str(path),
         )
-    return unpack(data)
+    return data

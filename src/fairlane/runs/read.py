@@ -1,23 +1,27 @@
 """Read a run directory: turn journal and raw files into the evidence for checks, verdicts and reports."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairlane import registry
 from fairlane.errors import FairlaneError
-from fairlane.records import Block, Evidence, Observation
-from fairlane.runs import many
+from fairlane.records import Evidence, Observation
+from fairlane.runs import index, many, packs
 from fairlane.runs import plan as plans
 from fairlane.runs.files import storing, write_atomic
-from fairlane.runs.journal import NAME, Event, read
+from fairlane.runs.journal import NAME, Event, stream
 from fairlane.runs.plan import Plan
+from fairlane.runs.raw import FOLDER
+from fairlane.runs.units import Packed, Place, Unit, joined
 from fairlane.stats.efficiency import efficient
 
 OPENINGS = ("start", "resume", "provision")
 """Events of an opened platform: the run begins, another process continues it, the next provisioning begins."""
+_OF_FILES = frozenset({"trial", "original", "pack"})
+"""Events of raw files, of which an import may have hundreds of thousands: no other room asks for them."""
 DESCRIPTIONS = "descriptions"
 """Folder of the descriptions of further openings, by number; that of the first is ``description.json``."""
 
@@ -36,38 +40,51 @@ class Done:
     """For each look taken, the cells that continue."""
     ended: bool
     """The run has ended; with damaged raw files it is incomplete nevertheless."""
+    events: tuple[Event, ...] = ()
+    """The journal's other events: those of no raw file."""
 
 
-def done(folder: Path, plan: Plan, events: Sequence[Event]) -> Done:
-    """Evaluates the journal's events. Raises FairlaneError with file and line if an event does not fit the plan."""
+def done(folder: Path, plan: Plan, events: Iterable[Event], *, whole: bool = False) -> Done:
+    """Evaluates the journal's events. ``whole``: they are all of a run that has ended, whose figures may be indexed.
+
+    Raises FairlaneError with file and line if an event does not fit the plan, and with the file if a pack of an import
+    is missing or changed.
+    """
     blocks = {(b.cell.key, b.index): b for b in plan.blocks}
-    files: dict[str, tuple[str, str]] = {}
-    trials: dict[str, tuple[Block, str]] = {}
+    packed = Packed()
+    found: dict[str, Unit] = {}
     opened: list[frozenset[str]] = []
+    others: list[Event] = []
     for number, event in enumerate(events, start=1):
+        if event["type"] not in _OF_FILES:
+            others.append(event)
         try:
             if event["type"] == "trial":
                 block = blocks[event["cell"], event["block"]]
                 block.order.index(event["lane"])
                 trial = block.trial_id(event["lane"])
-                trials[trial] = (block, event["lane"])
+                place = Place(trial, block, event["lane"], int(event.get("record", 0)), str(event.get("load", "")))
                 # a trial done again, because its raw file was damaged, has a later line: that one counts
-                files[trial] = (str(event["raw"]), str(event["sha256"]))
+                found[trial] = packed.unit(event, place)
             elif event["type"] == "look":
                 if event["look"] != len(opened) or len(opened) == len(plan.looks):
                     raise ValueError(f"look {event['look']} is out of order")
                 opened.append(frozenset(event["open"]))
-        except (KeyError, TypeError, ValueError) as error:
+            else:
+                packed.add(event)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FairlaneError(
                 "journal-damaged",
                 f"the journal does not fit the schedule: {error!r}",
                 where=f"{folder / NAME}:{number}",
                 hint="restore the run directory from a copy; its files belong together",
             ) from None
-    observations = many.observations(folder, trials, files)
-    whole = {trial: file for trial, file in files.items() if trial in observations}
-    ended = any(event["type"] == "end" for event in events)
-    return Done(observations, whole, tuple(sorted(files.keys() - whole.keys())), tuple(opened), ended)
+    packs.verify(folder, packed.packs)
+    ended = any(event["type"] == "end" for event in others)
+    bound = index.binding(folder) if whole and ended else ""
+    observations = many.observations(folder, list(joined(found.values())), bound)
+    files = {trial: (unit.archive, unit.sha256) for trial, unit in found.items() if trial in observations}
+    return Done(observations, files, tuple(sorted(found.keys() - files.keys())), tuple(opened), ended, tuple(others))
 
 
 def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
@@ -76,22 +93,20 @@ def in_order(observations: Iterable[Observation]) -> tuple[Observation, ...]:
 
 
 def load_run(folder: Path) -> Evidence:
-    """The evidence of a run, finished or not. Changes no file. Raises FairlaneError with the place of the damage.
+    """The evidence of a run, finished or not. Writes nothing but the index of a finished run. Raises FairlaneError with
+    the place of the damage.
 
     A trial whose raw file is damaged is left out; the run is then incomplete, and ``events`` names the trial.
     """
     plan = plans.read(folder)
-    events = read(folder)
-    state = done(folder, plan, events)
-    return assemble(folder, plan, state, [e for e in events if e["type"] != "trial"])
+    return assemble(folder, plan, done(folder, plan, stream(folder), whole=True))
 
 
-def assemble(folder: Path, plan: Plan, state: Done, other_events: Sequence[Event]) -> Evidence:
-    """The evidence of a run. ``state``: the finished trials and looks; ``other_events``: the journal's other events.
-    Raises FairlaneError."""
+def assemble(folder: Path, plan: Plan, state: Done) -> Evidence:
+    """The evidence of a run. Raises FairlaneError."""
     due = plan.due(state.opened)
     trials = {b.trial_id(lane) for b in due for lane in b.order}
-    begun = next((e for e in other_events if e["type"] in OPENINGS), {})
+    begun = next((e for e in state.events if e["type"] in OPENINGS), {})
     platform = registry.load("platforms", plan.study.platform.kind)
     return Evidence(
         name=folder.resolve().name,
@@ -104,10 +119,11 @@ def assemble(folder: Path, plan: Plan, state: Done, other_events: Sequence[Event
         ),
         description=_description(folder / "description.json"),
         fingerprint=read_json(folder / "fingerprint.json"),
-        events=tuple(other_events) + tuple({"type": "damaged", "trial": trial} for trial in state.damaged),
+        events=state.events + tuple({"type": "damaged", "trial": trial} for trial in state.damaged),
         modelled=bool(begun.get("modelled", platform.modelled)),
         emulated=bool(begun.get("emulated", platform.emulated)),
         complete=state.ended and trials <= state.observations.keys(),
+        raw={trial: f"{FOLDER}/{name}" for trial, (name, _) in state.files.items() if name.endswith(packs.SUFFIX)},
     )
 
 
