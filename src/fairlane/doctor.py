@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 from fairlane import __version__, registry
 from fairlane.checks._outlook import outlook
 from fairlane.errors import FairlaneError
+from fairlane.install import packages
 from fairlane.platforms._examined import Line, State, able
-from fairlane.platforms.lab.cache import cache_dir
 from fairlane.platforms.lab.image import Image, cached_image
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import kvm
+from fairlane.runs.files import cache_dir
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -92,9 +93,17 @@ def comparisons(study: "Study") -> tuple[Line, ...]:
     forecast = outlook(study)
     count, refused = len(forecast.comparisons), len(forecast.refused(*forecast.refusals))
     if not refused:
-        return (Line("comparisons", "ok", f"nothing in the study refuses any of its {count}"),)
+        return (
+            Line(
+                "comparisons",
+                "ok",
+                f"the study allows all {count} of them" if count != 1 else "the study allows the only one",
+            ),
+        )
     text = f"{refused} of {count} will be refused: {'; '.join(f.message for f in forecast.refusals)}"
-    fix = "write into the study's design what may differ, vary or accept; `fairlane study check` prints the lines"
+    fix = (
+        "allow the differences with design.vary or design.accept in the study; `fairlane study check` prints the lines"
+    )
     state: State = "missing" if forecast.hopeless else "warn"
     return (
         Line("comparisons", state, text, fix if forecast.names else "run the others, or all of them with --unjudged"),
@@ -111,7 +120,9 @@ def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> Line:
     models = re.findall(r"^model name\s*: (.*)$", _read(cpuinfo), re.MULTILINE)
     text = f"{_cores()} x {models[0] if models else machine.processor() or 'unknown model'} ({machine.machine()})"
     if machine.machine() != "x86_64":
-        return Line("processor", "warn", text, "the lab's guests are x86_64; nothing else has been tried as a host")
+        return Line(
+            "processor", "warn", text, "the lab's guests are x86_64, and Fairlane is tested on x86_64 hosts only"
+        )
     return Line("processor", "ok", text)
 
 
@@ -123,11 +134,11 @@ def memory(jobs: int, meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path
         free = min(free, max(0, int(limit) - int(used)))
     guest = LabSpec.model_fields["memory"].default + QEMU_OVERHEAD
     fitting = free // guest
-    text = f"{_size(free)} free; {jobs} guests at once take {_size(jobs * guest)}"
+    text = f"{_size(free)} free; {jobs} guests at once need {_size(jobs * guest)}"
     if fitting < 1:
-        return Line("memory", "missing", text, "free some, or set platform.memory lower in the study")
+        return Line("memory", "missing", text, "free some memory, or lower platform.memory in the study")
     if fitting < jobs:
-        return Line("memory", "warn", text, f"run with --jobs {fitting}; the result is the same, only later")
+        return Line("memory", "warn", text, f"run with --jobs {fitting}: slower, with the same result")
     return Line("memory", "ok", text)
 
 
@@ -137,7 +148,7 @@ def disk(name: str, folder: Path, need: int) -> Line:
         folder = folder.parent
     if not os.access(folder, os.W_OK):
         fix = "choose another with --out" if name == "disk for runs" else "set FAIRLANE_CACHE to another folder"
-        return Line(name, "missing", f"{folder} is not writable for this user", fix)
+        return Line(name, "missing", f"this user cannot write to {folder}", fix)
     free = shutil.disk_usage(folder).free
     text = f"{_size(free)} free in {folder}"
     return Line(name, "ok", text) if free >= need else Line(name, "missing", text, f"free at least {_size(need)}")
@@ -147,7 +158,7 @@ def qemu() -> Line:
     """QEMU with the instruction counter: starts it without a machine, reads its version over QMP, and quits."""
     program = "qemu-system-x86_64"
     if not shutil.which(program):
-        return Line("QEMU", "missing", f"no {program}", _install("qemu-system-x86", "qemu-system-x86-core"))
+        return Line("QEMU", "missing", f"no {program}", packages("qemu-system-x86"))
     counter = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
     words = "".join(json.dumps({"execute": word}) + "\n" for word in ("qmp_capabilities", "quit"))
     bare = ("-M", "none", "-nodefaults", "-display", "none", "-S", "-qmp", "stdio")
@@ -157,7 +168,7 @@ def qemu() -> Line:
         number = (version["major"], version["minor"], version["micro"])
     except (IndexError, KeyError, TypeError, ValueError):
         reason = err.strip().splitlines() or [f"exit code {code}"]
-        fix = "the lab needs QEMU's own emulation (TCG), which this build lacks: install your distribution's full QEMU"
+        fix = "install your distribution's full QEMU: the lab needs emulation (TCG), which this build lacks"
         return Line("QEMU", "missing", f"does not start with the instruction counter: {reason[-1]}", fix)
     text = ".".join(map(str, number))
     if number[:2] < OLDEST_QEMU:
@@ -169,7 +180,7 @@ def images(cache: Path, image: Image | None) -> Line:
     """Cache entries by kind, with sizes on disk."""
     kinds = sorted(p for p in cache.iterdir() if p.is_dir() and p.name != "uv") if cache.is_dir() else []
     counts = [f"{sum(1 for e in p.iterdir() if e.suffix != '.lock')} in {p.name} ({_size(_usage(p))})" for p in kinds]
-    text = f"{cache}: {', '.join(counts) or 'nothing yet'}"
+    text = f"{cache}: {', '.join(counts) or 'empty'}"
     if image is None:
         return Line("cache", "ok", f"{text}; no image for this version: the first run builds one")
     return Line("cache", "ok", text)
@@ -185,47 +196,49 @@ def keyring(image: Image | None, places: Iterable[Path] = KEYRINGS) -> Line:
     for place in places:
         if place.exists():
             return Line("Debian keys", "ok", str(place))
-    fix = _install("debian-archive-keyring", "debian-keyring")
+    fix = packages("debian-archive-keyring")
     return _for_building(Line("Debian keys", "missing", "no debian-archive-keyring", fix), image)
 
 
 def namespaces(image: Image | None) -> Line:
     """User namespaces and subordinate ids, which building without root needs: tried with mmdebstrap's own helper."""
     if os.geteuid() == 0:
-        return Line("user namespaces", "ok", "not needed: this is root")
+        return Line("user namespaces", "ok", "not needed as root")
     code, _, err = _try("mmdebstrap", "--unshare-helper", "true")
     if code == 0:
         return Line("user namespaces", "ok", "images can be built without root")
     reason = (err.strip().splitlines() or [f"exit code {code}"])[0]  # later lines are its consequences
-    fix = f"{_install('uidmap', 'shadow-utils')}, and a range in /etc/subuid and /etc/subgid; or build as root"
+    fix = f"{packages('uidmap')} and add a range to /etc/subuid and /etc/subgid; or build as root"
     return _for_building(Line("user namespaces", "missing", reason, fix), image)
 
 
 def tool(name: str, package: str, *, needed: bool = True, use: str = "") -> Line:
     """Whether a program runs; any version will do."""
     if not shutil.which(name):
-        fix = _install(package, package) + (f" ({use})" if use else "")
+        fix = packages(package) + (f" ({use})" if use else "")
         return Line(name, "missing" if needed else "warn", "not found", fix)
     code, out, err = _try(name, "--version")
     version = re.search(r"\d+(\.\d+)+", out)
     if code or not version:
         reason = (err.strip().splitlines() or [f"exit code {code}"])[-1]
-        return Line(name, "missing" if needed else "warn", f"does not run: {reason}", _install(package, package))
+        return Line(name, "missing" if needed else "warn", f"does not run: {reason}", packages(package))
     return Line(name, "ok", version[0])
 
 
 def kvm_boots(image: Image | None, device: Path = Path("/dev/kvm")) -> Line:
     """Whether KVM boots a guest. Never ``missing``: the virtual clock does not use it, and the rest runs without,
     slowly."""
-    without = "nothing, for the virtual clock; other guests are emulated, and marked so"
+    without = "none needed for the virtual clock; other guests are emulated, and marked as emulated"
     if not device.exists():
         return Line("KVM", "warn", f"no {device}", without)
     if not kvm.usable(device):
-        return Line("KVM", "warn", f"{device} may not be opened by this user", "add the user to the group kvm")
+        return Line("KVM", "warn", f"this user cannot open {device}", "add the user to the group kvm")
     if image is None:
-        return Line("KVM", "warn", "not probed: that takes a lab image to boot", "fairlane lab build")
+        return Line(
+            "KVM", "warn", "not tested: the test boots a lab image, and there is none yet", "fairlane lab build"
+        )
     if not kvm.boots(image, KVM_SECONDS):
-        return Line("KVM", "warn", f"{device} opens, and the lab's kernel does not boot with it", without)
+        return Line("KVM", "warn", f"{device} is present but unusable: it does not boot the lab's kernel", without)
     return Line("KVM", "ok", "boots the lab's kernel")
 
 
@@ -241,12 +254,12 @@ def wall_clock() -> tuple[Line, ...]:
     lacking = [
         f"{driver} (for {', '.join(needed_by)})" for driver, needed_by in drivers.items() if driver not in formats
     ]
-    packages = _install("qemu-block-extra", "qemu-block-iscsi qemu-block-rbd")
+    fix = packages("qemu-block-extra")
     text = f"without {', '.join(lacking)}" if lacking else f"with {', '.join(drivers)}"
-    lines.append(Line("QEMU's initiators", "warn" if lacking else "ok", text, packages if lacking else ""))
+    lines.append(Line("QEMU's initiators", "warn" if lacking else "ok", text, fix if lacking else ""))
     daemons = [name for name in CEPH if not shutil.which(name)]
     if daemons:
-        fix = _install(" ".join(CEPH_PACKAGES), "ceph-mon ceph-osd ceph-mgr ceph-mds ceph-common ceph-fuse")
+        fix = packages(*CEPH_PACKAGES)
         lines.append(Line("Ceph", "warn", f"no {', '.join(daemons)}", f"only lanes on Ceph need it: {fix}"))
     else:
         lines.append(Line("Ceph", "ok", (_try("ceph", "--version")[1].split() or ["?"] * 3)[2]))
@@ -280,13 +293,7 @@ def _for_building(line: Line, image: Image | None) -> Line:
     """``line``, turned into a warning if an image is cached and nothing has to be built."""
     if line.state == "ok" or image is None:
         return line
-    return Line(line.name, "warn", f"{line.found}; needed only to build another image", line.fix)
-
-
-def _install(debian: str, fedora: str) -> str:
-    if shutil.which("dnf"):  # checked first: on Fedora mmdebstrap installs an apt-get
-        return f"dnf install {fedora}"
-    return f"apt-get install {debian}" if shutil.which("apt-get") else f"install {debian}"
+    return Line(line.name, "warn", f"{line.found}; only needed to build another image", line.fix)
 
 
 def _try(*command: str, stdin: str = "", seconds: float = 20) -> tuple[int, str, str]:

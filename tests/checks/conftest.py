@@ -73,31 +73,32 @@ design: {{looks: [6]{design}}}
 Beside = Callable[..., Evidence]
 
 
+def made_beside(
+    odd: Figures,
+    sound: Figures,
+    workload: str = "rw: [randread]",
+    *,
+    lane: str = "",
+    design: str = "",
+    blocks: int = 1,
+    **fields: object,
+) -> Evidence:
+    """A run of one cell, in which every trial of the lane ``odd`` has the figures ``odd`` and every trial of the
+    baseline ``sound`` has the figures ``sound``."""
+    text = BESIDE.format(workload=workload, lane=lane, design=design)
+    study = parse_study(text, "beside.yaml")
+    planned = schedule(study, 6)[:blocks]
+    seen = [
+        Observation(b.cell.key, b.index, name, at, "", f.metrics, f.histograms, f.context, f.steps)
+        for b in planned
+        for at, name in enumerate(b.order)
+        for f in [odd if name == "odd" else sound]
+    ]
+    made = Evidence("r", study, text, 1, planned, tuple(seen), {}, {})
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
 @pytest.fixture
 def beside() -> Beside:
-    """``beside(odd, sound, workload=, lane=, design=, blocks=, **fields)``: a run of one cell, in which every trial of
-    the lane ``odd`` has the figures ``odd`` and every trial of the baseline ``sound`` has the figures ``sound``."""
-
-    def make(
-        odd: Figures,
-        sound: Figures,
-        workload: str = "rw: [randread]",
-        *,
-        lane: str = "",
-        design: str = "",
-        blocks: int = 1,
-        **fields: object,
-    ) -> Evidence:
-        text = BESIDE.format(workload=workload, lane=lane, design=design)
-        study = parse_study(text, "beside.yaml")
-        planned = schedule(study, 6)[:blocks]
-        seen = [
-            Observation(b.cell.key, b.index, name, at, "", f.metrics, f.histograms, f.context, f.steps)
-            for b in planned
-            for at, name in enumerate(b.order)
-            for f in [odd if name == "odd" else sound]
-        ]
-        made = Evidence("r", study, text, 1, planned, tuple(seen), {}, {})
-        return replace(made, **fields)  # type: ignore[arg-type]
-
-    return make
+    """``beside(odd, sound, workload=, lane=, design=, blocks=, **fields)``: ``made_beside``."""
+    return made_beside

@@ -14,6 +14,7 @@ from fairlane.checks.drift import trend
 from fairlane.checks.unsteady import PLUGIN as UNSTEADY
 from fairlane.records import Figures
 from fairlane.stats.judge import judge
+from fairlane.study.load import parse_study
 
 KEY = "main.4k-randread-qd1"
 
@@ -389,6 +390,42 @@ def test_a_machine_at_its_limit(told, machine, says):
     found = told("cpu_bound", figures(machine=machine), figures(machine={"busy": 0.2}))
     assert {severity for severity, *_ in found} <= {"warning"}
     assert {kind: round(proof[kind], 3) for _, kind, proof in found} == says
+
+
+HOSTS = """\
+name: hosts
+platform: {kind: hosts, machines: {here: local}}
+baseline: a
+lanes:
+  a: {transport: directory, path: /a}
+  b: {transport: directory, path: /b}
+workloads:
+  main: {kind: fio, rw: [randread]}
+"""
+PLACES = {"generator": 20_000.0, "shared": 5_000.0, "other": 800_000.0}
+FULL_MACHINE = {"busy": 0.98, "cpus": 4, "window_ms": 1000}
+
+
+@pytest.mark.parametrize(
+    ("context", "kind", "own"),
+    [
+        ({"cpu": {"by_place": PLACES, "window_ios": 1e4}}, "others-busy", 0.064),  # 0.25 s of 3.92
+        ({"cpu": {"by_place": {**PLACES, "shared": 300_000.0}, "window_ios": 1e4}}, "busy", None),  # its own path
+        ({"fio": {"usr_cpu": 10.0, "sys_cpu": 88.0}}, "others-busy", 0.25),
+        ({"fio": {"usr_cpu": 100.0, "sys_cpu": 250.0}}, "busy", None),
+        ({"fio": {"usr_cpu": 1.0, "sys_cpu": "x"}}, "busy", None),
+        ({}, "busy", None),
+    ],
+)
+def test_a_machine_that_others_keep_busy(beside, run_check, context, kind, own):
+    made = beside(figures(machine=FULL_MACHINE, load={"runtime_ms": 1000}, **context), FINE)
+    (plain,) = run_check("cpu_bound", made)
+    assert plain.kind == "busy", "only the lab's own load is in its machines"
+    hosts = parse_study(HOSTS, "hosts.yaml").platform
+    (found,) = run_check("cpu_bound", replace(made, study=made.study.model_copy(update={"platform": hosts})))
+    (proof,) = found.evidence.values()
+    assert (found.kind, found.severity) == (kind, "warning")
+    assert proof.get("own") == (None if own is None else pytest.approx(own, abs=0.001))
 
 
 def test_the_models_only_core_is_no_finding(told):

@@ -94,22 +94,33 @@ def allocated(bench, seen, file):
     return replace(seen, context={**seen.context, "medium": medium})
 
 
+def alone(load, judge):
+    """The one finding on a load, which runs again where other programs' I/O on the disk hid it, at most twice."""
+    for _ in range(3):
+        if found := judge(load()):
+            break
+    (one,) = found
+    return one
+
+
 def test_a_sparse_file_is_read_without_the_disk(bench, direct, find):
-    sparse = bench.fio(*bench.job("randread", *DIRECT, file="sparse"))
+    def load():
+        return allocated(bench, bench.fio(*bench.job("randread", *DIRECT, file="sparse")), "sparse")
+
+    odd, sound = load(), allocated(bench, direct, "full")
     workload = f"rw: [randread], iodepth: [4], engine: libaio, size: {SIZE // 2**20}m, prefill: false"
-    odd, sound = allocated(bench, sparse, "sparse"), allocated(bench, direct, "full")
     ((severity, kind, proof),) = find("unwritten_space", odd, sound, workload)
     assert (severity, kind) == ("critical", "allocated")
     assert (proof["allocated_bytes"] // 2**20, proof["size_bytes"], proof["reads"]) == (0, SIZE, True)
-    ((severity, kind, proof),) = find("cache_served", odd, sound)
+    severity, kind, proof = alone(load, lambda odd: find("cache_served", odd, sound))
     assert (severity, kind) == ("critical", "fewer-reads")
     assert proof["disk"] < proof["load"]
 
 
 def test_a_buffered_run_reads_memory(bench, direct, find):
     bench.fio(*bench.job("read", "--direct=0", "--ioengine=psync", "--invalidate=0", bs="1m"))  # into the page cache
-    buffered = bench.fio(*bench.job("randread", "--direct=0", "--ioengine=psync", "--invalidate=0"))
-    ((severity, kind, proof),) = find("cache_served", buffered, direct)
+    job = bench.job("randread", "--direct=0", "--ioengine=psync", "--invalidate=0")
+    severity, kind, proof = alone(lambda: bench.fio(*job), lambda odd: find("cache_served", odd, direct))
     assert (severity, kind) == ("critical", "fewer-reads")
     assert proof["disk"] < proof["load"]
 

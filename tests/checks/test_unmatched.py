@@ -161,6 +161,21 @@ def test_the_question_of_the_study_is_no_refusal():
     assert values(found, "copies") == [("3", "ROKS"), ("2", "VCF")]
 
 
+def test_what_may_vary_and_nobody_knows_is_no_difference():
+    bare = without("prefill", "copies")
+    (found,) = (
+        f
+        for f in guard(imported({"vcf": {**bare, "ramp": 0}, "roks": bare}, vary=["copies", "prefill", "ramp"]))
+        if f.kind == "varied"
+    )
+    assert set(found.evidence) == {"copies", "prefill", "ramp"}
+    differ, unknown = found.message.split("; not stated by either side")
+    assert "ramp" in differ
+    assert "copies" in unknown
+    assert "prefill" in unknown
+    assert "copies" not in differ
+
+
 def test_what_is_accepted_is_printed_with_values_and_reason():
     (found,) = guard(
         imported({"vcf": {**FULL, "ramp": 0}, "roks": FULL}, accept={"ramp": "both steady from the start"})
@@ -181,7 +196,7 @@ def test_accepting_what_nobody_knows_takes_it_from_the_warning():
 def test_accepting_for_nothing_is_said():
     (found,) = guard(imported({"vcf": FULL, "roks": FULL}, accept={"ramp": "why not"}))
     assert (found.severity, found.kind) == ("info", "accepted-in-vain")
-    assert "ramp" in words(found.message)
+    assert "ramp-up" in words(found.message)
 
 
 def test_a_name_that_no_registry_knows_is_controlled_and_can_be_accepted():

@@ -68,9 +68,9 @@ def test_two_runs_with_another_ramp_are_refused(check):
     table, _, findings = out.partition("\n\n")
     head, _rule, *rows = (line.split() for line in table.splitlines())
     assert head[2:-1] == ["with", "without"]
-    assert rows == [["load", "ramp", "10s", "0s", "differs"]]
+    assert rows == [["load", "ramp-up", "10s", "0s", "differs"]]
     assert findings.startswith("critical: ")
-    assert re.search(rf"ramp\W+{RAMPS}", findings.splitlines()[0])
+    assert re.search(rf"ramp-up\W+{RAMPS}", findings.splitlines()[0])
     assert err.split()[0] == "1"
     assert "--accept" in err
     found = json.loads(check("with", "without", "--format", "json")[1])["findings"]
@@ -116,7 +116,7 @@ def test_the_lanes_of_one_run_are_refused_and_so_are_its_verdicts(check, folder,
 
 def test_markdown_has_table_and_findings(check):
     _, out, _ = check("with", "without", "--format", "md", "--differing")
-    assert "| load | ramp | 10s | 0s | differs |" in out
+    assert "| load | ramp-up | 10s | 0s | differs |" in out
     assert re.search(r"^- critical: .*without.*with.*ramp", out, re.MULTILINE)
 
 
@@ -130,7 +130,7 @@ def test_markdown_has_table_and_findings(check):
         (("with", "--accept", "ramp="), Exit.USAGE, "KEY=", ""),
         (("with", "--accept", "ramp=a", "--accept", "ramp=b"), Exit.USAGE, "--accept", ""),
         (("nowhere",), Exit.USER_ERROR, "nowhere", "not-a-run"),
-        ((), Exit.USAGE, "RUN", ""),
+        ((), Exit.USER_ERROR, "RUN", "run-none"),
     ],
 )
 def test_wrong_use_is_told(check, args, code, said, kind):
@@ -144,9 +144,19 @@ def test_report_and_verdicts_take_acceptances(folder, tmp_path, capsys):
     accept = ["--accept", "copies=the figure is invented"]
     assert run(["report", str(folder / "torn"), "--out", str(tmp_path), *accept]) == Exit.OK
     page = (tmp_path / "report.md").read_text()
-    (line,) = (line for line in page.splitlines() if re.search(COPIES, line) and "accepted" in line)
-    assert "the figure is invented" in line
+    lines = [line for line in page.splitlines() if re.search(COPIES, line) and line.startswith("- ")]
+    assert len(lines) == 2  # it qualifies the answer, and is a finding
+    assert all("the figure is invented" in line for line in lines)
     assert "| copies | none | 2 | accepted |" in page
     capsys.readouterr()
     assert run(["verdicts", str(folder / "torn"), "--format", "json", *accept]) == Exit.OK
     assert not any(v["verdict"] == "refused" for v in json.loads(capsys.readouterr().out) if v["primary"])
+
+
+def test_tsv_has_a_whole_row_per_parameter_and_nothing_else(check):
+    code, out, _ = check("with", "--format", "tsv")
+    heads, *rows = [line.split("\t") for line in out.splitlines()]
+    assert heads[:2] == ["Group", "Parameter"]
+    assert {len(row) for row in rows} == {len(heads)}
+    assert all(row[0] and row[1] for row in rows)
+    assert code in (Exit.OK, Exit.NOT_DECIDED)

@@ -41,7 +41,7 @@ def test_the_lanes_are_compared_within_the_objective(folder: Path, capsys: pytes
     assert all(part in title for part in ("4k randread", "iodepth", "p99", "1", "32"))
     (answer,) = [line for line in out.splitlines() if line.startswith("•")]
     assert "p99" in answer
-    assert "500 us" in answer
+    assert "500 µs" in answer
     assert "▲ faster" in answer
 
 
@@ -64,7 +64,7 @@ def test_another_objective_takes_the_studys_place(folder: Path, capsys: pytest.C
     assert "≥" in told[0]
     assert "inconclusive" in told[0]
     assert "mean" in told[1]
-    assert "150 us" in told[1]
+    assert "150 µs" in told[1]
     assert "faster" in told[1]
 
 
@@ -72,10 +72,10 @@ def test_the_reports_have_the_picture_and_the_answer(folder: Path) -> None:
     page, text = (folder / "report.html").read_text(), (folder / "report.md").read_text()
     assert 'id="curve-1"' in page
     figure = page.partition('id="curve-1"')[2].partition("</figure>")[0]
-    assert "500 us" in figure.replace("\u00a0", " ")
+    assert "500 µs" in figure.replace("\u00a0", " ")
     lines = text.replace("\u00a0", " ").splitlines()
-    assert [line for line in lines if "500 us" in line and "p99" in line and "▲ faster" in line]
-    assert "500 us" in page.partition("</figure>")[2].replace("\u00a0", " ")
+    assert [line for line in lines if "500 µs" in line and "p99" in line and "▲ faster" in line]
+    assert "500 µs" in page.partition("</figure>")[2].replace("\u00a0", " ")
 
 
 @pytest.mark.parametrize(

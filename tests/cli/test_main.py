@@ -68,7 +68,7 @@ def test_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"fairlane {__version__}\n"
 
 
-@pytest.mark.parametrize("args", [[], ["-h"], ["--help"]])
+@pytest.mark.parametrize("args", [["-h"], ["--help"]])
 def test_help(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(args) == Exit.OK
     out, err = capsys.readouterr()
@@ -88,6 +88,47 @@ def test_every_command_has_help_with_an_example(
     assert command.help
     assert command.get_short_help_str(), f"{' '.join(path)}: no short help"
     assert max(map(len, out.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) or "fairlane" for path, _ in COMMANDS])
+def test_a_summary_is_one_short_sentence(path: tuple[str, ...], command: click.Command) -> None:
+    first = (command.help or "").splitlines()[0]
+    assert first.endswith((".", "?")), f"{' '.join(path)}: the first line of its help is no sentence"
+    assert len(first.rstrip(".")) <= 60
+    assert command.get_short_help_str(limit=1000) == first, "a second sentence on the first line is not in the list"
+
+
+def test_the_help_page_has_every_command_once_with_its_whole_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == Exit.OK
+    out = capsys.readouterr().out
+    titles = re.findall(r"^([A-Z][\w ]+):$", out, re.MULTILINE)
+    assert titles == ["Options", *main._SECTIONS, "Examples"]
+    listed = out.partition(f"\n{next(iter(main._SECTIONS))}:\n")[2].partition("\nExamples:")[0]
+    rows = re.findall(r"^  (\S+)  +(.+)$", listed, re.MULTILINE)
+    assert sorted(name for name, _ in rows) == names()
+    heads = {path[0]: (command.help or "").splitlines()[0] for path, command in COMMANDS if len(path) == 1}
+    assert dict(rows) == {name: head.rstrip(".") for name, head in heads.items()}
+    assert "..." not in listed
+    assert max(map(len, listed.splitlines())) <= 80
+
+
+def test_a_command_without_a_section_is_listed_too(
+    failing: list[BaseException],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["--help"]) == Exit.OK
+    assert re.search(r"^Others:\n  fail\b", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_fairlane_alone_says_what_to_do_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == Exit.OK
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = re.findall(r"^  fairlane (\S+).*\S{2}$", out, re.MULTILINE)
+    assert lines == ["versus", "run", "import", "doctor"]
+    assert set(lines) <= set(names())
+    assert "fairlane --help" in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_group_without_subcommand_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:

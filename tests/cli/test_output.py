@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from rich.table import Table
 
-from fairlane.cli._output import print_rows, text
+from fairlane.cli import _output
+from fairlane.cli._output import print_rich, print_rows, text
 
 ROWS: list[dict[str, Any]] = [
     {"lane": "iscsi", "ratio": 1.25, "blocks": 6, "ok": True, "notes": []},
@@ -37,7 +39,7 @@ def test_json_has_whole_rows_whatever_the_columns(capsys: pytest.CaptureFixture[
 def test_a_wide_table_is_wrapped_into_80_columns_and_loses_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(_output, "width", lambda: 80)
     rows = [
         {
             "cell": "4k randread qd1",
@@ -57,9 +59,33 @@ def test_a_wide_table_is_wrapped_into_80_columns_and_loses_nothing(
 
 
 def test_a_wide_terminal_is_used(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(_output, "width", lambda: 200)
     print_rows([{"a": "x y " * 20, "b": "z " * 30}], "table")
     assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_in_a_pipe_a_row_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    print_rows([{"a": "many words " * 30, "b": "two\nlines"}, {"a": "x", "b": ""}], "table")
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 4
+    assert out[2].endswith("two lines")
+    assert out == [line.rstrip() for line in out]
+
+
+def test_what_rich_draws_has_no_trailing_blanks_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("cell", "verdict", title="a title")
+    table.add_row("a" * 150, "faster")
+    table.add_row("b", "")
+    print_rich(lambda console, width: console.print(table, width=width))
+    out = capsys.readouterr().out.splitlines()
+    assert sum("a" * 150 in line for line in out) == 1
+    assert out == [line.rstrip() for line in out]
+
+
+def test_tsv_has_a_line_of_heads_and_plain_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows([{"a": "x\ty\nz", "b": 0.125, "c": None}, {"a": "=1+1", "b": -2, "c": ""}], "tsv", title="not printed")
+    assert capsys.readouterr().out == "a\tb\tc\nx y z\t0.125\t\n'=1+1\t-2\t\n"
 
 
 def test_no_rows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,8 +20,8 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     lines = out.splitlines()
     assert "study     demo" in lines
     assert any(re.match(r"iscsi \(\w+\)  iscsi", line) and "sessions=1" in line for line in lines)
-    assert ["main", "64k", "randwrite", "qd16", "0.18", "s"] in [line.split() for line in lines]
-    assert any(line.split()[:4] == ["4", "96", "17", "s"] for line in lines)
+    assert ["main", "64k", "randwrite", "qd16", "0.1", "s"] in [line.split() for line in lines]
+    assert any(line.split()[:4] == ["3", "72", "7.6", "s"] for line in lines)
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,9 +33,9 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         "workload": "main",
         "cell": "4k randread qd1",
         "key": "main.4k-randread-qd1",
-        "trial_seconds": 0.18,
+        "trial_seconds": 0.105,
     }
-    assert plan["looks"][0]["trials"] == 96
+    assert plan["looks"][0]["trials"] == 72
 
 
 def test_what_provisionings_cost(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,7 +62,7 @@ def test_the_table_shows_the_primary_metric_in_words(folder, capsys, monkeypatch
     capsys.readouterr()
     assert run(["verdicts", folder]) == Exit.OK
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["cell", "lane", "slow", "value", "change", "interval", "verdict", "blocks"]
+    assert lines[0].split() == ["cell", "lane", "slow", "value", "estimate", "interval", "verdict"]
     assert len(lines) == 4
     assert "tie" in lines[2]
     assert "faster" in lines[3]

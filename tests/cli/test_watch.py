@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from fairlane.cli import watch
+from fairlane.cli import _output, watch
 from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.runs.journal import Journal
@@ -55,10 +55,12 @@ def begin(*args, **more):
     return subprocess.Popen([sys.executable, "-m", "fairlane", *map(str, args)], **more)
 
 
-def test_once_prints_all_within_80_columns(finished, capsys):
+@pytest.mark.parametrize("columns", [80, None])
+def test_once_prints_all_within_the_terminal_and_no_line_is_folded_in_a_pipe(finished, columns, capsys, monkeypatch):
+    monkeypatch.setattr(_output, "width", lambda: columns)
     assert run(["watch", str(finished), "--once"]) == Exit.OK
     told = capsys.readouterr().out
-    assert max(map(len, told.splitlines())) <= 80
+    assert (max(map(len, told.splitlines())) <= 80) == bool(columns)
     assert r"Is \x1b[31mfast [bold]faster?" in told
     title, *_ = (line for line in told.splitlines() if r"fast \u202e[red]" in line)
     assert "slow" in title

@@ -60,4 +60,4 @@ class Known:
 def known(folder: Path) -> Known:
     evidence = load_run(folder)
     findings = tuple(run_all(evidence))
-    return Known(folder, evidence, findings, judge(evidence, findings), _gather.read(folder, {}))
+    return Known(folder, evidence, findings, judge(evidence, findings), _gather.gather(_gather.judged(folder, {})))

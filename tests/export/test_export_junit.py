@@ -69,7 +69,7 @@ def test_a_withheld_answer_fails_and_a_run_that_is_not_complete_is_an_error(host
     withheld = next(v for v in hostile.verdicts if v.headline)
     verdicts = [dataclasses.replace(withheld, headline=False)]
     evidence = dataclasses.replace(hostile.evidence, complete=False)
-    content = _gather.gather(evidence, verdicts, [grave])
+    content = _gather.gather(_gather.Judged(evidence, verdicts, [grave]))
     checks, (case,) = (list(s.iter("testcase")) for s in suites(dataclasses.replace(hostile, content=content)))
     assert outcome(case) == "failure"
     assert case.find("failure").get("type") == "withheld"

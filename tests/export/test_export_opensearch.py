@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from fairlane.export._rows import metric_column
+from fairlane.export._columns import metric_column
 from fairlane.metrics import METRICS
 from tests.export.known_run import known
 

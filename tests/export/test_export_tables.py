@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from fairlane import registry
-from fairlane.export import _gather, _rows
+from fairlane.export import _gather
+from fairlane.export._columns import metric_column
 from fairlane.export._values import harmless, instant, of_days
 from fairlane.export.base import COMMON, PROVENANCE, iso
 from fairlane.metrics import METRICS
@@ -53,7 +54,7 @@ def test_every_trial_with_its_figures_its_raw_file_and_its_time(hostile):
     done = {f"{e['cell']}.b{e['block']:03d}.{e['lane']}": e for e in journal if e["type"] == "trial"}
     for seen in hostile.evidence.observations:
         row, event = found[seen.trial], done[seen.trial]
-        figures = {name: row[_rows.metric_column(name).name] for name in METRICS if name in seen.metrics}
+        figures = {name: row[metric_column(name).name] for name in METRICS if name in seen.metrics}
         assert figures == seen.metrics
         assert (row["failed"] or "") == seen.failed
         assert (row["block"], row["position"], row["lane"]) == (seen.block, seen.position, seen.lane)
@@ -140,7 +141,7 @@ def test_keys_tell_rows_apart(hostile):
 
 
 def test_metric_columns_have_their_unit():
-    columns = {name: _rows.metric_column(name).name for name in METRICS}
+    columns = {name: metric_column(name).name for name in METRICS}
     assert columns["iops"] == "iops_per_s"
     assert columns["bw"] == "bw_bytes_per_s"
     assert columns["lat_p99"] == "lat_p99_ns"
@@ -171,7 +172,7 @@ def test_the_work_grows_with_the_trials_and_no_faster(hostile):
         return dataclasses.replace(hostile.evidence, observations=seen)
 
     def export(evidence):
-        content = _gather.gather(evidence, hostile.verdicts, hostile.findings)
+        content = _gather.gather(_gather.Judged(evidence, hostile.verdicts, hostile.findings))
         return [writer.files(content) for _, writer in registry.every("export")]
 
     large = grown(13)

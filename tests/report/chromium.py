@@ -49,11 +49,11 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def opened(
-    browser: Browser, path: Path, *, width: int = 1280, dark: bool = False, media: Any = None
+    browser: Browser, path: Path, *, width: int = 1280, height: int = 900, dark: bool = False, media: Any = None
 ) -> Iterator[Opened]:
     """The page in a window of its own. ``media``: ``print``."""
     context = browser.new_context(
-        viewport={"width": width, "height": 900},
+        viewport={"width": width, "height": height},
         color_scheme="dark" if dark else "light",
         is_mobile=width < 600,
     )

@@ -46,6 +46,14 @@ def test_what_the_baseline_lacks_is_marked_in_picture_and_table():
     assert figure.table.rows[1] == ("other", "fio, nvme ≠", DASH, "TCP eth1", "nvmet ≠, m")
 
 
+def test_a_machine_that_was_there_is_not_called_virtual():
+    (figure,) = diagram.figures([lane("fio", "ext4", "/dev/sda", baseline=True)], "lanes", diagram.MACHINE)
+    assert "virtual" not in figure.svg
+    assert figure.table.columns[1] == diagram.MACHINE
+    (figure,) = diagram.figures([lane("fio", "ext4", "/dev/sda", baseline=True)], "lanes")
+    assert figure.table.columns[1] == diagram.BANDS[0]
+
+
 def test_nothing_is_drawn_outside_or_over_another_box():
     lanes = [lane("fio", f"hop {'long ' * n}", "TCP a", "t", "m", name=f"l{n}", baseline=n == 0) for n in range(8)]
     figures = diagram.figures(lanes, "lanes")

@@ -11,7 +11,7 @@ import pytest
 from fairlane.checks.base import run_all
 from fairlane.platforms.fake import Fake
 from fairlane.records import Evidence, Finding, Observation, Verdict
-from fairlane.report import depth, ecdf, heatmap, pareto, series
+from fairlane.report import ecdf, heatmap, pareto, series
 from fairlane.report.lanes import labels
 from fairlane.report.svg import Figure
 from fairlane.report.text import scrub
@@ -86,7 +86,7 @@ def placed(figure: Figure, start: str) -> list[tuple[float, float]]:
     return found
 
 
-MODULES = (heatmap, depth, ecdf, series, pareto)
+MODULES = (heatmap, ecdf, series, pareto)
 GRID = "rw: [randread, randwrite], bs: [4k, 64k], iodepth: [1, 4, 16], slo: {lat_p99: 300us}"
 
 

@@ -2,20 +2,17 @@
 
 import re
 from dataclasses import replace
-from itertools import pairwise
 from statistics import geometric_mean
 
 import pytest
 
 from fairlane.records import Evidence
 from fairlane.report import series, time_series
-from fairlane.report.phrases import value
 from fairlane.runs.read import in_order
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
-from tests.figures import figures
 from tests.report import test_timeline
-from tests.report.test_fig_evidence import NS, Case, drawn, fake, judged, placed, words
+from tests.report.test_fig_evidence import Case, fake, judged, words
 
 GRID = "rw: [randread, randwrite], bs: [4k, 64k]"
 
@@ -85,41 +82,6 @@ def test_cells_that_ended_early_are_measured_by_the_same_blocks():
     assert view.places == {5: 20}
 
 
-def test_a_cell_shows_lanes_in_the_order_in_which_they_ran(case):
-    view = of(case, series.CellView)[0]
-    key = next(c.key for c in case[0].cells() if c.name == view.cell)
-    figure = series.figure(view, "f")
-    at = {}
-    for name, (lane, _, trials) in zip(("iscsi",), view.lanes[:1], strict=True):
-        for t in trials:
-            seen = next(o for o in case[0].observations if (o.cell, o.block, o.lane) == (key, t.block, name))
-            assert (t.place, t.figure, t.failed) == (seen.position, seen.metrics.get("iops"), seen.failed)
-            if t.figure:
-                (at[t.block],) = placed(figure, f"{lane}, block {t.block}, run")
-    xs = [at[b][0] for b in sorted(at)]
-    assert xs == sorted(xs)
-    block = sorted(at)[0]
-    orders = {lane: t for lane, _, trials in view.lanes for t in trials if t.block == block and t.figure}
-    assert {t.of for t in orders.values()} == {3}
-    row = next(r for r in figure.table.rows if r[0] == str(block))
-    t = orders["iSCSI"]
-    assert row[1] == f"{value('iops', t.figure)} ({t.place + 1} of 3)"
-
-
-def test_cells_with_failed_trials_come_first(case):
-    views = of(case, series.CellView)
-    lost: dict[str, int] = {}
-    for o in case[0].observations:
-        lost[o.cell] = lost.get(o.cell, 0) + bool(o.failed)
-    names = {c.key: c.name for c in case[0].cells()}
-    worst = sorted(lost.values())[-2:]
-    assert sorted(lost[k] for k in lost if names[k] in {v.cell for v in views}) == worst
-    figure = series.figure(max(views, key=lambda v: lost[next(k for k in lost if names[k] == v.cell)]), "f")
-    crosses = [e for e in drawn(figure).iter(f"{NS}title") if "fio" in (e.text or "")]
-    assert len(crosses) == max(lost.values())
-    assert ("2", "4") in pairwise(figures(figure.caption))
-
-
 def test_looks_resumes_and_lost_blocks_are_marked(case):
     key = case[0].cells()[0].key
     events = (
@@ -136,7 +98,7 @@ def test_looks_resumes_and_lost_blocks_are_marked(case):
     )
     one = tuple(o for o in case[0].observations if o.cell == key and not o.failed)
     (view,) = series.views(*changed(case, observations=one, events=events))
-    assert isinstance(view, series.CellView)
+    assert isinstance(view, series.RunView)
     assert view.journal.looks == (4, 8)
     assert [(i.kind, i.block, i.after, i.before) for i in view.journal.incidents] == [
         ("block failed", 2, 0, 4),
@@ -192,4 +154,4 @@ def test_failover_keeps_the_picture_that_it_has():
     blocks = schedule(study, 6)
     seen = [test_timeline.trial(b.cell.key, b.index, lane, n) for b in blocks for n, lane in enumerate(b.order)]
     evidence = Evidence("r", study, "", 1, blocks, in_order(seen), {}, {})
-    assert [type(v) for v in series.views(*judged(evidence))] == [series.CellView]
+    assert [type(v) for v in series.views(*judged(evidence))] == [series.RunView]

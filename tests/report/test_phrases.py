@@ -253,6 +253,14 @@ def test_summary_of_mixed_verdicts_counts_and_names_them(snapshot):
     assert text == snapshot
 
 
+def test_a_summary_says_why_verdicts_are_withheld(snapshot):
+    few = {"headline": False, "held": "few-blocks"}
+    text = summed({}, {**few}, {"headline": False, "held": "alike-blocks"}, {"headline": False, "held": "finding"}, few)
+    assert re.findall(r"c\d", text) == ["c0", "c3", "c1", "c4", "c2"], "by reason"
+    assert text == snapshot
+    assert summed(few) == snapshot(name="one cell")
+
+
 def test_summary_says_better_where_faster_would_be_odd(snapshot):
     cost = {"metric": "cpu_per_io"}
     text = summed({**cost, "ratio": 0.75, "low": 0.7, "high": 0.8}, {**cost, "ratio": 0.65, "low": 0.6, "high": 0.7})

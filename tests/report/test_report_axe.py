@@ -191,3 +191,11 @@ def test_axe_would_say_so(browser: Browser, tmp_path: Path) -> None:
     with opened(browser, path) as seen:
         told = severe(seen)
     assert {line.split(" ")[0] for line in told} >= {"color-contrast", "image-alt", "html-has-lang"}
+
+
+@pytest.mark.parametrize("name", ["everything", "storm"])
+def test_on_a_phone_the_words_of_every_figure_can_be_read(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    with opened(browser, pages[name], width=390) as seen:
+        seen.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        assert seen.overflow() == 0
+        assert seen.check("smallLabels") == []

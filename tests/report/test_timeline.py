@@ -1,16 +1,15 @@
 """Faults in reports: one panel per lane on one scale, counts said as counts, in every form of the report."""
 
-import io
 import math
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
+from fairlane.cli import _answer
 from fairlane.records import Evidence, Observation
-from fairlane.report import html, markdown, model, terminal, timeline
+from fairlane.report import html, markdown, model, timeline
 from fairlane.stats.judge import judge
 from fairlane.study.load import parse_study
 from fairlane.study.schedule import schedule
@@ -107,7 +106,7 @@ def test_a_trial_without_series_is_in_the_table_and_not_in_the_picture(evidence:
     assert 'id="faults"' in html.render(model.build(replace(evidence, observations=tuple(bare)), (), ()))
 
 
-def test_every_form_of_the_report_tells_of_it(evidence: Evidence) -> None:
+def test_every_form_of_the_report_tells_of_it(evidence: Evidence, capsys: pytest.CaptureFixture[str]) -> None:
     verdicts = judge(evidence, ())
     primary = next(v for v in verdicts if v.primary)
     assert (primary.metric, primary.verdict) == ("stall", "faster")
@@ -118,6 +117,5 @@ def test_every_form_of_the_report_tells_of_it(evidence: Evidence) -> None:
     counts = first.removeprefix("iSCSI <b>: ")
     assert f"iSCSI &lt;b&gt;: {counts}" in page.replace("\u00a0", " ")
     assert counts in text
-    out = io.StringIO()
-    terminal.show(Console(file=out, width=80), evidence, verdicts, ())
-    assert counts in " ".join(out.getvalue().split())
+    _answer.show(evidence, verdicts, ())
+    assert counts in capsys.readouterr().out

@@ -1,15 +1,14 @@
 """Three lanes and more in the report: the plausible winners, and how much of the spread pairing has cancelled."""
 
-import io
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from rich.console import Console
 
+from fairlane.cli import _answer
 from fairlane.records import Finding
-from fairlane.report import html, markdown, model, terminal
+from fairlane.report import html, markdown, model
 from fairlane.report.winners import views
 from fairlane.stats.judge import judge
 from fairlane.study.load import parse_study
@@ -50,17 +49,16 @@ def test_a_critical_finding_withholds_it_and_a_refusal_leaves_the_lane_out(case)
     assert len(others) == 6
 
 
-def test_every_form_of_the_report_has_it(case):
+def test_every_form_of_the_report_has_it(case, capsys):
     evidence, verdicts, _ = case
     report = model.build(evidence, verdicts, ())
     (view,) = report.winners
     ((cells, answer),) = view.lines
-    assert f"{view.title}: {cells}: {answer}" in markdown.render(report)
+    assert f"### {view.title}\n\n{cells}: {answer}" in markdown.render(report)
     page = html.render(report)
     assert f"<li>{cells}: <strong>{answer}</strong></li>" in page
-    told = io.StringIO()
-    terminal.show(Console(file=told), evidence, verdicts, ())
-    assert f"{cells}: {answer}" in told.getvalue()
+    _answer.show(evidence, verdicts, ())
+    assert f"{cells}: {answer}" in capsys.readouterr().out
 
 
 def test_names_from_outside_are_harmless_in_it(make_case):

@@ -167,6 +167,16 @@ def test_the_joint_interval_holds_the_others_and_decides_words(run, seen):
 # --- one lane, one cell
 
 
+def test_primaries_alone_are_judged_as_among_all(run):
+    cells = [
+        {"base": around(1000, 10), "new": around(at, 10, -0.02), "old": around(990, 10, 0.01)} for at in (1010, 1100)
+    ]
+    made = run(cells, others=lambda lane, block, value: {"lat_mean": 1e9 / value + block, "bw": value * 4096})
+    every = judge(made, ())
+    assert {v.metric for v in every} == {"iops", "lat_mean", "bw"}
+    assert judge(made, (), primary_only=True) == tuple(v for v in every if v.primary)
+
+
 def test_faster_with_everything_a_reader_needs(run):
     v = first(run([{"base": around(1000, 6), "new": around(1200, 6, -0.004)}], looks=(6,)))
     assert (v.verdict, v.lane, v.baseline, v.metric, v.primary, v.headline) == (
@@ -209,6 +219,17 @@ def test_doubt_tells_how_many_blocks_it_takes(run):
     assert math.log(later.high / later.ratio) == pytest.approx(EDGE, rel=0.2), "the pattern's spread is not the same"
 
 
+def test_a_clear_difference_needs_few_blocks_however_wide_its_interval(run):
+    def after(blocks):
+        new = [1500 * math.exp(side) for side in (0.3, -0.3) * (blocks // 2)]
+        return first(run([{"base": [1000] * len(new), "new": new}], looks=(len(new),)))
+
+    v = after(4)
+    assert (v.verdict, v.joint_low < 1) == ("inconclusive", True)
+    assert 1 < v.more_blocks <= 4, "within the margin its interval would be after some hundred"
+    assert after(4 + 2 * -(-v.more_blocks // 2)).verdict == "faster"
+
+
 def test_values_are_geometric_means_and_merged_percentiles(run):
     def latency(lane, block):
         slow = 10_000_000 if lane == "new" else 5_000_000
@@ -225,7 +246,7 @@ def test_values_are_geometric_means_and_merged_percentiles(run):
 
 def test_no_spread_gives_a_point_and_says_so(run):
     v = first(run([{"base": [1000.0] * 3, "new": [1100.0] * 3}], looks=(3,)))
-    assert (v.verdict, v.headline) == ("faster", False), "three blocks bear no headline"
+    assert (v.verdict, v.headline, v.held) == ("faster", False, "few-blocks"), "three blocks bear no headline"
     assert v.low == pytest.approx(v.high)
     assert "no-spread" in noted(v.notes)
     assert first(run([{"base": [1000.0] * 6, "new": [1100.0] * 6}], looks=(6,))).headline
@@ -351,7 +372,9 @@ def test_critical_findings_take_the_headline(run):
 
     def headlines(**where):
         found = Finding("x", **{"severity": "critical", "message": "m", **where})
-        return [v.headline for v in judge(made, [found])]
+        verdicts = judge(made, [found])
+        assert all(v.headline != (v.held == "finding") for v in verdicts)
+        return [v.headline for v in verdicts]
 
     assert headlines() == [False] * 4, "no cell named: all"
     assert headlines(severity="warning") == [True] * 4

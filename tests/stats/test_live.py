@@ -56,6 +56,42 @@ def test_the_interval_is_that_of_the_blocks_of_both(run):
     assert (last.low, last.high) == pytest.approx((d.mean() - half, d.mean() + half))
 
 
+def test_alone_is_the_t_interval_of_the_blocks_so_far(run):
+    figures = {"a": [1000.0, 1000.0, 1000.0], "b": [1100.0, 1120.0, 1090.0]}
+    evidence = run([figures])
+    first, second, third = standings(evidence, sorted(evidence.observations, key=lambda o: o.block))
+    assert first.alone == (-math.inf, math.inf)
+    logs = [math.log(1.1), math.log(1.12)]
+    half = 12.7062 * abs(logs[1] - logs[0]) / 2  # t of one degree of freedom; s / sqrt(2) is half the distance
+    assert (second.blocks, third.blocks) == (2, 3)
+    assert second.alone == pytest.approx((sum(logs) / 2 - half, sum(logs) / 2 + half), rel=1e-4)
+    assert third.alone[1] - third.alone[0] < second.alone[1] - second.alone[0]
+
+
+def standings(evidence, observations):
+    """The changed standings, trial by trial."""
+    live = Live(evidence.study)
+    return [standing for observation in observations for standing in live.add(observation)]
+
+
+def test_the_first_interval_is_printed_once_when_a_cell_has_two_blocks(run):
+    rng = np.random.default_rng(8)
+    evidence = run([lanes(rng, 1, 1.2, blocks=4), lanes(rng, 1, 1.1, blocks=4)])
+    console = Console(record=True, width=200)
+    lines = Lines(console, evidence.study)
+    ordered = sorted(evidence.observations, key=lambda o: (o.block, o.cell))
+    lines.resumed([])
+    for observation in ordered:
+        lines._stand(observation)
+    (line,) = console.export_text().splitlines()
+    at = next(standing for standing in standings(evidence, ordered) if standing.blocks == 2)
+    low, high = (anytime.percent(end) for end in at.alone)
+    assert line == f"first interval, after 2 blocks: {at.lane} {low} to {high} at {at.cell} (by itself)"
+    again = Console(record=True, width=200)
+    Lines(again, evidence.study).resumed(evidence.observations)  # it was printed when these trials came in
+    assert again.export_text() == ""
+
+
 def test_what_is_no_trial_of_the_study_changes_nothing(run):
     evidence = run([lanes(np.random.default_rng(4), 1, 1.1)])
     live = Live(evidence.study)

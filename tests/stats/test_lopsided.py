@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from fairlane.records import Note, Observation
-from fairlane.stats.histogram import Bins
 from fairlane.stats.lopsided import withheld
 from fairlane.stats.pairs import Figure, Reading, shelve
 from fairlane.stats.stopping import open_cells
@@ -28,11 +27,11 @@ def trials(n, *, failed=0, slow=0, stalled=0, value=1000.0, factor=0.5):
     found = {}
     for b in range(n):
         if b < failed:
-            found[b] = Reading(0, "fio was killed by signal 9", {}, Bins())
+            found[b] = Reading(0, "fio was killed by signal 9", {}, {})
         else:
             figure = Figure(value * (factor if b < failed + slow else 1.0))
             inside = failed + slow <= b < failed + slow + stalled
-            found[b] = Reading(0, "", {"iops": figure, "lat_p99": figure}, Bins(), stalled=inside)
+            found[b] = Reading(0, "", {"iops": figure, "lat_p99": figure}, {}, stalled=inside)
     return found
 
 
@@ -112,7 +111,7 @@ def test_stalls_that_are_even_withhold_nothing():
 
 
 def test_a_trial_that_is_slow_and_stalled_counts_once():
-    both = {b: Reading(0, "", r.figures, Bins(), stalled=b == 0) for b, r in trials(12, slow=1).items()}
+    both = {b: Reading(0, "", r.figures, {}, stalled=b == 0) for b, r in trials(12, slow=1).items()}
     reason = why("tie", {"new": both, "base": trials(12)}, "new", "base", "iops")
     assert reason.split()[1] == "1"
 

@@ -135,6 +135,7 @@ def test_the_order_of_blocks_alone_widens_every_interval_and_takes_the_headline(
         assert wide / narrow == pytest.approx(widening(ALIKE)), ends
     assert (alike.verdict, mixed.verdict) == ("faster", "faster")
     assert (alike.headline, mixed.headline) == (False, True)
+    assert (alike.held, mixed.held) == ("alike-blocks", "")
     assert ("correlated" in noted(alike.notes), "correlated" in noted(mixed.notes)) == (True, False)
 
 

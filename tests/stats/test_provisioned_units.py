@@ -13,6 +13,7 @@ from fairlane.records import Evidence, Observation
 from fairlane.stats import knee
 from fairlane.stats.capacity import by_provisioning, capacities, climbs, rounds
 from fairlane.stats.ladders import ladders
+from fairlane.stats.live import Live
 from fairlane.stats.pairs import shelve
 from fairlane.study.load import parse_study
 from fairlane.study.spec import Study
@@ -44,6 +45,14 @@ def placed(provisionings: int) -> Evidence:
                 figures = {"iops": depth / latency * 1e9, "lat_mean": latency}
                 trials.append(Observation(cell.key, block, lane, position, metrics=figures))
     return Evidence("placed", study, "", 1, (), tuple(trials), {}, {}, complete=True)
+
+
+@pytest.mark.parametrize("provisionings", [1, 2, 6])
+def test_an_interval_while_it_runs_needs_two_provisionings(provisionings: int) -> None:
+    live, evidence = Live(_study(provisionings)), placed(provisionings)
+    seen = [s for trial in sorted(evidence.observations, key=lambda o: o.block) for s in live.add(trial)]
+    first = min(s.blocks for s in seen if math.isfinite(s.alone[0]))
+    assert first == (2 if provisionings == 1 else 24 // provisionings + 1)
 
 
 def _study(provisionings: int) -> Study:

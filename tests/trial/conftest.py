@@ -1,6 +1,7 @@
 """Small runs on the fake platform, carried out for real: files, journal, signals; only the figures are invented."""
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +30,16 @@ workloads:
   main: {{kind: fio, rw: [randread, randwrite], iodepth: [1, 16], runtime: 1s}}
 design: {{looks: {looks}}}
 """
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """An interrupted run leaves its signals ignored until its process ends; this process goes on."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
 
 
 @dataclass

@@ -236,6 +236,8 @@ def test_signal_ends_in_order_and_nothing_is_lost(new_run: NewRun, platform: typ
     assert platform.closed == 1
     assert platform.cleaned == 2
     assert kinds(run.folder) == ["start"] + ["trial"] * 3
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # until the process has printed how to resume
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a new process
     run.go()
     assert "resume" in kinds(run.folder)
     assert run.result() == whole.result()

@@ -16,14 +16,14 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.web.app import Viewer
+from fairlane.web.connections import Connections
 from fairlane.web.guard import LOCAL
-from fairlane.web.hub import Limits
-from fairlane.web.server import _Server, open_door
+from fairlane.web.live import Limits
+from fairlane.web.server import Server, open_door
 
 STUDY = """\
 name: {name}
@@ -179,7 +179,7 @@ class Client:
         return self.request("GET", path, **more)
 
     def close(self) -> None:
-        self._runner.run(self.viewer.hub.close())
+        self._runner.run(self.viewer.close())
         self._runner.run(self._http.aclose())
         self._runner.close()
 
@@ -201,13 +201,13 @@ def client() -> Iterator[Callable[..., Client]]:
 @pytest.fixture
 def inside(root: Path) -> Iterator[Callable[..., tuple[Viewer, str]]]:
     """A real server in a thread of this process, so that its viewer can be looked into."""
-    started: list[tuple[_Server, threading.Thread]] = []
+    started: list[tuple[Server, threading.Thread]] = []
 
-    def serve(limits: Limits | None = None) -> tuple[Viewer, str]:
+    def serve(limits: Limits | None = None, connections: Connections | None = None) -> tuple[Viewer, str]:
         door = open_door("127.0.0.1", 0, "")
         viewer = Viewer(root, limits or PATIENT)
-        server = _Server(uvicorn.Config(viewer.app(), log_level="warning", lifespan="off", ws="none"), viewer)
-        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[door.socket])))
+        server = Server(viewer, door, connections)
+        thread = threading.Thread(target=lambda: asyncio.run(server.run_until_stopped()))
         thread.start()
         started.append((server, thread))
         return viewer, door.url

@@ -13,7 +13,8 @@ from fairlane.errors import FairlaneError
 from fairlane.report.text import DASH
 from fairlane.runs import journal
 from fairlane.runs.read import load_run
-from fairlane.web.follow import Follower, Gone
+from fairlane.web.follow import Follower
+from fairlane.web.reading import Gone
 from tests.figures import figures
 from tests.web.conftest import cut
 from tests.words import kind

@@ -9,8 +9,8 @@ from html import escape
 import pytest
 
 from fairlane.cli.main import run
-from fairlane.runs.read import load_run
 from fairlane.web.app import PER_PAGE
+from fairlane.web.reading import load
 from tests.figures import figures
 from tests.web.conftest import cut
 
@@ -51,9 +51,9 @@ def test_a_report_is_made_once_and_again_when_the_run_has_changed(client, root, 
 
     def counted(folder):
         made.append(folder)
-        return load_run(folder)
+        return load(folder)
 
-    monkeypatch.setattr("fairlane.web.pages.load_run", counted)
+    monkeypatch.setattr("fairlane.web.pages.load", counted)
     asked = client(root)
     first = asked.get("/runs/done/report.html").content
     assert asked.get("/runs/done/report.html").content == first
@@ -129,7 +129,7 @@ def test_a_report_of_a_run_with_links_is_refused(client, root, tmp_path):
     assert told(answer) == ["not-a-file"]
 
 
-@pytest.mark.parametrize("path", ["/", "/runs/done/", "/nothing", "/static/live.js", "/runs/done/journal.jsonl"])
+@pytest.mark.parametrize("path", ["/", "/runs/done/", "/nothing", "/static/viewer.js", "/runs/done/journal.jsonl"])
 def test_every_answer_has_the_strict_headers(client, root, path):
     headers = client(root).get(path).headers
     policy = headers["content-security-policy"]
@@ -155,7 +155,7 @@ def test_no_page_has_script_or_style_of_its_own(client, root):
     for path in ("/", "/runs/done/", "/nothing"):
         page = asked.get(path).text
         assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page)
-        assert re.findall(r"<script[^>]*>", page) in ([], ['<script src="/static/live.js" defer>'])
+        assert re.findall(r"<script[^>]*>", page) in ([], ['<script src="/static/viewer.js" defer>'])
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8642", "127.0.0.1.evil.example", "", "[::2]:8642"])
@@ -174,7 +174,7 @@ def test_the_token_is_asked_for_everywhere_and_kept_in_a_cookie(client, root):
         "/",
         "/runs/done/",
         "/runs/done/raw/x",
-        "/static/live.js",
+        "/static/viewer.js",
         "/nothing",
         f"/?token={TOKEN}x",
         "/?token=",

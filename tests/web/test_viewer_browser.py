@@ -1,8 +1,9 @@
-"""The viewer in a real Chromium: list, search, report, comparison, and a page that is told how a study runs.
+"""The viewer in a real Chromium: list, search, report, comparison, history, and the page of a study that runs.
 
 FAIRLANE_SCREENSHOTS=DIR keeps pictures, to be looked at.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -38,9 +39,9 @@ def pages(chromium):
         if not asked.url.startswith(("http://127.0.0.1:", "data:")):
             complaints.append(f"asks {asked.url}")
 
-    def page(*, width=1280, dark=False, script=True):
+    def page(*, width=1440, dark=False, script=True):
         context = chromium.new_context(
-            viewport={"width": width, "height": 900},
+            viewport={"width": width, "height": 844 if width < 500 else 900},
             color_scheme="dark" if dark else "light",
             java_script_enabled=script,
         )
@@ -88,17 +89,57 @@ def test_from_the_list_to_a_report_and_a_comparison(pages, root, inside, finishe
     page.keyboard.press("Enter")
     expect(page.locator(".run")).to_have_count(2)
     expect(page.get_by_role("searchbox")).to_have_value("team")
-    page.locator("#shown a").click()
+    page.get_by_role("link", name="show all").click()
     page.locator("a[href='/runs/done/report.html']").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Is fast faster?")
-    assert page.evaluate("getComputedStyle(document.querySelector('.answer')).borderRadius") == "8px"
+    assert page.evaluate("getComputedStyle(document.querySelector('.say')).paddingLeft") == "14.4px"
     with page.expect_download() as download:
+        page.locator("#trials summary").click()
         page.locator("#trials a").first.click()
     assert Path(download.value.path()).read_bytes()[:2] == b"\x1f\x8b"
     page.go_back()
     page.locator("input[name=run][value=done]").check()
     page.locator("input[name=run][value='team/third']").check()
+    expect(page.locator("#picked")).to_have_text("done, team/third")
     page.locator("form[action='/compare'] button").click()
+    expect(page.locator("#part-1")).to_be_visible()
+
+
+def test_the_list_shows_what_comes_while_it_is_looked_at(pages, root, inside, finished):
+    page = pages()
+    page.goto(inside()[1])
+    expect(page.locator(".badge.invented")).to_have_count(1)
+    page.evaluate("window.stayed = true")
+    next((root / "done" / "raw").iterdir()).unlink()
+    cut(root / "done", 9)
+    expect(page.locator(".run .state")).to_have_text("interrupted")
+    expect(page.locator(".badge.incomplete")).to_have_count(1)
+    page.locator("input[name=run]").check()
+    shutil.copytree(finished, root / "new")
+    expect(page.locator("#renewed")).to_be_visible()
+    assert page.evaluate("window.stayed")
+    expect(page.locator("input[name=run]")).to_be_checked()
+    page.locator("#renewed").click()
+    expect(page.locator(".run")).to_have_count(2)
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])
+def test_two_dates_of_a_study_are_compared(pages, root, inside, finished, script):
+    for day, name in enumerate(("done", "again", "third"), start=1):
+        if name != "done":
+            shutil.copytree(finished, root / name)
+        manifest = json.loads((root / name / "run.json").read_text())
+        (root / name / "run.json").write_text(json.dumps({**manifest, "created": f"2026-01-0{day}T00:00:00"}))
+    page = pages(script=script)
+    page.goto(inside()[1])
+    page.locator("a[href='/studies/small/']").first.click()
+    expect(page.locator("#h-change")).to_have_text("From 2026-01-02 00:00 to 2026-01-03 00:00")
+    page.locator("input[name=from][value=done]").check()
+    page.get_by_role("button", name="Show the change").click()
+    expect(page.locator("#h-change")).to_have_text("From 2026-01-01 00:00 to 2026-01-03 00:00")
+    expect(page.locator(".status")).to_have_text("IOPS: tie in 4 of 4 comparisons.")
+    expect(page.locator("#h-time ~ .figures svg")).to_be_visible()
+    page.get_by_role("link", name="The whole comparison").click()
     expect(page.locator("#part-1")).to_be_visible()
 
 
@@ -144,16 +185,17 @@ def folder_of_all(root, finished):
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.usefixtures("folder_of_all")
 def test_it_fits_and_is_accessible(pages, inside, width, dark):
     _, url = inside()
     page = pages(width=width, dark=dark)
-    for path in ("", "runs/half/", "runs/done/", "runs/broken/"):
+    for path in ("", "runs/half/", "runs/done/", "runs/broken/", "studies/small/?from=done&to=half"):
         page.goto(url + path)
         if path == "runs/half/":
-            expect(page.locator("#intervals svg")).to_be_visible()
-        keep(page, f"viewer-{path.strip('/').replace('/', '-') or 'list'}-{width}-{'dark' if dark else 'light'}")
+            expect(page.locator("#intervals tbody tr").first).to_be_visible()
+        name = path.partition("?")[0].strip("/").replace("/", "-") or "list"
+        keep(page, f"viewer-{name}-{width}-{'dark' if dark else 'light'}")
         assert narrow(page), path
         accessible(page)
 

@@ -21,7 +21,10 @@ def test_pages(client, root, tmp_path, snapshot):
     asked = client(root)
     told = {
         "nothing": client(tmp_path / "empty").get("/").text,
-        **{path: asked.get(path).text for path in ("/", "/?q=zzz", "/runs/done/", "/runs/no/", "/?sort=x", "/compare")},
+        **{
+            path: asked.get(path).text
+            for path in ("/", "/?q=zzz", "/runs/done/", "/runs/no/", "/?sort=x", "/compare", "/studies/small/")
+        },
     }
     cut(root / "done", 9)
     told["interrupted"] = client(root).get("/runs/done/").text

@@ -55,7 +55,7 @@ class Outlook:
             count = f"{len(self.refused(finding))} of {len(self.comparisons)}"
             yield f"warning: {count} comparisons will be refused: {finding.message}"
         if self.names:
-            yield f"to compare them: design.vary: {self._vary()}, or design.accept with a reason for each"
+            yield f"to compare them, set design.vary: {self._vary()}, or design.accept with a reason for each"
 
     def error(self, where: str = "") -> FairlaneError | None:
         """If no comparison remains: the reasons, and the settings that would allow it. None: some remain."""
@@ -70,15 +70,15 @@ class Outlook:
 
     def _hint(self) -> str:
         if not self.names:
-            return "compare other lanes; to run it without verdicts: fairlane run --unjudged"
+            return "compare other lanes, or run the study without verdicts: fairlane run --unjudged"
         accept = {**self.study.design.accept, **dict.fromkeys(self.names, _WHY)}
         reasons = "\n".join(f"    {name}: {json.dumps(reason, ensure_ascii=False)}" for name, reason in accept.items())
         return (
             "if the lanes are meant to differ in this, add to the study:\n\n"
             f"design:\n  vary: {self._vary()}\n\n"
-            "if it does not matter, add the reason, which reports print:\n\n"
+            "if the difference does not matter, add a reason, which reports print:\n\n"
             f"design:\n  accept:\n{reasons}\n\n"
-            "to run it without verdicts: fairlane run --unjudged"
+            "to run the study without verdicts: fairlane run --unjudged"
         )
 
     def _vary(self) -> str:

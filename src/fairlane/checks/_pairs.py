@@ -19,9 +19,10 @@ class Primary:
 
 def primaries(evidence: Evidence) -> Iterator[Primary]:
     """All primaries that have blocks, in the order of the study; none where the lanes' trials form no blocks."""
-    study, shelves = evidence.study, shelve(evidence.observations)
+    study = evidence.study
     if not study.design.paired:
         return
+    shelves = shelve(evidence.observations, {workload.primary for workload in study.workloads.values()})
     apart = (study.baseline, *study.references)
     for cell in study.judged:
         metric = study.workloads[cell.workload].primary

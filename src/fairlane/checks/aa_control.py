@@ -36,13 +36,13 @@ class AaControl(Check):
                 worst = max(differ, key=lambda c: abs(estimates[c][0]))
                 _, low, high = estimates[worst]
                 once = evidence.study.design.provisionings == 1 and evidence.study.platform.placed
-                why = "two volumes of one lane may lie so far apart, or " if once else ""
+                why = "two volumes of one lane may differ this much, or " if once else ""
                 yield self.finding(
                     "differs",
                     "critical",
-                    f"A/A control: {name} is {original} built once more, and {METRICS[worst.metric].title} differs at "
-                    f"{worst.cell.name} by {math.expm1(low):+.2%} to {math.expm1(high):+.2%}: {why}something "
-                    "other than the lanes makes a difference there",
+                    f"the A/A control failed: {name} is a copy of {original} and yet {METRICS[worst.metric].title} "
+                    f"differs at {worst.cell.name} by {math.expm1(low):+.2%} to {math.expm1(high):+.2%}: {why}"
+                    "something other than the lane affects the figures",
                     cells=[c.cell.key for c in differ],
                     evidence={c.cell.key: proof[c.cell.key] for c in differ},
                 )
@@ -52,7 +52,7 @@ class AaControl(Check):
                 yield self.finding(
                     "noise-floor",
                     "info",
-                    f"noise floor: {name}, which is {original} built once more, is not told apart from it; the "
+                    f"noise floor: {name} is a copy of {original}, and no difference between the two is shown. The "
                     f"intervals are within {min(floor.values()):.2%} to {floor[widest]:.2%} of the ratio "
                     f"(widest at {widest.cell.name})",
                     cells=[c.cell.key for c in level],

@@ -14,14 +14,16 @@ _DOUBLE = 0.1
 class AboveCap(TrialCheck):
     """IOPS against the lane's ``cap_iops``, bandwidth against ``cap_mibs``."""
 
+    def concerns(self, trial: Trial, evidence: Evidence) -> bool:  # noqa: ARG002
+        return trial.spec.cap_iops is not None or trial.spec.cap_mibs is not None
+
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         limits = (
             ("iops", trial.spec.cap_iops, 1.0, "IOPS"),
             ("bw", trial.spec.cap_mibs, 2.0**20, "MiB/s"),
         )
         for metric, cap, unit, name in limits:
-            value = trial.metric(metric)
-            if cap is None or value is None:
+            if cap is None or (value := trial.metric(metric)) is None:
                 continue
             factor = value / unit / cap
             if factor <= 1 + _OVER + trial.step(metric):
@@ -31,10 +33,10 @@ class AboveCap(TrialCheck):
                 metric,
                 "critical",
                 factor,
-                f"{value / unit:,.6g} {name} from a tier that is limited to {cap:,.6g}, {factor:.3g} times as much,",
-                "as if two jobs under the cap had been added up. No such rate can have come from the tier"
+                f"{value / unit:,.6g} {name} is {factor:.3g} times the lane's cap of {cap:,.6g}",
+                "the lane cannot have delivered this. Two jobs at the cap were probably added up"
                 if double
-                else "no such rate can have come from the tier",
+                else "the lane cannot have delivered this, so the figure or the cap is wrong",
                 {"value": value / unit, "cap": cap, "factor": factor, "double": double},
             )
 

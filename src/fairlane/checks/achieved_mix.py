@@ -16,6 +16,9 @@ SIGMAS = 4.0
 class AchievedMix(TrialCheck):
     """Completed I/Os by direction against ``rwmixread``, or against a pattern that only reads or writes."""
 
+    def concerns(self, trial: Trial, evidence: Evidence) -> bool:  # noqa: ARG002
+        return _requested(trial) is not None
+
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         counts = [trial.context("load", "ios", way) for way in DIRECTIONS]
         requested = _requested(trial)
@@ -30,10 +33,10 @@ class AchievedMix(TrialCheck):
             "mix",
             "critical",
             off,
-            f"asked for {mix(requested)} reads and writes, ran {mix(ran)}",
-            "a rate cap that holds for each direction does that. These are figures of another load"
+            f"the mix of reads and writes was {mix(ran)}, requested was {mix(requested)},",
+            "a rate limit for each direction has this effect. The figures are those of another load"
             if half
-            else "these are figures of another load",
+            else "the figures are those of another load",
             {"asked_reads": requested, "reads": ran, "ios": int(total), "noise": noise, "half": half},
         )
 

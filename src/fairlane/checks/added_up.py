@@ -29,8 +29,8 @@ class AddedUp(TrialCheck):
                 "parts",
                 "critical",
                 len(parts),
-                f"one figure holds {len(parts)} jobs, of which {names[0]} and {names[1]} never ran together,",
-                "their rates are of different times, and no machine ever saw the sum",
+                f"jobs {names[0]} and {names[1]} never ran together, but the figure adds up all {len(parts)} jobs",
+                "the summed rate was never reached at any one time",
                 {"jobs": len(parts), "apart": [_details(part) for part in apart]},
             )
         definition = text(trial.known, "metric_definition")
@@ -40,7 +40,7 @@ class AddedUp(TrialCheck):
                 "critical",
                 1.0,
                 f"the figure is a sum of figures ({definition!r})",
-                "what did not run at the same moment must not be added up",
+                "figures that were not measured at the same time must not be added up",
                 {"metric_definition": definition},
             )
 

@@ -20,8 +20,8 @@ _NAMED = 4
 
 
 class Autocorrelation(Check):
-    """Lag-1 autocorrelation of the log-ratios (of provisionings, where there are several), tested by permutation. One
-    in twenty is as chance would have it: a warning where there are more, or one that is too rare for so many."""
+    """Lag-1 autocorrelation of the log-ratios (of provisionings, where there are several), tested by permutation.
+    Chance alone gives one in twenty: a warning for more, or for one that is too unlikely among so many."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         each = evidence.study.design.blocks_per_unit
@@ -36,14 +36,14 @@ class Autocorrelation(Check):
         examples = ", ".join(f"{p.cell.name} {p.lane} {r:+.2f}" for p, r, _ in furthest)
         examples += ", ..." * (len(beyond) > _NAMED)
         verdict = (
-            "more than chance explains: their intervals are widened, and still may be too narrow"
+            "more than chance explains. Their intervals are widened, but may still be too narrow"
             if chance < _RARE
-            else "as chance would have it"
+            else "no more than chance explains"
         )
         yield self.finding(
             "correlated",
             "warning" if chance < _RARE else "info",
-            f"neighbouring blocks are correlated in {len(beyond)} of {len(tested)} comparisons ({examples}), {verdict}",
+            f"neighbouring blocks are correlated in {len(beyond)} of {len(tested)} comparisons ({examples}): {verdict}",
             cells=list(dict.fromkeys(p.cell.key for p, _, _ in beyond)),
             lanes=list(dict.fromkeys(p.lane for p, _, _ in beyond)),
             evidence={

@@ -26,7 +26,10 @@ class Check(ABC):
       that differ in time, each ``{"name", "ios", "group", "stonewall", "start_ms", "end_ms"}``; ``series``:
       ``{"interval_ms", "iops": [...]}``, of databases ``tps``; ``samples`` by direction:
       ``{"count", "mean", "stddev"}`` of the tool's own samples of IOPS; ``percentiles_of``: ``averaged`` where
-      percentiles were averaged, over what.
+      percentiles were averaged, over what; ``syncs``: their number; ``cached``: through the page cache; ``all``:
+      ``ios`` and ``bytes`` of all named jobs, where one of them is judged.
+    * ``jobs``: named jobs that ran together, each its ``ios``, ``syncs``, ``iops``, ``bw``, ``lat_mean``,
+      ``sync_lat_mean``; their histograms are among those of the trial (``write.lat@log``).
     * ``fio``: ``version``, ``usr_cpu``, ``sys_cpu`` (percent of one core, jobs added), ``short_ios``, ``dropped_ios``.
     * ``disk``: counters of the guest's block device meanwhile: ``reads``, ``writes``, ``read_bytes``, ``write_bytes``,
       ``read_merges``, ``write_merges`` (I/Os that became part of others).
@@ -45,6 +48,15 @@ class Check(ABC):
     * ``nodes``: of a cluster, name -> the same of the node, with ``steal``, ``cpus``, ``busiest_cpu``, ``window_ms``,
       ``retransmits``, and of ``nics`` the ``speed`` in bits per second; or ``failed``: why it was not read.
       ``cpu_node``: ``by_mode``, ns per I/O of the fleet on all of them.
+    * ``database``: of a database load: ``bytes`` of the data before it, ``transactions`` with those of the ramp,
+      ``not_completed_REASON``, ``hit_rate`` of the buffer, ``commits_per_transaction``, ``rollbacks``, ``deadlocks``,
+      ``wal_bytes``, ``checkpoints``, ``autovacuums``, ``dead_tuples``, ``vacuums_running`` before it; ``disk``: what
+      the disk behind the volume counted.
+    * ``host_disks``: of all disks of the machine that did anything, name -> ``reads``, ``read_bytes``, ``writes``,
+      ``write_bytes``, ``flushes``, ``flush_ms``, ``busy`` (share of the time); of a fleet by machine.
+    * ``host``: ``temperatures``: sensor -> ``celsius``, ``limit``, ``alarm``, ``disk``; ``throttles`` of its CPUs;
+      ``governors``: name -> CPU frequency policies that have it; ``links``: interface -> bits per second; of a fleet by
+      machine.
     * ``paths``: of a volume with several paths, ``[{"name", "ios"}]``: the portal's address, I/Os of all disks on it.
     * ``medium``: ``allocated_bytes`` of the volume before the load, ``unwritten_reads``: what reading unwritten space
       does (``zeros``: served without the medium; ``same``: as any other).

@@ -32,7 +32,7 @@ class CarryOver(Check):
                 "warning",
                 f"{METRICS[worst.metric].title} of {lane} against {baseline} is "
                 f"{math.expm1(effects[worst].shift):+.1%} different at {worst.cell.name} in the {after} blocks where "
-                f"it ran after {baseline} (p = {effects[worst].p:.2g}): something is carried over from trial to trial",
+                f"{lane} ran after {baseline} (p = {effects[worst].p:.2g}): a trial may affect the next one",
                 cells=[p.cell.key for p in effects],
                 lanes=[lane],
                 evidence={

@@ -16,6 +16,8 @@ class CommonWindow(TrialCheck):
 
     quorum = 0.5
 
+    needs = frozenset({"window"})
+
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         share = trial.context("window", "share")
         if share is None or share >= _LEAST:
@@ -25,7 +27,7 @@ class CommonWindow(TrialCheck):
             "critical" if 1 - share >= 2 * METRICS["iops"].margin else "warning",
             1 - share,
             f"all machines were under load together for only {share:.0%} of the time",
-            "the sum of their rates is of no one moment; trials that last longer, or fewer machines, help",
+            "the summed rate was never reached at any one time. Use longer trials or fewer machines",
             {"share": share, "skew_ms": trial.context("window", "skew_ms")},
         )
 

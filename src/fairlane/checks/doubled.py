@@ -1,4 +1,4 @@
-"""Rates of unknown direction that are twice those of the same lane's mix: reads and writes that were added up."""
+"""Rates without a stated direction that are twice the same lane's mix: reads and writes that were added up."""
 
 from collections.abc import Iterable, Iterator
 
@@ -18,7 +18,7 @@ _LOAD = ("bs", "iodepth", "numjobs", "fleet")
 class Doubled(Check):
     """A lane that its own limit holds does as many reads, writes or both a second. If a figure that does not say which
     (``rw``) is twice the mix's of the same block size, it is the sum of a read job and of a write job. It needs no
-    ``cap_iops``, and finds limits that nobody states.
+    ``cap_iops``, and finds limits that the study does not state.
     """
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
@@ -30,8 +30,9 @@ class Doubled(Check):
             yield self.finding(
                 "iops",
                 "critical" if len(lanes) >= _CERTAIN else "warning",
-                f"{_iops(one):,.6g} IOPS at {one.cell.name}, {_iops(one) / _iops(mix):.3g} times the {_iops(mix):,.6g} "
-                f"at {mix.cell.name}: as if a read job and a write job under one limit had been added up",
+                f"{_iops(one):,.6g} IOPS at {one.cell.name} is {_iops(one) / _iops(mix):.3g} times the "
+                f"{_iops(mix):,.6g} at {mix.cell.name}: a read job and a write job under one limit were probably added "
+                "up",
                 cells=list(dict.fromkeys(one.cell.key for one, _ in own)),
                 lanes=[lane],
                 evidence={

@@ -58,14 +58,16 @@ class Drift(Check):
             worst = max(drifting, key=lambda cell: abs(math.log1p(drifting[cell].change)))
             change = drifting[worst].change
             severity: Severity = "info" if abs(change) <= _UNSTEADY else "warning"
-            why = "comparing within blocks cancels what all lanes share of it; find out what warms up, fills or wears"
+            why = (
+                "comparing within blocks cancels the drift that all lanes share. Look for what warms up, fills or wears"
+            )
             if not design.paired:
                 severity = "critical"
-                why = "the lanes were not measured side by side, so the state they were in is in the comparison"
+                why = "the lanes were not measured side by side, so the drift is part of their difference"
             yield self.finding(
                 "moved",
                 severity,
-                f"{METRICS[metrics[worst]].title} moved by {change:+.1%} from the first to the last block at "
+                f"{METRICS[metrics[worst]].title} drifted by {change:+.1%} from the first to the last block at "
                 f"{names[worst]}: {why}",
                 cells=list(drifting),
                 lanes=[lane],

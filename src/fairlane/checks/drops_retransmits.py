@@ -12,6 +12,8 @@ _TIMER = 0.2
 _HARMLESS = 0.01
 """Share of a trial that waits may take without moving a figure by its margin (5 % or more). Counters are the machine's:
 in a long trial some other connection will have lost packets."""
+_LIVING = 0.1
+"""The same where machines have other work: most of the losses may be of other connections."""
 
 
 class DropsRetransmits(Check):
@@ -23,9 +25,17 @@ class DropsRetransmits(Check):
         for trial in trials(evidence):
             if at(trial.observation.context, "fault") is not None:
                 continue  # the trial takes a path away: lost packets are expected
+            if not trial.spec.network:
+                continue
             counts = {name: int(number(trial.observation.context, "net", name) or 0) for name in _COUNTERS}
             if any(counts.values()):
-                cells = losses.setdefault((trial.observation.lane, _severity(trial, max(counts.values()))), {})
+                cells = losses.setdefault(
+                    (
+                        trial.observation.lane,
+                        _severity(trial, max(counts.values()), living=evidence.study.platform.living),
+                    ),
+                    {},
+                )
                 total = cells.setdefault(trial.cell.key, dict.fromkeys((*_COUNTERS, "trials"), 0))
                 for name, count in {**counts, "trials": 1}.items():
                     total[name] += count
@@ -34,9 +44,9 @@ class DropsRetransmits(Check):
             details = ", ".join(f"{sums[n]} {n[:-1] if sums[n] == 1 else n}" for n in _COUNTERS if sums[n])
             of = "trial" if sums["trials"] == 1 else "trials"
             means = (
-                "these are figures of a network in trouble"
+                "the losses may have cost enough time to change the figures. Repair the network first"
                 if severity == "critical"
-                else "too few to move a mean, but a network that loses packets has a tail"
+                else "too few to change a mean, but lost packets lengthen the tail of latencies"
             )
             yield self.finding(
                 "packets-lost",
@@ -48,9 +58,9 @@ class DropsRetransmits(Check):
             )
 
 
-def _severity(trial: Trial, lost: int) -> Severity:
-    seconds = trial.seconds
-    return "warning" if seconds and lost * _TIMER <= _HARMLESS * seconds else "critical"
+def _severity(trial: Trial, lost: int, *, living: bool) -> Severity:
+    seconds, harmless = trial.seconds, _LIVING if living else _HARMLESS
+    return "warning" if seconds and lost * _TIMER <= harmless * seconds else "critical"
 
 
 PLUGIN = DropsRetransmits()

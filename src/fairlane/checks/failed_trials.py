@@ -1,4 +1,4 @@
-"""Trials without figures: each voids its block, and flatters a lane whose slow trials fail."""
+"""Trials without figures: each voids its block, and a lane whose slow trials fail looks faster than it is."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -45,7 +45,7 @@ class FailedTrials(Check):
             yield self.finding(
                 "some-failed",
                 "warning",
-                f"{len(others)} of {tried.total()} trials failed, each voids its block: {_commonest(reasons)}",
+                f"{len(others)} of {tried.total()} trials failed, and each one voids its block: {_commonest(reasons)}",
                 cells=list(dict.fromkeys(trial.cell for trial in others)),
                 lanes=list(dict.fromkeys(trial.lane for trial in others)),
                 evidence={
@@ -78,8 +78,8 @@ class FailedTrials(Check):
             yield self.finding(
                 "lopsided-failures",
                 "warning",
-                f"{'; '.join(texts[:_NAMED])}{'; ...' * (len(texts) > _NAMED)}: if slow trials fail, the rest flatter "
-                "that lane, so no verdict in its favour stands there, and no tie",
+                f"{'; '.join(texts[:_NAMED])}{'; ...' * (len(texts) > _NAMED)}: if the slow trials are those "
+                "that fail, the others flatter the lane. Verdicts in its favour and ties are withheld there",
                 cells=list(dict.fromkeys(cell for cell, _ in uneven)),
                 lanes=list(dict.fromkeys(lane for lane, _ in uneven.values())),
                 evidence={f"{cell} {lane}": text for (cell, lane), (_, text) in uneven.items()},

@@ -13,6 +13,8 @@ _STILL = 0.05
 class _Odd(TrialCheck):
     """Single trials."""
 
+    needs = frozenset({"fault"})
+
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         if at(trial.observation.context, "fault") is None:
             return
@@ -22,14 +24,14 @@ class _Odd(TrialCheck):
             yield Oddity(
                 "errors", "critical", errors,
                 f"{errors:,.0f} I/Os failed with an error{f' ({first})' if first else ''}",
-                "the application has to cope with what multipath is there to hide",
+                "the application received errors that multipath should hide",
                 {"io_errors": errors, "first_error": first},
             )  # fmt: skip
         if at(trial.observation.context, "fault", "recovered") is False:
             yield Oddity(
                 "lasting", "critical", 1.0,
-                "IOPS did not come back to the share of those before that counts as recovered",
-                "the lane survives the fault, but not with its speed; it may also need longer than the trial lasts",
+                "IOPS did not return to the share of the earlier IOPS that counts as recovered",
+                "the lane survives the fault, but is slower after it, or needs longer than the trial to recover",
             )  # fmt: skip
         path = text(trial.observation.context, "fault", "kind"), number(trial.observation.context, "fault", "path")
         carried = (
@@ -39,16 +41,15 @@ class _Odd(TrialCheck):
         if before and during is not None and during > _STILL * before:
             yield Oddity(
                 "uncut", "critical", during / before,
-                f"the path that was to be dead ({path[0]} {path[1]:.0f}) carried {during / before:.0%} of what it "
-                "carried before",
-                "what was measured is not a fault",
+                f"the failed path ({path[0]} {path[1]:.0f}) still carried {during / before:.0%} of its earlier load",
+                "the fault did not take effect, so no failover was measured",
                 {"path": f"{path[0]} {path[1]:.0f}", "before": before, "during": during},
             )  # fmt: skip
         elif before is not None and before <= _STILL * _load(trial):
             yield Oddity(
                 "idle", "critical", 1.0,
-                f"the path that failed ({path[0]} {path[1]:.0f}) had carried next to nothing of the load before",
-                "the fault took nothing away: let the active path fail, or use a policy that uses all paths",
+                f"the path that failed ({path[0]} {path[1]:.0f}) carried almost none of the load before the fault",
+                "the fault had no effect. Let the active path fail, or use a policy that uses all paths",
                 {"path": f"{path[0]} {path[1]:.0f}", "before": before},
             )  # fmt: skip
 
@@ -78,7 +79,7 @@ class Failover(Check):
                 "wrong-blocks",
                 "critical",
                 f"{total:,.0f} wrong block{'s' * (total != 1)} in {faults} fault{'s' * (faults != 1)}: the path lost "
-                "or damaged data that it had acknowledged, so that no speed of it counts",
+                "or damaged data that it had acknowledged, so its figures do not count",
                 cells=list(cells),
                 lanes=[lane],
                 evidence=cells,

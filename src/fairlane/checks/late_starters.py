@@ -43,7 +43,7 @@ class LateStarters(TrialCheck):
                 _severity(share),
                 share,
                 f"a job ran for {rounded(shortest / 1e3)} s of the {rounded(longest / 1e3)} s measured",
-                "the others had its share meanwhile, and the rate is of no one time",
+                "the remaining jobs got its bandwidth, so the total is overstated",
                 {"runtime_ms": longest, "runtime_ms_min": shortest},
             )
 
@@ -61,7 +61,7 @@ def _late(kind: str, starts: Sequence[tuple[float, str]], runtime_ms: float, lim
         _severity(share),
         share,
         f"{last[1]} started {rounded(skew / 1e3)} s after {first[1]}, {min(share, 1):.1%} of the time measured,",
-        "the others had its share meanwhile",
+        "until then the others got its bandwidth, so the total is overstated",
         {"skew_ms": skew, "runtime_ms": runtime_ms, "first": first[1], "last": last[1], "started": len(starts)},
     )
 

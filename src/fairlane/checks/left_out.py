@@ -25,7 +25,7 @@ class LeftOut(Check):
         yield self.finding(
             "left-out",
             "warning",
-            f"{lost}{total} files are left out: {first.get('where') or 'unnamed'}: "
+            f"{lost}{total} files left out of the import: {first.get('where') or 'unnamed'}: "
             f"{first.get('reason')}{f' (and {len(gone) - 1} more)' if len(gone) > 1 else ''}",
             evidence={str(e.get("where")): str(e.get("reason")) for e in gone[:_SHOWN]},
         )

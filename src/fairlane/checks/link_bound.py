@@ -1,4 +1,4 @@
-"""A full link: the figures are those of the link."""
+"""A full link: the link was the limit, not the storage behind it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -16,6 +16,9 @@ _BEYOND = 1.02
 """Payload alone; links keep their rate to parts in ten thousand, figures of a trial to a step or two."""
 
 
+_LIMIT = "the link was the limit, not the storage behind it"
+
+
 class LinkBound(TrialCheck):
     """Bytes on the wire against ``link_speed``, in the direction that carries more: the payload of reads or writes with
     the headers of full packets, or what the interfaces counted (``net``), whichever is more. Interfaces of a cluster's
@@ -27,8 +30,10 @@ class LinkBound(TrialCheck):
         if fullest := max(_of_nodes(trial), key=lambda oddity: oddity.size, default=None):
             yield fullest
         speed = trial.parameter("link_speed")
+        if not speed:
+            return
         payload, counted = _payload(trial), _counted(trial)
-        if not speed or not (wire := max(payload, counted)):
+        if not (wire := max(payload, counted)):
             return
         share = wire * 8 / speed
         proof = {"wire_bits_per_s": wire * 8, "link_speed": speed, "share": share}
@@ -39,11 +44,11 @@ class LinkBound(TrialCheck):
                 "warning",
                 share,
                 message,
-                "more than it carries, so a cache answered, more links were in use, or the speed is not that",
+                "more than the link can carry. A cache answered, several links were in use, or link_speed is wrong",
                 proof,
             )
         elif share >= _FULL:
-            yield Oddity("full", "warning", share, message, "you measured the wire, not what is behind it", proof)
+            yield Oddity("full", "warning", share, message, _LIMIT, proof)
 
 
 def _payload(trial: Trial) -> float:
@@ -73,9 +78,7 @@ def _of_nodes(trial: Trial) -> Iterator[Oddity]:
             if speed and bits >= _FULL * speed:
                 message = f"{nic} of node {node} carried {bits / 1e9:,.3g} of its {speed / 1e9:,.3g} Gbit/s"
                 proof = {"node": node, "nic": nic, "wire_bits_per_s": bits, "speed": speed, "share": bits / speed}
-                yield Oddity(
-                    "node", "warning", bits / speed, message, "you measured the wire, not what is behind it", proof
-                )
+                yield Oddity("node", "warning", bits / speed, message, _LIMIT, proof)
 
 
 def _per_second(trial: Trial) -> float:

@@ -10,8 +10,8 @@ from fairlane.stats.histogram import latency
 _OFF = 0.05
 """A saturated closed loop keeps its depth: STATISTICS, "fio facts that bite". A healthy generator spends a few per cent
 between two I/Os."""
-_PACED = ("rate_iops", "rate", "thinktime")
-"""Parameters under which a loop is not closed, or not saturated."""
+_PACED = ("rate_iops", "rate", "thinktime", "fsync", "fdatasync")
+"""Parameters under which a loop is not closed, or not saturated, or spends its time in syncs too."""
 
 
 class LittlesLaw(TrialCheck):
@@ -27,19 +27,22 @@ class LittlesLaw(TrialCheck):
         iops, mean, depth = trial.metric("iops"), trial.metric("lat_mean"), trial.in_flight
         if not iops or not mean or not depth or any(trial.known.get(name) for name in _PACED):
             return
+        if trial.cell.params.get("direct") is False:  # memory answers as fast as a generator asks
+            return
         seconds = trial.seconds
         allowed = _OFF + trial.step("iops", "lat_mean") + (depth / (iops * seconds) if seconds else 0.0)
         flying = iops * mean / 1e9
         proof = {"in_flight": flying, "asked": depth, "iops": iops, "lat_mean_ns": mean, "allowed": allowed}
-        message = f"IOPS x mean latency is {rounded(flying)} I/Os in flight where {depth:,.0f}"
         if flying < depth * (1 - allowed):
             yield Oddity(
                 "below",
                 "info" if evidence.modelled else "warning",
                 depth / flying,
-                f"{message} {'was' if depth == 1 else 'were'} asked for",
-                "the load generator did not keep the depth, so its own time is in the figures (or its latency leaves "
-                "the submission out): lanes differ by more than they show",
+                f"on average {rounded(flying)} of {depth:,.0f} requested I/O{' was' if depth == 1 else 's were'} in "
+                "flight (Little's law: IOPS x mean latency)",
+                "for the rest of the time the load generator was busy itself, or submitted I/O that its latency leaves "
+                "out. Real differences between lanes are larger than shown. A faster CPU, or more jobs, makes that "
+                "share smaller",
                 proof,
             )
         elif flying > depth * (1 + allowed) and flying > depth * (1 + _OFF + _longest(trial)):
@@ -48,10 +51,11 @@ class LittlesLaw(TrialCheck):
                 "above",
                 "critical" if certain else "warning",
                 flying / depth,
-                f"{message} can have been",
-                "rate and latency are not of the same I/Os"
+                f"on average {rounded(flying)} I/Os were in flight (Little's law: IOPS x mean latency), more than the "
+                f"possible {depth:,.0f},",
+                "rate and latency come from different I/Os"
                 if certain
-                else "rate and latency are not of the same I/Os, or of more machines than one",
+                else "rate and latency come from different I/Os, or from several machines",
                 proof,
             )
 

@@ -22,8 +22,8 @@ class LongRun(Check):
         yield self.finding(
             "long",
             "warning",
-            f"the run was carried out between {first} and {last}. Lanes were compared within each block, close in "
-            "time, but a block tells of its day: array, network and neighbours may have changed in between",
+            f"the run was measured between {first} and {last}: array, network and other load may have changed in "
+            "between. Each block compares its lanes close in time, but describes only its own day",
             evidence={"first": first, "last": last, "days": round(max(dates) - min(dates), 1)},
         )
 

@@ -8,9 +8,8 @@ from itertools import pairwise
 from fairlane.checks._trials import DIRECTIONS, Oddity, Trial, TrialCheck, at, text, trials
 from fairlane.metrics import METRICS
 from fairlane.records import Evidence, Finding
-from fairlane.stats.histogram import BIN_ERROR, PERCENTILES, Bins
+from fairlane.stats.histogram import BIN_ERROR, PERCENTILES, latency
 from fairlane.stats.histogram import mean as average
-from fairlane.stats.pairs import reading
 
 _RISING = tuple(name for of_way in PERCENTILES.values() for name in sorted(of_way, key=of_way.__getitem__))
 """All percentiles of latency; of each direction p50 first."""
@@ -30,7 +29,7 @@ def _zero(values: Mapping[str, float]) -> Iterator[Oddity]:
             "warning",
             len(nil),
             f"{_titles(nil)} {'is' if len(nil) == 1 else 'are'} 0",
-            "nothing takes no time, so it was read from where nothing was (fio gives no percentiles of lat without "
+            "a latency of 0 is impossible, so the tool reported no percentiles (fio reports those of lat only with "
             "lat_percentiles=1)",
             {"zero": nil},
         )
@@ -38,34 +37,38 @@ def _zero(values: Mapping[str, float]) -> Iterator[Oddity]:
 
 def _disorder(values: Mapping[str, float]) -> Iterator[Oddity]:
     for low, high in pairwise(name for name in _RISING if values.get(name)):
-        if METRICS[low].way == METRICS[high].way and values[low] > values[high] * (1 + _AT_ALL):
+        if values[low] > values[high] * (1 + _AT_ALL) and METRICS[low].way == METRICS[high].way:
             yield Oddity(
                 "order",
                 "critical",
                 values[low] / values[high],
                 f"{_titled(low, values[low])} is above {_titled(high, values[high])}",
-                "they are not of the same I/Os, or of different units",
+                "the two come from different I/Os, or have different units",
                 dict(values),
             )
             return
 
 
+def _wide(trial: Trial) -> float:
+    """Largest distance of the bins' mean, as a share, with a bin's width on either side."""
+    return _MEANS + 2 * max(BIN_ERROR, *(trial.observation.steps.get(name, 0.0) for name in _RISING))
+
+
 def _bins(trial: Trial) -> Iterator[Oddity]:
     """Bins whose mean or number of I/Os is not the tool's own. A tool fills both from the same I/Os, so bins were lost,
     added or changed."""
-    bins, mean = Bins.of(reading(trial.observation).latency), trial.metric("lat_mean")
+    bins, mean = latency(trial.observation.histograms), trial.metric("lat_mean")
     if not bins or not mean:
         return
     own = average(bins)
-    wide = _MEANS + 2 * max(BIN_ERROR, *(trial.observation.steps.get(name, 0.0) for name in _RISING))
-    if abs(own - mean) > wide * mean:
+    if abs(own - mean) > _MEANS * mean and abs(own - mean) > _wide(trial) * mean:
         yield Oddity(
             "bins",
             "critical",
             abs(math.log(own / mean)),
-            f"the latency bins give a mean of {METRICS['lat_mean'].format(own)}, the tool says "
-            f"{METRICS['lat_mean'].format(mean)},",
-            "mean and histogram are not of the same I/Os, and percentiles come from the histogram",
+            f"mean latency is {METRICS['lat_mean'].format(own)} by the histogram, but "
+            f"{METRICS['lat_mean'].format(mean)} by the tool",
+            "the mean comes from other I/Os than the histogram and its percentiles",
             {"lat_mean": mean, "of_bins": own},
         )
     held, counted = bins.total, sum(trial.context("load", "ios", way) or 0.0 for way in (*DIRECTIONS, "trim"))
@@ -76,8 +79,8 @@ def _bins(trial: Trial) -> Iterator[Oddity]:
                 "counts",
                 "critical",
                 abs(held - counted) / counted,
-                f"the latency bins hold {held:,} I/Os, fio counted {counted:,.0f},",
-                "percentiles are of other I/Os than the rate",
+                f"the latency histogram holds {held:,} I/Os, but fio counted {counted:,.0f}",
+                "percentiles and rate come from different I/Os",
                 {"in_bins": held, "counted": counted},
             )
 
@@ -99,7 +102,8 @@ class MissingPercentile(TrialCheck):
     verdict states it."""
 
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
-        values = {name: value for name in _RISING if (value := trial.metric(name)) is not None}
+        metrics = trial.observation.metrics
+        values = {name: value for name in _RISING if name in metrics and (value := trial.metric(name)) is not None}
         yield from _zero(values)
         yield from _disorder(values)
         yield from _bins(trial)
@@ -109,8 +113,8 @@ class MissingPercentile(TrialCheck):
                 "warning",
                 1.0,
                 f"percentiles are averaged ({how})",
-                "the average of percentiles is no percentile of anything: of a 90/10 mixture whose p99 is 4.88 it "
-                "makes 3.63 (STATISTICS)",
+                "an average of percentiles is not a percentile. For example, it gives 3.63 for a 90/10 mixture whose "
+                "p99 is 4.88",
                 {"percentiles_of": how},
             )
 
@@ -118,23 +122,23 @@ class MissingPercentile(TrialCheck):
         yield from super().check(evidence)
         having: dict[str, set[str]] = {}
         lacking: dict[str, dict[str, set[str]]] = {}
+        without = [trial for trial in trials(evidence) if not latency(trial.observation.histograms)]
+        cells = {trial.cell.key for trial in without}
         for trial in trials(evidence):
-            having.setdefault(trial.cell.key, set()).update(name for name in _RISING if trial.metric(name))
-        for trial in trials(evidence):
-            if reading(trial.observation).latency:
-                continue
+            if trial.cell.key in cells:
+                having.setdefault(trial.cell.key, set()).update(name for name in _RISING if trial.metric(name))
+        for trial in without:
             if gone := {name for name in having[trial.cell.key] if trial.metric(name) is None}:
                 lacking.setdefault(trial.observation.lane, {}).setdefault(trial.cell.key, set()).update(gone)
-        for lane, cells in lacking.items():
-            names = sorted(set().union(*cells.values()), key=_RISING.index)
+        for lane, gone_in in lacking.items():
+            names = sorted(set().union(*gone_in.values()), key=_RISING.index)
             yield self.finding(
                 "missing",
                 "warning",
-                f"{_titles(names)} {'is' if len(names) == 1 else 'are'} missing where other trials of the same cell "
-                "have it: there is nothing to compare it with",
-                cells=list(cells),
+                f"some trials lack {_titles(names)}, which others of the same cell have: these are not compared",
+                cells=list(gone_in),
                 lanes=[lane],
-                evidence={key: {"missing": sorted(gone)} for key, gone in cells.items()},
+                evidence={key: {"missing": sorted(gone)} for key, gone in gone_in.items()},
             )
 
 

@@ -12,7 +12,8 @@ _DECISIVE = ("qemu", "kernel", "fio", "fairlane")
 
 class MixedVersions(Check):
     """Fingerprints of the start and of every resume, and fio's version in every trial. Critical for qemu, kernel, fio
-    and fairlane; any other change (image, state, packages) is a warning. For imported results, ``unmatched`` compares
+    and fairlane; any other change (image, state, packages, the lab's host under the
+    wall clock) is a warning. For imported results, ``unmatched`` compares
     the versions."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
@@ -21,7 +22,8 @@ class MixedVersions(Check):
             for event in evidence.events
             if event.get("type") in ("start", "resume", "provision") and isinstance(event.get("fingerprint"), dict)
         ]
-        keys = sorted({key for fingerprint in begun for key in fingerprint})
+        # time on the virtual clock is instructions executed, the same on any host
+        keys = sorted({key for fingerprint in begun for key in fingerprint if key != "host" or not evidence.modelled})
         versions = {key: _distinct(f.get(key) for f in begun) for key in keys}
         inside = _distinct(version for trial in evidence.observations if (version := _fio(trial.context)))
         if len(inside) > 1 and evidence.study.platform.measured_here:
@@ -30,12 +32,12 @@ class MixedVersions(Check):
         decisive = {key: values for key, values in changed.items() if key in _DECISIVE}
         if decisive:
             details = "; ".join(
-                f"{key}: {', then '.join(_short(v) for v in values)}" for key, values in decisive.items()
+                f"{key} {', then '.join(_short(v) for v in values)}" for key, values in decisive.items()
             )
             yield self.finding(
                 "programs",
                 "critical",
-                f"versions changed within the run, so figures may differ ({details})",
+                f"program versions changed within the run: {details}. Figures before and after may differ",
                 evidence=decisive,
             )
         if others := {key: values for key, values in changed.items() if key not in decisive}:

@@ -1,4 +1,4 @@
-"""A platform that promises identical outputs and did not repeat them."""
+"""A platform that repeats outputs exactly, and this time did not."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -28,8 +28,8 @@ class NotReproducible(Check):
             yield self.finding(
                 "outputs-differ",
                 "critical",
-                f"{', '.join(trials)}: run again with the same inputs, the outputs differ, though this platform "
-                "repeats exactly. Something outside the model reached it",
+                f"outputs differ in a repetition with the same inputs: {', '.join(trials)}. This platform repeats "
+                "exactly, so something outside the model affected it",
                 cells=[key] if key else [],
                 lanes=sorted(lanes[key] - {""}),
                 evidence={"trials": trials},

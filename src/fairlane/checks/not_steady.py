@@ -21,15 +21,15 @@ class NotSteady(Check):
             judged = isinstance(spread, int | float) and isinstance(slope, int | float)
             if judged:
                 details = (
-                    f"the last five rounds ranged over {spread:.0%} of their mean (at most {RANGE:.0%}), and moved by "
+                    f"over the last five rounds the range was {spread:.0%} of the mean (at most {RANGE:.0%}) and the "
                 )
-                details += f"{slope:+.0%} (at most {SLOPE:.0%})"
+                details += f"slope {slope:+.0%} (at most {SLOPE:.0%})"
             else:
-                details = "its rounds cannot be judged"
+                details = "the gate kept no range and slope of its last five rounds of writing"
             yield self.finding(
                 "not-steady" if judged else "not-judged",
                 "critical",
-                f"{name} was not steady before its first trial: {details}. A longer steady.limit may tell another",
+                f"{name} did not reach steady state before its first trial: {details}. Try a longer steady.limit",
                 lanes=[name],
                 evidence=dict(gate),
             )

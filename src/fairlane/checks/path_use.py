@@ -25,6 +25,8 @@ class PathUse(TrialCheck):
     in flight NVMe's queue-depth always takes the first path, so only deeper queues are judged.
     """
 
+    needs = frozenset({"paths"})
+
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:
         policy = _policy(trial)
         paths = [(text(p, "name"), number(p, "ios")) for p in mappings(trial.observation.context, "paths")]
@@ -39,8 +41,8 @@ class PathUse(TrialCheck):
                 "missing",
                 "critical",
                 expected - len(ios),
-                f"{len(ios)} of {expected} paths {'was' if len(ios) == 1 else 'were'} there",
-                "the lane is not what it is called, and what was lost once may be lost again",
+                f"only {len(ios)} of {expected} paths {'was' if len(ios) == 1 else 'were'} available",
+                "the lane was not measured as described, and the path may fail again",
                 proof,
             )
         if total < _LEAST or len(ios) < 2:
@@ -55,7 +57,7 @@ class PathUse(TrialCheck):
                 "critical",
                 1 - ios[most] / total,
                 shown,
-                "the policy in force is not the lane's: numa takes one path while it lives",
+                "another policy is in force. The lane's policy, numa, uses a single path as long as it works",
                 proof,
             )
         elif (policy in _IN_TURN or (policy in _BY_LOAD and deep)) and share < _IDLE:
@@ -64,7 +66,7 @@ class PathUse(TrialCheck):
                 "critical",
                 fair - share,
                 f"{shown} and {least} {share:.1%}",
-                "what was measured is one path: the policy in force is another, or a path was not usable",
+                "only one path was measured. Another policy is in force, or a path was unusable",
                 proof,
             )
         elif policy in _IN_TURN and share < _UNEVEN * fair:
@@ -73,8 +75,8 @@ class PathUse(TrialCheck):
                 "warning",
                 fair - share,
                 f"{shown} and {least} {share:.0%}",
-                "paths that are taken in turn carry the same: one was away for a part of the time, or the policy "
-                "in force is another",
+                "round robin gives every path the same share. A path was down for some time, or another policy is in "
+                "force",
                 proof,
             )
 

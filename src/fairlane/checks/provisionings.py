@@ -1,4 +1,4 @@
-"""What the volumes and machines of a run were: made once, anew several times, or twice within one provisioning."""
+"""How often volumes and machines were provisioned: once, several times, or twice within one provisioning."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from fairlane.records import Evidence, Finding
 
 
 class Provisionings(Check):
-    """Where volumes and machines come to lie moves figures, and more blocks on the same ones do not average that out:
+    """Placement of volumes and machines affects figures, and more blocks on the same ones do not average that out:
     with one provisioning the verdicts hold for these volumes only, for information. A warning for a provisioning whose
     volumes were made more than once, because the run was interrupted within it or a machine was lost: its blocks are
     of two placements, and count as of one.
@@ -20,12 +20,12 @@ class Provisionings(Check):
             return
         if study.design.provisionings == 1:
             kept = {name: lane.existing for name, lane in study.lanes.items() if lane.existing}
-            why = "; ".join(f"{name} is {what}, which cannot be made anew" for name, what in kept.items())
+            why = "; ".join(f"{name} is {what}, which cannot be provisioned again" for name, what in kept.items())
             yield self.finding(
                 "once",
                 "info",
-                "volumes and machines were made once: the verdicts hold for these volumes, and other ones of the same "
-                f"kind may lie better or worse{f' ({why})' if why else ''}",
+                "volumes and machines were provisioned once: the verdicts hold for these volumes. Others of the same "
+                f"kind may be faster or slower{f' ({why})' if why else ''}",
                 lanes=sorted(kept),
                 evidence={"provisionings": 1, "existing": kept},
             )
@@ -41,8 +41,9 @@ class Provisionings(Check):
             yield self.finding(
                 "made-twice",
                 "warning",
-                f"volumes and machines were made more than once within {where}, because the run was interrupted or a "
-                "machine was lost: the blocks before and after are of other volumes, and count as of one provisioning",
+                f"volumes and machines were provisioned more than once within {where}, because the run was interrupted "
+                "or a machine was lost: the blocks before and after used different volumes, but count as one "
+                "provisioning",
                 evidence={"again": {str(number): times for number, times in sorted(again.items())}},
             )
 

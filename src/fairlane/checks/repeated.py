@@ -1,6 +1,5 @@
-"""Imported trials that are no repetitions: copies of one trial, or parts of one measurement."""
+"""Imported trials that are not repetitions: copies of one trial, or parts of one measurement."""
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -8,8 +7,7 @@ from datetime import UTC, datetime
 from fairlane.checks._trials import Trial, number, trials
 from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
-from fairlane.stats.histogram import Bins
-from fairlane.stats.pairs import reading
+from fairlane.stats.histogram import latency
 
 _ENOUGH, _BINS = 1000, 5
 """I/Os and bins from which on two trials cannot have equal histograms by chance."""
@@ -60,7 +58,7 @@ class Repeated(Check):
                 "same-time",
                 "critical",
                 f"{named(group)} at {own[0].cell.name} ran at the same time (from {_time(_began(group))}): they are "
-                "parts of one measurement, and how they differ does not say how a repetition would",
+                "parts of one measurement, not repetitions, and do not show how a repetition varies",
                 cells=[own[0].cell.key],
                 lanes=[lane],
                 evidence={"trials": [trial.observation.trial for trial in group]},
@@ -88,7 +86,7 @@ def alike(candidates: Iterable[Trial]) -> list[list[Trial]]:
 
 def compared(trial: Trial) -> str:
     """What ``alike`` compares of the trial: ``bins`` or ``figures``."""
-    return "bins" if reading(trial.observation).latency else "figures"
+    return "bins" if latency(trial.observation.histograms) else "figures"
 
 
 def equal_in(trial: Trial) -> str:
@@ -99,11 +97,11 @@ def equal_in(trial: Trial) -> str:
 
 def _signature(trial: Trial) -> str:
     """Equal for two trials only if they are one; empty: too little is known."""
-    bins = Bins.of(reading(trial.observation).latency)
+    bins = latency(trial.observation.histograms)
     if bins:
         if bins.total < _ENOUGH or len(bins) < _BINS:
             return ""
-        return hashlib.sha256(bins.ns.tobytes() + bins.counts.tobytes()).hexdigest()
+        return bins.fingerprint()
     figures = sorted((name, value) for name in trial.observation.metrics if (value := trial.metric(name)) is not None)
     if any(len(f"{value:.15g}".replace(".", "").strip("0")) >= _DIGITS for _, value in figures):
         return repr(figures)

@@ -26,15 +26,15 @@ class Sequential(Check):
         if event.get("interleaved") is False and spans:
             what = f"the lanes were not interleaved, block by block ({times})"
         else:
-            what = "nothing shows that the lanes were interleaved: the files do not tell when each trial began"
+            what = "nothing shows that the lanes were interleaved: the files do not state when each trial began"
         claimed = bool(event.get("told") and event.get("paired"))
         if claimed:
-            what += ", and are compared block by block all the same, because the import map says so"
+            what += ", but they are compared block by block, because the import map says so (paired: true)"
         yield self.finding(
             "not-interleaved",
             "critical" if claimed and event.get("interleaved") is False else "warning",
-            f"{what}. What changed meanwhile (other load, cache, temperature, time of day) looks like a difference "
-            "between lanes, and no interval holds it",
+            f"{what}. Anything that changed in between (other load, cache, temperature, time of day) looks like a "
+            "difference between lanes, and no interval includes it",
             evidence={lane: f"{first} to {last}" for lane, (first, last) in spans.items()},
         )
 

@@ -58,8 +58,8 @@ class SharedTrials(Check):
             yield self.finding(
                 "together",
                 "warning",
-                f"{first} and {second} were under load at the same time: each was measured with the other beside it, "
-                "and whatever they share was shared",
+                f"{first} and {second} were under load at the same time: each was measured while the "
+                "other loaded their shared resources",
                 cells=[cell.key for cell in evidence.cells() if cell.key in keys],
                 lanes=[first, second],
             )

@@ -1,4 +1,4 @@
-"""Long trials whose ratio is not that of the short ones beside them: what changes within minutes."""
+"""Long trials that contradict the short trials of the same cell: something changes within minutes."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -67,9 +67,12 @@ class Slots(Check):
             f"and {short} in short ones"
         )
         if kind == "contradicted":
-            message = f"{what} (long against short {low} to {high}): something changes within minutes"
+            message = (
+                f"{what} (long against short {low} to {high}): something changes within minutes, so short trials are "
+                "not representative"
+            )
         else:
-            message = f"{what}: {worst.change.n} blocks of long ones do not show that they agree within the margin"
+            message = f"{what}: {worst.change.n} long blocks do not show that both agree within the margin"
         yield self.finding(
             kind,
             "critical" if kind == "contradicted" else "info",

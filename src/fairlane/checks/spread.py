@@ -26,9 +26,9 @@ delayed ACK is 40 ms, a TCP timeout 200 ms) or come from two different places.""
 
 
 _WHY = {
-    "two-modes": "look for a second state before believing the mean",
-    "range": "not one steady thing was measured",
-    "tail": "I/Os wait for a timer, or come from two different places",
+    "two-modes": "find out what differs between the modes before trusting the mean",
+    "range": "the lane was not in one steady state",
+    "tail": "some I/Os wait for a timer, or come from a slower place than the others",
 }
 
 
@@ -47,7 +47,7 @@ class Spread(Check):
     """Warns, once per lane and kind, and drops nothing: an outlier may be the truth about a lane."""
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
-        shelves = shelve(evidence.observations)
+        shelves = shelve(evidence.observations, {"iops", "lat_p50", "lat_p99"})
         names = {cell.key: cell.name for cell in evidence.cells()}
         for lane in evidence.study.lanes:
             oddities = [
@@ -77,8 +77,8 @@ def _odd(readings: Mapping[int, Reading]) -> Iterator[_Oddity]:
         yield _Oddity(
             "two-modes",
             min(high) / max(low),
-            f"the blocks fall into two modes, {len(low)} at {min(low):,.0f}-{max(low):,.0f} IOPS and {len(high)} at "
-            f"{min(high):,.0f}-{max(high):,.0f},",
+            f"the blocks fall into two modes ({len(low)} at {min(low):,.0f}-{max(low):,.0f} IOPS, {len(high)} at "
+            f"{min(high):,.0f}-{max(high):,.0f})",
             {
                 "iops": rounded,
                 "modes": [len(low), len(high)],

@@ -12,7 +12,8 @@ from fairlane.records import Evidence, Finding
 
 class UnequalMix(Check):
     """Shares of reads over all trials of a cell, each lane against the baseline, with the limits of ``achieved_mix``.
-    Whatever was requested: the load was not the same, and the verdict is refused."""
+    Whatever was requested: the load was not the same, and the verdict is refused. Of several jobs at once each has its
+    own pattern, and how many I/Os each completes is a result: they are left out, unless one of them is judged."""
 
     between = True
 
@@ -30,7 +31,8 @@ class UnequalMix(Check):
                 yield self.finding(
                     "mix",
                     "critical",
-                    f"{lane} ran {mix(mine.reads)} reads and writes, {baseline} {mix(theirs.reads)}: not the same load",
+                    f"the mix of reads and writes was {mix(mine.reads)} on {lane} and {mix(theirs.reads)} on "
+                    f"{baseline}: the load was not the same",
                     cells=list(apart),
                     lanes=[lane],
                     evidence={cell: {lane: m.reads, baseline: t.reads} for cell, (m, t) in apart.items()},
@@ -50,6 +52,8 @@ class _Ran:
 def _ran(evidence: Evidence) -> dict[tuple[str, str], _Ran]:
     counts: dict[tuple[str, str], list[float]] = {}
     for trial in trials(evidence):
+        if trial.several:
+            continue
         total = counts.setdefault((trial.observation.lane, trial.cell.key), [0.0, 0.0])
         for i, way in enumerate(DIRECTIONS):
             total[i] += trial.context("load", "ios", way) or 0.0

@@ -33,8 +33,8 @@ class UnequalTrials(Check):
                 yield self.finding(
                     "counts",
                     "warning",
-                    f"{ours} trial{'s' if ours > 1 else ''} of {lane} stand{'s' if ours == 1 else ''} against {theirs} "
-                    f"of {study.baseline} at {name}: if others were made and left away, the rest proves nothing",
+                    f"{lane} has {ours} trial{'s' * (ours > 1)} at {name}, {study.baseline} has {theirs}: if trials "
+                    "were left out, the others prove nothing",
                     cells=list(uneven),
                     lanes=[lane],
                     evidence={key: {lane: u[1], study.baseline: u[2]} for key, u in uneven.items()},

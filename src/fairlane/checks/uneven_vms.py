@@ -19,6 +19,8 @@ class UnevenVms(TrialCheck):
 
     quorum = 0.5
 
+    needs = frozenset({"vms"})
+
     def odd(self, trial: Trial, evidence: Evidence) -> Iterable[Oddity]:  # noqa: ARG002
         rates = [
             (text(vm, "name") or f"machine {place}", iops)
@@ -37,9 +39,9 @@ class UnevenVms(TrialCheck):
                 "two-groups",
                 "warning",
                 min(high) / max(low),
-                f"the machines fall into two groups, {len(low)} at {min(low):,.0f}-{max(low):,.0f} IOPS and "
-                f"{len(high)} at {min(high):,.0f}-{max(high):,.0f},",
-                "look at what the groups have in common (host, path, controller) before believing the sum",
+                f"the machines fall into two groups ({len(low)} at {min(low):,.0f}-{max(low):,.0f} IOPS, "
+                f"{len(high)} at {min(high):,.0f}-{max(high):,.0f})",
+                "find out what each group shares (host, path, controller) before trusting the total",
                 {**proof, "groups": [len(low), len(high)], "from": [min(low), min(high)], "to": [max(low), max(high)]},
             )
         elif most[1] > _RANGE * least[1] and most[1] - least[1] > _noise(trial, least[1], most[1]):
@@ -48,7 +50,7 @@ class UnevenVms(TrialCheck):
                 "warning",
                 most[1] / least[1] if least[1] else float(len(rates)) * most[1],
                 f"IOPS of single machines range from {least[1]:,.0f} ({least[0]}) to {most[1]:,.0f} ({most[0]})",
-                "the sum hides that some users get much less than others",
+                "the total hides that some machines get much less than others",
                 proof,
             )
 

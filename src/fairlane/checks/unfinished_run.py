@@ -1,4 +1,4 @@
-"""A run that was stopped or still goes on."""
+"""A run that was stopped or is still going on."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -17,13 +17,14 @@ class UnfinishedRun(Check):
         there = len(due & {trial.trial for trial in evidence.observations})
         reasons = Counter(str(e.get("reason", "")) for e in evidence.events if e.get("type") == "block-failed")
         damaged = [str(e.get("trial", "")) for e in evidence.events if e.get("type") == "damaged"]
-        why = f"; {reasons.total()} blocks failed, mostly: {reasons.most_common(1)[0][0]}" if reasons else ""
-        why += f"; the raw files of {len(damaged)} trials are damaged" if damaged else ""
+        failed = f"{reasons.total()} block{'s' * (reasons.total() != 1)} failed"
+        why = f"; {failed}, mostly: {reasons.most_common(1)[0][0]}" if reasons else ""
+        why += f"; the raw files of {len(damaged)} trial{'s' * (len(damaged) != 1)} are damaged" if damaged else ""
         yield self.finding(
             "unfinished",
             "warning",
-            f"the run is not finished: {there} of the {len(due)} trials due so far are there, more may follow{why}. "
-            "Verdicts are those of the last look that each cell has reached",
+            f"the run is not finished: {there} of {len(due)} trials due by now are complete, and more may follow{why}. "
+            "The verdicts are those of each cell's latest interim analysis",
             evidence={"trials": there, "due": len(due), "failed_blocks": dict(reasons), "damaged": damaged},
         )
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from fairlane.checks._trials import indirect
 from fairlane.checks.base import Check
 from fairlane.guard.cases import Case, Setting, cases_of
 from fairlane.guard.matched import (
@@ -19,7 +20,7 @@ from fairlane.records import Evidence, Finding
 
 _WORDS: Mapping[Relation, str] = {
     "differs": "they differ in ",
-    "one-sided": "known of one side only: ",
+    "one-sided": "stated for one side only: ",
     "mixed": "not the same in all trials: ",
 }
 _MOST = 12
@@ -72,15 +73,16 @@ class Unmatched(Check):
                 "accepted", "warning", f"accepted: {same[0].title} ({_details(same)}): {reason}", base, same
             )
         for same in _by(fates["varied"], lambda c: c.side):
-            yield self._case_finding(
-                "varied", "info", f"differs because the study asks for it: {_listed(same)}", base, same
-            )
+            yield self._case_finding("varied", "info", _varied(same), base, same)
         if others:
-            for name in in_order(rules.accept.keys() - {case.name for case in fates["accepted"]}):
+            needed = {case.name for case in fates["accepted"]}
+            if any(indirect(known) for side in (base, *others) for known in side.cells.values()):
+                needed.add("direct")  # ``cache_served`` asks for it
+            for name in in_order(rules.accept.keys() - needed):
                 yield self.finding(
                     "accepted-in-vain",
                     "info",
-                    f"accepting {parameter(name).title} was not needed: it refuses nothing here",
+                    f"accepting {parameter(name).title} was not needed: it refuses no comparison",
                 )
 
     def _refused(self, base: Side, same: Sequence[Case], setting: Setting) -> Finding:
@@ -89,7 +91,7 @@ class Unmatched(Check):
         for case in same[:_MOST]:
             label, value = case.alone
             if label:
-                groups.setdefault(f"known of {label} only: ", []).append(f"{case.title} ({value})")
+                groups.setdefault(f"stated for {label} only: ", []).append(f"{case.title} ({value})")
             else:
                 groups.setdefault(_WORDS[case.relation], []).append(f"{case.title} ({case.text})")
         parts = [words + ", ".join(titles) for words, titles in groups.items()]
@@ -100,7 +102,9 @@ class Unmatched(Check):
     def _unknown(self, base: Side, same: Sequence[Case], setting: Setting) -> Finding:
         lanes = [setting.labels.get(name, name) for name in dict.fromkeys([*(c.side for c in same), base.name])]
         titles = ", ".join(parameter(name).title for name in in_order({case.name for case in same}))
-        message = f"nothing is known of {titles}, so {', '.join(lanes[:-1])} and {lanes[-1]} may differ in it"
+        few, many = ("neither", " nor ") if len(lanes) == 2 else ("none of", " and ")
+        sides = many.join((", ".join(lanes[:-1]), lanes[-1]))
+        message = f"{few} {sides} states {titles}: they may differ in this"
         return self._case_finding("unknown", "warning", message, base, same)
 
     def _case_finding(
@@ -135,8 +139,13 @@ def _details(cases: Sequence[Case]) -> str:
     return "; ".join(dict.fromkeys(case.text for case in cases))
 
 
-def _listed(cases: Sequence[Case]) -> str:
-    return "; ".join(f"{case.title} ({case.text})" for case in cases)
+def _varied(cases: Sequence[Case]) -> str:
+    """The parameters that ``vary`` exempts: those that are known to differ, and those that neither side states."""
+    differing = [f"{case.title} ({case.text})" for case in cases if case.relation != "unknown"]
+    unknown = [case.title for case in cases if case.relation == "unknown"]
+    parts = [f"differs as the study intends (vary): {'; '.join(differing)}"] * bool(differing)
+    parts += [f"not stated by either side, and allowed to differ: {', '.join(unknown)}"] * bool(unknown)
+    return "; ".join(parts)
 
 
 PLUGIN = Unmatched()

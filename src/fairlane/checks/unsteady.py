@@ -43,7 +43,7 @@ class Unsteady(TrialCheck):
                     "warning",
                     sd / mean,
                     f"the rate of {way}s varied by {sd / mean:.0%} (standard deviation of {count:.0f} samples)",
-                    "the trial has no one rate that its mean could stand for",
+                    "the mean of such a trial is not representative",
                     {"direction": way, "samples": int(count), "mean": mean, "stddev": sd},
                 )
                 return
@@ -73,13 +73,13 @@ def _rounds(values: Sequence[float], unit: str) -> Iterable[Oddity]:
     first, last = fmean(values[:third]), fmean(values[-third:])
     proof = {"rounds": [round(r, 1) for r in rounds], "range": spread, "slope": slope, "first": first, "last": last}
     if abs(slope) > _SLOPE and abs(slope) > noise:
-        change = f"{last / first - 1:+.0%}" if first else "from nothing"
+        change = f"changed by {last / first - 1:+.0%}" if first else "rose from 0"
         yield Oddity(
             "slope",
             "warning",
             abs(slope),
-            f"{unit} moved by {change} from the first to the last third of the trial",
-            "it had not settled. A longer ramp, or a medium brought to rest first, would tell another figure",
+            f"{unit} {change} from the first to the last third of the trial",
+            "the rate had not settled. Use a longer ramp-up, or a steady-state gate (steady:)",
             proof,
         )
     elif spread > _RANGE and spread > noise:
@@ -87,8 +87,8 @@ def _rounds(values: Sequence[float], unit: str) -> Iterable[Oddity]:
             "range",
             "warning",
             spread,
-            f"fifths of the trial range from {min(rounds):,.0f} to {max(rounds):,.0f} {unit}",
-            "not one steady thing was measured",
+            f"the means of five equal parts of the trial range from {min(rounds):,.0f} to {max(rounds):,.0f} {unit}",
+            "the lane was not in one steady state",
             proof,
         )
 

@@ -6,9 +6,7 @@ from fairlane.checks._trials import at, text, trials
 from fairlane.checks.base import Check
 from fairlane.records import Evidence, Finding
 
-_MEANS = (
-    "CPU per I/O is of the guests alone: what QEMU and the initiators in the nodes' kernels took for it is in no figure"
-)
+_MEANS = "CPU per I/O covers the guests only, without QEMU and the initiators in the nodes' kernels"
 
 
 class UnwatchedNodes(Check):
@@ -20,7 +18,7 @@ class UnwatchedNodes(Check):
             return  # probes do not run in storms: nothing is missing
         reason = text(evidence.description, "platform", "node_probes")
         if reason == "off":
-            yield self.finding("switched-off", "info", f"the study switches probes on the nodes off: {_MEANS}")
+            yield self.finding("switched-off", "info", f"the study switches off probes on the nodes: {_MEANS}")
         elif reason:
             yield self.finding(
                 "not-run",
@@ -37,11 +35,11 @@ class UnwatchedNodes(Check):
                     cells.setdefault(trial.cell.key, []).append(why)
         for (lane, name), cells in missed.items():
             count, first = sum(map(len, cells.values())), next(iter(cells.values()))[0]
-            of = "trial, which has" if count == 1 else "trials, which have"
+            trials_missed = f"{count} trial{'s' * (count > 1)}"
             yield self.finding(
                 "gaps",
                 "warning",
-                f"node {name} was not seen in {count} {of} no CPU per I/O of the nodes: {first}",
+                f"node {name} could not be read in {trials_missed}, so CPU per I/O of the nodes is missing: {first}",
                 cells=list(cells),
                 lanes=[lane],
                 evidence={

@@ -23,9 +23,9 @@ class UnwrittenSpace(TrialCheck):
             return
         reads = trial.directions is None or trial.directions[0]
         first = (
-            "reads of the rest are served as zeros, without the medium"
+            "reads of unwritten space return zeros without reaching the medium"
             if reads
-            else "writes to the rest are first writes, which pay for their allocation once and never again"
+            else "first writes also allocate space, which later writes do not"
         )
         allocated, size = trial.context("medium", "allocated_bytes"), _working_set(trial, evidence)
         if allocated is None:
@@ -47,8 +47,9 @@ class UnwrittenSpace(TrialCheck):
                 "unknown",
                 "warning",
                 1.0,
-                "no prefill is known",
-                "reads of space never written may have been served as zeros, and first writes pay for their allocation",
+                "prefill is not stated",
+                "reads of unwritten space may have returned zeros, and first writes also allocate space. State it: "
+                "conditions: {prefill: true}",
                 {"prefill": None},
             )
         elif prefill in _FALSE:
@@ -57,7 +58,7 @@ class UnwrittenSpace(TrialCheck):
                 "critical" if reads else "warning",
                 1.0,
                 "nothing was written before the load (prefill: false)",
-                f"{first}, if nothing else had written it. If something had, say so: conditions: {{prefill: true}}",
+                f"{first}, unless something else had written it. If so, state it: conditions: {{prefill: true}}",
                 {"prefill": False, "reads": reads},
             )
 
@@ -70,10 +71,11 @@ def _alike(trial: Trial, evidence: Evidence) -> bool:
 
 
 def _working_set(trial: Trial, evidence: Evidence) -> float | None:
-    """Bytes of the volume that are in use; the whole volume by default. None: not known."""
-    if size := trial.parameter("size") or trial.parameter("disk_size"):
+    """Bytes of the volume that are in use; the whole volume, behind the offset, by default. None: not known."""
+    if size := trial.parameter("size"):
         return size
-    return _bytes(trial, evidence, "device.bytes")
+    whole = trial.parameter("disk_size") or _bytes(trial, evidence, "device.bytes")
+    return max(0.0, whole - (trial.parameter("offset") or 0.0)) if whole else None
 
 
 def _bytes(trial: Trial, evidence: Evidence, key: str) -> float | None:

@@ -15,7 +15,7 @@ def _read(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) ->
         if not name or not equals or not reason:
             raise click.BadParameter(f'expected KEY="reason", such as ramp="both are steady", found {entry!r}')
         if name in accepts:
-            raise click.BadParameter(f"{name} is accepted twice")
+            raise click.BadParameter(f"{name} is given twice")
         accepts[name] = reason
     return accepts
 
@@ -28,5 +28,5 @@ def accept_option(function: F) -> F:
         multiple=True,
         metavar='KEY="REASON"',
         callback=_read,
-        help="Compare although this parameter differs or is not known, and print the reason. May be given again.",
+        help="Compare although this parameter differs or is unknown; the reason is printed. Repeatable.",
     )(function)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fairlane.cli._output import notify
-from fairlane.errors import SEVERAL, FairlaneError
+from fairlane.errors import FairlaneError, several
 
 if TYPE_CHECKING:
     from fairlane.study.spec import Study
@@ -28,12 +28,6 @@ def consider(study: "Study", where: str, problems: Sequence[FairlaneError], *, u
 
 def refuse(problems: Sequence[FairlaneError]) -> None:
     """Raises one FairlaneError that lists all ``problems``; nothing if there are none."""
-    if len(problems) == 1:
-        raise problems[0]
     if problems:
-        lines = [f"  {problem.labelled()}" + (f" ({problem.hint})" if problem.hint else "") for problem in problems]
-        raise FairlaneError(
-            SEVERAL,
-            "\n".join([f"{len(problems)} things keep the study from running", *lines]),
-            hint="fairlane doctor STUDY shows all",
-        )
+        title = f"{len(problems)} problems keep the study from running"
+        raise several(title, problems, "fairlane doctor STUDY lists all")

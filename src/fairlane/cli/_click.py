@@ -49,9 +49,29 @@ class Group(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
-            click.echo(ctx.get_help())
+            click.echo(self.opening(ctx))
             ctx.exit()
         return super().parse_args(ctx, args)
+
+    def opening(self, ctx: click.Context) -> str:
+        """What is printed where no subcommand is named."""
+        return ctx.get_help()
+
+    def sections(self, ctx: click.Context) -> list[tuple[str, list[str]]]:
+        """(title, names of subcommands) in the order of the help page."""
+        return [("Commands", self.list_commands(ctx))]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The subcommands, each with the whole of its summary: the first line of its docstring."""
+        sections = self.sections(ctx)
+        longest = max((len(name) for _, names in sections for name in names), default=0)
+        for title, names in sections:
+            with formatter.section(title):
+                for name in names:
+                    command = self.get_command(ctx, name)
+                    if command is not None and not command.hidden:
+                        summary = command.get_short_help_str(limit=1000).removesuffix(".")
+                        formatter.write(f"{'':{formatter.current_indent}}{name:<{longest}}  {summary}\n")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

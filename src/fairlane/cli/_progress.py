@@ -1,5 +1,6 @@
 """Show the progress of a run on stderr: a bar on a terminal, else a plain line every ten seconds."""
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -28,7 +29,7 @@ def printable(text: str) -> str:
 
 
 class Lines(Watch):
-    """Plain lines. A context manager, so that ``Bar`` can take its place."""
+    """Plain lines."""
 
     def __init__(self, console: Console, study: Study) -> None:
         self.console = console
@@ -38,22 +39,18 @@ class Lines(Watch):
         self.estimate = Estimate(study)
         self.live = Live(study)
         self.standing: Standing | None = None
+        self.first = False
+        """Whether the first interval has been printed."""
         self.total = self.done = self.failures = 0
         self.taken = 0
         self._last_note = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
 
     def note(self, text: str) -> None:
         self.console.print(Text(printable(text)), soft_wrap=True)
 
     def resumed(self, observations: Iterable[Observation]) -> None:
+        observations = list(observations)
+        self.first = bool(observations)  # shown when they came in
         for trial in observations:
             self._stand(trial)
 
@@ -104,6 +101,18 @@ class Lines(Watch):
     def _stand(self, observation: Observation) -> None:
         changed = self.live.add(observation)
         self.standing = changed[-1] if changed else self.standing
+        if not self.first and self.live.comparisons > 1 and self.standing and self.standing.alone[1] < math.inf:
+            self.first = True
+            self._print_first(self.standing)
+
+    def _print_first(self, at: Standing) -> None:
+        """The plain interval of whichever comparison has one first, after two blocks (two provisionings, where a study
+        has several): the schedule picks it, not its figures, and it is printed once, so that it holds as that of any
+        single comparison does. Nothing where it says nothing."""
+        low, high = at.alone
+        if high < FAR:
+            interval = f"{percent(low)} to {percent(high)}"
+            self.note(f"first interval, after {at.blocks} blocks: {at.lane} {interval} at {at.cell} (by itself)")
 
     def _so_far(self) -> str:
         """Interim result, valid at any moment: ``, 3 of 8 cells decided so far``; of a study with one comparison, its

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from fairlane.stats.slots import Agreement, Slots
 
 NO_SERIES = (
-    "How short a trial may be is not known: this run has no series within its trials. For one, run a few blocks with "
+    "The shortest usable trial is unknown: the trials of this run have no series. To get one, run a few blocks with "
     "runtime: 60s, series: 1s and no ramp."
 )
 
@@ -102,16 +102,16 @@ def advice(slots: "Slots") -> Iterator[str]:
         limit = max(a.limit for a in best.agreements)
         yield (
             f"Slots of {_name(best.slot.ramp, best.slot.length)} (ramp + trial) agree with the second half of the same "
-            f"trials within {_percent(limit)[1:]} in all {len(best.agreements)} comparisons, and so do longer ones."
+            f"trials within {_percent(limit)[1:]} in all {len(best.agreements)} comparisons; longer slots agree too."
         )
         if best.load is not None and slots.load is not None:
             yield (
                 f"A decision takes about {about(best.load)} of load, with trials of {slots.seconds:g} s about "
-                f"{about(slots.load)}. What changes within minutes needs long trials beside them."
+                f"{about(slots.load)}. Effects that take minutes need long trials as well."
             )
         yield f"ramp: {best.slot.ramp}s\nruntime: {best.slot.length}s"
     elif not slots.tried:
-        yield f"Trials of {slots.seconds:g} s are too short to hold a slot against the rest of them."
+        yield f"Trials of {slots.seconds:g} s are too short to compare a slot with their remainder."
     else:
         longest = slots.tried[-1]
         a = longest.worst
@@ -127,7 +127,7 @@ def advice(slots: "Slots") -> Iterator[str]:
         )
     if slots.left_out:
         yield clean(
-            f"Not judged, without a series or at an asked-for rate: {', '.join(c.name for c in slots.left_out)}."
+            f"Not judged, without a series or at a requested rate: {', '.join(c.name for c in slots.left_out)}."
         )
 
 
@@ -137,5 +137,5 @@ def _why(a: "Agreement") -> str:
         return "has too few I/Os for its percentile"
     if a.bias is None:
         return "has fewer than two blocks with a series and I/O throughout"
-    verb = "differs from the rest of its trials by" if a.word == "differs" else "is not shown to agree:"
+    verb = "differs from the rest of its trials by" if a.word == "differs" else "does not provably agree:"
     return f"{verb} {_bias(a)}, and {limit} is allowed"

@@ -8,8 +8,10 @@ import click
 
 from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, notify
+from fairlane.cli._output import Format, notify, rows_option
+from fairlane.cli._runs import chosen
 from fairlane.errors import Exit, FairlaneError, nearest
+from fairlane.runs.choose import existing
 
 if TYPE_CHECKING:
     from fairlane.guard.matched import Table
@@ -29,23 +31,27 @@ _WIDEST = 44
         fairlane check runs/roks runs/vcf --format json | jq '.parameters[] | select(.status == "differs")'
     """,
 )
-@click.argument("runs", metavar="RUN [RUN...]", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--lane", "lanes", multiple=True, help="Only this lane, in a column of its own; may be given again.")
+@click.argument("runs", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--lane", "lanes", multiple=True, help="Only this lane, in its own column. Repeatable.")
 @click.option("--differing", is_flag=True, help="Only parameters that do not match.")
 @accept_option
-@format_option
+@rows_option
 def command(
     runs: tuple[Path, ...], lanes: tuple[str, ...], differing: bool, accepts: dict[str, str], output: Format
 ) -> int:
-    """Print what must match for a comparison, and whether it does; then the findings of all checks.
+    """Print the parameters that must match, and all findings.
 
-    One RUN: its lanes, the baseline first. Several: each run is a column, the first is the one that the others are
-    held against; --lane shows single lanes in their place. The exit code is 4 if anything refuses a comparison.
+    Without RUN, the newest run in runs/ is read. With one RUN, each of its lanes is a
+    column, the baseline first. With several, each run is a column and the first is the baseline; --lane shows single
+    lanes instead. Exit code 4 if a finding refuses a comparison.
     """
     from fairlane.checks.base import run_all
     from fairlane.guard.accept import accepting
+    from fairlane.guard.summary import uncompared
+    from fairlane.report.text import clean
     from fairlane.runs.read import load_run
 
+    runs = tuple(map(existing, runs)) or (chosen(None),)
     loaded = _named(runs, [load_run(run) for run in runs])
     _all_known(lanes, list(loaded.values()))
     accepted = {name: accepting(run, accepts) for name, run in loaded.items()}
@@ -59,11 +65,13 @@ def command(
         for name, run in loaded.items():  # a run's own lanes are not compared with each other here
             findings += [(name, finding) for finding in _about(run_all(run, between=False), lanes)]
     _print(table, findings, differing, output)
+    if len(loaded) == 1 and output != "json" and (reason := uncompared(next(iter(accepted.values())))):
+        click.echo(f"\n{clean(reason)}")
     refusing = sum(finding.refuses for _, finding in findings)
     if refusing:
         notify(
-            f"{refusing} finding{' refuses' if refusing == 1 else 's refuse'} a comparison. Say what is missing in the "
-            'conditions of study or import map, or accept what cannot be helped: --accept KEY="reason"'
+            f"{refusing} finding{' refuses' if refusing == 1 else 's refuse'} a comparison. Add missing values to the "
+            'conditions of the study or import map, or accept the difference: --accept KEY="reason"'
         )
     return Exit.NOT_DECIDED if refusing else Exit.OK
 
@@ -145,15 +153,18 @@ def _print(table: "Table", findings: "Sequence[tuple[str, Finding]]", differing:
         return
 
     def fit(text: str) -> str:
-        return clean(text) if output == "md" else shorten(clean(text).replace("\n", " "), _WIDEST)
+        return shorten(clean(text).replace("\n", " "), _WIDEST) if output == "table" else clean(text)
 
     heads = ["Group", "Parameter", *_apart([fit(column) for column in table.columns]), "Match"]
     last, lines = "", []
     for row in rows:
-        cells = ["" if row.group == last else row.group, row.title, *map(fit, row.values), row.status]
+        group = "" if row.group == last and output != "tsv" else row.group
+        cells = [group, row.title, *map(fit, row.values), row.status]
         lines.append(dict(zip(heads, cells, strict=True)))
         last = row.group
     print_rows(lines, output, columns=heads)
+    if output == "tsv":  # one table; the findings: json
+        return
     if findings:
         click.echo()
     for line in _lines(findings):

@@ -22,11 +22,11 @@ _QUANTITY = re.compile(r"[1-9][0-9]*(\.[0-9]+)?([KMGTPE]i|[kMGTPE])?")
     examples="""
 fairlane cluster rbac study.yaml                       # permissions that this study needs, and no more
 fairlane cluster rbac study.yaml | kubectl apply -f -
-fairlane cluster manifests study.yaml --image IMAGE    # what carries it out within the cluster
+fairlane cluster manifests study.yaml --image IMAGE    # a Job that runs it in the cluster
 """,
 )
 def command() -> None:
-    """Permissions that a cluster has to grant, and Fairlane as a Job: as YAML.
+    """Print RBAC and Job manifests for Kubernetes.
 
     It is printed, and nothing is changed: kubectl apply -f - does that.
     """
@@ -37,26 +37,27 @@ def command() -> None:
     examples="""
 fairlane cluster rbac                                    # for a namespace per run
 fairlane cluster rbac study.yaml                         # only what this study needs
-fairlane cluster rbac --use-existing --namespace bench   # in a namespace that is there already
-fairlane cluster rbac --user alice@example.com           # for a person in place of a service account
+fairlane cluster rbac --use-existing --namespace bench   # in an existing namespace
+fairlane cluster rbac --user alice@example.com           # for a person instead of a service account
 """,
 )
 @click.argument("study", metavar="[STUDY]", required=False)
 @click.option(
-    "--namespace", help="Of the service account, or the one to measure in.  [default: the study's, or fairlane]"
+    "--namespace", help="Namespace of the service account, or of the machines.  [default: the study's, or fairlane]"
 )
-@click.option("--use-existing", is_flag=True, help="Runs use that namespace; they make none.")
-@click.option("--user", default="", help="Grant it to this user of the cluster.")
-@click.option("--group", default="", help="Grant it to this group.")
+@click.option("--use-existing", is_flag=True, help="Runs use this namespace and create none.")
+@click.option("--user", default="", help="Grant the permissions to this user.")
+@click.option("--group", default="", help="Grant the permissions to this group.")
 def rbac(study: str | None, namespace: str | None, use_existing: bool, user: str, group: str) -> None:
-    """Print what grants what runs need. Each rule has its reason.
+    """Print the RBAC manifests a run needs.
 
-    With STUDY, a study file or the name of a preset: what it needs, in the namespace that it names.
+    Each rule has its reason. With STUDY, a study file or a preset's name: only the permissions of this study, in its
+    namespace.
     """
     from fairlane.platforms.kubevirt import deployment, permissions
 
     if study and (namespace or use_existing):
-        raise click.UsageError("--namespace and --use-existing: a STUDY says that itself")
+        raise click.UsageError("--namespace and --use-existing: STUDY sets them")
     if user and group:
         raise click.UsageError("give --user or --group, not both")
     if namespace is not None and not _NAMESPACE.fullmatch(namespace):
@@ -75,15 +76,13 @@ fairlane cluster manifests study.yaml --image IMAGE --openshift --runs-class nfs
 """,
 )
 @click.argument("study", metavar="STUDY")
-@click.option("--image", required=True, help="Container image of Fairlane: deploy/Containerfile makes it.")
-@click.option(
-    "--pull-secret", default="", help="Secret of the namespace with the registry's password, if it asks for one."
-)
-@click.option("--openshift", is_flag=True, help="User and group ids are left to OpenShift (restricted-v2).")
+@click.option("--image", required=True, help="Container image of Fairlane; deploy/Containerfile builds it.")
+@click.option("--pull-secret", default="", help="Secret with the registry's password, if it needs one.")
+@click.option("--openshift", is_flag=True, help="Leave user and group IDs to OpenShift (restricted-v2).")
 @click.option(
     "--runs-class",
     default="",
-    help="Storage class of the claim for runs: best not one under test.  [default: the cluster's]",
+    help="Storage class of the claim for runs: best not a class under test.  [default: the cluster's]",
 )
 @click.option("--runs-size", default="10Gi", show_default=True, help="Size of that claim.")
 @click.option(
@@ -91,9 +90,9 @@ fairlane cluster manifests study.yaml --image IMAGE --openshift --runs-class nfs
     "labels",
     multiple=True,
     metavar="LABEL=VALUE",
-    help="Only on nodes with this label: best not those under test. Repeatable.",
+    help="Run only on nodes with this label, best not nodes under test. Repeatable.",
 )
-@click.option("--without-rbac", is_flag=True, help="Leave out what `fairlane cluster rbac STUDY` prints.")
+@click.option("--without-rbac", is_flag=True, help="Leave out the output of `fairlane cluster rbac STUDY`.")
 def manifests(
     study: str,
     *,
@@ -105,7 +104,7 @@ def manifests(
     labels: tuple[str, ...],
     without_rbac: bool,
 ) -> None:
-    """Print what carries STUDY out within the cluster.
+    """Print a Job manifest that runs STUDY in the cluster.
 
     Its permissions, a Job, the claim that its run is kept on, and a viewer. A pod that ends is replaced and goes on
     with the run. kubectl port-forward deployment/fairlane-viewer 8642 shows it at http://127.0.0.1:8642/;
@@ -119,7 +118,7 @@ def manifests(
     loaded = _study(study)
     if getattr(loaded.platform, "context", ""):
         message = "platform.context names a context of a kubeconfig, and within the cluster there is none"
-        raise FairlaneError("context-in-cluster", message, where=study, hint="leave context away")
+        raise FairlaneError("context-in-cluster", message, where=study, hint="remove platform.context")
     consider(loaded, study, registry.load("platforms", loaded.platform.kind).of(loaded).unfit())
     if not _QUANTITY.fullmatch(runs_size):
         raise click.BadParameter(f"{runs_size!r} is not a size such as 10Gi", param_hint="--runs-size")

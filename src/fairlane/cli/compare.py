@@ -1,7 +1,6 @@
 """``fairlane compare``: runs and imports side by side."""
 
 import os
-import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,10 +12,10 @@ from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
 from fairlane.cli._output import Format, format_option, notify
 from fairlane.errors import Exit, FairlaneError
+from fairlane.runs.choose import existing
 
 if TYPE_CHECKING:
     from fairlane.compare.comparison import Comparison
-    from fairlane.compare.mapping import LaneMap
     from fairlane.records import Evidence, Observation
 
 
@@ -32,13 +31,9 @@ if TYPE_CHECKING:
 )
 @click.argument("runs", metavar="[ALIAS=]RUN...", nargs=-1, required=True)
 @click.option("--map", "file", metavar="FILE", help="Which lane is compared with which (YAML).  [default: equal names]")
-@click.option(
-    "--print-map", is_flag=True, help="Print a mapping file for these runs to start from, and do nothing else."
-)
-@click.option(
-    "--baseline", help="Alias of the run that the others are compared with.  [default: the map's, or the first]"
-)
-@click.option("--all", "every_metric", is_flag=True, help="Deltas of every metric, not of the primary ones alone.")
+@click.option("--print-map", is_flag=True, help="Print a mapping file for these runs, and stop.")
+@click.option("--baseline", help="Alias of the baseline run.  [default: the map's, or the first]")
+@click.option("--all", "every_metric", is_flag=True, help="Deltas of every metric, not only the primary ones.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -59,81 +54,59 @@ def command(
     accepts: dict[str, str],
     output: Format,
 ) -> int:
-    """Compare RUNs with each other: own runs, and imports of what others measured.
+    """Compare runs and imports with each other.
 
-    A lane of one run is held against a lane of another: lanes of the same name, or those that --map pairs. Cells match
-    by their load (bs, rw, iodepth, numjobs, mix) or by name. Runs made at different times are independent samples; the
-    guard refuses what does not match, and a single result gets no-spread. Exit code 0, whatever the answer is; with
-    --strict 4 if a primary comparison is open, withheld or refused.
+    RUN is your own run, or an import of other people's results. A lane of one run is held against a lane of another:
+    lanes of the same name, or those that --map pairs. Cells match by their load (bs, rw, iodepth, numjobs, mix) or by
+    name. Runs made at different times are independent samples; the guard refuses what does not match, and a single
+    result gets no-spread. Exit code 0, whatever the answer is; with --strict 4 if a primary comparison is open,
+    withheld or refused.
     """
+    from fairlane.compare.between import lane_map, lanes_of
     from fairlane.compare.comparison import compare
     from fairlane.compare.mapping import starter
     from fairlane.compare.scorecard import decided
+    from fairlane.runs.plan import is_run
     from fairlane.runs.read import load_run
 
     places = _places(runs)
-    loaded = {alias: load_run(path) for alias, path in places.items()}
-    lanes = {alias: tuple(run.study.lanes) for alias, run in loaded.items()}
+    if not any(is_run(path) for path in places.values()) and all(path.exists() for path in places.values()):
+        paths = " ".join(shlex.quote(str(path)) for path in places.values())
+        raise FairlaneError(
+            "not-runs", "these are not run directories", hint=f"to measure these paths: fairlane versus {paths}"
+        )
+    loaded = {alias: load_run(existing(path)) for alias, path in places.items()}
     if baseline is not None and baseline not in loaded:
         raise FairlaneError("run-unknown", f"no run is called {baseline!r}", hint=f"runs: {', '.join(loaded)}")
     if print_map:
-        click.echo(starter(lanes, baseline or next(iter(loaded))), nl=False)
+        click.echo(starter(lanes_of(loaded), baseline or next(iter(loaded))), nl=False)
         return Exit.OK
-    comparison = compare(loaded, _mapping(file, loaded, lanes, baseline), accepts)
+    comparison = compare(loaded, lane_map(file, loaded, baseline), accepts)
     _print(comparison, output, every_metric=every_metric)
     if out is not None:
-        _report(comparison, places, out)
+        _report(comparison, loaded, places, out)
     open_ = [s for s in comparison.scores if s.primary and not decided(s)]
     return Exit.NOT_DECIDED if strict and open_ else Exit.OK
 
 
 def _places(given: tuple[str, ...]) -> dict[str, Path]:
     """Alias -> run directory. Raises FairlaneError for fewer than two runs, and for invalid or equal aliases."""
-    from fairlane.compare.mapping import ALIAS, RESERVED
+    from fairlane.compare.between import alias_of, places
 
-    places: dict[str, Path] = {}
-    for entry in given:
-        alias, path = _split(entry)
-        if not ALIAS.fullmatch(alias) or alias in RESERVED:
-            raise FairlaneError(
-                "name-invalid",
-                f"{alias!r} cannot be the name of a run",
-                hint=f"write NAME={path}: lower-case letters, digits and dashes; not {' or '.join(RESERVED)}",
-            )
-        if alias in places:
-            raise FairlaneError(
-                "name-twice", f"two runs are called {alias!r}", hint=f"write before={places[alias]} after={path}"
-            )
-        places[alias] = path
-    if len(places) < 2:
+    def split(entry: str) -> tuple[str, Path]:
+        alias, equals, path = entry.partition("=")
+        whole = not equals or "/" in alias or not path
+        return (alias_of(Path(entry)), Path(entry)) if whole else (alias, Path(path))
+
+    def rename(path: Path, other: Path | None) -> str:
+        return f"write before={path} after={other}" if other else f"write NAME={path}"
+
+    found = places(map(split, given), rename)
+    if len(found) < 2:
         raise FairlaneError(
-            "one-run", "one run alone cannot be compared", hint="fairlane report RUN tells what it says by itself"
+            "one-run", "a comparison needs two runs", hint="for the verdicts within one run: fairlane report RUN"
         )
-    return places
-
-
-def _split(entry: str) -> tuple[str, Path]:
-    """``ALIAS=PATH``, or a path whose last part becomes the alias."""
-    alias, equals, path = entry.partition("=")
-    if equals and "/" not in alias and path:
-        return alias, Path(path)
-    name = Path(entry).resolve().name.lower()
-    return re.sub(r"[^a-z0-9-]+", "-", name).strip("-")[:31].rstrip("-"), Path(entry)
-
-
-def _mapping(
-    file: str | None, runs: "Mapping[str, Evidence]", lanes: Mapping[str, tuple[str, ...]], baseline: str | None
-) -> "LaneMap":
-    from fairlane.compare.mapping import by_name, parse_mapping
-    from fairlane.study.load import read_text
-
-    if file is not None:
-        text = read_text(
-            file, FairlaneError("file-missing", "no such file", where=file, hint="--print-map prints one to start from")
-        )
-        return parse_mapping(text, file, lanes, baseline)
-    first = baseline or next(iter(runs))
-    return by_name(lanes, first, {name: lane.label or name for name, lane in runs[first].study.lanes.items()})
+    return found
 
 
 def _print(comparison: "Comparison", output: Format, *, every_metric: bool) -> None:
@@ -151,29 +124,26 @@ def _print(comparison: "Comparison", output: Format, *, every_metric: bool) -> N
 
         click.echo("\n\n".join([f"# {comparison.question}", *markdown(shown)]))
     else:
-        from rich.console import Console
-
+        from fairlane.cli._output import print_rich
         from fairlane.report.parts_console import show
 
-        show(Console(soft_wrap=False), shown)
+        print_rich(lambda console, width: show(console, shown, width))
 
 
-def _report(comparison: "Comparison", places: Mapping[str, Path], out: Path) -> None:
-    from fairlane.compare.findings import kind_of_figures
+def _report(comparison: "Comparison", loaded: Mapping[str, "Evidence"], places: Mapping[str, Path], out: Path) -> None:
     from fairlane.compare.view import page
     from fairlane.report.bundle import write_reports
     from fairlane.report.parts import Around
-    from fairlane.report.prose import INVENTED
 
     def link(trial: "Observation") -> str:
         alias, source = comparison.joined.trials[trial.trial]
-        return Path(os.path.relpath(places[alias] / "raw" / f"{source}.tar.gz", out)).as_posix()
+        return Path(os.path.relpath(places[alias] / loaded[alias].raw_file(source), out)).as_posix()
 
     names = " ".join(shlex.quote(f"{alias}={path}") for alias, path in places.items())
     mapped = " --map mapping.yaml" if comparison.joined.mapping.text else ""
     around = Around(
         parts=page(comparison),
-        banners=(INVENTED,) if any(kind_of_figures(r) == "invented" for r in comparison.joined.runs.values()) else (),
+        invented=comparison.invented,
         commands=(f"fairlane compare {names}{mapped} --out repeat",),
         source="Save the mapping below as mapping.yaml, then:" if mapped else "From the same run directories:",
         link=link,

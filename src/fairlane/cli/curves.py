@@ -8,6 +8,7 @@ import click
 from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
 from fairlane.cli._output import Format, format_option
+from fairlane.cli._runs import chosen, run_argument
 from fairlane.errors import FairlaneError, nearest
 
 if TYPE_CHECKING:
@@ -48,18 +49,19 @@ def _objectives(slos: tuple[str, ...]) -> "list[Objective]":
         fairlane curves runs/ladder --format json        curves, capacities, lanes at equal latency
     """,
 )
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option(
     "--slo", "slos", multiple=True, metavar="METRIC=LIMIT", help="A latency objective: lat_p99=2ms. Repeatable."
 )
 @accept_option
 @format_option
-def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: Format) -> None:
-    """Print throughput against latency for every ladder of RUN: cells that differ only in iodepth, numjobs or rate.
+def command(run: Path | None, slos: tuple[str, ...], accepts: dict[str, str], output: Format) -> None:
+    """Print throughput against latency, load by load.
 
-    At a latency objective (`slo` of the workload, or --slo) the lanes are compared by the throughput they carry within
-    it. What lies beyond the highest or lowest load is a bound, never extrapolated. The point of diminishing returns is
-    named only where every further step is proven to gain less than the margin.
+    Without RUN, the newest run in runs/ is read. A ladder is a group of cells that differ only in iodepth, numjobs or
+    rate. At a latency objective (`slo` of the workload, or --slo) the lanes are compared by the throughput they carry
+    within it. Beyond the highest or lowest load only a bound is given, never an extrapolation. The point of diminishing
+    returns is named only where every further step is proven to gain less than the margin.
     """
     from fairlane.checks.base import run_all
     from fairlane.cli._output import print_json, print_rows
@@ -69,6 +71,7 @@ def command(run: Path, slos: tuple[str, ...], accepts: dict[str, str], output: F
     from fairlane.report.text import markdown, scrub
     from fairlane.runs.read import load_run
 
+    run = chosen(run)
     evidence = accepting(load_run(run), accepts)
     views = scrub(curves.views(evidence, lanes.labels(evidence.study), run_all(evidence), _objectives(slos) or None))
     if not views:

@@ -34,16 +34,16 @@ COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
 @click.option(
     "--platform",
     type=click.Choice(registry.names("platforms")),
-    help="Where the virtual machines are to come from.  [default: lab, or the study's]",
+    help="Platform that provides the virtual machines.  [default: lab, or the study's]",
 )
-@click.option("--context", default="", help="Of the kubeconfig; the study's, or the current one, if not given.")
+@click.option("--context", default="", help="Context of the kubeconfig.  [default: the study's, or the current one]")
 @click.option("--quick", is_flag=True, help="The study's quick form.")
-@click.option("--namespace", default="", help="Of a cluster; the study's if not given.")
+@click.option("--namespace", default="", help="Namespace of the cluster.  [default: the study's]")
 @format_option
 def command(
     study: str | None, platform: str | None, context: str, namespace: str, *, quick: bool, output: Format
 ) -> int:
-    """Say what this machine can do, and what to install for the rest; of a cluster, what is missing there.
+    """Check what can run here, and what to install for the rest.
 
     STUDY is a study file or the name of a preset: whatever `fairlane run` would refuse is listed before anything is
     made. Nothing is changed. Exit code 0 if the platform, and the study, can run; 1 if something is missing.
@@ -78,7 +78,7 @@ def _study(ref: str | None, platform: str | None, *, quick: bool) -> "Study | No
     study, _ = load_study(ref, quick=quick)
     if platform not in (None, study.platform.kind):
         message = f"the study is for platform {study.platform.kind}, not for {platform}"
-        raise FairlaneError("platform-other", message, where=ref, hint="leave --platform away")
+        raise FairlaneError("platform-other", message, where=ref, hint="remove --platform")
     return study
 
 

@@ -8,6 +8,7 @@ from fairlane import registry
 from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
 from fairlane.cli._output import Format, format_option, notify
+from fairlane.cli._runs import chosen, run_argument
 
 
 @click.command(
@@ -24,7 +25,7 @@ from fairlane.cli._output import Format, format_option, notify
           curl -H 'Content-Type: application/x-ndjson' --data-binary @- https://HOST:9200/_bulk
     """,
 )
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option(
     "--to",
     "formats",
@@ -40,11 +41,14 @@ from fairlane.cli._output import Format, format_option, notify
 )
 @accept_option
 @format_option
-def command(run: Path, formats: tuple[str, ...], out: Path | None, accepts: dict[str, str], output: Format) -> None:
-    """Export RUN: verdicts, findings, trials, merged percentiles, lanes and their parameters.
+def command(
+    run: Path | None, formats: tuple[str, ...], out: Path | None, accepts: dict[str, str], output: Format
+) -> None:
+    """Write a run as files for other programs.
 
-    Every format says whether the figures are measured, modelled, emulated or invented, and whether the run is
-    complete. Markdown is what fairlane report writes: report.md.
+    Without RUN, the newest run in runs/ is read. The files hold verdicts, findings, trials, merged percentiles, lanes
+    and their parameters. Every format says whether the figures are measured, modelled, emulated or invented, and
+    whether the run is complete. Markdown is what fairlane report writes: report.md.
     """
     from fairlane.cli._output import print_json, print_rows
     from fairlane.export import _gather
@@ -56,7 +60,8 @@ def command(run: Path, formats: tuple[str, ...], out: Path | None, accepts: dict
     if to_stdout and (len(writers) > 1 or not all(writer.stream for writer in writers.values())):
         single = [name for name, writer in registry.every("export") if writer.stream]
         raise click.UsageError(f"--out - takes one format, of one file: {', '.join(single)}")
-    content = _gather.read(run, accepts)
+    run = chosen(run)
+    content = _gather.gather(_gather.judged(run, accepts))
     if not content.provenance["complete"]:
         notify(content.provenance["caveats"][-1])
     files = {name: writer.files(content) for name, writer in writers.items()}

@@ -6,7 +6,8 @@ import click
 
 from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option
+from fairlane.cli._output import Format, rows_option
+from fairlane.cli._runs import chosen
 from fairlane.errors import FairlaneError
 
 
@@ -16,12 +17,11 @@ from fairlane.errors import FairlaneError
         fairlane figure runs/demo                        lists the figures of the report
         fairlane figure runs/demo lanes-1                writes lanes-1.svg
         fairlane figure runs/demo forest-1-1 -o fig.png  a bitmap, by the ending of the file
-        fairlane figure runs/demo 'bars-*' -o slides/    all that match, into a folder
+        fairlane figure runs/demo forest -o slides/      all forest plots, into a folder
         fairlane figure runs/demo lanes-1 --dark --scale 4 -o fig.png
     """,
 )
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("given", nargs=-1, metavar="[RUN] [NAME]...")
 @click.option(
     "-o",
     "--out",
@@ -34,10 +34,9 @@ from fairlane.errors import FairlaneError
     "--scale", type=click.FloatRange(0.5, 20), default=3.0, show_default=True, help="Of bitmaps: pixels per unit."
 )
 @accept_option
-@format_option
+@rows_option
 def command(
-    run: Path,
-    names: tuple[str, ...],
+    given: tuple[str, ...],
     *,
     out: Path | None,
     png: bool,
@@ -46,13 +45,11 @@ def command(
     accepts: dict[str, str],
     output: Format,
 ) -> None:
-    """Write single figures of the report of RUN as SVG or PNG; without NAME, list them.
+    """Write figures of a report as SVG or PNG, or list them.
 
-    A name may hold wildcards. The caption, and what a reader must know of the run (modelled, emulated), go into the
-    picture: a figure that travels alone says what it is.
+    Without RUN, the newest run in runs/ is read; without NAME, its figures are listed. A name may be the beginning of
+    several, or hold wildcards. The caption and every caveat (modelled, emulated) are part of the image.
     """
-    from fnmatch import fnmatchcase
-
     from fairlane.checks.base import run_all
     from fairlane.cli._output import print_json, print_rows
     from fairlane.guard.accept import accepting
@@ -62,38 +59,25 @@ def command(
     from fairlane.runs.read import load_run
     from fairlane.stats.judge import judge
 
+    run, names = _named(given)
     evidence = accepting(load_run(run), accepts)
     findings = run_all(evidence)
     report = model.build(evidence, judge(evidence, findings), findings)
-    every = {figure.id: figure for figure in pictures(report).every()}
+    every = list(pictures(report).every())
     if not names:
-        print_rows([{"name": f.id, "title": f.title} for f in every.values()], output)
+        print_rows([{"name": f.id, "title": f.title} for f in every], output)
         return
-    matches = {pattern: {name for name in every if fnmatchcase(name, pattern)} for pattern in names}
-    for pattern, matching in matches.items():
-        if not matching:
-            raise FairlaneError(
-                "figure-unknown",
-                f"no figure {pattern!r} in the report of {run}",
-                hint=f"one of: {', '.join(every)}" if every else "",
-            )
-    chosen = [f for name, f in every.items() if any(name in matching for matching in matches.values())]
-    ending = out.suffix.lower() if out and not out.is_dir() else ""
-    if ending not in ("", ".svg", ".png"):
+    figures = single.picked(every, names, str(run))
+    one_file = out is not None and bool(out.suffix) and not out.is_dir()
+    kind = single.kind_of(out) if out and one_file else "png" if png else "svg"
+    if one_file and len(figures) > 1:
         raise FairlaneError(
-            "figure-type", f"{out}: figures are .svg or .png", hint="give the file one of these endings"
+            "figures-many", f"{len(figures)} figures do not fit one file", where=str(out), hint="give a folder"
         )
-    if ending and len(chosen) > 1:
-        raise FairlaneError(
-            "figures-many", f"{len(chosen)} figures do not fit one file", where=str(out), hint="give a folder"
-        )
-    folder = Path() if out is None or ending else out
-    kind = ending.removeprefix(".") or ("png" if png else "svg")
     written = []
-    for figure in chosen:
-        alone = single.alone(figure, report, dark=dark)
-        content = single.bitmap(alone, scale) if kind == "png" else str(alone).encode()
-        path = out if out and ending else folder / f"{figure.id}.{kind}"
+    for figure in figures:
+        content = single.encoded(single.alone(figure, report, dark=dark), kind, scale)
+        path = out if out and one_file else (out or Path()) / f"{figure.id}.{kind}"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, content)
         written.append({"name": figure.id, "path": str(path)})
@@ -103,3 +87,10 @@ def command(
         print_json(written)
     else:
         print_rows(written, output)
+
+
+def _named(given: tuple[str, ...]) -> tuple[Path, tuple[str, ...]]:
+    """The run and the figures: the first word is a run if it is a path, and else a figure of the newest run."""
+    if given and ("/" in given[0] or Path(given[0]).exists()):
+        return chosen(Path(given[0])), given[1:]
+    return chosen(None), given

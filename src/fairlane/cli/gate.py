@@ -6,8 +6,9 @@ import click
 
 from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option
+from fairlane.cli._output import Format, rows_option
 from fairlane.errors import Exit, FairlaneError
+from fairlane.runs.choose import existing
 
 
 @click.command(
@@ -25,11 +26,13 @@ from fairlane.errors import Exit, FairlaneError
 @click.option("--rules", "file", metavar="FILE", help="File of rules, one a line; # begins a comment.")
 @click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML.")
 @accept_option
-@format_option
+@rows_option
 def command(
     run: Path, *, texts: tuple[str, ...], file: str | None, junit: Path | None, accepts: dict[str, str], output: Format
 ) -> int:
-    """Judge RUN by rules: exit code 0 if every one is met in every cell it names, 4 if not.
+    """Test a run against rules, for acceptance tests and CI.
+
+    The exit code is 0 if every rule is met in every cell it names, 4 if not.
 
     \b
     LANE >= X % over BASELINE [in METRIC] [on CELLS] [, no block below Y %]
@@ -38,8 +41,8 @@ def command(
     no critical finding [on CELLS]
 
     A rule is met only if the interval proves it: the lower end is at least X %, not just the estimate. Any lane may be
-    the baseline of a rule. What is not proven, or was refused, does not pass. Without rules, those that the run was
-    begun with (fairlane run --gate) decide.
+    the baseline of a rule. Comparisons without proof, and refused ones, do not pass. Without rules, the rules of
+    `fairlane run --gate` decide.
     """
     from fairlane.checks.base import run_all
     from fairlane.cli._output import print_rows
@@ -50,6 +53,7 @@ def command(
     from fairlane.runs.read import load_run
     from fairlane.study.load import read_text
 
+    existing(run)
     rules = [parse(text) for text in texts]
     if file is not None:
         rules += parse_file(read_text(file, FairlaneError("file-missing", "no such file", where=file)), file)
@@ -84,7 +88,7 @@ def _own(run: Path) -> tuple[str, ...]:
     """The rules that the run was begun with (``fairlane run --gate``)."""
     from fairlane.runs import plan
 
-    return plan.read(run).rules if plan.is_run(run) else ()
+    return plan.read(run).rules
 
 
 _SIGN = {"met": "✓", "not met": "✗", "not proven": "?", "refused": "✕"}

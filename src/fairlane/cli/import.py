@@ -1,5 +1,6 @@
 """``fairlane import``: make a run from other tools' results."""
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,23 +35,28 @@ def _lanes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> di
     cls=Command,
     plugins="importers",
     examples="""
-        fairlane import results --out runs/imported        each folder in results is a lane
-        fairlane import a.json b.json --out runs/imported  each file is a lane
+        fairlane import results --out runs/imported        lanes by folders, names, or contents of the files
+        fairlane import results --dry-run                  which file becomes which lane, cell and block
+        fairlane import results --by folder2 --out runs/imported
+        fairlane import results --lane iscsi='iscsi-*' --lane nvme='nvme-*' --out runs/imported
         fairlane import results --map import.yaml --out runs/imported
-        fairlane import results --dry-run                  what would become which lane, cell and block
-        fairlane import --list                             the tools, and what is read of each
+        fairlane import --list                             the tools, and the files read of each
     """,
 )
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="The run's directory, to be made.")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory of the new run.")
 @click.option("--map", "mapping", metavar="FILE", help="Import map (YAML): lanes, conditions, caps, columns.")
 @click.option("--tool", default="", help="The importer, by its name in --list.  [default: recognised, file by file]")
 @click.option("--lane", "lanes", metavar="NAME=GLOB", multiple=True, callback=_lanes, help="Files of one lane.")
-@click.option("--baseline", default="", help="The lane that the others are compared with.  [default: the first]")
+@click.option(
+    "--by", metavar="KEY,...", default="", help="Keys that separate lanes: folder1, name, filename, host, ..."
+)
+@click.option("--yes", is_flag=True, help="Take the proposed lanes without asking.")
+@click.option("--baseline", default="", help="The baseline lane.  [default: the first]")
 @click.option("--name", default="", help="Short name of the study.  [default: the last part of --out]")
 @click.option("--originals/--no-originals", default=True, help="Keep the files in the run, compressed.  [default: yes]")
 @click.option("--dry-run", is_flag=True, help="Read everything and print the places; write nothing.")
-@click.option("--list", "listed", is_flag=True, help="Print the tools and what is read of each.")
+@click.option("--list", "listed", is_flag=True, help="Print the tools and the files read of each.")
 @format_option
 def command(
     paths: tuple[Path, ...],
@@ -59,6 +65,8 @@ def command(
     mapping: str | None,
     tool: str,
     lanes: dict[str, tuple[str, ...]],
+    by: str,
+    yes: bool,
     baseline: str,
     name: str,
     originals: bool,
@@ -66,11 +74,12 @@ def command(
     listed: bool,
     output: Format,
 ) -> None:
-    """Make a run of files that other tools wrote: PATH is a file, or a folder with everything in it.
+    """Make a run from the results of fio and other tools.
 
-    Each file goes to the importer that recognises it. Lanes are the folders, unless --lane, the map or the files
-    themselves say otherwise; cells are the loads; the k-th trial of each lane and cell is block k. What cannot be read
-    is told, left out and counted in the report.
+    PATH is a file, or a folder with everything in it. Each file goes to the importer that recognises it. Lanes come
+    from --lane, the map or the results themselves; otherwise Fairlane proposes them by folders, file names or
+    differences inside the files, and a terminal has to confirm. Cells are the loads; the k-th trial of
+    each lane and cell is block k. Unreadable files are skipped, listed on stderr and counted in the report.
     """
     if listed:
         print_rows(list(_tools()), output)
@@ -79,6 +88,7 @@ def command(
         raise click.UsageError("Missing argument 'PATH...'.")
     if out is None and not dry_run:
         raise click.UsageError("Missing option '--out' (or '--dry-run').")
+    from fairlane.cli._lanes import agree
     from fairlane.importers._map import load_map
     from fairlane.importers._run import import_files
 
@@ -89,13 +99,45 @@ def command(
             load_map(mapping) if mapping else None,
             tool=tool,
             lanes=lanes,
+            by=[key for key in by.split(",") if key],
             baseline=baseline,
             name=name,
             originals=originals,
             progress=progress,
+            agree=lambda layout: agree(layout, yes=yes, dry=dry_run),
         )
     _warn(summary)
     print_rows(list(_places(summary)), output)
+    folder = summary.folder
+    del summary  # the trials of a large import, before they are read as a run
+    if folder and output != "json":
+        _conclude(folder, output)
+
+
+def _conclude(folder: Path, output: Format) -> None:
+    """Print the verdicts, and on stderr the next step."""
+    from fairlane.checks.base import run_all
+    from fairlane.cli._answer import print_verdicts
+    from fairlane.guard.summary import uncompared
+    from fairlane.runs.read import load_run
+    from fairlane.stats.judge import judge
+
+    evidence = load_run(folder)
+    findings = run_all(evidence)
+    verdicts = [verdict for verdict in judge(evidence, findings, primary_only=True) if verdict.primary]
+    click.echo()
+    print_verdicts(evidence, verdicts, output)
+    run = shlex.quote(str(folder))
+    notify(f"next: fairlane report --open {run}  # the report in a browser")
+    if uncompared(evidence):
+        return
+    refusing = [name for finding in findings if finding.refuses for name in finding.evidence]
+    if refusing:
+        notify(
+            f'      fairlane report {run} --accept {refusing[0]}="REASON"  # compare all the same; the report prints it'
+        )
+    else:
+        notify(f"      fairlane check {run}  # what must match, and every finding")
 
 
 def _tools() -> Iterator[dict[str, str]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     cls=Group,
     examples="""
 fairlane lab build    # build the image now, not at the first run
-fairlane lab info     # what is cached, how large, of which versions; what killed runs left
+fairlane lab info     # the cache, its size and versions; leftovers of killed runs
 fairlane lab clean    # remove both; the next run builds again
 """,
 )
@@ -62,17 +62,19 @@ fairlane lab info --format json
 )
 @format_option
 def info(output: Format) -> None:
-    """Show cached images, root disks and saved states, and what killed runs left behind."""
+    """List cached images and states, and leftovers."""
     from fairlane.platforms.lab import cache, scratch
+    from fairlane.runs.files import cache_dir
 
     for folder in scratch.abandoned():
         left = ", ".join(map(str, scratch.leftovers(folder)))
         notify(f"left by a killed run: {left}; `fairlane lab clean --leftovers` removes it")
     rows = [_image_row(f) for f in cache.entries("images")]
+    rows += [_image_row(f, "part") for f in cache.entries("parts")]
     rows += [_image_row(f, "root") for f in cache.entries("roots")]
     rows += [{"kind": "state", "key": f.name, "size": _size(f), "path": str(f)} for f in cache.entries("states")]
     if not rows:
-        notify(f"nothing is cached in {cache.cache_dir()}: `fairlane lab build` builds the image")
+        notify(f"nothing is cached in {cache_dir()}: `fairlane lab build` builds the image")
     print_rows(rows, output)
 
 
@@ -81,28 +83,29 @@ def info(output: Format) -> None:
     examples="""
 fairlane lab clean              # states, images, root disks, and what killed runs left
 fairlane lab clean --states     # states and leftovers only: the next run boots once more
-fairlane lab clean --leftovers  # what killed runs left, and nothing of the cache
-fairlane lab clean --platform kubevirt                      # what killed runs left in the current cluster
+fairlane lab clean --leftovers  # only leftovers of killed runs, not the cache
+fairlane lab clean --platform kubevirt                      # leftovers of killed runs in the current cluster
 fairlane lab clean --platform kubevirt --run 4f2a91c07b     # of this run alone
 fairlane lab clean --platform kubevirt --namespace storage  # in a namespace that several share, too
 """,
 )
 @click.option("--states", is_flag=True, help="Keep images and root disks; remove saved states and leftovers.")
-@click.option("--leftovers", is_flag=True, help="Keep the whole cache; remove only what killed runs left.")
+@click.option("--leftovers", is_flag=True, help="Keep the whole cache; remove only leftovers of killed runs.")
 @click.option(
     "--platform",
     type=click.Choice(registry.names("platforms")),
     default="lab",
     show_default=True,
-    help="Where killed runs left something.",
+    help="Platform to clean.",
 )
-@click.option("--context", default="", help="Of the kubeconfig; the current one if not given.")
-@click.option("--namespace", default="", help="One that was there before, in which runs leave what is labelled.")
-@click.option("--run", default="", help="Id of one run (in its run.json); of all that are not going on otherwise.")
+@click.option("--context", default="", help="Context of the kubeconfig.  [default: the current one]")
+@click.option("--namespace", default="", help="Clean labelled objects in this existing namespace.")
+@click.option("--run", default="", help="Clean this run only.  [default: every run that has ended]")
 def clean(*, states: bool, leftovers: bool, platform: str, context: str, namespace: str, run: str) -> None:
-    """Remove what killed runs left (processes, mounts, loop devices, folders), and what is cached and not in use.
+    """Remove leftovers of killed runs, and the cache.
 
-    With --platform: what they left in a cluster, and nothing of runs that go on.
+    Leftovers are processes, mounts, loop devices and folders. Files in use stay. With --platform: leftovers in a
+    cluster, except those of runs at work.
     """
     if states and leftovers:
         raise click.UsageError("--states and --leftovers exclude each other: --states removes leftovers too")
@@ -115,7 +118,7 @@ def clean(*, states: bool, leftovers: bool, platform: str, context: str, namespa
         raise click.UsageError(f"--context, --namespace and --run go with --platform {remote()}")
     freed, stays = _clean_leftovers()
     if not leftovers:
-        freed += _clean_cache(("states",) if states else ("states", "images", "roots"))
+        freed += _clean_cache(("states",) if states else ("states", "images", "parts", "roots"))
     notify(f"{freed / 2**20:.0f} MiB freed")
     if stays:
         raise FairlaneError(
@@ -165,7 +168,7 @@ def _image_row(folder: Path, kind: str = "image") -> dict[str, Any]:
     row: dict[str, Any] = {"kind": kind, "key": folder.name, "size": _size(folder), "path": str(folder)}
     if (folder / "manifest.json").exists():
         manifest = image.Image(folder, folder.name).manifest
-        row |= {"kernel": manifest["kernel_release"], "fio": manifest["packages"].get("fio", "")}
+        row |= {"kernel": manifest.get("kernel_release", ""), "fio": manifest["packages"].get("fio", "")}
     return row
 
 

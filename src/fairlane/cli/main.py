@@ -15,9 +15,38 @@ from fairlane import __version__
 from fairlane.cli._click import Group
 from fairlane.errors import Exit, FairlaneError, unwritable
 
+_SECTIONS = {
+    "Compare": ("versus", "run", "compare", "import"),
+    "Read a run": ("report", "verdicts", "check", "watch", "serve", "figure", "curves", "export"),
+    "Write a study": ("init", "study", "pilot", "capture", "schema"),
+    "Decide": ("gate", "replicate"),
+    "This machine and others": ("doctor", "lab", "hosts", "cluster", "completion"),
+}
+"""Sections of the help page. A command that is in none of them comes last, under a title of its own."""
+_OTHERS = "Others"
+
+_BEGIN = """\
+Which storage path is faster, and how certain is that? Start with one of these:
+
+  fairlane versus /mnt/a /mnt/b           two directories, files or disks: 3 min
+  fairlane run demo                       iSCSI against NVMe/TCP, in a VM: 1 min
+  fairlane import results --out runs/old  files of fio and other tools
+  fairlane doctor                         what can this machine run?
+
+Then: fairlane report --open. All commands: fairlane --help"""
+
 
 class Commands(Group):
     """Every public module of ``fairlane.cli`` is one command, imported when it is needed."""
+
+    def opening(self, ctx: click.Context) -> str:  # noqa: ARG002
+        return _BEGIN
+
+    def sections(self, ctx: click.Context) -> list[tuple[str, list[str]]]:
+        known = self.list_commands(ctx)
+        placed = [(title, [name for name in names if name in known]) for title, names in _SECTIONS.items()]
+        others = [name for name in known if not any(name in names for _, names in placed)]
+        return [*placed, *([(_OTHERS, others)] if others else [])]
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         folder = importlib.import_module("fairlane.cli").__path__
@@ -36,6 +65,7 @@ class Commands(Group):
     cls=Commands,
     examples="""
         fairlane doctor                      what can this machine do?
+        fairlane versus /mnt/a /mnt/b        which of two paths is faster? 3 minutes, no file to write
         fairlane init demo -o study.yaml     a commented study to start from
         fairlane study check study.yaml      is it valid, and how long will it take?
         fairlane run study.yaml              carry it out
@@ -44,7 +74,7 @@ class Commands(Group):
 )
 @click.version_option(__version__, "-V", "--version", prog_name="fairlane", message="%(prog)s %(version)s")
 def main() -> None:
-    """Decides, with evidence, which storage path your virtual machines should use.
+    """Compare storage paths of virtual machines, with evidence.
 
     Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 wrong input, 2 wrong usage,
     3 the run failed, 4 not decided (a gate not met, or nothing left to compare), 130 interrupted.
@@ -115,4 +145,7 @@ def entry() -> NoReturn:
     # Ten thousand trials are millions of objects that stay: to look them through for garbage every 700 new ones is a
     # fifth of the time (bench/import_speed.py).
     gc.set_threshold(100_000, 50, 100)
+    # numpy's BLAS starts a thread per core when it is imported, and they wait in a loop: 0.15 s of CPU for nothing, as
+    # no matrix here is large. With one thread, sums do not depend on the number of cores either.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(run(sys.argv[1:]))

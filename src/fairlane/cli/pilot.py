@@ -8,6 +8,7 @@ import click
 
 from fairlane.cli._click import Command
 from fairlane.cli._output import Format, format_option, notify, print_json, print_rows
+from fairlane.cli._runs import chosen, run_argument
 from fairlane.errors import FairlaneError
 
 if TYPE_CHECKING:
@@ -34,21 +35,27 @@ def _share(ctx: click.Context, param: click.Parameter, given: str | None) -> flo
     examples="""
         fairlane pilot runs/demo                       blocks for intervals as narrow as the margin
         fairlane pilot runs/demo --half-width 2%       ... for +-2 %
-        fairlane pilot runs/demo --format json | jq .looks
+        fairlane pilot runs/demo --format json         for scripts: "looks" are the blocks at which to judge
     """,
 )
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--half-width", callback=_share, metavar="SHARE", help="Half width wanted.  [default: metric's margin]")
+@run_argument
+@click.option(
+    "--half-width",
+    callback=_share,
+    metavar="SHARE",
+    help="Half width of the interval to reach.  [default: metric's margin]",
+)
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Blocks that run at one moment, where harmless.  [default: CPUs]"
 )
 @format_option
-def command(run: Path, half_width: float | None, jobs: int | None, output: Format) -> None:
-    """Say how many blocks a study like RUN needs, from the spread that RUN has shown.
+def command(run: Path | None, half_width: float | None, jobs: int | None, output: Format) -> None:
+    """Estimate how many blocks a study needs.
 
-    RUN may be finished or not; all its blocks count. For every primary comparison: the spread of the paired ratio
-    between blocks, the blocks after which its interval is within the half width, and, because a short pilot knows its
-    spread badly, the blocks at the upper 90 % limit of the spread. The last lines go into the next study's file.
+    The estimate uses the spread of RUN; without RUN, that of the newest run in runs/. RUN may be finished or not; all
+    its blocks count. For every primary comparison: the spread of the paired ratio between blocks, the blocks after
+    which its interval is within the half width, and, because a short pilot knows its spread badly, the blocks at the
+    upper 90 % limit of the spread. The last lines go into the next study's file.
 
     If RUN's trials have a series (series: 1s), it also finds the shortest ramp and runtime that give the same ratios.
     """
@@ -57,13 +64,14 @@ def command(run: Path, half_width: float | None, jobs: int | None, output: Forma
     from fairlane.stats.pilot import needs
     from fairlane.stats.slots import slots
 
+    run = chosen(run)
     evidence = load_run(run)
     if not evidence.study.design.paired:
         raise FairlaneError(
             "not-paired",
-            "the trials of this run are not paired: there are no blocks to plan",
+            "the trials of this run are not paired: blocks cannot be planned",
             where=str(run),
-            hint="run the lanes side by side as one study, a few blocks of it, and take that as the pilot",
+            hint="run all lanes in one study for a few blocks, and use that run as the pilot",
         )
     _foresee(evidence.study)
     plan = _plan(evidence, needs(evidence, half_width), jobs or len(os.sched_getaffinity(0)))
@@ -177,15 +185,15 @@ def _advice(plan: dict[str, Any]) -> list[str]:
 
     if plan["looks"] is None:
         return [
-            "No number of blocks can be told for all of them: fewer than 2 blocks count, the figures are counted in "
-            "steps coarser than the half width, or the spread is too large."
+            "The number of blocks cannot be estimated for all of them: fewer than 2 blocks count, figures come "
+            "in steps coarser than the half width, or the spread is too large."
         ]
     surely = (
         f"{plan['looks_upper'][0]:,} (about {about(plan['seconds_upper'])})" if plan["looks_upper"] else "no number"
     )
     return [
         f"Intervals of {coverage(plan['level'])} each, so that all primary comparisons hold together. At the spread "
-        f"seen {plan['looks'][0]:,} blocks do (about {about(plan['seconds'])}); at its upper 90 % limit {surely}. "
-        "A fixed number, in the study:",
+        f"of this run {plan['looks'][0]:,} blocks are enough (about {about(plan['seconds'])}); at its upper 90 % limit "
+        f"{surely}. As a fixed number in the study:",
         f"design:\n  looks: {plan['looks']}",
     ]

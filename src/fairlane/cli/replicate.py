@@ -39,13 +39,13 @@ def command(
     *, quick: bool, studies: tuple[str, ...], out: Path | None, resume: bool, dry_run: bool, jobs: int | None,
     output: Format,
 ) -> None:  # fmt: skip
-    """Test what five published studies claim, and answer for each claim: agree, disagree, true by construction,
-    cannot tell here.
+    """Test the claims of five published studies in the lab.
 
-    Direction and published size have an answer each. `agree` and `disagree` need proof: verdicts in the claim's
-    cells, a capability that was tried, or findings on the study's own tables. An outcome that the lab's settings force
-    is `true by construction`, and confirms nothing. docs/replication.md has the rules. Each lab study is a run of its
-    own with a report. Exit code 0, whatever the answers are.
+    Each gets an answer: agree, disagree, true by construction, or cannot tell here. Direction and published size have
+    an answer each. `agree` and `disagree` need proof: verdicts in the claim's cells, a capability that was tried, or
+    findings on the study's own tables. An outcome that the lab's settings force is `true by construction`, and confirms
+    nothing. docs/replication.md has the rules. Each lab study is a run of its own with a report. Exit code 0, whatever
+    the answers are.
     """
     from fairlane.cli._progress import watching
     from fairlane.study.forecast import about

@@ -1,7 +1,6 @@
 """``fairlane run``: run a study, or resume a run, and print the verdicts."""
 
 import os
-from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,15 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option, notify, print_json
-from fairlane.errors import Exit, FairlaneError, RunFailed
+from fairlane.cli._output import Format, notify, print_json, rows_option
+from fairlane.errors import Exit, FairlaneError
+from fairlane.runs.choose import RUNS, existing
 
 if TYPE_CHECKING:
     from fairlane.runs.plan import Plan
     from fairlane.trial.runner import Undecided
-
-RUNS = Path("runs")
-"""Default folder of runs, in the current folder."""
 
 
 @click.command(
@@ -28,6 +25,7 @@ RUNS = Path("runs")
         fairlane run protocols --quick              its short form, of some minutes
         fairlane run study.yaml --dry-run           the plan, and what this machine lacks
         fairlane run study.yaml --out runs/tuesday
+        fairlane run study.yaml --explain | less    with footnotes and findings
         fairlane run study.yaml --gate rules.txt    until the rules are decided; exit code 4 unless all are met
         fairlane run --resume runs/tuesday          go on after an interruption
         fairlane run study.yaml --resume            go on with the newest unfinished run of the study
@@ -35,19 +33,20 @@ RUNS = Path("runs")
 )
 @click.argument("study", metavar="STUDY")
 @click.option("--out", type=click.Path(path_type=Path), help="The run's directory.  [default: runs/NAME-TIME]")
-@click.option("--resume", is_flag=True, help="Finish an interrupted run: what is done is kept, nothing is done twice.")
+@click.option("--resume", is_flag=True, help="Finish an interrupted run; completed trials are kept.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and what this machine lacks; create nothing.")
 @click.option("--quick", is_flag=True, help="The study's quick form: minutes, for a first try.")
 @click.option(
-    "--blocks", type=click.IntRange(2, 10_000), help="Blocks per cell, a fixed number, in place of the looks."
+    "--blocks", type=click.IntRange(2, 10_000), help="Fixed number of blocks per cell, without interim analyses."
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of everything random.  [default: the study's]")
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Blocks that run at one moment, where harmless.  [default: CPUs]"
 )
-@click.option("--unjudged", is_flag=True, help="Run even if no comparison can be judged afterwards.")
+@click.option("--unjudged", is_flag=True, help="Run even if no comparison can get a verdict.")
 @click.option("--gate", metavar="FILE", help="File of rules (fairlane gate --help): cells run until they are decided.")
-@format_option
+@click.option("--explain", is_flag=True, help="Also print footnotes, how sure the verdicts are, and findings.")
+@rows_option
 def command(
     study: str,
     *,
@@ -60,9 +59,10 @@ def command(
     jobs: int | None,
     unjudged: bool,
     gate: str | None,
+    explain: bool,
     output: Format,
 ) -> int:
-    """Carry a study out and print its verdicts.
+    """Run a study and print its verdicts.
 
     STUDY is a study file, the name of a preset, or, with --resume, the directory of a run. Everything is kept in the
     run's directory; killed at any moment, the run is finished by --resume, with the same result.
@@ -72,7 +72,9 @@ def command(
     runs the study anyway.
     """
     from fairlane import registry
+    from fairlane.cli._answer import next_steps, print_verdicts, show
     from fairlane.cli._before import consider
+    from fairlane.cli._conclude import conclude
     from fairlane.cli._progress import watching
     from fairlane.runs import plan as plans
     from fairlane.trial.runner import carry_out
@@ -87,6 +89,8 @@ def command(
         report = describe(plan.study, workers)
         print_json(report) if output == "json" else _print(report, output)
     if dry_run or not _ended(folder):
+        for line in platform.announcement():
+            notify(line)
         consider(plan.study, study, platform.problems(), unjudged=unjudged or plan.unjudged)
     if dry_run:
         return Exit.OK
@@ -95,7 +99,19 @@ def command(
     notify(f"run directory: {folder}")
     with watching(plan.study) as watch:
         carry_out(folder, plan, platform, watch, workers, undecided=_undecided(plan))
-    _conclude(folder, output)
+    outcome = conclude(folder)
+    if output == "json":
+        print_json(outcome.rows)
+    elif output == "tsv":
+        print_verdicts(outcome.evidence, [v for v in outcome.verdicts if v.primary], output)
+    elif output == "md":
+        click.echo(outcome.markdown.read_text(encoding="utf-8"), nl=False)
+    else:
+        show(outcome.evidence, outcome.verdicts, outcome.findings, explain=explain)
+    click.echo(f"report: {outcome.html}", err=output != "table")
+    outcome.check(folder)
+    for line in next_steps(folder, outcome.verdicts, explain=explain):
+        notify(line)
     return _gate(folder, plan) if plan.rules else Exit.OK
 
 
@@ -178,17 +194,21 @@ def _fresh(ref: str, out: Path | None, options: _Options) -> tuple[Path, "Plan"]
 
     if plans.is_run(Path(ref)) and ref not in presets():
         raise FairlaneError(
-            "run-not-study", "this is a run, not a study", where=ref, hint="go on with it: add --resume"
+            "run-not-study", "this is a run, not a study", where=ref, hint="to continue it: add --resume"
         )
     plan = options.plan(ref)
     if out is not None and plans.is_run(out):
         raise FairlaneError(
-            "run-exists", "a run is there already", where=str(out), hint="add --resume, or choose another --out"
+            "run-exists",
+            "the directory already holds a run",
+            where=str(out),
+            hint="add --resume, or choose another --out",
         )
-    return out or _new_folder(plan.study.name), plan
+    return out or new_folder(plan.study.name), plan
 
 
-def _new_folder(name: str) -> Path:
+def new_folder(name: str) -> Path:
+    """A folder in ``RUNS`` that is not there yet."""
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     taken = [RUNS / f"{name}-{stamp}", *(RUNS / f"{name}-{stamp}-{n}" for n in range(2, 100))]
     return next(folder for folder in taken if not folder.exists())
@@ -204,6 +224,8 @@ def _resumed(ref: str, out: Path | None, options: _Options) -> tuple[Path, "Plan
             raise FairlaneError("run-ambiguous", f"two runs to resume: {ref} and {out}", hint="name one of them")
         plan = plans.read(folder)
     else:
+        if "/" in ref and not Path(ref).is_file():
+            existing(Path(ref))  # raises, with the runs that exist
         wanted = options.plan(ref)
         folder = out or _newest_unfinished(wanted, ref)
         if not plans.is_run(folder):
@@ -212,15 +234,15 @@ def _resumed(ref: str, out: Path | None, options: _Options) -> tuple[Path, "Plan
         if plan.sha256 != wanted.sha256:
             raise FairlaneError(
                 "run-other-study",
-                f"the study is not the one that run {folder} began with",
+                f"run {folder} began with another study",
                 where=ref,
-                hint=f"compare it with {folder / 'study.yaml'}; a changed study is a new run: choose another --out",
+                hint=f"the run's study is {folder / 'study.yaml'}; to run a changed study, choose another --out",
             )
     options.same(plan, folder)
     return folder, plan
 
 
-_AS_BEGUN = "a run is finished as it was begun: leave the option away, or begin a new run"
+_AS_BEGUN = "a run keeps the options it began with: remove the option, or start a new run"
 
 
 def _newest_unfinished(wanted: "Plan", ref: str) -> Path:
@@ -254,47 +276,3 @@ def _ended(folder: Path) -> bool:
     from fairlane.runs import journal
 
     return any(event["type"] == "end" for event in journal.read(folder))
-
-
-def _conclude(folder: Path, output: Format) -> None:
-    """Write observations, verdicts and reports, and print the verdicts to stdout.
-
-    Raises RunFailed if every trial failed.
-    """
-    import json
-
-    from fairlane.checks.base import run_all
-    from fairlane.report.bundle import write_reports
-    from fairlane.report.model import as_json
-    from fairlane.runs.files import storing, write_atomic
-    from fairlane.runs.read import load_run, write_observations
-    from fairlane.stats.judge import judge
-
-    evidence = load_run(folder)
-    findings = run_all(evidence)
-    verdicts = judge(evidence, findings)
-    write_observations(folder, evidence.observations)
-    rows = [as_json(verdict) for verdict in verdicts]
-    with storing(folder / "verdicts.json"):
-        write_atomic(folder / "verdicts.json", json.dumps(rows, indent=2, allow_nan=False).encode() + b"\n")
-    with storing(folder / "report.html"):
-        html, markdown = write_reports(evidence, verdicts, findings, folder)
-    if output == "json":
-        print_json(rows)
-    elif output == "md":
-        click.echo(markdown.read_text(encoding="utf-8"), nl=False)
-    else:
-        from rich.console import Console
-
-        from fairlane.report.terminal import show
-
-        show(Console(), evidence, verdicts, findings)
-    notify(f"report: {html} and {markdown}")
-    reasons = Counter(observation.failed for observation in evidence.observations)
-    if reasons and "" not in reasons:
-        raise RunFailed(
-            "all-trials-failed",
-            f"every trial failed, mostly: {reasons.most_common(1)[0][0]}",
-            where=str(folder),
-            hint="what the tools printed is in raw/; mend the cause and begin a new run",
-        )

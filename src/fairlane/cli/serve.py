@@ -27,17 +27,17 @@ PORT = 8642
     "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Port; 0 takes a free one."
 )
 def command(folder: Path, host: str, port: int) -> None:
-    """Show the runs in DIR in a browser: list, reports, comparisons, and a study while it runs.
+    """Show runs in a browser, read-only.
 
-    Nothing in DIR is ever changed. Served is this machine alone; any other --host asks for a token, which is made and
-    printed, or is that in FAIRLANE_TOKEN. There is no encryption: on a network that others share, use ssh -L. Ctrl-C
-    ends it.
+    The runs in DIR: list, reports, comparisons, history, and a study while it runs. Changes nothing in DIR. Listens on
+    localhost. With another --host a token is required: $FAIRLANE_TOKEN, or a generated one, which is printed. There is
+    no encryption: on a network that others share, use ssh -L. Ctrl-C ends it.
     """
     if not folder.is_dir():
         raise FairlaneError(
             *(("not-a-folder", "not a folder") if folder.exists() else ("folder-missing", "no such folder")),
             where=str(folder),
-            hint="name the folder that your runs are in: fairlane serve DIR",
+            hint="name the folder of your runs: fairlane serve DIR",
         )
     from fairlane.web.places import runs_below, stamp
     from fairlane.web.server import open_door, serve
@@ -50,7 +50,7 @@ def command(folder: Path, host: str, port: int) -> None:
         if stamp(root / "run.json") is None and next(iter(runs_below(root)), None) is None:
             notify(f"no runs in {folder} yet; they appear as they begin: fairlane run demo --out {folder / 'first'}")
         if door.token and not door.generated:
-            notify("asks for the token in FAIRLANE_TOKEN: add ?token=... to the address, once")
+            notify("the token in FAIRLANE_TOKEN is required: add ?token=... to the address once")
         notify("Ctrl-C ends it")
 
     serve(root, door, ready)

@@ -33,12 +33,13 @@ def command() -> None:
 def check(study: str, jobs: int | None, quick: bool, output: Format) -> None:
     """Check a study and print its plan, without running anything.
 
-    FILE is a study file or the name of a preset. Everything wrong is told at once, with its line, and so is what its
-    platform cannot do: exit code 1. Lanes that differ in what must match get a warning; if none is left to compare
-    with the baseline, the exit code is 4, and the message has the lines that would allow it.
+    FILE is a study file or the name of a preset. All errors are listed at once with their
+    lines, also what the platform does not support: exit code 1. Lanes that differ in a parameter that must match get a
+    warning; if no lane can be compared with the baseline, the exit code is 4, and the message has the lines that allow
+    it.
 
-    The plan: lanes, cells, and how many blocks, trials and how much time each planned look at the verdicts takes. A
-    study may end at an earlier look, when all its cells are decided.
+    The plan: lanes, cells, and the blocks, trials and time of each planned analysis. A study may end at an earlier
+    analysis, when all its cells are decided.
     """
     from fairlane import registry
     from fairlane.cli._before import consider
@@ -106,7 +107,7 @@ def _anew(made: dict[str, Any]) -> str:
     from fairlane.study.forecast import about
     from fairlane.units import format_size
 
-    each = ["machines and volumes are made"]
+    each = ["machines and volumes are created"]
     if made["fill_bytes"]:
         each.append(f"{format_size(made['fill_bytes'])} filled")
     if made["steady_seconds"]:
@@ -129,7 +130,7 @@ def _print(report: dict[str, Any], output: Format) -> None:
         {
             "lane": lane["lane"] + (" (baseline)" if lane["lane"] == report["baseline"] else ""),
             "transport": lane["transport"],
-            "said of it": [f"{k}={v}" for k, v in flatten(lane["given"]).items()] or "as by default",
+            "settings": [f"{k}={v}" for k, v in flatten(lane["given"]).items()] or "defaults",
         }
         for lane in report["lanes"]
     ]
@@ -152,7 +153,7 @@ def _print(report: dict[str, Any], output: Format) -> None:
     for title, rows in (
         ("Lanes", lanes),
         ("Cells", cells),
-        ("Looks at the verdicts; expected: wall time without setting up", looks),
+        ("Planned analyses; expected: wall time without set-up", looks),
     ):
         click.echo()
         print_rows(rows, output, title=title)

@@ -1,17 +1,14 @@
 """``fairlane verdicts``: the verdicts of a run as data."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairlane.cli._accept import accept_option
 from fairlane.cli._click import Command
-from fairlane.cli._output import Format, format_option
+from fairlane.cli._output import Format, print_rows, rows_option
+from fairlane.cli._runs import chosen, run_argument
 from fairlane.errors import FairlaneError, nearest
-
-if TYPE_CHECKING:
-    from fairlane.records import Verdict
 
 
 @click.command(
@@ -20,10 +17,11 @@ if TYPE_CHECKING:
         fairlane verdicts runs/demo                    the primary metric of each workload
         fairlane verdicts runs/demo --all              every metric
         fairlane verdicts runs/demo --metric lat_p99   one metric
+        fairlane verdicts --explain                    the newest run, with its notes and findings
         fairlane verdicts runs/demo --format json | jq '.[] | select(.headline)'
     """,
 )
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option("--metric", help="Only this metric, by its name in the registry: iops, lat_p99, ...")
 @click.option(
     "--primary/--all",
@@ -32,62 +30,50 @@ if TYPE_CHECKING:
     help="Only primary metrics, or all. Default: all for json and with --metric, primary for table and md.",
 )
 @accept_option
-@format_option
-def command(run: Path, metric: str | None, primary: bool | None, accepts: dict[str, str], output: Format) -> None:
-    """Print the verdicts of RUN: lane against baseline, per cell and metric.
+@click.option("--explain", is_flag=True, help="Also print footnotes, how sure the verdicts are, and findings.")
+@rows_option
+def command(
+    run: Path | None,
+    *,
+    metric: str | None,
+    primary: bool | None,
+    explain: bool,
+    accepts: dict[str, str],
+    output: Format,
+) -> None:
+    """Print the verdicts of a run, as a table or as data.
 
+    Without RUN, the newest run in runs/ is read. A verdict is of a lane against the baseline, per cell and metric.
     Ratios are lane / baseline of the metric itself (1.12: 12 % more); low and high are the ends of the adjusted
-    interval. json has every field of a verdict. A verdict is withheld where a critical finding stands against it:
-    fairlane check RUN.
+    interval. json has every field of a verdict. A verdict is withheld where a critical finding stands against it
+    (fairlane check RUN), or where its blocks are too few, or too alike, for a headline: field held.
     """
     from fairlane.checks.base import run_all
-    from fairlane.cli._output import print_rows
+    from fairlane.cli._answer import print_notes, print_verdicts
     from fairlane.guard.accept import accepting
-    from fairlane.report.model import as_json
     from fairlane.runs.read import load_run
     from fairlane.stats.judge import judge
 
+    run = chosen(run)
     evidence = accepting(load_run(run), accepts)
-    verdicts = judge(evidence, run_all(evidence))
+    findings = run_all(evidence)
+    if primary is None:
+        primary = output != "json" and metric is None
+    verdicts = judge(evidence, findings, primary_only=primary and metric is None and not explain)
     known = list(dict.fromkeys(v.metric for v in verdicts))
     if metric is not None and metric not in known:
         near = nearest(metric, known)
         hint = f"did you mean {near}?" if near else f"this run has: {', '.join(known) or 'none'}"
         raise FairlaneError("metric-unknown", f"no verdict on the metric {metric!r}", hint=hint, where=str(run))
-    if primary is None:
-        primary = output != "json" and metric is None
     rows = [v for v in verdicts if metric in (None, v.metric) and (v.primary or not primary)]
     if output == "json":
+        from fairlane.report.model import as_json  # with all that a report draws: a third of a second
+
         print_rows([as_json(v) for v in rows], output)
         return
-    shown = [_readable(v) for v in rows]
-    print_rows(shown, output, columns=_varying(shown))
+    print_verdicts(evidence, rows, output)
+    if explain and output == "table":
+        from fairlane.report import model  # as above
 
-
-def _varying(rows: list[dict[str, Any]]) -> list[str]:
-    """All columns but workload and metric where these are the same in every row."""
-    return [
-        key for key in (rows[0] if rows else ()) if key not in {"workload", "metric"} or len({r[key] for r in rows}) > 1
-    ]
-
-
-def _readable(v: "Verdict") -> dict[str, Any]:
-    """A row for table and md: a metric's own units, changes in percent."""
-    from fairlane.report import phrases
-    from fairlane.report.text import DASH, clean
-    from fairlane.verdicts.scorecard import withheld
-
-    return {
-        "workload": clean(v.workload),
-        "cell": clean(v.cell),
-        "lane": clean(v.lane),
-        "metric": v.metric,
-        clean(v.baseline): phrases.value(v.metric, v.baseline_value),
-        "value": phrases.value(v.metric, v.lane_value),
-        "change": DASH if v.ratio is None else phrases.change(v.ratio),
-        "interval": f"{phrases.interval(v.tie_low, v.tie_high)} (tie test)"
-        if v.verdict == "tie"
-        else phrases.interval(v.low, v.high),
-        "verdict": v.verdict + (" (withheld)" if withheld(v) else ""),
-        "blocks": v.blocks,
-    }
+        click.echo()
+        print_notes(model.build(evidence, verdicts, findings), verdicts)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from fairlane.cli._click import Command
+from fairlane.cli._output import print_rich
+from fairlane.cli._runs import chosen, run_argument
 from fairlane.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from fairlane.web.follow import Follower
     from fairlane.web.updates import Contest, State
 
-_WIDTH = 80
+_NARROW = 100
+"""Columns from which on no cell of a table is folded."""
 _SECONDS = 1.0
 """Between two reads of the run."""
 _EVERY = 10.0
@@ -44,28 +47,31 @@ _GRAVE = {"critical": "bold red", "warning": "yellow", "info": "dim"}
         fairlane watch runs/demo && fairlane report runs/demo
     """,
 )
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--once", is_flag=True, help="Print how the run stands, and exit.")
-def command(run: Path, once: bool) -> None:
-    """Show how RUN stands while it runs: progress, intervals, failures, findings.
+@run_argument
+@click.option("--once", is_flag=True, help="Print the state once, and exit.")
+def command(run: Path | None, once: bool) -> None:
+    """Show a running study: progress, intervals, findings.
 
-    The intervals hold at whatever moment they are read; the verdicts, drawn at the planned looks, are sharper. Changes
-    nothing. Exit code 0 when the run has ended, 3 if nobody is at work on it any more, 130 after Ctrl-C.
+    Without RUN, the newest run in runs/. The intervals hold at whatever moment they are read; the verdicts, drawn at
+    the planned analyses, are sharper. Changes nothing. Exit code 0 when the run has ended, 3 if no process is running
+    it, 130 after Ctrl-C.
     """
     from rich.console import Console
 
     from fairlane.web.follow import Follower
 
+    run = chosen(run)
     os.nice(_NICE)  # the study may be running on this machine: it goes first
-    follower, console = Follower(run, trusted=True), Console()
+    follower = Follower(run, trusted=True)
     if once:
-        _print(console, follower.poll(check_now=True))
+        _print(follower.poll(check_now=True))
         return
+    console = Console()
     state = _live(console, follower) if console.is_terminal else _lines(console, follower)
-    _print(console, follower.poll(check_now=True))
+    _print(follower.poll(check_now=True))
     if state.phase != "complete":
         raise RunFailed(
-            "run-idle", "nobody is at work on this run", where=str(run), hint=f"go on with it: {_resume(run)}"
+            "run-idle", "no process is running this study", where=str(run), hint=f"resume with: {_resume(run)}"
         )
 
 
@@ -118,10 +124,9 @@ def _print_line(console: "Console", line: str) -> None:
     console.print(Text(line), soft_wrap=True, highlight=False)
 
 
-def _print(console: "Console", state: "State") -> None:
-    """Print the whole state once; plain text, 80 columns wide, if there is no terminal."""
-    width = min(console.width, 100) if console.is_terminal else _WIDTH
-    console.print(_view(state, width, 10**6), width=width)
+def _print(state: "State") -> None:
+    """Print the whole state once."""
+    print_rich(lambda console, width: console.print(_view(state, width, 10**6), width=width))
 
 
 def _view(state: "State", width: int, height: int) -> "RenderableType":
@@ -150,12 +155,12 @@ def _view(state: "State", width: int, height: int) -> "RenderableType":
     room = max(3, height - used - 4 * len(state.contests))
     body: list[RenderableType] = []
     for contest in state.contests:
-        body += ["", _table(contest, room // max(1, len(state.contests)))]
+        body += ["", _table(contest, room // max(1, len(state.contests)), narrow=width <= _NARROW)]
     note = Text(state.rule, style="dim")
     return Group(*head, *body, "", note, *([""] if tail else []), *tail)
 
 
-def _table(contest: "Contest", room: int) -> "RenderableType":
+def _table(contest: "Contest", room: int, narrow: bool) -> "RenderableType":
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -166,10 +171,10 @@ def _table(contest: "Contest", room: int) -> "RenderableType":
         title=Text(contest.title), title_justify="left", title_style="bold",
         box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False,
     )  # fmt: skip
-    table.add_column("cell", overflow="fold", max_width=26)
-    table.add_column("interval so far", justify="right", overflow="fold", max_width=24)
+    table.add_column("cell", overflow="fold", max_width=26 if narrow else None)
+    table.add_column("interval so far", justify="right", overflow="fold", max_width=24 if narrow else None)
     table.add_column("blocks", justify="right")
-    table.add_column("now", overflow="fold", max_width=34)
+    table.add_column("now", overflow="fold", max_width=34 if narrow else None)
     rows = contest.rows
     if len(rows) > room:
         rows = tuple(sorted(rows, key=lambda row: row.settled or row.word == "refused"))[: max(1, room - 1)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fairlane.compare.deltas import Table, delta_tables
-from fairlane.compare.findings import findings
+from fairlane.compare.findings import findings, kind_of_figures
 from fairlane.compare.joined import Joined, joined
 from fairlane.compare.mapping import LaneMap
 from fairlane.compare.scorecard import Score, scorecard
@@ -48,6 +48,11 @@ class Comparison:
     @cached_property
     def _trials(self) -> Counter[tuple[str, str]]:
         return Counter((o.cell, o.lane) for o in self.evidence.observations if not o.failed)
+
+    @property
+    def invented(self) -> bool:
+        """Whether figures of a run are invented."""
+        return any(kind_of_figures(run) == "invented" for run in self.joined.runs.values())
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:

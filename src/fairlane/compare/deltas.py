@@ -116,7 +116,7 @@ def _figures(observations: Iterable[Observation]) -> dict[tuple[str, str, str], 
     return figures
 
 
-_NS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
+_NS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 
 
 def _unit(metric: Metric, rows: Sequence[Row]) -> tuple[str, float, int]:

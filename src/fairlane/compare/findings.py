@@ -85,8 +85,8 @@ def _kinds(joined: Joined) -> Iterator[Finding]:
             yield Finding(
                 "kind_of_figures",
                 "critical",
-                f"the figures of {alias} are {_KIND[kind]}, those of {joined.mapping.baseline} {_KIND[base]}: "
-                "they are not of one world",
+                f"figures of {alias} are {_KIND[kind]}, figures of {joined.mapping.baseline} are {_KIND[base]}: "
+                "the two kinds cannot be compared",
                 lanes=(alias,),
                 evidence=dict(kinds),
                 refuses=True,
@@ -95,5 +95,5 @@ def _kinds(joined: Joined) -> Iterator[Finding]:
     if "invented" in kinds.values():
         names = " and ".join(alias for alias, kind in kinds.items() if kind == "invented")
         yield Finding(
-            "kind_of_figures", "warning", f"the figures of {names} are invented, by the platform fake", kind="invented"
+            "kind_of_figures", "warning", f"the figures of {names} are invented (platform fake)", kind="invented"
         )

@@ -93,9 +93,9 @@ def parse_mapping(text: str, where: str, lanes: Lanes, baseline: str | None = No
         if baseline not in pair.lanes:
             raise FairlaneError(
                 "lane-unknown",
-                f"pairs.{name}: no lane of the baseline, {baseline}",
+                f"pairs.{name}: no lane of the baseline run {baseline}",
                 where=where,
-                hint="baseline: names another run",
+                hint=f"add a lane of {baseline}, or name another run under baseline:",
             )
         pairs.append(pair)
     return LaneMap(baseline, tuple(pairs), read.question, read.vary, read.accept, text)
@@ -113,7 +113,7 @@ def _model(lanes: Lanes) -> type[BaseModel]:
             Literal[tuple(sorted(lanes))] | None,  # typing caches Literal regardless of order: the first order it got
             Field(None, description="The run that the others are compared with."),
         ),
-        "pairs": (dict[Name, pair], Field(min_length=1, description="Categories: lanes that are each other's peer.")),  # type: ignore[valid-type]
+        "pairs": (dict[Name, pair], Field(min_length=1, description="Categories: pairs of matching lanes.")),  # type: ignore[valid-type]
     }
     return create_model("Mapping", __base__=_File, **own)
 
@@ -132,8 +132,9 @@ def by_name(lanes: Lanes, baseline: str, titles: Mapping[str, str]) -> LaneMap:
         listed = "; ".join(f"{alias} has {', '.join(names)}" for alias, names in lanes.items())
         raise FairlaneError(
             "lanes-unpaired",
-            f"no lane of {baseline} has a namesake in another run: {listed}",
-            hint="pair them in a file: add --print-map > mapping.yaml to this command, edit it, use --map mapping.yaml",
+            f"no lane of {baseline} has the same name in another run: {listed}",
+            hint="pair the lanes in a file: add --print-map > mapping.yaml to this command, edit the file, use --map "
+            "mapping.yaml",
         )
     return LaneMap(baseline, tuple(pairs))
 
@@ -145,7 +146,7 @@ def starter(lanes: Lanes, baseline: str) -> str:
         "# Which lane of one run is compared with which lane of another.",
         f"baseline: {baseline}",
         '# question: "Which platform should these machines use?"',
-        "# vary: [copies]                      # what the runs are meant to differ in, beside the path itself",
+        "# vary: [copies]                      # intended differences between the runs, besides the path",
         '# accept: {ramp: "why it does not matter"}',
         "pairs:",
     ]
@@ -154,7 +155,7 @@ def starter(lanes: Lanes, baseline: str) -> str:
         rows += [f"  {lane}:", f'    title: "{lane}"', f'    {baseline}: "{lane}"']
         for alias in others:
             partner = lane if lane in lanes[alias] else free[alias].pop(0) if free[alias] else ""
-            rows.append(f'    {alias}: "{partner}"' if partner else f"    # {alias}: (no lane is left)")
+            rows.append(f'    {alias}: "{partner}"' if partner else f"    # {alias}: (no lane left)")
         rows.append('    rationale: ""')
     for alias, names in free.items():
         rows += [f"# not paired: {', '.join(names)} of {alias}"] if names else []

@@ -12,12 +12,13 @@ from fairlane.compare.comparison import Comparison
 from fairlane.compare.deltas import Delta, Row, Table
 from fairlane.records import Finding
 from fairlane.report.phrases import count, further, share, size, within
-from fairlane.verdicts.scorecard import Outcome, outcome, tally
+from fairlane.report.refusals import refusals
+from fairlane.verdicts.scorecard import Outcome, by_reason, outcome, tally, why_withheld
 
 _MANY = 8
 """Groups of metric and cell that get a sentence each; above this, a metric is one group."""
 _NAMED = 3
-"""Places listed by name; more are counted."""
+"""Places listed by name, and reasons with a sentence each; more are counted."""
 Place = tuple[Table, Row, Delta]
 
 
@@ -35,11 +36,12 @@ def takeaways(comparison: Comparison) -> tuple[str, ...]:
         ]
         if places:
             single = [p for p in places if comparison.trials(p[1].key, alias) < 2]
-            sentences += _of_run(alias, comparison.baseline, places, single)
+            sentences += _of_run(comparison, alias, places, single)
     return (*dict.fromkeys(sentences), *_stained(comparison.findings), *_left_out(comparison))
 
 
-def _of_run(alias: str, baseline: str, places: Sequence[Place], single: Sequence[Place]) -> Iterator[str]:
+def _of_run(comparison: Comparison, alias: str, places: Sequence[Place], single: Sequence[Place]) -> Iterator[str]:
+    baseline = comparison.baseline
     by: dict[Outcome, list[Place]] = {
         word: [p for p in places if outcome(p[2].verdict) == word] for word in get_args(Outcome)
     }
@@ -48,39 +50,42 @@ def _of_run(alias: str, baseline: str, places: Sequence[Place], single: Sequence
     if by["even"]:
         margins = sorted({p[2].verdict.margin for p in by["even"]})
         most = " or ".join(share(m) for m in margins)
-        yield f"{_where(by['even'], places)}: any difference is smaller than {most}, the margin."
-    if by["withheld"]:
-        yield (
-            f"{_where(by['withheld'], places)}: decided by its interval, but a critical finding stands against the "
-            "figures, so nothing is concluded."
-        )
+        yield f"{_where(by['even'], places)}: any difference is smaller than the margin ({most})."
+    for reason in by_reason(p[2].verdict for p in by["withheld"]):
+        held = [p for p in by["withheld"] if why_withheld(p[2].verdict) == reason]
+        yield f"{_where(held, places)}: the interval shows a result, and is withheld: {reason}. No conclusion."
     if inconclusive := [p for p in by["open"] if p[2].verdict.verdict == "inconclusive"]:
         more = [p[2].verdict.more_blocks for p in inconclusive]
         known = [m for m in more if m]
-        advice = f" {_trials(known)} may decide it, at the spread seen." if known else ""
+        advice = f" {_trials(known)} may decide it, if the spread stays the same." if known else ""
         yield f"{_where(inconclusive, places)}: neither a difference nor a tie is shown.{advice}"
     if single:
         yield (
-            f"{_where(single, places)}: single results. Nothing is known of how far such a result lies from the next "
-            "one, so no difference is claimed. It takes two trials of each side to claim any, and six or more to know "
-            "much of their spread."
+            f"{_where(single, places)}: single results. Their spread is unknown, so no difference is claimed. "
+            "At least two trials of each side are needed for a claim, and six or more for a reliable spread."
         )
     if by["better"] or by["worse"] or by["even"]:
         yield (
-            "The runs were not interleaved: their intervals hold what varied between trials within each run, and not "
-            "what else changed from one run to the other. Lanes in one run, block by block, would tell the two apart."
+            "The runs were not interleaved: the intervals include the variation between trials within each run, but "
+            "not other changes between the runs. To separate the two, measure the lanes in one run, block by block."
         )
-    yield from _refused(by["refused"], places)
+    yield from _refused(by["refused"], places, comparison)
     if any(p[2].raw for p in places):
-        yield "A delta without a verdict beside it is arithmetic on bare figures, and proves nothing."
+        yield "Differences without a verdict are not statistically tested."
 
 
-def _refused(refused: Sequence[Place], places: Sequence[Place]) -> Iterator[str]:
-    """One sentence per reason, with the places it refuses; a place may have several."""
+def _refused(refused: Sequence[Place], places: Sequence[Place], comparison: Comparison) -> Iterator[str]:
+    """One sentence per reason, with the places it refuses; a place may have several. Many reasons become one sentence
+    with the causes, whose values are in the findings."""
     reasons: dict[str, list[Place]] = {}
     for place in refused:
         for reason in place[2].verdict.notes or ("see the findings",):
             reasons.setdefault(reason, []).append(place)
+    if len(reasons) > _NAMED:
+        verdicts = [p[2].verdict for p in refused]
+        causes = refusals(comparison.evidence, verdicts, comparison.findings, ()).briefly
+        yield f"{_where(refused, places)}: refused. Causes, with the comparisons they refuse: {causes}."
+        return
     for reason, taken in sorted(reasons.items(), key=lambda item: -len(item[1])):
         yield f"{_where(taken, places)}: refused, because {reason.rstrip('.')}."
 
@@ -125,7 +130,7 @@ def _size(chosen: Sequence[Place], group: Sequence[Place], names: tuple[str, str
     sizes = _sized(least)
     if len(chosen) > 1 and _sized(most) != sizes:
         sizes += f" in {_name(least, group)} to {_sized(most)} in {_name(most, group)}"
-    return f"{alias}'s is {word} ({better}) than {baseline}'s {_where(chosen, group, small=True)}: {sizes}"
+    return f"{word} ({better}) on {alias} than on {baseline} {_where(chosen, group, small=True)}: {sizes}"
 
 
 def _sized(place: Place) -> str:
@@ -171,7 +176,7 @@ def _stained(findings: Sequence[Finding]) -> Iterator[str]:
     if grave:
         messages = "; ".join(f.message.rstrip(".") for f in grave[:_NAMED])
         more = f"; and {count(len(grave) - _NAMED, 'more critical finding')}" if len(grave) > _NAMED else ""
-        yield f"Some figures are not what they seem: {messages}{more}."
+        yield f"Some figures are in doubt: {messages}{more}."
 
 
 def _left_out(comparison: Comparison) -> Iterator[str]:
@@ -179,6 +184,6 @@ def _left_out(comparison: Comparison) -> Iterator[str]:
     for left in joined.alone:
         shown = ", ".join(left.cells[:_NAMED]) + (" ..." if len(left.cells) > _NAMED else "")
         number = count(len(left.cells), "cell")
-        yield f"Not compared: {number} of {left.alias}'s {left.lane} without a partner: {shown}."
+        yield f"Not compared: {number} of {left.alias}'s {left.lane} without a counterpart: {shown}."
     for alias, lanes in joined.unpaired.items():
         yield f"Not compared: {alias}'s {', '.join(lanes)}, which the mapping does not pair."

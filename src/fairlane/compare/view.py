@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fairlane.compare.comparison import Comparison
@@ -11,7 +12,7 @@ from fairlane.compare.takeaways import takeaways
 from fairlane.guard.matched import table_of
 from fairlane.guard.values import NONE
 from fairlane.metrics import METRICS
-from fairlane.records import Cell
+from fairlane.records import Cell, Word
 from fairlane.report.parts import Part, part
 from fairlane.report.phrases import SYMBOL
 from fairlane.report.text import DASH, scrub
@@ -21,7 +22,10 @@ _COLUMNS = 5
 """Cells with a scorecard column each; above this, each metric is one column."""
 _SHOWN = 3
 """Places listed per finding."""
-_LEAN = "In brackets: whose bare figure is better by more than the margin. Others would print it; it is no verdict."
+_LEAN = (
+    "In brackets: the run whose figure is better by more than the margin. It is not statistically tested and is not a "
+    "verdict."
+)
 
 
 def parts(c: Comparison, *, every_metric: bool = False) -> tuple[Part, ...]:
@@ -45,13 +49,14 @@ def _mapping(c: Comparison) -> Part:
         for p in c.joined.mapping.pairs
     ]
     left = [
-        f"{x.alias}'s {x.lane} alone has {', '.join(x.cells[:6])}{' ...' if len(x.cells) > 6 else ''}."
+        f"Only {x.alias}'s {x.lane} has {', '.join(x.cells[:6])}{' ...' if len(x.cells) > 6 else ''}."
         for x in c.joined.alone
     ]
-    free = [f"In no pair: {', '.join(lanes)} of {alias}." for alias, lanes in c.joined.unpaired.items()]
+    free = [f"Not paired: {', '.join(lanes)} of {alias}." for alias, lanes in c.joined.unpaired.items()]
     runs = [f"{alias}: run {c.joined.runs[alias].name}" for alias in aliases]
     heads = ("category", *aliases, *(["rationale"] if reasons else []))
-    return part("What is compared with what", columns=heads, rows=pairs, notes=["; ".join(runs) + ".", *left, *free])
+    notes = ["; ".join(runs) + ".", *left, *free]
+    return part("Mapping of lanes", columns=heads, rows=pairs, notes=notes, folded=True)
 
 
 _STATUS = {"match": "match", "differs": "DIFFERS", "unknown": "unknown", "accepted": "accepted", "varied": "may differ"}
@@ -68,12 +73,13 @@ def _matched(c: Comparison) -> Part:
         lines.append((row.title, *(values[a] for a in aliases), _STATUS.get(row.status, "")))
     return part(
         "Matched parameters",
+        folded=True,
         columns=("parameter", *aliases, ""),
         rows=lines,
         notes=[
-            "What differs, or is known on one side only, refuses the verdict. What nobody says may differ: unknown is "
-            "not equal.",
-            *([f"Does not apply on any side: {', '.join(nowhere)}."] if nowhere else []),
+            "A parameter that differs, or that one side alone states, refuses the verdict. A parameter that neither "
+            "side states is not assumed equal.",
+            *([f"Not applicable on any side: {', '.join(nowhere)}."] if nowhere else []),
         ],
         marked=[n for n, row in enumerate(rows) if row.status == "differs"],
     )
@@ -178,7 +184,7 @@ def as_data(c: Comparison) -> dict[str, Any]:
             {"category": p.name, "title": p.title, "lanes": dict(p.lanes), "rationale": p.rationale}
             for p in c.joined.mapping.pairs
         ],
-        "deltas": [_delta_data(t, r, d) for t in c.tables for r in t.rows for d in r.deltas],
+        "deltas": [{**vars(row), "notes": list(row.notes)} for row in delta_rows(c)],
         "scorecard": [vars(s) for s in c.scores],
         "takeaways": list(takeaways(c)),
         "findings": [
@@ -203,23 +209,58 @@ def as_data(c: Comparison) -> dict[str, Any]:
     return scrub(data)
 
 
-def _delta_data(t: Table, row: Row, d: Delta) -> dict[str, Any]:
+@dataclass(frozen=True)
+class DeltaRow:
+    """One run against the baseline run, in one category, cell and metric."""
+
+    category: str
+    """Title of the pair of lanes."""
+    cell: str
+    key: str
+    """``Cell.key`` in the joined evidence."""
+    metric: str
+    unit: str
+    """Unit of ``value`` and ``baseline_value``."""
+    primary: bool
+    run: str
+    """Alias of the run."""
+    value: float | None
+    baseline_value: float | None
+    ratio: float | None
+    """Run / baseline run: 1.12 is 12 % more. For a refused verdict the plain quotient, without a test."""
+    delta: str
+    """The ratio as a change: ``+12.0 %``."""
+    verdict: Word
+    low: float | None
+    """Lower end of the interval of ``ratio``."""
+    high: float | None
+    headline: bool
+    notes: tuple[str, ...]
+    """Footnotes."""
+
+
+def delta_rows(c: Comparison) -> tuple[DeltaRow, ...]:
+    """All deltas, in the order of the tables, primary metrics first."""
+    return tuple(_delta_row(t, row, d) for t in c.tables for row in t.rows for d in row.deltas)
+
+
+def _delta_row(t: Table, row: Row, d: Delta) -> DeltaRow:
     v = d.verdict
-    return {
-        "category": row.category,
-        "cell": row.cell,
-        "key": row.key,
-        "metric": t.metric.name,
-        "unit": t.metric.unit,
-        "primary": t.primary,
-        "run": d.alias,
-        "value": d.value,
-        "baseline_value": row.baseline,
-        "ratio": d.ratio,
-        "delta": percent(d.ratio),
-        "verdict": v.verdict,
-        "low": v.low,
-        "high": v.high,
-        "headline": v.headline,
-        "notes": list(v.notes),
-    }
+    return DeltaRow(
+        category=row.category,
+        cell=row.cell,
+        key=row.key,
+        metric=t.metric.name,
+        unit=t.metric.unit,
+        primary=t.primary,
+        run=d.alias,
+        value=d.value,
+        baseline_value=row.baseline,
+        ratio=d.ratio,
+        delta=percent(d.ratio),
+        verdict=v.verdict,
+        low=v.low,
+        high=v.high,
+        headline=v.headline,
+        notes=v.notes,
+    )

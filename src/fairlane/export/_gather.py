@@ -1,8 +1,10 @@
-"""Collect the content of an export from a run: tables and provenance. Pure, but for ``read``."""
+"""Collect tables and provenance of a run, for exports and notebooks. Pure, but for ``judged``."""
 
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from fairlane.checks.base import run_all
 from fairlane.export import _rows
 from fairlane.export._rows import LAT
 from fairlane.export._values import harmless, instant
-from fairlane.export.base import VERSION, Content
+from fairlane.export.base import VERSION, Content, Table
 from fairlane.guard.accept import accepting
 from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import prose
@@ -22,33 +24,60 @@ from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
 
 
-def read(folder: Path, accepts: Mapping[str, str]) -> Content:
-    """The content of the run in ``folder``, finished or not. Raises FairlaneError."""
+@dataclass(frozen=True)
+class Judged:
+    """A run with its findings and verdicts; a table is made when it is asked for."""
+
+    evidence: Evidence
+    verdicts: Sequence[Verdict]
+    findings: Sequence[Finding]
+    events: Sequence[journal.Event] = ()
+    """The whole journal."""
+    created: str = ""
+    """Start of the run."""
+
+    @cached_property
+    def provenance(self) -> dict[str, Any]:
+        """By name; the columns are ``PROVENANCE``."""
+        facts: dict[str, Any] = harmless(_provenance(self.evidence, self.events, self.created))
+        return facts
+
+    @cached_property
+    def merged(self) -> _rows.Merged:
+        """All histograms, over all successful trials."""
+        return _rows.merged(self.evidence)
+
+    @cached_property
+    def label(self) -> dict[str, str]:
+        return labels(self.evidence.study)
+
+    def table(self, name: str) -> Table:
+        """The table ``name``, without provenance. Raises KeyError."""
+        return _TABLES[name](self)
+
+
+_TABLES: Mapping[str, Callable[[Judged], Table]] = {
+    "verdicts": lambda run: _rows.verdicts(run.verdicts, run.label),
+    "findings": lambda run: _rows.findings(run.findings),
+    "trials": lambda run: _rows.trials(run.evidence, _trial_events(run.events), run.label),
+    "percentiles": lambda run: _rows.percentiles(run.evidence, run.merged, run.label),
+    "lanes": lambda run: _rows.lanes(run.evidence),
+    "parameters": lambda run: _rows.parameters(run.evidence),
+}
+"""All tables, in their order."""
+
+
+def judged(folder: Path, accepts: Mapping[str, str]) -> Judged:
+    """The run in ``folder``, finished or not. Raises FairlaneError."""
     evidence = accepting(load_run(folder), accepts)
     findings = run_all(evidence)
-    return gather(evidence, judge(evidence, findings), findings, journal.read(folder), plan.created(folder))
+    return Judged(evidence, judge(evidence, findings), findings, journal.read(folder), plan.created(folder))
 
 
-def gather(
-    evidence: Evidence,
-    verdicts: Sequence[Verdict],
-    findings: Sequence[Finding],
-    events: Sequence[journal.Event] = (),
-    created: str = "",
-) -> Content:
-    """The content of an export. ``events``: the whole journal; ``created``: start of the run."""
-    merged = _rows.merged(evidence)
-    label = labels(evidence.study)
-    tables = (
-        _rows.verdicts(verdicts, label),
-        _rows.findings(findings),
-        _rows.trials(evidence, _trial_events(events), label),
-        _rows.percentiles(evidence, merged, label),
-        _rows.lanes(evidence),
-        _rows.parameters(evidence),
-    )
-    lat = {place: of[LAT] for place, of in merged.items() if LAT in of}
-    return Content(harmless(_provenance(evidence, events, created)), tables, lat)
+def gather(run: Judged) -> Content:
+    """The content of an export."""
+    lat = {place: of[LAT] for place, of in run.merged.items() if LAT in of}
+    return Content(run.provenance, tuple(run.table(name) for name in _TABLES), lat)
 
 
 def _trial_events(events: Sequence[journal.Event]) -> dict[tuple[Any, Any, Any], Mapping[str, Any]]:

@@ -1,13 +1,14 @@
-"""The tables of an export, row by row. Pure."""
+"""The tables of an export, row by row; ``_records`` has their columns. Pure."""
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from fairlane.export._values import harmless, instant, of_days
-from fairlane.export.base import Column, Table
+from fairlane.export._columns import metric_column
+from fairlane.export._records import FindingRow, LaneRow, ParameterRow, PercentileRow, VerdictRow, trial_row
+from fairlane.export._values import instant, of_days
+from fairlane.export.base import Table
 from fairlane.guard.conditions import conditions
 from fairlane.guard.parameters import in_order, parameter
 from fairlane.guard.values import date
@@ -31,38 +32,11 @@ LAT = "lat"
 
 PERCENTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
 
-_PLACE = (Column("workload"), Column("cell"), Column("cell_key"), Column("lane"), Column("lane_label"))
-_LOAD = (Column("rw"), Column("rwmixread_percent", "integer", "%"), Column("bs_bytes", "integer", "B"),
-         Column("iodepth", "integer"), Column("numjobs", "integer"))  # fmt: skip
-
-VERDICTS = (
-    *_PLACE,
-    *(Column(name) for name in ("baseline", "baseline_label", "metric", "unit", "verdict")),
-    Column("better", "integer"),
-    *(Column(name, "boolean") for name in ("primary", "headline", "withheld", "control")),
-    *(
-        Column(name, "real")
-        for name in ("ratio", "low", "high", "joint_low", "joint_high", "tie_low", "tie_high", "margin", "level")
-    ),
-    *(Column(name, "integer") for name in ("blocks", "voided", "more_blocks")),
-    *(Column(name, "real") for name in ("detectable", "unseen", "lane_value", "baseline_value")),
-    *(Column(name, "prose") for name in ("sentence", "reason")),
-    Column("notes", "texts"),
-)
-
-
-def _table(name: str, columns: tuple[Column, ...], key: tuple[str, ...], rows: Iterable[Mapping[str, Any]]) -> Table:
-    return Table(name, columns, [tuple(_fitting(c, row.get(c.name)) for c in columns) for row in rows], key)
-
-
-def _fitting(column: Column, value: Any) -> Any:
-    return harmless(float(value) if column.kind == "real" and value is not None else value)
-
 
 def verdicts(all_verdicts: Sequence[Verdict], label: Label) -> Table:
     """One row per lane, cell and metric."""
     key = ("cell_key", "lane", "metric")
-    return _table("verdicts", VERDICTS, key, (_verdict(v, label) for v in all_verdicts))
+    return Table.of("verdicts", VerdictRow, key, (_verdict(v, label) for v in all_verdicts))
 
 
 def _verdict(v: Verdict, label: Label) -> dict[str, Any]:
@@ -83,50 +57,19 @@ def _verdict(v: Verdict, label: Label) -> dict[str, Any]:
 
 def findings(all_findings: Sequence[Finding]) -> Table:
     """One row per finding. ``n``: number of the finding among those of its check, lanes and cells, from 0."""
-    columns = (
-        Column("check"),
-        Column("severity"),
-        Column("refuses", "boolean"),
-        Column("message", "prose"),
-        Column("cells", "texts"),
-        Column("lanes", "texts"),
-        Column("n", "integer"),
-        Column("evidence", "tree"),
-    )
     numbers: dict[Any, int] = {}
     rows = []
     for finding in all_findings:
         about = (finding.check, finding.cells, finding.lanes)
         numbers[about] = numbers.get(about, -1) + 1
         rows.append({**vars(finding), "n": numbers[about]})
-    return _table("findings", columns, ("check", "cells", "lanes", "n"), rows)
-
-
-def metric_column(name: str) -> Column:
-    """A metric's column in the table of trials, with the unit in its name: ``lat_p99_ns``, ``bw_bytes_per_s``."""
-    unit = METRICS[name].unit
-    words = re.findall(r"\w+", re.sub(r"^1/|/", " per ", unit).replace("B", "bytes").lower())
-    return Column("_".join((name, *words)), "real", unit)
+    return Table.of("findings", FindingRow, ("check", "cells", "lanes", "n"), rows)
 
 
 def trials(evidence: Evidence, events: Mapping[tuple[Any, Any, Any], Mapping[str, Any]], label: Label) -> Table:
     """One row per completed trial; a metric without values has no column."""
     present = {name for observation in evidence.observations for name in observation.metrics}
     metrics = {name: metric_column(name) for name in METRICS if name in present}
-    columns = (
-        Column("trial"),
-        *_PLACE,
-        Column("provisioning", "integer"),
-        Column("block", "integer"),
-        Column("position", "integer"),
-        Column("at", "instant"),
-        Column("seconds", "real", "s"),
-        *_LOAD,
-        Column("failed", "prose"),
-        Column("raw"),
-        Column("raw_sha256"),
-        *metrics.values(),
-    )
     cells, known = {cell.key: cell for cell in evidence.cells()}, conditions(evidence)
     here = evidence.study.platform.measured_here
     rows = (
@@ -145,7 +88,7 @@ def trials(evidence: Evidence, events: Mapping[tuple[Any, Any, Any], Mapping[str
         }
         for observation in evidence.observations
     )
-    return _table("trials", columns, ("cell_key", "block", "lane"), rows)
+    return Table.of("trials", trial_row(tuple(metrics)), ("cell_key", "block", "lane"), rows)
 
 
 def _place(cell: Cell, lane: str, label: Label) -> dict[str, Any]:
@@ -206,14 +149,6 @@ def _names(name: str) -> set[str]:
 
 def percentiles(evidence: Evidence, of: Merged, label: Label) -> Table:
     """One row per lane, cell and histogram; a percentile with fewer than ten I/Os beyond it is empty."""
-    columns = (
-        *_PLACE,
-        Column("histogram"),
-        Column("trials", "integer"),
-        Column("ios", "integer"),
-        Column("mean_ns", "real", "ns"),
-        *(Column(f"{name}_ns", "integer", "ns") for name in PERCENTILES),
-    )
     trials = Counter(
         (observation.cell, observation.lane, name)
         for observation in evidence.observations
@@ -234,13 +169,11 @@ def percentiles(evidence: Evidence, of: Merged, label: Label) -> Table:
         for name, bins in several.items()
         if bins
     )
-    return _table("percentiles", columns, ("cell_key", "lane", "histogram"), rows)
+    return Table.of("percentiles", PercentileRow, ("cell_key", "lane", "histogram"), rows)
 
 
 def lanes(evidence: Evidence) -> Table:
     """One row per lane."""
-    columns = (Column("lane"), Column("lane_label"), Column("transport"), Column("is_baseline", "boolean"),
-               Column("copy_of"), Column("role"), Column("path", "texts"))  # fmt: skip
     rows = (
         {
             "lane": lane.name,
@@ -253,18 +186,13 @@ def lanes(evidence: Evidence) -> Table:
         }
         for lane in paths.views(evidence)
     )
-    return _table("lanes", columns, ("lane",), rows)
+    return Table.of("lanes", LaneRow, ("lane",), rows)
 
 
 def parameters(evidence: Evidence) -> Table:
     """One row per lane and parameter; of conditions, per cell."""
-    columns = (
-        *(Column(name) for name in ("lane", "workload", "cell", "cell_key", "source", "parameter", "role")),
-        Column("value", "prose"),
-        Column("number", "real"),
-    )
     rows = (*_settings(evidence), *_conditions(evidence))
-    return _table("parameters", columns, ("lane", "cell_key", "source", "parameter"), rows)
+    return Table.of("parameters", ParameterRow, ("lane", "cell_key", "source", "parameter"), rows)
 
 
 def _settings(evidence: Evidence) -> Iterator[dict[str, Any]]:

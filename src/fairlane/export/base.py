@@ -6,32 +6,23 @@ the report: invisible and direction-changing characters are escaped.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
+from fairlane.export._columns import Column, Kind
+from fairlane.export._records import COMMON, Row, own_columns
+from fairlane.export._values import harmless
 from fairlane.runs.files import write_atomic
 from fairlane.stats.histogram import Bins
+
+__all__ = ["COMMON", "PROVENANCE", "VERSION", "Column", "Content", "Format", "Kind", "Table", "iso", "plain", "write"]
 
 VERSION = 1
 """Version of tables and columns: incremented when a column is renamed, removed or changes meaning, not for a new
 one."""
-
-Kind = Literal["text", "prose", "integer", "real", "boolean", "instant", "texts", "tree"]
-"""``text``: a name; ``prose``: a sentence; ``instant``: datetime in UTC; ``texts``: tuple of str; ``tree``: nested
-mappings and lists as in JSON. Any value may be None."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table."""
-
-    name: str
-    kind: Kind = "text"
-    unit: str = ""
-    """Unit of numbers: ``ns``, ``B/s``; empty for counts and ratios."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +30,19 @@ class Table:
     """Rows of typed values, without NaN or infinity."""
 
     name: str
+    record: type[Row]
+    """The class of a row with its provenance: it defines the columns."""
     columns: tuple[Column, ...]
+    """Those of ``rows``: the record's own, or all of them."""
     rows: Sequence[tuple[Any, ...]]
     key: tuple[str, ...]
     """Columns that identify a row within the run, also after the run has grown."""
+
+    @classmethod
+    def of(cls, name: str, record: type[Row], key: tuple[str, ...], rows: Iterable[Mapping[str, Any]]) -> "Table":
+        """From ``rows`` (column -> value), whose other keys are left out; a missing one is None."""
+        columns = own_columns(record)
+        return cls(name, record, columns, [tuple(_fitting(c, row.get(c.name)) for c in columns) for row in rows], key)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -55,12 +55,12 @@ class Table:
     def beside(self, common: Mapping[str, Any], columns: Sequence[Column]) -> "Table":
         """This table with ``columns``, constant in every row, before its own."""
         ahead = tuple(common[column.name] for column in columns)
-        return Table(self.name, (*columns, *self.columns), [(*ahead, *row) for row in self.rows], self.key)
+        rows = [(*ahead, *row) for row in self.rows]
+        return Table(self.name, self.record, (*columns, *self.columns), rows, self.key)
 
 
-COMMON = (Column("run"), Column("uuid"), Column("figures"), Column("complete", "boolean"))
-"""Provenance columns in every row, so that rows of several runs can be combined and modelled or emulated figures stay
-marked."""
+def _fitting(column: Column, value: Any) -> Any:
+    return harmless(float(value) if column.kind == "real" and value is not None else value)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import orjson
 from fairlane import registry
 from fairlane.export.base import Content, Format, plain
 from fairlane.report.junit import Case, Result, Suite, junit
+from fairlane.verdicts.scorecard import WHY
 
 _OPEN = {"inconclusive": "not decided yet", "no-spread": "nothing is known of the spread"}
 
@@ -51,7 +52,7 @@ def _verdicts(content: Content) -> Iterable[Case]:
         if word == "refused":
             case = _bad(name, "error", "refused", sentence)
         elif row["withheld"]:
-            case = _bad(name, "failure", "withheld", f"{sentence}; a critical finding stands against it")
+            case = _bad(name, "failure", "withheld", f"{sentence}; {WHY[row['held'] or 'finding']}")
         elif word in _OPEN:
             case = Case(name, "skipped", message=f"{_OPEN[word]}: {sentence}")
         else:

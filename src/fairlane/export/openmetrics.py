@@ -57,16 +57,16 @@ def _families(content: Content) -> Iterator[Iterator[str]]:
     about, verdicts = content.provenance, content.table("verdicts")
     run = {"run": about["run"], "figures": about["figures"]}
     facts = {name: _fact(value) for name, value in about.items() if not isinstance(value, tuple | dict | None)}
-    yield _family("run_info", "gauge", "What the figures are of.", [("", facts, 1.0)])
-    yield _family("lane_info", "gauge", "How a lane is called.", _lanes(content, run))
+    yield _family("run_info", "gauge", "Run, study and kind of the figures.", [("", facts, 1.0)])
+    yield _family("lane_info", "gauge", "Label of a lane.", _lanes(content, run))
     rows = [(_about(row, run), row) for row in verdicts.records()]
     words = (("", {**labels, "verdict": row["verdict"]}, 1.0) for labels, row in rows)
-    yield _family("verdict", "gauge", "1 for the verdict that was reached.", words)
+    yield _family("verdict", "gauge", "1 for the verdict of a comparison.", words)
     for column, text in _GAUGES.items():
         samples = (("", labels, float(row[column])) for labels, row in rows if row[column] is not None)
         yield _family(_NAMES.get(column, column), "gauge", text, samples)
     yield _family("findings", "gauge", "Findings of the checks, by severity.", _findings(content, run))
-    yield _family("trials", "gauge", "Trials that are in.", _trials(content, run))
+    yield _family("trials", "gauge", "Completed trials.", _trials(content, run))
     yield _family("latency_seconds", "histogram", "Latency of all I/Os, submission to completion.",
                   _latencies(content, run), "seconds")  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from fairlane.export._rows import metric_column
+from fairlane.export._columns import metric_column
 from fairlane.export.base import COMMON, PROVENANCE, Column, Content, Format, Kind, iso, plain
 from fairlane.metrics import METRICS
 

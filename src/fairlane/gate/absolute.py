@@ -38,7 +38,7 @@ def level_of(evidence: Evidence, shelf: Shelf, lane: str, metric: str) -> Level 
     plan = design.looks if design.paired else (1 + max(readings, default=0),)  # unpaired trials have one look only
     reached = _reached(readings, plan, complete=evidence.complete)
     if not reached:
-        return f"the first look is at {plan[0]} blocks" if readings else "no trial yet"
+        return f"the first interim analysis is at {plan[0]} blocks" if readings else "no trial yet"
     counted = upto({lane: readings}, plan[reached - 1])
     blocks = {b: r.figures[metric] for b, r in sorted(counted[lane].items()) if metric in r.figures}
     if not blocks:

@@ -131,7 +131,9 @@ class Gate:
         if not findings:
             return Outcome(rule, rule.cells, "met", "none")
         more = f" and {len(findings) - 1} more" if len(findings) > 1 else ""
-        return Outcome(rule, rule.cells, "not met", f"{len(findings)} found", f"{findings[0].message}{more}")
+        return Outcome(
+            rule, rule.cells, "not met", phrases.count(len(findings), "finding"), f"{findings[0].message}{more}"
+        )
 
     # --- a lane against another
 
@@ -142,7 +144,9 @@ class Gate:
         side = self.side(rule.lane, rule.baseline)
         v = side.verdicts.get((cell.key, rule.lane, metric))
         if v is None:
-            return self._outcome(rule, cell, "refused", "no verdict", f"{METRICS[metric].title} is not to be had here")
+            return self._outcome(
+                rule, cell, "refused", "no verdict", f"{METRICS[metric].title} is not available in this cell"
+            )
         word, observed, reason = self._judged(rule, cell, side, v)
         return dataclasses.replace(self._outcome(rule, cell, word, observed, reason), verdict=v)
 
@@ -190,7 +194,7 @@ class Gate:
     def _blocks(self, rule: Relative, cell: Cell, v: Verdict, word: Word, reason: str) -> tuple[Word, str, str]:
         """Apply ``no block below`` to a rule whose interval gave ``word``; also returns the worst block in words."""
         if not self.study.design.paired:
-            return "refused", "its trials form no blocks: the lanes ran at different times", ""
+            return "refused", "the lanes ran at different times, so their trials form no blocks", ""
         assert rule.block is not None  # noqa: S101 - the caller asked
         pairing = pair(self.shelves.get(cell.key, {}), rule.lane, rule.baseline, v.metric)
         ratios = {row.block: row.lane.value / row.baseline.value for row in pairing.rows}
@@ -203,14 +207,16 @@ class Gate:
         evidence, metric = self.own.evidence, METRICS[rule.metric]
         if evidence.modelled or evidence.emulated:
             what = "modelled" if evidence.modelled else "emulated"
-            return self._outcome(rule, cell, "refused", "", f"{what} figures are good for ratios, not as such")
+            return self._outcome(
+                rule, cell, "refused", "", f"{what} figures are valid as ratios only, not as absolute values"
+            )
         if stain := _stain(self.own.findings, cell, (rule.lane,)):
             return self._outcome(rule, cell, "refused", "", stain)
         level = level_of(evidence, self.shelves.get(cell.key, {}), rule.lane, metric.name)
         if isinstance(level, str):
             return self._outcome(rule, cell, "refused", "", level)
         if level.low is None or level.high is None:
-            return self._outcome(rule, cell, "not proven", metric.format(level.mean), "nothing is known of its spread")
+            return self._outcome(rule, cell, "not proven", metric.format(level.mean), "the spread is unknown")
         observed = f"{metric.format(level.mean)} ({metric.format(level.low)} to {metric.format(level.high)})"
         limit = rule.limit.value
         word: Word
@@ -245,20 +251,20 @@ def _worst(
     if worst < limit if least else worst > limit:
         return "not met", f"block {block} is {show(worst)}", worst_text
     if lost and else_[0] == "met":
-        return "not proven", f"{phrases.count(lost, 'block')} without a figure may be any", worst_text
+        return "not proven", f"{phrases.count(lost, 'block')} without a figure may exceed the limit", worst_text
     return *else_, worst_text
 
 
 def sensible(rule: Relative, metric: str) -> None:
     """Reject ``>= 20 % over`` for a latency: the worse lane would meet it."""
     entry = METRICS[metric]
-    worse = "over" if entry.better < 0 else "under"
+    worse, better = ("over", "lower") if entry.better < 0 else ("under", "higher")
     if rule.sign[0] == ">" and rule.side == worse:
         other = "under" if worse == "over" else "over"
         raise FairlaneError(
             "rule-direction",
-            f"{entry.title} is better when it is {'lower' if entry.better < 0 else 'higher'}, and this asks for worse",
-            hint=f"write {other} in place of {worse}, turn the lanes round, or name another metric or cell",
+            f"the rule requires a worse result ({better} {entry.title} is better)",
+            hint=f"write {other} instead of {worse}, swap the lanes, or name another metric or cell",
         )
 
 

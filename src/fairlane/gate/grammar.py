@@ -82,9 +82,9 @@ def parse(text: str) -> Rule:
     """The rule in ``text``. Raises only FairlaneError."""
     shown = _printable(text[:LONGEST])
     if len(text) > LONGEST:
-        raise FairlaneError("rule-too-long", f"a rule of more than {LONGEST} characters: {shown[:60]} ...")
+        raise FairlaneError("rule-too-long", f"the rule is longer than {LONGEST} characters: {shown[:60]} ...")
     if not text.isprintable():
-        raise FairlaneError("rule-lines", f"a rule is one line of plain text: {shown}")
+        raise FairlaneError("rule-lines", f"a rule must be one line of plain text: {shown}")
     line = " ".join(text.split())
     try:
         for pattern, make in _MAKE:
@@ -119,7 +119,9 @@ def _relative(match: re.Match[str]) -> Rule:
     percent = Decimal(match["percent"])
     block = None if match["block"] is None else Decimal(match["block"])
     if side == "under" and max(percent, block or 0) > 100:
-        raise FairlaneError("rule-limit", "nothing is more than 100 % under", hint="a third of 300 is 66.7 % under it")
+        raise FairlaneError(
+            "rule-limit", "no figure can be more than 100 % under another", hint="for example, 100 is 66.7 % under 300"
+        )
     _edge(match, sign)
     _different(match)
     return Relative(
@@ -133,7 +135,9 @@ def _within(match: re.Match[str]) -> Rule:
     percent = None if match["percent"] is None else Decimal(match["percent"])
     if percent == 0:
         raise FairlaneError(
-            "rule-limit", "no interval lies within 0 %", hint="name the smallest difference that matters: 5 %"
+            "rule-limit",
+            "no interval lies within 0 %",
+            hint="name the smallest difference that matters, for example 5 %",
         )
     return Within(match["lane"], match["baseline"], percent, _named(match), _cells(match))
 
@@ -175,12 +179,14 @@ def _cells(match: re.Match[str]) -> str:
         raise FairlaneError(
             "cell-unknown",
             f"no cell is called {cells!r}",
-            hint="the metric stands before the cells: in p99 on 4k randread",
+            hint="write the metric before the cells: in p99 on 4k randread",
         )
     words = ["and", *cells.lower().split(), "and"] if cells else []
     if ("and", "and") in pairwise(words):
         raise FairlaneError(
-            "cell-unknown", f"a pattern is missing beside 'and': {cells!r}", hint="on 4k randread and 8k*"
+            "cell-unknown",
+            f"a cell pattern is missing before or after 'and': {cells!r}",
+            hint="for example: on 4k randread and 8k*",
         )
     return " and ".join(patterns(cells))
 
@@ -191,7 +197,7 @@ def _edge(match: re.Match[str], sign: Sign) -> None:
     if match["edge"] and match["edge"].lower() != right:
         raise FairlaneError(
             "rule-edge",
-            f"'no block {match['edge'].lower()}' with {sign}",
+            f"'no block {match['edge'].lower()}' does not go with {sign}",
             hint=f"with {sign} write: no block {right}",
         )
 
@@ -207,9 +213,10 @@ def _named(match: re.Match[str]) -> str:
 
 
 def _metric(word: str) -> str:
-    """Name in the registry: ``p99`` is lat_p99, ``p99.9`` lat_p999. Raises FairlaneError with the nearest name."""
+    """Name in the registry: ``p99`` is lat_p99, ``p99.9`` lat_p999, ``sync_p99`` sync_lat_p99. Raises FairlaneError
+    with the nearest name."""
     name = word.lower().replace(".", "")
-    for candidate in (name, f"lat_{name}"):
+    for candidate in (name, f"lat_{name}", name.replace("sync_", "sync_lat_")):
         if candidate in METRICS:
             return candidate
     short = [n.removeprefix("lat_") for n in METRICS]
@@ -230,7 +237,7 @@ def _quantity(text: str, metric: str) -> Quantity:
     if match is None or unit not in units:
         listed = ", ".join(u or "none" for u in units)
         raise FairlaneError(
-            "rule-unit", f"{text!r} is no amount of {METRICS[metric].title}", hint=f"units of it: {listed}"
+            "rule-unit", f"{text!r} is not a valid value of {METRICS[metric].title}", hint=f"units: {listed}"
         )
     return Quantity(Decimal(match[1]), unit)
 
@@ -249,5 +256,7 @@ def parse_file(text: str, where: str) -> tuple[Rule, ...]:
             except FairlaneError as error:
                 raise FairlaneError(error.kind, error.message, hint=error.hint, where=f"{where}:{number}") from None
     if not rules:
-        raise FairlaneError("rules-none", "no rule in the file", where=where, hint="one rule a line: " + FORMS[0])
+        raise FairlaneError(
+            "rules-none", "no rule in the file", where=where, hint="write one rule per line: " + FORMS[0]
+        )
     return tuple(rules)

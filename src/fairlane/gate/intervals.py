@@ -28,7 +28,7 @@ def by_intervals(rule: Compared, v: Verdict) -> tuple[Proof, str]:
     wider = min(alone[0], joint[0]), max(alone[1], joint[1])
     if _by_one(rule, v, wider)[0] == "not met":
         return word, reason
-    return "not proven", f"{reason}; over all comparisons together that is not certain ({phrases.interval(*wider)})"
+    return "not proven", f"{reason}; corrected for all comparisons this is not certain ({phrases.interval(*wider)})"
 
 
 def _by_one(rule: Compared, v: Verdict, ends: Ends) -> tuple[Proof, str]:
@@ -58,7 +58,7 @@ def _directed(rule: Directed, v: Verdict, ends: Ends) -> tuple[Proof, str]:
     if low > 1:
         return "met", ""
     if high < edge:
-        return "not met", f"it is not {rule.way} by {margin}, if at all"
+        return "not met", f"it is not {rule.way} by {margin} or more"
     return "not proven", f"the interval reaches {'below' if up else 'above'} {phrases.change(1.0)}"
 
 

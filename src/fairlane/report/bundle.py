@@ -7,6 +7,7 @@ from fairlane.records import Evidence, Finding, Verdict
 from fairlane.report import html, markdown, model
 from fairlane.report.parts import Around
 from fairlane.report.pictures import pictures
+from fairlane.report.redact import Redaction
 from fairlane.runs.files import write_atomic
 
 
@@ -16,9 +17,14 @@ def write_reports(
     findings: Sequence[Finding],
     folder: Path,
     around: Around | None = None,
+    *,
+    redaction: Redaction | None = None,
 ) -> tuple[Path, Path]:
-    """Write ``report.html`` and ``report.md`` into ``folder``, made if missing; returns their paths. Raises OSError."""
-    report = model.build(evidence, verdicts, findings, around)
+    """Write ``report.html`` and ``report.md`` into ``folder``, made if missing; returns their paths. Raises OSError.
+
+    ``redaction``: replaces the names in them.
+    """
+    report = model.build(evidence, verdicts, findings, around, redaction)
     drawn = pictures(report)
     pages = (
         (folder / "report.html", html.render(report, drawn)),

@@ -58,12 +58,13 @@ def _capabilities(evidence: Evidence) -> Iterator[Part]:
         if key in described.get(lane, {})
     ]
     yield part(
-        "What the lanes can do",
-        sentences=("Tried on a volume of each lane before anything was measured, and not only read from settings.",),
+        "Capabilities of the lanes",
+        sentences=("Tried on a volume of each lane before the first trial, not only read from settings.",),
         columns=("Capability", *label.values()),
         rows=rows,
         marked=[n for n, row in enumerate(rows) if len(set(row[1:]) - {DASH}) > 1 and keys[n] != "naming"],
         proof=proof,
+        folded=True,
     )
 
 
@@ -90,4 +91,5 @@ def _steady(evidence: Evidence) -> Iterator[Part]:
         columns=("Lane", "Reached", "Rounds", "Under load", "Range", "Slope", "Load"),
         rows=rows,
         numbers=(2, 3, 4, 5),
+        folded=True,
     )

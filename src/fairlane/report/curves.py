@@ -1,6 +1,5 @@
 """Throughput against latency: each lane on the rungs of a ladder, and the throughput it carries within an objective."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
@@ -10,7 +9,7 @@ from markupsafe import Markup
 from fairlane.records import Evidence, Finding
 from fairlane.report import svg
 from fairlane.report.phrases import SYMBOL, change, count, interval, metric_of, share, value
-from fairlane.report.plot import SHAPES, lane_order
+from fairlane.report.plot import SHAPES, lane_order, log_ticks
 from fairlane.report.svg import INK, LANES, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
 from fairlane.stats import knee, usl
@@ -67,6 +66,8 @@ class LadderView:
     name: str
     metric: str
     """The latency's name in the registry."""
+    throughput: str
+    """The rate's name in the registry: iops, of a database tps."""
     open_loop: bool
     unit: str
     """Unit of the load: ``in flight`` or ``asked for, 1/s``."""
@@ -129,12 +130,13 @@ def views(
                     _answer(c, label) for c in carried if c.question.ladder == ladder and c.question.metric == metric
                 ]
                 limits = tuple(goal.limit for goal in goals if goal.metric == metric)
-                unit = "asked for, 1/s" if ladder.open_loop else "in flight"
+                unit = "asked for, 1/s" if ladder.open_loop else ladder.unit
                 result.append(
                     LadderView(
                         ladder.workload,
                         ladder.name,
                         metric,
+                        ladder.throughput,
                         ladder.open_loop,
                         unit,
                         len(counted),
@@ -172,7 +174,7 @@ def _returns(found: Knee) -> str:
     if not found.steps:
         return f"{head}: not decided, fewer than 2 rounds have every rung"
     if found.withheld:
-        return f"{head}: not decided, a critical finding stands against a rung"
+        return f"{head}: not decided, a critical finding concerns one of its loads"
     if found.load is None:
         last = _gain(found.steps[-1])
         if found.state == "not-reached":
@@ -203,15 +205,17 @@ def _answer(c: Capacity, label: Mapping[str, str]) -> str:
     lane, baseline = label[c.lane], label[c.baseline]
     changed = _change(c)
     notes = "".join(f"; {note}" for note in c.notes)
-    ours, theirs = figure_of(c.lane_value, "iops"), figure_of(c.baseline_value, "iops")
+    rate = c.question.ladder.throughput
+    ours, theirs = figure_of(c.lane_value, rate), figure_of(c.baseline_value, rate)
+    unit = " IOPS" if rate == "iops" else ""  # others have theirs
     return (
-        f"Within {metric.title} of {metric.format(c.question.at)}, {lane} carries {ours} IOPS, {baseline} {theirs}: "
+        f"Within {metric.title} of {metric.format(c.question.at)}, {lane} carries {ours}{unit}, {baseline} {theirs}: "
         f"{SYMBOL[c.verdict]} {c.verdict}{changed}{_WITHHELD if c.withheld else ''} "
         f"({count(c.blocks, 'block')}){notes}."
     )
 
 
-_WITHHELD = ", withheld: a critical finding stands against a rung"
+_WITHHELD = ", withheld: a critical finding concerns one of its loads"
 
 
 def _change(c: Capacity) -> str:
@@ -228,12 +232,21 @@ def _equal(at_equal: Sequence[Capacity], label: Mapping[str, str], metric: str) 
     rows = []
     for c in at_equal:
         by = c.question.kind == "throughput"
-        at = value(metric if by else "iops", c.question.at)
-        measured = "iops" if by else metric
-        title = f"IOPS at {metric_of(metric).title} of {at}" if by else f"{metric_of(metric).title} at {at} IOPS"
+        rate = c.question.ladder.throughput
+        measured = rate if by else metric
+        of_latency = f"{_TITLE[rate]} at {metric_of(metric).title} of {value(metric, c.question.at)}"
+        title = of_latency if by else f"{metric_of(metric).title} at {_rate(rate, c.question.at)}"
         figures = (figure_of(c.baseline_value, measured), figure_of(c.lane_value, measured))
         rows.append((title, label[c.lane], *figures, _change(c).removeprefix(", ") or DASH, _word(c)))
     return Table(("at equal", "lane", "baseline's", "lane's", "change", "verdict"), tuple(rows))
+
+
+_TITLE = {"iops": "IOPS", "tps": "tps"}
+
+
+def _rate(name: str, rate: float) -> str:
+    """``5,387 IOPS``, ``403 tps``."""
+    return f"{value(name, rate)}{' IOPS' if name == 'iops' else ''}"
 
 
 def _word(c: Capacity) -> str:
@@ -252,7 +265,7 @@ def figure(view: LadderView, ident: str) -> Figure:
     spread = [y for _, y in points] + list(view.limits)
     up = Scale(min(spread) / 1.15, max(spread) * 1.15, bottom, _TOP + legend, log=True)
     title = f"{metric_of(view.metric).title} against throughput: {view.name}"
-    parts = [*_legend(view), *_axes(across, up, view.metric, bottom)]
+    parts = [*_legend(view), *_axes(across, up, view, bottom)]
     for limit in view.limits:
         y = up(limit)
         parts.append(svg.line(_LEFT, y, WIDTH - _RIGHT, y, stroke=colour("worse"), stroke_dasharray="6 4"))
@@ -261,23 +274,28 @@ def figure(view: LadderView, ident: str) -> Figure:
     for curve in view.curves:
         parts.append(_curve(curve, across, up, view))
     described = "; ".join(
-        f"{c.lane}: {value('iops', c.rungs[-1].throughput)} IOPS at the top rung" for c in view.curves
+        f"{c.lane}: {_rate(view.throughput, c.rungs[-1].throughput)} at the top rung" for c in view.curves
     )
     caption = (
         f"Each point is a load ({view.unit}), mean of {count(view.rounds, 'block')}; down and to the right is better. "
-        "The latency axis is logarithmic, throughput begins at zero. Nothing is drawn beyond what was measured."
+        "The latency axis is logarithmic, throughput begins at zero. Nothing is drawn beyond the measured loads."
     )
-    columns = ("load", *(text for c in view.curves for text in (f"{c.lane}: IOPS", f"{c.lane}: latency")))
+    columns = (
+        "load",
+        *(text for c in view.curves for text in (f"{c.lane}: {_TITLE[view.throughput]}", f"{c.lane}: latency")),
+    )
     loads = sorted({r.load for c in view.curves for r in c.rungs})
-    rows = tuple((f"{load:g}", *(x for c in view.curves for x in _cells(c, load, view.metric))) for load in loads)
+    rows = tuple((f"{load:g}", *(x for c in view.curves for x in _cells(c, load, view))) for load in loads)
     return Figure(
         ident, title, caption, svg.picture(ident, bottom + _FOOT, title, described, *parts), Table(columns, rows)
     )
 
 
-def _cells(curve: Curve, load: float, metric: str) -> tuple[str, str]:
+def _cells(curve: Curve, load: float, view: LadderView) -> tuple[str, str]:
     rung = next((r for r in curve.rungs if r.load == load), None)
-    return (value("iops", rung.throughput), value(metric, rung.latency)) if rung else (DASH, DASH)
+    if rung is None:
+        return DASH, DASH
+    return value(view.throughput, rung.throughput), value(view.metric, rung.latency)
 
 
 def _legend(view: LadderView) -> list[Markup]:
@@ -290,30 +308,22 @@ def _legend(view: LadderView) -> list[Markup]:
     return parts
 
 
-def _axes(across: Scale, up: Scale, metric: str, bottom: float) -> list[Markup]:
+def _axes(across: Scale, up: Scale, view: LadderView, bottom: float) -> list[Markup]:
     muted = colour("muted")
     parts = [svg.line(_LEFT, bottom, WIDTH - _RIGHT, bottom, stroke=muted)]
     for tick in across.ticks(4):
         x = across(tick)
         parts.append(svg.line(x, bottom, x, bottom + 5, stroke=muted))
-        shown = "0" if tick == 0 else value("iops", tick)
+        shown = "0" if tick == 0 else value("iops", tick)  # the unit stands below
         room = min(x, WIDTH - 4 * len(shown))  # half of the text, which would be cut off at the edge
         parts.append(svg.text(room, bottom + 18, shown, text_anchor="middle", font_size=12, fill=muted))
-    parts.append(
-        svg.text(WIDTH - _RIGHT, bottom + 34, "throughput, IOPS →", text_anchor="end", font_size=12, fill=muted)
-    )
-    for tick in _log_ticks(up.low, up.high):
+    below = f"throughput, {_TITLE[view.throughput]} →"
+    parts.append(svg.text(WIDTH - _RIGHT, bottom + 34, below, text_anchor="end", font_size=12, fill=muted))
+    for tick in log_ticks(up.low, up.high):
         y = up(tick)
         parts.append(svg.line(_LEFT, y, WIDTH - _RIGHT, y, stroke=colour("grid")))
-        parts.append(svg.text(_LEFT - 6, y + 4, value(metric, tick), text_anchor="end", font_size=12, fill=muted))
+        parts.append(svg.text(_LEFT - 6, y + 4, value(view.metric, tick), text_anchor="end", font_size=12, fill=muted))
     return parts
-
-
-def _log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 of each decade; every power of ten alone where that would crowd."""
-    decades = [10.0**k for k in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
-    fine = [m * d for d in decades for m in (1, 2, 5) if low <= m * d <= high]
-    return fine if len(fine) <= 8 else [d for d in decades if low <= d <= high]
 
 
 def _curve(curve: Curve, across: Scale, up: Scale, view: LadderView) -> Markup:
@@ -324,7 +334,7 @@ def _curve(curve: Curve, across: Scale, up: Scale, view: LadderView) -> Markup:
     marks = [
         svg.tag(
             "g",
-            svg.tag("title", f"{curve.lane}, {r.load:g} {view.unit}: {value('iops', r.throughput)} IOPS, "
+            svg.tag("title", f"{curve.lane}, {r.load:g} {view.unit}: {_rate(view.throughput, r.throughput)}, "
                     f"{value(view.metric, r.latency)}"),
             svg.marker(shape, x, y, 4.5, fill=paint, stroke=INK),
         )

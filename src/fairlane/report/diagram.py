@@ -1,4 +1,4 @@
-"""Lane diagrams: the path of an I/O from the program in the guest down to the medium, drawn from the description.
+"""Lane diagrams: the path of an I/O from the program down to the medium, drawn from the description.
 
 A column per lane, a band per place that the lanes have in common, so that corresponding hops are at one height. Hops
 that the baseline does not have get a thick frame and a mark.
@@ -17,6 +17,8 @@ from fairlane.report.svg import INK, PAPER, WIDTH, Figure, Table, colour
 from fairlane.report.text import DASH
 
 BANDS = ("virtual machine", "hypervisor", "network", "storage")
+MACHINE = "machine"
+"""The first of ``BANDS`` where machines are not made for the study: they may be virtual or not."""
 
 _LINK = re.compile(r"(TCP|RDMA|RoCE|soft-RoCE|Ethernet|FC|Fibre Channel|InfiniBand|link)\b")
 _HYPERVISOR = re.compile(r"QEMU|ESXi|VMkernel|virt-launcher")
@@ -56,17 +58,21 @@ def bands(lane: Lane) -> dict[str, tuple[Hop, ...]]:
     return {band: tuple(hops[a:b]) for band, a, b in zip(BANDS, ends, ends[1:], strict=False)}
 
 
-def figures(lanes: Sequence[Lane], ident: str) -> tuple[Figure, ...]:
-    """Diagrams of at most three lanes each; the baseline stands first in every one."""
+def figures(lanes: Sequence[Lane], ident: str, first: str = BANDS[0]) -> tuple[Figure, ...]:
+    """Diagrams of at most three lanes each; the baseline stands first in every one. ``first``: title of the band in
+    which the load runs."""
     baseline = [lane for lane in lanes if lane.baseline]
     others = [lane for lane in lanes if not lane.baseline]
     step = _COLUMNS - len(baseline)
     groups = [[*baseline, *others[at : at + step]] for at in range(0, len(others), step)] or [list(lanes)]
-    return tuple(_figure(group, f"{ident}-{n}", n, len(groups)) for n, group in enumerate(groups, start=1) if group)
+    return tuple(
+        _figure(group, f"{ident}-{n}", n, len(groups), first) for n, group in enumerate(groups, start=1) if group
+    )
 
 
-def _figure(lanes: Sequence[Lane], ident: str, number: int, of: int) -> Figure:
+def _figure(lanes: Sequence[Lane], ident: str, number: int, of: int, first: str) -> Figure:
     placed = [bands(lane) for lane in lanes]
+    titles = {band: first if band == BANDS[0] else band for band in BANDS}
     width = WIDTH / len(lanes)
     parts: list[Markup] = []
     for i, lane in enumerate(lanes):
@@ -74,7 +80,7 @@ def _figure(lanes: Sequence[Lane], ident: str, number: int, of: int) -> Figure:
         parts.append(svg.text(x, 14, svg.fit(lane.label, width - 8), text_anchor="middle", font_weight=600))
         under = f"baseline, {lane.transport}" if lane.baseline else lane.transport
         parts.append(
-            svg.text(x, 29, svg.fit(under, width - 8, 11), text_anchor="middle", font_size=11, fill=colour("muted"))
+            svg.text(x, 29, svg.fit(under, width - 8, 12), text_anchor="middle", font_size=12, fill=colour("muted"))
         )
     y = 38.0
     ends: list[float | None] = [None] * len(lanes)
@@ -93,7 +99,7 @@ def _figure(lanes: Sequence[Lane], ident: str, number: int, of: int) -> Figure:
         parts.append(
             svg.tag("rect", x=0, y=y, width=WIDTH, height=height, rx=6, fill=colour("band"), fill_opacity=".45")
         )
-        parts.append(svg.text(8, y + 14, band, font_size=11, fill=colour("muted")))
+        parts.append(svg.text(8, y + 14, titles[band], font_size=12, fill=colour("muted")))
         for i, (shapes, bottom) in enumerate(drawn):
             parts += shapes
             if columns[i]:
@@ -102,12 +108,12 @@ def _figure(lanes: Sequence[Lane], ident: str, number: int, of: int) -> Figure:
     counted = f", {number} of {of}" if of > 1 else ""
     title = f"The path of an I/O{counted}"
     source = "as described by the run" if all(lane.described for lane in lanes) else "as the study asks for it"
-    caption = f"From the program to the medium, {source}. ≠ and a thick frame: not so on the baseline."
+    caption = f"From the program to the medium, {source}. ≠ and a thick frame: differs from the baseline."
     rows = tuple(
         (lane.label, *(", ".join(f"{hop.text}{' ≠' if hop.own else ''}" for hop in at[band]) or DASH for band in BANDS))
         for lane, at in zip(lanes, placed, strict=True)
     )
-    table = Table(("lane", *BANDS), rows)
+    table = Table(("lane", *titles.values()), rows)
     return Figure(ident, title, caption, svg.picture(ident, y, title, caption, *parts), table)
 
 

@@ -109,6 +109,10 @@ _LINE = 14.0
 """Height of a label on the axis."""
 
 
+_FIRST = 0.01
+"""Share of the I/Os at which a line begins."""
+
+
 def _nines(share: float) -> float:
     """0, 0.9, 0.99 -> 0, 1, 2."""
     return -math.log10(1 - share)
@@ -121,7 +125,8 @@ def figure(view: EcdfView, ident: str) -> Figure:
     bottom = top + _HEIGHT
     most = max((_nines(t.points[-1][1]) for t in traces), default=1.0)
     up = Scale(0, max(most * 1.04, 1.0), bottom, top)
-    latencies = [ns for t in traces for ns in (t.points[0][0], t.points[-1][0])] or [1, 10]
+    latencies = [ns for t in traces for ns, share in t.points if share >= _FIRST] or [1, 10]
+    latencies += [ns for t in traces for ns in t.marks if ns is not None]
     across = Scale(max(min(latencies), 1) / 1.05, max(latencies) * 1.05, _LEFT, WIDTH - _RIGHT, log=True)
     parts = [*_legend(view), *_axes(across, up, bottom)]
     parts += [_line(t, across, up) for t in traces]
@@ -134,8 +139,8 @@ def figure(view: EcdfView, ident: str) -> Figure:
         f" {view.drawn} of {view.of} cells are drawn: those in which p99 differs most between lanes; tables have all."
     )
     caption = (
-        "I/Os of all trials that succeeded, their histograms merged. Upwards the share that had come back, in nines: "
-        "each step leaves a tenth of the I/Os of the step below. Further left is better. Marks: p50, p99, p99.9. A "
+        "I/Os of all trials that succeeded, their histograms merged. y: share of I/Os completed (each gridline is one "
+        "more nine). Further left is better. Marks: p50, p99, p99.9. A "
         f"line ends where fewer than {BEYOND} I/Os are slower.{some if view.drawn < view.of else ''}"
     )
     table = Table(
@@ -178,10 +183,12 @@ def _axes(across: Scale, up: Scale, bottom: float) -> list[Markup]:
 
 
 def _line(trace: Trace, across: Scale, up: Scale) -> Markup:
-    """A staircase through the bins; steps below half a unit are left out."""
-    x, y = across(trace.points[0][0]), up(0)
+    """A staircase through the bins from the one that holds ``_FIRST`` on: before it the line would lie on the axis.
+    Steps below half a unit are left out."""
+    risen = next((n for n, (_, share) in enumerate(trace.points) if share >= _FIRST), 0)
+    x, y = across(trace.points[risen][0]), up(0)
     d = f"M{svg.num(x)} {svg.num(y)}"
-    for n, (ns, share) in enumerate(trace.points):
+    for n, (ns, share) in enumerate(trace.points[risen:], start=risen):
         x1, y1 = across(ns), up(_nines(share))
         if y - y1 >= 0.6 or x1 - x >= 1.2 or n == len(trace.points) - 1:
             d += f"H{svg.num(x1)}V{svg.num(y1)}"

@@ -46,7 +46,7 @@ def _cost(evidence: Evidence) -> str:
     if not snapshots:
         return ""
     return (
-        f"Watching has its cost, measured before the trials: one snapshot takes {', '.join(snapshots)}. Each trial has "
+        f"Cost of the probes, measured before the trials: one snapshot takes {', '.join(snapshots)}. Each trial has "
         "two, before its load and after it."
     )
 

@@ -70,7 +70,7 @@ def forest(comparison: Comparison, ident: str) -> Figure:
     caption = (
         f"Change of {comparison.metric} with {comparison.lane} instead of {comparison.baseline}. Mark: estimate; "
         "thin: interval; thick: the tie test's interval; shaded: differences below the margin of "
-        f"{share(comparison.margin)}, which do not matter. The axis is logarithmic, and this picture's own."
+        f"{share(comparison.margin)}. Log scale; axes differ between charts."
     )
     table = Table(
         ("cell", "change", "interval", "coverage", "blocks", "verdict"),
@@ -152,11 +152,15 @@ def _row(mark: Mark, scale: Scale, top: float, axis: Axis) -> Markup:
         x1, x2 = scale(mark.tie_low), scale(mark.tie_high)
         parts.append(svg.line(x1, y, x2, y, stroke=paint, stroke_width=4.5))
     if mark.ratio is not None:
-        # The triangle of "faster" points to the side where the lane is better.
-        turned = {"right": "left", "left": "right"}.get(shape, shape) if axis.better < 0 else shape
+        turned = pointing(shape, axis.better)
         fill = paint if filled else PAPER
         parts.append(svg.marker(turned, scale(mark.ratio), y, 4.5, fill=fill, stroke=paint, stroke_width=1.5))
     return svg.tag("g", *parts)
+
+
+def pointing(shape: str, better: int) -> str:
+    """The triangle of "faster" points to the side where the lane is better."""
+    return {"right": "left", "left": "right"}.get(shape, shape) if better < 0 else shape
 
 
 def _end(x: float, y: float, beyond: bool, side: int) -> str:

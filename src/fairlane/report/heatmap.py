@@ -65,7 +65,8 @@ class HeatView:
     better: int
     margin: float
     limit: float
-    """ln of the change at which the colour is deepest, the same for all lanes of the workload."""
+    """ln of the change at which the colour is deepest: the lane's own, since one lane's ten times would bleach the
+    50 % of another."""
     panels: tuple[Panel, ...]
 
 
@@ -89,7 +90,7 @@ def views(
                 panels = tuple(_panels(cells, {v.key: v for v in mine if v.lane == lane}))
                 lanes = label[lane], label.get(first.baseline, first.baseline)
                 better = metric_of(first.metric).better
-                limit = _limit(shown, first.margin)
+                limit = _limit([v for v in shown if v.lane == lane], first.margin)
                 result.append(HeatView(workload, *lanes, first.metric, better, first.margin, limit, panels))
     return tuple(result)
 
@@ -166,12 +167,10 @@ def figure(view: HeatView, ident: str) -> Figure:
     metric = metric_of(view.metric)
     title = f"{metric.title} by block size and pattern: {view.lane} against {view.baseline}"
     texts = [(t, f"{t.cell}: {t.change} {t.word}".replace(":  ", ": ")) for t in _tiles(view)]
-    hatched = (
-        " Hatched: what allows no claim (withheld, inconclusive, refused)." if any(not t.sure for t, _ in texts) else ""
-    )
+    hatched = " Hatched: no claim (withheld, inconclusive, refused)." if any(not t.sure for t, _ in texts) else ""
     caption = (
         f"Change of {metric.title} with {view.lane} instead of {view.baseline}, and the verdict's sign. The colour is "
-        f"the change on a symmetric logarithmic scale, the same for all lanes; blue is better.{hatched} "
+        f"the change on a symmetric logarithmic scale of this lane's own; blue is better.{hatched} "
         f"Margin: {share(view.margin)}."
     )
     described = "; ".join(text for _, text in texts[:40])

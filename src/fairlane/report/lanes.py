@@ -20,6 +20,10 @@ _NAMES = re.compile(
     r"|volume\.attributes\.(imageName|subvolumeName|subvolumePath))$"
 )
 """Keys of names and ids that are made anew for each volume or machine, so that they always differ."""
+_MOMENT = re.compile(
+    r"behind\.(.*\.)?(free_bytes|free_inodes|inode|allocated|volumes)$|probed\.(.*\.)?(seconds$|(read|write|disks)\.)"
+)
+"""Keys of a moment's figures, such as free space and the bytes of a probe: checks judge them, no lane is made so."""
 _CHANGE = re.compile(r"([^\s:]+): (.*)", re.DOTALL)
 """A line of a server's defaults: path and value."""
 
@@ -125,11 +129,11 @@ def side_by_side(evidence: Evidence) -> LaneTable:
         requested = evidence.study.lanes[name].model_dump(
             mode="json", exclude={"label", "conditions", "role", "cells"}, exclude_none=True
         )
-        requested = {key: value for key, value in requested.items() if value != ""}
+        requested = {key: value for key, value in requested.items() if value not in ("", [])}
         read = _read_back(_described(evidence, name))
         columns.append(
             {f"{ASKED}{k}": v for k, v in flatten(requested).items()}
-            | {f"{READ_BACK}{k}": v for k, v in flatten(read).items()}
+            | {f"{READ_BACK}{k}": v for k, v in flatten(read).items() if not _MOMENT.search(k)}
         )
     # lanes of one transport have the same keys, so that a missing one is a difference
     one_transport = len({lane.transport for lane in evidence.study.lanes.values()}) == 1

@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import geometric_mean
 
 from fairlane.records import Cell, Evidence, Verdict
-from fairlane.report.phrases import SYMBOL, metric_of, value
+from fairlane.report.phrases import SYMBOL, aligned, metric_of, value
 from fairlane.report.text import DASH
 
 PLACES = {
-    "generator": "the load generator and the system calls it makes",
+    "generator": "the load generator and its system calls",
     "initiator": "the initiator's own kernel threads",
     "target": "the target's own kernel threads",
-    "shared": "kernel workers, which serve initiator and target in turn where these are in the same machine (all of "
+    "shared": "kernel workers, which serve both initiator and target where both are in one machine (all of "
     "NVMe/TCP runs on them; of iSCSI, the initiator's sending and the target's access to the medium)",
     "other": "everything else: ksoftirqd, RCU, daemons",
 }
@@ -120,8 +120,14 @@ def levels(
                 cells.append(Bars(cell.name, tuple(bars)))
         if cells:
             entry = metric_of(metric)
-            result.append(Levels(metric, entry.title, entry.better, tuple(cells)))
+            result.append(Levels(metric, entry.title, entry.better, _aligned(metric, cells)))
     return tuple(result)
+
+
+def _aligned(metric: str, cells: Sequence[Bars]) -> tuple[Bars, ...]:
+    """The same with all texts of the column in one unit."""
+    texts = iter(aligned(metric, [bar.value for cell in cells for bar in cell.bars]))
+    return tuple(replace(c, bars=tuple(replace(bar, text=next(texts)) for bar in c.bars)) for c in cells)
 
 
 def _bar(metric: str, figure: float | None, points: list[float], label: str, index: int) -> Bar:
@@ -145,19 +151,20 @@ def cpu(evidence: Evidence, workload: str, label: Mapping[str, str]) -> Stacks |
     means = {key: [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)] for key, rows in times.items()}
     used = [i for i in range(len(PLACES)) if any(parts[i] > 0 for parts in means.values())]
     places = tuple(list(PLACES)[i] for i in used)
+    totals = dict(zip(means, aligned("cpu_per_io", [math.fsum(parts) for parts in means.values()]), strict=True))
     cells = []
     for cell in _cells(evidence, workload):
         stacks = []
         for lane, text in label.items():
             if (cell.key, lane) in means:
                 parts = means[cell.key, lane]
-                total = value("cpu_per_io", math.fsum(parts))
-                stacks.append(Stack(text, tuple(max(parts[i], 0.0) for i in used), total))
+                stacks.append(Stack(text, tuple(max(parts[i], 0.0) for i in used), totals[cell.key, lane]))
         if stacks:
             cells.append(StackCell(cell.name, tuple(stacks)))
     meant = "; ".join(f"{place}: {PLACES[place]}" for place in places)
     note = f"CPU time during the load per I/O, mean over blocks. {meant[:1].upper()}{meant[1:]}. " + (
-        "Interrupt work is charged to the thread it interrupts, or to nobody on an idle core: totals are good to about "
+        "Interrupt work is charged to the thread it interrupts, or to no thread on an idle core: totals are good to "
+        "about "
         "1 % on a busy core and too low at iodepth 1; the split between places is good to about 20 %."
         if evidence.modelled
         else "Interrupt work may be charged to the thread it interrupts: trust totals more than the split."

@@ -22,40 +22,27 @@ def render(report: Report, drawn: Pictures | None = None) -> str:
     """The whole document. ``drawn``: the report's pictures, whose tables it takes, if already made."""
     drawn = drawn or pictures(report)
     parts: list[str] = [f"> **{md(b.title)}.** {md(b.text)}" for b in report.banners]
-    parts += [
-        f"# {md(report.question)}",
-        f"Fairlane, study {md(report.title)}",
-        *parts_of(report.parts),
-        "## The answer",
-    ]
-    for section in report.sections:
-        parts += [
-            (f"Workload {md(section.name)}: " if len(report.sections) > 1 else "") + f"**{md(c.summary)}**"
-            for c in section.primary
-        ]
-    if not report.answers:
-        parts.append("There is no verdict: no lane could be compared with the baseline.")
-    parts += [md(line) for line in report.scope]
-    parts += [f"{md(view.title)}: {md(_winners(view))}" for view in report.winners]
-    parts += ["## How sure is it", _list(report.sureness), *_scores(report)]
-    parts += ["## Cost and performance"] if report.costs else []
-    parts += [_figure_table(figure.table) for figure in drawn.costs]
-    parts += _lanes(report)
-    parts += _matched(report)
-    parts += ["## Verdicts"]
+    parts += [f"# {md(report.question)}", f"Fairlane, study {md(report.title)}", *_answer(report)]
+    parts += [*parts_of(report.parts), *_refusals(report), "## Findings", *_findings(report), "## Verdicts"]
     for section in report.sections:
         parts += _section(section)
+    parts += [md(line) for line in report.scope]
     for view in report.winners:
-        parts += [f"### {md(view.title)}", md(view.meaning), table(view.table.columns, view.table.rows)]
-    parts += ["### What the verdict words mean", "\n".join(f"- **{s} {w}**: {md(m)}" for w, s, m in report.words)]
+        parts += [f"### {md(view.title)}", md(_winners(view)), md(view.meaning)]
+        parts.append(table(view.table.columns, view.table.rows))
+    parts += ["### Meaning of the verdicts", "\n".join(f"- **{s} {w}**: {md(m)}" for w, s, m in report.words)]
     parts += _levels(report, drawn)
+    parts += _faults(report)
+    parts += _curves(drawn)
+    parts += ["## Cost and performance"] if report.costs else []
+    parts += [_figure_table(figure.table) for figure in drawn.costs]
+    parts += ["## How sure is it", _list(report.sureness), *_scores(report)]
     parts += ["## Latency of all I/Os"] if report.ecdfs else []
     for figure in drawn.ecdfs:
         parts += [f"### {md(figure.title)}", _figure_table(figure.table)]
-    parts += _faults(report)
-    parts += _curves(drawn)
+    parts += _lanes(report)
+    parts += _matched(report)
     parts += parts_of(report.capabilities)
-    parts += ["## Findings", *_findings(report)]
     parts += ["## Method", _list(report.method), table(("Metric", "Definition"), report.metrics)]
     parts += [
         "## How to repeat it",
@@ -66,10 +53,36 @@ def render(report: Report, drawn: Pictures | None = None) -> str:
         table(("Fingerprint", "Value"), report.provenance),
         *(table((name, "Value"), rows) for name, rows in report.inventories),
         "## Trials and raw files",
-        "Each number is a block and links to that trial's raw outputs, relative to the run directory.",
+        "Each number is a block"
+        + (" and links to that trial's raw outputs, relative to the run directory." if report.linked else "."),
         *_trials(report),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _answer(report: Report) -> list[str]:
+    """The first screen in words: a line for each contender, what qualifies it, where it comes from."""
+    shown = report.opening
+    parts = ["## The answer"]
+    for a in (*shown.answers, *shown.more, *([shown.refused] if shown.refused else [])):
+        parts.append(
+            f"{md(a.lane)} instead of {md(a.baseline)}: **{md(a.headline)}.** {md(a.where)} {md(a.sizes)}".strip()
+        )
+    if not report.answers:
+        reason = report.matched.uncompared or "No lane could be compared with the baseline."
+        parts.append(f"There is no verdict. {md(reason)}")
+    parts.append(_list(f"{c.severity}{f' ({c.where})' if c.where else ''}: {c.text}" for c in shown.caveats))
+    return [*parts, md("; ".join(f"{key}: {text}" for key, text in shown.facts))]
+
+
+def _refusals(report: Report) -> list[str]:
+    what = report.refusals
+    if not what.causes:
+        return []
+    rows = ((c.title, str(c.comparisons), "; ".join(c.details)) for c in what.causes)
+    accept = ["To compare anyway, give a reason for each:", fence(what.accept)] if what.accept else []
+    causes = table(("Cause", "Comparisons", "Known values"), rows, numbers=(1,))
+    return ["## Refused comparisons", f"{md(what.sentence)}.", causes, *accept]
 
 
 def _winners(view: WinnersView) -> str:
@@ -88,7 +101,7 @@ def _scores(report: Report) -> list[str]:
 def _section(section: Section) -> list[str]:
     parts = [f"### Workload {md(section.name)} ({md(section.kind)})"]
     for comparison in section.primary:
-        parts += _comparison(comparison)
+        parts += [f"**{md(comparison.summary)}**", *_comparison(comparison)]
     if section.exploratory:
         parts.append("#### Exploratory (hints, never headlined)")
     for comparison in section.exploratory:
@@ -108,7 +121,7 @@ def _comparison(c: Comparison) -> list[str]:
                     r.sized,
                     r.tie and f"({r.tie})",
                     r.reason and f"({r.reason})",
-                    "(withheld: critical finding)" if r.withheld else "",
+                    r.withheld and f"(withheld: {r.withheld})",
                 )
                 if x
             ),
@@ -141,8 +154,9 @@ def _levels(report: Report, drawn: Pictures) -> list[str]:
         for entry in section.levels:
             parts += [f"### {md(name + entry.title)}", _figure_table(bars.table(entry))]
         if section.cpu and of.cpu:
-            cpu += [f"## {md(name)}CPU per I/O", md(section.cpu.note), _figure_table(of.cpu.table)]
-    return parts + cpu
+            cpu += [f"### {md(name + of.cpu.title)}", md(section.cpu.note), _figure_table(of.cpu.table)]
+    falls = [block for f in drawn.falls for block in (f"### {md(f.title)}", md(f.caption), _figure_table(f.table))]
+    return [*parts, *(["## CPU per I/O, and where the time goes"] if falls or cpu else []), *falls, *cpu]
 
 
 def _faults(report: Report) -> list[str]:
@@ -172,7 +186,7 @@ def _figure_table(data: Table) -> str:
 
 def _findings(report: Report) -> list[str]:
     if not report.findings:
-        return ["No check has found anything."]
+        return ["No findings."]
     lines = []
     for g in report.findings:
         for f in g.items:
@@ -198,10 +212,10 @@ def _lanes(report: Report) -> list[str]:
         )
     ]
     for title, rows in (
-        ("What differs between lanes", data.differing),
-        ("What only some lanes have", data.own),
-        ("What all lanes share", data.same),
-        ("What tells their volumes and machines apart", data.names),
+        ("Differences between lanes", data.differing),
+        ("Properties of some lanes only", data.own),
+        ("Properties of all lanes", data.same),
+        ("Identities of volumes and machines", data.names),
     ):
         if rows:
             parts += [f"### {title}", table(("Parameter", *data.labels), ((r.key, *r.values) for r in rows))]
@@ -213,6 +227,9 @@ def _lanes(report: Report) -> list[str]:
 def _trials(report: Report) -> list[str]:
     lines = ["| Cell | Lane | Blocks |", "| --- | --- | --- |"]
     for row in report.trials:
-        links = " ".join(f"[{t.block}]({t.href})" + (f" ✕ {md(t.failed)}" if t.failed else "") for t in row.trials)
+        links = " ".join(
+            (f"[{t.block}]({t.href})" if t.href else str(t.block)) + (f" ✕ {md(t.failed)}" if t.failed else "")
+            for t in row.trials
+        )
         lines.append(f"| {md(row.cell)} | {md(row.lane)} | {links} |")
     return ["\n".join(lines)]

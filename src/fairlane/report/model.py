@@ -13,35 +13,44 @@ from fairlane.records import Evidence, Finding, Observation, Verdict
 from fairlane.report import (
     capabilities,
     curves,
-    depth,
     ecdf,
     heatmap,
+    jobs,
     lanes,
     levels,
+    opening,
     pareto,
     phrases,
     platform_facts,
     prose,
+    refusals,
     scorecard,
     series,
     storms,
     timeline,
+    waterfall,
     winners,
 )
 from fairlane.report.parts import Around
 from fairlane.report.phrases import count, metric_of
+from fairlane.report.redact import Redaction
 from fairlane.report.sections import Comparison, FindingGroup, FindingView, Report, Row, Section, Trial, TrialRow
 from fairlane.report.text import DASH, flatten, scrub
-from fairlane.verdicts.scorecard import withheld
+from fairlane.verdicts.scorecard import why_withheld, withheld
 
 _LONG = 12
 """A part of the fingerprint with more entries is folded away."""
 
 
 def build(
-    evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding], around: Around | None = None
+    evidence: Evidence,
+    verdicts: Sequence[Verdict],
+    findings: Sequence[Finding],
+    around: Around | None = None,
+    redaction: Redaction | None = None,
 ) -> Report:
-    """The report of a run, or of several with the parts that a command puts ``around`` it."""
+    """The report of a run, or of several with the parts that a command puts ``around`` it. ``redaction``: replaces the
+    names in it."""
     around = around or Around()
     study = evidence.study
     label = lanes.labels(study)
@@ -51,12 +60,13 @@ def build(
     }
     competing = {name: text for name, text in label.items() if name not in study.references}
     sections = tuple(_section(evidence, name, shown, label) for name in study.workloads)
-    ladders = curves.views(evidence, marked, findings)
     report = Report(
         title=study.name,
         parts=around.parts,
-        question=study.question or f"How do {_names(competing)} compare, with {label[study.baseline]} as the baseline?",
-        banners=(*prose.banners(evidence), *around.banners),
+        question=study.question or _question(competing, label[study.baseline]),
+        opening=opening.opening(evidence, shown, findings, label, invented=around.invented),
+        refusals=refusals.refusals(evidence, shown, findings, around.commands[:1]),
+        banners=prose.banners(evidence, invented=around.invented),
         sections=sections,
         winners=winners.views(evidence, findings, label),
         scope=prose.scope(evidence, verdicts),
@@ -64,28 +74,31 @@ def build(
         scores=scorecard.views(evidence, shown, label),
         costs=pareto.views(evidence, shown, findings, label),
         heats=heatmap.views(evidence, shown, findings, label),
-        curves=ladders,
-        depths=depth.views(evidence, shown, findings, label, ladders),
+        curves=curves.views(evidence, marked, findings),
         ecdfs=ecdf.views(evidence, shown, findings, label),
+        falls=waterfall.views(evidence, label),
         times=series.views(evidence, shown, findings, label),
         failovers=timeline.views(evidence, label),
-        findings=_findings(evidence, findings, label),
+        findings=_findings(evidence, _foremost(evidence, shown, findings), label),
         matched=matched(evidence, label),
         lanes=lanes.views(evidence),
+        living=evidence.study.platform.living,
         lane_table=lanes.side_by_side(evidence),
-        capabilities=capabilities.parts(evidence),
+        capabilities=(*jobs.parts(evidence), *capabilities.parts(evidence)),
         platform=platform_facts.rows(evidence.description.get("platform") or {}),
         method=prose.method(evidence),
         metrics=_metrics(shown),
         words=tuple((word, phrases.SYMBOL[word], phrases.MEANING[word]) for word in phrases.ORDER),
         repeat=around.source or prose.repeat(evidence),
         commands=around.commands or prose.commands(evidence),
-        study_text="",
+        study_text=evidence.study_text,
         provenance=_provenance(evidence),
         inventories=tuple((name, tuple(flatten(part).items())) for name, part in _long(evidence.fingerprint).items()),
         trials=_trials(evidence, label, around.link),
     )
-    whole = scrub(evidence.study_text, longest=200_000)
+    if redaction:  # before anything is cut: half a name would stay
+        report = redaction.report(report)
+    whole = scrub(report.study_text, longest=200_000)
     return Report(**{**vars(scrub(report)), "study_text": whole})
 
 
@@ -95,9 +108,11 @@ def _refused(verdicts: Sequence[Verdict], lane: str) -> bool:
     return {v.verdict for v in [v for v in mine if v.primary] or mine} == {"refused"}
 
 
-def _names(label: Mapping[str, str]) -> str:
-    *first, last = label.values()
-    return f"{', '.join(first)} and {last}"
+def _question(competing: Mapping[str, str], baseline: str) -> str:
+    *first, last = competing.values()
+    if not first:
+        return f"The figures of {last}: one lane, nothing is compared"
+    return f"How do {', '.join(first)} and {last} compare, with {baseline} as the baseline?"
 
 
 def _section(evidence: Evidence, name: str, verdicts: Sequence[Verdict], label: Mapping[str, str]) -> Section:
@@ -126,6 +141,7 @@ def _comparison(evidence: Evidence, group: Sequence[Verdict], label: Mapping[str
     lane, baseline = label.get(first.lane, first.lane), label.get(first.baseline, first.baseline)
     metric = metric_of(first.metric)
     anchors = _anchors(evidence)
+    figures = phrases.aligned(first.metric, [f for v in group for f in (v.lane_value, v.baseline_value)])
     words = {word: sum(v.verdict == word and not withheld(v) for v in group) for word in phrases.ORDER}
     plain = not any(v.voided for v in group) and len({v.blocks for v in group}) == 1
     return Comparison(
@@ -139,11 +155,14 @@ def _comparison(evidence: Evidence, group: Sequence[Verdict], label: Mapping[str
         words=tuple((w, n) for w, n in words.items() if n),
         withheld=sum(map(withheld, group)),
         blocks=first.blocks if plain else None,
-        rows=tuple(_row(v, lane, baseline, anchors.get(v.key, "trials")) for v in group),
+        rows=tuple(
+            _row(v, lane, baseline, anchors.get(v.key, "trials"), (ours, theirs))
+            for v, ours, theirs in zip(group, figures[::2], figures[1::2], strict=True)
+        ),
     )
 
 
-def _row(v: Verdict, lane: str, baseline: str, anchor: str) -> Row:
+def _row(v: Verdict, lane: str, baseline: str, anchor: str, figures: tuple[str, str]) -> Row:
     return Row(
         cell=v.cell,
         word=v.verdict,
@@ -157,13 +176,13 @@ def _row(v: Verdict, lane: str, baseline: str, anchor: str) -> Row:
         tie_low=v.tie_low,
         tie_high=v.tie_high,
         tie=phrases.tie_interval(v),
-        lane_value=phrases.value(v.metric, v.lane_value),
-        baseline_value=phrases.value(v.metric, v.baseline_value),
+        lane_value=figures[0],
+        baseline_value=figures[1],
         coverage=phrases.coverage(v.level),
         blocks=v.blocks,
         voided=v.voided,
         counted=f"{v.blocks} of {count(v.blocks + v.voided, 'block')}" if v.voided else count(v.blocks, "block"),
-        withheld=withheld(v),
+        withheld=why_withheld(v),
         sentence=phrases.sentence(v, lane, baseline),
         notes=v.notes,
         reason=phrases.reason(v),
@@ -179,16 +198,22 @@ def _findings(evidence: Evidence, findings: Sequence[Finding], label: Mapping[st
     several = len(evidence.study.workloads) > 1
     names = {c.key: f"{c.workload}/{c.name}" if several else c.name for c in evidence.cells()}
     rank = {"critical": 0, "warning": 1, "info": 2}
-    groups: dict[tuple[str, str], list[FindingView]] = {}
+    groups: dict[tuple[str, str, bool], list[FindingView]] = {}
     for finding in sorted(findings, key=lambda f: rank[f.severity]):
         view = FindingView(finding.message, _where(finding, names, label), tuple(flatten(finding.evidence).items()))
-        items = groups.setdefault((finding.severity, finding.check), [])
+        items = groups.setdefault((finding.severity, finding.check, finding.refuses), [])
         if items and items[-1].message == view.message:  # lanes with the same message share one item
             last = items.pop()
             where = "; ".join(dict.fromkeys(x for x in (last.where, view.where) if x))
             view = FindingView(view.message, where, (*last.evidence, *view.evidence))
         items.append(view)
-    return tuple(FindingGroup(severity, check, tuple(items)) for (severity, check), items in groups.items())
+    return tuple(FindingGroup(severity, check, tuple(items), r) for (severity, check, r), items in groups.items())
+
+
+def _foremost(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence[Finding]) -> list[Finding]:
+    """Those that qualify the answer before others of their severity."""
+    first = opening.qualifying(evidence, verdicts, findings, opening.contenders(evidence, verdicts))
+    return [*first, *(f for f in findings if f not in first)]
 
 
 def _mentions(message: str, name: str) -> bool:
@@ -240,13 +265,20 @@ def _trials(
         for lane in label:
             if trials := by_place.get((cell.key, lane)):
                 name = f"{cell.workload}/{cell.name}" if several else cell.name
-                rows.append(TrialRow(anchor, name, label[lane], tuple(_trial(o, link) for o in trials)))
+                rows.append(
+                    TrialRow(
+                        anchor,
+                        name,
+                        label[lane],
+                        tuple(_trial(o, link or (lambda o: evidence.raw_file(o.trial))) for o in trials),
+                    )
+                )
                 anchor = ""
     return tuple(rows)
 
 
-def _trial(o: Observation, link: Callable[[Observation], str] | None) -> Trial:
-    return Trial(o.block, quote(link(o) if link else f"raw/{o.trial}.tar.gz"), o.failed)
+def _trial(o: Observation, link: Callable[[Observation], str]) -> Trial:
+    return Trial(o.block, quote(link(o)), o.failed)
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def figure(view: ParetoView, ident: str) -> Figure:
     some = f" ({view.of - len(view.cells)} of {view.of} cells cannot be compared for every lane)"
     caption = (
         f"{metric.title} against {view.baseline}, {where}{some if len(view.cells) < view.of else ''}; bars: {bars}. "
-        "Cost as the study declares it, in its own unit. Line: the front, lanes that no other beats in both. Crossed "
+        "Cost as declared in the study. Line: the Pareto front, lanes that no other lane beats in both. Crossed "
         "out: another lane costs no more and does no worse, by the estimates; the verdicts say what the blocks show."
         + (f" Not comparable: {', '.join(view.left_out)}." if view.left_out else "")
     )
@@ -226,5 +226,5 @@ def _labels(view: ParetoView, across: Scale, up: Scale, end: float, bottom: floa
         parts.append(mark(p.index, end + 13, y, 4))
         parts.append(svg.text(end + 22, y + 4, svg.fit(p.lane, _RIGHT - 22, 12), font_size=12))
         standing = f"✕ beaten by {p.beaten_by}" if p.beaten_by else _shown(p, view)
-        parts.append(svg.text(end + 22, y + 17, svg.fit(standing, _RIGHT - 22, 11), font_size=11, fill=colour("muted")))
+        parts.append(svg.text(end + 22, y + 17, svg.fit(standing, _RIGHT - 22, 11), font_size=12, fill=colour("muted")))
     return parts

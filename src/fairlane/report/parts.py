@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from fairlane.records import Observation
 from fairlane.report import text
-from fairlane.report.prose import Banner
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,8 @@ class Part:
     """Rows, from 0, that a page highlights; the difference is also in their text."""
     proof: tuple[tuple[str, str], ...] = ()
     """Evidence behind the values of the table (name, text); a page folds it away, a terminal leaves it out."""
+    folded: bool = False
+    """Whether a page shows the heading alone until a reader opens it."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Around:
 
     parts: tuple[Part, ...] = ()
     """Parts before everything else."""
-    banners: tuple[Banner, ...] = ()
-    """Banners besides those of the evidence."""
+    invented: bool = False
+    """Whether figures of a run are invented, which joined evidence does not know."""
     commands: tuple[str, ...] = ()
     """Commands that repeat it; empty: those of a run."""
     source: str = ""
@@ -56,11 +57,20 @@ def part(
     notes: Iterable[str] = (),
     marked: Sequence[int] = (),
     proof: Iterable[tuple[str, str]] = (),
+    folded: bool = False,
 ) -> Part:
     """A part with every string ``text.clean``."""
     lines = tuple(tuple(row) for row in rows)
     made = Part(
-        title, tuple(sentences), tuple(columns), lines, tuple(numbers), tuple(notes), tuple(marked), tuple(proof)
+        title,
+        tuple(sentences),
+        tuple(columns),
+        lines,
+        tuple(numbers),
+        tuple(notes),
+        tuple(marked),
+        tuple(proof),
+        folded,
     )
     return text.scrub(made)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from fairlane.metrics import METRICS, Metric
 from fairlane.records import Verdict, Word
 from fairlane.report.text import DASH, MINUS
-from fairlane.verdicts.scorecard import withheld
+from fairlane.verdicts.scorecard import by_reason, withheld
 
 SYMBOL: dict[Word, str] = {
     "faster": "▲",
@@ -20,16 +20,16 @@ SYMBOL: dict[Word, str] = {
 """Symbol before the verdict word, so that colour is never the only mark."""
 
 MEANING: dict[Word, str] = {
-    "faster": "better than the baseline: all primary comparisons and looks together err in this in at most 5 % of "
-    "studies (by default). It may be smaller than the margin; its interval shows how large.",
-    "slower": "the same, on the worse side.",
+    "faster": "better than the baseline: over all primary comparisons and interim analyses, at most 5 % of studies "
+    "(by default) have a false one. The difference may be below the margin; its interval shows the size.",
+    "slower": "the same, worse than the baseline.",
     "different-but-small": "a difference, and smaller than the margin.",
-    "tie": "equal within the margin by two one-sided tests: the interval of that test lies within it. It "
-    "speaks of the trials that ran; how many slow ones they may have missed stands under How sure is it.",
-    "inconclusive": "neither a difference nor a tie is shown, or failures or stalls of one lane withhold it. Where the "
-    "interval excludes no difference all the same, it would be one alone; among all of the study it is not.",
-    "no-spread": "compared, but from so few trials that nothing is known of how they vary: no claim can stand on it.",
-    "refused": "the two lanes cannot be compared here; the reason stands beside it.",
+    "tie": "equal within the margin by two one-sided tests: the interval of that test lies within it. It holds for "
+    "the trials that ran; How sure is it says how many stalls they may have missed.",
+    "inconclusive": "neither a difference nor a tie is proven, or failures or stalls of one lane withhold the "
+    "verdict. An interval that excludes zero may still be inconclusive, because the study makes many comparisons.",
+    "no-spread": "compared from so few trials that their spread is unknown: no claim is possible.",
+    "refused": "the two lanes are not comparable here; the reason is given beside it.",
 }
 
 ORDER: tuple[Word, ...] = ("faster", "slower", "different-but-small", "tie", "inconclusive", "no-spread", "refused")
@@ -159,12 +159,50 @@ def further(blocks: Sequence[int]) -> str:
 
 def metric_of(name: str) -> Metric:
     """The metric's registry entry, or a bare one for a name that this version does not know."""
-    return METRICS.get(name) or Metric(name, name, "", +1, 0.05, "not in this version's registry", lambda v: f"{v:.4g}")
+    return METRICS.get(name) or Metric(name, name, "", +1, 0.05, "unknown to this version", lambda v: f"{v:.4g}")
 
 
 def value(metric: str, figure: float | None) -> str:
     """A figure with its unit; a dash where there is none."""
     return DASH if figure is None else metric_of(metric).format(figure)
+
+
+def effect(verdict: Verdict) -> str:
+    """The estimate with its direction and interval: ``12.0 % higher (11.0 to 13.1 %)``, ``2.7 times (2.6 to 2.8
+    times)``; ``+1.2 % (-3 % to +5.5 %)`` where the interval holds no difference; empty: no figure."""
+    sized, span, ratio = size(verdict), within(verdict), verdict.ratio or 1.0
+    if not sized or not span:
+        return ""
+    if (verdict.low or 0) <= 1 <= (verdict.high or 0):
+        return f"{change(ratio)} ({span})"
+    return f"{sized} ({span})" if ratio >= _TIMES else f"{sized} {'higher' if ratio > 1 else 'lower'} ({span})"
+
+
+def column(metric: str, figures: Sequence[float | None]) -> tuple[str, list[str]]:
+    """The unit that all figures of a column share, and the figures in it with the same decimals; without a unit where
+    they lie more than a factor of 1,000 apart, and each brings its own."""
+    known = [abs(f) for f in figures if f and math.isfinite(f)]
+    unit = metric_of(metric).unit
+    if not known or max(known) > 1000 * min(known) or unit not in _SCALES:
+        return "", [value(metric, f) for f in figures]
+    large, name = next((s for s in _SCALES[unit] if min(known) >= 0.9995 * s[0]), _SCALES[unit][-1])
+    digits = (3 if max(known) <= 10 * min(known) else 2) + (unit == "B/s")  # of the smallest
+    decimals = max(0, digits - 1 - math.floor(math.log10(min(known) / large) + 1e-9))
+    return name, [DASH if f is None else f"{f / large:,.{decimals}f}" for f in figures]
+
+
+def aligned(metric: str, figures: Sequence[float | None]) -> list[str]:
+    """The figures of a ``column``, each with its unit."""
+    unit, texts = column(metric, figures)
+    return [f"{text} {unit}" if unit and text != DASH else text for text in texts]
+
+
+_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")),
+    "1/s": ((1.0, ""),),
+    "B/s": ((2.0**20, "MiB/s"),),
+}
+"""Unit of a metric -> sizes and names in which its figures are printed."""
 
 
 def comparison(verdict: Verdict, lane: str, baseline: str) -> str:  # noqa: PLR0911 - one sentence a word
@@ -186,12 +224,12 @@ def comparison(verdict: Verdict, lane: str, baseline: str) -> str:  # noqa: PLR0
         case "tie":
             return f"{lane} and {baseline} tie: they differ by less than {margin} ({tie_interval(verdict)})"
         case "inconclusive":
-            more = f"; {further([verdict.more_blocks])} to reach the margin" if verdict.more_blocks else ""
+            more = f"; {further([verdict.more_blocks])} may decide it" if verdict.more_blocks else ""
             both = interval(verdict.low, verdict.high)
             return f"no conclusion for {lane} against {baseline} ({both}{more})"
         case "no-spread":
             span = change(verdict.ratio) if verdict.ratio else "nothing"
-            return f"{lane} against {baseline} is {span} in single results, and nothing is known of their spread"
+            return f"{lane} against {baseline} is {span} in single results of unknown spread"
         case "refused":
             return f"{lane} cannot be compared with {baseline}"
 
@@ -264,7 +302,6 @@ def _uniform(word: Word, verdicts: Sequence[Verdict], lane: str, baseline: str, 
 def summary(verdicts: Sequence[Verdict], lane: str, baseline: str) -> str:
     """One sentence for a lane in a workload: how many cells have which verdict, and the sizes."""
     groups = {word: [v for v in verdicts if v.verdict == word and not withheld(v)] for word in ORDER}
-    held = [v for v in verdicts if withheld(v)]
     total = len(verdicts)
     for word in ORDER:
         if len(groups[word]) == total:
@@ -280,6 +317,6 @@ def summary(verdicts: Sequence[Verdict], lane: str, baseline: str) -> str:
             detail = "; ".join(x for x in (named, size, why) if x)
             adjective = _plainly(word, metric_of(group[0].metric))
             parts.append(f"{adjective} in {len(group)}" + (f" ({detail})" if detail else ""))
-    if held:
-        parts.append(f"withheld in {len(held)} because of a critical finding ({_where(held)})")
+    for reason, held in by_reason(verdicts).items():
+        parts.append(f"withheld in {len(held)} ({_where(held)}; {reason})")
     return f"{lane} against {baseline} in {count(total, 'cell')}: {', '.join(parts)}."

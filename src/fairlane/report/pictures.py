@@ -1,11 +1,11 @@
 """Draw all figures of a report once: for the page, and one by one for ``fairlane figure``."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from fairlane.metrics import METRICS
-from fairlane.report import curves, depth, diagram, ecdf, heatmap, pareto, series, storms, timeline
+from fairlane.report import curves, diagram, ecdf, heatmap, pareto, series, storms, timeline, waterfall
 from fairlane.report.bars import bars, stacks
 from fairlane.report.curves import LadderView
 from fairlane.report.ecdf import EcdfView
@@ -15,9 +15,10 @@ from fairlane.report.pareto import ParetoView
 from fairlane.report.sections import Comparison, Report, Section
 from fairlane.report.svg import Figure
 from fairlane.report.timeline import FailoverView
+from fairlane.report.waterfall import WaterView
 
 V = TypeVar("V")
-OfWorkload = ParetoView | EcdfView | series.View
+OfWorkload = ParetoView | EcdfView | WaterView | series.View
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,22 @@ class WorkloadPictures:
     """One per lane, where there are several block sizes and patterns."""
     forests: tuple[Figure | None, ...]
     """One per primary comparison; None where there is no ratio to draw."""
+    effects: Mapping[str, Figure | None]
+    """Lane -> the one figure of its effects on the page: a map where there is one, else the forest plot; None where
+    the first screen shows all of it."""
     clones: Figure | None
     """Figure of clone storms."""
     levels: tuple[Figure, ...]
     cpu: Figure | None
     cpu_comparisons: tuple[Comparison, ...]
     """Comparisons of CPU per I/O."""
+    folded: bool
+    """Whether the page folds the absolute figures: curves draw the same figures, or the bars are many."""
+
+    @property
+    def cells(self) -> int:
+        """Cells of the absolute figures."""
+        return max((len(entry.cells) for entry in self.section.levels), default=0)
 
     @property
     def shown(self) -> tuple[Figure, ...]:
@@ -49,9 +60,9 @@ class Pictures:
     lanes: tuple[Figure, ...]
     costs: tuple[Figure, ...]
     workloads: tuple[WorkloadPictures, ...]
+    falls: tuple[Figure, ...]
     ecdfs: tuple[Figure, ...]
     faults: tuple[tuple[FailoverView, Figure | None], ...]
-    depths: tuple[Figure, ...]
     ladders: tuple[tuple[LadderView, Figure], ...]
     times: tuple[Figure, ...]
 
@@ -60,22 +71,23 @@ class Pictures:
         yield from (*self.costs, *self.lanes)
         for of in self.workloads:
             yield from (f for f in (*of.heats, *of.forests, *of.shown, of.cpu) if f)
+        yield from self.falls
         yield from (f for _, f in self.faults if f)
-        yield from (*self.ecdfs, *self.depths, *(f for _, f in self.ladders), *self.times)
+        yield from (*self.ecdfs, *(f for _, f in self.ladders), *self.times)
 
 
 def pictures(report: Report) -> Pictures:
     """Draw all figures of ``report``."""
     return Pictures(
-        lanes=diagram.figures(report.lanes, "lanes"),
+        lanes=diagram.figures(report.lanes, "lanes", diagram.MACHINE if report.living else diagram.BANDS[0]),
         costs=_with_workload(report, report.costs, _all(pareto.figure, report.costs, "cost")),
         workloads=tuple(_workload(report, section, n) for n, section in enumerate(report.sections, start=1)),
+        falls=_with_workload(report, report.falls, _all(waterfall.figure, report.falls, "fall")),
         ecdfs=_with_workload(report, report.ecdfs, _all(ecdf.figure, report.ecdfs, "latency")),
         faults=tuple(
             (view, timeline.figure(view, f"fault-{n}") if view.panels else None)
             for n, view in enumerate(report.failovers, start=1)
         ),
-        depths=_all(depth.figure, report.depths, "load"),
         times=_with_workload(report, report.times, _all(series.figure, report.times, "time")),
         ladders=tuple((view, curves.figure(view, f"curve-{n}")) for n, view in enumerate(report.curves, start=1)),
     )
@@ -94,19 +106,32 @@ def _with_workload(report: Report, views: Sequence[OfWorkload], figures: Iterabl
     )
 
 
+_MANY = 12
+"""Cells from which bars are folded: two screens of them answer no question that a reader has."""
+
+
 def _workload(report: Report, section: Section, n: int) -> WorkloadPictures:
     comparisons = [c for c in (*section.primary, *section.exploratory) if c.metric == METRICS["cpu_per_io"].title]
+    maps = [view for view in report.heats if view.workload == section.name]
+    heats = _all(heatmap.figure, maps, f"map-{n}")
+    forests = tuple(
+        forest(c, f"forest-{n}-{i}") if any(row.ratio is not None for row in c.rows) else None
+        for i, c in enumerate(section.primary, start=1)
+    )
+    effects = {c.lane: drawn for c, drawn in zip(section.primary, forests, strict=True)}
+    effects |= {view.lane: drawn for view, drawn in zip(maps, heats, strict=True)}
+    complete = {a.lane for a in report.opening.answers if a.plot and not a.plot.note}
     return WorkloadPictures(
         section=section,
-        heats=_all(heatmap.figure, (view for view in report.heats if view.workload == section.name), f"map-{n}"),
-        forests=tuple(
-            forest(c, f"forest-{n}-{i}") if any(row.ratio is not None for row in c.rows) else None
-            for i, c in enumerate(section.primary, start=1)
-        ),
+        heats=heats,
+        forests=forests,
+        effects={c.lane: None if c.lane in complete else effects[c.lane] for c in section.primary},
         clones=storms.figure(section.storms, f"storms-{n}") if section.storms else None,
         levels=tuple(bars(levels, f"bars-{n}-{levels.metric}") for levels in _drawn_levels(section.levels)),
         cpu=stacks(section.cpu, f"cpu-{n}") if section.cpu else None,
         cpu_comparisons=tuple(comparisons),
+        folded=any(view.workload == section.name for view in report.curves)
+        or any(len(entry.cells) > _MANY for entry in section.levels),
     )
 
 

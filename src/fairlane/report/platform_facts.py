@@ -22,7 +22,9 @@ def rows(described: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         elif key == "boot_seconds" and (seconds := _numbers(value)):
             ends = rounded(min(seconds.values())), rounded(max(seconds.values()))
             slowest = max(seconds, key=seconds.__getitem__)
-            result.append((key, f"{ends[0]} to {ends[1]} s of {count(len(seconds), 'machine')}; longest {slowest}"))
+            result.append(
+                (key, f"{ends[0]} to {ends[1]} s for {count(len(seconds), 'machine')} to boot; slowest: {slowest}")
+            )
         elif key == "api":
             result += _requests(value)
         else:

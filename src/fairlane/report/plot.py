@@ -27,11 +27,6 @@ def mark(index: int, x: float, y: float, size: float = 4) -> Markup:
     return svg.marker(SHAPES[index % len(SHAPES)], x, y, size, fill=paint(index), stroke=INK, stroke_width=0.8)
 
 
-def stroke(index: int, points: Sequence[tuple[float, float]]) -> Markup:
-    """A lane's line through ``points``, in its colour and dash."""
-    return drawn(index, "M" + "L".join(f"{svg.num(x)} {svg.num(y)}" for x, y in points))
-
-
 def drawn(index: int, d: str) -> Markup:
     """The path ``d`` in a lane's colour and dash."""
     dash = DASHES[index % len(DASHES)]

@@ -15,7 +15,7 @@ from fairlane.stats.looks import CALM
 from fairlane.stats.variance import splits
 from fairlane.study.base import Design
 from fairlane.study.load import parse_study
-from fairlane.verdicts.scorecard import withheld
+from fairlane.verdicts.scorecard import by_reason
 
 
 @dataclass(frozen=True)
@@ -35,23 +35,23 @@ MODELLED = Banner(
 )
 EMULATED = Banner(
     "Emulated: no hardware virtualization",
-    "The guests ran on an emulated processor. Software costs far more than on real hardware, so absolute figures mean "
-    "nothing and ratios may differ from those of real machines.",
+    "The guests ran on an emulated processor. Software costs far more than on real hardware, so absolute figures are "
+    "meaningless and ratios may differ from those of real machines.",
 )
 QUICK = Banner(
     "Quick form: a first try",
-    "This is the short form of the study (--quick): fewer lanes, cells or blocks, shorter trials. It shows that all "
-    "works and roughly how things lie; decide from the whole study.",
+    "This is the short form of the study (--quick): fewer lanes, cells or blocks, shorter trials. A smoke test with "
+    "indicative figures: decide from the whole study.",
 )
 INVENTED = Banner(
     "Invented figures",
-    "The platform makes up its figures from the seed, for tests and documentation. Nothing here was measured.",
+    "The platform invents its figures from the seed, for tests and documentation. Nothing here was measured.",
 )
 
 
-def banners(evidence: Evidence) -> tuple[Banner, ...]:
-    """The banners at the top of the report."""
-    invented = evidence.study.platform.invented
+def banners(evidence: Evidence, *, invented: bool = False) -> tuple[Banner, ...]:
+    """The banners at the top of the report. ``invented``: figures of a joined run are."""
+    invented = invented or evidence.study.platform.invented
     shown = ((INVENTED, invented), (MODELLED, evidence.modelled), (EMULATED, evidence.emulated),
              (QUICK, bool(evidence.study.quick)))  # fmt: skip
     return tuple(banner for banner, on in shown if on)
@@ -82,66 +82,58 @@ def sureness(evidence: Evidence, verdicts: Sequence[Verdict], findings: Sequence
     primary = [v for v in verdicts if v.primary and v.verdict != "refused"]
     if len(primary) > 1 and any(v.low is not None for v in primary):
         sentences.append(
-            f"With {len(primary)} primary comparisons, any is called different without being so in at most "
-            f"{share(study.design.alpha)} of such studies (Holm, all looks included). Intervals are those of one "
-            f"comparison: {share(1 - study.design.alpha)}."
+            f"With {len(primary)} primary comparisons, a false difference appears in at most "
+            f"{share(study.design.alpha)} of such studies (Holm, all interim analyses included). Intervals are "
+            f"those of one comparison: {share(1 - study.design.alpha)}."
         )
     if missed := [v.unseen for v in primary if v.unseen]:
         sentences.append(
-            f"Verdicts speak of the trials that ran: stalls in up to {share(round(max(missed), 2))} of trials can be "
-            "missed by so few blocks (at 95 %)."
+            f"Verdicts hold for the trials that ran: stalls in up to {share(round(max(missed), 2))} of trials can go "
+            "unnoticed with so few blocks (at 95 %)."
         )
     if evidence.modelled:
         sentences.append(
             "The virtual clock repeats bit for bit: running the same seed again adds nothing. Between blocks only "
-            "addresses, the order of the lanes and the instants of starting vary; on real machines more does."
+            "addresses, lane order and start times vary; real machines vary more."
         )
     few_blocks = [v.blocks for v in primary if v.low is not None and v.blocks < _FEW]
     if few_blocks:
-        modelled_only = ", and the spread is that of addresses, order and instants of starting alone"
+        modelled_only = ", and the spread comes only from addresses, lane order and start times"
         sentences.append(
-            f"With {_span(few_blocks)} blocks a normal distribution of the log-ratios is assumed, not seen"
+            f"With {_span(few_blocks)} blocks a normal distribution of the log-ratios is assumed, not tested"
             f"{modelled_only if evidence.modelled else ''}: "
             "trust the size of a difference more than the last digit of its interval."
         )
     failed = [o for o in observations if o.failed]
     if failed:
         sentences.append(
-            f"{len(failed)} of {count(len(observations), 'trial')} failed; each voids its block for the pairs it "
-            "belongs to. Nothing was filled in and no outlier was dropped."
+            f"{len(failed)} of {count(len(observations), 'trial')} failed; each voids its block in its comparisons. "
+            "No value was imputed and no outlier dropped."
         )
     elif observations and not study.platform.measured_here:
         sentences.append(
-            f"{count(len(observations), 'result')}, each with figures. Nothing was filled in and nothing dropped "
-            "here; what was left out before they came here is not known."
+            f"{count(len(observations), 'result')}, each with figures. Fairlane imputed and dropped nothing; earlier "
+            "omissions are unknown."
         )
     elif observations:
-        sentences.append(
-            f"All {len(observations):,} trials succeeded. Nothing was filled in and no outlier was dropped."
-        )
+        sentences.append(f"All {len(observations):,} trials succeeded. No value was imputed and no outlier dropped.")
     sentences += fleet.sentences(evidence)
     sentences += _no_claims(verdicts)
     open_ = [v for v in primary if v.verdict == "inconclusive"]
     if open_:
         more = [v.more_blocks for v in open_ if v.more_blocks]
-        advice = (
-            f" {phrases.further(more).capitalize()} would bring their intervals to the margin, at the spread seen."
-            if more
-            else ""
-        )
+        advice = f" {phrases.further(more).capitalize()} may decide them, at the same spread." if more else ""
         sentences.append(
             f"{len(open_)} of {count(len(primary), 'primary comparison')} {'is' if len(open_) == 1 else 'are'} "
             f"inconclusive.{advice}"
         )
-    if held := [v for v in verdicts if withheld(v)]:
-        sentences.append(
-            f"{count(len(held), 'decided verdict')} withheld from the headline because of critical findings."
-        )
+    sentences += [
+        f"{count(len(held), 'decided verdict')} withheld from the headline: {reason}."
+        for reason, held in by_reason(verdicts).items()
+    ]
     sums = [(s, sum(f.severity == s for f in findings)) for s in ("critical", "warning", "info")]
     totals = ", ".join(count(n, s) if s == "warning" else f"{n} {s}" for s, n in sums if n)
-    sentences.append(
-        f"Checks of comparability and plausibility found: {totals}." if totals else "No check has found anything."
-    )
+    sentences.append(f"Findings: {totals}." if totals else "No findings.")
     return (*sentences, *_pairing(evidence))
 
 
@@ -172,22 +164,23 @@ def _no_claims(verdicts: Sequence[Verdict]) -> list[str]:
     if single := [v for v in primary if v.verdict == "no-spread"]:
         sentences.append(
             f"{count(len(single), 'primary comparison')} {'rests' if len(single) == 1 else 'rest'} on single results: "
-            "nothing is known of their spread, and nothing can be claimed."
+            "their spread is unknown, so no claim is possible."
         )
     if refused := [v for v in primary if v.verdict == "refused"]:
-        sentences.append(
-            f"{count(len(refused), 'primary comparison')} refused: what is compared there is not comparable."
-        )
+        sentences.append(f"{count(len(refused), 'primary comparison')} refused: the lanes are not comparable there.")
     return sentences
 
 
 def _blocks(evidence: Evidence, cells: int, each: str) -> str:
     """Grouping and order of the trials, as far as it is known."""
-    head = f"{count(cells, 'cell')}, {each} {'trial' if each == '1' else 'trials'} of each lane."
+    one = len(evidence.study.lanes) == 1
+    head = f"{count(cells, 'cell')}, {each} {'trial' if each == '1' else 'trials'} {'each' if one else 'of each lane'}."
+    if one and not evidence.study.platform.measured_here:
+        return head
     if not evidence.study.design.paired:
         return (
-            f"{head} The lanes ran at different times: whatever changed in between, beside the path, is in the "
-            "differences, and no number of trials takes it out."
+            f"{head} The lanes ran at different times: every other change in between is part of the differences, "
+            "and more trials do not remove it."
         )
     if not evidence.study.platform.measured_here:
         return f"{head} The lanes were interleaved, and are compared within blocks; order and addresses are the tool's."
@@ -208,11 +201,11 @@ def _provisionings(evidence: Evidence) -> Iterator[str]:
     if design.provisionings > 1:
         made = len({design.provisioning_of(o.block) for o in evidence.observations})
         yield (
-            f"Volumes and machines were made anew {count(made, 'time')}, for "
+            f"Volumes and machines were provisioned anew {count(made, 'time')}, for "
             f"{count(design.blocks_per_provisioning, 'block')} of each cell."
         )
     elif platform.placed:
-        yield "Volumes and machines were made once: the verdicts hold for these volumes."
+        yield "Volumes and machines were provisioned once: the verdicts hold for these volumes."
 
 
 def _floor(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -241,14 +234,14 @@ def _stopping(design: Design) -> str:
     if design.stop:
         return (
             f"A cell stops as soon as its primary intervals are within {share(design.stop.width)} of the ratio, after "
-            f"{design.stop.least} to {design.stop.most} blocks, wherever they lie. Intervals are widened for that: "
+            f"{design.stop.least} to {design.stop.most} blocks, whatever their values. Intervals are widened for this: "
             f"they are drawn at {share(1 - CALM * design.alpha)}."
         )
     looks = ", ".join(str(n) for n in design.looks)
     return (
-        f"Verdicts are drawn after {looks} blocks only (Hwang-Shih-DeCani spending, boundaries of t); a cell ends when "
-        "it has a verdict and an interval that shows its size, or hardly a chance of one. The words pay for every "
-        "look. The printed intervals hold over all studies, those that ended early included."
+        f"Verdicts are drawn after {looks} blocks only (Hwang-Shih-DeCani spending, boundaries of t); a cell ends "
+        "when it has a verdict and a narrow enough interval, or hardly a chance of a verdict. The error rate accounts "
+        "for every interim analysis. The printed intervals are valid also for studies that ended early."
     )
 
 
@@ -266,10 +259,10 @@ def method(evidence: Evidence) -> tuple[str, ...]:
         _stopping(design),
         f"One metric per workload is primary; errors over all primaries are held at {share(design.alpha)} (Holm). All "
         "other metrics are exploratory (adjusted by Benjamini-Hochberg): hints, never headlined.",
-        "Cells lend each other their spread (Smyth 2004): few blocks of each tell much together. Blocks that resemble "
-        "their neighbours widen the interval.",
-        "Margins (the smallest difference that matters) were set before the data and are drawn as a band. A tie is "
-        f"shown against the margin by two one-sided tests, each at {share(design.alpha)} (the interval drawn thick).",
+        "Cells lend each other their spread (Smyth 2004): few blocks of each are enough together. Correlated "
+        "neighbouring blocks widen the interval.",
+        "Margins (the smallest difference that matters) were set before the run and are drawn as a band. A tie is "
+        f"proven against the margin by two one-sided tests, each at {share(design.alpha)} (the interval drawn thick).",
         "Changes are those of the metric itself: +10 % latency is worse.",
         "Percentiles come from merged histograms (jobs and directions; for the absolute figures blocks too); they are "
         "never averaged.",
@@ -281,18 +274,18 @@ def _method_elsewhere(evidence: Evidence) -> tuple[str, ...]:
     """The method of imported results: without orders, addresses and seeds."""
     alpha = share(evidence.study.design.alpha)
     return (
-        "The figures were measured by others, and read from what their tools or pages say; how they were measured is "
-        "known as far as the conditions of the lanes tell.",
+        "Others measured these figures; Fairlane read them from the output of their tools or from their pages. The "
+        "conditions of the lanes state how they were measured.",
         _APART
         if not evidence.study.design.paired
         else f"The unit is the block. The effect is the paired log-ratio ln(lane) {MINUS} ln(baseline) within each "
         "block; its interval is Student's t over blocks, turned back into a percentage.",
         f"One metric per workload is primary; errors over all primaries are held at {alpha} (Holm). All other metrics "
         "are exploratory (adjusted by Benjamini-Hochberg): hints, never headlined.",
-        "The margin is the smallest difference that matters. A tie is shown against it by two one-sided tests, each "
+        "The margin is the smallest difference that matters. A tie is proven against it by two one-sided tests, each "
         f"at {alpha}.",
         "Changes are those of the metric itself: +10 % latency is worse.",
-        "Percentiles come from merged histograms where there are histograms; otherwise they are what was published.",
+        "Percentiles come from merged histograms where there are histograms; otherwise they are the published ones.",
         "Metrics are defined as below where the lanes' conditions have no definition of their own.",
     )
 
@@ -300,7 +293,7 @@ def _method_elsewhere(evidence: Evidence) -> tuple[str, ...]:
 def repeat(evidence: Evidence) -> str:
     """The sentence above the commands: their input."""
     if not evidence.study.platform.measured_here:
-        return "Nothing can be measured again from here. The same files and map make the same run; its study is below:"
+        return "An import cannot be measured again. The same files and map give the same run; its study is below:"
     return f"Save the study below as {evidence.study.name}.yaml, then:"
 
 

@@ -6,17 +6,19 @@ from fairlane.guard.summary import Matched
 from fairlane.records import Word
 from fairlane.report import series
 from fairlane.report.curves import LadderView
-from fairlane.report.depth import DepthView
 from fairlane.report.ecdf import EcdfView
 from fairlane.report.heatmap import HeatView
 from fairlane.report.lanes import Lane, LaneTable
 from fairlane.report.levels import Levels, Stacks
+from fairlane.report.opening import Opening
 from fairlane.report.pareto import ParetoView
 from fairlane.report.parts import Part
 from fairlane.report.prose import Banner
+from fairlane.report.refusals import Refusals
 from fairlane.report.scorecard import ScoreView
 from fairlane.report.storms import StormView
 from fairlane.report.timeline import FailoverView
+from fairlane.report.waterfall import WaterView
 from fairlane.report.winners import WinnersView
 
 
@@ -46,8 +48,8 @@ class Row:
     voided: int
     counted: str
     """``6 blocks``, or ``5 of 6 blocks`` where some are void."""
-    withheld: bool
-    """Whether a critical finding took a decided verdict out of the headline."""
+    withheld: str
+    """Why a decided verdict is no headline, ``critical finding``; else empty."""
     sentence: str
     notes: tuple[str, ...]
     reason: str
@@ -76,6 +78,10 @@ class Comparison:
     """Blocks behind every row; None where rows differ or blocks are void."""
     rows: tuple[Row, ...]
 
+    @property
+    def all_refused(self) -> bool:
+        return all(row.word == "refused" for row in self.rows)
+
 
 @dataclass(frozen=True)
 class Section:
@@ -89,6 +95,12 @@ class Section:
     cpu: Stacks | None
     storms: StormView | None
     """Figures of clone storms of several sizes."""
+
+    @property
+    def all_refused(self) -> bool:
+        """Whether no comparison of the primary metric is one, and nothing exploratory stands beside it."""
+        every = (*self.primary, *self.exploratory)
+        return bool(self.primary) and all(c.all_refused for c in every)
 
 
 @dataclass(frozen=True)
@@ -108,11 +120,14 @@ class FindingGroup:
     severity: str
     check: str
     items: tuple[FindingView, ...]
+    refuses: bool = False
+    """Whether they refuse comparisons: the page sums them up by cause, and folds them."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial's link: block number, path of its raw outputs relative to the run directory, why it failed."""
+    """One trial's link: block number, path of its raw outputs relative to the run directory (empty: none), why it
+    failed."""
 
     block: int
     href: str
@@ -138,6 +153,10 @@ class Report:
     parts: tuple[Part, ...]
     """Parts that a command puts first."""
     question: str
+    opening: Opening
+    """The first screen."""
+    refusals: Refusals
+    """What cannot be compared, by cause."""
     banners: tuple[Banner, ...]
     sections: tuple[Section, ...]
     winners: tuple[WinnersView, ...]
@@ -153,10 +172,10 @@ class Report:
     """Block size against pattern, where a workload has several of both."""
     curves: tuple[LadderView, ...]
     """Throughput against latency, where cells form ladders."""
-    depths: tuple[DepthView, ...]
-    """Throughput and latency against load, of the same ladders."""
     ecdfs: tuple[EcdfView, ...]
     """Latency of all I/Os, where there are histograms."""
+    falls: tuple[WaterView, ...]
+    """Where the time of an I/O goes, where cells have one in flight."""
     times: tuple[series.View, ...]
     """The run in time."""
     failovers: tuple[FailoverView, ...]
@@ -165,9 +184,11 @@ class Report:
     """The gravest first."""
     matched: Matched
     lanes: tuple[Lane, ...]
+    living: bool
+    """Whether the load ran on machines that were there before (``Platform.living``)."""
     lane_table: LaneTable
     capabilities: tuple[Part, ...]
-    """Capabilities of the lanes, and their steady state before the trials."""
+    """Named jobs, capabilities of the lanes, and their steady state before the trials."""
     platform: tuple[tuple[str, str], ...]
     method: tuple[str, ...]
     metrics: tuple[tuple[str, str], ...]
@@ -182,6 +203,11 @@ class Report:
     inventories: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     """Long lists of the fingerprint, by name: the packages of an image."""
     trials: tuple[TrialRow, ...]
+
+    @property
+    def linked(self) -> bool:
+        """Whether trials link to their raw files."""
+        return any(t.href for row in self.trials for t in row.trials)
 
     @property
     def shares(self) -> tuple[int, ...]:

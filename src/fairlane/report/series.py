@@ -1,7 +1,7 @@
 """A run over time: every trial in its order of execution, to show drift, ramps and faults.
 
-Three pictures: all cells of a workload as deviations from each cell's own mean, a strip per lane; a few cells in their
-own unit, lanes in their order within each block; and the rate within the trials of a cell, where a tool reports it. The
+Two pictures: all cells of a workload as deviations from each cell's own mean, a strip per lane; and the rate within the
+trials of a cell, where a tool reports it. The
 order is the schedule's (rounds of all cells): the evidence has no time for a trial. Pure.
 """
 
@@ -16,14 +16,12 @@ from markupsafe import Markup
 from fairlane.checks._trials import number
 from fairlane.records import Cell, Evidence, Finding, Observation, Verdict
 from fairlane.report import svg, time_series
-from fairlane.report.phrases import change, count, metric_of, value
-from fairlane.report.plot import axis, lane_order, level, log_ticks, mark, named, paint, path
+from fairlane.report.phrases import change, count, metric_of
+from fairlane.report.plot import axis, lane_order, level, named, paint, path
 from fairlane.report.svg import INK, WIDTH, Figure, Scale, Table, colour
 from fairlane.report.text import DASH
 from fairlane.report.time_series import TimeSeriesView
 
-MOST = 2
-"""Most cells of a workload with a picture of their own."""
 _TELLING = ("drift", "spread", "unsteady", "autocorrelation", "carry_over", "repeated")
 """Checks whose cells are drawn first, in this order."""
 _KINDS = {"resume": "resumed", "block-failed": "block failed", "mismatch": "not repeated", "damaged": "damaged"}
@@ -66,7 +64,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class RunView:
-    """A workload of several cells."""
+    """A workload."""
 
     workload: str
     metric: str
@@ -79,32 +77,7 @@ class RunView:
     """For each incident, the places of blocks between which it happened."""
 
 
-@dataclass(frozen=True)
-class Trial:
-    """Place within the block from 0, of ``of``; ``figure`` None: there is none, ``failed`` may have the reason."""
-
-    block: int
-    place: int
-    of: int
-    figure: float | None
-    failed: str
-
-
-@dataclass(frozen=True)
-class CellView:
-    """One cell, of ``drawn`` of ``of`` cells of the workload."""
-
-    workload: str
-    cell: str
-    metric: str
-    drawn: int
-    of: int
-    lanes: tuple[tuple[str, int, tuple[Trial, ...]], ...]
-    """(label, index, trials by block)."""
-    journal: Journal
-
-
-View = RunView | CellView | TimeSeriesView
+View = RunView | TimeSeriesView
 
 
 def views(
@@ -113,7 +86,7 @@ def views(
     findings: Sequence[Finding],
     label: Mapping[str, str],
 ) -> tuple[View, ...]:
-    """By workload: all cells (where there are several), at most two by themselves, at most one from time_series."""
+    """By workload: all cells, and at most one cell from time_series."""
     by_cell: dict[str, list[Observation]] = {}
     for o in evidence.observations:
         by_cell.setdefault(o.cell, []).append(o)
@@ -126,16 +99,10 @@ def views(
             for c in evidence.cells()
             if c.workload == workload and any(_figure(o, metric) for o in by_cell.get(c.key, ()))
         }
-        if len(observed) > 1:
+        # a figure against the mean of its own cell and lane says nothing where each has one
+        if any(len({o.block for o in trials}) > 1 for trials in observed.values()):
             result.append(_run(evidence, workload, observed, label, journal))
         ranked = sorted(observed, key=lambda c: _rank(c, observed[c], metric, findings))
-        for cell in (c for c in observed if c in ranked[:MOST]):
-            lanes = tuple(_trials(observed[cell], metric, lane_order(evidence.study), label))
-            own = Journal(
-                tuple(n for n in journal.looks if any(o.block == n - 1 for o in observed[cell])),
-                tuple(i for i in journal.incidents if i.cell in (None, cell.key)),
-            )
-            result.append(CellView(workload, cell.name, metric, min(MOST, len(observed)), len(observed), lanes, own))
         inner = (
             time_series.view(c, observed[c], lane_order(evidence.study), label) for c in ranked if c.kind != "failover"
         )
@@ -215,28 +182,12 @@ def _rank(cell: Cell, trials: Sequence[Observation], metric: str, findings: Sequ
     return -failed, min(named, default=len(_TELLING)), -max(max(x) / min(x) for x in lanes.values())
 
 
-def _trials(
-    observations: Sequence[Observation], metric: str, order: Sequence[str], label: Mapping[str, str]
-) -> Iterable[tuple[str, int, tuple[Trial, ...]]]:
-    sizes = Counter(o.block for o in observations)
-    for index, lane in enumerate(order):
-        of_lane = [o for o in observations if o.lane == lane]
-        trials = tuple(
-            Trial(o.block, o.position, max(sizes[o.block], o.position + 1), _figure(o, metric), o.failed)
-            for o in of_lane
-        )
-        if trials:
-            yield label[lane], index, trials
-
-
 _LEFT, _RIGHT, _FOOT, _STRIP = 66, 12, 40, 62
 
 
 def figure(view: View, ident: str) -> Figure:
     """The picture that belongs to the view."""
-    if isinstance(view, RunView):
-        return _run_figure(view, ident)
-    return _cell_figure(view, ident) if isinstance(view, CellView) else time_series.figure(view, ident)
+    return _run_figure(view, ident) if isinstance(view, RunView) else time_series.figure(view, ident)
 
 
 def _cross(title: str, x: float, y: float) -> Markup:
@@ -252,7 +203,7 @@ def _looks(looks: Iterable[tuple[int, float]], top: float, bottom: float) -> lis
         label = f"look at {blocks}"
         parts.append(svg.line(x, top, x, bottom, stroke=INK, stroke_dasharray="2 3", stroke_opacity=0.7))
         if x - 6.3 * len(label) > last:
-            parts.append(svg.text(x - 2, top - 4, label, text_anchor="end", font_size=11, fill=colour("muted")))
+            parts.append(svg.text(x - 2, top - 4, label, text_anchor="end", font_size=12, fill=colour("muted")))
             last = x
     return parts
 
@@ -270,7 +221,7 @@ def _incidents(placed: Iterable[tuple[float, float, Incident]], y: float) -> lis
             svg.line(first, y - 4, first, y + 4, **paint),
         ]
         if x > free:
-            body.append(svg.text(x, y + 15, what.kind, font_size=11, fill=colour("muted")))
+            body.append(svg.text(x, y + 15, what.kind, font_size=12, fill=colour("muted")))
             free = x + 6.6 * len(what.kind)
         parts.append(svg.tag("g", *body))
     return parts
@@ -279,7 +230,7 @@ def _incidents(placed: Iterable[tuple[float, float, Incident]], y: float) -> lis
 def _incidents_sentence(journal: Journal) -> str:
     kinds = Counter(i.kind for i in journal.incidents)
     listed = ", ".join(f"{kind} {n} times" if n > 1 else f"{kind} once" for kind, n in kinds.items())
-    return f" The journal tells: {listed}; the bar covers the blocks in which it may have been." if listed else ""
+    return f" From the journal: {listed}; the bar covers the blocks in which it may have happened." if listed else ""
 
 
 def _run_figure(view: RunView, ident: str) -> Figure:
@@ -306,7 +257,7 @@ def _run_figure(view: RunView, ident: str) -> Figure:
     spans = zip(view.spans, view.journal.incidents, strict=True)
     parts += _incidents([(across(a), across(b), i) for (a, b), i in spans], bottom + 8)
     y = bottom + (28 if view.spans else 0)
-    parts += axis(across, y, [(t, f"{t:,.0f}") for t in across.ticks(8)], "blocks in the order carried out")
+    parts += axis(across, y, [(t, f"{t:,.0f}") for t in across.ticks(8)], "blocks in the order they ran")
     failed = sum(len(s.failed) for s in view.strips)
     title = f"The run in time: {metric.title} of every trial"
     caption = (
@@ -328,91 +279,3 @@ def _thirds(strip: Strip, blocks: int) -> tuple[str, ...]:
     medians = (change(median(part)) if part else DASH for part in parts)
     ends = (change(f(r for _, r in strip.points)) if strip.points else DASH for f in (min, max))
     return (strip.lane, str(len(strip.points)), str(len(strip.failed)), *medians, *ends)
-
-
-def _x(t: Trial) -> float:
-    """x of a trial: in its block's slot, by its place in the order."""
-    return t.block + ((t.place + 0.5) / t.of - 0.5) * 0.84
-
-
-def _cell_figure(view: CellView, ident: str) -> Figure:
-    """Blocks side by side, in each the lanes in the order in which they ran; void blocks are shaded."""
-    metric = metric_of(view.metric)
-    trials = [t for _, _, mine in view.lanes for t in mine]
-    blocks = max(t.block for t in trials) + 1
-    figures = [t.figure for t in trials if t.figure]
-    end = WIDTH - _RIGHT
-    across = Scale(-0.5, blocks - 0.5, _LEFT, end)
-    top = 18 * -(-len(view.lanes) // 2) + 20.0
-    y = top + 170
-    up = Scale(min(figures) / 1.02, max(figures) * 1.02, y, top, log=True)
-    parts = [named(i, lane, (n % 2) * 240, 14 + 18 * (n // 2), 230) for n, (lane, i, _) in enumerate(view.lanes)]
-    for block in sorted({t.block for t in trials if t.failed}):
-        x = across(block - 0.5)
-        parts.append(svg.tag("rect", x=x, y=top, width=across(block + 0.5) - x, height=170, fill=colour("band")))
-    parts += [level(_LEFT, end, up(t), value(view.metric, t)) for t in log_ticks(up.low, up.high)]
-    parts += [_walk(lane, across, up, view.metric) for lane in view.lanes]
-    for lane, _, mine in view.lanes:
-        if lost := [t for t in mine if t.failed]:
-            y += 16
-            parts.append(svg.text(_LEFT - 6, y, svg.fit(lane, _LEFT - 8, 11), text_anchor="end", font_size=11))
-            parts += [_cross(f"{lane}, block {t.block}: {t.failed}", across(_x(t)), y - 4) for t in lost]
-    y += 8 if y > top + 170 else 0
-    parts += _looks([(n, across(n - 0.5)) for n in view.journal.looks], top, y)
-    spans = [
-        (i.after - 0.5, blocks - 0.5 if i.before is None else i.before - 0.5, i)
-        if i.block is None
-        else (i.block - 0.4, i.block + 0.4, i)
-        for i in view.journal.incidents
-    ]
-    parts += _incidents([(across(a), across(b), i) for a, b, i in spans], y + 8)
-    y += 28 if spans else 0
-    parts += axis(across, y, [(t, f"{t:,.0f}") for t in across.ticks(8) if t == int(t)], "block")
-    title = f"{metric.title} by block: {view.cell}"
-    failed = sum(bool(t.failed) for t in trials)
-    caption = (
-        f"Within a block the lanes stand in the order in which they ran. The {metric.title} axis is logarithmic: equal "
-        "heights are equal shares."
-        + (
-            f" ✕: {count(failed, 'failed trial')}; shaded: that lane's block is void (all, if the baseline's)."
-            if failed
-            else ""
-        )
-        + _incidents_sentence(view.journal)
-        + (
-            f" {view.drawn} of {view.of} cells are drawn: those with failed trials first, then those that checks name, "
-            "then those that vary most."
-            if view.drawn < view.of
-            else ""
-        )
-    )
-    described = "; ".join(
-        f"{lane}: {value(view.metric, min(measured))} to {value(view.metric, max(measured))}"
-        for lane, _, mine in view.lanes
-        if (measured := [t.figure for t in mine if t.figure])
-    )
-    by_lane = [{t.block: t for t in mine} for _, _, mine in view.lanes]
-    rows = tuple((str(b), *(_shown(m.get(b), view.metric) for m in by_lane)) for b in sorted({t.block for t in trials}))
-    table = Table(("block", *(lane for lane, _, _ in view.lanes)), rows)
-    return Figure(ident, title, caption, svg.picture(ident, y + _FOOT, title, described, *parts), table)
-
-
-def _walk(lane: tuple[str, int, tuple[Trial, ...]], across: Scale, up: Scale, metric: str) -> Markup:
-    """A lane's trials, joined; the line breaks where there is no figure."""
-    name, index, trials = lane
-    d, shapes, pen = "", [], "M"
-    for t in trials:
-        if t.figure is not None:
-            x, y = across(_x(t)), up(t.figure)
-            d += f"{pen}{svg.num(x)} {svg.num(y)}"
-            title = f"{name}, block {t.block}, run as number {t.place + 1}: {value(metric, t.figure)}"
-            shapes.append(svg.tag("g", svg.tag("title", title), mark(index, x, y, 3.2)))
-        pen = "M" if t.figure is None else "L"
-    path = svg.tag("path", d=d, fill="none", stroke=paint(index), stroke_width=1, stroke_opacity=0.8)
-    return svg.tag("g", path, *shapes)
-
-
-def _shown(t: Trial | None, metric: str) -> str:
-    if t is None or (t.figure is None and not t.failed):
-        return DASH
-    return f"✕ {t.failed}" if t.failed else f"{value(metric, t.figure)} ({t.place + 1} of {t.of})"

@@ -124,11 +124,11 @@ def _known(observations: Sequence[Observation]) -> list[str]:
     cut = sum(bool(number(o.context, "storm", "gaps")) for o in observations)
     sentences = []
     if steps:
-        worst = f"the last machine may have answered up to {max(steps):.1%} earlier than told"
+        worst = f"the last machine may have answered up to {max(steps):.1%} earlier than recorded"
         sentences.append(f"Machines are tried until they answer: {worst} (the median storm: {median(steps):.1%}).")
     if cut:
         sentences.append(
-            f"A watch was cut in {counted(cut, 'storm')}: what happened meanwhile is told late, never early."
+            f"A watch was cut in {counted(cut, 'storm')}: events during the cut are recorded late, never early."
         )
     return sentences
 
@@ -187,7 +187,7 @@ def figure(storms: StormView, ident: str) -> Figure:
     )
     caption = (
         "Solid: until a read and a flushed write of the last machine's volume were answered. Dashed: until volumes "
-        "were there, mean of the machines. From the storm's begin; geometric means over blocks; lower is better."
+        "were there, mean of the machines. Time since the storm began; geometric means over blocks; lower is better."
     )
     height: float = bottom + _FOOT
     split = any(s.parts for line in storms.lines for s in line.sizes)
@@ -195,9 +195,8 @@ def figure(storms: StormView, ident: str) -> Figure:
         drawn, height = _bars(storms.lines, counts, height)
         parts += drawn
         caption += (
-            " Bars: what the time of the mean machine went into, arithmetic means over blocks: until its volume was "
-            "there with its data, its pod was "
-            "on a node, its QEMU ran, its sshd answered, its first I/O was answered."
+            " Bars: the mean time of a machine, arithmetic means over blocks. Its phases end, in this order, when the "
+            "volume is there with its data, the pod is on a node, QEMU runs, sshd answers, the first I/O is answered."
         )
     columns = ["machines", *(f"{line.lane}: {head}" for line in storms.lines for head in _HEADS)]
     if split:

@@ -111,9 +111,14 @@ def dots(points: Sequence[tuple[float, float]], ident: str) -> Markup:
 
 def marker(shape: str, x: float, y: float, size: float, **attributes: str | float | None) -> Markup:
     """A shape of half-width ``size``: right, left, diamond, square, circle, cross."""
+    return tag("path", d=outline(shape, x, y, size), **attributes)
+
+
+def outline(shape: str, x: float, y: float, size: float) -> str:
+    """The path of a marker."""
     s, west, east, north, south = num(size), num(x - size), num(x + size), num(y - size), num(y + size)
     double = num(2 * size)
-    path = {
+    return {
         "right": f"M{west} {north}L{east} {num(y)}L{west} {south}Z",
         "left": f"M{east} {north}L{west} {num(y)}L{east} {south}Z",
         "diamond": f"M{west} {num(y)}L{num(x)} {north}L{east} {num(y)}L{num(x)} {south}Z",
@@ -121,7 +126,6 @@ def marker(shape: str, x: float, y: float, size: float, **attributes: str | floa
         "circle": f"M{west} {num(y)}a{s} {s} 0 1 0 {double} 0a{s} {s} 0 1 0 -{double} 0Z",
         "cross": f"M{west} {north}L{east} {south}M{east} {north}L{west} {south}",
     }[shape]
-    return tag("path", d=path, **attributes)
 
 
 def _round_step(span: float, count: int) -> float:

@@ -85,7 +85,8 @@ def figure(view: TimeSeriesView, ident: str) -> Figure:
     parts += axis(across, top - 16, [(t, f"{t:g}") for t in across.ticks(6)], "seconds since the trial's start")
     title = f"Within the trials: {metric.title} over time, {view.cell}"
     caption = (
-        f"As the tool told it. Faint: the trials; strong: the one of median {metric.title}. All strips have the same "
+        f"As the tool recorded it. Faint: the trials; strong: the one of median {metric.title}. All strips have the "
+        "same "
         f"scales; {metric.title} begins at zero."
     )
     described = "; ".join(f"{lane}: {n} trials, {first} to {last}" for lane, n, _, first, last in rows)

@@ -132,7 +132,7 @@ def _sentence(lane: str, trials: Sequence[Observation], good: Sequence[Observati
     if stalls:
         text += f"; longest I/O {value('stall', median(stalls))} (median), {value('stall', max(stalls))} (worst)"
     if len(back) < len(good):
-        text += f"; IOPS did not come back in {len(good) - len(back)}"
+        text += f"; IOPS did not recover in {len(good) - len(back)}"
     if failed := len(trials) - len(good):
         text += f"; {count(failed, 'more trial')} failed and {'tells' if failed == 1 else 'tell'} nothing"
     return text + "."
@@ -160,6 +160,8 @@ def _trace(trial: Observation) -> Trace | None:
 
 
 _LEFT, _RIGHT, _TOP, _HEIGHT, _GAP, _FOOT = 64, 14, 6, 96, 34, 48
+_FLOOR = 3
+"""Between the axis and zero: a lane without I/O does not lie on the axis."""
 _FAINT = 24
 """Trials that are drawn with faint lines; of more, every n-th."""
 
@@ -194,7 +196,7 @@ def figure(view: FailoverView, ident: str) -> Figure:
 
 def _draw(panel: Panel, across: Scale, most: float, top: float) -> list[Markup]:
     bottom = top + _HEIGHT
-    up = Scale(0, most * 1.05, bottom, top)
+    up = Scale(0, most * 1.05, bottom - _FLOOR, top)
     typical = panel.traces[panel.typical]
     paint, muted = colour(f"lane-{panel.index % LANES}"), colour("muted")
     gone, back = across(0), across(typical.back_ms)

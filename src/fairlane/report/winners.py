@@ -18,7 +18,7 @@ class WinnersView:
     """``Plausible winners by IOPS``, with the workload's name where there are several."""
     meaning: str
     lines: tuple[tuple[str, str], ...]
-    """(cells, lanes): ``("4k randread qd1", "NVMe/TCP or RDMA: not told apart")``."""
+    """(cells, lanes): ``("4k randread qd1", "NVMe/TCP or RDMA: no proven difference")``."""
     table: Table
     """Per cell: the simultaneous interval of every lane, the lane that beats it, and the plausible winners."""
 
@@ -44,7 +44,7 @@ def _view(
     return WinnersView(
         title=f"Plausible winners by {metric_of(mine[0].metric).title}"
         + (f", workload {workload}" if workload else ""),
-        meaning="Lanes that no other lane is shown to beat (all pairs of lanes, from the same blocks). In at least "
+        meaning="Lanes that no other lane provably beats (all pairs of lanes, from the same blocks). In at least "
         f"{coverage(mine[0].level)} of such cells the truly best lane is among them.",
         lines=tuple((_cells(cells, len(mine)), answer) for answer, cells in groups.items()),
         table=Table(
@@ -58,7 +58,7 @@ def _answer(w: Winners, findings: Sequence[Finding], label: Mapping[str, str]) -
     if any(_stains(finding, w) for finding in findings):
         return "withheld: critical finding"
     *first, last = [label[lane] for lane in w.plausible] or [DASH]
-    best = f"{', '.join(first)} or {last}: not told apart" if first else last
+    best = f"{', '.join(first)} or {last}: no proven difference" if first else last
     left = ", ".join(label[lane] for lane in w.left_out)
     return f"{best}; {left} not compared" if left else best
 

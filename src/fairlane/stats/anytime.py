@@ -26,8 +26,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from scipy.optimize import minimize_scalar
-
 from fairlane.records import Note
 from fairlane.stats.effects import Effect
 
@@ -59,6 +57,8 @@ def mixture(alpha: float, last: int) -> float:
     are within 2 % of the narrowest possible at 10 as well as at 20 blocks. A small g is blind at first, a large one
     wide at last. Never tuned to more than 20 blocks: a long plan is no reason to see nothing of its first ones.
     """
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - 0.4 s, for runs that go on alone
+
     n = min(20, max(3, round(0.6 * last)))
     # M needs A^(n-1) > alpha^-2 for any limit: below this g there is none
     least = math.log(math.expm1(-2 * math.log(alpha) / (n - 1)) / n)
@@ -95,7 +95,7 @@ def so_far(study: "Study", pair: "Pair") -> Iterator[Note]:
     low, high = interval(pair.effect, *spent(study))
     if high < FAR:
         yield Note(
-            "so-far", f"so far, from {len(pair.rows)} blocks (valid at any moment): {percent(low)} to {percent(high)}"
+            "so-far", f"so far, after {len(pair.rows)} blocks (valid at any time): {percent(low)} to {percent(high)}"
         )
 
 

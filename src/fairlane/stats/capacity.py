@@ -233,7 +233,7 @@ def _compare(climbed: _Climbs, question: Question, lane: str, rate: float) -> Ca
     notes: list[Note] = []
     levels: tuple[float, float] | None = None
     if blocks < 2 or ours is None or theirs is None or min(ours.curve.n, theirs.curve.n) < 2:
-        notes.append(Note("too-few-rounds", f"fewer than 2 {unit}s have every rung: no interval"))
+        notes.append(Note("too-few-rounds", f"no interval: fewer than 2 {unit}s include every rung"))
     else:
         looks = design.looks[: rounds(study, climbed.shelves, question.ladder)[1]]
         reached = tuple(n // design.blocks_per_unit for n in looks)
@@ -293,7 +293,7 @@ def _beyond(name: str, kind: Kind, place: float) -> Note:
     below, above = {
         "throughput": (
             "is above the limit on its lowest rung already",
-            "stays within the limit on its top rung: it carries at least that",
+            "stays within the limit on its top rung, so it carries at least that",
         ),
         "latency": (
             "carries more than that on its lowest rung already",

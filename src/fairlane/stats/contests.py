@@ -224,7 +224,7 @@ def _refusal(shelf: Shelf, data: LaneData, lanes: tuple[str, str], metric: str) 
         if not any(metric in r.figures for r in shelf[lane].values()):
             return Note("no-metric", f"no trial of {lane} has the metric {title}")
     if not data.n:
-        return Note("no-block", "in no block did both trials succeed")
+        return Note("no-block", "no block has successful trials of both lanes")
     short = too_few_beyond(shelf, lanes, metric)
     return "" if short is None else Note("too-few-beyond", f"fewer than 10 I/Os lie beyond {title} in block {short}")
 

@@ -198,20 +198,20 @@ def sign_flip_p(logs: Sequence[float]) -> float | None:
     if not 6 <= len(logs) <= _EXACT:
         return None
     d = np.asarray(logs, dtype=float)
-    first, second = _signed_sums(d[: len(d) // 2]), np.sort(_signed_sums(d[len(d) // 2 :]))
+    first, second = _signed_sums(d[: len(d) // 2]), _signed_sums(d[len(d) // 2 :])
     target = abs(float(d.sum())) - 1e-9 * float(np.abs(d).sum())  # equal sums, added in another order, are equal
-    above = len(second) - np.searchsorted(second, target - first, side="left")
-    below = np.searchsorted(second, -target - first, side="right")
     ways = len(first) * len(second)
-    return min(1.0, float((above + below).sum()) / ways)
+    below = np.searchsorted(second, target + first, side="left")  # to first's mirror image, in order: near each other
+    return min(1.0, 2 * float(ways - below.sum()) / ways)  # as many ways lie as far on the other side
 
 
 def _signed_sums(
     d: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """All sums of ``d`` with any signs, in order; each has its negative among them."""
     sums = np.zeros(1)
     for x in d:
-        sums = np.concatenate([sums - x, sums + x])
+        sums = np.sort(np.concatenate([sums - x, sums + x]), kind="stable")  # which merges two runs in order
     return sums
 
 

@@ -28,7 +28,11 @@ def robustness(effect: Estimate, level: float) -> Iterator[Note]:
     """Notes where methods that depend less on normality disagree with the t interval at the two-sided ``level``."""
     if effect.resolution >= effect.half_width(level) or not effect.sd:
         what = "between the blocks" if isinstance(effect, Effect) else "between the trials"
-        spread = "" if effect.sd else f"no spread at all {what}, so it speaks of the orders and addresses tried: "
+        spread = (
+            ""
+            if effect.sd
+            else f"no spread {what}, so the result covers only the orders and addresses that were tried: "
+        )
         yield Note(
             "resolution" if effect.sd else "no-spread",
             f"{spread}the interval is as wide as the figures' resolution (+-{math.expm1(effect.resolution):.2%})",
@@ -41,7 +45,7 @@ def robustness(effect: Estimate, level: float) -> Iterator[Note]:
             yield Note(
                 "permutation",
                 f"the {test.name} disagrees at the {threshold:.2g} level: p = {test.p:.2g}, "
-                f"against {effect.p:.2g} by t",
+                f"against {effect.p:.2g} in the t-test",
             )
     if abs(effect.centre - effect.mean) > PULLED * effect.sd / math.sqrt(effect.n):
         yield Note(
@@ -56,8 +60,9 @@ def alike(effect: Effect) -> Iterator[Note]:
     if effect.factor > 1:
         yield Note(
             "correlated",
-            f"neighbouring blocks are alike (lag-1 autocorrelation {autocorrelation(effect.logs):+.2f}; "
-            f"p = {likeness(effect.logs):.2g} by permutation): the interval is drawn {effect.factor:.1f} times as wide",
+            f"neighbouring blocks are correlated (lag-1 autocorrelation {autocorrelation(effect.logs):+.2f}; "
+            f"p = {likeness(effect.logs):.2g} by permutation): the interval is widened by a factor of "
+            f"{effect.factor:.1f}",
         )
 
 

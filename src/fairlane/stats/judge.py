@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fairlane.metrics import METRICS
-from fairlane.records import Evidence, Finding, Note, Verdict
+from fairlane.records import Evidence, Finding, Held, Note, Verdict
 from fairlane.stats import anytime, footnotes
 from fairlane.stats.answers import DECIDED, Answer, answer, margin_of
 from fairlane.stats.contests import Claims, Contest, Stage, lent, stains
 from fairlane.stats.effects import Effect
 from fairlane.stats.looks import level
 from fairlane.stats.neighbours import likeness
-from fairlane.stats.pairs import Pair, pair, typical
+from fairlane.stats.pairs import Pair, Together, pair, typical
 from fairlane.stats.stopping import too_wide
 from fairlane.study.base import FEW_BLOCKS
 
@@ -29,9 +29,10 @@ _NOTHING = 9.0
 """Relative difference from which on the note gives no number."""
 
 
-def judge(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Verdict, ...]:
+def judge(evidence: Evidence, findings: Sequence[Finding], *, primary_only: bool = False) -> tuple[Verdict, ...]:
     """All verdicts of a run: by cell and lane in the order of the study, the primary metric first.
 
+    ``primary_only``: those of primary metrics and controls, the same as among all, in a fraction of the time.
     Pure. A critical finding takes the headline from the cells and lanes it names, or from all if it names none. One
     that refuses takes the verdict.
     """
@@ -40,29 +41,40 @@ def judge(evidence: Evidence, findings: Sequence[Finding]) -> tuple[Verdict, ...
         evidence.observations,
         findings,
         evidence.complete,
+        # A workload's exploratory metric may be another's primary, and cells lend each other the spread of a metric:
+        # only of a single workload are the primaries the same without the rest.
+        primary_only=primary_only and len(evidence.study.workloads) == 1,
         modelled=evidence.modelled,
         ended=evidence.complete,
     )
     waiting = frozenset() if evidence.complete else too_wide(claims)
-    return tuple(_verdict(claims, c, findings, goes_on=c.cell.key in waiting) for c in claims.contests)
+    together = Together()
+    return tuple(_verdict(claims, c, findings, together, goes_on=c.cell.key in waiting) for c in claims.contests)
 
 
-def _trusted(claims: Claims, stage: Stage) -> bool:
-    """Whether blocks are enough, and independent enough, for a headline."""
-    effect = stage.effect
-    if not isinstance(effect, Effect):
-        return True
-    alike = likeness(effect.logs) <= _ALIKE / max(1, len(claims.primaries))
-    return not alike and (effect.n >= FEW_BLOCKS or lent(stage))
+def _held(claims: Claims, contest: Contest, stage: Stage | None, findings: Sequence[Finding]) -> Held:
+    """Why a decided word is no headline: a critical finding, or blocks that are not enough, or not independent."""
+    if any(stains(f, contest.cell, contest.lane, contest.baseline) for f in findings):
+        return "finding"
+    effect = stage.effect if stage else None
+    if claims.modelled or not stage or not isinstance(effect, Effect):
+        return ""
+    if effect.n < FEW_BLOCKS and not lent(stage):
+        return "few-blocks"
+    return "alike-blocks" if likeness(effect.logs) <= _ALIKE / max(1, len(claims.primaries)) else ""
 
 
-def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, goes_on: bool) -> Verdict:
+def _verdict(
+    claims: Claims, contest: Contest, findings: Sequence[Finding], together: Together, *, goes_on: bool
+) -> Verdict:
     """``goes_on``: the cell's interval is still too wide for its study, and no verdict is final."""
     margin, rate, stage = margin_of(claims, contest), claims.rate(contest), claims.stage(contest)
     made = answer(claims, contest)
     word, outer, inner = made.word, made.joint, made.tie
     if goes_on and stage:
         word = "inconclusive"
+    decided = contest.primary and word in DECIDED
+    held = _held(claims, contest, stage, findings) if decided else ""
     lane_blocks, baseline_blocks = ((), ()) if contest.refusal else contest.data.blocks
     shown = bool(lane_blocks and baseline_blocks)
     shelf = claims.shelf(contest)
@@ -87,12 +99,10 @@ def _verdict(claims: Claims, contest: Contest, findings: Sequence[Finding], *, g
         level=_level(claims, contest, stage),
         blocks=contest.data.n if shown else 0,
         voided=contest.data.voided,
-        lane_value=typical(shelf, contest.lane, contest.metric, lane_blocks) if shown else None,
-        baseline_value=typical(shelf, contest.baseline, contest.metric, baseline_blocks) if shown else None,
-        headline=contest.primary
-        and word in DECIDED
-        and (claims.modelled or not stage or _trusted(claims, stage))
-        and not any(stains(f, contest.cell, contest.lane, contest.baseline) for f in findings),
+        lane_value=typical(shelf, contest.lane, contest.metric, lane_blocks, together) if shown else None,
+        baseline_value=typical(shelf, contest.baseline, contest.metric, baseline_blocks, together) if shown else None,
+        headline=decided and not held,
+        held=held,
         more_blocks=_more(claims, stage, rate, margin) if stage and word == "inconclusive" else None,
         notes=tuple(_notes(claims, contest, made, goes_on=goes_on)),
         detectable=_detectable(stage, rate) if stage else None,
@@ -135,19 +145,23 @@ def _more(claims: Claims, stage: Stage, rate: float, margin: float) -> int | Non
 
 
 def more_blocks(stage: Stage, rate: float, alpha: float, margin: float) -> int | None:
-    """Further blocks after which the interval would be within +- ``margin`` of the ratio, at the observed spread.
+    """Further blocks that decide an open verdict, if ratio and spread stay the same: until the interval is within
+    +- ``margin`` of the ratio, or until it excludes no difference where the ratio lies beyond the margin; whatever is
+    sooner.
 
-    Where it is that narrow already (the ratio lies near the margin): blocks until the verdict would be decided if ratio
-    and spread stayed the same. At the level of the last planned look. Of lanes that ran at different times: trials of
-    each, if both had as many. None: no number of blocks is enough.
+    Where it is within the margin already (the ratio lies near it): until the verdict would be decided. At the level of
+    the last planned look. Of lanes that ran at different times: trials of each, if both had as many. None: no number of
+    blocks is enough.
     """
     effect, edge, mean = stage.effect, math.log1p(margin), abs(stage.effect.mean)
     last = level(stage.plan, stage.plan, rate)
     tie = level(stage.plan, stage.plan, 2 * alpha)
-    needed = effect.needed(edge, last) if effect.resolution < edge else None
-    if needed is not None and needed <= effect.n:
+    within = effect.needed(edge, last) if effect.resolution < edge else None
+    if within is not None and within <= effect.n:
         ways = (effect.needed(mean, last), effect.needed(edge - mean, tie))
-        needed = min((n for n in ways if n is not None), default=None)
+    else:
+        ways = (within, effect.needed(mean, last) if mean > edge else None)
+    needed = min((n for n in ways if n is not None), default=None)
     return None if needed is None else max(1, needed - effect.n)
 
 
@@ -164,7 +178,7 @@ def _notes(claims: Claims, contest: Contest, made: Answer, *, goes_on: bool) -> 
     if contest.control:
         yield Note(
             "control",
-            f"A/A control: {contest.lane} is {contest.baseline} built once more; the interval is the noise floor",
+            f"A/A control: {contest.lane} is a copy of {contest.baseline}; the interval is the noise floor",
         )
     if contest.primary and not claims.complete and paired:
         yield from anytime.so_far(
@@ -178,16 +192,18 @@ def _notes(claims: Claims, contest: Contest, made: Answer, *, goes_on: bool) -> 
             ),
         )
     if contest.waiting and reached < len(plan):
-        yield Note("waiting", f"{contest.waiting} further blocks wait for the look at {plan[reached]}")
+        yield Note(
+            "waiting", f"{contest.waiting} further blocks wait for the interim analysis at {plan[reached]} blocks"
+        )
     elif contest.waiting:
-        yield Note("beyond-plan", f"{contest.waiting} blocks beyond the last planned look are left out")
+        yield Note("beyond-plan", f"{contest.waiting} blocks beyond the last planned interim analysis are not used")
     if contest.data.reported:
         title = METRICS[contest.metric].title
-        yield Note("as-reported", f"{title} as the tool reported it; how many I/Os lie beyond it is not known")
+        yield Note("as-reported", f"{title} is the tool's own figure; the number of I/Os beyond it is unknown")
     if contest.primary and not paired:
         yield Note(
             "not-interleaved",
-            "the lanes did not run interleaved: they are compared as two independent samples, and what changed between "
+            "the lanes were not interleaved: they are compared as two independent samples, and any change between "
             "their times counts as a difference",
         )
     if not stage:
@@ -197,13 +213,14 @@ def _notes(claims: Claims, contest: Contest, made: Answer, *, goes_on: bool) -> 
     if goes_on:
         stop = claims.study.design.stop
         yield Note(
-            "goes-on", f"the cell goes on until its primary intervals are within {stop and stop.width:.2%} of the ratio"
+            "goes-on",
+            f"the cell continues until its primary intervals are within {stop and stop.width:.2%} of the ratio",
         )
     if made.word == "inconclusive" and not made.withheld:
         yield Note(
             "detectable",
             f"with {stage.effect.n} {'blocks' if paired else 'trials of each lane'} and this spread, "
-            f"{_difference(_detectable(stage, claims.rate(contest)))} is found in four of five such runs",
+            f"{_difference(_detectable(stage, claims.rate(contest)))} is detected in four of five such runs",
         )
 
 
@@ -216,9 +233,9 @@ def _doubts(claims: Claims, contest: Contest, made: Answer, stage: Stage) -> Ite
     if contest.primary and made.word in ("tie", "inconclusive") and not low <= 0 <= high:
         yield Note(
             "alone",
-            f"alone this would be a difference; over {len(stage.plan)} looks"
+            f"on its own this would be a difference; corrected for {len(stage.plan)} interim analyses"
             + (f" and {len(claims.primaries)} comparisons" if len(claims.primaries) > 1 else "")
-            + " it is none yet",
+            + " it is not one yet",
         )
     yield from footnotes.robustness(stage.effect, stage.printed_level(claims.alpha))
     if contest.primary and isinstance(contest.data, Pair):
@@ -237,19 +254,22 @@ def _no_interval(claims: Claims, contest: Contest) -> Note:
         if not contest.plan:
             return Note(
                 "judged-later",
-                "lanes that do not run interleaved are judged when all their trials are there: no interval",
+                "no interval yet: lanes that are not interleaved are judged after all their trials",
             )
         if not contest.reached:
-            return Note("before-first-look", f"the first look is at {contest.plan[0]} blocks: no interval")
+            return Note(
+                "before-first-look", f"no interval yet: the first interim analysis is at {contest.plan[0]} blocks"
+            )
         return Note(
             "too-few-blocks",
-            f"{contest.data.n} blocks count: an interval needs {FEW_BLOCKS} where few other cells lend their spread",
+            f"no interval: {contest.data.n} usable blocks, but {FEW_BLOCKS} are needed, because too few other cells "
+            "help to estimate the spread",
         )
     ours, theirs = map(len, contest.data.blocks)
     single = [name for name, n in ((contest.lane, ours), (contest.baseline, theirs)) if n < 2]
     of = "one trial each" if len(single) == 2 else f"one trial of {single[0]}"
     return Note(
         "single-trials",
-        f"{of}: nothing is known of their spread; at least {_REPEATS} interleaved blocks, or {_REPEATS} independent "
-        "repeats of each lane, would be needed",
+        f"{of}: the spread is unknown. At least {_REPEATS} interleaved blocks, or {_REPEATS} independent repeats of "
+        "each lane, are needed",
     )

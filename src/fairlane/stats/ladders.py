@@ -41,6 +41,16 @@ class Ladder:
     def open_loop(self) -> bool:
         return self.climb == "rate_iops"
 
+    @property
+    def throughput(self) -> str:
+        """The rate's name in the registry: iops, of a database tps."""
+        return "tps" if self.cells[0].kind == "oltp" else "iops"
+
+    @property
+    def unit(self) -> str:
+        """Of the loads of a closed loop."""
+        return "clients" if self.cells[0].kind == "oltp" else "in flight"
+
 
 @dataclass(frozen=True)
 class Point:
@@ -61,7 +71,8 @@ def ladders(study: "Study") -> tuple[Ladder, ...]:
         for climb in CLIMBS:
             groups: dict[str, list[Cell]] = {}
             for cell in cells:
-                if _number(cell.params.get(climb)) and (climb == "rate_iops" or not cell.params.get("rate_iops")):
+                paced = cell.params.get("rate_iops") or cell.params.get("rate")
+                if _number(cell.params.get(climb)) and (climb == "rate_iops" or not paced):
                     rest = {k: v for k, v in cell.params.items() if k != climb}
                     groups.setdefault(json.dumps(rest, sort_keys=True, default=str), []).append(cell)
             for group in groups.values():
@@ -95,7 +106,8 @@ def _name(rungs: Sequence[Cell], climb: str) -> str:
     if climb != "numjobs" and _number(first.get("numjobs")) and first["numjobs"] != 1:
         parts.append(f"x{first['numjobs']}")
     head = " ".join(part for part in parts if part) or rungs[0].workload
-    return f"{head}, {climb} {first[climb]:g} to {last[climb]:g}"
+    title = "clients" if climb == "numjobs" and rungs[0].kind == "oltp" else climb
+    return f"{head}, {title} {first[climb]:g} to {last[climb]:g}"
 
 
 def climb(

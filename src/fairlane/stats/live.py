@@ -1,5 +1,6 @@
 """Progress of a running study, trial by trial: the cells decided so far, valid at any moment."""
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,10 @@ class Standing:
     high: float
     word: Word
     """``inconclusive`` unless the interval excludes no difference, or that of the tie test lies within the margin."""
+    alone: tuple[float, float] = (-math.inf, math.inf)
+    """Ends of the plain t interval of this one comparison after ``blocks`` blocks, as log-ratios, at the error rate of
+    the study: for a reader who looks once, at a number of blocks fixed beforehand. Infinite below 2 blocks, or
+    below 2 provisionings where a study has several."""
 
     @property
     def decided(self) -> bool:
@@ -84,6 +89,7 @@ class Live:
         outer = anytime.interval(lane_pair.effect, self._alpha, self._g)
         tie = anytime.interval(lane_pair.effect, 2 * self._study.design.alpha, self._g)
         verdict = word(lane_pair.effect.mean, outer, tie, margin, metric.better)
-        standing = Standing(self._cells[key].name, lane, len(lane_pair.rows), *outer, verdict)
+        alone = lane_pair.effect.interval(self._study.design.alpha) if lane_pair.effect.n > 1 else Standing.alone
+        standing = Standing(self._cells[key].name, lane, len(lane_pair.rows), *outer, verdict, alone)
         self._standings[key, lane] = standing
         return standing

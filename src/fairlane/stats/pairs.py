@@ -4,22 +4,25 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from statistics import geometric_mean, median
+from typing import NamedTuple
 
-from fairlane.metrics import METRICS, WAYS, Metric, own_metric
-from fairlane.records import Observation
+from fairlane.metrics import METRICS, SYNC, WAYS, own_metric
+from fairlane.records import Histogram, Observation
 from fairlane.stats.effects import Effect, Estimate
 from fairlane.stats.histogram import (
     BIN_ERROR,
     PERCENTILES,
+    SYNCS,
     Bins,
     directions,
+    fewest,
     latency,
+    longest,
     merge,
     percentile,
     quantiles,
-    reportable,
 )
 from fairlane.stats.samples import Samples
 
@@ -30,9 +33,9 @@ Shelf = Mapping[str, Mapping[int, "Reading"]]
 _NONE = Bins()
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One figure of one trial; ``step``: relative error because it is counted in steps."""
+class Figure(NamedTuple):
+    """One figure of one trial; ``step``: relative error because it is counted in steps. A tuple: a run of ten thousand
+    trials has a quarter of a million."""
 
     value: float
     step: float = 0.0
@@ -40,41 +43,45 @@ class Figure:
     """Whether it is a percentile reported by the tool, without bins."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """One trial, read: ``figures`` by metric, empty if it failed."""
+    """One trial, read: ``figures`` by metric, at least those that were asked for; empty if it failed."""
 
     position: int
     failed: str
-    figures: Mapping[str, Figure]
-    latency: Bins
-    """All I/Os."""
-    ways: Mapping[str, Bins] = field(default_factory=dict)
-    """Of a mix: the I/Os of each direction."""
+    figures: dict[str, Figure]
+    histograms: Mapping[str, Histogram]
     stalled: bool = False
     """Whether the trial shows a stall inside: see ``_stalled``."""
+    ios: dict[str, int] = field(default_factory=dict)
+    """Number of I/Os with bins, by ``Metric.way``, of the metrics that were asked for."""
 
-    def bins(self, metric: Metric) -> Bins:
-        """The I/Os that ``metric`` counts."""
-        return self.ways.get(metric.way, _NONE) if metric.way else self.latency
+    @property
+    def latency(self) -> Bins:
+        """All I/Os."""
+        return latency(self.histograms)
+
+    def bins(self, way: str) -> Bins:
+        """The I/Os of a ``Metric.way``; of one direction only those of a mix have figures."""
+        if not way:
+            return self.latency
+        return Bins.of(self.histograms.get(SYNCS if way == SYNC else f"{way}.lat", _NONE))
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One block that counts."""
 
     block: int
     lane: Figure
     baseline: Figure
     lane_first: bool
-
-    @property
-    def log_ratio(self) -> float:
-        return math.log(self.lane.value) - math.log(self.baseline.value)
+    log_ratio: float
 
 
 def by_unit(logs: Mapping[int, float], each: int) -> tuple[float, ...]:
     """Block -> figure as one figure per unit of ``each`` blocks, in order: the mean of its blocks that count."""
+    if each == 1:
+        return tuple(logs[block] for block in sorted(logs))
     units: dict[int, list[float]] = {}
     for block, log in sorted(logs.items()):
         units.setdefault(block // each, []).append(log)
@@ -153,6 +160,8 @@ class Pair(LaneData):
 
     def below(self, blocks: int) -> "Pair":
         """The pair after the first ``blocks`` blocks."""
+        if not self.rows or self.rows[-1].block < blocks:
+            return self
         return replace(self, rows=tuple(row for row in self.rows if row.block < blocks))
 
 
@@ -185,7 +194,10 @@ class Apart(LaneData):
         return any(f.reported for side in (self.lane, self.baseline) for f in side.values())
 
 
-_ALL = tuple(METRICS)
+_ALL, _NO_METRICS = frozenset(METRICS), frozenset[str]()
+_OWN = frozenset(name for name, metric in METRICS.items() if metric.way)
+"""Metrics of one direction, or of syncs."""
+_RANKED = frozenset(name for name, metric in METRICS.items() if metric.percentile is not None)
 _COUNTED = frozenset(own_metric(name, way) for name in ("iops", "bw") for way in ("", *WAYS))
 """Rates that may have one I/O more or less."""
 
@@ -193,54 +205,65 @@ _COUNTED = frozenset(own_metric(name, way) for name in ("iops", "bw") for way in
 def shelve(
     observations: Iterable[Observation], metrics: Collection[str] = _ALL
 ) -> dict[str, dict[str, dict[int, Reading]]]:
-    """Read every observation once: cell key -> lane -> block -> reading, with the figures of ``metrics`` only."""
+    """Read every observation once: cell key -> lane -> block -> reading, with the figures of ``metrics`` (and of those
+    that others asked for before)."""
     shelves: dict[str, dict[str, dict[int, Reading]]] = {}
+    wanted = frozenset(metrics)
     for observation in observations:
         shelves.setdefault(observation.cell, {}).setdefault(observation.lane, {})[observation.block] = reading(
-            observation, metrics
+            observation, wanted
         )
     return shelves
 
 
-def reading(observation: Observation, metrics: Collection[str] = _ALL) -> Reading:
+def reading(observation: Observation, metrics: frozenset[str] = _ALL) -> Reading:
     """The trial with the figures of ``metrics``. It is read once and cached in the observation, which never changes:
     checks, verdicts and curves use the same percentiles of the same thousands of trials."""
     kept = observation.__dict__.get("_reading")
-    if not isinstance(kept, Reading):
-        kept = _read(observation)
+    if kept is None:
+        kept = Reading(observation.position, observation.failed, {}, observation.histograms, _stalled(observation))
         observation.__dict__["_reading"] = kept  # as functools.cached_property does: frozen are only the fields
-    if metrics is _ALL:
-        return kept
-    return replace(kept, figures={name: kept.figures[name] for name in metrics if name in kept.figures})
+    before = observation.__dict__.get("_asked", _NO_METRICS)
+    if new := metrics - before:
+        observation.__dict__["_asked"] = _with(before, metrics)
+        if not kept.failed:
+            _read(observation, kept, new)
+    found: Reading = kept
+    return found
 
 
-def _read(observation: Observation) -> Reading:
-    """All metrics that this trial has a positive figure for.
+@cache
+def _with(before: frozenset[str], metrics: frozenset[str]) -> frozenset[str]:
+    """Both; one object for all trials, of which a hundred thousand with a set each would take some 200 MB."""
+    return before | metrics
+
+
+def _read(observation: Observation, kept: Reading, wanted: frozenset[str]) -> None:
+    """Adds the metrics in ``wanted`` that this trial has a positive figure for.
 
     Where there are bins of ``lat``, percentiles come from them alone, even if the trial's metrics have others, and even
     with too few I/Os beyond: whether they may be reported depends on all blocks (``too_few_beyond``).
     """
-    if observation.failed:
-        return Reading(observation.position, observation.failed, {}, _NONE)
-    figures: dict[str, Figure] = {}
-    ways = directions(observation.histograms)
-    lat = latency(observation.histograms)
-    result = Reading(observation.position, "", figures, lat, ways, _stalled(observation, lat))
-    values = dict(observation.metrics)
-    for way, bins in {"": result.latency, **ways}.items():
-        if bins:
-            values |= zip(PERCENTILES[way], quantiles(bins, PERCENTILES[way].values()), strict=True)
+    metrics, steps = observation.metrics, observation.steps
+    values = {name: metrics[name] for name in wanted if name in metrics}
+    every: dict[str, Bins] = {}
+    if not wanted.isdisjoint(_RANKED) or any(name in _COUNTED and name not in steps for name in values):
+        every = {"": kept.latency} | (directions(kept.histograms) if not wanted.isdisjoint(_OWN) else {})
+    for way, of_way in every.items():
+        kept.ios[way] = of_way.total
+        ranks = {name: q for name, q in PERCENTILES[way].items() if name in wanted}
+        if ranks and of_way.total:
+            values |= zip(ranks, quantiles(of_way, ranks.values()), strict=True)
     for name, value in values.items():
-        metric = METRICS.get(name)
-        if metric is None or not (value > 0 and math.isfinite(value)):
+        if not 0 < value < math.inf:
             continue
-        ios, step = result.bins(metric).total, observation.steps.get(name)
-        if metric.percentile is not None and ios:
+        metric, step = METRICS[name], steps.get(name)
+        ios, ranked = kept.ios.get(metric.way, 0), metric.percentile is not None
+        if ranked and ios:
             step = max(BIN_ERROR, step or 0.0)  # bins may be wider
         elif step is None:  # where the tool gives none
             step = 1 / ios if ios and name in _COUNTED else 0.0
-        figures[name] = Figure(float(value), step, reported=metric.percentile is not None and not ios)
-    return result
+        kept.figures[name] = Figure(float(value), step, ranked and not ios)
 
 
 _LONG = 0.1
@@ -249,13 +272,13 @@ _LOW = 0.5
 """Share of the median rate of a trial's intervals below which one of them counts as a stall."""
 
 
-def _stalled(observation: Observation, lat: Bins) -> bool:
+def _stalled(observation: Observation) -> bool:
     """Whether one I/O took a good part of the trial, or the rate broke down in one of its intervals."""
     load = observation.context.get("load")
-    if not isinstance(load, Mapping):
+    if observation.failed or not isinstance(load, Mapping):
         return False
-    runtime = load.get("runtime_ms")
-    if lat and isinstance(runtime, int | float) and runtime > 0 and lat.ns[-1] >= _LONG * runtime * 1e6:
+    runtime, lat = load.get("runtime_ms"), latency(observation.histograms)
+    if lat.total and isinstance(runtime, int | float) and runtime > 0 and longest(lat) >= _LONG * runtime * 1e6:
         return True
     series = load.get("series")
     rates = series.get("iops") if isinstance(series, Mapping) else None
@@ -277,8 +300,9 @@ def pair(shelf: Shelf, lane: str, baseline: str, metric: str, each: int = 1) -> 
     rows = []
     for b in blocks:
         mine, other = ours.get(b), theirs.get(b)
-        if mine and other and metric in mine.figures and metric in other.figures:
-            rows.append(Row(b, mine.figures[metric], other.figures[metric], mine.position < other.position))
+        if mine and other and (ahead := mine.figures.get(metric)) and (behind := other.figures.get(metric)):
+            ratio = math.log(ahead.value) - math.log(behind.value)
+            rows.append(Row(b, ahead, behind, mine.position < other.position, ratio))
     return Pair(tuple(rows), len(blocks) - len(rows), each)
 
 
@@ -297,7 +321,8 @@ def too_few_beyond(shelf: Shelf, lanes: Sequence[str], metric: str) -> int | Non
     if q is None:
         return None
     readings = (item for lane in lanes for item in shelf.get(lane, {}).items())
-    short = (b for b, r in readings if not (r.failed or _reported(r, metric) or reportable(r.bins(entry), q)))
+    enough = fewest(q)
+    short = (b for b, r in readings if r.ios.get(entry.way, 0) < enough and not (r.failed or _reported(r, metric)))
     return min(short, default=None)
 
 
@@ -306,11 +331,34 @@ def _reported(reading: Reading, metric: str) -> bool:
     return figure is not None and figure.reported
 
 
-def typical(shelf: Shelf, lane: str, metric: str, blocks: Iterable[int]) -> float:
+class Together:
+    """The I/Os of a lane's blocks, added: every percentile of a cell asks for the same."""
+
+    def __init__(self) -> None:
+        self._shelf: Shelf = {}
+        self._bins: dict[tuple[str, str, tuple[int, ...]], Bins] = {}
+
+    def bins(self, shelf: Shelf, lane: str, way: str, blocks: tuple[int, ...]) -> Bins:
+        """``way``: of a metric (``Metric.way``)."""
+        if shelf is not self._shelf:  # the last cell is over
+            self._shelf, self._bins = shelf, {}
+        key = lane, way, blocks
+        if key not in self._bins:
+            readings = [shelf[lane][b] for b in blocks]
+            # all I/Os are mostly reads and writes, which are asked for as well: none is added twice
+            parts = [] if way else [self.bins(shelf, lane, part, blocks) for part in WAYS]
+            if not parts or sum(part.total for part in parts) < sum(r.latency.total for r in readings):
+                parts = [r.bins(way) for r in readings]
+            self._bins[key] = merge(parts)
+        return self._bins[key]
+
+
+def typical(shelf: Shelf, lane: str, metric: str, blocks: Iterable[int], together: Together | None = None) -> float:
     """The lane's own figure over ``blocks``, in the metric's unit: geometric mean, or the percentile of all I/Os where
     all have bins."""
+    blocks = tuple(blocks)
     readings = [shelf[lane][b] for b in blocks]
     entry = METRICS[metric]
     if entry.percentile is not None and not any(_reported(r, metric) for r in readings):
-        return float(percentile(merge(r.bins(entry) for r in readings), entry.percentile))
+        return float(percentile((together or Together()).bins(shelf, lane, entry.way, blocks), entry.percentile))
     return geometric_mean(r.figures[metric].value for r in readings)

@@ -1,7 +1,7 @@
-"""The platform of a run, open for one provisioning at a time; what it built is kept before the first trial on it.
+"""The platform of a run, open for one provisioning at a time; its description is stored before the first trial on it.
 
-A provisioning that is opened a second time (the run was killed within it) has machines and volumes of another making
-under the same number: the journal says how many of its trials were there before (decision 0017).
+A provisioning that is opened a second time (the run was killed within it) has other machines and volumes under the same
+number: the journal records how many of its trials were done before (decision 0017).
 """
 
 import json
@@ -46,7 +46,7 @@ class Openings:
             self.platform, self._closed, self._rebuilds = self.platform.anew(), False, 0
         if self._several:
             count = self.platform.study.design.provisionings
-            self.watch.note(f"provisioning {provisioning + 1} of {count}: making machines and volumes anew")
+            self.watch.note(f"provisioning {provisioning + 1} of {count}: creating new machines and volumes")
         self.platform.run_id, self.platform.provisioning = identity(self.journal.folder), provisioning
         begun = time.monotonic()
         opened = await self.platform.open(self.watch.note)
@@ -59,6 +59,8 @@ class Openings:
             return
         self._closed, self._open = True, None
         await uninterrupted(self.platform.close())
+        if self.platform.concluded:
+            self.journal.append("concluded", outputs=dict(self.platform.concluded))
 
     def rebuilt(self) -> None:
         """Journals machines or volumes that the platform had to make again since they were opened."""
@@ -81,6 +83,8 @@ class Openings:
                 (folder / name).parent.mkdir(exist_ok=True)
                 write_atomic(folder / name, json.dumps(value, indent=2, sort_keys=True).encode() + b"\n")
         changed = _changes(before, fingerprint) if before is not None else {}
+        if self.platform.modelled:
+            changed.pop("host", None)  # time on the virtual clock is instructions executed, the same on any host
         for key, (old, new) in changed.items():
             self.watch.note(f"{key} was {old} when the run began and is {new} now: figures may differ")
         self.journal.append(

@@ -1,13 +1,24 @@
 """The events of a running study, for progress displays, and an estimate of the time left."""
 
 from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
 
 from fairlane.records import Block, Observation
 from fairlane.study.spec import Study
 
 
 class Watch:
-    """Receives the events of a run, in order, from one thread. Subclasses override the methods they need."""
+    """Receives the events of a run, in order, from one thread. Subclasses override the methods they need; what
+    they show is there from ``__enter__`` to ``__exit__``."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
 
     def note(self, text: str) -> None:
         """One short line for the user."""

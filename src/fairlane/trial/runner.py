@@ -1,7 +1,7 @@
 """Run a plan: blocks on workers, each trial on disk before the next, look by look, until every cell is decided.
 
-Resuming takes the same path: a new run is one with no finished trials. Where the study makes volumes and machines anew,
-the platform is open for one provisioning at a time, and closed at every look.
+Resuming takes the same path: a new run is one with no finished trials. In a study of several provisionings the platform
+is open for one at a time, and closed at every look.
 """
 
 import asyncio
@@ -53,31 +53,30 @@ def carry_out(
 async def _run_until_signal(runner: "Runner", folder: Path, watch: Watch) -> None:
     """Runs ``runner``; the first signal cancels it. Later ones only print a note: tearing down must finish."""
     loop, work = asyncio.get_running_loop(), asyncio.ensure_future(runner.run())
-    signals: list[signal.Signals] = []
+    signals: list[int] = []
 
-    def stop(number: signal.Signals) -> None:
+    def stop(number: int) -> None:
         if signals:
-            watch.note("still tidying up; a moment")
+            watch.note("still cleaning up; please wait")
         else:
-            watch.note("stopping; what is done is kept")
+            watch.note("stopping; finished trials are kept")
             work.cancel()
         signals.append(number)
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # under nohup a lost terminal is no reason to stop
         numbers.append(signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, stop, number)
+    # Not the loop's own handlers: to remove one is to set the default for a moment, and a signal in it kills.
+    before = [signal.signal(n, lambda number, _: loop.call_soon_threadsafe(stop, number)) for n in numbers]
     try:
         await work
     except (asyncio.CancelledError, FairlaneError):
         if not signals:
             raise
     finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
-            if signals and not runner.finished:  # the caller prints how to resume: no signal may cut that short
-                signal.signal(number, signal.SIG_IGN)
+        unfinished = signals and not runner.finished  # the caller prints how to resume: no signal may cut that short
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, signal.SIG_IGN if unfinished else handler)
     if signals and not runner.finished:
         raise FairlaneError(
             "interrupted", "interrupted", hint=f"continue with: {resume_command(folder)}", code=Exit.INTERRUPTED
@@ -144,7 +143,7 @@ class Runner:
                     raise RunFailed(
                         "blocks-missing",
                         f"{len(missing)} of {len(due)} blocks are missing ({missing[0].key}: {self._why()})",
-                        hint=f"nothing else is lost; try them again: {resume_command(self.folder)}",
+                        hint=f"all other blocks are kept; to retry: {resume_command(self.folder)}",
                     )
                 if not self._undecided():
                     break
@@ -203,10 +202,10 @@ class Runner:
                     trial = await anext(trials, None)
                     if trial and trial.lane not in missing:
                         raise RunFailed(
-                            "trial-unexpected", f"the platform gave an unasked-for trial of lane {trial.lane!r}"
+                            "trial-unexpected", f"the platform returned an unexpected trial of lane {trial.lane!r}"
                         )
                     if not trial and missing:
-                        raise RunFailed("trial-missing", f"the platform gave no trial of lane {missing[0]!r}")
+                        raise RunFailed("trial-missing", f"the platform returned no trial of lane {missing[0]!r}")
                 except RunFailed as error:
                     self._failed(block, error)
                     return
@@ -263,7 +262,7 @@ class Runner:
             raise RunFailed(
                 "blocks-failed",
                 f"{_IN_A_ROW} blocks in a row failed; the last one: {error}",
-                hint=error.hint or f"what is done is kept; continue with: {resume_command(self.folder)}",
+                hint=error.hint or f"finished trials are kept; continue with: {resume_command(self.folder)}",
             )
 
     def _why(self) -> str:

@@ -1,6 +1,6 @@
 """The words of a scorecard, derived from verdicts, for report, comparison and live page. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from fairlane.records import Verdict, Word
@@ -26,7 +26,7 @@ _OUTCOME: dict[Word, Outcome] = {
 
 def outcome(verdict: Verdict) -> Outcome:
     """``better``, ``worse``: the lane against the baseline; ``even``: the difference is smaller than the margin;
-    ``open``: inconclusive, or single results; ``withheld``: decided, but under a critical finding."""
+    ``open``: inconclusive, or single results; ``withheld``: decided, but no headline (``why_withheld``)."""
     return "withheld" if withheld(verdict) else outcome_of(verdict.verdict)
 
 
@@ -36,8 +36,29 @@ def outcome_of(word: Word) -> Outcome:
 
 
 def withheld(verdict: Verdict) -> bool:
-    """Whether a critical finding took a decided primary verdict out of the headline."""
+    """Whether a decided primary verdict is no headline."""
     return verdict.primary and not verdict.headline and outcome_of(verdict.verdict) in SETTLED
+
+
+WHY: Mapping[str, str] = {
+    "finding": "critical finding", "few-blocks": "too few blocks for a headline",
+    "alike-blocks": "neighbouring blocks are correlated",
+}  # fmt: skip
+"""``Verdict.held`` -> the reason in words."""
+
+
+def why_withheld(verdict: Verdict) -> str:
+    """The reason in words, ``too few blocks for a headline``; empty: it is not withheld."""
+    return WHY[verdict.held or "finding"] if withheld(verdict) else ""
+
+
+def by_reason(verdicts: Iterable[Verdict]) -> dict[str, Sequence[Verdict]]:
+    """Reason -> the withheld ones among ``verdicts``."""
+    groups: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        if reason := why_withheld(verdict):
+            groups.setdefault(reason, []).append(verdict)
+    return {reason: groups[reason] for reason in WHY.values() if reason in groups}
 
 
 def tally(outcomes: Iterable[Outcome]) -> dict[Outcome, int]:

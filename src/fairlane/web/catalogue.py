@@ -1,6 +1,6 @@
 """The list of runs below a folder, cached in memory; only runs whose files changed are read again.
 
-It reads ``run.json``, ``study.yaml``, the end of the journal and ``verdicts.json``, never raw files.
+It reads ``run.json``, ``study.yaml``, both ends of the journal and ``verdicts.json``, never raw files.
 """
 
 import hashlib
@@ -14,16 +14,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from fairlane import registry
 from fairlane.errors import FairlaneError
-from fairlane.records import Verdict
+from fairlane.records import Finding, Verdict
 from fairlane.report import phrases
 from fairlane.report.lanes import labels
 from fairlane.report.text import clean
 from fairlane.runs import journal
 from fairlane.runs import plan as plans
 from fairlane.runs.raw import FOLDER as RAW
+from fairlane.runs.read import OPENINGS
 from fairlane.study.load import parse_study
 from fairlane.web import places
+from fairlane.web.badges import Badge, badges
+from fairlane.web.reading import first_damage, parse
 
 RunState = Literal["running", "interrupted", "complete", "damaged"]
 ORDER: tuple[RunState, ...] = ("running", "damaged", "interrupted", "complete")
@@ -31,7 +35,8 @@ ORDER: tuple[RunState, ...] = ("running", "damaged", "interrupted", "complete")
 Sort = Literal["newest", "oldest", "name", "state"]
 
 _TAIL = 64 * 1024
-"""Bytes read from the journal's end; they hold its last line and the event ``end``."""
+"""Bytes read from the journal's beginning and from its end; they hold how it was opened, its last line and the event
+``end``."""
 _AGE = 2.0
 """Seconds for which the cached list is current."""
 _STUDIES = 500
@@ -52,9 +57,33 @@ class About:
     """Name -> label."""
     workloads: Mapping[str, str]
     """Name -> kind."""
+    platform: str = ""
+    invented: bool = False
+    """Whether the platform makes its figures up."""
+    imported: bool = False
+    """Whether others measured the figures."""
+    sha256: str = ""
+    """Of the study file."""
 
 
 _NOTHING = About("", "", "", {}, {})
+
+
+@dataclass(frozen=True)
+class Known:
+    """Results that only reading all of a run yields."""
+
+    stamp: Stamp
+    verdicts: tuple[Verdict, ...] = ()
+    """Those of the primary metrics."""
+    answers: tuple[str, ...] = ()
+    critical: int = 0
+    """Number of critical findings."""
+    whole: bool = True
+    """Whether no trial of it is missing."""
+    error: str = ""
+    kind: str = ""
+    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +105,13 @@ class Entry:
     hint: str = ""
     last: str = ""
     """Time of its last event."""
+    quick: bool = False
+    modelled: bool = False
+    emulated: bool = False
+    critical: int | None = None
+    """Number of critical findings; None: the checks have not run since the viewer began."""
+    whole: bool = True
+    """False: the run has ended and trials are missing, or were damaged since."""
     answers: tuple[str, ...] = ()
     """The primary comparisons, a sentence each; empty if only making the report would show them."""
 
@@ -83,23 +119,25 @@ class Entry:
     def title(self) -> str:
         return clean(self.name)
 
+    @property
+    def badges(self) -> tuple[Badge, ...]:
+        return badges(
+            invented=self.about.invented,
+            modelled=self.modelled,
+            emulated=self.emulated,
+            imported=self.about.imported,
+            quick=self.quick,
+            incomplete=self.state == "interrupted" or not self.whole,
+            critical=self.critical or 0,
+        )
+
     @cached_property
     def words(self) -> str:
         """Case-folded text that a search looks in."""
         about = self.about
         parts = (self.title, about.name, about.question, *about.lanes, *about.lanes.values(), *about.workloads)
-        return " ".join((*parts, *about.workloads.values(), self.state, self.error)).casefold()
-
-
-@dataclass(frozen=True)
-class Known:
-    """Results that only making a run's report yields."""
-
-    stamp: Stamp
-    answers: tuple[str, ...] = ()
-    error: str = ""
-    kind: str = ""
-    hint: str = ""
+        marks = (badge.text for badge in self.badges)
+        return " ".join((*parts, *about.workloads.values(), self.state, self.error, *marks)).casefold()
 
 
 @dataclass
@@ -143,11 +181,31 @@ class Catalogue:
             matches.sort(key=lambda e: ORDER.index(e.state))
         return matches
 
-    def remember(self, entry: Entry, answers: Iterable[str] = (), error: FairlaneError | None = None) -> None:
-        """Store the answers, or the error, of making the report of ``entry``; valid until a file of the run changes."""
-        known = Known(entry.stamp, tuple(clean(a, 600) for a in answers))
-        if error:
-            known = replace(known, error=clean(str(error), 600), kind=error.kind, hint=clean(error.hint))
+    def study(self, name: str) -> list[Entry]:
+        """The runs of the study ``name``, oldest first."""
+        runs = [e for e in self.entries().values() if e.about.name == name and e.about.sha256]
+        return sorted(runs, key=lambda e: (e.created, e.name))
+
+    def primaries(self, entry: Entry) -> tuple[Verdict, ...]:
+        """The verdicts of the primary metrics; none if only reading all of the run would show them."""
+        known = self._known.get(entry.name)
+        if known and known.stamp == entry.stamp:
+            return known.verdicts
+        return _primaries(entry.folder) if _valid(entry.state == "complete", entry.stamp) else ()
+
+    def remember(self, entry: Entry, verdicts: Iterable[Verdict], findings: Iterable[Finding], *, whole: bool) -> None:
+        """Store the results of reading all of ``entry``; valid until a file of the run changes."""
+        primary = tuple(v for v in verdicts if v.primary)
+        answers = tuple(clean(text, 600) for text in sentences(primary, entry.about.lanes))
+        critical = sum(f.severity == "critical" for f in findings)
+        self._remember(entry, Known(entry.stamp, primary, answers, critical, whole))
+
+    def blame(self, entry: Entry, error: FairlaneError) -> None:
+        """Store the damage that reading all of ``entry`` showed."""
+        text = clean(str(error), 600)
+        self._remember(entry, Known(entry.stamp, error=text, kind=error.kind, hint=clean(error.hint)))
+
+    def _remember(self, entry: Entry, known: Known) -> None:
         with self._lock:
             self._known[entry.name] = known
             if (now := self._entries.get(entry.name)) and now.stamp == known.stamp:
@@ -184,15 +242,22 @@ class Catalogue:
             text, manifest = _small(folder / "study.yaml"), _manifest(folder)
             created = clean(str(manifest.get("created", "")), 40)
             entry = replace(entry, created=created, about=replace(_NOTHING, name=clean(str(manifest.get("name", "")))))
-            entry = replace(entry, about=self._about(folder, text, manifest))
-            last, ended = _end(folder)
-            entry = replace(entry, last=clean(last, 40), state="complete" if ended else "interrupted")
+            entry = replace(entry, about=self._about(folder, text, manifest), quick=bool(manifest.get("quick")))
+            begun, last, ended = _ends(folder)
+            entry = replace(
+                entry,
+                last=clean(last, 40),
+                state="complete" if ended else "interrupted",
+                modelled=_kind_of_clock(entry.about, begun, "modelled"),
+                emulated=_kind_of_clock(entry.about, begun, "emulated"),
+            )
         except FairlaneError as error:
             return replace(entry, error=clean(str(error), 600), kind=error.kind, hint=clean(error.hint))
         except OSError as error:
             return replace(entry, error=clean(f"cannot be read: {error.strerror}"), kind="unreadable")
-        if ended and stamp[3] and stamp[2] and stamp[3][0] >= stamp[2][0]:
-            entry = replace(entry, answers=_answers(folder, entry.about))
+        if _valid(ended, stamp):
+            answers = sentences(_primaries(folder), entry.about.lanes)
+            entry = replace(entry, answers=tuple(clean(text, 600) for text in answers))
         return entry
 
     def _about(self, folder: Path, text: bytes, manifest: Mapping[str, Any]) -> About:
@@ -214,6 +279,10 @@ class Catalogue:
                 baseline=study.baseline,
                 lanes={name: clean(label, 200) for name, label in labels(study).items()},
                 workloads={name: workload.kind for name, workload in study.workloads.items()},
+                platform=study.platform.kind,
+                invented=study.platform.invented,
+                imported=not study.platform.measured_here,
+                sha256=sha256,
             )
         return self._studies[sha256, quick]
 
@@ -221,7 +290,19 @@ class Catalogue:
 def _with(entry: Entry, known: Known) -> Entry:
     if known.error:
         return replace(entry, state="damaged", error=known.error, kind=known.kind, hint=known.hint)
-    return replace(entry, answers=known.answers or entry.answers)
+    answers = known.answers or entry.answers
+    whole = known.whole or entry.state != "complete"  # of a run that goes on trials are missing by nature
+    return replace(entry, answers=answers, critical=known.critical, whole=whole)
+
+
+def _valid(ended: bool, stamp: Stamp) -> bool:
+    """Whether the run has ended and ``verdicts.json`` is not older than the journal."""
+    return bool(ended and stamp[3] and stamp[2] and stamp[3][0] >= stamp[2][0])
+
+
+def _kind_of_clock(about: About, begun: journal.Event, name: Literal["modelled", "emulated"]) -> bool:
+    """As ``runs.read`` decides it: by the opening of the run, else by the platform."""
+    return bool(begun[name] if name in begun else getattr(registry.load("platforms", about.platform), name))
 
 
 def _small(path: Path) -> bytes:
@@ -244,35 +325,39 @@ def _manifest(folder: Path) -> Mapping[str, Any]:
     return manifest
 
 
-def _end(folder: Path) -> tuple[str, bool]:
-    """Time of the last event, and whether the run has ended; ``""`` and False without a journal."""
+def _ends(folder: Path) -> tuple[journal.Event, str, bool]:
+    """The event that opened the run, the time of the last one, and whether the run has ended; ``{}``, ``""`` and False
+    without a journal."""
     try:
         with places.open_plain(folder, journal.NAME) as file:
             size = os.fstat(file.fileno()).st_size
+            head = file.read(_TAIL)
             file.seek(max(0, size - _TAIL))
-            data = file.read(_TAIL)
+            tail = file.read(_TAIL)
     except FileNotFoundError:
-        return "", False
-    lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
-    if size > _TAIL:
-        lines = lines[1:]  # the first line is cut off
+        return {}, "", False
+    cut_off = size > _TAIL
     try:
-        events = [json.loads(line) for line in lines]
-        kinds = [event["type"] for event in events]
-        last = str(events[-1].get("at", "")) if events else ""
-    except (ValueError, TypeError, KeyError, RecursionError):
-        journal.read(folder)  # raises an error with the line
-        raise FairlaneError("journal-damaged", "the journal is damaged", where=str(folder / journal.NAME)) from None
-    return last[:19].replace("T", " "), "end" in kinds
+        begun = next((event for event in map(parse, _lines(head)) if event["type"] in OPENINGS), {})
+        events = [parse(line) for line in _lines(tail)[cut_off:]]
+    except (ValueError, RecursionError):
+        raise first_damage(folder) from None
+    last = str(events[-1].get("at", "")) if events else ""
+    return begun, last[:19].replace("T", " "), any(event["type"] == "end" for event in events)
 
 
-def _answers(folder: Path, about: About) -> tuple[str, ...]:
-    """The answers in ``verdicts.json``, which ``fairlane run`` writes at its end; empty if the file is not valid."""
+def _lines(data: bytes) -> list[bytes]:
+    return data.split(b"\n")[:-1]
+
+
+def _primaries(folder: Path) -> tuple[Verdict, ...]:
+    """The primary verdicts in ``verdicts.json``, which ``fairlane run`` writes at its end; none if it is not valid."""
     try:
-        verdicts = [Verdict(**row) for row in json.loads(_small(folder / "verdicts.json")) if row["primary"]]
-        return tuple(clean(text, 600) for text in sentences(verdicts, about.lanes))
+        verdicts = tuple(Verdict(**row) for row in json.loads(_small(folder / "verdicts.json")) if row["primary"])
+        list(sentences(verdicts, {}))
     except (OSError, FairlaneError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
-        return ()  # made by another version, or by hand: making the report yields them
+        return ()  # made by another version, or by hand: reading the run yields them
+    return verdicts
 
 
 def sentences(verdicts: Iterable[Verdict], label: Mapping[str, str]) -> Iterable[str]:

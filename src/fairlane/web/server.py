@@ -14,8 +14,9 @@ import uvicorn
 
 from fairlane.errors import FairlaneError
 from fairlane.web.app import Viewer
+from fairlane.web.connections import Connections
 from fairlane.web.guard import LOCAL
-from fairlane.web.hub import Limits
+from fairlane.web.live import Limits
 
 _NICE = 10
 """A study may be running on this machine: it goes first."""
@@ -82,35 +83,38 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-class _Server(uvicorn.Server):
-    """Ends its streams on a signal and returns normally: stopping the viewer is no failure."""
+class Server(uvicorn.Server):
+    """Serves ``viewer``; returns normally after a signal: stopping the viewer is no failure."""
 
-    def __init__(self, config: uvicorn.Config, viewer: Viewer) -> None:
+    def __init__(self, viewer: Viewer, door: Door, connections: Connections | None = None) -> None:
+        config = uvicorn.Config(
+            viewer.app(door.hosts, door.token),
+            http=(connections or Connections()).protocol(),
+            log_level="warning",
+            access_log=False,  # addresses may have the token in them
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=3,
+            ws="none",
+        )
         super().__init__(config)
-        self._viewer = viewer
+        self._viewer, self._socket = viewer, door.socket
+
+    async def run_until_stopped(self) -> None:
+        await self.serve(sockets=[self._socket])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         self.force_exit = self.should_exit
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._viewer.hub.close()
+        await self._viewer.close()
         await super().shutdown(sockets)
 
 
 def serve(root: Path, door: Door, ready: Callable[[], None], limits: Limits | None = None) -> None:
     """Serves the runs below ``root`` until SIGINT or SIGTERM. ``ready`` is called once before it begins."""
     os.nice(_NICE)
-    viewer = Viewer(root, limits)
-    config = uvicorn.Config(
-        viewer.app(door.hosts, door.token),
-        log_level="warning",
-        access_log=False,  # addresses may have the token in them
-        lifespan="off",
-        server_header=False,
-        limit_concurrency=256,
-        timeout_graceful_shutdown=3,
-        ws="none",
-    )
+    server = Server(Viewer(root, limits), door)
     ready()
-    asyncio.run(_Server(config, viewer).serve(sockets=[door.socket]))
+    asyncio.run(server.run_until_stopped())

@@ -4,6 +4,7 @@ Shown by the viewer's live page and ``fairlane watch``.
 """
 
 import math
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -170,12 +171,13 @@ class State:
     def rule(self) -> str:
         """How to read the intervals."""
         if not self.paired:
-            return "The lanes of this study ran at different times: its intervals are drawn once, when all is there."
+            return "The lanes of this study ran at different times: its intervals are computed once, after all trials."
         ended = any(row.ended for contest in self.contests for row in contest.rows)
-        looks = " What a look has ended is decided by it." if ended else ""
+        looks = " A cell that a planned look has ended keeps the verdict of that look." if ended else ""
         return (
-            "These intervals hold at any moment: the chance that any of them ever misses is at most "
-            f"{share(1 - self.coverage)}. The verdicts, drawn at the planned looks, are sharper.{looks}"
+            "You may read these intervals at any moment: the chance that any of them ever misses the true value is at "
+            f"most {share(1 - self.coverage)}. The intervals of the verdicts, computed at the planned looks, are "
+            f"narrower.{looks}"
         )
 
 
@@ -192,7 +194,8 @@ class Tracker:
         self._trials_in: dict[str, str] = {}
         """Trial id -> reason of its failure, or empty."""
         self._standings: dict[tuple[str, str], Standing] = {}
-        self._failures: list[str] = []
+        self._failures: deque[str] = deque(maxlen=_SHOWN)
+        self._failed = 0
         self._workers = 1
         self._last = ""
         self.ended = False
@@ -217,9 +220,7 @@ class Tracker:
                 self._due = self._trials()
                 self._begin()
             case "block-failed":
-                self._failures.append(
-                    f"block {event.get('cell')}.b{event.get('block')} failed: {event.get('reason', '')}"
-                )
+                self._fail(f"block {event.get('cell')}.b{event.get('block')} failed: {event.get('reason', '')}")
             case "end":
                 self.ended = True
 
@@ -244,8 +245,8 @@ class Tracker:
             paired=study.design.paired,
             coverage=1 - study.design.alpha,
             contests=tuple(self._contests()),
-            failures=tuple(clean(text, 300) for text in self._failures[: -_SHOWN - 1 : -1]),
-            more_failures=max(0, len(self._failures) - _SHOWN),
+            failures=tuple(clean(text, 300) for text in reversed(self._failures)),
+            more_failures=self._failed - len(self._failures),
             last=self._last[:19].replace("T", " "),
         )
         return scrub(state)
@@ -253,15 +254,19 @@ class Tracker:
     def _trial(self, event: Event, trial: str, observation: Observation | None) -> None:
         if observation is None:
             self._trials_in.pop(trial, None)
-            self._failures.append(f"{trial}: its raw file is damaged; the trial counts as not done")
+            self._fail(f"{trial}: its raw file is damaged; the trial counts as not done")
             return
         seconds = event.get("seconds")
         self._estimate.trial(trial, float(seconds) if isinstance(seconds, int | float) else 0.0)
         self._trials_in[trial] = observation.failed
         if observation.failed:
-            self._failures.append(f"{trial} failed: {observation.failed}")
+            self._fail(f"{trial} failed: {observation.failed}")
         for standing in self._live.add(observation):
             self._standings[observation.cell, standing.lane] = standing
+
+    def _fail(self, text: str) -> None:
+        self._failures.append(text)
+        self._failed += 1
 
     def _trials(self) -> frozenset[str]:
         return frozenset(b.trial_id(lane) for b in self.plan.due(self._opened) for lane in b.order)

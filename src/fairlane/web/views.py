@@ -14,10 +14,13 @@ from fairlane.report.forest import Axis, Mark, draw
 from fairlane.report.phrases import SYMBOL, share
 from fairlane.report.svg import Figure, Table
 from fairlane.report.text import clean
+from fairlane.web.catalogue import Entry
 from fairlane.web.updates import Contest, State
 
 PARTS = ("progress", "intervals", "failures", "findings")
-"""Parts of the live page, replaced one by one as they change."""
+"""Parts of a running study's page, replaced one by one as they change."""
+EVERY = 2.0
+"""Seconds after which a page asks again."""
 
 
 @cache
@@ -25,7 +28,7 @@ def environment() -> Environment:
     engine = Environment(
         loader=PackageLoader("fairlane.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    engine.filters |= {"path": _path, "share": share, "minute": _minute}
+    engine.filters |= {"path": _path, "clean": clean, "share": share, "minute": minute}
     return engine
 
 
@@ -40,7 +43,7 @@ def problem(error: FairlaneError, title: str) -> str:
 
 
 def parts(state: State | None, error: FairlaneError | None) -> Mapping[str, str]:
-    """Name of a part -> HTML, of the live page; ``phase`` and ``title`` are text."""
+    """Name of a part -> HTML, of a running study's page; ``phase`` and ``title`` are text."""
     if state is None:
         assert error is not None  # noqa: S101 - a run has a state or an error
         lost = (
@@ -54,6 +57,30 @@ def parts(state: State | None, error: FairlaneError | None) -> Mapping[str, str]
     shown = {name: str(getattr(module, name)(state, figures, SYMBOL)).strip() for name in PARTS}
     done = 100 * state.done // max(1, state.due)
     return {**shown, "phase": state.phase, "title": state.phase if state.phase != "running" else f"{done} %"}
+
+
+def state(state: State | None, parts: Mapping[str, str], *, final: bool) -> Mapping[str, Any]:
+    """``state.json``: the state as plain data, and the parts of its page. Ratios are plain factors, times seconds."""
+    shown = {"final": final, "every": EVERY, "phase": "", "title": "", **parts}
+    html = {name: shown.pop(name, "") for name in PARTS}
+    if state is None:
+        return {**shown, "html": html}
+    figures = {name: getattr(state, name) for name in ("study", "done", "due", "failed", "look", "seconds", "last")}
+    rows = [
+        {
+            "workload": contest.workload, "cell": row.cell, "lane": contest.names[0], "baseline": contest.names[1],
+            "metric": contest.metric, "low": row.low, "high": row.high, "blocks": row.blocks, "word": row.word,
+        }
+        for contest in state.contests
+        for row in contest.rows
+    ]  # fmt: skip
+    return {**shown, **figures, "intervals": rows, "html": html}
+
+
+def item(run: Entry) -> str:
+    """A run of the list."""
+    module: Any = environment().get_template("item.html.j2").make_module()
+    return str(module.item(run))
 
 
 def _forest(contest: Contest, ident: str) -> Figure:
@@ -82,7 +109,7 @@ def _path(name: str) -> str:
     return quote(os.fsencode(name))
 
 
-def _minute(moment: str) -> str:
+def minute(moment: str) -> str:
     """``2026-11-22 11:04`` from a time of journal or run.json."""
     return moment[:16].replace("T", " ")
 
@@ -96,5 +123,5 @@ def static() -> Mapping[str, tuple[bytes, str]]:
     return {
         "report.css": (report.read_bytes(), css),
         "viewer.css": ((ours / "viewer.css").read_bytes(), css),
-        "live.js": ((ours / "live.js").read_bytes(), "text/javascript; charset=utf-8"),
+        "viewer.js": ((ours / "viewer.js").read_bytes(), "text/javascript; charset=utf-8"),
     }

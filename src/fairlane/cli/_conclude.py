@@ -1,0 +1,56 @@
+"""After a run: write observations, verdicts and reports into its directory."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlane.errors import RunFailed
+from fairlane.records import Evidence, Finding, Verdict
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run."""
+
+    evidence: Evidence
+    findings: Sequence[Finding]
+    verdicts: Sequence[Verdict]
+    rows: Sequence[dict[str, Any]]
+    """The verdicts as JSON."""
+    html: Path
+    markdown: Path
+
+    def check(self, folder: Path) -> None:
+        """Raises RunFailed if every trial of the run in ``folder`` failed."""
+        reasons = Counter(observation.failed for observation in self.evidence.observations)
+        if reasons and "" not in reasons:
+            raise RunFailed(
+                "all-trials-failed",
+                f"every trial failed, mostly: {reasons.most_common(1)[0][0]}",
+                where=str(folder),
+                hint="the tools' output is in raw/; fix the cause and start a new run",
+            )
+
+
+def conclude(folder: Path) -> Outcome:
+    """Writes what is derived from the trials of the run in ``folder``."""
+    from fairlane.checks.base import run_all
+    from fairlane.report.bundle import write_reports
+    from fairlane.report.model import as_json
+    from fairlane.runs.files import storing, write_atomic
+    from fairlane.runs.read import load_run, write_observations
+    from fairlane.stats.judge import judge
+
+    evidence = load_run(folder)
+    findings = run_all(evidence)
+    verdicts = judge(evidence, findings)
+    write_observations(folder, evidence.observations)
+    rows = [as_json(verdict) for verdict in verdicts]
+    with storing(folder / "verdicts.json"):
+        write_atomic(folder / "verdicts.json", json.dumps(rows, indent=2, allow_nan=False).encode() + b"\n")
+    with storing(folder / "report.html"):
+        html, markdown = write_reports(evidence, verdicts, findings, folder)
+    return Outcome(evidence, findings, verdicts, rows, html, markdown)
