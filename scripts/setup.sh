@@ -27,7 +27,16 @@ make                make             make                  test
 fio                 fio              fio                   test
 shellcheck          shellcheck       ShellCheck            test
 openssl             openssl          openssl               test
+/usr/lib/postgresql/*/bin/initdb|/usr/bin/initdb  postgresql  postgresql-server  test
+/usr/lib/postgresql/*/bin/pgbench|/usr/bin/pgbench  postgresql  postgresql-contrib  test
+mariadbd|/usr/sbin/mariadbd|/usr/libexec/mariadbd  mariadb-server-core  mariadb-server  test
+mariadb             mariadb-client-core  mariadb           test
 sysbench            sysbench         sysbench              test
+blktrace            blktrace         blktrace              test
+nbdkit              nbdkit           nbdkit                test
+nbdfuse             libnbd-bin       nbdfuse               test
+mkfs.xfs|/usr/sbin/mkfs.xfs|/sbin/mkfs.xfs  xfsprogs  xfsprogs  test
+mkfs.btrfs|/usr/sbin/mkfs.btrfs|/sbin/mkfs.btrfs  btrfs-progs  btrfs-progs  test
 ip|/usr/sbin/ip|/sbin/ip  iproute2  iproute            test
 chromium|chromium-browser|google-chrome  chromium  chromium  browser
 go                  golang-go        golang-bin            cluster
@@ -139,6 +148,19 @@ install_packages() { # PACKAGE...; mirrors flake and lists go stale, so the whol
     return 1
 }
 
+no_cluster() { # PostgreSQL comes without a server that runs: tests start their own
+    conf=/etc/postgresql-common/createcluster.conf
+    [ ! -e "$conf" ] || return 0
+    install_packages postgresql-common && [ -e "$conf" ] || return 0
+    as_root sed -i 's/^#* *create_main_cluster *=.*/create_main_cluster = false/' "$conf"
+}
+
+server_user() { # root runs MariaDB as mysql, whom the package of the programs alone does not bring
+    [ "$(id -u)" -eq 0 ] && { [ "$WANT" = test ] || [ "$WANT" = cluster ]; } || return 0
+    getent passwd mysql >/dev/null || useradd --system --no-create-home --shell /usr/sbin/nologin mysql ||
+        die "could not add the system user mysql" "the reason is above"
+}
+
 ensure_packages() { # makes sure that every distribution package is there
     lack=$(missing | tr '\n' ' ')
     [ -n "$lack" ] || return 0
@@ -154,6 +176,7 @@ ensure_packages() { # makes sure that every distribution package is there
             die "these packages are missing, and sudo would ask for a password: $lack" "sudo sh -c '$by_hand'"
     fi
     say "Installing: $lack"
+    case "$FAMILY $lack" in *"debian "*"postgresql "*) no_cluster ;; esac
     # shellcheck disable=SC2086 # one word per package
     install_packages $lack || die "could not install: $lack" "the reason is above; by hand, as root: $by_hand"
     lack=$(missing | tr '\n' ' ')
@@ -204,5 +227,6 @@ export UV_PROJECT_ENVIRONMENT=.venv  # and this is where the Makefile looks
 export UV_PYTHON_DOWNLOADS=manual    # never fetch a Python unasked
 
 ensure_packages
+server_user
 ensure_uv
 ensure_environment

@@ -63,7 +63,10 @@ CLUSTER = Tier(
     "cluster", "cluster", ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
     ("tests/cluster", "tests/platforms/kubevirt"),
 )  # fmt: skip
-LAB = Tier("lab", "lab and not cluster", ("-n", "2", "--dist", "loadgroup"), ("tests/platforms/lab", "tests/plugins"))
+LAB = Tier(
+    "lab", "lab and not cluster", ("-n", "2", "--dist", "loadgroup"),
+    ("tests/platforms/lab", "tests/platforms/hosts", "tests/plugins"),
+)  # fmt: skip
 TIERS = (PLAIN, LAB, CLUSTER)
 """They run beside each other, and the linters beside them: tests that boot machines or wait for servers leave cores
 idle, which plain tests use. None asserts how fast anything is."""

@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +16,18 @@ patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fairlane", patient, derandomize=True, database=None)
 settings.register_profile("search", patient, max_examples=2000, print_blob=True)
 settings.load_profile("fairlane")
+
+
+SIZE = 8 * 2**20
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file of ``SIZE`` random bytes, for fio's real load."""
+    path = tmp_path / "disk"
+    path.write_bytes(os.urandom(SIZE))
+    yield path
+    path.unlink()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,6 +16,7 @@ import click
 import pytest
 import yaml
 
+from fairlane import __version__
 from fairlane.cli.main import main
 from fairlane.cli.main import run as fairlane
 from fairlane.errors import Exit
@@ -34,6 +35,7 @@ _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _ENDS = re.compile(r"[|&;<>]+")
+_UVX = re.compile(r"^uvx --from \S+ (?=fairlane\s)")
 
 
 def text(page: Path) -> str:
@@ -62,7 +64,7 @@ def commands(*, inline: bool) -> list[tuple[Path, str]]:
     for page in PAGES + FRAGMENTS:
         blocks = [body for kind, body in _FENCE.findall(text(page)) if kind in ("console", "sh")]
         blocks = [re.sub(r"\\\n\s*", " ", body) for body in blocks]
-        lines = [line.removeprefix("$ ").strip() for body in blocks for line in body.splitlines()]
+        lines = [_UVX.sub("", line.removeprefix("$ ").strip()) for body in blocks for line in body.splitlines()]
         if inline:
             lines = _INLINE.findall(_FENCE.sub("", text(page)))
         out += [(page, line) for line in lines if re.match(r"(\.venv/bin/)?fairlane(\s|$)", line)]
@@ -124,8 +126,28 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
         path, _, anchor = target.partition("#")
         found = (page.parent / path).resolve() if path else page
         assert found.exists(), f"{name(page)} links to {target}"
-        if anchor:
+        if anchor and found.suffix == ".md":
             assert anchor in anchors(found), f"{name(page)} links to {target}"
+
+
+def test_the_readme_is_short_and_its_pictures_light() -> None:
+    assert len(text(ROOT / "README.md").splitlines()) <= 120
+    pictures = re.findall(r'(?:src|srcset)="([^"]+)"', text(ROOT / "README.md"))
+    assert len(pictures) == 2
+    assert all((ROOT / picture).stat().st_size < 200_000 for picture in pictures)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_what_make_is_asked_for_is_a_target(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", text(ROOT / "Makefile"), re.MULTILINE))
+    blocks = [body for kind, body in _FENCE.findall(text(page)) if kind in ("console", "sh")]
+    lines = _INLINE.findall(_FENCE.sub("", text(page))) + [line for body in blocks for line in body.splitlines()]
+    asked = {found[1] for line in lines if (found := re.match(r"(?:\$ )?make ([a-z-]+)", line))}
+    assert asked <= targets
+
+
+def test_the_readme_names_the_wheel_of_this_version() -> None:
+    assert set(re.findall(r"dist/(\S+\.whl)", text(ROOT / "README.md"))) == {f"fairlane-{__version__}-py3-none-any.whl"}
 
 
 def test_the_index_has_every_page() -> None:
@@ -181,6 +203,9 @@ def test_a_session_prints_what_the_page_shows(page: Path, session: list[tuple[st
 ELSEWHERE = (
     (r"run (demo|far\.yaml)\b.*", "tests/platforms/lab/test_lab_presets.py", 'derived("demo"'),
     (r"run (nvme-tcp-stall|mine\.yaml)", "tests/platforms/lab/test_lab_presets.py", 'derived("nvme-tcp-stall"'),
+    (r"versus sc:.+", "tests/platforms/kubevirt/test_kv_end_to_end.py", '"versus", "old=sc:slow", "new=sc:fast"'),
+    (r"versus .+", "tests/cli/test_versus.py", '"versus"'),
+    (r"report runs/demo --open", "tests/cli/test_runs_argument.py", '"report", "--open"'),
     (r"run .* --resume", "tests/cli/test_run.py", '"--resume"'),
     (r"run protocols --quick", "tests/platforms/lab/wall/test_transports.py", "nvme_rdma"),
     (r"run initiator-place --quick", "tests/platforms/lab/wall/test_devices.py", "initiator: hypervisor"),
@@ -190,7 +215,19 @@ ELSEWHERE = (
     (r"lab build", "tests/platforms/lab/conftest.py", "image.build("),
     (r"replicate( --quick)?( --study \d+)?( --resume)?", "tests/cli/test_replicate.py", '"replicate", "--quick"'),
     (r"serve\b.*", "tests/cli/test_serve.py", '"serve"'),
+    (
+        r"capture /dev/nvme0n1 --for 5m --out captured\.yaml",
+        "tests/capture/test_capture_live.py",
+        '"--for", "10m", "--out"',
+    ),
+    (r"capture --replay .*", "tests/capture/test_capture_live.py", "replay.replay("),
+    (r"capture --from .*", "tests/cli/test_capture_command.py", '"capture", "--from"'),
     (r"doctor", "tests/test_doctor.py", 'run(["doctor"])'),
+    (r"doctor two-disks\.yaml", "tests/platforms/hosts/test_hosts_ssh.py", 'bench.run("doctor", str(file)'),
+    (r"run oltp-lab --quick", "tests/platforms/lab/test_databases.py", 'carried_out("run", "db.yaml"'),
+    (r"run db\.yaml", "tests/platforms/hosts/test_hosts_databases.py", 'bench.run("run", str(file)'),
+    (r"run two-disks\.yaml", "tests/platforms/hosts/test_hosts_here.py", 'bench.run("run", str(file)'),
+    (r"hosts clean( .*)?", "tests/platforms/hosts/test_hosts_here.py", 'bench.run("hosts", "clean"'),
     (
         r"doctor study-000-fio",
         "tests/platforms/kubevirt/test_kv_preflight.py",
@@ -233,6 +270,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_text(preset_text("demo"))
     (folder / "mine.yaml").write_text(preset_text("nvme-tcp-stall"))
     (folder / "fake.yaml").write_text(preset_text("fake"))
+    (folder / "db.yaml").write_text(preset_text("oltp-postgresql").replace("EDIT-ME-", ""))
+    (folder / "two-disks.yaml").write_text(_FENCE.findall(text(ROOT / "docs/hosts.md"))[0][1])
     pools = {"ec": "4+2", "rep3": 3}
     lanes = {name: {"transport": "iscsi", "conditions": {"copies": copies}} for name, copies in pools.items()}
     vain = {**demo, "name": "pools", "baseline": "ec", "lanes": lanes}
@@ -318,6 +357,26 @@ def test_the_table_of_what_is_run_elsewhere_has_nothing_idle() -> None:
     called = [" ".join(words(line)[1:]) for _, line in ONCE]
     for pattern, _, _ in ELSEWHERE:
         assert any(re.fullmatch(pattern, line) for line in called), f"no page has {pattern}"
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples/ci").glob("*.yml")), ids=name)
+def test_the_commands_of_the_ci_examples_exist(file: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def texts(node: object) -> Iterator[str]:
+        if isinstance(node, str):
+            yield node
+        elif isinstance(node, dict | list):
+            for child in node.values() if isinstance(node, dict) else node:
+                yield from texts(child)
+
+    lines = [line for line in texts(yaml.safe_load(text(file))) if line.startswith("fairlane ")]
+    assert [words(line)[1] for line in lines] == ["versus", "gate"]
+    for line in lines:
+        understand(line)
+    monkeypatch.chdir(prepared)
+    rules = [rule.replace("new", "nvme-tcp").replace("old", "iscsi") for rule in
+             text(ROOT / "examples/ci/rules.txt").splitlines()]  # fmt: skip
+    asked = [word for rule in rules for word in ("--rule", rule.partition(" #")[0])]
+    assert fairlane(["gate", "runs/demo", *asked]) in (Exit.OK, Exit.NOT_DECIDED)
 
 
 CHEAP = (

@@ -161,10 +161,10 @@ def markdown(text: str) -> list[str]:
     return wrong
 
 
-def spreadsheet(text: str) -> list[str]:
-    """Cells of a CSV file that a spreadsheet would carry out."""
+def spreadsheet(text: str, delimiter: str = ",") -> list[str]:
+    """Cells of a CSV or TSV file that a spreadsheet would carry out."""
     number = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
-    rows = list(csv.reader(io.StringIO(text, newline="")))
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     assert len({len(row) for row in rows}) == 1
     return [cell for row in rows for cell in row if cell[:1] in set("=+-@\t\r") and not number.fullmatch(cell)]
 
@@ -176,7 +176,7 @@ def reading() -> Iterator[tuple[str, str]]:
         command = main.get_command(context, name)
         assert command
         arguments = [p for p in command.params if isinstance(p, click.Argument)]
-        if name not in SERVERS and arguments and arguments[0].name in {"run", "runs"}:
+        if name not in SERVERS and arguments and arguments[0].name in {"run", "runs", "given"}:
             formats = next(
                 (p.type.choices for p in command.params if p.name == "output" and isinstance(p.type, click.Choice)),
                 [""],
@@ -197,6 +197,8 @@ def judged(out: str, form: str) -> list[str]:
     if form == "json":
         json.loads(out)
         return []
+    if form == "tsv":
+        return invisible(out.replace("\t", " ")) + spreadsheet(out, "\t")
     return markdown(out) if form == "md" else invisible(out)
 
 

@@ -19,7 +19,10 @@ REAL = (
 )
 TOOLS = ("qemu-system-x86_64", "mmdebstrap", "setpriv", "qemu-img", "ssh", "mke2fs", "python3", "newuidmap")
 CEPH = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "rbd", "ceph-fuse")
-TEST_TOOLS = ("make", "fio", "shellcheck", "openssl", "sysbench", "ip", "chromium", *CEPH)
+TEST_TOOLS = (
+    "make", "fio", "shellcheck", "openssl", "mariadbd", "mariadb", "sysbench", "blktrace", "nbdkit", "nbdfuse",
+    "mkfs.xfs", "mkfs.btrfs", "ip", "chromium", *CEPH,
+)  # fmt: skip
 SOURCES = "testkit/servers"
 
 
@@ -31,7 +34,10 @@ class Machine:
         self.os_release, self.cache = folder / "os-release", folder / "the cache"
         for place in (self.checkout / "scripts", self.checkout / ".ci", self.bin):
             place.mkdir(parents=True)
-        for name in ("Makefile", "scripts/setup.sh", "scripts/cluster-servers.sh", "scripts/tests.py", ".ci/run"):
+        for name in (
+            *("Makefile", ".ci/run", "scripts/setup.sh", "scripts/cluster-servers.sh"),
+            *("scripts/tests.py", "scripts/words.py"),
+        ):
             shutil.copy(ROOT / name, self.checkout / name)
         shutil.copytree(ROOT / SOURCES, self.checkout / SOURCES)
         for name in REAL:
@@ -39,6 +45,7 @@ class Machine:
         self.program("id", 'case $1 in -u) echo "$USER_ID" ;; *) echo somebody ;; esac', quiet=True)
         self.program("sleep", quiet=True)
         self.program("uv")
+        self.program("useradd", quiet=True)
         for name in (*TOOLS, *TEST_TOOLS):
             self.program(name)
         self.distribution("debian", "12")
@@ -433,7 +440,7 @@ def test_ci_runs_everything_from_anywhere_and_ends_with_the_sum(built: Machine) 
     assert done.stdout.splitlines()[-1] == "3 passed, 0 failed, 0 skipped"
     assert len(list(built.cache.glob("servers/*/kube-apiserver"))) == 1
     assert built.calls("fairlane") == ["fairlane lab build --wall"]
-    linters = Counter({"shellcheck": 3, "ruff": 2, "mypy": 1, "lint-imports": 1, "codespell": 1, "towncrier": 1})
+    linters = Counter({"shellcheck": 5, "ruff": 2, "mypy": 1, "lint-imports": 1, "codespell": 1, "towncrier": 1})
     assert Counter(call.split()[0] for call in built.calls(*linters)) == linters
     assert marks(built) == TIERS
     first = next(call for call in built.calls("uv", "pytest") if call.split()[1] not in ("--version", "sync"))

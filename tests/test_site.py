@@ -19,6 +19,7 @@ import pytest
 
 from fairlane import registry
 from fairlane.cli.main import main
+from fairlane.cli.main import run as fairlane
 from fairlane.errors import Exit
 from fairlane.metrics import METRICS
 from tests.report.chromium import chromium
@@ -88,13 +89,14 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as ``make docs`` builds it, with every way out of the machine closed to it."""
+    """The site, built as ``make docs`` builds it, with every way out of the machine closed to it, and without a sample
+    report, whatever the cache has."""
     out = tmp_path_factory.mktemp("site") / "site"
     proxies = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY"), NOWHERE)
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)],
         cwd=ROOT,
-        env={**os.environ, **proxies, "NO_PROXY": "", "no_proxy": "", "NO_MKDOCS_2_WARNING": "1"},
+        env={**os.environ, **proxies, "NO_PROXY": "", "no_proxy": "", "NO_MKDOCS_2_WARNING": "1", "SAMPLE": str(out)},
         capture_output=True,
         text=True,
         check=False,
@@ -212,7 +214,15 @@ def test_the_reference_has_every_metric_check_plugin_and_exit_code(site: Path, p
         for name in registry.names(package):
             assert name in text("plugins"), f"{package}/{name}"
     for code in Exit:
-        assert f"{code.value} {code.name}" in text("exit-codes")
+        assert f"{code.value} {code.name}" in text("interface")
+
+
+def test_the_reference_has_every_environment_variable_that_the_code_reads(site: Path, pages: dict[Path, Page]) -> None:
+    read = re.compile(r"""environ(?:\.get\(|\.setdefault\(|\[)"([A-Z_]+)\"""")
+    names = {name for path in (ROOT / "src").rglob("*.py") for name in read.findall(path.read_text(encoding="utf-8"))}
+    assert names >= {"FAIRLANE_CACHE", "KUBECONFIG", "NO_COLOR"}
+    text = pages[site / "reference" / "interface.html"].text.split()
+    assert names <= set(text)
 
 
 @pytest.mark.slow
@@ -234,7 +244,11 @@ def test_a_dead_link_would_fail_the_build(tmp_path: Path) -> None:
 
 
 def test_every_picture_is_in_a_page(site: Path, pages: dict[Path, Page]) -> None:
-    shown = {(path.parent / unquote(address)).resolve() for path, page in pages.items() for address in page.loads}
+    shown = {
+        (path.parent / unquote(address.partition("#")[0])).resolve()
+        for path, page in pages.items()
+        for address in page.loads
+    }
     assert set((site / "pictures").iterdir()) <= shown
 
 
@@ -278,3 +292,18 @@ def test_a_browser_reads_it(site: Path, served: str, *, from_server: bool) -> No
     assert not errors
     assert asked
     assert not [url for url in asked if not url.startswith((base, "data:", "blob:"))]
+
+
+def test_a_sample_report_of_invented_figures_is_refused(tmp_path: Path) -> None:
+    assert fairlane(["run", "fake", "--blocks", "2", "--out", str(tmp_path / "run")]) == Exit.OK
+    done = subprocess.run(
+        [sys.executable, "docs/_make/sample.py"],
+        cwd=ROOT,
+        env={**os.environ, "SAMPLE": str(tmp_path / "run")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "expected one of the lab" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import tables  # beside this file: MkDocs looks there
+import sample  # beside this file: MkDocs looks there
+import tables
 
 from fairlane import registry
 from fairlane.cli.main import main
@@ -39,6 +40,43 @@ EXITS = {
     Exit.INTERRUPTED: "interrupted by Ctrl-C; everything was undone, and `fairlane run --resume` goes on",
 }
 
+ENVIRONMENT = {
+    "FAIRLANE_CACHE": "folder of the cache; otherwise `$XDG_CACHE_HOME/fairlane`, otherwise `~/.cache/fairlane`",
+    "XDG_CACHE_HOME": "see `FAIRLANE_CACHE`",
+    "FAIRLANE_TOKEN": "`fairlane serve`: the token that opens the viewer, in place of a random one",
+    "FAIRLANE_TRACEBACK": "any value: errors of the operating system (full disk, missing file) have a traceback",
+    "NO_COLOR": "any value: no colours",
+    "TMPDIR": "folder for sockets and disks of running machines; otherwise `/tmp`",
+    "SHELL": "`fairlane completion install`: the shell, where none is named",
+    "XDG_DATA_HOME": "`fairlane completion install bash`: folder of the user's data, otherwise `~/.local/share`",
+    "XDG_CONFIG_HOME": "`fairlane completion install fish`: folder of settings, otherwise `~/.config`",
+    "BASH_COMPLETION_USER_DIR": "`fairlane completion install bash`: bash-completion's folder",
+    "ZDOTDIR": "`fairlane completion install zsh`: zsh's folder, otherwise the home folder",
+    "KUBECONFIG": "platform `kubevirt`: the kubeconfig, otherwise `~/.kube/config`",
+    "KUBERNETES_SERVICE_HOST": "platform `kubevirt`: set in a pod, whose service account is used without a kubeconfig",
+    "HTTPS_PROXY": "platform `kubevirt`: proxy to the API server; also `HTTP_PROXY`, `NO_PROXY`, in small letters too",
+    "OPENBLAS_NUM_THREADS": "threads of numpy's linear algebra: 1, unless set",
+}
+"""Environment variable -> what it does."""
+
+FILES = {
+    "`runs/STUDY-TIME/`": "a run, in the working directory, unless `--out` names another place: [what lies in it]"
+    "(../run-directory.md). Nothing else is needed to make its report again",
+    "`~/.cache/fairlane/`": "images of the lab (`images`, `roots`), saved states of its machine (`states`), "
+    "`figures.key`, by which this user's `figures.index` files are known, and runs of `make docs` (`sample`). May be "
+    "deleted; `fairlane lab clean` removes images and states",
+    "`$TMPDIR/fairlane-*/`": "sockets, disks and logs of running machines, removed at the end; "
+    "`fairlane lab clean --leftovers` removes those of killed runs",
+    "`/var/tmp/fairlane-RUN/`": "platform `hosts`, on each machine: the list of steps to undo, and the programs that a "
+    "run sends. Removed at the end, or by `fairlane hosts clean`",
+    "`.fairlane-*`": "files of a run in a lane's directory. Removed at the end, or by `fairlane hosts clean`",
+    "`~/.ssh/config`, agent, `known_hosts`": "platform `hosts`: read by OpenSSH, never written",
+    "completion scripts": "`fairlane completion install --dry-run` prints the path",
+}
+"""File or folder -> what Fairlane does with it."""
+
+_SAMPLE = "<!-- the site has a link to the sample report here -->"
+
 _OUTSIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 
 
@@ -50,11 +88,16 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
         files.append(File.generated(config, path, content=text))
     for source, path in _OUTSIDE.items():
         files.append(File.generated(config, path, content=(ROOT / source).read_text(encoding="utf-8")))
+    if sample.page().exists():  # `make docs` makes it first
+        files.append(File.generated(config, "sample/report.html", content=sample.page().read_text(encoding="utf-8")))
     return files
 
 
 def on_page_markdown(markdown: str, page: "Page", config: "MkDocsConfig", files: "Files") -> str:  # noqa: ARG001
-    """MkDocs is about to read a page: links that are right in the checkout are made right in the site."""
+    """MkDocs is about to read a page: links that are right in the checkout are made right in the site, and the sample
+    report is linked if it is there."""
+    found = files.get_file_from_path("sample/report.html")
+    markdown = markdown.replace(_SAMPLE, "**[Open the sample report](sample/report.html)**" if found else "")
     for source, path in _OUTSIDE.items():
         markdown = markdown.replace(f"]({source})", f"]({path})").replace(f"](../{source})", f"]({path})")
         if page.file.src_uri == path:
@@ -76,7 +119,7 @@ def pages() -> dict[str, str]:
     return {
         "reference/index.md": _index(),
         "reference/commands.md": "\n".join(_commands()),
-        "reference/exit-codes.md": "\n".join(_exits()),
+        "reference/interface.md": "\n".join(_interface()),
         "reference/metrics.md": "\n".join(_metrics()),
         "reference/checks.md": "\n".join(_checks()),
         "reference/plugins.md": "\n".join(_plugins()),
@@ -91,7 +134,7 @@ def _index() -> str:
 |---|---|---|
 | [The study file](../study-file.md) | every key of a study: value, default, meaning | the model that checks it |
 | [Commands](commands.md) | every command with its options and examples | the commands |
-| [Exit codes](exit-codes.md) | what a script can rely on | the program |
+| [Exit codes, environment, files](interface.md) | what scripts can rely on, what is read and written | the program |
 | [Metrics](metrics.md) | every metric with unit, margin and definition | the registry |
 | [Checks](checks.md) | every check in a sentence ([limits and reasons](../checks.md)) | the plugins |
 | [Plugins](plugins.md) | {", ".join(f"{kind.name}s" for kind in registry.KINDS)} | the plugins |
@@ -122,7 +165,7 @@ def _children(group: click.Group, context: click.Context) -> Iterator[tuple[str,
 def _commands() -> Iterator[str]:
     yield "# Commands\n"
     yield "`fairlane COMMAND --help` prints the same. What a command finds goes to stdout, progress and errors to"
-    yield "stderr. With `--format json` it is data. [Exit codes](exit-codes.md) are the same for all of them.\n"
+    yield "stderr. With `--format json` it is data. [Exit codes](interface.md) are the same for all of them.\n"
     for called, command in commands():
         context = click.Context(command, info_name=called)
         usage = " ".join([called, *command.collect_usage_pieces(context)])
@@ -147,12 +190,22 @@ def _commands() -> Iterator[str]:
             yield f"```text\n{examples}\n```\n"
 
 
-def _exits() -> Iterator[str]:
-    yield "# Exit codes\n"
+def _interface() -> Iterator[str]:
+    yield "# Exit codes, environment, files\n"
+    yield "## Exit codes\n"
     yield "The same for every command, so that a script can tell a bad answer from no answer.\n"
     yield "| code | name | when |\n|---|---|---|"
     for code in Exit:
         yield f"| {code.value} | `{code.name}` | {EXITS[code]} |"
+    yield "\n## Environment variables\n"
+    yield "A study may name further ones, for secrets (`env:`).\n"
+    yield "| variable | does |\n|---|---|"
+    for name, meaning in ENVIRONMENT.items():
+        yield f"| `{name}` | {meaning} |"
+    yield "\n## Files and folders\n"
+    yield "| where | what |\n|---|---|"
+    for where, meaning in FILES.items():
+        yield f"| {where} | {meaning} |"
     yield ""
 
 

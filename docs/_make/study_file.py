@@ -11,10 +11,10 @@ _HEAD = """\
 <!-- Made by docs/_make/tables.py, and `make lint` keeps it current. Do not edit. -->
 # The study file
 
-A study is one YAML file: which storage paths (lanes) are compared, on which platform, under which workloads, with
-which design. `fairlane init` writes a commented one to start from, `fairlane study check FILE` tells everything that is
-wrong with it and how long it will take, and `fairlane schema > study.schema.json` gives editors completion and checks
-as you type: put `# yaml-language-server: $schema=study.schema.json` in the first line.
+A study is one YAML file with the storage paths to compare (lanes), the platform, the workloads and the design.
+`fairlane init` writes a commented one to start from, and `fairlane study check FILE` lists its errors and the time that
+it takes. `fairlane schema > study.schema.json` gives editors completion and checks as you type: put
+`# yaml-language-server: $schema=study.schema.json` in the first line.
 
 ```yaml
 name: sizes
@@ -27,16 +27,16 @@ workloads:
   main: { kind: fio, rw: [randread], bs: [4k, 64k], iodepth: [1, 16], runtime: 500ms, prefill: false }
 ```
 
-Rules that hold everywhere:
+Rules for all keys:
 
-* An unknown key is an error, and so is a key given twice.
+* An unknown or repeated key is an error.
 * Durations, sizes and link rates carry their unit: `80us`, `500ms`, `10s`, `5m`; `4k`, `1m`, `16GiB` (powers of 1024);
   `25gbit` (powers of 1000). A number without its unit is refused.
-* Scalars are read as YAML 1.2 does: booleans are `true` and `false` only; `yes`, `no`, `on`, `off` are text.
-* Sizes have an end: 100 lanes, 10,000 cells (lists multiply), 200,000 trials up to the last look; shares of 1000 %;
-  quantities below 2^63 of their unit (bytes, ns, bit/s). `.inf`, `.nan` and `1e999` are no numbers.
+* Scalars follow YAML 1.2: booleans are `true` and `false` only; `yes`, `no`, `on`, `off` are text.
+* Limits: 100 lanes, 10,000 cells (lists multiply), 200,000 trials up to the last look; shares of 1000 %;
+  quantities below 2^63 of their unit (bytes, ns, bit/s). `.inf`, `.nan` and `1e999` are refused.
 * Names (of the study, lanes and workloads) are lower-case letters, digits and dashes, at most 31.
-* Nothing is taken from the environment: a study means the same everywhere.
+* A study reads nothing from the environment, so it means the same on every machine.
 """
 
 

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import Annotated, Literal, Self
 
@@ -23,6 +23,7 @@ from fairlane.study import quick as quick_form
 from fairlane.study import yaml_tree
 from fairlane.study.explain import Form
 from fairlane.study.load import parse, parse_study
+from fairlane.study.schema import schema_of
 from fairlane.study.spec import Study
 from fairlane.study.strict import Strict
 
@@ -58,11 +59,11 @@ class Ruled(Strict):
         except FairlaneError as error:
             raise ValueError(f"{error.message}; {error.hint}") from None
         if not isinstance(rule, Compared):
-            raise ValueError("a rule on a lane against another is expected: LANE faster than BASELINE")
+            raise ValueError("expected a rule about two lanes: LANE faster than BASELINE")
         if not rule.metric:
-            raise ValueError("a claim's rule names its metric: LANE faster than BASELINE in iops")
+            raise ValueError("the rule must name its metric: LANE faster than BASELINE in iops")
         if isinstance(rule, Relative) and rule.block is not None:
-            raise ValueError("a claim is about lanes and not about single blocks")
+            raise ValueError("the rule must be about lanes, not single blocks")
         return str(rule)
 
     @property
@@ -79,7 +80,7 @@ class Decided(Ruled):
     limit: str = ""
     """Why the test does not match the claim: its result is shown but decides nothing."""
     constructed: str = ""
-    """What in the lab forces the claimed outcome: if it comes, it is no confirmation, and its size is the lab's."""
+    """Settings of the lab that force the claimed outcome, which then confirms nothing; its size is the lab's."""
     note: str = ""
     """Difference between the test and the published study that leaves the direction valid."""
 
@@ -103,7 +104,7 @@ Tables = Literal["first", "explained", "corrected"]
 
 
 class AsksFigures(Ruled):
-    """Contradicted by bare figures of the study's own tables. They confirm nothing: they are single results."""
+    """Contradicted by single figures of the study's own tables, which cannot confirm it: they have no intervals."""
 
     by: Literal["figures"]
     tables: Tables = "first"
@@ -115,7 +116,7 @@ class AsksFigures(Ruled):
     def _one_way(cls, text: str) -> str:
         rule = parse_rule(text)
         if not isinstance(rule, Directed) or rule.negated:
-            raise ValueError("bare figures have no margin: expected LANE faster than BASELINE, or slower")
+            raise ValueError("single figures have no margin: expected LANE faster than BASELINE, or slower")
         return text
 
     @property
@@ -196,7 +197,7 @@ class Claim(Strict):
 
     id: str = Field(pattern=r"^[0-9]{3}-[a-z0-9-]{2,40}$")
     where: str
-    """Where its figures stand on the page: section, figure, table and row, takeaway."""
+    """Place of its figures on the page: section, figure, table and row, takeaway."""
     says: str = Field(max_length=240)
     """The claim, in our words."""
     conditions: str
@@ -234,7 +235,7 @@ class Source(Strict):
     file: str
     title: str
     later: str = ""
-    """What its author published of it later: where, and when."""
+    """Later publications of its author about it: where, and when."""
 
 
 class _File(Strict):
@@ -245,9 +246,9 @@ class _File(Strict):
     def _whole(self) -> Self:
         ids = [c.id for c in self.claims]
         if twice := sorted({i for i in ids if ids.count(i) > 1}):
-            raise ValueError(f"two claims are called {twice[0]}")
+            raise ValueError(f"two claims have the id {twice[0]}")
         if strange := sorted({c.study for c in self.claims} - self.sources.keys()):
-            raise ValueError(f"claims of {strange[0]}, which is no source (sources: {', '.join(self.sources)})")
+            raise ValueError(f"claims of unknown source {strange[0]} (sources: {', '.join(self.sources)})")
         return self
 
 
@@ -285,7 +286,7 @@ class Catalogue:
         return Catalogue(sources, claims, {name: lab for name, lab in self.labs.items() if name in needed})
 
 
-FORM = Form(_File.model_json_schema, {"claims": 3})
+FORM = Form(partial(schema_of, _File, "claims"), {"claims": 3})
 
 
 @cache
@@ -324,7 +325,7 @@ def _wrong(claim: Claim, labs: Mapping[str, Lab]) -> Iterator[tuple[str, str]]:
     """Parts of the claim's test that its lab study lacks, or that make no sense: (problem, hint)."""
     asks = claim.asks
     if isinstance(asks, Ruled) and claim.size and _contradicts(asks.compared, claim.size):
-        yield f"size: it contradicts the rule {asks.rule}", "ratios are LANE / BASELINE of the rule's metric"
+        yield f"size: contradicts the rule {asks.rule}", "ratios are LANE / BASELINE of the rule's metric"
     if not isinstance(asks, AsksLab | AsksAbility):
         return
     if asks.study not in labs:
@@ -336,9 +337,9 @@ def _wrong(claim: Claim, labs: Mapping[str, Lab]) -> Iterator[tuple[str, str]]:
         return
     for lane in (asks.lane, asks.fewer_than or asks.lane):
         if lane not in study.lanes:
-            yield f"{lane!r} is no lane of {asks.study}", f"lanes: {', '.join(study.lanes)}"
+            yield f"{lane!r} is not a lane of {asks.study}", f"lanes: {', '.join(study.lanes)}"
     if not getattr(study.platform, "capabilities", False) or getattr(study.platform, "clock", "") != "wall":
-        yield f"{asks.study} tries no capabilities", "they are tried under clock: wall with capabilities: true"
+        yield f"{asks.study} does not test capabilities", "set clock: wall and capabilities: true in its platform"
 
 
 def _mistakes(rule: Compared, study: Study, size: Size | None) -> Iterator[tuple[str, str]]:
@@ -353,7 +354,7 @@ def _mistakes(rule: Compared, study: Study, size: Size | None) -> Iterator[tuple
     margin = study.design.margins.get(rule.metric, METRICS[rule.metric].margin)
     if size and isinstance(rule, Directed) and not rule.negated and _nearest(size) <= math.log1p(margin) + 1e-9:
         yield (
-            f"size: as small as the margin of {phrases.share(margin)}, within which {rule.way!r} is contradicted",
+            f"size: within the margin of {phrases.share(margin)}, where the test contradicts {rule.way!r}",
             "write LANE > 0 % over BASELINE (or under, where less is better)",
         )
 

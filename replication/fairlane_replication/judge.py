@@ -49,7 +49,7 @@ UNKNOWN: Word = "cannot tell here"
 FITS, SMALLER, LARGER = "of the published size", "smaller here than published", "larger here than published"
 MIXED, POSSIBLE = "smaller and larger here than published", "published size not excluded"
 """How the measured size lies to the published one."""
-WHOLE_ONLY = "only the whole form asks it"
+WHOLE_ONLY = "only the whole form tests it"
 ROUNDING = 0.01
 """Published ratios and figures are rounded: bare figures contradict a ratio only beyond this."""
 
@@ -221,7 +221,7 @@ def _small(deciding: Sequence[Verdict]) -> str:
     """That a confirmed direction is too small to matter; empty: it is not."""
     small = [v for v in deciding if within(EVEN, v) == "for"]
     where = f" in {len(small)} of {phrases.count(len(deciding), 'cell')}" if len(small) < len(deciding) else ""
-    return f"proven to be smaller than the margin of {phrases.share(small[0].margin)}{where}" if small else ""
+    return f"difference proven smaller than the margin of {phrases.share(small[0].margin)}{where}" if small else ""
 
 
 def _mixed(count: Counter[Side], reasons: Sequence[str]) -> str:
@@ -266,7 +266,7 @@ def _range(verdicts: Sequence[Verdict]) -> str:
     if hull := _hull(verdicts):
         return f" ({phrases.interval(*hull)})"
     ends = dict.fromkeys(phrases.change(r) for r in sorted(v.ratio for v in verdicts if v.ratio is not None))
-    return f" (bare figures: {' to '.join(list(ends)[:: max(1, len(ends) - 1)])})" if ends else ""
+    return f" (single figures: {' to '.join(list(ends)[:: max(1, len(ends) - 1)])})" if ends else ""
 
 
 def _hull(verdicts: Sequence[Verdict]) -> tuple[float, float] | None:
@@ -298,11 +298,11 @@ def _able(claim: Claim, asks: AsksAbility, ran: Ran) -> Answer:
 
     value, proof = capability(asks.lane)
     if not value:
-        return _open(claim, "the run did not try it: it tries capabilities in its whole form only")
+        return _open(claim, "this run did not test it: only the whole form tests capabilities")
     here = f"{TITLES[asks.key]} of {asks.lane}: {value}"
     if asks.fewer_than:
         other, other_proof = capability(asks.fewer_than)
-        here += f"; of {asks.fewer_than}: {other or 'not tried'}"
+        here += f"; of {asks.fewer_than}: {other or 'not tested'}"
         word, proof = _fewer(value, other), f"{proof}; {other_proof}"
     else:
         good = any(fnmatchcase(value, p) for p in asks.agrees)
@@ -331,7 +331,7 @@ def _by_finding(claim: Claim, asks: AsksFinding, ran: Ran) -> Answer:
     cells = {check: {key for f in findings if f.check == check for key in f.cells} for check in asks.checks}
     silent = [check for check, keys in cells.items() if len(keys) < asks.least]
     if silent:
-        return _open(claim, f"nothing contradicts it by {', '.join(silent)}")
+        return _open(claim, f"not contradicted by the checks {', '.join(silent)}")
     return Answer(
         claim,
         "disagree",
@@ -343,10 +343,10 @@ def _by_finding(claim: Claim, asks: AsksFinding, ran: Ran) -> Answer:
 
 
 def _by_figures(claim: Claim, asks: AsksFigures, ran: Ran) -> Answer:
-    """What the study's own figures contradict. They are single results, and confirm nothing."""
+    """What the study's own figures contradict. They are single results, and cannot confirm anything."""
     ratios = figures(asks, ran.evidence)
     if not ratios:
-        return _open(claim, "the tables have no such figures")
+        return _open(claim, "the tables lack figures for it")
     rule = asks.directed
     up = rule.upwards(METRICS[rule.metric].better)
     against = [r for _, r in ratios if (r < 1 - ROUNDING if up else r > 1 + ROUNDING)]
@@ -358,7 +358,9 @@ def _by_figures(claim: Claim, asks: AsksFigures, ran: Ran) -> Answer:
         _size_word(claim, "disagree" if beyond else UNKNOWN),
         here=f"{METRICS[rule.metric].title} of {rule.lane} against {rule.baseline}: "
         + ", ".join(f"{title} {phrases.change(r)}" for title, r in ratios),
-        why=asks.because if against or beyond else "bare figures, which contradict nothing here and confirm nothing",
+        why=asks.because
+        if against or beyond
+        else "single figures, which do not contradict the claim and cannot confirm it",
         figures="corrected" if asks.tables == "corrected" else "published",
         cells=len(ratios),
         contradicted=len(against or beyond),

@@ -1,6 +1,6 @@
 """Study 003's own tables in three versions: its page's, with its author's later explanation, and as he corrected them.
 
-What the checks find in each shows which finding needed which.
+The findings of the checks in each version show which facts a finding needed.
 """
 
 import tempfile

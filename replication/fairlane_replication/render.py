@@ -16,12 +16,12 @@ from fairlane_replication.runner import Planned
 
 WIDTH = 80
 _TIED = "\N{NO-BREAK SPACE}%"
-_COLUMNS = ("Claim", "In our words (where; conditions)", "Published", "Here", "Direction", "Size", "Why, what to know")
+_COLUMNS = ("Claim", "In our words (where; conditions)", "Published", "Here", "Direction", "Size", "Reasons and notes")
 _REASON = 400
 """Characters of a reason in the table and in Markdown; JSON has all of it."""
 _HEADING = (
-    "Figures of study 003 with a finding, by version of its tables: of its page, of its page with what its author "
-    "explained later, and as corrected"
+    "Figures of study 003 with a finding, by version of its tables: its page, its page with the author's later "
+    "explanation, and the corrected tables"
 )
 _VERSIONS = {"first": "Its page", "explained": "Explained", "corrected": "Corrected"}
 _FIGURES = {
@@ -29,7 +29,7 @@ _FIGURES = {
     "emulated": "emulated: wall clock without hardware virtualization",
     "published": "the study's own tables",
     "corrected": "its author's corrected tables",
-    "tried": "tried on a volume",
+    "tried": "tested on a volume",
 }
 
 

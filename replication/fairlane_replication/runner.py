@@ -101,10 +101,10 @@ def replicate(
             ran[lab.name] = _answered(lab, out / lab.name, quick=quick, jobs=jobs, watching=watching)
         except FairlaneError as error:
             if error.code == Exit.INTERRUPTED:
-                hint = f"go on with: fairlane replicate --resume --out {out}" + " --quick" * quick
+                hint = f"continue with: fairlane replicate --resume --out {out}" + " --quick" * quick
                 raise FairlaneError("interrupted", "interrupted", hint=hint, code=Exit.INTERRUPTED) from None
-            notify(f"{lab.name} could not be asked: {error}")
-            ran[lab.name] = f"the lab could not ask it: {error}"
+            notify(f"cannot run {lab.name}: {error}")
+            ran[lab.name] = f"the lab study did not run: {error}"
     return tuple(answer(c, _evidence(c, ran)) for c in catalogue.claims)
 
 
@@ -122,17 +122,20 @@ def _may_use(catalogue: Catalogue, out: Path, *, quick: bool, resume: bool) -> N
             continue
         if not resume:
             raise FairlaneError(
-                "run-exists", "a run is there already", where=str(folder), hint="add --resume, or choose another --out"
+                "run-exists",
+                "the folder has a run already",
+                where=str(folder),
+                hint="add --resume, or choose another --out",
             )
         begun = plans.read(folder)
         if begun.quick != quick:
             kind, problem, hint = (
                 "run-form",
-                f"it was begun in the {'quick' if begun.quick else 'whole'} form",
-                "ask as it was begun, or ",
+                f"the run began in the {'quick' if begun.quick else 'whole'} form",
+                "use the same form, or ",
             )
         elif begun.text != lab.text:
-            kind, problem, hint = "run-version", "it is of another version of this lab study", ""
+            kind, problem, hint = "run-version", "the run is of another version of this lab study", ""
         else:
             continue
         raise FairlaneError(kind, problem, where=str(folder), hint=f"{hint}choose another --out")
@@ -141,7 +144,7 @@ def _may_use(catalogue: Catalogue, out: Path, *, quick: bool, resume: bool) -> N
 def _answered(lab: Lab, folder: Path, *, quick: bool, jobs: int, watching: Watching) -> Ran | str:
     study = lab.form(quick=quick)
     if study is None:
-        return f"{WHOLE_ONLY}: leave --quick away"
+        return f"{WHOLE_ONLY}: omit --quick"
     if not plans.is_run(folder):
         work = plans.make(study, lab.text)
         _refuse(study)

@@ -238,7 +238,7 @@ def test_the_quick_form_judges_the_cells_that_it_has(tmp_path: Path) -> None:
 
 
 def test_without_a_run_the_reason_is_passed_on() -> None:
-    reason = "the lab could not ask it: no QEMU"
+    reason = "the lab study did not run: no QEMU"
     told = answer(claim(lab_claim("up faster than")), reason)
     assert (told.word, told.why) == (UNKNOWN, reason)
 
