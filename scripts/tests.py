@@ -7,6 +7,10 @@
 
 Before all tests the wheel runs once, with what [project.dependencies] names and nothing else.
 
+Tests that fail run once more after all tiers have ended: in a new process, with new fixtures and nothing beside them.
+What passes then is unstable: its name and its failure are in the last lines and in test-results.xml (JUnit; the failure
+as a flakyFailure). What fails again is failed, and so is everything if more than SECOND_LOOK tests failed.
+
 A green tier has run: a tier without a passed test fails. As root on Debian 12 setup.sh installs all that tests need; a
 test that is skipped there fails its tier, unless the reason is KVM, which no installation brings.
 """
@@ -40,6 +44,9 @@ SMOKE = (
     *("--python", sys.executable, "sh", "-ec", "fairlane --version; fairlane run fake --blocks 2 --out run"),
 )
 """uv's arguments: the smallest study from its file to its report, in an environment that is thrown away."""
+RESULTS = ROOT / "test-results.xml"
+SECOND_LOOK = 100
+"""Most failed tests that run once more: more have a cause that a second run does not remove."""
 OS_RELEASE = Path(os.environ.get("OS_RELEASE", "/etc/os-release"))
 
 
@@ -55,7 +62,10 @@ class Tier:
     """Where its tests are: collecting all takes longer than some tiers' tests."""
 
     def command(self, *more: str) -> list[str]:
-        return [f"{BIN}/pytest", "-m", self.marks, "-p", "no:cacheprovider", *self.options, *more, *self.folders]
+        return [PYTEST, "-m", self.marks, *NO_CACHE, *self.options, *more, *self.folders]
+
+
+PYTEST, NO_CACHE = f"{BIN}/pytest", ("-p", "no:cacheprovider")
 
 
 PLAIN = Tier("plain", "not lab and not cluster", ("-n", "3", "--dist", "loadgroup"))
@@ -78,8 +88,11 @@ class Result:
 
     name: str
     seconds: float
-    passed: int = 0
-    failed: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Name -> the failure in one line; in the order of the failures, those of a file together."""
+    unstable: dict[str, str] = field(default_factory=dict)
+    """The same of those that passed when they ran once more."""
     skipped: Counter[str] = field(default_factory=Counter)
     """By reason."""
     complaints: list[str] = field(default_factory=list)
@@ -141,16 +154,47 @@ def all_is_installed() -> bool:
 def judge(name: str, report: Path, code: int, seconds: float, *, strict: bool) -> Result:
     """Reads pytest's report. ``strict``: a skip for another reason than KVM fails the tier."""
     result = Result(name, seconds)
+    failed: dict[str, dict[str, str]] = {}
     for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():  # noqa: S314 # our own file
-        skip = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None:
-            result.failed.append(f"{case.get('classname')}::{case.get('name')}")
+        test, skip = node_id(case), case.find("skipped")
+        if (failure := _failure(case)) is not None:
+            failed.setdefault(test.partition("::")[0], {})[test] = _line(failure)
         elif skip is not None:
             result.skipped[skip.get("message", "")] += 1
         else:
-            result.passed += 1
+            result.passed.append(test)
+    result.failed = {test: line for tests in failed.values() for test, line in tests.items()}
     result.complaints += _complaints(result, code, strict=strict)
     return result
+
+
+def node_id(case: ElementTree.Element) -> str:
+    """The name by which pytest runs the test of a report again."""
+    name = _name(case)
+    dotted = case.get("classname") or name  # a file that cannot be imported has no class name
+    parts = dotted.split(".")
+    for end in range(len(parts), 0, -1):
+        file = Path(*parts[:end]).with_suffix(".py")
+        if (ROOT / file).is_file():
+            return "::".join([str(file), *parts[end:], *([name] if dotted != name else [])])
+    return f"{dotted}::{name}"
+
+
+def _name(case: ElementTree.Element) -> str:
+    """Without the group that xdist puts behind it."""
+    return re.sub(r"@[^]@]+$", "", case.get("name", ""))
+
+
+def _failure(case: ElementTree.Element) -> ElementTree.Element | None:
+    return next((child for child in case if child.tag in ("failure", "error")), None)
+
+
+def _line(failure: ElementTree.Element) -> str:
+    """Where a test failed, and its message; of a long one the beginning and the end."""
+    message = " ".join(failure.get("message", "").split())
+    if len(message) > 300:
+        message = f"{message[:150]} ... {message[-150:]}"
+    return ": ".join([*(failure.text or "").strip().splitlines()[-1:], message])
 
 
 def _complaints(result: Result, code: int, *, strict: bool) -> Iterator[str]:
@@ -164,21 +208,62 @@ def _complaints(result: Result, code: int, *, strict: bool) -> Iterator[str]:
             yield f"this machine may skip only tests that need KVM, not: {reason}"
 
 
-def summary(results: Sequence[Result]) -> Iterator[str]:
-    """The last lines: failed tests, a table of the tiers, why tests were skipped and tiers fail, and the sums."""
+def look_again(results: Sequence[Result], folder: Path) -> None:
+    """Runs all failed tests once more; those that pass are unstable."""
+    failed = [test for result in results for test in result.failed]
+    if len(failed) > SECOND_LOOK:
+        print(f"\n{len(failed)} tests failed: too many to run once more", flush=True)
+    if not 0 < len(failed) <= SECOND_LOOK:
+        return
+    print(f"\n== once more, alone: tests that failed ({len(failed)})", flush=True)
+    report = folder / "again.xml"
+    # in a worker, which may end with its test
+    job = Job("again", [PYTEST, *NO_CACHE, "-n", "1", f"--junitxml={report}", *failed], live=True)
+    ((_, code, seconds),) = beside([job], folder)
+    passed = set(judge(job.name, report, code, seconds, strict=False).passed)
     for result in results:
-        yield from (f"FAILED {name}" for name in result.failed)
+        result.unstable = {test: line for test, line in result.failed.items() if test in passed}
+        result.failed = {test: line for test, line in result.failed.items() if test not in passed}
+
+
+def write_results(results: Sequence[Result], folder: Path) -> None:
+    """One JUnit report of all tiers."""
+    root = ElementTree.Element("testsuites")
+    for result in results:
+        report = folder / f"{result.name}.xml"
+        for suite in ElementTree.parse(report).iter("testsuite") if report.exists() else ():  # noqa: S314
+            suite.set("name", result.name)
+            for case in suite.iter("testcase"):
+                case.set("name", _name(case))
+                failure = _failure(case)
+                if failure is None or node_id(case) not in result.unstable:
+                    continue
+                counted = f"{failure.tag}s"
+                suite.set(counted, str(int(suite.get(counted, "1")) - 1))
+                failure.tag = f"flaky{failure.tag.capitalize()}"
+            root.append(suite)
+    ElementTree.ElementTree(root).write(RESULTS, encoding="utf-8", xml_declaration=True)
+
+
+def summary(results: Sequence[Result]) -> Iterator[str]:
+    """The last lines: unstable and failed tests, a table of the tiers, why tests were skipped and tiers fail, sums."""
+    for word in ("unstable", "failed"):
+        for result in results:
+            tests: dict[str, str] = getattr(result, word)
+            yield from (f"{word.upper()} {test}: {line}" for test, line in tests.items())
     yield ""
-    yield f"{'tier':<8} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}"
+    yield f"{'tier':<8} {'passed':>7} {'unstable':>9} {'failed':>7} {'skipped':>8} {'seconds':>8}"
+    sums = Counter[str]()
     for r in results:
-        yield f"{r.name:<8} {r.passed:7} {len(r.failed):7} {r.skipped.total():8} {r.seconds:8.0f}"
+        counts = {"passed": len(r.passed), "unstable": len(r.unstable), "failed": len(r.failed),
+                  "skipped": r.skipped.total()}  # fmt: skip
+        passed, unstable, failed, skipped = counts.values()
+        yield f"{r.name:<8} {passed:7} {unstable:9} {failed:7} {skipped:8} {r.seconds:8.0f}"
         yield from (f"  skipped {count}: {reason}" for reason, count in r.skipped.most_common())
+        sums.update(counts)
     for r in results:
         yield from (f"{r.name} fails: {complaint}" for complaint in r.complaints)
-    passed, failed, skipped = (
-        sum(counts) for counts in zip(*((r.passed, len(r.failed), r.skipped.total()) for r in results), strict=True)
-    )
-    yield f"{passed} passed, {failed} failed, {skipped} skipped"
+    yield ", ".join(f"{count} {word}" for word, count in sums.items())
 
 
 def smoke() -> bool:
@@ -214,6 +299,8 @@ def run(slow: str) -> int:
                 lint = code
             else:
                 results.append(judge(job.name, folder / f"{job.name}.xml", code, seconds, strict=strict))
+        look_again(results, folder)
+        write_results(results, folder)
     print("\n".join(summary(results)))
     if lint:
         print("lint fails: see its output above", file=sys.stderr)
@@ -237,10 +324,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run all tests in tiers.")
     parser.add_argument("--slow", default="none", metavar="none|all|I/K", help="which slow tests to run, too")
     parser.add_argument("--count", action="store_true", help="print how many tests each tier has")
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        return count() if told.count else run(told.slow)
+        return count() if arguments.count else run(arguments.slow)
     except KeyboardInterrupt:
         return 130
 

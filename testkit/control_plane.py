@@ -94,6 +94,12 @@ class ControlPlane(PlainClient):
             self.kill(name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def dead(self) -> str:
+        """Which server is gone, with the end of its log."""
+        names: tuple[Server, ...] = ("etcd", "kube-apiserver")
+        gone = [name for name in names if name not in self.processes or self.processes[name].poll() is not None]
+        return "; ".join(f"{name} has ended. The end of its log:\n{self._log(name)}" for name in gone)
+
     def start_apiserver(self) -> None:
         """Starts the API server (again) at the same address, and waits until it is ready."""
         self._spawn("kube-apiserver", *self._apiserver_flags(), *self._flags)

@@ -3,11 +3,19 @@
 import hashlib
 import os
 import re
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from testkit.shared import Shared
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
 
 # A busy machine is no defect: neither a slow example nor slow generation (its tables of characters, the first time).
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -43,6 +51,15 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--slow {slow}: write none, all, or a part such as 2/4")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Scheduling | None":
+    from tests.scheduling import RecoveringFiles, RecoveringGroups  # noqa: PLC0415 # pytest may run without xdist
+
+    kinds = {"loadfile": RecoveringFiles, "loadgroup": RecoveringGroups}
+    kind = kinds.get(config.getoption("dist"))
+    return kind(config, log) if kind else None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Asks xdist for one worker for all tests of pages, so that one Chromium runs at a time.
 
@@ -72,6 +89,30 @@ def in_part(test: str, slow: str) -> bool:
         return slow == "all"
     part, parts = map(int, slow.split("/"))
     return int.from_bytes(hashlib.sha256(test.encode()).digest()[:8]) % parts == part - 1
+
+
+_MADE_ANEW: set[str] = set()
+"""Fixtures whose second set-up failed as the first one did: a third is not tried."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What ends or breaks a machine that tests share fails one test: the next one gets a new machine."""
+    assert isinstance(item, pytest.Function)
+    for fixture in {d for known in item._fixtureinfo.name2fixturedefs.values() for d in known}:
+        if fixture.scope == "function" or not fixture.cached_result:
+            continue
+        value, _, error = fixture.cached_result
+        why = value.dead() if isinstance(value, Shared) else ""
+        if error and not isinstance(error[0], pytest.skip.Exception) and fixture.argname not in _MADE_ANEW:
+            _MADE_ANEW.add(fixture.argname)
+            why = f"its set-up failed: {error[0]}"
+        if why:
+            print(f"{fixture.argname} is made anew: {why}")
+            try:
+                fixture.finish(item._request)  # type: ignore[arg-type] # it names its node in errors, no more
+            except Exception:  # what is dead cannot be taken apart in good order
+                traceback.print_exc()
 
 
 @pytest.fixture(scope="session", autouse=True)

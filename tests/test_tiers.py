@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -14,7 +15,9 @@ from tests.conftest import in_part
 ROOT = Path(__file__).parent.parent
 REPORT = "<testsuites><testsuite>{}</testsuite></testsuites>"
 PASSED = '<testcase classname="t" name="good"/>'
-BROKEN = '<testcase classname="t" name="bad"><error message="set-up"/></testcase>'
+BROKEN = (
+    '<testcase classname="t" name="bad"><error message="set-up&#10;failed">...\nt.py:3: OSError\n</error></testcase>'
+)
 
 
 def skipped(reason: str) -> str:
@@ -43,9 +46,9 @@ def test_a_tier_is_green_only_if_it_ran(
     report.write_text(REPORT.format("".join(cases)))
     result = runner.judge("plain", report, code, 1.0, strict=strict)
     assert result.complaints == complaints
-    assert result.passed == cases.count(PASSED)
-    assert result.failed == ["t::bad"] * cases.count(BROKEN)
-    assert result.skipped.total() == len(cases) - result.passed - len(result.failed)
+    assert result.passed == ["t::good"] * cases.count(PASSED)
+    assert result.failed == ({"t::bad": "t.py:3: OSError: set-up failed"} if BROKEN in cases else {})
+    assert result.skipped.total() == len(cases) - len(result.passed) - len(result.failed)
 
 
 def test_a_pytest_that_left_no_report_fails(tmp_path: Path) -> None:
@@ -59,13 +62,27 @@ def test_the_last_line_is_the_sum_and_reasons_are_counted(tmp_path: Path) -> Non
         (tmp_path / name).write_text(REPORT.format(cases))
         results.append(runner.judge(name, tmp_path / name, 1 if BROKEN in cases else 0, 61.4, strict=False))
     lines = list(runner.summary(results))
-    assert lines[-1] == "4 passed, 1 failed, 3 skipped"
-    assert "FAILED t::bad" in lines
+    assert lines[-1] == "4 passed, 0 unstable, 1 failed, 3 skipped"
+    assert "FAILED t::bad: t.py:3: OSError: set-up failed" in lines
     assert "  skipped 2: no fio" in lines
     assert [line.split() for line in lines if line.startswith(("plain ", "lab "))] == [
-        ["plain", "3", "0", "2", "61"],
-        ["lab", "1", "1", "1", "61"],
+        ["plain", "3", "0", "0", "2", "61"],
+        ["lab", "1", "0", "1", "1", "61"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("classname", "name", "expected"),
+    [
+        ("tests.test_tiers", "test_it[a.b::c]@browser", "tests/test_tiers.py::test_it[a.b::c]"),
+        ("tests.test_tiers", "test_it[a@b]", "tests/test_tiers.py::test_it[a@b]"),
+        ("tests.test_tiers.TestIt", "test_it@safety", "tests/test_tiers.py::TestIt::test_it"),
+        ("", "tests.test_tiers", "tests/test_tiers.py"),
+        ("", "elsewhere", "elsewhere::elsewhere"),
+    ],
+)
+def test_a_test_of_a_report_can_be_run_again(classname: str, name: str, expected: str) -> None:
+    assert runner.node_id(ElementTree.Element("testcase", {"classname": classname, "name": name})) == expected
 
 
 @pytest.mark.parametrize(
@@ -101,7 +118,7 @@ def program(scratch: Path, name: str, line: str) -> None:
 @pytest.fixture
 def scratch(tmp_path: Path) -> Path:
     """A checkout with the runner, the marks and a test for each tier; all but the tests themselves is real."""
-    for name in ("scripts/tests.py", "tests/conftest.py"):
+    for name in ("scripts/tests.py", "tests/conftest.py", "tests/scheduling.py", "testkit/shared.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "Makefile").write_text("check:\n\t@echo linted\n")
@@ -133,7 +150,7 @@ def test_a_part_of_the_slow_tests_runs_beside_all_others(scratch: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     slow = sum(in_part(f"tests/test_plain.py::test_slow[{n}]", "1/2") for n in range(12))
     assert 0 < slow < 12
-    assert done.stdout.splitlines()[-1] == f"{3 + slow} passed, 0 failed, 0 skipped"
+    assert done.stdout.splitlines()[-1] == f"{3 + slow} passed, 0 unstable, 0 failed, 0 skipped"
     assert "== lint\nlinted\n" in done.stdout
 
 
@@ -161,7 +178,132 @@ def test_a_tier_in_which_everything_skips_fails(scratch: Path) -> None:
     assert done.returncode == 1
     assert "cluster fails: no test ran: all 1 were skipped" in done.stdout
     assert "lab fails: no test ran: pytest found none" in done.stdout
-    assert done.stdout.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
+    assert done.stdout.splitlines()[-1] == "1 passed, 0 unstable, 0 failed, 1 skipped"
+
+
+EVENTS = """
+import os
+from pathlib import Path
+
+import pytest
+
+
+def first(what):
+    seen = Path("seen-" + what)
+    return not seen.exists() and not seen.write_text("")
+
+
+@pytest.mark.xdist_group("machine")
+def test_fails_once():
+    assert not first("once"), "its machine has ended"
+
+
+def test_fails_twice():
+    assert first("twice") is None, "a defect"
+
+
+def test_ends_its_worker_once():
+    if first("worker"):
+        os._exit(9)
+
+
+def test_ends_its_worker_twice():
+    os._exit(9)
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_passes(number):
+    pass
+"""
+
+
+@pytest.mark.parametrize("tier", [runner.PLAIN, pytest.param(runner.CLUSTER, marks=pytest.mark.slow)])
+def test_what_fails_runs_once_more_alone_and_is_unstable_if_it_passes_then(scratch: Path, tier: runner.Tier) -> None:
+    """Whichever way the tier deals its tests: a worker that has ended is replaced."""
+    file = f"{tier.folders[0]}/test_{tier.name}.py"
+    marked = EVENTS + ("pytestmark = pytest.mark.cluster" if tier is runner.CLUSTER else "")
+    (scratch / file).write_text(marked)
+    done = go(scratch)
+    assert done.returncode == 1, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "11 passed, 2 unstable, 2 failed, 0 skipped"
+    ends = [line.partition(": ") for line in lines if line.startswith(("UNSTABLE ", f"FAILED {file}::"))]
+    found = {what: text for what, _, text in ends[-4:]}
+    assert set(found) == {
+        f"UNSTABLE {file}::test_fails_once",
+        f"UNSTABLE {file}::test_ends_its_worker_once",
+        f"FAILED {file}::test_fails_twice",
+        f"FAILED {file}::test_ends_its_worker_twice",
+    }
+    assert "its machine has ended" in found[f"UNSTABLE {file}::test_fails_once"]
+    cases = ElementTree.parse(scratch / "test-results.xml").iter("testcase")  # noqa: S314 # our own file
+    assert {case.get("name"): case[0].tag for case in cases if len(case)} == {
+        "test_fails_once": "flakyFailure",
+        "test_ends_its_worker_once": "flakyError",
+        "test_fails_twice": "failure",
+        "test_ends_its_worker_twice": "error",
+    }
+
+
+SHARED = """
+import pytest
+
+MADE = []
+
+
+class Machine:
+    ended = ""
+
+    def dead(self):
+        return self.ended
+
+
+@pytest.fixture(scope="session")
+def machine():
+    MADE.append("machine")
+    assert len(MADE) != 2, "it does not boot"
+    made = Machine()
+    yield made
+    assert not made.ended, "it cannot be taken apart"
+
+
+@pytest.fixture(scope="module")
+def disk(machine):
+    return machine, "disk"
+
+
+def test_ends_it(disk):
+    disk[0].ended = "killed"
+    assert 0
+
+
+def test_no_set_up(disk):
+    assert 0
+
+
+def test_new_one(disk, machine):
+    assert disk == (machine, "disk")
+    assert not machine.ended
+
+
+def test_the_same(machine):
+    assert len(MADE) == 3
+"""
+
+
+def test_what_ends_a_shared_machine_fails_one_test_and_the_next_gets_a_new_one(scratch: Path) -> None:
+    (scratch / "tests/test_plain.py").write_text(SHARED)
+    command = [sys.executable, "-m", "pytest", "tests/test_plain.py"]
+    done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+    assert "1 failed, 2 passed, 1 error in" in done.stdout
+    assert "machine is made anew: killed" in done.stdout
+
+
+def test_many_failures_do_not_run_once_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    many = runner.Result("plain", 1.0, failed={f"tests/test_tiers.py::test_{n}": "" for n in range(101)})
+    runner.look_again([many], tmp_path)
+    assert capsys.readouterr().out.strip() == "101 tests failed: too many to run once more"
+    assert (len(many.failed), many.unstable) == (101, {})
 
 
 def test_a_wheel_that_lacks_a_dependency_ends_it_before_any_test(scratch: Path) -> None:

@@ -50,6 +50,10 @@ class Stand(faults.Faults):
             one.close()
         self._held.close()
 
+    def dead(self) -> str:
+        """Which machines have ended."""
+        return ", ".join(name for name, one in self.machines.items() if one.process.poll() is not None)
+
     def restore(self) -> None:
         """Brings all machines, with disks, memory and sessions, back to where they were when the stand began: a
         second's work, whatever a test has done to them. SSH connections do not outlive it."""

@@ -30,6 +30,10 @@ class OneMachine:
     runner: asyncio.Runner
     folder: Path
 
+    def dead(self) -> str:
+        self.runner.run(asyncio.sleep(0))  # between two tests nobody hears of a process that ends
+        return "" if self.vm.alive else f"{self.vm.name} has ended: {self.vm.obituary()}"
+
     def sh(self, script: str) -> str:
         """What ``script`` prints, run as root with the functions of a guest. Raises as a run would."""
         out = self.runner.run(self.vm.guest.ask(f"{{ set -eu\n{_UDEVADM}\n{script}\n}} > out", 300))

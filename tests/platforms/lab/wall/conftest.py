@@ -3,7 +3,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from lab_hall import STUDY, Hall, SharedLab
+from lab_hall import STUDY, Hall, SharedLab, wait_for_room
 
 from fairlane.platforms.lab import qemu
 from fairlane.study.load import parse_study
@@ -17,21 +17,13 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(scope="session")
-def the_hall(runner: asyncio.Runner) -> Iterator[SharedLab]:
+def hall(runner: asyncio.Runner) -> Iterator[SharedLab]:
     """The lab of all tests that leave its machines as they were."""
     if not shutil.which(qemu.BINARY):
         pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
     hall = Hall(parse_study(STUDY, "hall.yaml"))
-    if found := hall.problems():
-        pytest.skip("; ".join(problem.message for problem in found))
+    wait_for_room(hall)
     try:
         yield SharedLab(hall, runner.run(hall.open(print)), runner)
     finally:
         runner.run(hall.close())
-
-
-@pytest.fixture
-def hall(the_hall: SharedLab) -> SharedLab:
-    """The lab, fit for a test."""
-    the_hall.check()
-    return the_hall

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab_hall import wait_for_room
 
 from fairlane.errors import RunFailed
 from fairlane.lanes._clones import Clone
@@ -44,8 +45,7 @@ def the_lab(*others: str) -> WallLab:
     if not shutil.which(qemu.BINARY):
         pytest.skip(f"{qemu.BINARY} is not installed: run make setup")
     lab = WallLab(parse_study(STUDY.format(others="\n  ".join(others)), "study.yaml"))
-    if found := lab.problems():
-        pytest.skip("; ".join(problem.message for problem in found))
+    wait_for_room(lab)
     return lab
 
 

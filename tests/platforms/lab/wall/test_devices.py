@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_hall import SharedLab
+from lab_hall import SharedLab, wait_for_room
 
 from fairlane.errors import RunFailed
 from fairlane.platforms.lab.wall import disks, hypervisor, pinning
@@ -110,8 +110,7 @@ async def _initiators(lab: WallLab, described: str) -> None:
 @pytest.mark.slow
 def test_processors_are_pinned_to_cores_of_their_own(runner: asyncio.Runner) -> None:
     lab = WallLab(parse_study(PINNED, "study.yaml"))
-    if found := lab.problems():
-        pytest.skip("; ".join(problem.message for problem in found))
+    wait_for_room(lab)
 
     async def pinned() -> Mapping[str, Mapping[str, str]]:
         async with lab:

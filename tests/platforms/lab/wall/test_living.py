@@ -154,6 +154,9 @@ class Owned:
 
     machine: OneMachine
 
+    def dead(self) -> str:
+        return self.machine.dead()
+
     def apply(self, every: tuple[Step, ...]) -> None:
         self.machine.sh(lanes.shell(every))
 

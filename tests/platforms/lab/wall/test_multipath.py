@@ -71,9 +71,9 @@ class Labs:
 
 
 @pytest.fixture(scope="module")
-def labs(the_hall: SharedLab) -> Iterator[Labs]:
-    with the_hall.study(STUDY) as (lab, opened):
-        yield Labs(lab, dict(opened.description["lanes"]), the_hall.runner)
+def labs(hall: SharedLab) -> Iterator[Labs]:
+    with hall.study(STUDY) as (lab, opened):
+        yield Labs(lab, dict(opened.description["lanes"]), hall.runner)
 
 
 def test_policies_are_what_the_machines_say(labs: Labs) -> None:

@@ -39,6 +39,7 @@ class Lab:
     def __init__(self, machine: OneMachine) -> None:
         self.vm, self.runner, self.folder, self.sh = machine.vm, machine.runner, machine.folder, machine.sh
         self.made = 0
+        self.dead = machine.dead
 
     def qmp(self, command: str, **arguments: Any) -> Any:
         return self.runner.run(self.vm.execute(command, **arguments))

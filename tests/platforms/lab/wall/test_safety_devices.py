@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from lab_bench import one_machine
+from lab_bench import OneMachine, one_machine
 
 from fairlane.errors import Refused
 from fairlane.machines.device_guard import Recorded, guard
@@ -19,10 +19,15 @@ Shell = Callable[[str], str]
 
 
 @pytest.fixture(scope="module")
-def sh() -> Iterator[Shell]:
-    with one_machine("devices", "loop dm_mod dm_multipath dm_round_robin raid1") as machine:
-        machine.sh("mkdir -p /run/m")
-        yield machine.sh
+def machine() -> Iterator[OneMachine]:
+    with one_machine("devices", "loop dm_mod dm_multipath dm_round_robin raid1") as made:
+        made.sh("mkdir -p /run/m")
+        yield made
+
+
+@pytest.fixture
+def sh(machine: OneMachine) -> Shell:
+    return machine.sh
 
 
 A, B = "/dev/loop10", "/dev/loop11"

@@ -101,9 +101,9 @@ class Opening:
 
 
 @pytest.fixture
-def opening(the_hall: SharedLab) -> Iterator[Opening]:
-    with the_hall.study(STUDY) as (lab, opened):
-        yield Opening(lab, opened, the_hall.runner)
+def opening(hall: SharedLab) -> Iterator[Opening]:
+    with hall.study(STUDY) as (lab, opened):
+        yield Opening(lab, opened, hall.runner)
 
 
 @pytest.mark.lab

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from lab_hall import SharedLab
+from lab_hall import SharedLab, wait_for_room
 
 from fairlane import registry
 from fairlane.errors import RunFailed
@@ -113,8 +113,7 @@ def test_a_load_that_is_interrupted_or_hangs_leaves_its_path_as_it_was(
     runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = WallLab(parse_study(STUDY, "study.yaml"))
-    if found := lab.problems():
-        pytest.skip("; ".join(problem.message for problem in found))
+    wait_for_room(lab)
 
     async def whole() -> None:
         try:

@@ -45,9 +45,9 @@ class Fleet:
 
 
 @pytest.fixture(scope="module")
-def fleet(the_hall: SharedLab) -> Iterator[Fleet]:
-    with the_hall.study(STUDY) as (lab, opened):
-        yield Fleet(lab, opened, the_hall.runner)
+def fleet(hall: SharedLab) -> Iterator[Fleet]:
+    with hall.study(STUDY) as (lab, opened):
+        yield Fleet(lab, opened, hall.runner)
 
 
 @pytest.fixture(scope="module")
