@@ -161,6 +161,7 @@ class Hosts(Platform):
         every = [*self.machines.values(), *([self.array] if self.array else [])]
         title = self.study.name
         await together(*(m.connect(patience) for m in every))
+        await together(*(m.earlier_keeper() for m in every))
         await together(*(m.become_root() for m in every if wanted[m.name].root))
         await together(*(m.install() for m in every))
         await together(*(m.keep(alone=self.spec.alone, title=title) for m in every))

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
@@ -121,7 +121,12 @@ class Machine(ShellGuest):
 
     async def plain(self, text: str, timeout: float = _TIMEOUT) -> tuple[int, str, str]:
         """Runs ``text`` in a shell without the library: exit code, stdout, stderr. Raises RunFailed."""
-        process = await self.start(("sh", "-s"))
+        return await self._plain(text, self.start, timeout)
+
+    async def _plain(
+        self, text: str, start: Callable[[Sequence[str]], Awaitable[Process]], timeout: float
+    ) -> tuple[int, str, str]:
+        process = await start(("sh", "-s"))
         try:
             out, err = await asyncio.wait_for(process.communicate(text.encode()), timeout)
         except TimeoutError:
@@ -134,6 +139,11 @@ class Machine(ShellGuest):
         return code, out.decode(errors="replace"), err.decode(errors="replace")
 
     # --- what is needed there
+
+    async def earlier_keeper(self) -> None:
+        """Waits until the keeper of a connection that broke has ended: it ends all shells with the run's mark, and
+        removes the run's folder. Raises RunFailed."""
+        await self._plain(f"{_resource('alive.sh')}\nended {self.folder}", self._start, _TIMEOUT)
 
     async def become_root(self) -> None:
         """From now on scripts run as root: the login is root's, or ``sudo -n`` works. Raises FairlaneError."""
@@ -193,7 +203,7 @@ END-OF-LIBRARY
 
     async def keep(self, *, alone: bool, title: str) -> None:
         """Starts the keeper. Raises RunFailed if another run uses the machine."""
-        text = _resource("keeper.sh")
+        text = _resource("alive.sh") + _resource("keeper.sh")
         code, _, err = await self.plain(f"cat > {self.folder}/keeper.sh <<'END-OF-KEEPER'\n{text}END-OF-KEEPER\n")
         if code:
             raise RunFailed("work-folder", f"machine {self.name}: {_last(err.encode())}", where=self.folder)
