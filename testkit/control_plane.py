@@ -11,7 +11,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fairlane.machines.child import WITH_US
+from fairlane.machines.ports import number, reserve_port
 from testkit.authority import Authority
 from testkit.crds import crds
 from testkit.plain_client import PlainClient, RefusedError
@@ -60,7 +60,8 @@ class ControlPlane(PlainClient):
         self.folder = Path(tempfile.mkdtemp(prefix="fairlane-cluster-"))
         self.authority = Authority(self.folder)
         self._flags = flags
-        self._client_port, self._peer_port, self._port = free_ports(3)
+        self._reserved = [reserve_port() for _ in range(3)]
+        self._client_port, self._peer_port, self._port = map(number, self._reserved)
         self.processes: dict[Server, subprocess.Popen[bytes]] = {}
         self._custom: list[str] = []
         tokens = {user: f"{random.SystemRandom().getrandbits(128):032x}" for user in users}
@@ -92,6 +93,8 @@ class ControlPlane(PlainClient):
         """Ends both and removes everything, without waiting for clients: there is nothing to save."""
         for name in list(self.processes):
             self.kill(name)
+        for reserved in self._reserved:
+            reserved.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def dead(self) -> str:
@@ -349,19 +352,3 @@ def _request_of(event: Mapping[str, Any]) -> tuple[str, str]:
     if "resource" not in of:
         return event["verb"], event["requestURI"].partition("?")[0]
     return event["verb"], "/".join(filter(None, (of["resource"], of.get("subresource"))))
-
-
-def free_ports(count: int) -> list[int]:
-    """Distinct free ports of the loopback.
-
-    They lie below the kernel's range for outgoing connections, so that a restarted server finds its port free.
-    """
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.SystemRandom().randrange(20_000, 30_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            if port in ports:
-                continue
-            probe.bind(("127.0.0.1", port))
-            ports.append(port)
-    return ports

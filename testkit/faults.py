@@ -23,7 +23,7 @@ import yaml
 from aiohttp import web
 from yarl import URL
 
-from testkit.control_plane import free_ports
+from fairlane.machines.ports import number, reserve_port
 
 T = TypeVar("T")
 Cut = Literal["end", "reset", "gone", "error", "garbage", "mute"]
@@ -79,7 +79,8 @@ class FaultProxy:
         self._client: aiohttp.ClientSession
         self._site: web.SockSite | None = None
         self._listening: socket.socket
-        self._port = 0
+        self._reserved = reserve_port()
+        self._port = number(self._reserved)
         self._muted = False
         self._sockets: WeakSet[socket.socket] = WeakSet()
         """Sockets of all connections to the real server so far."""
@@ -94,6 +95,7 @@ class FaultProxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        self._reserved.close()
 
     def kubeconfig(self, original: Path) -> Path:
         """A copy of a kubeconfig (with a token: client certificates end at the proxy) that points to the proxy."""
@@ -170,11 +172,7 @@ class FaultProxy:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
-        while not self._site:
-            # Not in the kernel's range for outgoing connections, which may take the port while this one is down.
-            (self._port,) = free_ports(1)
-            with contextlib.suppress(OSError):  # taken by another process
-                await self._listen()
+        await self._listen()
 
     async def _listen(self) -> None:
         listening = socket.create_server(("127.0.0.1", self._port))

@@ -8,7 +8,6 @@ import contextlib
 import secrets
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -18,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from fairlane.runs.files import cache_dir
 from testkit.control_plane import ControlPlane
+from testkit.debian import unpacked
 from testkit.plain_client import RefusedError
 
 PULLED = "quay.io/prometheus/node-exporter@sha256:" + "0" * 64
@@ -27,25 +26,11 @@ _PACKAGE = "prometheus-node-exporter"
 
 
 def node_exporter() -> Path:
-    """The program: installed, or unpacked from Debian's package into the cache. Skips the test if unavailable."""
+    """The program: installed, or unpacked from Debian's package into the cache."""
     for name in ("node_exporter", _PACKAGE):
         if path := which(name):
             return Path(path)
-    folder = cache_dir() / "node-exporter"
-    program = folder / "usr/bin" / _PACKAGE
-    if not program.exists():
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            # Atomically: other processes may look for it, and this one may be killed.
-            with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as new:
-                subprocess.run(["apt-get", "-q", "download", _PACKAGE], cwd=new, check=True, capture_output=True)
-                (package,) = Path(new).glob("*.deb")
-                subprocess.run(["dpkg", "-x", package, new], check=True, capture_output=True)
-                program.parent.mkdir(parents=True, exist_ok=True)
-                (Path(new) / program.relative_to(folder)).replace(program)
-        except (OSError, subprocess.CalledProcessError, ValueError) as error:
-            pytest.skip(f"no node exporter, and Debian's could not be fetched: {error}; apt-get update may help")
-    return program
+    return unpacked(_PACKAGE) / "usr/bin" / _PACKAGE
 
 
 @contextlib.contextmanager

@@ -1,4 +1,3 @@
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -6,10 +5,6 @@ import pytest
 
 from testkit.strangers import Stand, available
 from tests.platforms.hosts.strangers_bench import Room
-
-# Over an sshd on loopback, where this machine has one: installing it would open a contributor's machine. What it shows
-# is shown on strangers' machines too, with more time.
-collect_ignore = [] if shutil.which("sshd", path="/usr/sbin:/sbin:/usr/bin") else ["test_hosts_ssh.py"]
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from fairlane.machines.child import signal_group
+from fairlane.machines.ports import number, reserve_port
+from testkit import debian
 
 WORK = Path("/var/tmp")
 PATIENCE = 120.0
@@ -81,8 +84,7 @@ class Bench:
         try:
             yield process
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            signal_group(process.pid, signal.SIGKILL)
             process.wait()
 
     @property
@@ -134,16 +136,20 @@ class Sshd:
         return [int(pid) for pid in output.split()]
 
 
+_SSHD = """mount --bind "$1/passwd" /etc/passwd
+mkdir -p /run/sshd
+exec "$0" -D -e -f "$1/sshd_config"
+"""
+
+
 @contextmanager
 def sshd(folder: Path) -> Iterator[Sshd]:
     """A running one, root's login by key; as hosts ``alpha`` and ``beta``, with another host's key as ``wrong``, with
     no key of the user's as ``denied``, at a port where nobody listens as ``closed``."""
-    program = shutil.which("sshd", path="/usr/sbin:/sbin:/usr/bin")
-    assert program
-    Path("/run/sshd").mkdir(exist_ok=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    program, library = debian.sshd()
+    (folder / "passwd").write_text(debian.USERS)
+    reserved = reserve_port()
+    port = number(reserved)
     for name in ("host", "other", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
     shutil.copy(folder / "user.pub", folder / "authorized")
@@ -171,13 +177,17 @@ def sshd(folder: Path) -> Iterator[Sshd]:
     wrapper = folder / "bin" / "ssh"
     wrapper.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {folder / "ssh_config"} "$@"\n')
     wrapper.chmod(0o755)
-    process = subprocess.Popen([program, "-D", "-e", "-f", str(folder / "sshd_config")], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-ec", _SSHD, str(program), str(folder)], stderr=subprocess.DEVNULL,
+        env={**os.environ, "LD_LIBRARY_PATH": library},
+    )  # fmt: skip
     try:
         until((folder / "pid").exists)
         yield Sshd(folder, port)
     finally:
         process.terminate()
         process.wait()
+        reserved.close()
 
 
 def lines(run: Path) -> Sequence[dict[str, Any]]:

@@ -9,11 +9,9 @@ software without that of several machines and their network.
 import asyncio
 import base64
 import os
-import random
 import secrets
 import shutil
 import signal
-import socket
 import struct
 import time
 import uuid
@@ -29,7 +27,8 @@ from fairlane import install
 from fairlane.errors import FairlaneError, RunFailed
 from fairlane.lanes._ceph import METADATA_COPIES, CephSpec
 from fairlane.machines import lanes
-from fairlane.machines.child import WITH_US
+from fairlane.machines.child import WITH_US, signal_group
+from fairlane.machines.ports import number, reserve_port
 from fairlane.platforms.lab import qemu
 from fairlane.platforms.lab.spec import Ceph
 from fairlane.platforms.lab.wall import qemu_probe
@@ -77,6 +76,7 @@ class Cluster:
         self.start_seconds = 0.0
         """From nothing to all placement groups active and clean."""
         self._daemons: dict[str, asyncio.subprocess.Process] = {}
+        self._reserved = reserve_port()
 
     @property
     def mount(self) -> Path:
@@ -88,7 +88,7 @@ class Cluster:
         began = time.monotonic()
         self._write()
         osds = {str(i): str(uuid.uuid4()) for i in range(self.spec.osds)}
-        port = self._port
+        port = number(self._reserved)
         monmap = ("monmaptool", "--create", "--fsid", self._fsid, "--addv", "a", f"[v2:127.0.0.1:{port}]", "monmap")
         await self._run(*monmap)
         await self._run("ceph-mon", "--mkfs", "-i", "a", "--monmap", "monmap", "--keyring", "keyring")
@@ -115,11 +115,12 @@ class Cluster:
         """Folders, configuration and keys."""
         self.folder.mkdir(mode=0o700)
         self._fsid = str(uuid.uuid4())
-        self._port = _free_port()
         names = ["mon.a", "mgr.a", *(f"osd.{i}" for i in range(self.spec.osds)), *(["mds.a"] * self.filesystem)]
         for name in (*names, "log"):
             (self.folder / name).mkdir()
-        (self.folder / "ceph.conf").write_text(configuration(self.folder, self._fsid, self._port, self.spec))
+        (self.folder / "ceph.conf").write_text(
+            configuration(self.folder, self._fsid, number(self._reserved), self.spec)
+        )
         caps = {**_CAPS, **{f"osd.{i}": _OSD_CAPS for i in range(self.spec.osds)}}
         handle = os.open(self.folder / "keyring", os.O_WRONLY | os.O_CREAT, 0o600)
         with os.fdopen(handle, "w") as file:
@@ -197,8 +198,7 @@ class Cluster:
             out, err = ended.result()
         finally:
             if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                signal_group(process.pid, signal.SIGKILL)
             for task in dead:
                 task.cancel()
             await asyncio.gather(ended, *dead, return_exceptions=True)
@@ -253,10 +253,10 @@ class Cluster:
                 await lazy.wait()
         for process in self._daemons.values():
             if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                signal_group(process.pid, signal.SIGKILL)
         await asyncio.gather(*(process.wait() for process in self._daemons.values()), return_exceptions=True)
         self._daemons.clear()
+        self._reserved.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     async def __aenter__(self) -> Self:
@@ -391,12 +391,3 @@ def _environment() -> dict[str, str]:
 def _key() -> str:
     """A new cephx secret: type 1 (AES), time, length, 16 bytes (Ceph: src/auth/Crypto.cc)."""
     return base64.b64encode(struct.pack("<hiih", 1, int(time.time()), 0, 16) + secrets.token_bytes(16)).decode()
-
-
-def _free_port() -> int:
-    """A free port below those that the kernel gives to connections, so that no connection takes it meanwhile."""
-    for port in random.sample(range(20000, 32000), 100):
-        with suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise RunFailed("port", "no port is free for Ceph's monitor")
