@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fairlane.machines.child import signal_group
 from testkit.play.controller import Play
 
 T = TypeVar("T")
@@ -88,7 +89,7 @@ class Program:
 def end(process: subprocess.Popen[str], how: signal.Signals = signal.SIGKILL) -> None:
     """Ends a program and its children."""
     if process.poll() is None:
-        os.killpg(process.pid, how)
+        signal_group(process.pid, how)
 
 
 def words(text: str) -> Sequence[str]:

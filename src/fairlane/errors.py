@@ -1,7 +1,7 @@
 """The base class of errors, and the exit codes."""
 
 import errno
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from enum import IntEnum
 
@@ -65,6 +65,18 @@ class RunFailed(FairlaneError):  # noqa: N818 - reads as what happened
 
     def __init__(self, kind: str, message: str, *, hint: str = "", where: str = "") -> None:
         super().__init__(kind, message, hint=hint, where=where, code=Exit.RUN_FAILED)
+
+
+class MachineLost(RunFailed):
+    """A machine has ended; the message begins with a line that says which one and why.
+
+    ``files``: what it left, to be kept with the run: name (``guest0.console``) -> content. Contents, because a
+    machine's scratch folder may be gone before anybody hears of the error.
+    """
+
+    def __init__(self, message: str, *, files: Mapping[str, bytes] | None = None, hint: str = "") -> None:
+        super().__init__("machine-lost", message, hint=hint)
+        self.files = files or {}
 
 
 class Unfinished(RunFailed):

@@ -88,10 +88,10 @@ class Play:
             raise LookupError(f"there is no VMI {namespace}/{name}")
         await self._launch.fail(self.world, vmi, "Evicted")
 
-    async def _ended(self, namespace: str, name: str) -> None:
+    async def _ended(self, namespace: str, name: str, cause: str) -> None:
         vmi = self.world.get(VMI, namespace, name)
         if vmi and phase(vmi) == "Running":
-            await self._launch.fail(self.world, vmi, "Stopped")
+            await self._launch.fail(self.world, vmi, "Stopped", cause)
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """Deletes an object on behalf of another user."""

@@ -140,7 +140,7 @@ class LabMachines(Machines):
         """Reports a machine that ends by itself."""
         await vm.process.wait()
         if self.vms.get(at) is vm:
-            await self.ended(*at)
+            await self.ended(*at, str(vm.obituary()))
 
     async def stop(self, namespace: str, name: str) -> None:
         if vm := self.vms.pop((namespace, name), None):

@@ -123,11 +123,13 @@ class Launch:
             vmi = await _enter(world, vmi, "Succeeded")
         await world.release(VMI, vmi, KEEPS, "foregroundDeleteVirtualMachine", "foregroundDeletion")
 
-    async def fail(self, world: World, vmi: Object, reason: str) -> None:
-        """Kills its machine, like an eviction without live migration."""
+    async def fail(
+        self, world: World, vmi: Object, reason: str, message: str = "the virt-launcher pod was ended"
+    ) -> None:
+        """Kills its machine, like an eviction without live migration. ``message``: of the event."""
         meta = vmi["metadata"]
         await self.machines.stop(meta["namespace"], meta["name"])
-        await world.event(VMI, vmi, reason, "the virt-launcher pod was ended", "Warning")
+        await world.event(VMI, vmi, reason, message[:1000], "Warning")
         try:
             await _enter(world, vmi, "Failed", reason=reason)
         except Refused as refused:

@@ -23,11 +23,11 @@ class Disk:
     cache: str = "none"
 
 
-Ended = Callable[[str, str], Awaitable[None]]
-"""Callback(namespace, name) of an ended VMI."""
+Ended = Callable[[str, str, str], Awaitable[None]]
+"""Callback(namespace, name, cause) of an ended VMI."""
 
 
-async def nobody(namespace: str, name: str) -> None:
+async def nobody(namespace: str, name: str, cause: str) -> None:
     """Ignores the end of a machine."""
 
 

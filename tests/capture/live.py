@@ -13,6 +13,7 @@ import pytest
 
 from fairlane.capture import target, watch
 from fairlane.capture.record import Capture
+from fairlane.machines.child import signal_group
 
 BUSY = 0.35
 """Part of its rate that fio falls behind on a busy machine, at most; what is taken for another load is off by more."""
@@ -76,7 +77,7 @@ def load(device: str, *jobs: str) -> Iterator[None]:
             time.sleep(0.5)  # all jobs are there
             yield
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            signal_group(process.pid, signal.SIGKILL)
 
 
 def captured(device: str, *jobs: str, seconds: int = 4, source: str = "auto") -> Capture:

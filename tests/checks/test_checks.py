@@ -240,7 +240,7 @@ def test_autocorrelation_everywhere_is_a_warning(build, run_check):
 def test_unfinished_run_says_how_far_it_came_and_why_it_stopped(build, run_check):
     whole = build()
     events = (
-        {"type": "block-failed", "cell": ONE, "block": 3, "reason": "the guest died"},
+        {"type": "block-failed", "cell": ONE, "block": 3, "reason": "the guest died\n  its console"},
         {"type": "damaged", "trial": "t"},
     )
     made = replace(whole, complete=False, observations=whole.observations[:-8], events=events)

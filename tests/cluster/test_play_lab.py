@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from fairlane.platforms.lab.wall import rootfs
 from testkit.control_plane import ControlPlane
 from testkit.play import Class
 from testkit.play.hands import PATIENCE, Hands, machine, played, volume
-from testkit.play.kinds import SECRET, VM, VMI, Object, phase
+from testkit.play.kinds import EVENT, SECRET, VM, VMI, Object, phase
 from testkit.play.lab import IOPS, LabMachines
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -55,6 +57,11 @@ async def _ssh(hands: Hands, vmi: str, keys: Keys, script: str, *, wait: bool = 
             await asyncio.sleep(1)
 
 
+async def _listed(hands: Hands, where: str) -> list[Object]:
+    items: list[Object] = (await hands.client.request("GET", where))["items"]
+    return items
+
+
 def test_machines_are_reached_and_cloned_with_what_was_written(control_plane: ControlPlane, tmp_path: Path) -> None:
     root = rootfs.cached_root()
     if not root:
@@ -90,6 +97,13 @@ def test_machines_are_reached_and_cloned_with_what_was_written(control_plane: Co
             await hands.make(VM, "clone", _named("clone", _machine(copied, "scsi")))
             await hands.until(VMI, "clone", lambda vmi: phase(vmi) == "Running")
             assert await _ssh(hands, "clone", ours, f"cat /root/mark; {_DISKS}") == (0, "written\nsda 131072\n")
+
+            os.kill(machines.vms[hands.namespace, "clone"].process.pid, signal.SIGKILL)
+            where = EVENT.path(hands.namespace)
+            async with asyncio.timeout(PATIENCE):
+                while not (ends := [e for e in await _listed(hands, where) if e["reason"] == "Stopped"]):
+                    await asyncio.sleep(0.1)
+            assert ends[0]["message"].startswith("clone ended: QEMU was killed by signal 9 (SIGKILL)")
         assert not machines.folder.exists()
 
     asyncio.run(body())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlane.errors import Exit, RunFailed
+from fairlane.errors import Exit, MachineLost, RunFailed
 from fairlane.platforms.base import Notify, Opened, RawTrial
 from fairlane.platforms.fake import Fake
 from fairlane.records import Block
@@ -122,6 +122,46 @@ def test_dead_guest_costs_its_block_only_and_resume_brings_it_back(new_run: NewR
     assert "mismatch" not in kinds(run.folder)
     assert kinds(run.folder)[-1] == "end"
     assert run.result() == whole.result()
+
+
+class LosesMachines(Counting):
+    """A machine dies in the second and in the fourth block, each time for another reason."""
+
+    async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
+        async for trial in super().run_block(block):
+            number = len(self.asked) // len(block.order)
+            if number in (2, 4):
+                console = {f"guest{number}.console": b"panic %d" % number, f"guest{number}.stderr": b""}
+                raise MachineLost(f"guest{number} ended\n  its console", files=console)
+            yield trial
+
+
+def test_lost_machines_leave_their_console_and_each_block_its_own_reason(new_run: NewRun) -> None:
+    run = new_run()
+    error = run.fail(LosesMachines)
+    failed = [event for event in journal.read(run.folder) if event["type"] == "block-failed"]
+    kept = ["lost/000-guest2.console", "lost/001-guest4.console"]
+    assert [event["kept"] for event in failed] == [[kept[0]], [kept[1]]]
+    assert [(run.folder / name).read_bytes() for name in kept] == [b"panic 2", b"panic 4"]
+    assert len([*(run.folder / "lost").iterdir()]) == len(kept), "empty files are not kept"
+    second, fourth = (f"{event['cell']}.b{event['block']:03d}" for event in failed)
+    assert error.message.splitlines()[1:] == [f"  {second}: guest2 ended", f"  {fourth}: guest4 ended"]
+
+    run.go(Counting)
+    assert load_run(run.folder).complete
+
+
+class NeverBoots(Counting):
+    async def open(self, notify: Notify) -> Opened:
+        raise MachineLost("guest0 ended while it booted", files={"guest0.console": b"panic"})
+
+
+def test_a_machine_lost_before_the_first_block_leaves_its_console_too(new_run: NewRun) -> None:
+    run = new_run()
+    assert run.fail(NeverBoots).kind == "machine-lost"
+    assert (run.folder / "lost/000-guest0.console").read_bytes() == b"panic"
+    run.fail(NeverBoots)
+    assert (run.folder / "lost/001-guest0.console").exists()
 
 
 def test_three_failures_in_a_row_end_the_run(new_run: NewRun) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from fairlane.capture import target, watch
 from fairlane.capture.record import Capture
 from fairlane.errors import FairlaneError, Refused, RunFailed
+from fairlane.machines.child import signal_group
 from fairlane.records import Cell
 from fairlane.units import format_size, parse_size
 from fairlane.workloads.fio import PLUGIN, FioSpec
@@ -224,8 +225,7 @@ def _load(cell: Cell, device: str, folder: Path, mark: Mapping[str, str]) -> Ite
         if process.poll() not in (None, 0):
             raise RunFailed("fio-failed", f"fio ended early: {_errors(folder) or 'no message'}")
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
+        signal_group(process.pid, signal.SIGTERM)
         process.wait()
 
 

@@ -15,7 +15,9 @@ class UnfinishedRun(Check):
             return
         due = {block.trial_id(lane) for block in evidence.blocks for lane in block.order}
         there = len(due & {trial.trial for trial in evidence.observations})
-        reasons = Counter(str(e.get("reason", "")) for e in evidence.events if e.get("type") == "block-failed")
+        failed_blocks = [e for e in evidence.events if e.get("type") == "block-failed"]
+        # the first line names the cause; those after it are a console, another one each time
+        reasons = Counter(str(e.get("reason", "")).partition("\n")[0] for e in failed_blocks)
         damaged = [str(e.get("trial", "")) for e in evidence.events if e.get("type") == "damaged"]
         failed = f"{reasons.total()} block{'s' * (reasons.total() != 1)} failed"
         why = f"; {failed}, mostly: {reasons.most_common(1)[0][0]}" if reasons else ""

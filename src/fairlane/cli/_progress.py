@@ -75,7 +75,11 @@ class Lines(Watch):
         self._progress()
 
     def failed(self, block: Block, reason: str) -> None:
-        self.note(f"block {block.key} failed: {reason}")
+        cause, *further = reason.splitlines() or [""]
+        self.note(f"block {block.key} failed: {cause}")
+        for line in further:  # a console
+            indent = "  " * (1 + line.startswith(" "))
+            self.console.print(Text(f"{indent}{printable(line)}"), soft_wrap=True)
 
     def look(self, number: int, opened: frozenset[str], cells: int) -> None:
         self.taken = number + 1

@@ -21,13 +21,14 @@ async def together(*work: Awaitable[Result]) -> list[Result]:
         raise
 
 
-async def unless(work: Coroutine[Any, Any, Any], ended: Coroutine[Any, Any, str]) -> None:
-    """Awaits ``work``; raises RunFailed with the reason that ``ended`` returns if it returns first."""
+async def unless(work: Coroutine[Any, Any, Any], ended: Coroutine[Any, Any, str | RunFailed]) -> None:
+    """Awaits ``work``; if ``ended`` returns first, raises the error that it returns, or RunFailed with its reason."""
     doing, watching = asyncio.ensure_future(work), asyncio.ensure_future(ended)
     try:
         await asyncio.wait([doing, watching], return_when=asyncio.FIRST_COMPLETED)
         if not doing.done():
-            raise RunFailed("machine-lost", await watching)
+            reason = await watching
+            raise reason if isinstance(reason, RunFailed) else RunFailed("machine-lost", reason)
         await doing
     finally:
         for task in (doing, watching):

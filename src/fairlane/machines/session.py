@@ -5,7 +5,7 @@ emulated processor.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from shlex import quote
 from typing import Protocol
@@ -30,20 +30,28 @@ class Startable(Protocol):
 
     async def start(self, words: Sequence[str]) -> asyncio.subprocess.Process: ...
 
+    async def lost(self, script: str, stderr: str = "") -> RunFailed: ...
+
+
+Lost = Callable[[str], Awaitable[RunFailed]]
+"""The error of a connection that broke while a command ran."""
+
 
 class Session:
     """One shell on one machine. After a failure, or a command that was cancelled, it is closed for good."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, name: str, process: asyncio.subprocess.Process, lost: Lost) -> None:
         self.name = name
         self._process = process
+        self._lost = lost
         self._buffer = bytearray()
         self._turn = asyncio.Lock()
 
     @classmethod
     async def open(cls, guest: Startable, functions: str) -> "Session":
         """Starts the shell. ``functions``: shell functions that commands may call. Raises RunFailed."""
-        session = cls(guest.name, await guest.start(("bash", "-c", quote(_LOOP.format(functions=functions)))))
+        process = await guest.start(("bash", "-c", quote(_LOOP.format(functions=functions))))
+        session = cls(guest.name, process, guest.lost)
         await session.ask(":")
         return session
 
@@ -55,6 +63,9 @@ class Session:
             except TimeoutError:
                 await self.close()
                 raise RunFailed("timeout", f"{self.name} did not answer within {timeout:.0f} s") from None
+            except EOFError:
+                await self.close()
+                raise await self._lost(command) from None
             except BaseException:
                 await self.close()
                 raise
@@ -67,7 +78,7 @@ class Session:
         while not self._buffer.endswith(_END):
             data = await self._process.stdout.read(_CHUNK)
             if not data:
-                raise RunFailed("connection-lost", f"the connection to {self.name} was lost")
+                raise EOFError
             self._buffer += data
         answer = self._buffer.removesuffix(_END).decode(errors="replace")
         self._buffer.clear()

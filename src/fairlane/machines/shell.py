@@ -5,12 +5,12 @@ import shlex
 import time
 from abc import abstractmethod
 from asyncio.subprocess import Process
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 from fairlane.errors import RunFailed, Unfinished
 from fairlane.machines import child, device_guard, frames
-from fairlane.machines.base import Guest
+from fairlane.machines.base import Guest, gist
 
 _CHUNK = 1 << 16
 _TAIL = 600
@@ -32,13 +32,26 @@ STEP=$d/step
 """
 
 
+Fate = Callable[[str], Awaitable[RunFailed | None]]
+"""Why a machine whose connection broke has ended, or None while it runs. It waits for the end, because a connection
+breaks some time before the machine's process ends. The argument says what the machine did: ``while it ran 'x'``."""
+
+
+async def unknown(_: str) -> RunFailed | None:
+    """The fate of a machine of which only the connection is known."""
+    return None
+
+
 class ShellGuest(Guest):
     """Derived classes start commands on the machine."""
 
-    def __init__(self, name: str, library: str) -> None:
+    def __init__(self, name: str, library: str, fate: Fate = unknown) -> None:
         """``library``: path on the machine of the functions that scripts call."""
         self.name = name
+        self.running: list[str] = []
+        """The scripts that run there now, in short."""
         self._library = library
+        self._fate = fate
         self._idle: list[Process] = []
         """Shells that wait for their next script."""
 
@@ -63,10 +76,11 @@ class ShellGuest(Guest):
         # Through cat, because sshd's standard output may be a socket, which /dev/stdout cannot open; and whole before
         # it runs, so that nothing in it can eat the rest.
         whole = _WRAPPED.format(script=shlex.quote(script), ended=_ENDED)
-        shell = await self._shell()
+        shell = await self._shell(script)
         assert shell.stdin and shell.stdout and shell.stderr  # noqa: S101, PT018 - opened as pipes
         reader, ended = frames.Frames(), False
         deadline = time.monotonic() + timeout
+        self.running.append(doing := gist(script))
         try:
             with suppress(ConnectionError):
                 shell.stdin.write(whole.encode())
@@ -88,14 +102,17 @@ class ShellGuest(Guest):
                         yield name, files
                 if not data and not ended:
                     stderr = (await shell.stderr.read()).decode(errors="replace").strip()[-_TAIL:]
-                    raise RunFailed(
-                        "connection-lost", f"the connection to {self.name} was lost: {stderr or 'no message'}"
-                    )
+                    raise await self.lost(script, stderr)
         finally:
+            self.running.remove(doing)
             if not ended:
                 await child.end(shell)
 
-    async def _shell(self) -> asyncio.subprocess.Process:
+    async def lost(self, script: str, stderr: str = "") -> RunFailed:
+        doing = gist(script)
+        return await self._fate(f"while it ran {doing!r}" if doing else "") or await super().lost(script, stderr)
+
+    async def _shell(self, script: str) -> asyncio.subprocess.Process:
         """A shell on the guest with ``lib.sh`` loaded: an idle one, or a new one. Starting one takes an emulated guest
         longer than most scripts."""
         while self._idle:
@@ -103,6 +120,8 @@ class ShellGuest(Guest):
             if self.alive and shell.returncode is None:
                 return shell
             await child.end(shell)
+        if not self.alive:
+            raise await self.lost(script)
         shell = await self.start(("sh", "-s"))
         assert shell.stdin  # noqa: S101 - opened as pipe
         shell.stdin.write(f". {self._library}\n".encode())

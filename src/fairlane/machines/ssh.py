@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fairlane.errors import RunFailed
 from fairlane.machines import child
-from fairlane.machines.shell import ShellGuest
+from fairlane.machines.shell import Fate, ShellGuest, unknown
 
 _CONNECT = 10
 """Seconds for one attempt to connect, at first: an idle emulated guest takes one."""
@@ -41,10 +41,10 @@ class Login:
 class SshGuest(ShellGuest):
     """A machine behind sshd. ``open`` before use, ``close`` after it."""
 
-    def __init__(self, name: str, login: Login, scratch: Path, library: str = LIBRARY) -> None:
+    def __init__(self, name: str, login: Login, scratch: Path, library: str = LIBRARY, fate: Fate = unknown) -> None:
         """``scratch``: an existing folder for the control socket; its path must be short (sockets have 100 bytes).
-        ``library``: path on the guest of the functions that scripts call."""
-        super().__init__(name, library)
+        ``library``: path on the guest of the functions that scripts call. ``fate``: why the machine has ended."""
+        super().__init__(name, library, fate)
         self.login = login
         self._socket = scratch / f"{name}.ssh"
         self._log = scratch / f"{name}.ssh.log"
@@ -105,7 +105,7 @@ class SshGuest(ShellGuest):
     async def start(self, words: Sequence[str]) -> asyncio.subprocess.Process:
         """A command on the guest with pipes; the caller waits for it and ends it."""
         if not self.alive:
-            raise RunFailed("connection-lost", f"the connection to {self.name} is lost")
+            raise await self.lost("")
         return await asyncio.create_subprocess_exec(
             *self._command("-o", "ControlMaster=no", "-T"), "--", *words,
             stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from fairlane.errors import Exit, FairlaneError, RunFailed
+from fairlane.errors import Exit, FairlaneError, MachineLost, RunFailed
 from fairlane.platforms.base import Platform, RawTrial
 from fairlane.records import Block, Observation
 from fairlane.runs import raw
@@ -22,11 +22,14 @@ from fairlane.runs.observe import observe
 from fairlane.runs.plan import Plan
 from fairlane.runs.read import done, in_order
 from fairlane.stats.stopping import open_cells
+from fairlane.trial import lost
 from fairlane.trial.openings import Openings
 from fairlane.trial.progress import Watch
 
 _IN_A_ROW = 3
 """Blocks in a row that may fail before the run stops: the platform is broken then."""
+_LISTED = 10
+"""Most missing blocks that an error lists."""
 
 
 Undecided = Callable[[Path], tuple[frozenset[str], frozenset[str]]]
@@ -105,7 +108,8 @@ class Runner:
         self.observations: dict[str, Observation] = dict(state.observations)
         self.opened = list(state.opened)
         self.ended = state.ended
-        self.failures: list[str] = []
+        self.failures: dict[str, str] = {}
+        """Key of a block -> the first line of its last failure."""
         self._in_a_row = 0
         for trial in state.damaged:
             watch.note(f"{trial}: its raw file is damaged; the trial is run again")
@@ -142,7 +146,7 @@ class Runner:
                 if missing := self._missing(due):
                     raise RunFailed(
                         "blocks-missing",
-                        f"{len(missing)} of {len(due)} blocks are missing ({missing[0].key}: {self._why()})",
+                        f"{len(missing)} of {len(due)} blocks are missing{self._reasons(missing)}",
                         hint=f"all other blocks are kept; to retry: {resume_command(self.folder)}",
                     )
                 if not self._undecided():
@@ -156,7 +160,11 @@ class Runner:
 
     async def _open(self, provisioning: int) -> None:
         done = sum(self.plan.provisionings[trial] == provisioning for trial in self.observations)
-        await self.openings.open(provisioning, done)
+        try:
+            await self.openings.open(provisioning, done)
+        except MachineLost as error:
+            lost.note(self.watch, lost.keep(self.folder, error))
+            raise
 
     def _undecided(self) -> bool:
         """Whether another look is to be taken: one is left, and the one before it left cells open."""
@@ -254,9 +262,18 @@ class Runner:
             self.watch.note(f"{block.trial_id(trial.lane)} did not repeat exactly ({', '.join(differing)} differ)")
 
     def _failed(self, block: Block, error: RunFailed) -> None:
-        self.journal.append("block-failed", cell=block.cell.key, block=block.index, reason=str(error), error=error.kind)
-        self.failures.append(str(error))
+        kept = lost.keep(self.folder, error) if isinstance(error, MachineLost) else []
+        self.journal.append(
+            "block-failed",
+            cell=block.cell.key,
+            block=block.index,
+            reason=str(error),
+            error=error.kind,
+            **({"kept": kept} if kept else {}),
+        )
+        self.failures[block.key] = str(error).partition("\n")[0]
         self.watch.failed(block, str(error))
+        lost.note(self.watch, kept)
         self._in_a_row += 1
         if self._in_a_row >= _IN_A_ROW:
             raise RunFailed(
@@ -265,8 +282,13 @@ class Runner:
                 hint=error.hint or f"finished trials are kept; continue with: {resume_command(self.folder)}",
             )
 
-    def _why(self) -> str:
-        return self.failures[-1] if self.failures else "reason unknown"
+    def _reasons(self, missing: list[Block]) -> str:
+        """Behind the number of missing blocks: each block with the first line of its own failure."""
+        pairs = [f"{block.key}: {self.failures.get(block.key, 'reason unknown')}" for block in missing]
+        if len(pairs) == 1:
+            return f" ({pairs[0]})"
+        further = [f"  and {len(pairs) - _LISTED} more"] if len(pairs) > _LISTED else []
+        return "\n".join([":", *(f"  {pair}" for pair in pairs[:_LISTED]), *further])
 
 
 def _first(group: BaseExceptionGroup[FairlaneError]) -> FairlaneError:

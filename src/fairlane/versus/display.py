@@ -69,7 +69,8 @@ class State(Watch):
 
     def failed(self, block: Block, reason: str) -> None:
         self.failures += 1
-        self.note(f"block {block.key} failed: {reason}")
+        cause, _, _ = reason.partition("\n")  # one line of display; the journal has the rest
+        self.note(f"block {block.key} failed: {cause}")
 
     def look(self, number: int, opened: frozenset[str], cells: int) -> None:  # noqa: ARG002
         self._open = opened

@@ -32,7 +32,7 @@ class OneMachine:
 
     def dead(self) -> str:
         self.runner.run(asyncio.sleep(0))  # between two tests nobody hears of a process that ends
-        return "" if self.vm.alive else f"{self.vm.name} has ended: {self.vm.obituary()}"
+        return "" if self.vm.alive else str(self.vm.obituary())
 
     def sh(self, script: str) -> str:
         """What ``script`` prints, run as root with the functions of a guest. Raises as a run would."""

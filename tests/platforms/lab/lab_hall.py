@@ -162,7 +162,7 @@ class SharedLab:
     def dead(self) -> str:
         """Whether a test has spoilt the lab, or a machine of it has ended."""
         self.runner.run(asyncio.sleep(0))  # between two tests nobody hears of a process that ends
-        gone = [f"{vm.name} has ended: {vm.obituary()}" for vm in self.hall.machines() if not vm.alive]
+        gone = [str(vm.obituary()) for vm in self.hall.machines() if not vm.alive]
         return self.spoilt or "; ".join(gone)
 
     @contextmanager

@@ -13,10 +13,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from fairlane import install
-from fairlane.errors import FairlaneError, RunFailed
-from fairlane.machines.child import WITH_US, end, uninterrupted
+from fairlane.errors import FairlaneError, MachineLost, RunFailed
+from fairlane.machines.child import WITH_US, end, ends, uninterrupted
 from fairlane.platforms.lab.compose import QUIT_PORT
 from fairlane.platforms.lab.image import Image
+from fairlane.platforms.lab.obituary import DYING, Obituary
 from fairlane.platforms.lab.scratch import scratch
 
 BINARY = "qemu-system-x86_64"
@@ -119,21 +120,19 @@ class Qemu:
 
     def complaint(self) -> str:
         """The end of QEMU's stderr."""
-        text = (self.folder / "errors").read_text(errors="replace").strip()
-        return text[-400:] or "no message"
+        return self.obituary().complaint or "no message"
 
     def last_words(self) -> str:
         """The end of the guest's console, for error messages."""
-        text = self.console.read_text(errors="replace") if self.console.exists() else ""
-        lines = [line for line in text.replace("\r", "").splitlines() if line.strip()]
-        panic = next((i for i, line in enumerate(lines) if "Kernel panic" in line or "Oops" in line), None)
-        return "\n".join(lines[max(panic - 2, 0) : panic + 6] if panic is not None else lines[-6:])
+        return "\n".join(self.obituary().console_end())
 
-    def obituary(self) -> str:
-        """Why guest or QEMU ended: QEMU's stderr if it aborted, otherwise the end of the guest's console."""
-        if self._aborted():
-            return f"QEMU {version()} aborted: {self.complaint()}"
-        return self.last_words() or self.complaint()
+    def obituary(self, during: str = "") -> Obituary:
+        """Why guest and QEMU have ended. ``during``: what the guest did then."""
+        return Obituary.read("the lab VM", self.process.returncode, self.console, self.folder / "errors", during)
+
+    def lost(self, during: str) -> MachineLost:
+        """The error of a guest that has ended ``during`` something."""
+        return self.obituary(during).error(self.advice())
 
     def advice(self) -> str:
         """A hint after an abort of QEMU: it repeats each time, because nothing in the guest is random."""
@@ -161,11 +160,13 @@ class Qemu:
 
     async def execute(self, command: str, **arguments: Any) -> Any:
         """One QMP command. Only while the guest is stopped: a command to a running guest changes its figures."""
-        from qemu.qmp import QMPError  # noqa: PLC0415 - as above
+        from qemu.qmp import ExecuteError, QMPError  # noqa: PLC0415 - as above
 
         try:
             return await self.qmp.execute(command, arguments or None)
         except QMPError as error:
+            if not isinstance(error, ExecuteError) and await ends(self.process, DYING):
+                raise self.lost(f"while QEMU carried out {command}") from error
             raise RunFailed(
                 "qemu-command", f"QEMU's {command} failed: {error}; {self.complaint()}", hint=self.advice()
             ) from error

@@ -239,7 +239,7 @@ class VirtualLab(Platform):
             raise RunFailed("lane-state", "the lanes differ from the study:\n" + "\n".join(wrong))
 
     async def run_block(self, block: Block) -> AsyncGenerator[RawTrial]:
-        guest = saved.VirtualGuest(self.saved)
+        guest = saved.VirtualGuest(self.saved, f"while it ran block {block.key}")
         text = script.block_script(block, self.spec.settle / 1e9)
         loaded = self.study.workloads[block.cell.workload].trial_seconds(block.cell) * len(block.order)
         missing = set(block.order)

@@ -23,7 +23,7 @@ from typing import Any
 
 from fairlane.errors import RunFailed
 from fairlane.machines import frames
-from fairlane.machines.base import Guest
+from fairlane.machines.base import Guest, gist
 from fairlane.platforms.base import Notify
 from fairlane.platforms.lab import image, part, qemu
 from fairlane.platforms.lab.cache import hold
@@ -169,7 +169,7 @@ def _failed(vm: qemu.Qemu) -> RunFailed:
         return RunFailed(
             "set-up", f"set-up step {frames.text(failed, 'step').strip()!r} failed: {stderr or 'no message'}"
         )
-    return RunFailed("machine-lost", f"the lab VM died during its set-up:\n{vm.obituary()}", hint=vm.advice())
+    return vm.lost("during its set-up")
 
 
 async def _save(vm: qemu.Qemu, memory: Path) -> None:
@@ -212,9 +212,11 @@ async def _identity(saved: State) -> str:
 class VirtualGuest(Guest):
     """A guest that starts from a saved state, runs one script, and ends."""
 
-    def __init__(self, saved: State) -> None:
+    def __init__(self, saved: State, during: str = "") -> None:
+        """``during``: what the guest does, for errors: ``while it ran block x``; default: the script's first line."""
         self.name = "the lab VM"
         self.saved = saved
+        self._during = during
 
     async def run(self, script: str, timeout: float) -> AsyncGenerator[tuple[str, Mapping[str, bytes]]]:
         reader = frames.Frames()
@@ -241,12 +243,7 @@ class VirtualGuest(Guest):
                             )
                         await asyncio.sleep(0.02)
             if not ended:
-                code = vm.process.returncode
-                raise RunFailed(
-                    "machine-lost",
-                    f"the lab VM ended early (QEMU exit {code}):\n{vm.obituary()}",
-                    hint=vm.advice(),
-                )
+                raise vm.lost(self._during or f"while it ran {gist(script)!r}")
             if frames.text(ended, "status").strip() != "0":
                 raise RunFailed(
                     "script-failed", f"the guest's script failed: {frames.text(ended, 'err').strip()[-600:]}"

@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from fairlane import registry
-from fairlane.errors import RunFailed, Unfinished
+from fairlane.errors import MachineLost, RunFailed, Unfinished
 from fairlane.lanes.base import Place, Step
 from fairlane.machines import lanes
 from fairlane.machines.base import Guest
@@ -288,6 +288,8 @@ class Assembly:
             raise Untrustworthy(
                 f"{volume.lane}: the feature probe did not finish, and may still be running: {error}"
             ) from error
+        except MachineLost:
+            raise
         except RunFailed as error:  # a lane whose capabilities cannot be probed can still be measured
             self.notify(f"{volume.lane}: the feature probe failed: {error}")
             return _not_probed(error.message)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 
-from fairlane.errors import RunFailed
+from fairlane.errors import MachineLost, RunFailed
 from fairlane.machines import script
 from fairlane.machines.child import WITH_US
 from fairlane.platforms.lab.qemu import BINARY
@@ -80,6 +80,8 @@ async def _hot_plug(vm: Vm, volume: Volume) -> Answer:
         arguments = {"driver": {"virtio-blk": "virtio-blk-pci", "nvme": "nvme"}[bus]}
     try:
         await vm.execute("device_add", id=node, drive=node, serial=serial, **arguments)
+    except MachineLost:
+        raise
     except RunFailed as error:
         await _forget(vm, node)
         return Answer("no", f"QEMU: {_qemu_message(error)} (lab: disks lie on the root bus of q35)")
@@ -111,6 +113,8 @@ async def _resize(vm: Vm, volume: Volume) -> Answer:
     size = next(int(entry["image"]["virtual-size"]) for entry in nodes if entry["node-name"] == node)
     try:
         await vm.execute("block_resize", **{"node-name": node, "size": size + _MIB})
+    except MachineLost:
+        raise
     except RunFailed as error:
         message = _qemu_message(error)
         # null-co cannot resize: a limit of the medium, not of the device

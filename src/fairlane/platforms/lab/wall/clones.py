@@ -22,18 +22,19 @@ from fairlane.errors import RunFailed
 from fairlane.lanes._clones import Clone, Cloning
 from fairlane.machines import lanes
 from fairlane.machines.base import Guest
-from fairlane.machines.child import WITH_US
+from fairlane.machines.child import WITH_US, ends, signal_group
 from fairlane.machines.concurrency import together
 from fairlane.platforms.lab import image
+from fairlane.platforms.lab.obituary import Obituary
 from fairlane.platforms.lab.qemu import BINARY
 from fairlane.platforms.lab.wall import build, golden
-from fairlane.platforms.lab.wall.command import cpus
+from fairlane.platforms.lab.wall.command import PANICS, cpus
 from fairlane.platforms.lab.wall.golden import Golden
 from fairlane.platforms.lab.wall.layout import Volume
 from fairlane.platforms.lab.wall.rootfs import Root
 from fairlane.study.guest_device import GuestDevice
 
-_KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr preempt=none cryptomgr.notests"
+_KERNEL = f"console=ttyS0 quiet {PANICS} mitigations=off nokaslr preempt=none cryptomgr.notests"
 _SERIAL = "fairlane-root"
 """Serial by which the initrd finds the disk to boot from."""
 _ON_HOST = ("file", "host_device")
@@ -107,7 +108,8 @@ class CloneVm:
         self.reader, self.writer = await asyncio.open_connection(sock=own_end)
 
     async def wait_for_event(self, event: str) -> list[str]:
-        """Waits for ``event``; the words after it. Raises RunFailed if the machine ends or reports another event."""
+        """Waits for ``event``; the words after it. Raises MachineLost if the machine ends, RunFailed if it reports
+        another event."""
         with suppress(ConnectionError):
             while line := await self.reader.readline():
                 words = line.decode(errors="replace").split()
@@ -119,20 +121,15 @@ class CloneVm:
                     "clone-silent",
                     f"{self.name} reported an unexpected event instead of {event}: {' '.join(words[1:])[:300]}",
                 )
-        raise RunFailed("clone-silent", f"{self.name} ended before it reported {event}: {self._last_words()}")
+        await ends(self.process, _GRACE)  # its serial port is closed some time before
+        console, stderr = self.folder / "console", self.folder / "errors"
+        during = f"before it reported {event!r}"
+        raise Obituary.read(self.name, self.process.returncode, console, stderr, during).error()
 
     async def send(self, word: str) -> None:
         with suppress(ConnectionError):  # it has ended: ``wait_for_event`` raises
             self.writer.write(f"{word}\n".encode())
             await self.writer.drain()
-
-    def _last_words(self) -> str:
-        for name in ("errors", "console"):
-            with suppress(OSError):
-                text = (self.folder / name).read_text(errors="replace").replace("\r", "").strip()
-                if text:
-                    return " / ".join(text.splitlines()[-4:])[-600:]
-        return "no output"
 
     async def stop(self) -> None:
         """Ends it; never raises."""
@@ -141,8 +138,8 @@ class CloneVm:
         if not hasattr(self, "process"):
             return
         for number in (signal.SIGTERM, signal.SIGKILL):  # SIGTERM first: a cluster waits for clients that vanish
-            with suppress(ProcessLookupError, TimeoutError):
-                os.killpg(self.process.pid, number)
+            signal_group(self.process.pid, number)
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self.process.wait(), _GRACE)
 
 

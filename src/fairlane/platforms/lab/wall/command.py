@@ -13,7 +13,10 @@ FUNCTIONS = 27 * 8
 """PCI functions for NICs, disks and controllers: eight in each slot of the root bus from the fourth on. Slot 0 is the
 host bridge, 1 to 3 have the devices of every machine, 31 is the chipset's."""
 
-_KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr net.ifnames=0 no_timer_check"
+PANICS = "panic=-1 oops=panic"
+"""Kernel parameters: a failure of the kernel ends the machine (QEMU has -no-reboot), with its report on the console. An
+Oops in a target would otherwise leave a machine that answers, and I/O that never returns."""
+_KERNEL = f"console=ttyS0 quiet {PANICS} mitigations=off nokaslr net.ifnames=0 no_timer_check"
 """no_timer_check: an emulated timer may not tick in time on a busy host, and the kernel would panic at boot ("IO-APIC +
 timer doesn't work")."""
 

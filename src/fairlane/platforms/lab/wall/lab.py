@@ -11,7 +11,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from fairlane import __version__, install, registry
-from fairlane.errors import FairlaneError, RunFailed
+from fairlane.errors import FairlaneError, MachineLost, RunFailed
 from fairlane.lanes._clones import Cloning
 from fairlane.lanes.base import Ground
 from fairlane.machines import script
@@ -20,6 +20,7 @@ from fairlane.machines.stage import Crew, FleetStage
 from fairlane.platforms.base import Notify, Opened, Platform, RawTrial
 from fairlane.platforms.lab import image, loads, qemu, this_host
 from fairlane.platforms.lab.closed import external_lanes
+from fairlane.platforms.lab.obituary import DYING
 from fairlane.platforms.lab.spec import LabSpec
 from fairlane.platforms.lab.wall import (
     ceph,
@@ -36,6 +37,7 @@ from fairlane.platforms.lab.wall import (
 from fairlane.platforms.lab.wall.assembly import Assembly, Untrustworthy
 from fairlane.platforms.lab.wall.clones import Kind, Storm
 from fairlane.platforms.lab.wall.layout import Volume
+from fairlane.platforms.lab.wall.vm import Vm
 from fairlane.records import Block, FaultKind
 from fairlane.runs.files import cache_dir
 
@@ -46,9 +48,6 @@ _PROGRAMS = {
     qemu.BINARY: "qemu-system-x86", "qemu-img": "qemu-utils", "setpriv": "util-linux", "ssh": "openssh-client",
     "ssh-keygen": "openssh-client", "mke2fs": "e2fsprogs",
 }  # fmt: skip
-_DYING = 15.0
-"""Seconds that a machine has to end after its connection was lost: an idle host takes 0.1 s, a busy one many times
-that."""
 
 
 class WallLab(Assembly, Platform):
@@ -186,6 +185,8 @@ class WallLab(Assembly, Platform):
             except Untrustworthy as error:
                 self.notify(f"{error}; rebuilding the lab")
                 await self.tear_down()
+            except RunFailed as error:
+                raise self._with_causes(error) from error
 
     async def _accelerator(self) -> str:
         if self.spec.accel == "tcg":
@@ -210,17 +211,17 @@ class WallLab(Assembly, Platform):
                     await self._log_in_anew(block.order)
                     await self.watch.synchronise()
                 stage = LabStage(self, block, lane)
-                await self._attended(workload.drive(block.cell, stage.devices, block.seed, stage))
+                await self._attended(workload.drive(block.cell, stage.devices, block.seed, stage), lane)
             except RunFailed as error:
                 self._broken = True
-                raise await self._explained(error) from error
+                raise await self._explained(error, lane) from error
             yield RawTrial(lane, stage.outputs, stage.load_seconds)
 
     async def _log_in_anew(self, lanes: Sequence[str]) -> None:
         """New sessions of ``lanes``, if the study has them in every block. Raises RunFailed."""
         volumes = [volume for lane in lanes for volume in self.lanes[lane] if volume.sessions()]
         if self.study.design.sessions == "block" and volumes:
-            await self._attended(self.builder.log_in_anew(volumes))
+            await self._attended(self.builder.log_in_anew(volumes), lanes[0])
 
     async def _again(self) -> None:
         """Rebuilds machines and lanes, because one of them is lost or hangs, and synchronises the clocks."""
@@ -231,6 +232,8 @@ class WallLab(Assembly, Platform):
         except OSError as error:
             text = f"cannot rebuild the lab: {error.strerror or error}"
             raise RunFailed("lab-rebuild", text, where=str(error.filename or "")) from error
+        except RunFailed as error:
+            raise self._with_causes(error) from error
         self._broken = False
         self.rebuilds += 1
         await self.watch.synchronise()
@@ -248,33 +251,48 @@ class WallLab(Assembly, Platform):
         self.notify(reason)
         self._broken = True
 
-    async def _attended(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Awaits ``work`` while all machines run: I/O to an array that has ended would wait for ever. Raises
-        RunFailed."""
-        await unless(work, self._lost())
+    async def _attended(self, work: Coroutine[Any, Any, Any], lane: str) -> None:
+        """Awaits ``work`` for ``lane`` while all machines run: I/O to an array that has ended would wait for ever.
+        Raises RunFailed."""
+        await unless(work, self._lost(lane))
 
-    async def _lost(self) -> str:
-        """Waits until a machine ends; returns the reason."""
-        ending = [asyncio.ensure_future(vm.process.wait()) for vm in self.machines() if vm.started]
+    async def _lost(self, lane: str) -> RunFailed:
+        """Waits until a machine ends; returns the error, with what the machines did then."""
+        ending = [asyncio.ensure_future(vm.process.wait()) for vm in self._started()]
         try:
             await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in ending:
                 task.cancel()
             await asyncio.gather(*ending, return_exceptions=True)
-        return "a machine of the lab was lost"
+        vm = self._ended()[0]
+        return vm.obituary("" if vm.running else f"while lane {lane} was measured").error()
 
-    async def _explained(self, error: RunFailed) -> RunFailed:
+    async def _explained(self, error: RunFailed, lane: str) -> RunFailed:
         """``error`` with the machines that have ended, its cause. A machine's connections end before it does."""
-        started = [vm for vm in self.machines() if vm.started]
-        if started:
+        if self._started() and not isinstance(error, MachineLost):
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._lost(), _DYING)
-        ended = [vm for vm in started if not vm.alive]
-        if not ended:
+                await asyncio.wait_for(self._lost(lane), DYING)
+        return self._with_causes(error, f"while lane {lane} was measured")
+
+    def _with_causes(self, error: RunFailed, during: str = "while the lanes were built") -> RunFailed:
+        """``error`` with the machines that have ended by now and that it does not name: the cause comes first."""
+        files = dict(error.files) if isinstance(error, MachineLost) else {}
+        further = [vm.obituary(during) for vm in self._ended() if not vm.obituary().files.keys() & files.keys()]
+        if not further:
             return error
-        text = "; ".join(f"{vm.name} has ended ({vm.obituary()})" for vm in ended)
-        return RunFailed("machine-lost", f"{error.message}; {text}", hint=error.hint)
+        files |= {name: data for obituary in further for name, data in obituary.files.items()}
+        hint = error.hint or next((obituary.hint for obituary in further if obituary.hint), "")
+        text = "\n".join(str(obituary) for obituary in further)
+        if isinstance(error, MachineLost):
+            return MachineLost(f"{error.message}\n{text}", files=files, hint=hint)
+        return MachineLost(f"{text}\nerror that followed: {error.message}", files=files, hint=hint)
+
+    def _started(self) -> list[Vm]:
+        return [vm for vm in self.machines() if vm.started]
+
+    def _ended(self) -> list[Vm]:
+        return [vm for vm in self._started() if not vm.alive]
 
     async def close(self) -> None:
         await self.tear_down()
@@ -297,6 +315,10 @@ class LabStage(FleetStage):
         super().__init__(crew, block, lane, lab.study.workloads[block.cell.workload].trial_seconds(block.cell))
         self.lab = lab
         self.fleet, self.paths = lab.spec.fleet, lab.spec.paths  # in clone storms no guest runs
+
+    def _text(self, guest: int, load: str, *, gate: bool) -> str:
+        # a comment names the script in the error of a machine that ends meanwhile
+        return f"# trial {self.block.trial_id(self.lane)}\n{super()._text(guest, load, gate=gate)}"
 
     async def fault(self, kind: FaultKind, path: int, *, on: bool) -> float:
         lab = self.lab

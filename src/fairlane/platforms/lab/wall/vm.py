@@ -13,14 +13,15 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from qemu.qmp import QMPClient, QMPError
+from qemu.qmp import ExecuteError, QMPClient, QMPError
 
-from fairlane.errors import RunFailed
+from fairlane.errors import MachineLost, RunFailed
 from fairlane.machines import library
-from fairlane.machines.child import WITH_US, end, uninterrupted
+from fairlane.machines.child import WITH_US, end, ends, uninterrupted
 from fairlane.machines.keys import Keys
 from fairlane.machines.ssh import SshGuest
 from fairlane.platforms.lab import image
+from fairlane.platforms.lab.obituary import DYING, Obituary
 from fairlane.platforms.lab.wall import command as machines
 from fairlane.platforms.lab.wall.command import Machine
 from fairlane.platforms.lab.wall.rootfs import Root
@@ -42,7 +43,7 @@ class Vm:
         """From QEMU's start to the first command over SSH."""
 
     async def start(self) -> None:
-        """Boots it up to a working SSH connection. Raises RunFailed with the console's last words."""
+        """Boots it up to a working SSH connection. Raises RunFailed, MachineLost if it ends meanwhile."""
         await self.switch_on()
         await self.reach()
 
@@ -60,16 +61,15 @@ class Vm:
         await self.power_on()
 
     async def reach(self) -> None:
-        """Waits for a working SSH connection. Raises RunFailed with the console's last words."""
-        self.guest = SshGuest(self.name, self._keys.login(await self._port()), self._scratch)
+        """Waits for a working SSH connection. Raises RunFailed with the end of the console, MachineLost if the machine
+        ends."""
+        self.guest = SshGuest(self.name, self._keys.login(await self._port()), self._scratch, fate=self.fate)
         opening = asyncio.ensure_future(self.guest.open(BOOT_TIMEOUT))
         ended = asyncio.ensure_future(self.process.wait())
         try:
             await asyncio.wait({opening, ended}, return_when=asyncio.FIRST_COMPLETED)
             if not opening.done():
-                raise RunFailed(
-                    "machine-lost", f"{self.name} ended while booting:\n{self.last_words() or self.complaint()}"
-                )
+                raise self.obituary("while it booted").error()
             try:
                 await opening
             except RunFailed as error:
@@ -100,7 +100,10 @@ class Vm:
         try:
             await asyncio.wait_for(self.qmp.connect(own_end), BOOT_TIMEOUT)
         except (OSError, QMPError, TimeoutError) as error:
-            raise RunFailed("qemu-start", f"{self.name}: QEMU did not start: {self.complaint()}") from error
+            await ends(self.process, DYING)
+            why = self.obituary()
+            text = f"{self.name}: QEMU did not start ({why.how}): {why.complaint or 'no message'}"
+            raise RunFailed("qemu-start", text, hint=why.hint) from error
 
     def _files(self) -> dict[str, str]:
         guest_files = resources.files(__package__).joinpath("guest")
@@ -127,10 +130,13 @@ class Vm:
         return int(match[1])
 
     async def execute(self, command: str, **arguments: Any) -> Any:
-        """One QMP command. Raises RunFailed."""
+        """One QMP command. Raises RunFailed, MachineLost if QEMU has ended."""
         try:
             return await self.qmp.execute(command, arguments or None)
         except QMPError as error:
+            during = f"while QEMU carried out {command}" if self.alive else f"before QEMU could carry out {command}"
+            if not isinstance(error, ExecuteError) and (lost := await self.fate(during)):
+                raise lost from error
             raise RunFailed(
                 "qemu-command", f"{self.name}: QEMU's {command} failed: {error}; {self.complaint()}"
             ) from error
@@ -147,6 +153,11 @@ class Vm:
     def alive(self) -> bool:
         return self.process.returncode is None
 
+    @property
+    def running(self) -> list[str]:
+        """The scripts that run in the guest, in short."""
+        return [script for script in self.guest.running if script] if hasattr(self, "guest") else []
+
     def threads(self) -> Mapping[int, str]:
         """QEMU's threads: id -> name."""
         names = {}
@@ -157,23 +168,22 @@ class Vm:
 
     def complaint(self) -> str:
         """The end of QEMU's stderr."""
-        with suppress(OSError):
-            return (self.folder / "errors").read_text(errors="replace").strip()[-400:] or "no message"
-        return "no message"
+        return self.obituary().complaint or "no message"
 
     def last_words(self) -> str:
         """The end of the guest's console, for error messages."""
-        with suppress(OSError):
-            text = (self.folder / "console").read_text(errors="replace").replace("\r", "")
-            lines = [line for line in text.splitlines() if line.strip()]
-            panic = next((i for i, line in enumerate(lines) if "Kernel panic" in line or "Oops" in line), None)
-            return "\n".join(lines[max(panic - 2, 0) : panic + 6] if panic is not None else lines[-6:])
-        return ""
+        return "\n".join(self.obituary().console_end())
 
-    def obituary(self) -> str:
-        """Why it may have ended: the end of the guest's console, then QEMU's exit code and stderr."""
-        ended = f"QEMU ended with exit code {self.process.returncode}: {self.complaint()}" if self.started else ""
-        return "\n".join(text for text in (self.last_words(), ended) if text)
+    def obituary(self, during: str = "") -> Obituary:
+        """Why it has ended. ``during``: what it did then (``while it booted``); default: the scripts that run there."""
+        if not during and self.running:
+            during = f"while it ran {' and '.join(map(repr, self.running[:2]))}"
+        code = self.process.returncode if self.started else None
+        return Obituary.read(self.name, code, self.folder / "console", self.folder / "errors", during)
+
+    async def fate(self, during: str = "") -> MachineLost | None:
+        """Why it has ended, once a connection to it broke; None if QEMU still runs after some seconds."""
+        return self.obituary(during).error() if await ends(self.process, DYING) else None
 
     async def stop(self) -> None:
         """Ends connection and machine, completely even if cancelled meanwhile; raises nothing else."""
