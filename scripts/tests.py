@@ -7,6 +7,8 @@
 
 Before all tests the wheel runs once, with what [project.dependencies] names and nothing else.
 
+The tiers run beside each other where memory holds their machines; tests of speed run after them, alone.
+
 Tests that fail run once more after all tiers have ended: in a new process, with new fixtures and nothing beside them.
 What passes then is unstable: its name and its failure are in the last lines and in test-results.xml (JUnit; the failure
 as a flakyFailure). What fails again is failed, and so is everything if more than SECOND_LOOK tests failed.
@@ -48,6 +50,7 @@ RESULTS = ROOT / "test-results.xml"
 SECOND_LOOK = 100
 """Most failed tests that run once more: more have a cause that a second run does not remove."""
 OS_RELEASE = Path(os.environ.get("OS_RELEASE", "/etc/os-release"))
+MEMINFO = Path(os.environ.get("MEMINFO", "/proc/meminfo"))
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Tier:
 PYTEST, NO_CACHE = f"{BIN}/pytest", ("-p", "no:cacheprovider")
 
 
-PLAIN = Tier("plain", "not lab and not cluster", ("-n", "3", "--dist", "loadgroup"))
+PLAIN = Tier("plain", "not lab and not cluster and not speed", ("-n", "3", "--dist", "loadgroup"))
 CLUSTER = Tier(
     "cluster", "cluster", ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
     ("tests/cluster", "tests/platforms/kubevirt"),
@@ -77,9 +80,14 @@ LAB = Tier(
     "lab", "lab and not cluster", ("-n", "2", "--dist", "loadgroup"),
     ("tests/platforms/lab", "tests/platforms/hosts", "tests/plugins"),
 )  # fmt: skip
-TIERS = (PLAIN, LAB, CLUSTER)
+SPEED = Tier("speed", "speed", ("-n", "1"), ("tests/capture", "tests/checks", "tests/stats"))
+"""Runs alone, after all others: its tests assert how fast real programs are."""
+TIERS = (PLAIN, LAB, CLUSTER, SPEED)
+BESIDE = (PLAIN, LAB, CLUSTER)
 """They run beside each other, and the linters beside them: tests that boot machines or wait for servers leave cores
 idle, which plain tests use. None asserts how fast anything is."""
+MEMORY = 14 * 2**30
+"""Bytes that must be free for that: the most that was seen in use is 11 GiB. With less they run one by one."""
 
 
 @dataclass
@@ -124,10 +132,11 @@ class Job:
 LINT = Job("lint", ("make", "--no-print-directory", "check"))
 
 
-def beside(jobs: Sequence[Job], folder: Path) -> Iterator[tuple[Job, int, float]]:
-    """Runs jobs beside each other; yields each with its exit code and seconds. Leaves none of them behind."""
+def carry_out(jobs: Sequence[Job], folder: Path, *, at_once: int) -> Iterator[tuple[Job, int, float]]:
+    """Runs jobs, ``at_once`` of them beside each other; yields each with its exit code and seconds. Leaves none of them
+    behind."""
     running: list[subprocess.Popen[bytes]] = []
-    with ThreadPoolExecutor(len(jobs)) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         ends = [(job, pool.submit(job.run, folder, running)) for job in jobs]
         try:
             for job, end in ends:
@@ -139,6 +148,12 @@ def beside(jobs: Sequence[Job], folder: Path) -> Iterator[tuple[Job, int, float]
             for process in running:
                 if process.poll() is None:
                     process.send_signal(signal.SIGINT)  # pytest then stops what its fixtures have started
+
+
+def free_memory() -> int:
+    """Bytes that programs can still take."""
+    fields = dict(line.split(":") for line in MEMINFO.read_text().splitlines())
+    return int(fields["MemAvailable"].split()[0]) * 1024
 
 
 def all_is_installed() -> bool:
@@ -180,9 +195,13 @@ def node_id(case: ElementTree.Element) -> str:
     return f"{dotted}::{name}"
 
 
+def without_group(test: str) -> str:
+    """The name of a test without the group that a worker of xdist puts behind it."""
+    return re.sub(r"@[^]@]+$", "", test)
+
+
 def _name(case: ElementTree.Element) -> str:
-    """Without the group that xdist puts behind it."""
-    return re.sub(r"@[^]@]+$", "", case.get("name", ""))
+    return without_group(case.get("name", ""))
 
 
 def _failure(case: ElementTree.Element) -> ElementTree.Element | None:
@@ -219,7 +238,7 @@ def look_again(results: Sequence[Result], folder: Path) -> None:
     report = folder / "again.xml"
     # in a worker, which may end with its test
     job = Job("again", [PYTEST, *NO_CACHE, "-n", "1", f"--junitxml={report}", *failed], live=True)
-    ((_, code, seconds),) = beside([job], folder)
+    ((_, code, seconds),) = carry_out([job], folder, at_once=1)
     passed = set(judge(job.name, report, code, seconds, strict=False).passed)
     for result in results:
         result.unstable = {test: line for test, line in result.failed.items() if test in passed}
@@ -291,10 +310,20 @@ def run(slow: str) -> int:
     started, results, strict, lint = time.monotonic(), [], all_is_installed(), 0
     with tempfile.TemporaryDirectory(prefix="fairlane-tests-") as name:
         folder = Path(name)
-        jobs = [
-            Job(t.name, t.command("--slow", slow, f"--junitxml={folder / t.name}.xml"), live=t is PLAIN) for t in TIERS
-        ]
-        for job, code, seconds in beside([*jobs, LINT], folder):
+        jobs = {
+            t.name: Job(
+                t.name, t.command("--slow", slow, f"--junitxml={folder / t.name}.xml"), live=t in (PLAIN, SPEED)
+            )
+            for t in TIERS
+        }
+        first = [*(jobs[t.name] for t in BESIDE), LINT]
+        roomy = free_memory() >= MEMORY
+        if not roomy:
+            print(f"less than {MEMORY >> 30} GiB of memory are free: the tiers run one by one", flush=True)
+        for job, code, seconds in (
+            *carry_out(first, folder, at_once=len(first) if roomy else 1),
+            *carry_out([jobs[SPEED.name]], folder, at_once=1),
+        ):
             if job is LINT:
                 lint = code
             else:

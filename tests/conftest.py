@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from scripts.tests import without_group
 from testkit.shared import Shared
 
 if TYPE_CHECKING:
@@ -72,15 +73,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves slow tests out as asked."""
     slow = config.getoption("--slow")
-    left = [item for item in items if item.get_closest_marker("slow") and not in_part(_name(item), slow)]
+    left = [i for i in items if i.get_closest_marker("slow") and not in_part(without_group(i.nodeid), slow)]
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in set(left)]
-
-
-def _name(item: pytest.Item) -> str:
-    """Without the group that a worker of xdist puts behind it: the same part with and without workers."""
-    return item.nodeid.removesuffix("@browser")
 
 
 def in_part(test: str, slow: str) -> bool:

@@ -418,12 +418,12 @@ REPORT = """for each; do case $each in
     --junitxml=*) echo '<testsuites><testcase classname="a" name="b"/></testsuites>' > "${each#*=}" ;;
 esac; done"""
 """A pytest in which one test passes."""
-TIERS = ["cluster", "lab and not cluster", "not lab and not cluster"]
+TIERS = ["cluster", "lab and not cluster", "not lab and not cluster and not speed", "speed"]
 
 
 def marks(machine: Machine) -> list[str]:
     """Of each pytest that was started."""
-    found = [re.search(r"-m ((?:not |and |lab|cluster| )+)(?= -)", call) for call in machine.calls("pytest")]
+    found = [re.search(r"-m ((?:not |and |lab|cluster|speed| )+)(?= -)", call) for call in machine.calls("pytest")]
     return sorted(each[1] for each in found if each)
 
 
@@ -437,7 +437,7 @@ def test_demo_passes_its_arguments_on(built: Machine) -> None:
 def test_ci_runs_everything_from_anywhere_and_ends_with_the_sum(built: Machine) -> None:
     done = built.run("bash", str(built.checkout / ".ci/run"), env={"CI": "true"})
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "3 passed, 0 unstable, 0 failed, 0 skipped"
+    assert done.stdout.splitlines()[-1] == "4 passed, 0 unstable, 0 failed, 0 skipped"
     assert len(list(built.cache.glob("servers/*/kube-apiserver"))) == 1
     assert built.calls("fairlane") == ["fairlane lab build --wall"]
     linters = Counter({"shellcheck": 5, "ruff": 2, "mypy": 1, "lint-imports": 1, "codespell": 1, "towncrier": 1})
@@ -448,15 +448,24 @@ def test_ci_runs_everything_from_anywhere_and_ends_with_the_sum(built: Machine) 
     assert all("--slow 1/4" in call for call in built.calls("pytest"))
 
 
-def test_all_tiers_run_beside_each_other(built: Machine) -> None:
-    """Each waits for the others to begin, a minute at most: one after the other, the first would fail."""
-    begun = f"$({shutil.which('grep')} -c '^pytest ' '{built.log}')"
-    built.program(".venv/bin/pytest", f"""n=0
-until [ {begun} -ge {len(TIERS)} ]; do n=$((n + 1)); [ $n -lt 1200 ] || exit 1; /bin/sleep 0.05; done
-{REPORT}""")  # fmt: skip
-    done = built.run("make", "--no-print-directory", "-C", str(built.checkout), "test")
+@pytest.mark.parametrize("roomy", [True, False])
+def test_tiers_run_beside_each_other_where_memory_holds_them_and_speeds_alone(built: Machine, *, roomy: bool) -> None:
+    """Where they run beside each other, each waits for the others to begin."""
+    begun, ended = (f"$({shutil.which('grep')} -c '^{what} ' '{built.log}')" for what in ("pytest", "ended"))
+    alone = f"[ {begun} -eq $(({ended} + 1)) ]"
+    beside = f"until [ {begun} -ge 3 ]; do /bin/sleep 0.05; done"
+    built.program(".venv/bin/pytest", f"""set -e
+case $* in *'-m speed'*) {alone} ;; *) {beside if roomy else alone} ;; esac
+{REPORT}
+echo "ended $2" >> '{built.log}'""")  # fmt: skip
+    meminfo = built.bin.parent / "meminfo"
+    meminfo.write_text(f"MemTotal: 99999999 kB\nMemAvailable: {16 if roomy else 8}000000 kB\n", encoding="utf-8")
+    done = built.run(
+        "make", "--no-print-directory", "-C", str(built.checkout), "test", env={"MEMINFO": str(meminfo)}
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert marks(built) == TIERS
+    assert ("the tiers run one by one" in done.stdout) != roomy
 
 
 def test_the_commit_picks_the_slow_tests(built: Machine) -> None:
@@ -471,7 +480,7 @@ def test_the_commit_picks_the_slow_tests(built: Machine) -> None:
 def test_slow_tests_are_left_to_test_all(built: Machine, target: str, slow: str) -> None:
     done = built.run("make", "--no-print-directory", "-C", str(built.checkout), target)
     assert done.returncode == 0, done.stderr
-    assert [f"--slow {slow} " in call for call in built.calls("pytest")] == [True] * 3
+    assert [f"--slow {slow} " in call for call in built.calls("pytest")] == [True] * len(TIERS)
 
 
 def test_what_is_asked_of_the_tests_goes_to_one_pytest(built: Machine) -> None:

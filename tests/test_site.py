@@ -22,7 +22,7 @@ from fairlane.cli.main import main
 from fairlane.cli.main import run as fairlane
 from fairlane.errors import Exit
 from fairlane.metrics import METRICS
-from tests.report.chromium import chromium
+from tests.report.chromium import PATIENCE, chromium
 
 pytestmark = pytest.mark.xdist_group("browser")  # the site is built once, and a browser reads it
 
@@ -275,7 +275,7 @@ def test_a_browser_reads_it(site: Path, served: str, *, from_server: bool) -> No
     asked: list[str] = []
     with chromium() as browser:
         page = browser.new_page()
-        page.set_default_timeout(120_000)  # milliseconds; 30 s otherwise
+        page.set_default_timeout(PATIENCE)
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))

@@ -123,12 +123,12 @@ def scratch(tmp_path: Path) -> Path:
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "Makefile").write_text("check:\n\t@echo linted\n")
     (tmp_path / "scripts/cluster-servers.sh").write_text("")
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  lab\n  cluster\n  browser\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  lab\n  cluster\n  speed\n  browser\n")
     (tmp_path / ".venv/bin").mkdir(parents=True)
     for name, line in (("pytest", f'exec "{sys.executable}" -m pytest "$@"'), ("fairlane", ""), ("uv", "")):
         program(tmp_path, name, line)
     (tmp_path / "tests/test_plain.py").write_text("def test_it(): pass\n" + SLOW)
-    for tier in runner.CLUSTER, runner.LAB:
+    for tier in runner.CLUSTER, runner.LAB, runner.SPEED:
         for folder in tier.folders:
             (tmp_path / folder).mkdir(parents=True)
         (tmp_path / tier.folders[0] / f"test_{tier.name}.py").write_text(MARKED.format(tier.name, "pass"))
@@ -150,17 +150,18 @@ def test_a_part_of_the_slow_tests_runs_beside_all_others(scratch: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     slow = sum(in_part(f"tests/test_plain.py::test_slow[{n}]", "1/2") for n in range(12))
     assert 0 < slow < 12
-    assert done.stdout.splitlines()[-1] == f"{3 + slow} passed, 0 unstable, 0 failed, 0 skipped"
+    assert done.stdout.splitlines()[-1] == f"{4 + slow} passed, 0 unstable, 0 failed, 0 skipped"
     assert "== lint\nlinted\n" in done.stdout
 
 
 @pytest.mark.slow
 def test_every_test_is_in_the_folders_of_its_tier() -> None:
     """A test that is marked elsewhere would run in no tier."""
-    elsewhere = [f"--ignore={folder}" for tier in (runner.CLUSTER, runner.LAB) for folder in tier.folders]
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "lab or cluster", "-p", "no:cacheprovider"]
-    done = subprocess.run([*command, *elsewhere], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout
+    for tier in runner.CLUSTER, runner.LAB, runner.SPEED:
+        elsewhere = [f"--ignore={folder}" for folder in tier.folders]
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", tier.marks, "-p", "no:cacheprovider"]
+        done = subprocess.run([*command, *elsewhere], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout
 
 
 def test_each_slow_test_is_in_one_part() -> None:
@@ -178,7 +179,7 @@ def test_a_tier_in_which_everything_skips_fails(scratch: Path) -> None:
     assert done.returncode == 1
     assert "cluster fails: no test ran: all 1 were skipped" in done.stdout
     assert "lab fails: no test ran: pytest found none" in done.stdout
-    assert done.stdout.splitlines()[-1] == "1 passed, 0 unstable, 0 failed, 1 skipped"
+    assert done.stdout.splitlines()[-1] == "2 passed, 0 unstable, 0 failed, 1 skipped"
 
 
 EVENTS = """
@@ -226,7 +227,7 @@ def test_what_fails_runs_once_more_alone_and_is_unstable_if_it_passes_then(scrat
     done = go(scratch)
     assert done.returncode == 1, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert lines[-1] == "11 passed, 2 unstable, 2 failed, 0 skipped"
+    assert lines[-1] == "12 passed, 2 unstable, 2 failed, 0 skipped"
     ends = [line.partition(": ") for line in lines if line.startswith(("UNSTABLE ", f"FAILED {file}::"))]
     found = {what: text for what, _, text in ends[-4:]}
     assert set(found) == {

@@ -24,7 +24,7 @@ from fairlane.errors import FairlaneError, Refused, RunFailed
 from tests.capture.live import BUSY, captured, left, load, loop_device, needs_trace, stat
 from tests.words import kind
 
-pytestmark = [needs_trace, pytest.mark.xdist_group("capture")]  # they count what is left behind
+pytestmark = [needs_trace, pytest.mark.speed, pytest.mark.xdist_group("capture")]  # they count what is left behind
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ from fairlane.records import Figures
 if not shutil.which("fio"):
     pytest.skip("fio is not installed: run make setup", allow_module_level=True)
 
+pytestmark = pytest.mark.speed
+
 SIZE = 16 * 2**20
 COMMON = ("--output-format=json+", "--lat_percentiles=1", "--clat_percentiles=1", "--slat_percentiles=1",
           "--randrepeat=0", "--norandommap", "--time_based", "--thinktime=0")  # fmt: skip

@@ -119,7 +119,7 @@ def test_a_terminal_is_asked(flat, tmp_path, answer, code):
         while b"[Y/n]" not in shown:
             shown += os.read(primary, 4096)
         os.write(primary, answer.encode())
-        process.communicate(timeout=60)
+        process.communicate()
     os.close(primary)
     assert process.returncode == code
     assert (tmp_path / "out").exists() == (code == Exit.OK)

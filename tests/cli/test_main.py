@@ -1,7 +1,6 @@
 """The frame of the command line: how commands are found, how errors and the ends of a run are told."""
 
 import errno
-import os
 import re
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from fairlane import __version__, cli
 from fairlane.cli import _click, main
 from fairlane.cli.main import run
 from fairlane.errors import Exit, FairlaneError, RunFailed, unwritable
+from testkit.process import Fairlane
 from tests.words import kinds
 
 FAIRLANE = [sys.executable, "-m", "fairlane"]
@@ -214,7 +214,7 @@ def test_a_reader_that_leaves_early_is_no_error_message() -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(timeout=240) == Exit.USER_ERROR
+    assert process.wait() == Exit.USER_ERROR
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
@@ -237,11 +237,8 @@ def test_interrupt_from_outside() -> None:
         "main.Commands.list_commands = lambda self, ctx: ['slow']\n"
         "import sys; sys.argv = ['fairlane', 'slow']; main.entry()\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=240)
-    assert (process.returncode, err.strip()) == (Exit.INTERRUPTED, "Error: interrupted")
+    with Fairlane(program=("-c", code)) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send(signal.SIGINT)
+        exit_code, _, err = process.end()
+    assert (exit_code, err.strip()) == (Exit.INTERRUPTED, "Error: interrupted")

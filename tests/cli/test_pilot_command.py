@@ -13,7 +13,7 @@ from tests.words import kinds
 
 STUDY = """\
 name: small
-platform: {kind: fake, noise: {sd: 2%}, pace: 1ms}
+platform: {kind: fake, noise: {sd: 2%}}
 lanes: {a: {transport: iscsi}, b: {transport: iscsi}, c: {transport: nvme_tcp}}
 baseline: a
 workloads: {main: {kind: fio, rw: [randread], bs: [4k], iodepth: [1, 16], runtime: 1s}}
@@ -45,9 +45,9 @@ def test_every_primary_comparison_has_its_number(folder, capsys):
         assert cell["blocks"] == 5
         assert cell["needed"] < cell["needed_upper"]
         assert cell["needed"] == blocks_needed(cell["spread"], 0.0198026, plan["level"])
-        assert cell["seconds"] == pytest.approx(cell["needed"] * 3 * 0.006)  # blocks, lanes, one trial of the platform
+        assert cell["seconds"] == pytest.approx(cell["needed"] * 3 * 0.005)  # blocks, lanes, one trial of the platform
     assert plan["looks"] == [max(c["needed"] for c in plan["cells"])]
-    assert plan["seconds"] == pytest.approx(plan["looks"][0] * 2 * 3 * 0.006)
+    assert plan["seconds"] == pytest.approx(plan["looks"][0] * 2 * 3 * 0.005)
 
 
 def test_the_last_lines_are_a_design_that_a_study_takes(folder, capsys):

@@ -15,13 +15,15 @@ import pytest
 from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.runs import journal
+from testkit.held import HeldRun
+from testkit.process import Fairlane, events
 from tests.figures import figures
 from tests.words import kinds
 
 STUDY = """\
 name: small
 baseline: iscsi
-platform: {kind: fake, pace: PACE}
+platform: {kind: fake}
 lanes:
   iscsi: {transport: iscsi}
   nvme-tcp: {transport: nvme_tcp}
@@ -35,37 +37,15 @@ DERIVED = ("observations.jsonl", "verdicts.json", "schedule.jsonl", "study.yaml"
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    Path("study.yaml").write_text(STUDY.replace("PACE", "0s"))
-    Path("slow.yaml").write_text(STUDY.replace("PACE", "15ms"))
-    Path("slower.yaml").write_text(STUDY.replace("PACE", "500ms"))
-    Path("long.yaml").write_text(STUDY.replace("PACE", "15ms").replace("[3, 6]", "[24]"))
+    Path("study.yaml").write_text(STUDY)
+    Path("other.yaml").write_text(STUDY.replace("fake}", "fake, latency: 90us}"))
+    Path("long.yaml").write_text(STUDY.replace("[3, 6]", "[24]"))
     return tmp_path
 
 
-def fairlane(*args: str, under: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [*under, sys.executable, "-m", "fairlane", *args],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-PATIENCE = 240
-"""Seconds after which a process counts as hung; a busy machine may take a good part of them."""
-
-
-def trials(folder: Path) -> int:
-    """Lines of trials in the journal."""
-    return sum(event["type"] == "trial" for event in journal.read(folder)) if folder.exists() else 0
-
-
-def wait_for_trials(folder: Path, count: int) -> None:
-    """Until the journal has so many lines of trials."""
-    deadline = time.monotonic() + PATIENCE
-    while trials(folder) < count:
-        assert time.monotonic() < deadline, "the run does not come on"
-        time.sleep(0.01)
+def changed(platform: str) -> None:
+    """Adds a key to the platform of ``study.yaml``."""
+    Path("study.yaml").write_text(STUDY.replace("fake}", f"fake, {platform}}}"))
 
 
 def same(one: Path, other: Path) -> None:
@@ -78,10 +58,9 @@ def same(one: Path, other: Path) -> None:
 
 def once_each(folder: Path) -> None:
     """No trial is journaled twice, and none that was repeated differed."""
-    events = journal.read(folder)
-    trials = [(e["cell"], e["block"], e["lane"]) for e in events if e["type"] == "trial"]
+    trials = [(e["cell"], e["block"], e["lane"]) for e in events(folder, "trial")]
     assert len(trials) == len(set(trials))
-    assert not [e for e in events if e["type"] == "mismatch"]
+    assert not events(folder, "mismatch")
 
 
 # --- what it prints and writes ------------------------------------------------------------------------------------
@@ -133,8 +112,7 @@ def test_dry_run_prints_the_plan_and_creates_nothing(capsys: pytest.CaptureFixtu
 
 
 def test_dry_run_tells_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    text = Path("study.yaml").read_text().replace("pace: 0s", "effects: {nvme: {speed: 2}, isci: {speed: 2}}")
-    Path("study.yaml").write_text(text)
+    changed("effects: {nvme: {speed: 2}, isci: {speed: 2}}")
     for args in (["--dry-run"], []):
         assert run(["run", "study.yaml", *args]) == Exit.USER_ERROR
         err = capsys.readouterr().err
@@ -159,7 +137,7 @@ def timeless(report: Path) -> str:
 
 
 def test_broken_platform_is_exit_3_and_names_the_way_on(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("study.yaml").write_text(Path("study.yaml").read_text().replace("pace: 0s", "deaths: 10%"))
+    changed("deaths: 10%")
     assert run(["run", "study.yaml", "--out", "out"]) == Exit.RUN_FAILED
     err = capsys.readouterr().err
     assert kinds(err) == ["blocks-missing"]
@@ -167,7 +145,7 @@ def test_broken_platform_is_exit_3_and_names_the_way_on(capsys: pytest.CaptureFi
 
 
 def test_a_run_in_which_nothing_worked_is_exit_3_and_has_a_report(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("study.yaml").write_text(Path("study.yaml").read_text().replace("pace: 0s", "failures: 100%"))
+    changed("failures: 100%")
     assert run(["run", "study.yaml", "--out", "out"]) == Exit.RUN_FAILED
     out, err = capsys.readouterr()
     assert kinds(err) == ["all-trials-failed"]
@@ -206,7 +184,7 @@ def test_run_is_resumed_from_its_folder(args: list[str]) -> None:
     assert run(["run", "--resume", *args]) == Exit.OK
     same(folder, whole)
     once_each(folder)
-    assert sum(e["type"] == "resume" for e in journal.read(folder)) == 1
+    assert len(events(folder, "resume")) == 1
 
 
 def test_newest_unfinished_run_of_the_study_is_found(capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,12 +208,12 @@ def test_newest_unfinished_run_of_the_study_is_found(capsys: pytest.CaptureFixtu
     [
         (["study.yaml", "--out", "out"], "run-exists", "--resume"),
         (["out"], "run-not-study", "--resume"),
-        (["--resume", "slow.yaml", "--out", "out"], "run-other-study", "out/study.yaml"),
+        (["--resume", "other.yaml", "--out", "out"], "run-other-study", "out/study.yaml"),
         (["--resume", "out", "--seed", "5"], "run-options", "--seed 5"),
         (["--resume", "out", "--blocks", "5"], "run-options", "--blocks 5"),
         (["--resume", "out", "--quick"], "run-options", "--quick"),
         (["--resume", "out", "--out", "other"], "run-ambiguous", "other"),
-        (["--resume", "slow.yaml"], "run-none", "slow.yaml"),
+        (["--resume", "other.yaml"], "run-none", "other.yaml"),
         (["absent.yaml"], "study-unknown", "absent.yaml"),
     ],
 )
@@ -267,33 +245,41 @@ def test_run_killed_before_it_had_a_folder_begins_afresh() -> None:
 # --- killed ---------------------------------------------------------------------------------------------------------
 
 FORKS = """
-import os, random, signal, sys, time
+import os, random, signal, sys
 from pathlib import Path
 from fairlane.cli import main, run, _progress
 from fairlane import registry
+from fairlane.platforms import fake
 from fairlane.runs import plan, read
 from fairlane.trial import runner
 from fairlane.checks import base
 from fairlane.cli import _answer
 from fairlane.report import bundle, model
 import fairlane.stats.judge
+class Killed(fake.Fake):
+    passed = 0
+    async def run_block(self, block):
+        async for trial in super().run_block(block):
+            yield trial
+            Killed.passed += 1
+            if Killed.passed == goal:
+                kill()
+def kill():  # by the CPU time that this process takes, so that the moment does not depend on what else runs here
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+fake.PLUGIN = Killed
 for package in ("platforms", "workloads", "lanes", "probes", "checks"):
     list(registry.every(package))
 dice = random.Random(int(sys.argv[1]))
 reached = []
-def size():
-    return os.path.getsize("out/journal.jsonl") if os.path.exists("out/journal.jsonl") else 0
 for _ in range(int(sys.argv[2])):
+    goal = 1 + int(dice.expovariate(1 / 4)) if dice.random() < 0.7 else 0  # trials; 0: before the first, perhaps
+    seconds = 1e-6 + dice.expovariate(1 / 0.02)  # 0 would be no timer
     child = os.fork()
     if not child:
+        if not goal:
+            kill()
         os._exit(main.run(["run", "long.yaml", "--out", "out", "--resume", "--jobs", "2"]))
-    if dice.random() < 0.7:  # some lines later: on a busy machine a time alone would often be too short
-        goal = size() + dice.expovariate(1 / 1000)
-        while size() < goal and not os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG):
-            time.sleep(0.001)
-    time.sleep(dice.expovariate(1 / 0.02))
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
+    os.waitpid(child, 0)
     path = Path("out/journal.jsonl")
     reached.append(path.read_bytes().count(b'"trial"') if path.exists() else 0)
 print(*reached)
@@ -316,48 +302,42 @@ def test_killed_at_many_random_moments_and_resumed(folder: Path) -> None:
     once_each(Path("out"))
 
 
-def test_process_killed_from_outside(folder: Path) -> None:
-    process = fairlane("run", "slow.yaml", "--out", "out", "--jobs", "2")
-    wait_for_trials(Path("out"), 5)
-    process.kill()
-    process.communicate()
+def test_process_killed_from_outside() -> None:
+    with HeldRun("run", "study.yaml", "--out", "out", "--jobs", "2", workers=2) as process:
+        process.let(5)
+        process.kill()
+    assert len(events(Path("out"), "trial")) == 5
     assert run(["run", "--resume", "out"]) == Exit.OK
-    assert run(["run", "slow.yaml", "--out", "whole"]) == Exit.OK
+    assert run(["run", "study.yaml", "--out", "whole"]) == Exit.OK
     same(Path("out"), Path("whole"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(number: signal.Signals) -> None:
-    process = fairlane("run", "slower.yaml", "--out", "out", "--jobs", "2")  # ten seconds: we must not be late
-    wait_for_trials(Path("out"), 3)
-    while process.poll() is None:  # an impatient user, up to the very end
-        process.send_signal(number)
-        time.sleep(0.02)
-    out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == Exit.INTERRUPTED, err
+    with HeldRun("run", "study.yaml", "--out", "out", "--jobs", "2", workers=2) as process:
+        process.let(3)
+        while process.running:  # an impatient user, up to the very end
+            process.send(number)
+            time.sleep(0.02)
+        code, out, err = process.end()
+    assert code == Exit.INTERRUPTED, err
     assert out == ""
     assert err.rstrip().endswith("fairlane run --resume out")
     assert "Hint: " in err
-    assert "Traceback" not in err
+    assert len(events(Path("out"), "trial")) == 3
     assert run(["run", "--resume", "out", "--jobs", "12"]) == Exit.OK
     once_each(Path("out"))
 
 
 def test_second_process_on_the_same_run_is_turned_away() -> None:
-    first = fairlane("run", "slower.yaml", "--out", "out", "--jobs", "1")
-    try:
-        wait_for_trials(Path("out"), 1)
-        first.send_signal(signal.SIGSTOP)  # stays at work on it, however slow the second is
-        second = fairlane("run", "--resume", "out")
-        _, err = second.communicate(timeout=PATIENCE)
-        assert second.returncode == Exit.USER_ERROR
+    with HeldRun("run", "study.yaml", "--out", "out", "--jobs", "1") as first:
+        first.let(1)
+        with Fairlane("run", "--resume", "out") as second:
+            code, _, err = second.end()
+        assert code == Exit.USER_ERROR
         assert kinds(err) == ["run-busy"]
-        before = trials(Path("out"))
-        first.send_signal(signal.SIGCONT)
-        wait_for_trials(Path("out"), before + 1)  # and the first is not disturbed
-    finally:
-        first.kill()
-        first.communicate()
+        first.let(1)  # the first is not disturbed
+    assert len(events(Path("out"), "trial")) == 2
 
 
 # --- no room --------------------------------------------------------------------------------------------------------
@@ -385,14 +365,12 @@ def small_disk(folder: Path) -> Iterator[Callable[[], None]]:
 
 
 def test_full_disk_ends_the_run_and_room_lets_it_go_on(small_disk: Callable[[], None]) -> None:
-    process = fairlane("run", "study.yaml", "--out", "disk/out", "--jobs", "2")
-    _, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == Exit.RUN_FAILED, err
+    with Fairlane("run", "study.yaml", "--out", "disk/out", "--jobs", "2") as process:
+        code, _, err = process.end()
+    assert code == Exit.RUN_FAILED, err
     assert kinds(err) == ["unwritable"]
     assert "disk/out" in err
-    assert "Traceback" not in err
-    before = sum(e["type"] == "trial" for e in journal.read(Path("disk/out")))
-    assert before > 3
+    assert len(events(Path("disk/out"), "trial")) > 3
     small_disk()
     assert run(["run", "--resume", "disk/out"]) == Exit.OK
     once_each(Path("disk/out"))
@@ -401,10 +379,9 @@ def test_full_disk_ends_the_run_and_room_lets_it_go_on(small_disk: Callable[[], 
 
 
 def test_journal_that_may_not_grow_ends_the_run() -> None:
-    process = fairlane("run", "study.yaml", "--out", "out", "--jobs", "2", under=("prlimit", "--fsize=4000"))
-    _, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == Exit.RUN_FAILED, err
-    assert "Traceback" not in err
+    with Fairlane("run", "study.yaml", "--out", "out", "--jobs", "2", under=("prlimit", "--fsize=4000")) as process:
+        code, _, err = process.end()
+    assert code == Exit.RUN_FAILED, err
     text = Path("out/journal.jsonl").read_bytes()
     assert text.endswith(b"\n")
     assert len(text) <= 4000

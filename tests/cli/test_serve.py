@@ -1,9 +1,8 @@
 """``fairlane serve``: what it prints and refuses before it serves; the pages are tested in tests/web."""
 
-import os
+import signal
 import socket
-import subprocess
-import sys
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from fairlane.cli.main import run
 from fairlane.errors import Exit, FairlaneError
 from fairlane.web.server import open_door
+from testkit.process import Fairlane
 from tests.words import kind, kinds
 
 
@@ -22,21 +22,13 @@ def get(url, **more):
 @pytest.fixture
 def start():
     """``fairlane serve`` as a process; (it, the first line that it printed)."""
-    started = []
+    with ExitStack() as started:
 
-    def begin(*args, **more):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "fairlane", "serve", *map(str, args)],
-            env={**os.environ, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        started.append(process)
-        assert process.stdout is not None
-        return process, process.stdout.readline().strip()
+        def begin(*args):
+            process = started.enter_context(Fairlane("serve", *args))
+            return process, process.stdout.readline().strip()
 
-    yield begin
-    for process in started:
-        process.kill()
-        process.communicate()
+        yield begin
 
 
 def test_another_host_asks_for_the_token_that_it_prints(start, tmp_path):
@@ -48,9 +40,9 @@ def test_another_host_asks_for_the_token_that_it_prints(start, tmp_path):
     assert get(here).status_code == 401
     assert get(here, headers={"authorization": f"Bearer {token}"}).status_code == 200
     assert 'id="no-runs"' in get(f"{here}?token={token}", follow_redirects=True).text
-    process.terminate()
-    assert process.wait(60) == 0
-    told = process.stderr.read()
+    process.send(signal.SIGTERM)
+    code, _, told = process.end()
+    assert code == 0
     assert f"fairlane run demo --out {tmp_path}/first" in told
     assert token not in told
 

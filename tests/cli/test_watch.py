@@ -6,9 +6,6 @@ import pty
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -17,12 +14,14 @@ from fairlane.cli.main import run
 from fairlane.errors import Exit
 from fairlane.runs.journal import Journal
 from fairlane.web.follow import Follower
+from testkit.held import HeldRun
+from testkit.process import Fairlane
 from tests.words import kinds
 
 STUDY = """\
 name: small
 question: "Is \\u001b[31mfast [bold]faster?"
-platform: {kind: fake, pace: PACE, effects: {fast: {speed: 1.3}}, noise: {sd: 1%}, failures: FAILURES}
+platform: {kind: fake, effects: {fast: {speed: 1.3}}, noise: {sd: 1%}, failures: FAILURES}
 lanes: {slow: {transport: iscsi}, fast: {transport: nvme_tcp, label: "fast \\u202e[red]"}}
 baseline: slow
 workloads: {main: {kind: fio, rw: [randread, randwrite], bs: [4k, 64k], iodepth: [1, 16], runtime: 1s}}
@@ -30,9 +29,9 @@ design: {seed: 3, looks: [6]}
 """
 
 
-def study(folder, pace="0s", failures="0%"):
+def study(folder, failures="0%"):
     path = folder / "study.yaml"
-    path.write_text(STUDY.replace("PACE", pace).replace("FAILURES", failures))
+    path.write_text(STUDY.replace("FAILURES", failures))
     return path
 
 
@@ -49,10 +48,6 @@ def half(finished, tmp_path):
     journal = tmp_path / "half" / "journal.jsonl"
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:41]) + b'{"torn')
     return tmp_path / "half"
-
-
-def begin(*args, **more):
-    return subprocess.Popen([sys.executable, "-m", "fairlane", *map(str, args)], **more)
 
 
 @pytest.mark.parametrize("columns", [80, None])
@@ -117,29 +112,23 @@ def test_what_cannot_be_followed_is_said(half, capsys, damage, kind, told):
 
 def test_it_watches_a_study_to_its_end_on_a_terminal(tmp_path):
     """On a terminal of 80 columns and 24 lines: nothing is wider, and the last picture stays."""
-    runs = begin("run", study(tmp_path, pace="20ms"), "--out", tmp_path / "r", "--jobs", "1",
-                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-    journal = tmp_path / "r" / "journal.jsonl"
-    while not (journal.exists() and b'"trial"' in journal.read_bytes()):
-        assert runs.poll() is None
-        time.sleep(0.05)
-    runs.send_signal(signal.SIGSTOP)  # goes on once it is watched, however long that takes
-    ours, theirs = pty.openpty()
-    shape = {"COLUMNS": "80", "LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
-    process = begin("watch", tmp_path / "r", stdout=theirs, env={**os.environ, **shape})
-    os.close(theirs)
-    told = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            told += chunk
-            if b"running" in told:
-                runs.send_signal(signal.SIGCONT)
-    except OSError:  # Linux: the other end was closed
-        pass
-    os.close(ours)
-    runs.send_signal(signal.SIGCONT)  # whatever was seen
-    assert process.wait(240) == 0
-    assert runs.wait(240) == 0
+    shape = {"COLUMNS": "80", "LINES": "24", "TERM": "xterm"}
+    with HeldRun("run", study(tmp_path), "--out", tmp_path / "r", "--jobs", "1") as runs:
+        runs.let(1)
+        ours, theirs = pty.openpty()
+        with Fairlane("watch", tmp_path / "r", stdout=theirs, env=shape) as process:
+            os.close(theirs)
+            told = b""
+            try:
+                while chunk := os.read(ours, 65536):
+                    told += chunk
+                    if b"running" in told:
+                        runs.release()
+            except OSError:  # Linux: the other end was closed
+                pass
+            os.close(ours)
+            assert process.end()[0] == 0
+        assert runs.end()[0] == 0
     assert b"\x1b[31m" not in told
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.decode())
     assert "running" in text
@@ -149,17 +138,13 @@ def test_it_watches_a_study_to_its_end_on_a_terminal(tmp_path):
 
 def test_without_a_terminal_it_says_plain_lines_and_ctrl_c_is_130(half):
     """Held by a lock, as if it were running."""
-    with Journal(half):
-        process = begin("watch", half, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                        env={**os.environ, "PYTHONUNBUFFERED": "1"})  # fmt: skip
-        assert process.stdout is not None
+    with Journal(half), Fairlane("watch", half) as process:
         lines: list[str] = []
         while not lines or "96" not in lines[-1].split():
             lines.append(process.stdout.readline())
             assert lines[-1]
-        process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=240)
-    assert process.returncode == Exit.INTERRUPTED
+        process.send(signal.SIGINT)
+        code, _, complaint = process.end()
+    assert code == Exit.INTERRUPTED
     assert "interrupted" in complaint
-    assert "Traceback" not in complaint
     assert json.dumps(lines).count("\\u001b") == 0

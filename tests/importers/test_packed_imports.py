@@ -25,6 +25,7 @@ from fairlane.importers._run import import_files
 from fairlane.runs import index, many, packs, raw
 from fairlane.runs.read import load_run
 from fairlane.stats.judge import judge
+from testkit.process import events
 from tests.importers.importer_oracle import OPTIONS, fixtures, groups, importers
 from tests.words import kind
 
@@ -70,22 +71,17 @@ def verdicts(folder: Path) -> Any:
     return judge(evidence, run_all(evidence))
 
 
-def journal(folder: Path, of: str) -> list[dict[str, Any]]:
-    events = (json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines())
-    return [event for event in events if event["type"] == of]
-
-
 def test_files_are_stored_once_as_they_were_and_journaled(run: Path, tmp_path: Path) -> None:
     assert [path.name for path in (run / "raw").iterdir()] == ["0000.zip"]
-    (pack,) = journal(run, "pack")
+    (pack,) = events(run, "pack")
     assert pack["sha256"] == hashlib.sha256((run / "raw" / "0000.zip").read_bytes()).hexdigest()
-    by_name = {event["name"]: event for event in journal(run, "original")}
+    by_name = {event["name"]: event for event in events(run, "original")}
     with zipfile.ZipFile(run / "raw" / "0000.zip") as archive:
         assert archive.testzip() is None
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
         for name, event in by_name.items():
             assert archive.read(event["member"]) == (tmp_path / "in" / name).read_bytes()
-    for trial in journal(run, "trial"):
+    for trial in events(run, "trial"):
         assert trial["sha256"] == hashlib.sha256((tmp_path / "in" / trial["from"]).read_bytes()).hexdigest()
 
 
@@ -196,7 +192,7 @@ def test_a_file_in_a_pack_that_is_not_the_journals_is_refused(run: Path) -> None
         for name, data in contents.items():
             new.writestr(name, data.replace(b'"total_ios": 1000', b'"total_ios": 2000'))
     text = (run / "journal.jsonl").read_text()
-    (pack,) = journal(run, "pack")
+    (pack,) = events(run, "pack")
     (run / "journal.jsonl").write_text(text.replace(pack["sha256"], hashlib.sha256(path.read_bytes()).hexdigest()))
     (run / index.NAME).unlink()
     with pytest.raises(FairlaneError, check=kind("raw-changed", str(path))):
@@ -248,13 +244,13 @@ def test_what_is_read_again_is_what_was_imported(tool: str, tmp_path: Path) -> N
     chosen = parse_map(json.dumps({"tool": tool, **options}), "map.yaml")
     import_files([tmp_path / "in"], tmp_path / "run", chosen)
     first = load_run(tmp_path / "run")
-    assert all(trial.get("tool") == tool for trial in journal(tmp_path / "run", "trial")), "no record was needed"
+    assert all(trial.get("tool") == tool for trial in events(tmp_path / "run", "trial")), "no record was needed"
     (tmp_path / "run" / index.NAME).unlink()
     again = load_run(tmp_path / "run")
     assert first.observations
     assert again.observations == first.observations
     import_files([tmp_path / "in"], tmp_path / "bare", chosen, originals=False)
-    assert all("~records/" in trial["member"] for trial in journal(tmp_path / "bare", "trial"))
+    assert all("~records/" in trial["member"] for trial in events(tmp_path / "bare", "trial"))
     (tmp_path / "bare" / index.NAME).unlink()
     assert load_run(tmp_path / "bare").observations == first.observations
 
@@ -264,7 +260,7 @@ def test_options_of_the_import_hold_when_its_files_are_read_again(tmp_path: Path
     (tmp_path / "in" / "clat.json").write_bytes(fixtures()["fio_json/plus.json"])
     chosen = parse_map("fio_json: {percentiles: clat}\n", "map.yaml")
     import_files([tmp_path / "in"], tmp_path / "run", chosen)
-    (start,) = journal(tmp_path / "run", "start")
+    (start,) = events(tmp_path / "run", "start")
     assert start["readers"] == {"fio_json": {"percentiles": "clat"}}
     first = load_run(tmp_path / "run").observations
     assert first[0].context["conditions"]["metric_definition"] == "latency is clat: completion alone"
@@ -281,10 +277,10 @@ def test_options_that_json_cannot_hold_keep_records(tmp_path: Path, monkeypatch:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "figures.csv").write_bytes(fixtures()["table/figures.csv"])
     import_files([tmp_path / "in"], tmp_path / "run", chosen, tool="table")
-    trials = journal(tmp_path / "run", "trial")
+    trials = events(tmp_path / "run", "trial")
     assert trials
     assert all("~records/" in trial["member"] for trial in trials)
-    assert len(journal(tmp_path / "run", "original")) == 1
+    assert len(events(tmp_path / "run", "original")) == 1
 
 
 def test_a_version_that_reads_other_trials_says_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +334,7 @@ def test_a_copy_of_a_file_is_not_in_the_pack(tmp_path: Path) -> None:
     import_files([source], tmp_path / "run")
     with zipfile.ZipFile(tmp_path / "run" / "raw" / "0000.zip") as pack:
         assert sorted(pack.namelist()) == ["iscsi/0.json", "iscsi/1.json", "nvme/0.json", "nvme/1.json"]
-    assert [event["files"] for event in journal(tmp_path / "run", "left-out")] == [["nvme/copy.json"]]
+    assert [event["files"] for event in events(tmp_path / "run", "left-out")] == [["nvme/copy.json"]]
     assert len(load_run(tmp_path / "run").observations) == 4
 
 

@@ -1,9 +1,5 @@
 """Asking the lab: each study once, finished runs taken as they are, what fails told; on the fake platform."""
 
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +8,8 @@ from fairlane.errors import FairlaneError
 from fairlane_replication.claims import Catalogue
 from fairlane_replication.judge import UNKNOWN, WHOLE_ONLY, Answer
 from fairlane_replication.runner import plan, replicate
+from testkit.held import HeldRun
+from testkit.process import events
 from tests.replication.fakes import NOISY, STUDY, catalogue, lab_claim, silent
 from tests.words import kind
 
@@ -27,9 +25,9 @@ def two(second: str = NOISY) -> Catalogue:
     return catalogue(*CLAIMS, truth=STUDY, noisy=second)
 
 
-def ask(asked: Catalogue, out: Path, *, quick: bool = True, resume: bool = False) -> tuple[Answer, ...]:
+def ask(asked: Catalogue, out: Path, *, quick: bool = True, jobs: int = 2, resume: bool = False) -> tuple[Answer, ...]:
     said: list[str] = []
-    return replicate(asked, out, quick=quick, jobs=2, resume=resume, watching=silent, notify=said.append)
+    return replicate(asked, out, quick=quick, jobs=jobs, resume=resume, watching=silent, notify=said.append)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -72,32 +70,26 @@ def test_runs_of_another_form_or_version_are_not_mixed(tmp_path: Path) -> None:
         ask(two(NOISY.replace("1.05", "1.06")), tmp_path, resume=True)
 
 
-KILLED = """
-import sys
+ASK = """
 from pathlib import Path
-sys.path.insert(0, {root!r})
-from tests.replication.test_asking import ask, two, SLOW
-ask(two(SLOW), Path({out!r}))
+from tests.replication.test_asking import ask, two
+ask(two(), Path(sys.argv[1]), jobs=1)
 """
-SLOW = NOISY.replace("noise: { sd: 30% }", "noise: { sd: 30% }, pace: 1500ms")
-"""Seconds are left of the run when it is killed: a busy test must not be late for that."""
 
 
 @pytest.mark.slow
 def test_after_a_kill_only_what_is_missing_is_done(tmp_path: Path) -> None:
     out, journal = tmp_path / "killed", tmp_path / "killed" / "noisy" / "journal.jsonl"
-    script = KILLED.format(root=str(Path(__file__).parents[2]), out=str(out))
-    with subprocess.Popen([sys.executable, "-c", script]) as child:
-        while not (journal.is_file() and journal.read_text().count('"trial"') >= 2):
-            assert child.poll() is None, "it ended before it could be killed"
-            time.sleep(0.02)
-        child.send_signal(signal.SIGKILL)
-    assert '"end"' not in journal.read_text()
-    first, begun = files(out / "truth"), journal.read_text()
-    answers = ask(two(SLOW), out, resume=True)
-    assert files(out / "truth") == first
+    first, _ = plan(two(), out, quick=True, jobs=1)
+    with HeldRun(out, code=ASK) as asking:
+        asking.let(first.trials + 2)
+        asking.kill()
+    assert len(events(out / "noisy", "trial")) == 2
+    whole, begun = files(out / "truth"), journal.read_text()
+    answers = ask(two(), out, resume=True)
+    assert files(out / "truth") == whole
     assert journal.read_text().startswith(begun)
-    assert answers == ask(two(SLOW), tmp_path / "undisturbed")
+    assert answers == ask(two(), tmp_path / "undisturbed")
 
 
 def test_a_study_that_fails_leaves_its_claims_open_and_the_others_go_on(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PATIENCE = 600_000
+"""Milliseconds that Chromium may take to start and to answer: Playwright's 30 s are less than a busy machine takes."""
 CHECKS = Path(__file__).with_name("page_checks.js").read_text()
 
 
@@ -40,7 +42,9 @@ def chromium() -> Iterator[Browser]:
     if not PROGRAM:
         pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=PROGRAM, args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE
+        )
         try:
             yield browser
         finally:
@@ -59,7 +63,7 @@ def opened(
     )
     try:
         page = context.new_page()
-        page.set_default_timeout(120_000)  # milliseconds; 30 s otherwise, which a busy machine may not keep
+        page.set_default_timeout(PATIENCE)
         asked: list[str] = []
         complaints: list[str] = []
         own = path.as_uri()

@@ -88,6 +88,7 @@ def test_halved_writes_of_a_database(tmp_path: Path):
     assert by_metric["iops"].ratio == pytest.approx(24 / 28.8, rel=0.01)
 
 
+@pytest.mark.speed
 @pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
 def test_real_fio(tmp_path: Path):
     """Two lanes on one file: the second may write half as often. fio's own figures of each direction are the truth."""

@@ -108,7 +108,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 ADDED = """
 platform: {effects: {iscsi: {speed: 1.5, tail: 2, cells: {"4k *": 1.2}}}, noise: {sd: 2%}, failures: 1%, deaths: 1%,
-  latency: 80us, pace: 0s}
+  latency: 80us}
 lanes: {iscsi: {cap_iops: 100, cap_mibs: 100, cost: 5, sessions: 2,
   conditions: {copies: 3, vm_memory: 4g, link_speed: 10gbit, ramp: 1s, rwmixread: 70, rate_iops: 10, date: 20000}}}
 workloads: {main: {kind: fio, rate_iops: [10], numjobs: [1], ramp: 1s, size: 1g, slo: {lat_p99: 2ms},

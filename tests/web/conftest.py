@@ -4,12 +4,10 @@ import asyncio
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +22,12 @@ from fairlane.web.connections import Connections
 from fairlane.web.guard import LOCAL
 from fairlane.web.live import Limits
 from fairlane.web.server import Server, open_door
+from testkit.process import Fairlane
 
 STUDY = """\
 name: {name}
 question: {question}
-platform: {{kind: fake, pace: {pace}, effects: {{fast: {{speed: 1.3}}}}, noise: {{sd: 1%}}{more}}}
+platform: {{kind: fake, effects: {{fast: {{speed: 1.3}}}}, noise: {{sd: 1%}}{more}}}
 lanes: {{slow: {{transport: iscsi}}, fast: {{transport: nvme_tcp, label: {label}}}}}
 baseline: slow
 workloads: {{main: {{kind: fio, rw: [randread], bs: [4k], iodepth: [1, 16], runtime: 1s}}}}
@@ -51,11 +50,10 @@ class Studies:
         *,
         question: str = "Is fast faster?",
         label: str = HOSTILE,
-        pace: str = "0s",
         looks: str = "[6]",
         more: str = "",
     ) -> Path:
-        text = STUDY.format(name=name, question=question, label=label, pace=pace, looks=looks, more=more)
+        text = STUDY.format(name=name, question=question, label=label, looks=looks, more=more)
         path = self.folder / f"{name}.yaml"
         path.write_text(text)
         return path
@@ -89,54 +87,24 @@ def cut(run_folder: Path, lines: int, torn: bytes = b"") -> None:
         (run_folder / derived).unlink(missing_ok=True)
 
 
-Start = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def program() -> Iterator[Start]:
-    """Starts ``fairlane`` with arguments in a process of its own, which does not outlive the test."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*args: object, **more: str) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
-            [sys.executable, "-m", "fairlane", *map(str, args)],
-            env={**os.environ, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1", **more},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
 @dataclass(frozen=True)
 class Served:
     url: str
-    process: "subprocess.Popen[str]"
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGINT)
-        return self.process.wait(240)
+    process: Fairlane
 
 
 @pytest.fixture
-def serving(program: Start) -> Callable[..., Served]:
+def serving() -> Iterator[Callable[..., Served]]:
     """``fairlane serve`` on a free port, ready."""
+    with ExitStack() as started:
 
-    def serve(folder: Path, *args: str, **more: str) -> Served:
-        process = program("serve", folder, "--port", "0", *args, **more)
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert re.match(r"http://", line), process.stderr and process.stderr.read()
-        return Served(line.strip(), process)
+        def serve(folder: Path) -> Served:
+            process = started.enter_context(Fairlane("serve", folder, "--port", "0"))
+            line = process.stdout.readline()
+            assert re.match(r"http://", line), process.end()
+            return Served(line.strip(), process)
 
-    return serve
+        yield serve
 
 
 @contextmanager
@@ -215,5 +183,4 @@ def inside(root: Path) -> Iterator[Callable[..., tuple[Viewer, str]]]:
     yield serve
     for server, thread in started:
         server.should_exit = True
-        thread.join(240)
-        assert not thread.is_alive()
+        thread.join()

@@ -11,17 +11,16 @@ import pytest
 
 from fairlane.web.follow import Follower
 from fairlane.web.live import Limits
+from testkit.held import HeldRun
 from tests.web.conftest import PATIENT, cut
 
 pytestmark = pytest.mark.timeout(900)
-PATIENCE = 240.0
-"""Seconds until a test gives up; none asserts that something is fast."""
 EAGER = Limits(every=0.0, patience=PATIENT.patience)
 
 
 def get(url, **headers):
-    """httpx gives up after five seconds otherwise."""
-    return httpx.get(url, timeout=PATIENCE, headers=headers)
+    """httpx gives up after five seconds otherwise; pytest does after as many as here."""
+    return httpx.get(url, timeout=900, headers=headers)
 
 
 def trials(state):
@@ -29,51 +28,39 @@ def trials(state):
 
 
 def until(condition):
-    end = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < end, "waited in vain"
+    while not condition():
         time.sleep(0.05)
-    return found
-
-
-def held(folder, process, event="trial"):
-    """Stops the study's process once its journal has such an event: it waits for the test, however slow that is."""
-    path = folder / "journal.jsonl"
-    until(lambda: path.exists() and f'"type": "{event}"' in path.read_text())
-    process.send_signal(signal.SIGSTOP)
 
 
 @pytest.mark.slow
-def test_a_study_as_it_runs_is_killed_and_resumed_to_its_end(studies, serving, program, tmp_path):
+def test_a_study_as_it_runs_is_killed_and_resumed_to_its_end(studies, serving, tmp_path):
     run = tmp_path / "runs" / "live"
     run.parent.mkdir()
     url = f"{serving(run.parent).url}runs/live/state.json"
-    process = program("run", studies.write(pace="200ms", looks="[10]"), "--out", run, "--jobs", "1")
-    held(run, process)
     seen = []
 
-    def wait_for(phase, more_than=-1):
+    def wait_for(phase, least=0):
         def there():
             state = get(url).json()
             if not state["phase"]:  # not read yet: the machine is busy
                 return False
             seen.append(state)
-            return state["phase"] == phase and trials(state) > more_than
+            return state["phase"] == phase and trials(state) >= least
 
         until(there)
         return trials(seen[-1])
 
-    before = wait_for("running")
-    process.send_signal(signal.SIGCONT)
-    wait_for("running", more_than=before)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with HeldRun("run", studies.write(looks="[10]"), "--out", run, "--jobs", "1") as process:
+        process.let(1)
+        assert wait_for("running") == 1
+        process.let(2)
+        assert wait_for("running", least=3) == 3
+        process.kill()
     wait_for("interrupted")
-    again = program("run", "--resume", run, "--jobs", "1")
-    held(run, again, "resume")
-    wait_for("running")
-    again.send_signal(signal.SIGCONT)
-    assert wait_for("complete") == 40
+    with HeldRun("run", "--resume", run, "--jobs", "1") as again:
+        wait_for("running")
+        again.release()
+        assert wait_for("complete") == 40
     counts = [trials(state) for state in seen]
     assert counts == sorted(counts)
     assert len(set(counts)) > 2
@@ -169,11 +156,11 @@ def test_there_is_a_bound_to_runs(root, inside):
 def test_an_open_connection_does_not_keep_the_server_from_ending(root, serving):
     cut(root / "done", 9)
     served = serving(root)
-    with httpx.Client(timeout=PATIENCE) as browser:
+    with httpx.Client(timeout=900) as browser:
         assert browser.get(f"{served.url}runs/done/state.json").status_code == 200
-        assert served.stop() == 0
-        assert served.process.stderr is not None
-        assert served.process.stderr.read().splitlines()[-1] == "stopped"
+        served.process.send(signal.SIGINT)
+        code, _, told = served.process.end()
+    assert (code, told.splitlines()[-1]) == (0, "stopped")
 
 
 @pytest.mark.parametrize(

@@ -6,28 +6,25 @@ FAIRLANE_SCREENSHOTS=DIR keeps pictures, to be looked at.
 import json
 import os
 import shutil
-import signal
-import time
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
+from testkit.held import HeldRun
+from tests.report.chromium import PATIENCE
+from tests.report.chromium import chromium as started
 from tests.web.conftest import cut
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the PATH")]
-PATIENCE = 90_000
+pytestmark = pytest.mark.browser
 expect.set_options(timeout=PATIENCE)  # five seconds otherwise: less than a busy machine takes to load a page
 
 
 @pytest.fixture(scope="module")
 def chromium():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with started() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -143,30 +140,27 @@ def test_two_dates_of_a_study_are_compared(pages, root, inside, finished, script
     expect(page.locator("#part-1")).to_be_visible()
 
 
-def test_a_page_follows_a_study(pages, studies, program, root, inside):
+def test_a_page_follows_a_study(pages, studies, root, inside):
     _, url = inside()
-    study = program("run", studies.write(pace="300ms", looks="[12]"), "--out", root / "live", "--jobs", "1")
-    journal = root / "live" / "journal.jsonl"
-    while not (journal.exists() and b'"trial"' in journal.read_bytes()):
-        assert study.poll() is None
-        time.sleep(0.05)
-    study.send_signal(signal.SIGSTOP)  # so that it is running when the page is there, however long that takes
     page = pages()
-    page.goto(url)
-    progress = page.locator(".bottom a[href='/runs/live/']")
-    while progress.count() == 0:
-        page.wait_for_timeout(500)
-        page.reload()
-    progress.click()
-    phase, status = page.locator("#phase"), page.locator(".status")
-    expect(phase).to_have_text("running")
-    first = status.inner_text()
-    page.evaluate("window.stayed = true")  # what comes, comes without loading the page again
-    study.send_signal(signal.SIGCONT)
-    expect(status).not_to_have_text(first, timeout=PATIENCE)
-    expect(page.locator("#intervals svg")).to_be_visible(timeout=PATIENCE)
-    expect(page.locator("#intervals")).to_contain_text(r"The <script>alert(1)</script> lane \u202eevil")
-    expect(phase).to_have_text("complete", timeout=PATIENCE)
+    with HeldRun("run", studies.write(looks="[12]"), "--out", root / "live", "--jobs", "1") as study:
+        study.let(1)
+        page.goto(url)
+        progress = page.locator(".bottom a[href='/runs/live/']")
+        while progress.count() == 0:
+            page.wait_for_timeout(500)
+            page.reload()
+        progress.click()
+        phase, status = page.locator("#phase"), page.locator(".status")
+        expect(phase).to_have_text("running")
+        first = status.inner_text()
+        page.evaluate("window.stayed = true")  # what comes, comes without loading the page again
+        study.let(1)
+        expect(status).not_to_have_text(first)
+        study.release()
+        expect(page.locator("#intervals svg")).to_be_visible()
+        expect(page.locator("#intervals")).to_contain_text(r"The <script>alert(1)</script> lane \u202eevil")
+        expect(phase).to_have_text("complete")
     expect(page.locator("#intervals tbody tr").first).to_contain_text("better")
     assert page.evaluate("window.stayed")
     assert page.title().startswith("complete")

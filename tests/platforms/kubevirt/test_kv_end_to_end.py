@@ -31,7 +31,7 @@ from tests.platforms.kubevirt.furnished import in_force
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lab, pytest.mark.timeout(1500)]
 
-SLOW = 100
+SLOW = 25
 """IOPS that a volume of class slow does at most."""
 STUDY = """
 name: two-classes

@@ -168,7 +168,7 @@ def test_nodes_that_the_api_server_does_not_reach_are_watched_from_the_pods_netw
         await probes.close()
 
     with NodePods(control_plane, namespace, nodes, program, firewall=True):
-        ask(control_plane, whole, patience=1)
+        ask(control_plane, whole)
     assert len(said) == 1
 
 
@@ -299,7 +299,7 @@ def test_a_pod_that_is_replaced_is_found_and_one_that_is_gone_is_told_once(
         await probes.close()
 
     with NodePods(control_plane, namespace, nodes, program) as pods:
-        ask(control_plane, whole, patience=1)
+        ask(control_plane, whole)
     assert len(said) == 1
     assert "worker-0" in said[0]
 

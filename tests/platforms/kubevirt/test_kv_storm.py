@@ -248,7 +248,7 @@ async def go(storm: Storm, cluster: Cluster) -> Outcome:
 @pytest.mark.slow
 def test_machines_that_do_not_come_up_fail_the_trial_and_say_why(cluster: Cluster) -> None:
     faults = Ending({"-1": "ErrorUnschedulable", "-2": "CrashLoopBackOff"})
-    found: Outcome = cluster.storm(go, behaviour=Behaviour(fail_vm=faults), still=20)
+    found: Outcome = cluster.storm(go, behaviour=Behaviour(fail_vm=faults), still=60)
     alone, apart, broken, other = found.vms
     assert "answered" in alone
     assert "answered" in other
@@ -259,7 +259,7 @@ def test_machines_that_do_not_come_up_fail_the_trial_and_say_why(cluster: Cluste
     assert apart["failure"] == "stalled"
     reason = failing(found)
     assert re.search(r"\b2 of 4\b", reason)
-    assert "20 s" in reason
+    assert "60 s" in reason
 
 
 @pytest.mark.slow
@@ -270,7 +270,7 @@ def test_a_provisioner_that_refuses_is_told_with_its_own_words(cluster: Cluster)
         world.behaviour = replace(world.behaviour, fail_provision={"now": "the pool is full"})
         return await go(storm, cluster)
 
-    found: Outcome = cluster.storm(work, still=15)
+    found: Outcome = cluster.storm(work, still=60)
     assert {vm["last"] for vm in found.vms} == {"requested"}
     assert set(found.storm["warnings"]) == {vm["name"] for vm in found.vms}
     assert all("the pool is full" in text for said in found.storm["warnings"].values() for text in said)

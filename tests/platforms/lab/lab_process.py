@@ -2,69 +2,39 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from lab_study import TRIALS
 
 from fairlane.errors import Exit
 from fairlane.platforms.lab import qemu
 from fairlane.runs import journal
+from testkit import process
 
-_MARK = "FAIRLANE_TEST_MARK"
-_PATIENCE = 600.0
-"""Seconds after which something counts as hung; a busy machine may take a good part of them."""
 T = TypeVar("T")
 
 
-class Fairlane:
+class Fairlane(process.Fairlane):
     """One command line. Its environment carries a mark, which children inherit: orphans are found as well.
 
-    A session of its own, as a shell gives each job a process group: Ctrl-C reaches the group, not fairlane alone. It
-    heeds SIGINT, as a job in the foreground does: tests that a script has started with ``&`` ignore it, and so would
-    everything that they start.
+    A session of its own, as a shell gives each job a process group: Ctrl-C reaches the group, not fairlane alone.
     """
 
-    def __init__(self, *args: str, env: Mapping[str, str] | None = None, under: tuple[str, ...] = ()) -> None:
-        self._mark = f"{_MARK}={uuid.uuid4().hex}"
-        key, value = self._mark.split("=")
-        self.process = subprocess.Popen(
-            ["/usr/bin/env", "--default-signal=INT", *under, sys.executable, "-m", "fairlane", *args],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "NO_COLOR": "1", **(env or {}), key: value},
-            start_new_session=True,
-        )
+    def __init__(self, *words: str, env: Mapping[str, str] | None = None) -> None:
+        key, value = "FAIRLANE_TEST_MARK", uuid.uuid4().hex
+        self._mark = f"{key}={value}"
+        super().__init__(*words, env={**(env or {}), key: value}, start_new_session=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.communicate()
-
-    def end(self, timeout: float = _PATIENCE) -> tuple[int, str, str]:
+    def end(self) -> tuple[int, str, str]:
         """Exit code, stdout and stderr, once it and everything it started are gone."""
-        out, err = self.process.communicate(timeout=timeout)
-        assert "Traceback" not in err, err
+        ended = super().end()
         self.nothing_is_left()
-        return self.process.returncode, out, err
-
-    def kill(self) -> None:
-        """kill -9 of fairlane, and of nothing else."""
-        self.process.kill()
-        self.process.communicate()
+        return ended
 
     def interrupt(self) -> None:
         """Ctrl-C on a terminal."""
@@ -85,26 +55,28 @@ class Fairlane:
         """Pids of its virtual machines: not yet those that have only just been forked, nor ``--version``."""
         return {pid for pid, line in self.family().items() if line.startswith(qemu.BINARY) and " -mon " in line}
 
+    def hold_vm(self) -> int:
+        """Waits for a virtual machine and stops it, so that what it does stays undone. Returns its pid."""
+        pid = min(self.wait_for(self.qemus, "VM"))
+        os.kill(pid, signal.SIGSTOP)
+        return pid
+
     def nothing_is_left(self) -> None:
-        deadline = time.monotonic() + _PATIENCE / 5  # some have 500 MiB of temporary files to remove
-        while left := self.family():
-            assert time.monotonic() < deadline, f"left behind: {left}"
+        """Waits until all that it started has ended; some have 500 MiB of temporary files to remove."""
+        while self.family():
             time.sleep(0.05)
 
     def wait_for(self, what: Callable[[], T], text: str) -> T:
         """What ``what`` gives once that is true."""
-        deadline = time.monotonic() + _PATIENCE
         while not (found := what()):
-            assert self.process.poll() is None, f"it ended before {text}: {self.process.communicate()[1]}"
-            assert time.monotonic() < deadline, f"no {text}"
+            assert self.running, f"it ended before {text}: {self.process.communicate()[1]}"
             time.sleep(0.005)
         return found
 
 
 def trials(folder: Path) -> dict[tuple[str, int, str], str]:
     """(cell, block, lane) -> SHA-256 of the raw file, as journaled."""
-    events = journal.read(folder) if folder.exists() else ()
-    return {(e["cell"], e["block"], e["lane"]): e["sha256"] for e in events if e["type"] == "trial"}
+    return {(e["cell"], e["block"], e["lane"]): e["sha256"] for e in process.events(folder, "trial")}
 
 
 def carried_out(*args: str, code: int = Exit.OK, env: Mapping[str, str] | None = None) -> tuple[str, str]:
@@ -128,8 +100,7 @@ def finishes(run: Path, undisturbed: Path, *, env: Mapping[str, str] | None = No
     and what was repeated was equal."""
     kept = trials(run)
     carried_out("run", "--resume", str(run), env=env)
-    events = journal.read(run)
-    assert sum(e["type"] == "trial" for e in events) == len(trials(run)) == TRIALS
+    assert len(process.events(run, "trial")) == len(trials(run)) == TRIALS
     assert kept.items() <= trials(run).items()
-    assert not [e for e in events if e["type"] == "mismatch" or e.get("changed")]
+    assert not [e for e in journal.read(run) if e["type"] == "mismatch" or e.get("changed")]
     same(run, undisturbed)

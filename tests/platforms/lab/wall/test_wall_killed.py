@@ -1,19 +1,21 @@
 """Whatever dies, the run goes on or is resumed, says so, and nothing stays behind: processes, mounts, folders."""
 
-import json
 import os
+import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from fairlane.cli.main import run
 from fairlane.platforms.lab import scratch
+from fairlane.runs.journal import Event, read
+from testkit.process import Fairlane, events
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -30,30 +32,25 @@ design: {looks: [BLOCKS]}
 """
 
 
-class Run:
-    """``fairlane run`` as a process of its own, and what its lab consists of."""
+class Run(Fairlane):
+    """A run in ``folder``."""
 
-    def __init__(self, folder: Path, *args: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder / "run"
-        with (folder / "stderr").open("ab") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "fairlane", "run", *args, "--out", str(self.folder)],
-                cwd=folder, stdout=subprocess.DEVNULL, stderr=stderr,
-            )  # fmt: skip
+        super().__init__("run", folder / "s.yaml", "--out", self.folder)
 
-    def events(self, kind: str) -> list[dict[str, object]]:
-        path = self.folder / "journal.jsonl"
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        found = [json.loads(line) for line in lines if line.endswith("\n")]
-        return [event for event in found if event["type"] == kind]
+    def events(self, kind: str) -> list[Event]:
+        return events(self.folder, kind)
 
     def until(self, condition: Callable[[], bool]) -> None:
         while not condition():
-            assert self.process.poll() is None, (self.folder.parent / "stderr").read_text()[-2000:]
+            assert self.running, self.end()
             time.sleep(0.1)
 
-    def trials(self) -> int:
-        return len(self.events("trial"))
+    def has_trial(self, *, failures: int = 0) -> bool:
+        """Whether a trial is journaled after at least so many blocks have failed."""
+        types = (event["type"] for event in read(self.folder))
+        return all("block-failed" in types for _ in range(failures)) and "trial" in types
 
 
 def machines(name: str) -> list[int]:
@@ -71,10 +68,22 @@ def machines(name: str) -> list[int]:
     return found
 
 
+def told(going: Run, machine: str) -> str:
+    """How ``machine`` ended, by the journal; its console has been kept, and the first line says what it did."""
+    [failed] = going.events("block-failed")
+    first = str(failed["reason"]).partition("\n")[0]
+    match = re.fullmatch(rf"{machine} ended while (.+): (QEMU .+)", first)
+    assert match, failed["reason"]
+    assert re.search(r"\btrial \S+|\blane (one|two)\b|^it ran '", match[1]), first
+    assert (failed["error"], failed["kept"]) == ("machine-lost", [f"lost/000-{machine}.console"])
+    assert "FAIRLANE-UP" in (going.folder / f"lost/000-{machine}.console").read_text()
+    return match[2]
+
+
 def on_guest(command: str) -> None:
     """Runs ``command`` on the guest, over the run's own connection."""
     [socket] = Path(os.environ["TMPDIR"]).glob("fairlane-*/guest0.ssh")
-    subprocess.run(["ssh", "-S", str(socket), "x", command], capture_output=True, check=False, timeout=300)
+    subprocess.run(["ssh", "-S", str(socket), "x", command], capture_output=True, check=False)
 
 
 @pytest.fixture
@@ -88,18 +97,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def begin(here: Path) -> Iterator[Callable[..., Run]]:
+def begin(here: Path) -> Iterator[Callable[[], Run]]:
     """Starts a run in the test's folder; one that a failed test leaves behind is killed."""
-    started: list[Run] = []
-
-    def one(*args: str) -> Run:
-        started.append(Run(here, *args))
-        return started[-1]
-
-    yield one
-    for going in started:
-        going.process.kill()
-        going.process.wait()
+    with ExitStack() as started:
+        yield lambda: started.enter_context(Run(here))
 
 
 def study(folder: Path, lane: str, blocks: int) -> None:
@@ -107,24 +108,21 @@ def study(folder: Path, lane: str, blocks: int) -> None:
 
 
 def test_guest_sshd_and_fairlane_killed(
-    here: Path, begin: Callable[..., Run], capsys: pytest.CaptureFixture[str]
+    here: Path, begin: Callable[[], Run], capsys: pytest.CaptureFixture[str]
 ) -> None:
     study(here, "local, initiator: hypervisor", 8)  # more than a busy machine gets through before we kill it
-    going = begin("s.yaml")
-    going.until(lambda: going.trials() >= 1)
+    going = begin()
+    going.until(going.has_trial)
     os.kill(machines("guest0")[0], signal.SIGKILL)
-    going.until(lambda: len(going.events("block-failed")) == 1 and going.trials() >= 3)
-    [failed] = going.events("block-failed")
-    assert (failed["error"], "guest0" in str(failed["reason"])) == ("machine-lost", True)
+    going.until(lambda: going.has_trial(failures=1))
+    assert told(going, "guest0") == "QEMU was killed by signal 9 (SIGKILL)"
 
     on_guest("pkill -9 sshd")
-    going.until(lambda: len(going.events("block-failed")) == 2 and going.trials() >= 5)
+    going.until(lambda: going.has_trial(failures=2))
 
-    going.process.kill()
-    going.process.wait()
+    going.kill()
     [folder] = scratch.abandoned()
-    deadline = time.monotonic() + 300
-    while len(scratch.leftovers(folder)) > 1 and time.monotonic() < deadline:
+    while len(scratch.leftovers(folder)) > 1:
         time.sleep(0.1)
     assert [left.kind for left in scratch.leftovers(folder)] == ["folder"]  # all else ended with us
     assert machines("guest0") == []
@@ -132,31 +130,31 @@ def test_guest_sshd_and_fairlane_killed(
     assert str(folder) in capsys.readouterr().err
     assert scratch.abandoned() == []
 
-    before = going.trials()
-    again = subprocess.run(
-        [sys.executable, "-m", "fairlane", "run", "--resume", str(going.folder)], capture_output=True, text=True,
-        check=False, timeout=3000,
-    )  # fmt: skip
-    assert again.returncode == 0, again.stderr[-2000:]
-    assert (before, going.trials(), len(going.events("resume"))) == (before, 16, 1)
+    before = going.events("trial")
+    with Fairlane("run", "--resume", going.folder) as again:
+        code, _, err = again.end()
+    assert code == 0, err
+    after = going.events("trial")
+    assert after[: len(before)] == before  # none of what was done is lost, or done once more
+    assert len(before) < len(after) == 16
+    assert len({(e["block"], e["lane"]) for e in after}) == 16
+    assert len(going.events("resume")) == 1
     report = (going.folder / "report.md").read_text()
     assert "Emulated" in report
 
 
-def test_array_killed_network_cut_and_interrupted(here: Path, begin: Callable[..., Run]) -> None:
+def test_array_killed_network_cut_and_interrupted(here: Path, begin: Callable[[], Run]) -> None:
     study(here, "nvme_tcp", 8)
-    going = begin("s.yaml")
-    going.until(lambda: going.trials() >= 1)
+    going = begin()
+    going.until(going.has_trial)
     os.kill(machines("array")[0], signal.SIGKILL)
-    going.until(lambda: len(going.events("block-failed")) == 1 and going.trials() >= 2)
-    [failed] = going.events("block-failed")
-    assert (failed["error"], "array" in str(failed["reason"])) == ("machine-lost", True)
+    going.until(lambda: going.has_trial(failures=1))
+    assert told(going, "array") == "QEMU was killed by signal 9 (SIGKILL)"
 
     on_guest("ip link set path0 down")  # I/O waits for a path for longer than a trial may take
-    before = going.trials()
-    going.until(lambda: len(going.events("block-failed")) == 2 and going.trials() > before)
+    going.until(lambda: going.has_trial(failures=2))
     assert going.events("block-failed")[1]["error"] == "timeout"
 
-    going.process.send_signal(signal.SIGINT)
-    assert going.process.wait(600) == 130
+    going.send(signal.SIGINT)
+    assert going.end()[0] == 130
     assert machines("array") == machines("guest0") == []
