@@ -106,7 +106,7 @@ fallocate -l "$(($(stat -f -c '%f * %S' {quote(path)})))" {filler} 2> /dev/null 
 dd if=/dev/zero of={filler} bs=1M conv=notrunc oflag=append 2> /dev/null || :
 dd if=/dev/zero of={filler} bs=1k conv=notrunc oflag=append 2> /dev/null || :
 [ "$(stat -f -c %a {quote(path)})" -le 1 ]
-""", 300)  # fmt: skip
+""")
         return filler
 
     def rotate_host_key(self, host: str, *, trusted: bool = False) -> None:

@@ -19,6 +19,8 @@ from fairlane.platforms.lab.wall.command import cpus as smp
 
 PATIENCE = 900.0
 """Seconds for a boot: 10 on an idle machine, many times that on a busy one."""
+STUCK = 600.0
+"""Seconds after which a command hangs: a busy machine is ten times slower than an idle one."""
 
 _KERNEL = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr net.ifnames=0 no_timer_check"
 
@@ -102,8 +104,9 @@ class Machine:
         """The answer to a line of QEMU's human monitor."""
         return str(self.qmp("human-monitor-command", **{"command-line": text}))
 
-    def run(self, script: str, timeout: float = 120) -> tuple[int, str]:
-        """Exit status and output, both streams, of ``script``, run as root. Raises GoneError."""
+    def run(self, script: str, timeout: float = STUCK) -> tuple[int, str]:
+        """Exit status, 124 after ``timeout`` seconds, and output, both streams, of ``script``, run as root. Raises
+        GoneError."""
         self._asked += 1
         text = base64.b64encode(script.encode()).decode()
         self._send(self._line, f"{self._asked} {timeout:.0f} {text}\n".encode())
@@ -113,9 +116,10 @@ class Machine:
             if len(answer) == 3 and answer[0] == str(self._asked):  # others: to who has given up
                 return int(answer[1]), base64.b64decode(answer[2]).decode(errors="replace")
 
-    def sh(self, script: str, timeout: float = 120) -> str:
+    def sh(self, script: str, timeout: float = STUCK) -> str:
         """Output of ``script``, run as root with ``set -e``. Raises AssertionError if it fails."""
         status, output = self.run(f"set -e\n{script}", timeout)
+        assert status != 124, f"{self.name}: not done after {timeout:g} s: {script}\n{output}"
         assert status == 0, f"{self.name}: exit {status}: {output}"
         return output.strip()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from testkit.strangers import faults, ingredients, overlay, saved, wishes
 from testkit.strangers.client import Client
-from testkit.strangers.machine import Machine
+from testkit.strangers.machine import STUCK, Machine
 from testkit.strangers.wishes import Array, Host
 
 HOSTS = (Host("alpha"), Host("beta"))
@@ -86,16 +86,16 @@ class Stand(faults.Faults):
         """The user's ``ssh NAME COMMAND``, run to its end."""
         return subprocess.run(
             ["ssh", *options, name, command], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, check=False, timeout=how.pop("timeout", 300), **how,
+            text=True, check=False, timeout=how.pop("timeout", STUCK), **how,
         )  # fmt: skip
 
-    def sh(self, host: str, script: str, timeout: float = 120) -> str:
+    def sh(self, host: str, script: str, timeout: float = STUCK) -> str:
         """Output of ``script``, run as root beside SSH with ``set -e``. Raises AssertionError if it fails."""
         return self.machines[host].sh(script, timeout)
 
     def inventory(self, host: str) -> str:
         """What is on the machine, a fact per line, sorted: equal before and after, if nothing was left."""
-        return self.machines[host].sh(overlay.guest("inventory.sh"), 300)
+        return self.machines[host].sh(overlay.guest("inventory.sh"))
 
     def settled(self, host: str, wanted: str) -> str:
         """The inventory as soon as it is ``wanted``, or after several tries: daemons end some things late."""

@@ -120,8 +120,7 @@ def test_a_killed_run_leaves_no_server(bench: Bench, keeper: bool) -> None:
     if keeper:
         assert servers(bench.folder) != []
         until(lambda: bench.run("hosts", "clean", "local", "--run", identity(run)).returncode == 0 and not own.exists())
-    until(lambda: not own.exists())
-    assert left(bench, run) == []
+    until(lambda: not own.exists() and left(bench, run) == [])  # the keeper outlives its folder by a moment
 
 
 def test_a_volume_that_fills_up_fails_the_trial_with_one_sentence(bench: Bench) -> None:

@@ -137,8 +137,7 @@ def test_a_killed_run_leaves_no_server(bench: Bench, keeper: bool) -> None:
         process.wait()
     if keeper:
         until(lambda: bench.run("hosts", "clean", "local", "--run", identity(run)).returncode == 0 and not own.exists())
-    until(lambda: not own.exists())
-    assert left(bench, run) == []
+    until(lambda: not own.exists() and left(bench, run) == [])  # the keeper outlives its folder by a moment
 
 
 def test_a_server_that_is_killed_fails_the_trial_with_one_sentence(bench: Bench) -> None:
